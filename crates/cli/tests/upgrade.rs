@@ -93,7 +93,7 @@ const QUESTIONS: [&str; 36] = [
 ];
 
 /// Fields of answers that depend on the clock, on how far background work is, or on the machine.
-const UNSTEADY: [&str; 20] = [
+const UNSTEADY: [&str; 26] = [
     "created",
     "in_table",
     "committed",
@@ -114,6 +114,12 @@ const UNSTEADY: [&str; 20] = [
     "events_held",
     "held",
     "late",
+    "held_bytes",
+    "behind_bytes",
+    "lag_events",
+    "keys_held",
+    "kept_bytes",
+    "kept_events",
 ];
 
 fn files() -> PathBuf {

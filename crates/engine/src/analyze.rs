@@ -65,7 +65,7 @@ impl Engine {
         text: &str,
         options: SubmitOptions,
     ) -> Result<String, EngineError> {
-        self.hold_joined(text, &options).await?;
+        self.pin_joined(text, &options).await?;
         let plan = self.explain(principal, text, &options)?;
         let has_duration = self.check(principal, text, &options)?.duration_ms.is_some();
         if !has_duration && !ends_by_itself(&self.parse(text, &options)?.query) {

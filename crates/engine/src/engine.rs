@@ -190,14 +190,14 @@ impl Engine {
                 let _ = engine.shared.history.set(Arc::clone(&history));
                 let _ = engine.shared.sql.set(Arc::new(sql));
                 let _ = engine.shared.tables.set(tables);
-                history.begin_alerts(&engine.shared);
-                history.begin_joins(&engine.shared);
-                history.begin_followers(&engine);
-                let jobs = Arc::clone(&history).keep_jobs(Arc::downgrade(&engine.shared));
+                history.start_alerts(&engine.shared);
+                history.start_joins(&engine.shared);
+                history.start_followers(&engine);
+                let jobs = Arc::clone(&history).run_jobs(Arc::downgrade(&engine.shared));
                 history.spawn(jobs);
-                let sinks = Arc::clone(&history).keep_sinks();
+                let sinks = Arc::clone(&history).run_sinks();
                 history.spawn(sinks);
-                let store = Arc::clone(&history).keep_store(Arc::downgrade(&engine.shared));
+                let store = Arc::clone(&history).reconcile_store(Arc::downgrade(&engine.shared));
                 history.spawn(store);
                 Ok(engine)
             }
@@ -209,8 +209,8 @@ impl Engine {
     }
 
     /// Makes a cut of everything durable, to be fetched: see [`Backup`].
-    pub async fn begin_backup(&self, _principal: &Principal) -> Result<Arc<Backup>, EngineError> {
-        self.shared.history.get().ok_or(EngineError::NoHistory)?.begin_backup().await
+    pub async fn start_backup(&self, _principal: &Principal) -> Result<Arc<Backup>, EngineError> {
+        self.shared.history.get().ok_or(EngineError::NoHistory)?.start_backup().await
     }
 
     /// A cut that stands.
@@ -271,7 +271,7 @@ impl Engine {
                 &AppendOptions { rejected: 0, ..options.clone() },
             )?;
             let taken = (put.accepted, false);
-            let kept = history.keep_bad(shared, (&live, &declared), &held, &options, taken).await?;
+            let kept = history.quarantine_bad(shared, (&live, &declared), &held, &options, taken).await?;
             let refusals = held.refusals();
             return Ok(Appended { refusals, quarantined: kept.count, ticket: kept.ticket, ..put });
         }
@@ -297,7 +297,11 @@ impl Engine {
     }
 
     /// Creates a stream whose first events are about to be appended, where the settings say that such streams are stored.
-    pub async fn begin_stored(&self, _principal: &Principal, stream: &StreamName) -> Result<(), EngineError> {
+    pub async fn ensure_stored(
+        &self,
+        _principal: &Principal,
+        stream: &StreamName,
+    ) -> Result<(), EngineError> {
         match self.shared.history.get() {
             Some(history) if history.stores_new_streams() && self.keeps_nothing_of(stream) => {
                 history.create_stream(&self.shared, stream).await
@@ -366,7 +370,7 @@ impl Engine {
         let (offset, (), is_new_in_line) = appended.inspect_err(|_| shared.pending.leave(bytes))?;
         stream.count_rejected(options.rejected);
         if is_new_in_line {
-            shared.put_in_line(stream);
+            shared.enqueue(stream);
         }
         Ok(Appended::live(name, offset, events))
     }
@@ -407,7 +411,7 @@ impl Engine {
     }
 
     /// Sees to it that the tables which a query is joined with are held in memory: before it is looked at or submitted.
-    pub async fn hold_joined(&self, text: &str, options: &SubmitOptions) -> Result<(), EngineError> {
+    pub async fn pin_joined(&self, text: &str, options: &SubmitOptions) -> Result<(), EngineError> {
         let Some(history) = self.shared.history.get().filter(|_| options.form == QueryForm::Bql) else {
             return Ok(());
         };
@@ -416,7 +420,7 @@ impl Engine {
             text_bytes_max: self.shared.config.query_text_bytes_max,
             ..ParseOptions::new(options.dialect, self.shared.clock.now())
         };
-        history.hold_joined(&self.shared, text, &parse_options).await
+        history.pin_joined(&self.shared, text, &parse_options).await
     }
 
     /// Lets a query stand. It sees the events appended after this returns, none that were appended before this call, and of
@@ -455,7 +459,7 @@ impl Engine {
         admitted?;
         // Who asks for one answer has them with that; who detaches, with the query's id.
         if !options.one_answer && !options.detach && !wanted.warnings.is_empty() {
-            shared.give_warnings(&stream, &handle);
+            shared.emit_warnings(&stream, &handle);
         }
         if let Some(history) = shared.history.get() {
             history.stream_view(shared, &stream.name);
@@ -485,7 +489,7 @@ impl Engine {
         }
         let query = compile(statement, config)?;
         if let Some(history) = shared.history.get() {
-            history.give_joined(&joined, &query);
+            history.attach_joined(&joined, &query);
         }
         let stream = query
             .plan

@@ -17,7 +17,7 @@ use crate::{
 impl Shared {
     /// Gives an operator one shard's step on one batch, whose first event has the offset `first`, and its members what
     /// comes of that. Answers whether the agenda has changed.
-    pub(crate) fn take_shared_step(
+    pub(crate) fn accept_shared_step(
         &self,
         merge: &mut Merge,
         mut step: QueryStep,
@@ -31,11 +31,11 @@ impl Shared {
                 return Some(EndReason::Failed(failure.to_string()));
             }
             let operator = merge.operators.get_mut(&number)?;
-            operator.take_step(&step, first);
+            operator.accept_step(&step, first);
             if operator.passes_on {
                 is_due_changed = self.pass_on(merge, &step, first, context);
             } else if let Some(timed) = step.timed.take() {
-                is_due_changed = self.take_timed(merge, number, *timed, first, context);
+                is_due_changed = self.accept_timed(merge, number, *timed, first, context);
             } else {
                 // As most of very many do: what there is to do with it is done.
                 return operator.account(&self.config, &self.totals).map(EndReason::Failed);
@@ -68,14 +68,14 @@ impl Shared {
             if let Some(until) = timed.as_ref().and_then(|timed| timed.idle_until) {
                 running.advance_idle(until, &mut results, context.now_micros);
             }
-            running.take_in_order(step.single_rows.clone(), timed, &mut results, context.now_micros);
-            is_due_changed |= self.give_to_member(merge, member, results, context);
+            running.accept_in_order(step.single_rows.clone(), timed, &mut results, context.now_micros);
+            is_due_changed |= self.emit_to_member(merge, member, results, context);
         }
         is_due_changed
     }
 
     /// Gives a member's results out; answers whether the agenda has changed.
-    fn give_to_member(
+    fn emit_to_member(
         &self,
         merge: &mut Merge,
         member: QueryNumber,
@@ -94,7 +94,7 @@ impl Shared {
     }
 
     /// What a batch brings by the events' own time: slices, and between them the closing of windows.
-    fn take_timed(
+    fn accept_timed(
         &self,
         merge: &mut Merge,
         number: QueryNumber,
@@ -122,7 +122,7 @@ impl Shared {
         let mut is_due_changed = false;
         merge.drop_slices(number, results.len());
         for (member, results) in results {
-            is_due_changed |= self.give_to_member(merge, member, results, context);
+            is_due_changed |= self.emit_to_member(merge, member, results, context);
         }
         is_due_changed
     }

@@ -114,7 +114,7 @@ impl Shared {
                         state.shard.flush_epochs(shared, last_position)
                     };
                     if let Some(operator) = lock(&stream.merge).operators.get_mut(&shared) {
-                        operator.take_slices(slices);
+                        operator.accept_slices(slices);
                     }
                 }
             }
@@ -141,9 +141,9 @@ impl Shared {
             let context = self.context(stream, merge.position);
             let mut results = Vec::new();
             for (first, step) in early {
-                running.take_step(step, first, &mut results, context.now_micros);
+                running.accept_step(step, first, &mut results, context.now_micros);
             }
-            running.take_slices(left);
+            running.accept_slices(left);
             let at = match reason {
                 EndReason::Duration => running.handle.ends.unwrap_or(now),
                 _ => now,
@@ -186,7 +186,7 @@ impl Shared {
             }
             running.work().ended = Some(reason);
             self.totals.ended.fetch_add(1, Ordering::Relaxed);
-            self.put_away(&running, &context);
+            self.retire(&running, &context);
         }
         match failure {
             Some(why) => warn!(query = %handle.meta.id, why, "a query was ended"),
@@ -197,11 +197,11 @@ impl Shared {
 
     /// Removes a query that has ended, or keeps a detached one's results. A killed query is neither listed nor counted any
     /// more; its last results can be read by its id.
-    fn put_away(&self, running: &Running, context: &EmitContext<'_>) {
+    fn retire(&self, running: &Running, context: &EmitContext<'_>) {
         let handle = &running.handle;
         if handle.is_detached.load(Ordering::Acquire) && self.config.detached_kept_ms > 0 {
             let mut status = self.status_of(running, context);
-            let ended = self.note_end(running, context);
+            let ended = self.record_end(running, context);
             status.finished = Some(ended);
             let until = ended.saturating_add_unsigned(self.config.detached_kept_ms);
             let mut kept = lock(&self.kept);
@@ -218,12 +218,12 @@ impl Shared {
             }
         } else {
             self.queries.write().unwrap_or_else(PoisonError::into_inner).remove(&handle.meta.id);
-            self.note_forgotten(handle);
+            self.record_forgotten(handle);
         }
     }
 
     /// Has it written down that a durable query has ended; answers when that was.
-    fn note_end(&self, running: &Running, context: &EmitContext<'_>) -> Millis {
+    fn record_end(&self, running: &Running, context: &EmitContext<'_>) -> Millis {
         let handle = &running.handle;
         let Some(following) = &handle.following else { return context.now };
         if let Some(ended) = following.ended.get() {
@@ -232,17 +232,17 @@ impl Shared {
         let ended = *following.ended.get_or_init(|| context.now);
         let (reason, offset) = running.end();
         if let Some(history) = self.history.get() {
-            history.note_end(handle.meta.id, &reason, offset, ended);
+            history.record_end(handle.meta.id, &reason, offset, ended);
         }
         ended
     }
 
     /// Has it written down that nothing is left of a durable query.
-    fn note_forgotten(&self, handle: &QueryHandle) {
+    fn record_forgotten(&self, handle: &QueryHandle) {
         if handle.following.is_some()
             && let Some(history) = self.history.get()
         {
-            history.note_forgotten(handle.meta.id);
+            history.record_forgotten(handle.meta.id);
         }
     }
 
@@ -282,7 +282,7 @@ impl Shared {
         }
         if let Some(handle) = self.queries.write().unwrap_or_else(PoisonError::into_inner).remove(id) {
             handle.mailbox.clear(&self.totals.subscriber_bytes);
-            self.note_forgotten(&handle);
+            self.record_forgotten(&handle);
         }
         true
     }

@@ -426,7 +426,7 @@ impl<'m> Merger<'m> {
         if ending == Some(EndReason::Client) {
             return Ok(std::mem::take(&mut self.summary));
         }
-        self.running.take_slices(left);
+        self.running.accept_slices(left);
         let reason = ending.unwrap_or(EndReason::EndOfInput);
         let mut results = Vec::new();
         if !matches!(reason, EndReason::Failed(_)) {
@@ -482,12 +482,12 @@ impl<'m> Merger<'m> {
             let first = self.summary.accepted - made.accepted;
             let dealt = self.deal.as_mut().and_then(|deal| Some((deal, step.rows.take()?)));
             let full = dealt.and_then(|(deal, rows)| deal.take(&rows, first));
-            self.running.take_step(step, first, &mut results, now_micros);
+            self.running.accept_step(step, first, &mut results, now_micros);
             for mut rows in full.into_iter().flatten() {
                 self.running.work().collector.rows(&mut rows, now_micros, &mut results);
             }
         }
-        self.running.take_slices(made.slices);
+        self.running.accept_slices(made.slices);
         self.latest = self.latest.max(made.latest);
         let context = self.context();
         let is_done = self.running.work().collector.is_done();

@@ -238,7 +238,7 @@ impl Operator {
     }
 
     /// Takes one shard's step on one batch, whose first event has the offset `first`.
-    pub(crate) fn take_step(&mut self, step: &QueryStep, first: u64) {
+    pub(crate) fn accept_step(&mut self, step: &QueryStep, first: u64) {
         if !self.moving.is_empty() {
             self.move_members(first);
         }
@@ -275,7 +275,7 @@ impl Operator {
     }
 
     /// Takes slices that were held on a shard.
-    pub(crate) fn take_slices(&mut self, partials: Vec<Partial>) {
+    pub(crate) fn accept_slices(&mut self, partials: Vec<Partial>) {
         for partial in partials {
             self.shard_bytes -= partial.groups.bytes() as i64;
             self.slices.add(partial);

@@ -349,7 +349,7 @@ impl Running {
     }
 
     /// Takes one shard's step on one batch, whose first event has the offset `first`.
-    pub(crate) fn take_step(
+    pub(crate) fn accept_step(
         &mut self,
         mut step: QueryStep,
         first: u64,
@@ -398,7 +398,7 @@ impl Running {
         work.counts.late = work.collector.late();
         self.is_cut |= is_cut;
         if is_in_order {
-            self.take_in_order(step.single_rows, step.timed.map(|timed| *timed), out, now_micros);
+            self.accept_in_order(step.single_rows, step.timed.map(|timed| *timed), out, now_micros);
         }
         self.count_pattern_faults();
     }
@@ -416,7 +416,7 @@ impl Running {
     }
 
     /// Takes the matched events of a batch one by one, and what it brings by the events' own time.
-    pub(crate) fn take_in_order(
+    pub(crate) fn accept_in_order(
         &mut self,
         single_rows: Vec<SingleRow>,
         timed: Option<Timed>,
@@ -442,7 +442,7 @@ impl Running {
     }
 
     /// Takes slices that were held on a shard.
-    pub(crate) fn take_slices(&mut self, partials: Vec<Partial>) {
+    pub(crate) fn accept_slices(&mut self, partials: Vec<Partial>) {
         for partial in partials {
             let work = self.work();
             work.shard_bytes -= partial.groups.bytes() as i64;

@@ -154,7 +154,7 @@ impl Shared {
             }
             let number = step.number;
             if merge.operators.contains_key(&number) {
-                is_due_changed |= self.take_shared_step(merge, step, output.first, &context);
+                is_due_changed |= self.accept_shared_step(merge, step, output.first, &context);
                 continue;
             }
             let Some(running) = merge.running.get_mut(&number) else { continue };
@@ -162,7 +162,7 @@ impl Shared {
                 continue;
             }
             let taken = guarded("matches could not be taken in", || {
-                self.take_step(running, step, output.first, &mut results, &context)
+                self.accept_step(running, step, output.first, &mut results, &context)
             });
             let ending = taken.unwrap_or_else(|fault| {
                 running.is_ending = true;
@@ -191,7 +191,7 @@ impl Shared {
     }
 
     /// Gives a query one step of a shard, and its reader what comes of it. Answers why the query is to end, if it is.
-    fn take_step(
+    fn accept_step(
         &self,
         running: &mut Running,
         step: QueryStep,
@@ -204,7 +204,7 @@ impl Shared {
             return Some(EndReason::Failed(failure.to_string()));
         }
         running.count_parts(&step, context);
-        running.take_step(step, first, results, context.now_micros);
+        running.accept_step(step, first, results, context.now_micros);
         if running.work().collector.is_done() {
             running.is_ending = true;
             self.finish_at_limit(running, results, context);

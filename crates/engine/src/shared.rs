@@ -175,7 +175,7 @@ impl Shared {
     }
 
     /// Has shards look at what waits in a stream, if anybody asks for it.
-    pub(crate) fn put_in_line(&self, stream: Arc<Stream>) {
+    pub(crate) fn enqueue(&self, stream: Arc<Stream>) {
         match stream.take_unasked() {
             Some(work) => self.pass_over(&stream, &work),
             None => self.line.push(stream),

@@ -367,7 +367,7 @@ impl Stream {
         intake.next_sequence += 1;
         let events = batches.iter().map(|batch| batch.len() as u64).sum::<u64>();
         intake.next_taken += events;
-        let before = intake.note_taken(&batches);
+        let before = intake.record_taken(&batches);
         let more = !intake.waiting.is_empty();
         if !more {
             intake.is_queued = false;
@@ -413,7 +413,7 @@ impl Stream {
         intake.next_sequence += 1;
         let events = batches.iter().map(|batch| batch.len() as u64).sum();
         intake.next_taken += events;
-        intake.note_taken(&batches);
+        intake.record_taken(&batches);
         intake.is_queued = false;
         Some(Work::unread(&batches, events, sequence, Arc::clone(&intake.index), bytes, false))
     }
@@ -519,7 +519,7 @@ impl Stream {
     }
 
     /// A large index that is to be built anew, if it is time; `is_quiet`: queries have not changed for a while.
-    pub(crate) fn begin_rebuild(&self, is_quiet: bool) -> Option<Rebuild> {
+    pub(crate) fn start_rebuild(&self, is_quiet: bool) -> Option<Rebuild> {
         let index = self.index();
         if !(index.is_rebuild_due() || is_quiet && index.is_in_parts()) {
             return None;
@@ -642,7 +642,7 @@ impl Stream {
 
 impl Intake {
     /// Notes batches that were taken. Returns the arrival of the last event before them.
-    fn note_taken(&mut self, batches: &[EventBatch]) -> Option<Millis> {
+    fn record_taken(&mut self, batches: &[EventBatch]) -> Option<Millis> {
         let before = self.taken_arrival;
         let last = batches.iter().rev().find(|batch| !batch.is_empty());
         self.taken_arrival = last.map(|batch| batch.meta().arrival).or(before);

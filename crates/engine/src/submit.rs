@@ -164,7 +164,7 @@ impl Shared {
     }
 
     /// Gives a query that has just begun its warnings at once: it may never have another emit.
-    pub(crate) fn give_warnings(&self, stream: &Stream, handle: &QueryHandle) {
+    pub(crate) fn emit_warnings(&self, stream: &Stream, handle: &QueryHandle) {
         let mut merge = lock(&stream.merge);
         let context = self.context(stream, merge.position);
         if let Some(running) = merge.running.get_mut(&handle.number) {

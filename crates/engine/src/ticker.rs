@@ -47,11 +47,11 @@ impl Shared {
             for stream in self.all_streams() {
                 self.tick_stream(&stream, now);
                 self.tick_idle(&stream, now);
-                begin_rebuild(&stream, false, indexer);
+                start_rebuild(&stream, false, indexer);
             }
             let followed = self.history.get().map(|history| history.followed()).unwrap_or_default();
             for stream in &followed {
-                begin_rebuild(stream, false, indexer);
+                start_rebuild(stream, false, indexer);
             }
             let seconds = (self.clock.monotonic_nanos() - measured) as f64 / 1e9;
             if seconds >= 1.0 {
@@ -59,11 +59,11 @@ impl Shared {
                 for stream in self.all_streams() {
                     stream.measure_rates(seconds);
                     stream.forget_replaced();
-                    begin_rebuild(&stream, stream.was_quiet(), indexer);
+                    start_rebuild(&stream, stream.was_quiet(), indexer);
                 }
                 for stream in &followed {
                     stream.forget_replaced();
-                    begin_rebuild(stream, stream.was_quiet(), indexer);
+                    start_rebuild(stream, stream.was_quiet(), indexer);
                 }
                 self.forget_what_was_kept_long_enough(now);
                 self.forget_empty_streams();
@@ -92,7 +92,7 @@ impl Shared {
     /// Advances the event time of an idle stream if that closes something.
     pub(crate) fn tick_idle(&self, stream: &Arc<Stream>, now: Millis) {
         if stream.idle_due(now).is_some() && stream.advance_idle(now) {
-            self.put_in_line(Arc::clone(stream));
+            self.enqueue(Arc::clone(stream));
         }
     }
 
@@ -182,7 +182,7 @@ impl Shared {
                 for &(number, before, _) in portion {
                     let slices = state.shard.flush(number, before);
                     if let Some(operator) = merge.operators.get_mut(&number) {
-                        operator.take_slices(slices);
+                        operator.accept_slices(slices);
                     }
                 }
             }
@@ -202,7 +202,7 @@ impl Shared {
                 for &(number, open) in &alone {
                     let slices = state.shard.flush(number, open);
                     if let Some(running) = merge.running.get_mut(&number) {
-                        running.take_slices(slices);
+                        running.accept_slices(slices);
                     }
                 }
             }
@@ -276,8 +276,8 @@ impl Shared {
     }
 }
 
-fn begin_rebuild(stream: &Arc<Stream>, is_quiet: bool, indexer: &mpsc::Sender<IndexErrand>) {
-    if let Some(rebuild) = stream.begin_rebuild(is_quiet) {
+fn start_rebuild(stream: &Arc<Stream>, is_quiet: bool, indexer: &mpsc::Sender<IndexErrand>) {
+    if let Some(rebuild) = stream.start_rebuild(is_quiet) {
         // The indexer stops after the ticker only.
         let _ = indexer.send((Arc::clone(stream), rebuild));
     }

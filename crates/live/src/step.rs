@@ -504,7 +504,7 @@ impl Shard {
                     chunk.keys.push(order.iter().map(|values| OwnedValue::of(&values[place])).collect());
                 }
             }
-            values.into_iter().chain(order).for_each(|values| self.scratch.give_values(values));
+            values.into_iter().chain(order).for_each(|values| self.scratch.emit_values(values));
         }
         if chunk.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }

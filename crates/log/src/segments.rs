@@ -201,7 +201,7 @@ impl Files {
     /// Sees to it that there is a spare, so that a disk that others fill has room for what makes room. It may be of the bytes that
     /// the log leaves free for others, as long as they have as many more. Where there is none for a spare either, it is tried again
     /// with the next chores.
-    pub(crate) fn keep_a_spare(&mut self, options: &LogOptions) {
+    pub(crate) fn ensure_spare(&mut self, options: &LogOptions) {
         let bytes = file_bytes(options);
         let is_wanted = self.spares.is_empty() && self.doomed.is_empty() && self.may_have_more(options);
         if is_wanted && self.disk.free_bytes().is_ok_and(|free| free >= 2 * bytes) {
@@ -211,7 +211,7 @@ impl Files {
 
     /// Makes a spare, if there is none, of bytes that were given back to the disk just now, before others take them.
     pub(crate) fn keep_what_was_cut(&mut self, options: &LogOptions, cut_bytes: u64) {
-        self.keep_a_spare(options);
+        self.ensure_spare(options);
         let bytes = cut_bytes.min(file_bytes(options)) / BLOCK_BYTES * BLOCK_BYTES;
         if self.spares.is_empty() && may_be_spare(bytes, options, true) {
             self.make_spare(bytes);
@@ -274,7 +274,7 @@ impl Files {
     }
 
     /// Gives up a segment that failed before anything in it was synced.
-    pub(crate) fn give_up_last(&mut self, shared: &Shared) {
+    pub(crate) fn abandon_last(&mut self, shared: &Shared) {
         if let Some(segment) = shared.live().segments.pop_back() {
             self.doom(segment.name.clone(), segment.file_bytes);
         }

@@ -197,7 +197,7 @@ impl Writer {
                 BeginError::Io(error) if is_full(error) => Trouble::Full,
                 BeginError::Io(_) => Trouble::Failing,
             };
-            if self.tell_trouble(trouble) {
+            if self.report_trouble(trouble) {
                 tracing::warn!(?error, "the log cannot be written; it tries again until it can");
             }
             if !self.pause(backoff.pause()) {
@@ -205,7 +205,7 @@ impl Writer {
                 return false;
             }
         }
-        self.tell_synced();
+        self.report_synced();
         true
     }
 
@@ -217,7 +217,7 @@ impl Writer {
                 let bytes = self.group_end() - self.synced;
                 let begun = self.files.begin(&self.shared, self.synced, bytes)?;
                 self.active = Some(Arc::clone(&begun));
-                self.tell_room();
+                self.report_room();
                 begun
             }
         };
@@ -308,11 +308,11 @@ impl Writer {
             && active.id.base == self.synced
         {
             drop(active);
-            self.files.give_up_last(&self.shared);
+            self.files.abandon_last(&self.shared);
         }
     }
 
-    fn tell_synced(&mut self) {
+    fn report_synced(&mut self) {
         let end = self.group_end();
         let mut queue = self.shared.queue();
         queue.held_bytes -= end - self.synced;
@@ -329,7 +329,7 @@ impl Writer {
     }
 
     /// Whether it is new.
-    fn tell_trouble(&self, trouble: Trouble) -> bool {
+    fn report_trouble(&self, trouble: Trouble) -> bool {
         let mut queue = self.shared.queue();
         if queue.trouble == Some(trouble) {
             return false;
@@ -374,12 +374,12 @@ impl Writer {
                 }
             }
         }
-        self.files.keep_a_spare(&self.shared.options);
-        self.tell_room();
+        self.files.ensure_spare(&self.shared.options);
+        self.report_room();
     }
 
     /// Says how much may still be appended.
-    fn tell_room(&self) {
+    fn report_room(&self) {
         let files = &self.files;
         self.shared.file_bytes.store(files.file_bytes, Ordering::Relaxed);
         self.shared.spares.store(files.spares.len() as u64, Ordering::Relaxed);

@@ -27,7 +27,7 @@ use crate::{
 /// Begins a backup: answers what it consists of.
 pub(crate) async fn begin(State(shared): State<Arc<Shared>>, uri: Uri) -> Result<Response, Problem> {
     Parameters::parse(uri.query(), &[])?;
-    let backup = shared.engine.begin_backup(&Principal::anonymous()).await?;
+    let backup = shared.engine.start_backup(&Principal::anonymous()).await?;
     let mut response = told(StatusCode::CREATED, &backup)?;
     if let Ok(place) = HeaderValue::from_str(&format!("/v1/backups/{}", backup.manifest().id)) {
         response.headers_mut().insert(header::LOCATION, place);

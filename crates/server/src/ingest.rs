@@ -39,7 +39,7 @@ use crate::{
     body::{BodyFault, Encoding, Pieces, heavy},
     config::ServerConfig,
     inputs::{
-        CsvEvents, FAULT_BYTES, held, is_csv, is_parquet, is_without_header, not_kept, tell_faults,
+        CsvEvents, FAULT_BYTES, held, is_csv, is_parquet, is_without_header, not_kept, report_faults,
         warn_in_head,
     },
     numbered::{Parts, Piece, number_of},
@@ -170,7 +170,7 @@ pub(crate) async fn ingest(
 ) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
     let stream = stream_name(path)?;
-    shared.engine.begin_stored(&Principal::anonymous(), &stream).await?;
+    shared.engine.ensure_stored(&Principal::anonymous(), &stream).await?;
     let default = shared.engine.ack(&stream);
     let options = Options::of(parts.uri.query(), &parts.headers, &stream, default)?;
     let number = number_of(&parts.headers)?;
@@ -383,7 +383,7 @@ impl Ingest {
     /// Counts and appends what was checked.
     async fn take(&mut self, mut checked: Checked) -> Result<(), Stop> {
         if self.options.form == BodyForm::Csv {
-            tell_faults(&mut checked);
+            report_faults(&mut checked);
         }
         let Checked { batch, rejected, rejections, refused, begins } = checked;
         self.tally.rejected += rejected;

@@ -122,7 +122,7 @@ pub(crate) async fn prepare(
     let (text, has_parameters) = (ask.text(), ask.text().contains('$'));
     if !has_parameters || !ask.parameters.is_empty() {
         let options = ask.options();
-        shared.engine.hold_joined(text, &options).await?;
+        shared.engine.pin_joined(text, &options).await?;
         heavy(heaviness(text), || shared.engine.check(&Principal::anonymous(), text, &options))?;
     }
     let created = shared.engine.clock().now();

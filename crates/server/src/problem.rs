@@ -247,7 +247,7 @@ mod tests {
         let check = |error: EngineError, status| assert_eq!(Problem::from(error).to_json()["status"], status);
         check(EngineError::NoDefaultStream, 400);
         check(EngineError::NoQuery("x".to_owned()), 404);
-        check(EngineError::not_found(ObjectKind::Stream, "x"), 404);
+        check(EngineError::not_found(swiftwater_engine::ObjectKind::Stream, "x"), 404);
         check(EngineError::Attached("x".to_owned()), 409);
         check(EngineError::ShuttingDown, 503);
         let limit =

@@ -52,7 +52,7 @@ pub(crate) async fn submit(State(shared): State<Arc<Shared>>, request: Request) 
 
     let principal = Principal::anonymous();
     let mut options = SubmitOptions { detach, times, ..ask.options() };
-    shared.engine.hold_joined(text, &options).await?;
+    shared.engine.pin_joined(text, &options).await?;
     if text.to_ascii_lowercase().contains("explain") {
         let plan = match heavy(heaviness(text), || shared.engine.check(&principal, text, &options))?.explain {
             Some(Explain::Plan) => {
@@ -98,7 +98,7 @@ pub(crate) async fn validate(
     let dialect = parameters.get("dialect").map(dialect_of).transpose()?;
     let ask = asked(&shared, &parts.headers, body, dialect).await?;
     let (text, options) = (ask.text(), ask.options());
-    shared.engine.hold_joined(text, &options).await?;
+    shared.engine.pin_joined(text, &options).await?;
     let facts = heavy(heaviness(text), || shared.engine.check(&Principal::anonymous(), text, &options))?;
     let answer = json!({
         "stream": facts.stream.as_str(),
@@ -196,7 +196,7 @@ async fn ask_by_get(
     let dialect = parameters.get("dialect").map(dialect_of).transpose()?;
     let ask = Ask { source: Source::Bql(text.to_owned()), dialect, parameters: Vec::new() };
     let options = ask.options();
-    shared.engine.hold_joined(text, &options).await?;
+    shared.engine.pin_joined(text, &options).await?;
     let principal = Principal::anonymous();
     let subscription = heavy(heaviness(text), || shared.engine.submit(&principal, text, options))?;
     results::response(subscription, Form::ServerSentEvents, shared.config.keep_alive_ms).await

@@ -82,7 +82,7 @@ impl Cancellation {
     }
 
     /// All runs end.
-    pub(crate) fn tell_shutdown(&self) {
+    pub(crate) fn report_shutdown(&self) {
         self.is_shutdown.store(true, Ordering::Relaxed);
         self.tell();
     }

@@ -250,7 +250,7 @@ impl Sql {
     pub fn shut_down(&self) {
         self.inner.is_shutdown.store(true, Ordering::Release);
         for entry in self.inner.lock().values() {
-            entry.stop.tell_shutdown();
+            entry.stop.report_shutdown();
             if let Some(abort) = &entry.abort {
                 abort.abort();
             }

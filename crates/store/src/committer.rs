@@ -216,7 +216,7 @@ impl Committer {
                 error
             }
         };
-        self.note_failure(failure);
+        self.record_failure(failure);
         self.retry = Some(Instant::now() + self.backoff.pause());
         Ok(())
     }
@@ -283,7 +283,7 @@ impl Committer {
     }
 
     /// Makes a failure known.
-    fn note_failure(&self, error: StoreError) {
+    fn record_failure(&self, error: StoreError) {
         let now = self.now();
         let mut state = self.shared.state();
         let (since, tries) =
@@ -297,7 +297,7 @@ impl Committer {
 
     /// Makes a failure known, and waits before the next try. Fails if there is to be none, as the table is closed.
     async fn failed(&self, error: StoreError, backoff: &mut Backoff) -> Result<()> {
-        self.note_failure(error);
+        self.record_failure(error);
         self.rest_until(Instant::now() + backoff.pause()).await
     }
 

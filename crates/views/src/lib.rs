@@ -317,7 +317,7 @@ impl ViewStore {
     }
 
     /// A view was kept before and nothing of it is left, which a new store cannot know.
-    pub fn note_lost(&self, view: u32) {
+    pub fn record_lost(&self, view: u32) {
         self.write_mark(|mark| {
             mark.views.insert(view, Marked { position: 0, is_lost: true });
         });
@@ -330,7 +330,7 @@ impl ViewStore {
     }
 
     /// A view has all again that was lost.
-    pub fn note_rebuilt(&self, view: u32) {
+    pub fn record_rebuilt(&self, view: u32) {
         if self.is_lost(view) {
             self.write_mark(|mark| {
                 if let Some(marked) = mark.views.get_mut(&view) {
@@ -341,7 +341,7 @@ impl ViewStore {
     }
 
     fn error(&self, error: &fjall::Error) -> ViewStoreError {
-        noted_error(&self.path, &self.mark, error)
+        recorded_error(&self.path, &self.mark, error)
     }
 
     /// Does something with the files; one that finds them closed opens them.
@@ -514,7 +514,7 @@ impl ViewStore {
 }
 
 /// An error of the library. That files are damaged is written down, so that the next start makes a new store of them.
-fn noted_error(path: &Path, mark: &Mutex<Mark>, error: &fjall::Error) -> ViewStoreError {
+fn recorded_error(path: &Path, mark: &Mutex<Mark>, error: &fjall::Error) -> ViewStoreError {
     let (path, what) = (path.to_owned(), error.to_string());
     if !is_damage(error) {
         return ViewStoreError::Store { path, what };
@@ -559,7 +559,7 @@ impl ViewSnapshot {
     }
 
     fn error(&self, error: &fjall::Error) -> ViewStoreError {
-        noted_error(&self.path, &self.mark, error)
+        recorded_error(&self.path, &self.mark, error)
     }
 
     /// Keys from one bound to another with their states, in order.

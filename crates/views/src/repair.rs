@@ -615,7 +615,7 @@ mod tests {
         assert_eq!(store.lost(), VIEWS);
         commit(&store, 0);
         assert_eq!(store.lost(), VIEWS, "their owner says when they are whole");
-        store.note_rebuilt(3);
+        store.record_rebuilt(3);
         drop(store);
         assert_eq!(ViewStore::open(&path, OPTIONS).unwrap().lost(), [2, 11]);
     }

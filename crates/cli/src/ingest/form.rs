@@ -86,7 +86,7 @@ impl<R> CsvLines<R> {
     }
 
     /// Looks through the lines that have just been made, which are whole ones.
-    fn note_faults(&mut self) {
+    fn record_faults(&mut self) {
         let mut begin = 0;
         for end in memchr::memchr_iter(b'\n', &self.lines.text) {
             self.made += 1;
@@ -111,7 +111,7 @@ impl<R: Read> Read for CsvLines<R> {
                 }
                 Ok(read) => self.csv.push(&piece[..read], self.lines.refill()),
             }
-            self.note_faults();
+            self.record_faults();
         }
         Ok(self.lines.give(buffer))
     }

@@ -64,7 +64,7 @@ pub(super) fn run(
         Err(InputError::Engine(error)) if error.kind() == ErrorKind::Invalid => return refuse(&error),
         ran => ran.map_err(|error| opened::failed(error, place))?,
     };
-    opened::tell_rejections(&summary, place, &form);
+    opened::report_rejections(&summary, place, &form);
     let is_wrong = has_failed || (args.strict && summary.rejected > 0);
     Ok(if is_wrong { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }

@@ -16,7 +16,7 @@ use swiftwater_server::wire;
 
 use super::{
     Answer, bullet,
-    opened::{failed, open, read_so_far, refused, tell_rejections},
+    opened::{failed, open, read_so_far, refused, report_rejections},
     parameter_values, print_text,
 };
 use crate::{
@@ -86,7 +86,7 @@ pub(super) fn run(args: &QueryArgs, text: &str, place: &Place, clock: Arc<dyn Cl
         Some((analysis, plan)) => print_text(&analysis.told(plan))?,
         None => answer.end()?,
     };
-    tell_rejections(&summary, place, &form);
+    report_rejections(&summary, place, &form);
     if args.strict && summary.rejected > 0 { Ok(ExitCode::from(1)) } else { Ok(status) }
 }
 

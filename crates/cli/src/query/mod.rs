@@ -144,15 +144,15 @@ impl Answer {
     fn end(mut self) -> Outcome {
         self.form.end(&self.meta_text).map_err(Failure::output)?;
         if let Some(error) = &self.meta.error {
-            self.tell_meta();
+            self.report_meta();
             let hint = error.hint.as_ref().map_or_else(String::new, |hint| format!("\n{hint}"));
             return Err(anyhow::anyhow!("the query failed: {}{hint}", error.message).into());
         }
-        self.tell_meta();
+        self.report_meta();
         Ok(ExitCode::SUCCESS)
     }
 
-    fn tell_meta(&self) {
+    fn report_meta(&self) {
         if self.quiet || self.meta_text.is_empty() {
             return;
         }

@@ -95,7 +95,7 @@ pub(super) fn refused(error: EngineError) -> Failure {
 }
 
 /// Says which events were rejected.
-pub(super) fn tell_rejections(
+pub(super) fn report_rejections(
     summary: &InputSummary,
     place: &Place,
     (form, faults): &(InputForm, CsvFaults),

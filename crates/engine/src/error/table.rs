@@ -32,7 +32,7 @@ fn in_use(role: Role, dependent: Object, on: Object) -> EngineError {
 
 /// One of each variant.
 fn samples() -> Vec<EngineError> {
-    let (stream, view, sink, alert, join) = (text("s"), text("v"), text("k"), text("a"), text("j"));
+    let (stream, view, sink, join) = (text("s"), text("v"), text("k"), text("j"));
     vec![
         EngineError::Query(query_errors()),
         EngineError::NoDefaultStream,
@@ -105,8 +105,8 @@ fn samples() -> Vec<EngineError> {
             schedule: text("* *"),
             why: text("three fields are missing"),
         })),
-        EngineError::Schedule(ScheduleError::Never(text("0 0 30 2 *"))),
-        EngineError::Schedule(ScheduleError::Zone(text("Europe/Nowhere"))),
+        EngineError::Catalog(CatalogError::Schedule(ScheduleError::Never(text("0 0 30 2 *")))),
+        EngineError::Catalog(CatalogError::Schedule(ScheduleError::Zone(text("Europe/Nowhere")))),
         EngineError::JobRunning(text("nightly")),
         EngineError::Catalog(CatalogError::exists(ObjectKind::Stream, "s")),
         EngineError::Catalog(CatalogError::exists(ObjectKind::Alert, "a")),

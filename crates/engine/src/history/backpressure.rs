@@ -225,7 +225,7 @@ mod tests {
             if let Some(read) = self.reads_log {
                 let until = (read + from_log).min(self.next);
                 if until > read {
-                    self.feed.note_given(&[Simulated::batch(read, until - read)]);
+                    self.feed.record_emitted(&[Simulated::batch(read, until - read)]);
                 }
                 self.reads_log = Some(until);
                 if self.feed.caught_up(LogPosition(until * EVENT_BYTES)).is_none() {

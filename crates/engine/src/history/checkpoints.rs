@@ -19,7 +19,7 @@ use crate::{EngineError, stream::lock};
 
 impl History {
     /// Writes snapshots and trims the log, until the end.
-    pub(super) async fn keep_house(&self) {
+    pub(super) async fn run_checkpoints(&self) {
         let mut closing = self.closing();
         let interval = self.checkpoint_interval();
         // What is in the log already needs no time behind it.
@@ -35,7 +35,7 @@ impl History {
             if was != (appended, Some(self.needed_from())) {
                 // Time goes on in the log only where something happened in it.
                 if was.0 != appended {
-                    self.tell_time().await;
+                    self.log_time().await;
                 }
                 let written = self.checkpoint().await.inspect_err(|error| {
                     let error = error as &dyn std::error::Error;
@@ -47,7 +47,7 @@ impl History {
                     Err(_) => (self.log.horizons().appended, None),
                 };
             } else if self.log.goes_on_with_a_record() {
-                self.tell_time().await;
+                self.log_time().await;
             }
         }
     }
@@ -66,7 +66,7 @@ impl History {
         self.join_holds.first().map_or(needed, |first| needed.min(first))
     }
 
-    async fn tell_time(&self) {
+    async fn log_time(&self) {
         if let Err(error) = self.tick(self.clock.now()).await {
             tracing::warn!(%error, "the time could not be written into the log");
         }

@@ -91,7 +91,7 @@ impl Request {
         }
     }
 
-    fn note_hash(&mut self, part: u32, hash: u64) {
+    fn record_hash(&mut self, part: u32, hash: u64) {
         match part {
             0 => self.hash = hash,
             _ if hash == 0 => {}
@@ -151,11 +151,11 @@ impl Producers {
     }
 
     /// Notes the hash of a part that was noted, as it was written down.
-    pub(crate) fn note_hash(&mut self, id: &str, sequence: u64, part: u32, hash: u64) {
+    pub(crate) fn record_hash(&mut self, id: &str, sequence: u64, part: u32, hash: u64) {
         let used = if is_of_engine(id) { &mut self.of_engine } else { &mut self.of_clients };
         let Some(producer) = used.by_id.get_mut(id) else { return };
         if let Ok(place) = producer.place_of(sequence) {
-            producer.requests[place].note_hash(part, hash);
+            producer.requests[place].record_hash(part, hash);
         }
     }
 
@@ -204,11 +204,11 @@ impl Used {
             Ok(place) => {
                 let request = &mut producer.requests[place];
                 request.receipt = Receipt { accepted: request.receipt.accepted + part.accepted, ..part };
-                request.note_hash(number, hash);
+                request.record_hash(number, hash);
             }
             Err(place) => {
                 let mut request = Request { receipt: part, hash: 0, hashes: Vec::new() };
-                request.note_hash(number, hash);
+                request.record_hash(number, hash);
                 producer.requests.insert(place, request);
                 if producer.requests.len() > SEQUENCES_KEPT {
                     producer.requests.pop_front();
@@ -337,7 +337,7 @@ mod tests {
         let mut again = Producers::new(2);
         again.note("a", receipt(1, 3), 0);
         for (id, sequence, part, hash) in producers.hashes() {
-            again.note_hash(id, sequence, part, hash);
+            again.record_hash(id, sequence, part, hash);
         }
         assert_eq!(again.look("a", 1, (0, 0), 11), Verdict::Other);
     }

@@ -214,13 +214,13 @@ impl History {
             history.end_opening().await;
             return Err(error);
         }
-        history.tell_if_not_ready();
+        history.report_if_not_ready();
         let joining = Arc::clone(&history);
-        history.spawn(async move { joining.keep_joined().await });
+        history.spawn(async move { joining.maintain_joined_tables().await });
         let housekeeping = Arc::clone(&history);
-        history.spawn(async move { housekeeping.keep_house().await });
+        history.spawn(async move { housekeeping.run_checkpoints().await });
         let looking = Arc::clone(&history);
-        history.spawn(async move { looking.keep_ready().await });
+        history.spawn(async move { looking.watch_readiness().await });
         let nanos = clock.monotonic_nanos().saturating_sub(began);
         let streams = history.stored.read().unwrap_or_else(PoisonError::into_inner).len();
         tracing::info!(streams, millis = nanos / 1_000_000, "what is stored was opened");
@@ -300,7 +300,7 @@ impl History {
                 kept.into_iter().map(|(view, store, at)| (view, Some((Arc::clone(&stored), store, at)))),
             );
         }
-        self.note_lost_files();
+        self.record_lost_files();
         // A view may join those before it, and be of one of them.
         kept_views.sort_by_key(|(view, _)| view.id);
         for (view, kept) in kept_views {
@@ -323,22 +323,22 @@ impl History {
                 tracing::error!(view = &*view.create.name, %error, "a view cannot be opened, and is not kept");
             }
         }
-        self.hold_for_joins().map_err(HistoryError::View)?;
+        self.retain_for_joins().map_err(HistoryError::View)?;
         self.delete_dropped_views();
-        self.keep_views();
+        self.maintain_views();
         self.set_endpoints(None);
         Ok(())
     }
 
     /// A view is created after its files have a directory. If that is a new one at a start, all that it held is lost.
-    fn note_lost_files(&self) {
+    fn record_lost_files(&self) {
         let Some(store) = lock(&self.view_store).clone().filter(|store| store.is_new()) else { return };
         let lost: Vec<u32> = self.with_catalog(|catalog| {
             let views = catalog.views().filter(|view| view.of.is_none()).map(|view| view.id);
             let alerts = catalog.alerts().map(|alert| alert.id);
             views.chain(alerts).chain(catalog.joins().map(|join| join.id)).collect()
         });
-        lost.into_iter().for_each(|id| store.note_lost(id));
+        lost.into_iter().for_each(|id| store.record_lost(id));
     }
 
     /// Lets a stream be stored from now on. Without a table its events wait in the log until that can be opened.
@@ -462,7 +462,7 @@ impl History {
                 }
             };
             let taken = (events, appended.is_repeated);
-            let kept = self.keep_bad(shared, (stream, &declared), &held, &options, taken).await?;
+            let kept = self.quarantine_bad(shared, (stream, &declared), &held, &options, taken).await?;
             let ticket = appended.ticket.max(kept.ticket);
             return Ok(Appended { quarantined: kept.count, ticket, ..appended });
         }
@@ -507,7 +507,7 @@ impl History {
         }
         let (offset, outcome, is_new_in_line) = result?;
         if is_new_in_line {
-            shared.put_in_line(Arc::clone(stream));
+            shared.enqueue(Arc::clone(stream));
         }
         Ok(outcome.map(|outcome| (offset, outcome)))
     }
@@ -529,7 +529,7 @@ impl History {
         let refusals = held.refusals();
         let accepted = (events - refusals.len()) as u64;
         let appended = stored.appended(Outcome::Repeated(receipt), receipt.offset, accepted);
-        let kept = self.keep_bad(shared, (stream, &declared), &held, options, (accepted, true)).await?;
+        let kept = self.quarantine_bad(shared, (stream, &declared), &held, options, (accepted, true)).await?;
         Ok(Appended {
             refusals,
             quarantined: kept.count,

@@ -112,12 +112,12 @@ impl LogTail {
             taken.push(next);
         }
         self.bytes -= bytes;
-        self.note_given(&taken);
+        self.record_emitted(&taken);
         taken
     }
 
     /// These were given to the reader.
-    pub(crate) fn note_given(&mut self, events: &[Fed]) {
+    pub(crate) fn record_emitted(&mut self, events: &[Fed]) {
         self.given = events.last().map_or(self.given, Fed::next);
     }
 

@@ -35,7 +35,7 @@ pub(super) struct Readiness {
 
 impl History {
     /// Looks every second until the engine ends.
-    pub(super) async fn keep_ready(&self) {
+    pub(super) async fn watch_readiness(&self) {
         let closing = self.closing();
         while !*closing.borrow() {
             self.look_ready();
@@ -96,7 +96,7 @@ impl History {
     }
 
     /// Says in the log of the server why it takes no events, where it starts so.
-    pub(super) fn tell_if_not_ready(&self) {
+    pub(super) fn report_if_not_ready(&self) {
         if let Some(error) = self.not_ready() {
             let hint = error.hint().unwrap_or_default();
             tracing::warn!(%error, hint, "the server starts, and takes no events of stored streams");

@@ -122,7 +122,7 @@ impl History {
     }
 
     /// Does what is left to do in the store, until the engine ends.
-    pub(crate) async fn keep_store(self: Arc<Self>, shared: Weak<Shared>) {
+    pub(crate) async fn reconcile_store(self: Arc<Self>, shared: Weak<Shared>) {
         let mut closing = self.closing();
         let working = async {
             let mut backoff = RETRY;
@@ -197,14 +197,14 @@ impl History {
         let entry = self.with_catalog(|catalog| catalog.stream(&stored.name).cloned());
         let Some(entry) = entry.filter(|_| self.is_current(stored)) else { return Ok(()) };
         let opened = self.store.open_table(table_spec(&entry.create, &entry.found)).await;
-        let given = opened.map_err(|error| causes(&error)).and_then(|table| stored.give_table(table));
+        let given = opened.map_err(|error| causes(&error)).and_then(|table| stored.set_table(table));
         match given {
             Ok(()) => {
                 tracing::info!(stream = %stored.name, "the table is open");
                 Ok(())
             }
             Err(why) => {
-                if stored.note_unopened(why.clone()) {
+                if stored.record_unopened(why.clone()) {
                     tracing::warn!(stream = %stored.name, why, "the table cannot be opened yet; it is tried again");
                 }
                 Err(EngineError::Table(why))
@@ -264,7 +264,7 @@ impl History {
 
     /// Writes down which plain tables there are, after one was made or before one is dropped. Where that fails, all that is
     /// lost is that a table is missed, or is not.
-    pub(super) async fn note_plain(&self, name: &str, is_there: bool) {
+    pub(super) async fn record_plain(&self, name: &str, is_there: bool) {
         {
             let _no_cut_is_made = self.cutting.read().await;
             self.change_catalog(|catalog| {

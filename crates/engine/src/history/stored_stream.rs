@@ -225,7 +225,7 @@ impl StoredStream {
     }
 
     /// Its table could not be opened; answers whether that is news.
-    pub(crate) fn note_unopened(&self, why: String) -> bool {
+    pub(crate) fn record_unopened(&self, why: String) -> bool {
         let mut unopened = lock(&self.unopened);
         let is_news = unopened.as_ref() != Some(&why);
         *unopened = Some(why);
@@ -234,7 +234,7 @@ impl StoredStream {
 
     /// Gives it its table. One that has more events than the log has given out offsets for is refused: events that were
     /// taken meanwhile would be passed over as if it had them.
-    pub(crate) fn give_table(&self, table: Table) -> Result<(), String> {
+    pub(crate) fn set_table(&self, table: Table) -> Result<(), String> {
         let committed = table.committed().0;
         if committed > self.began {
             return Err(format!(
@@ -359,7 +359,7 @@ impl StoredStream {
     }
 
     /// Takes what is synced out of a reader's feed.
-    pub(crate) fn take_fed(&self, reader: Reader, synced: LogPosition, bytes_max: usize) -> Vec<Fed> {
+    pub(crate) fn next_fed(&self, reader: Reader, synced: LogPosition, bytes_max: usize) -> Vec<Fed> {
         let taken = {
             let mut state = lock(&self.state);
             state.feed_of(reader).map(|feed| feed.take(synced, bytes_max)).unwrap_or_default()
@@ -369,9 +369,9 @@ impl StoredStream {
     }
 
     /// A reader was given these, which it read from the log.
-    pub(crate) fn note_given(&self, reader: Reader, events: &[Fed]) {
+    pub(crate) fn record_emitted(&self, reader: Reader, events: &[Fed]) {
         if let Some(feed) = lock(&self.state).feed_of(reader) {
-            feed.note_given(events);
+            feed.record_emitted(events);
         }
         self.went_on.notify_waiters();
     }
@@ -499,7 +499,7 @@ impl StoredStream {
 
     /// Durable queries need the events from an offset on, and have been given those before `given`. What they need is kept
     /// in the log from this place on.
-    pub(crate) fn hold_for(&self, view: u32, (needed, given): (u64, u64), place: LogPosition) {
+    pub(crate) fn retain_for(&self, view: u32, (needed, given): (u64, u64), place: LogPosition) {
         let mut state = lock(&self.state);
         let next = state.next;
         if let Some(of) = state.views.iter_mut().find(|of| of.view == view) {
@@ -662,7 +662,7 @@ impl Recovered {
             }
         }
         for (id, sequence, part, hash) in &snapshot.hashes {
-            self.producers.note_hash(id, *sequence, *part, *hash);
+            self.producers.record_hash(id, *sequence, *part, *hash);
         }
     }
 

@@ -83,7 +83,7 @@ impl History {
             tokio::pin!(fed);
             fed.as_mut().enable();
             let synced = self.log.horizons().synced;
-            let taken = stored.take_fed(Reader::Table, synced, ROWS_BYTES);
+            let taken = stored.next_fed(Reader::Table, synced, ROWS_BYTES);
             if !taken.is_empty() {
                 let bytes: usize = taken.iter().map(|fed| fed.batch.bytes().len()).sum();
                 self.hand_on(stored, table, taken).await?;
@@ -129,7 +129,7 @@ impl History {
         loop {
             let (fed, is_end, reader) = reading.await??;
             let next = if is_end { Err(reader) } else { Ok(read(reader)) };
-            stored.note_given(Reader::Table, &fed);
+            stored.record_emitted(Reader::Table, &fed);
             self.hand_on(stored, table, fed).await?;
             let reader = match next {
                 Ok(next) => {

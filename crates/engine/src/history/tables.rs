@@ -376,7 +376,7 @@ impl HistoryTables {
             match &made {
                 Ok(()) => {
                     // Before the name can be used: a table that is dropped at once is not noted afterwards.
-                    keeper.note_plain(taken.name(), true).await;
+                    keeper.record_plain(taken.name(), true).await;
                     taken.made();
                 }
                 Err(error) => {
@@ -601,7 +601,7 @@ impl History {
         }
         self.with_catalog(|catalog| catalog.check_unused(&ObjectKind::Table.named(name)))
             .map_err(from_engine)?;
-        self.note_plain(name, false).await;
+        self.record_plain(name, false).await;
         self.store.drop_table(name).await.map_err(from_store)?;
         self.forget_joined(name);
         plain.remove(name);

@@ -77,7 +77,7 @@ impl History {
 
     /// Counts and keeps the bad events of a request whose good ones, `accepted` in number, were taken in; answers what the
     /// quarantine has of them. Before that nothing is done about bad ones: the request may still be refused, and sent again.
-    pub(crate) async fn keep_bad(
+    pub(crate) async fn quarantine_bad(
         &self,
         shared: &Shared,
         (stream, declared): (&Stream, &Declared),

@@ -198,7 +198,7 @@ async fn a_feed_ends_with_its_view() {
     assert_eq!(feed.next().await.unwrap(), None);
     drop(feed);
     let error = engine.view_changes(&Principal::local(), "v", None).await.err().unwrap();
-    assert_eq!(error, EngineError::not_found(ObjectKind::View, "v"));
+    assert_eq!(error, EngineError::not_found(swiftwater_engine::ObjectKind::View, "v"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -338,7 +338,7 @@ async fn tables_are_joined_by_any_columns_as_they_are() {
     assert_eq!(row(&engine, "cities", &["Bonn"]).await, r#"{"city":"Bonn","n":1}"#);
     let kinds = "SELECT s.n, h.city FROM STREAM(swipes) s JOIN shops h ON h.kind = 'bar' AND h.id = s.shop";
     let many = "SELECT h.city FROM STREAM(swipes) s JOIN shops h ON h.kind = 'bar'";
-    engine.hold_joined(kinds, &SubmitOptions::default()).await.unwrap();
+    engine.pin_joined(kinds, &SubmitOptions::default()).await.unwrap();
     let (mut kinds, mut many) = (submit(&engine, kinds), submit(&engine, many));
     append(&engine, "swipes", "{\"shop\":9,\"n\":1}\n{\"shop\":2,\"n\":2}\n{\"shop\":3,\"n\":3}", None).await;
     assert_eq!(records(&mut kinds, 1).await, [json!({"n": 2, "city": "Kiel"})]);
@@ -385,7 +385,7 @@ async fn a_table_that_is_too_large_is_not_held_and_the_view_says_so() {
         "{failing}"
     );
     let error = engine
-        .hold_joined("SELECT 1 FROM STREAM(a) JOIN shops ON shops.id = 1", &SubmitOptions::default())
+        .pin_joined("SELECT 1 FROM STREAM(a) JOIN shops ON shops.id = 1", &SubmitOptions::default())
         .await;
     assert!(error.unwrap_err().to_string().contains("limit is 2000"));
     // When it is smaller, the view goes on.

@@ -44,7 +44,7 @@ pub(super) fn compare_constant(
             None => Truth::Error,
         },
     }));
-    context.scratch.give_values(values);
+    context.scratch.emit_values(values);
 }
 
 /// The pairs of column and constant that need no values in between: LONG and STRING, the commonest. Their rules are

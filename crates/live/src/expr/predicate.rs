@@ -159,7 +159,7 @@ impl Predicate {
                         (left, right) => Truth::of(left != right),
                     };
                 }
-                context.scratch.give_truths(right);
+                context.scratch.emit_truths(right);
                 return;
             }
             Predicate::CompareConstant { comparison, node, constant } => {
@@ -270,7 +270,7 @@ impl Predicate {
             );
             let errors = truths.iter().filter(|truth| **truth == Truth::Error).count();
             context.counts.expression_errors += errors as u64;
-            context.scratch.give_truths(truths);
+            context.scratch.emit_truths(truths);
             return;
         };
         let mut rows = context.scratch.take_rows();
@@ -285,8 +285,8 @@ impl Predicate {
             std::mem::swap(&mut rows, &mut kept);
         }
         out.extend_from_slice(&rows);
-        context.scratch.give_rows(rows);
-        context.scratch.give_rows(kept);
+        context.scratch.emit_rows(rows);
+        context.scratch.emit_rows(kept);
     }
 }
 
@@ -316,7 +316,7 @@ fn connect(
             break;
         }
     }
-    context.scratch.give_truths(truths);
+    context.scratch.emit_truths(truths);
     open.give_back(context);
 }
 
@@ -334,7 +334,7 @@ fn unary<'a>(
         Value::Error => Truth::Error,
         value => operator(*value),
     }));
-    context.scratch.give_values(values);
+    context.scratch.emit_values(values);
 }
 
 /// One truth per pair; the operator sees neither nulls nor errors.
@@ -355,8 +355,8 @@ fn binary<'a>(
         (_, Value::Null) => Truth::Null,
         (left, right) => operator(*left, *right),
     }));
-    context.scratch.give_values(left);
-    context.scratch.give_values(right);
+    context.scratch.emit_values(left);
+    context.scratch.emit_values(right);
 }
 
 fn between(
@@ -378,7 +378,7 @@ fn between(
             .map(|(value, (low, high))| membership::between(value, low, high, dialect).negate_if(negated)),
     );
     for buffer in [values, lows, highs] {
-        context.scratch.give_values(buffer);
+        context.scratch.emit_values(buffer);
     }
 }
 
@@ -414,6 +414,6 @@ fn matches_row(
         };
         out.push(truth.negate_if(negated));
     }
-    context.scratch.give_values(texts);
-    context.scratch.give_values(patterns);
+    context.scratch.emit_values(texts);
+    context.scratch.emit_values(patterns);
 }

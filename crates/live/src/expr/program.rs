@@ -180,7 +180,7 @@ impl Program {
                         Truth::False | Truth::Null => {}
                     }
                 }
-                context.scratch.give_values(values);
+                context.scratch.emit_values(values);
             }
         });
     }
@@ -221,7 +221,7 @@ impl Program {
         let mut counts = EvalCounts::default();
         self.evaluate(&Rows::Row { slots, now }, scratch, arena, &mut counts, &mut values);
         let value = values.first().copied().unwrap_or(Value::Null);
-        scratch.give_values(values);
+        scratch.emit_values(values);
         (value, counts.expression_errors)
     }
 
@@ -252,7 +252,7 @@ impl<'a> Context<'_, 'a> {
                 let mut all = self.scratch.take_rows();
                 all.extend(0..u32::try_from(count).unwrap_or(u32::MAX));
                 run(self, &all);
-                self.scratch.give_rows(all);
+                self.scratch.emit_rows(all);
             }
         }
     }

@@ -32,7 +32,7 @@ impl Scratch {
     }
 
     /// Takes a buffer back.
-    pub(crate) fn give_values(&mut self, mut buffer: Vec<Value<'_>>) {
+    pub(crate) fn emit_values(&mut self, mut buffer: Vec<Value<'_>>) {
         buffer.clear();
         // The buffer is empty, so no value is ever converted: collecting in place only changes the lifetime in the
         // type, and keeps the allocation.
@@ -45,7 +45,7 @@ impl Scratch {
     }
 
     /// Takes a buffer back.
-    pub(super) fn give_truths(&mut self, mut buffer: Vec<Truth>) {
+    pub(super) fn emit_truths(&mut self, mut buffer: Vec<Truth>) {
         buffer.clear();
         self.truths.push(buffer);
     }
@@ -56,7 +56,7 @@ impl Scratch {
     }
 
     /// Takes a buffer back.
-    pub(super) fn give_rows(&mut self, mut buffer: Vec<u32>) {
+    pub(super) fn emit_rows(&mut self, mut buffer: Vec<u32>) {
         buffer.clear();
         self.rows.push(buffer);
     }
@@ -87,7 +87,7 @@ mod tests {
         let mut buffer = scratch.take_values();
         buffer.extend([Value::Null; 100]);
         let (at, capacity) = (buffer.as_ptr() as usize, buffer.capacity());
-        scratch.give_values(buffer);
+        scratch.emit_values(buffer);
         let again = scratch.take_values();
         assert_eq!((again.as_ptr() as usize, again.capacity()), (at, capacity));
         assert!(again.is_empty());

@@ -144,7 +144,7 @@ impl Node {
                 let mut truths = context.scratch.take_truths();
                 predicate.evaluate(selection, context, &mut truths);
                 out.extend(truths.iter().map(|truth| truth.to_value()));
-                context.scratch.give_truths(truths);
+                context.scratch.emit_truths(truths);
                 return;
             }
             Node::Unary(operator, operand) => {
@@ -156,7 +156,7 @@ impl Node {
                 let mut right = context.scratch.take_values();
                 operands[1].evaluate(selection, context, &mut right);
                 apply_binary(operator, context, out, &right);
-                context.scratch.give_values(right);
+                context.scratch.emit_values(right);
             }
             Node::Substring(operands) => substring(operands, selection, context, out),
             Node::List(items) => list(items, selection, context, out),
@@ -339,8 +339,8 @@ fn substring<'a>(
             _ => Value::Error,
         };
     }
-    context.scratch.give_values(starts);
-    context.scratch.give_values(lengths);
+    context.scratch.emit_values(starts);
+    context.scratch.emit_values(lengths);
 }
 
 fn list<'a>(items: &[Node], selection: &[u32], context: &mut Context<'_, 'a>, out: &mut Vec<Value<'a>>) {
@@ -360,8 +360,8 @@ fn list<'a>(items: &[Node], selection: &[u32], context: &mut Context<'_, 'a>, ou
         let has_error = values.iter().any(|value| matches!(value, Value::Error));
         out.push(if has_error { Value::Error } else { Value::List(arena.alloc_slice_copy(values)) });
     }
-    context.scratch.give_values(column);
-    context.scratch.give_values(flat);
+    context.scratch.emit_values(column);
+    context.scratch.emit_values(flat);
 }
 
 /// Later conditions and values run on those rows only that no earlier condition took.
@@ -393,7 +393,7 @@ fn case<'a>(
         taken.fill_from(value, context, out);
         taken.give_back(context);
     }
-    context.scratch.give_truths(truths);
+    context.scratch.emit_truths(truths);
     open.fill_from(otherwise, context, out);
     open.give_back(context);
 }
@@ -462,13 +462,13 @@ impl Open {
         for (&place, value) in self.places.iter().zip(&values) {
             out[place as usize] = *value;
         }
-        context.scratch.give_values(values);
+        context.scratch.emit_values(values);
     }
 
     /// Gives its buffers back.
     pub(super) fn give_back(self, context: &mut Context<'_, '_>) {
-        context.scratch.give_rows(self.places);
-        context.scratch.give_rows(self.rows);
+        context.scratch.emit_rows(self.places);
+        context.scratch.emit_rows(self.rows);
     }
 }
 

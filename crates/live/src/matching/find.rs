@@ -225,7 +225,7 @@ impl<'s> Search<'s> {
             };
         }
         if !part.timed.is_empty() {
-            self.tell_timed(before);
+            self.report_timed(before);
         }
         for &way in &part.scans {
             let all = u64::from(way) << 32;
@@ -426,7 +426,7 @@ impl<'s> Search<'s> {
     }
 
     /// Those that no event found, and that go by the events' own time.
-    fn tell_timed(&mut self, before: usize) {
+    fn report_timed(&mut self, before: usize) {
         let part = self.part;
         let met: std::collections::HashSet<u32> =
             self.finder.found[before..].iter().map(|found| found.place).collect();

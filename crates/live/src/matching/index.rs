@@ -152,7 +152,7 @@ impl Rebuild {
         let (made, wanted) = match plans {
             Some([all, _]) => {
                 let mut wanted = vec![false; all.wants().len()];
-                filed.iter().for_each(|filed| note_wanted(&filed.entry, &mut wanted));
+                filed.iter().for_each(|filed| record_wanted(&filed.entry, &mut wanted));
                 (None, wanted)
             }
             None => {
@@ -180,7 +180,7 @@ impl Rebuilt {
 }
 
 /// Notes which wants of every event a query has.
-fn note_wanted(entry: &Entry, wanted: &mut [bool]) {
+fn record_wanted(entry: &Entry, wanted: &mut [bool]) {
     entry.columns_of_all().iter().for_each(|column| wanted[column.0 as usize] = true);
 }
 
@@ -417,7 +417,7 @@ impl Index {
         if sources.main.is_some() {
             wanted.resize(index.all.wants().len(), false);
             let meanwhile = index.fresh.iter().chain(&index.waiting);
-            meanwhile.flat_map(Level::standing).for_each(|entry| note_wanted(entry, &mut wanted));
+            meanwhile.flat_map(Level::standing).for_each(|entry| record_wanted(entry, &mut wanted));
             let left = wanted.iter().filter(|is_wanted| !**is_wanted).count();
             index.is_wasteful = left > WANTS_LEFT_MAX.max(index.all.wants().len() / 2);
         }

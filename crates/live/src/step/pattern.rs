@@ -55,7 +55,7 @@ impl Shard {
                     values: values.iter().map(|column| OwnedValue::of(&column[place])).collect(),
                 });
             }
-            keys.into_iter().chain(values).for_each(|values| self.scratch.give_values(values));
+            keys.into_iter().chain(values).for_each(|values| self.scratch.emit_values(values));
         }
     }
 

@@ -39,7 +39,7 @@ const TEXT: u8 = b'\t';
 const NEWLINE: u8 = 0xFF;
 
 /// Puts what is wrong with records, and their texts, in the place of the lines that say so.
-pub(crate) fn tell_faults(checked: &mut Checked) {
+pub(crate) fn report_faults(checked: &mut Checked) {
     for RefusedText { rejection, text, .. } in &mut checked.refused {
         let Some(told) = text.strip_prefix(FAULT) else { continue };
         let (told, record) = match told.iter().position(|byte| *byte == TEXT) {
@@ -144,7 +144,7 @@ enum State {
 }
 
 impl CsvEvents {
-    /// Of records that are no events, so many bytes of their text stand in their lines, for [`tell_faults`].
+    /// Of records that are no events, so many bytes of their text stand in their lines, for [`report_faults`].
     pub(crate) fn keeping(text_bytes_kept: usize) -> CsvEvents {
         CsvEvents { text_bytes_kept, ..CsvEvents::default() }
     }
@@ -556,7 +556,7 @@ mod tests {
             text.as_bytes().chunks(piece).for_each(|piece| csv.push(piece, &mut out));
             csv.finish(&mut out);
             let mut checked = check_block(out.into(), &limits, 1);
-            tell_faults(&mut checked);
+            report_faults(&mut checked);
             let refused = checked.refused.iter().map(|refused| {
                 let text = String::from_utf8_lossy(&refused.text).into_owned();
                 (refused.rejection.line, refused.rejection.message.as_str(), text)
@@ -572,7 +572,7 @@ mod tests {
         let (mut csv, mut out) = (CsvEvents::keeping(FAULT_BYTES + 8), Vec::new());
         csv.push(format!("a\n1,{}\n", "x".repeat(1000)).as_bytes(), &mut out);
         let mut checked = check_block(out.into(), &limits, 1);
-        tell_faults(&mut checked);
+        report_faults(&mut checked);
         let RefusedText { text, is_cut, .. } = &checked.refused[0];
         assert!(*is_cut && text.starts_with(b"1,xxx") && text.len() < limits.refused_bytes_kept);
     }

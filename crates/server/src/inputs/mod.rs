@@ -26,7 +26,7 @@ use swiftwater_event::{CheckLimits, Checked, EventBatch, EventMeta, StreamName, 
 pub use self::csv::CsvEvents;
 pub(crate) use self::{
     bulk::greeting,
-    csv::{FAULT_BYTES, is_csv, is_without_header, tell_faults},
+    csv::{FAULT_BYTES, is_csv, is_without_header, report_faults},
     parquet::{FILES_MAX as PARQUET_FILES_MAX, held, is_parquet},
 };
 use crate::{
@@ -132,7 +132,7 @@ async fn append(
         ..EventMeta::default()
     };
     let engine = &shared.engine;
-    engine.begin_stored(&Principal::anonymous(), stream).await?;
+    engine.ensure_stored(&Principal::anonymous(), stream).await?;
     let ack = engine.ack(stream).unwrap_or_default();
     let options = AppendOptions { rejected, ack, ..AppendOptions::default() };
     let appended = engine.append(&Principal::anonymous(), stream, batch.with_meta(meta), options).await?;

@@ -321,7 +321,7 @@ impl Events {
             let options = AppendOptions { rejected: checked.rejected, ..AppendOptions::default() };
             let append = async {
                 let principal = Principal::anonymous();
-                shared.engine.begin_stored(&principal, stream).await?;
+                shared.engine.ensure_stored(&principal, stream).await?;
                 shared.engine.append(&principal, stream, batch.clone(), options).await
             };
             match append.await {

@@ -65,7 +65,7 @@ impl History {
             }
         }
         let entry = self.with_catalog(|catalog| catalog.alert(&create.name).cloned())?;
-        self.begin_alert(&entry)?;
+        self.start_alert(&entry)?;
         Ok(true)
     }
 
@@ -98,7 +98,7 @@ impl History {
         let entry = self.with_catalog(|catalog| catalog.views().find(|entry| entry.id == id).cloned());
         let entry = entry.ok_or_else(|| EngineError::not_found(ObjectKind::Alert, &*create.name))?;
         let compiled = compile_at(entry.created).unwrap_or(compiled);
-        self.begin_view(View::new(entry, stored, compiled, store, (from, ViewTime::default()), true));
+        self.start_view(View::new(entry, stored, compiled, store, (from, ViewTime::default()), true));
         Ok(())
     }
 
@@ -107,7 +107,7 @@ impl History {
     }
 
     /// Lets an alert of the catalog watch its view.
-    pub(super) fn begin_alert(self: &Arc<Self>, entry: &AlertEntry) -> Result<(), EngineError> {
+    pub(super) fn start_alert(self: &Arc<Self>, entry: &AlertEntry) -> Result<(), EngineError> {
         let view = self.view_at_work(&entry.view())?;
         let alert = Arc::new(Alert::new(entry.clone(), view, entry.created)?);
         let mut alerts = self.alerts.write().unwrap_or_else(PoisonError::into_inner);
@@ -118,11 +118,11 @@ impl History {
     }
 
     /// Lets all alerts of the catalog go on.
-    pub(crate) fn begin_alerts(self: &Arc<Self>, shared: &Arc<Shared>) {
+    pub(crate) fn start_alerts(self: &Arc<Self>, shared: &Arc<Shared>) {
         let entries: Vec<AlertEntry> = self.with_catalog(|catalog| catalog.alerts().cloned().collect());
         let _ = self.engine.set(Arc::downgrade(shared));
         for entry in entries {
-            if let Err(error) = self.begin_alert(&entry) {
+            if let Err(error) = self.start_alert(&entry) {
                 tracing::error!(alert = &*entry.create.name, %error, "an alert cannot go on");
             }
         }

@@ -35,7 +35,7 @@ impl History {
             let delivery = Delivery { by: alert.id(), number, rows: rows.to_vec().into() };
             let mut is_given_up = false;
             match told {
-                Told::Stream(stream) => self.tell_stream(&shared, alert, stream, &delivery).await?,
+                Told::Stream(stream) => self.notify_stream(&shared, alert, stream, &delivery).await?,
                 Told::Webhook(webhook) => {
                     if let Err(error) = delivery.post(webhook).await {
                         self.give_up(&shared, alert, &delivery, error).await?;
@@ -49,13 +49,13 @@ impl History {
                 count(&alert.counts.dead, &delivery);
             }
             count(&alert.counts.messages, &delivery);
-            known.note_told(bytes);
-            self.keep_known(alert, known).await?;
+            known.record_notified(bytes);
+            self.persist_state(alert, known).await?;
         }
         Ok(())
     }
 
-    async fn tell_stream(
+    async fn notify_stream(
         &self,
         shared: &Arc<Shared>,
         alert: &Alert,
@@ -89,7 +89,14 @@ impl History {
         if !alert.tries.gives_up(options, &error) {
             return Err(error.into());
         }
-        self.bury(shared, ("alert", alert.name()), options.dead_letter.as_deref(), delivery, &error).await?;
+        self.to_dead_letter(
+            shared,
+            ("alert", alert.name()),
+            options.dead_letter.as_deref(),
+            delivery,
+            &error,
+        )
+        .await?;
         Ok(())
     }
 }

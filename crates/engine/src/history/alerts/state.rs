@@ -137,7 +137,7 @@ impl AlertState {
     }
 
     /// So many bytes of them were told; what comes then has the next number.
-    pub(super) fn note_told(&mut self, bytes: usize) {
+    pub(super) fn record_notified(&mut self, bytes: usize) {
         self.told += bytes;
         self.number += 1;
         if self.told >= self.to_tell.len() {

@@ -79,7 +79,7 @@ impl History {
     }
 
     /// Puts what an alert knows on disk.
-    pub(super) async fn keep_known(
+    pub(super) async fn persist_state(
         &self,
         alert: &Alert,
         known: &mut AlertState,
@@ -117,7 +117,7 @@ impl History {
             alert.counts.met.store(known.met() as u64, Ordering::Relaxed);
             alert.counts.position.store(known.position, Ordering::Relaxed);
             if known.has_changed() || now - committed_at >= POSITION_EVERY_MS && some.position.is_some() {
-                self.keep_known(alert, known).await?;
+                self.persist_state(alert, known).await?;
                 committed_at = now;
             }
             self.tell(alert, told, known).await?;

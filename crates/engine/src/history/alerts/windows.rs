@@ -54,14 +54,14 @@ impl History {
                 let Some(groups) = heavy(usize::MAX, read)? else { break };
                 heavy(usize::MAX, || self.look_at_groups(alert, known, &mut shard, &windows, groups, now))?;
                 known.position = at.position;
-                self.keep_known(alert, known).await?;
+                self.persist_state(alert, known).await?;
                 need_windows(alert, known);
                 self.tell(alert, told, known).await?;
             }
             self.look_behind_last(alert, known, &windows, at)?;
             known.position = at.position;
             if known.has_changed() {
-                self.keep_and_tell(alert, (told, &mut *known)).await?;
+                self.persist_and_notify(alert, (told, &mut *known)).await?;
             }
             alert.counts.position.store(known.position, Ordering::Relaxed);
             alert.counts.met.store(known.met() as u64, Ordering::Relaxed);
@@ -76,12 +76,12 @@ impl History {
         }
     }
 
-    async fn keep_and_tell(
+    async fn persist_and_notify(
         &self,
         alert: &Alert,
         (told, known): (&Told, &mut AlertState),
     ) -> Result<(), WatchError> {
-        self.keep_known(alert, known).await?;
+        self.persist_state(alert, known).await?;
         self.tell(alert, told, known).await
     }
 

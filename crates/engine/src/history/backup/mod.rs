@@ -235,7 +235,7 @@ impl Backups {
 
 impl History {
     /// Makes a cut, which stands until it is ended, or left alone for long.
-    pub(crate) async fn begin_backup(&self) -> Result<Arc<Backup>, EngineError> {
+    pub(crate) async fn start_backup(&self) -> Result<Arc<Backup>, EngineError> {
         let backups = &self.backups;
         let _one_at_a_time = backups.beginning.lock().await;
         backups.expire();

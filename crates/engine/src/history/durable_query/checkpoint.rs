@@ -16,7 +16,7 @@ use crate::{
 
 impl History {
     /// Writes down how far the queries are, where that has changed, and lets go of what they need no more of the log.
-    pub(super) async fn note_followed(&self, follower: &Arc<Follower>) {
+    pub(super) async fn checkpoint_queries(&self, follower: &Arc<Follower>) {
         let (changed, needed, position) = {
             let mut plan = lock(&follower.plan);
             let plan = &mut *plan;
@@ -64,7 +64,7 @@ impl History {
         // A log that may have little is not to be filled.
         let kept = self.config.detached_log_bytes_max.min(self.config.log_bytes_max / 2);
         let floor = LogPosition(appended.saturating_sub(kept));
-        follower.stored.hold_for(FOLLOWER, (needed, position), floor);
+        follower.stored.retain_for(FOLLOWER, (needed, position), floor);
     }
 }
 

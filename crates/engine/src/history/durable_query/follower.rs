@@ -226,12 +226,12 @@ impl History {
         let all: Vec<Arc<Follower>> = lock(&self.followers.0).values().cloned().collect();
         for follower in all {
             follower.dropped.send();
-            self.note_followed(&follower).await;
+            self.checkpoint_queries(&follower).await;
         }
     }
 
     /// Has it written down that a durable query has ended by itself.
-    pub(crate) fn note_end(
+    pub(crate) fn record_end(
         self: &Arc<Self>,
         id: crate::QueryId,
         reason: &EndReason,
@@ -243,7 +243,7 @@ impl History {
     }
 
     /// Has it written down that nothing is left of a durable query.
-    pub(crate) fn note_forgotten(self: &Arc<Self>, id: crate::QueryId) {
+    pub(crate) fn record_forgotten(self: &Arc<Self>, id: crate::QueryId) {
         self.write(DurableQueryStep::Forgotten(id.to_string().into()));
     }
 
@@ -263,7 +263,7 @@ impl History {
         let away = |_| FollowError::Away;
         {
             let shared = self.shared().map_err(away)?;
-            self.take_past(&shared, follower).await?;
+            self.replay_past(&shared, follower).await?;
         }
         let mut again: Option<LogReader> = None;
         let tick = Duration::from_millis(self.shared().map_err(away)?.config.tick_ms.max(1));
@@ -281,7 +281,7 @@ impl History {
             let next = tokio::select! {
                 biased;
                 _ = note.tick() => {
-                    self.note_followed(follower).await;
+                    self.checkpoint_queries(follower).await;
                     continue;
                 }
                 next = self.next_events(stored, reader, &mut again) => next?,

@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 impl History {
     /// Takes what the log has no more from the stream's table.
-    pub(super) async fn take_past(
+    pub(super) async fn replay_past(
         self: &Arc<Self>,
         shared: &Arc<Shared>,
         follower: &Arc<Follower>,
@@ -134,7 +134,7 @@ impl History {
                 plan.position = until;
                 plan.time = plan.time.max(arrival);
                 if follower.stream.feed(part, follower.source.sample()) {
-                    shared.put_in_line(Arc::clone(&follower.stream));
+                    shared.enqueue(Arc::clone(&follower.stream));
                 }
             }
         }
@@ -201,7 +201,7 @@ impl History {
             }
             // Each tick has the time at which it is due, so a replay has the same ticks.
             if idle == Some(due) && stream.advance_idle(due) {
-                shared.put_in_line(Arc::clone(stream));
+                shared.enqueue(Arc::clone(stream));
                 self.drain(follower).await;
             }
             if closes <= due {

@@ -160,7 +160,7 @@ fn options_of(entry: &DurableQueryEntry) -> SubmitOptions {
 
 impl History {
     /// Lets the durable queries of the catalog go on, before anybody is given the engine.
-    pub(crate) fn begin_followers(self: &Arc<Self>, engine: &Engine) {
+    pub(crate) fn start_followers(self: &Arc<Self>, engine: &Engine) {
         let entries: Vec<DurableQueryEntry> =
             self.with_catalog(|catalog| catalog.durable_queries().all().cloned().collect());
         let streams: Vec<(u32, StreamName)> = self.with_catalog(|catalog| {
@@ -199,7 +199,7 @@ impl History {
         let kept = shared.config.detached_kept_ms;
         let Ok(id) = entry.id.parse::<QueryId>() else { return };
         if entry.ended.as_ref().is_some_and(|ended| ended.at.saturating_add_unsigned(kept) <= now) {
-            return self.note_forgotten(id);
+            return self.record_forgotten(id);
         }
         let mut options = options_of(entry);
         let declared = match swiftwater_catalog::read(&entry.declared) {

@@ -61,7 +61,7 @@ impl GroupCommit {
 
 impl Engine {
     /// Lets the stream of an endpoint take an event in, with those that come at the same time; answers the offset after it.
-    pub(super) async fn take_together(
+    pub(super) async fn accept_together(
         &self,
         endpoint: &Endpoint,
         (together, stream): (&Arc<GroupCommit>, &StreamName),

@@ -257,7 +257,7 @@ impl Engine {
         })?;
         if numbered.is_none() {
             let position =
-                Some(self.take_together(endpoint, (&plan.together, &plan.stream), &event, limits).await?);
+                Some(self.accept_together(endpoint, (&plan.together, &plan.stream), &event, limits).await?);
             return Ok(EndpointAnswer { body, position, ..EndpointAnswer::new(endpoint.status()) });
         }
         let ack = endpoint.ack().or(self.ack(&plan.stream)).unwrap_or_default();

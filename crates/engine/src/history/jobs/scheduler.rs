@@ -139,7 +139,7 @@ impl Drop for Attempting {
 
 impl History {
     /// Starts what is due, until the engine ends.
-    pub(crate) async fn keep_jobs(self: Arc<Self>, shared: Weak<Shared>) {
+    pub(crate) async fn run_jobs(self: Arc<Self>, shared: Weak<Shared>) {
         let mut closing = self.closing();
         loop {
             tokio::select! {
@@ -173,7 +173,7 @@ impl History {
                 Some(Work::Rest { .. }) | None => {}
             }
             let Ok(place) = Arc::clone(&self.jobs.places).try_acquire_owned() else { return };
-            self.begin_attempt(&mut state, shared, id, (Some(place), None));
+            self.start_attempt(&mut state, shared, id, (Some(place), None));
         }
     }
 
@@ -195,7 +195,7 @@ impl History {
                     return Err(AttemptError::Stopped);
                 }
                 if !matches!(state.at_work.get(&id), Some(Work::Attempt(_))) {
-                    self.begin_attempt(&mut state, shared, id, (None, Some(reply)));
+                    self.start_attempt(&mut state, shared, id, (None, Some(reply)));
                     break;
                 }
             }
@@ -211,7 +211,7 @@ impl History {
         answer.await.unwrap_or(Err(AttemptError::Stopped))
     }
 
-    fn begin_attempt(
+    fn start_attempt(
         self: &Arc<Self>,
         state: &mut State,
         shared: &Arc<Shared>,

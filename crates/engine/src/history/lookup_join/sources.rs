@@ -44,7 +44,7 @@ impl History {
     }
 
     /// Gives a compiled query what it is joined with.
-    pub(crate) fn give_joined(&self, sources: &JoinSources, query: &StandingQuery) {
+    pub(crate) fn attach_joined(&self, sources: &JoinSources, query: &StandingQuery) {
         for join in query.joins() {
             if let Some(view) = sources.views.iter().find(|view| u64::from(view.id()) == join.id) {
                 join.give(Arc::new(ViewRows::new(Arc::clone(view), Arc::clone(&self.clock))));

@@ -189,7 +189,7 @@ impl JoinedRows for JoinedTable {
 
 impl History {
     /// Sees to it that the tables which the text of a query names in joins are held in memory.
-    pub(crate) async fn hold_joined(
+    pub(crate) async fn pin_joined(
         &self,
         shared: &Shared,
         text: &str,
@@ -238,7 +238,7 @@ impl History {
     }
 
     /// Reads tables again that have changed, as long as somebody is joined with them, until the engine ends.
-    pub(in crate::history) async fn keep_joined(&self) {
+    pub(in crate::history) async fn maintain_joined_tables(&self) {
         let mut closing = self.closing();
         loop {
             tokio::select! {

@@ -238,7 +238,7 @@ impl History {
 
     /// Rows that are at fault go to the stream for that, if there is one: an event a row, with the reason. `what` and `name`
     /// say whose they were. Answers how many they are.
-    pub(crate) async fn bury(
+    pub(crate) async fn to_dead_letter(
         &self,
         shared: &Arc<Shared>,
         (what, name): (&str, &str),

@@ -122,7 +122,7 @@ impl History {
         self.with_catalog(|catalog| catalog.check_no_way_round(create.streams(), &[view.stream.as_str()]))?;
         let mut start = SinkStart { view: view.id(), ..SinkStart::default() };
         if create.of_changes {
-            start.after = Some(digits(&view.keep_changes()));
+            start.after = Some(digits(&view.retain_changes()));
         } else {
             // Before it is looked how far the view is, so that no commit deletes what is closed from here on. Its task says
             // where it begins.

@@ -82,13 +82,13 @@ impl Maintained for SinkTask {
 
 impl History {
     /// Lets a task run for each sink that there is, until the engine ends.
-    pub(crate) async fn keep_sinks(self: Arc<Self>) {
+    pub(crate) async fn run_sinks(self: Arc<Self>) {
         let mut closing = self.closing();
         loop {
             let changed = self.sinks.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            self.begin_and_end();
+            self.start_and_end();
             tokio::select! {
                 () = changed => {}
                 _ = closing.wait_for(|closing| *closing) => return,
@@ -96,7 +96,7 @@ impl History {
         }
     }
 
-    fn begin_and_end(self: &Arc<Self>) {
+    fn start_and_end(self: &Arc<Self>) {
         let entries: Vec<SinkEntry> = self.with_catalog(|catalog| catalog.sinks().all().cloned().collect());
         let mut at_work = lock(&self.sinks.at_work);
         at_work.retain(|id, work| {
@@ -194,8 +194,9 @@ impl History {
                     Err(error) if work.tries.gives_up(&entry.create.options, &error) => {
                         let CreateSink { name, options, .. } = &entry.create;
                         let dead_letter = options.dead_letter.as_deref();
-                        let dead =
-                            self.bury(&shared, ("sink", &**name), dead_letter, &delivery, &error).await?;
+                        let dead = self
+                            .to_dead_letter(&shared, ("sink", &**name), dead_letter, &delivery, &error)
+                            .await?;
                         // These go on without those.
                         let bytes = match delivery.without(&error) {
                             Some(good) => target.deliver(self, &shared, &good, (&*view, now), length).await?,

@@ -184,7 +184,7 @@ impl Join {
     }
 
     /// Answers whether that is news.
-    pub(super) fn note_failure(&self, failing: Option<Failing>) -> bool {
+    pub(super) fn record_failure(&self, failing: Option<Failing>) -> bool {
         let mut known = lock(&self.failing);
         let is_news = *known != failing;
         *known = failing;

@@ -133,7 +133,7 @@ impl Maintained for Join {
 
     fn failed(&self, history: &Arc<History>, error: JoinError) -> NextAttempt {
         let is_for_good = error.is_for_good();
-        if self.note_failure(Some(Failing { why: causes(&error), is_for_good })) {
+        if self.record_failure(Some(Failing { why: causes(&error), is_for_good })) {
             let error = &error as &dyn std::error::Error;
             tracing::error!(
                 join = self.name(),
@@ -194,7 +194,7 @@ impl History {
             return Err(error);
         }
         let entry = self.with_catalog(|catalog| catalog.join(&create.name).cloned())?;
-        self.begin_join(entry, query, store)?;
+        self.start_join(entry, query, store)?;
         Ok(true)
     }
 
@@ -207,7 +207,7 @@ impl History {
         })
     }
 
-    fn begin_join(
+    fn start_join(
         self: &Arc<Self>,
         entry: JoinEntry,
         query: JoinQuery,
@@ -226,7 +226,7 @@ impl History {
     }
 
     /// Sees to it that the log keeps what joins need, before anything is given up.
-    pub(in crate::history) fn hold_for_joins(&self) -> Result<(), EngineError> {
+    pub(in crate::history) fn retain_for_joins(&self) -> Result<(), EngineError> {
         let entries: Vec<JoinEntry> = self.with_catalog(|catalog| catalog.joins().cloned().collect());
         for entry in entries {
             let store = self.join_store(&entry.create.name)?;
@@ -240,7 +240,7 @@ impl History {
     }
 
     /// Lets all joins of the catalog go on.
-    pub(crate) fn begin_joins(self: &Arc<Self>, shared: &Arc<Shared>) {
+    pub(crate) fn start_joins(self: &Arc<Self>, shared: &Arc<Shared>) {
         let entries: Vec<JoinEntry> = self.with_catalog(|catalog| catalog.joins().cloned().collect());
         let _ = self.engine.set(Arc::downgrade(shared));
         for entry in entries {
@@ -248,7 +248,7 @@ impl History {
             let begun = self
                 .with_catalog(|catalog| compile(&entry.create, catalog.sides_of(&entry.create)?))
                 .and_then(|query| Ok((query, self.join_store(&name)?)))
-                .and_then(|(query, store)| self.begin_join(entry, query, store));
+                .and_then(|(query, store)| self.start_join(entry, query, store));
             if let Err(error) = begun {
                 tracing::error!(join = &*name, %error, "a join cannot go on");
                 self.join_holds.release(id);
@@ -316,11 +316,11 @@ impl History {
             tokio::pin!(left, right);
             left.as_mut().enable();
             right.as_mut().enable();
-            let is_told = self.tell_waiting(join, &mut known).await?;
+            let is_told = self.append_waiting(join, &mut known).await?;
             if is_told {
                 backoff.reset();
                 pause = backoff.pause();
-                join.note_failure(None);
+                join.record_failure(None);
             }
             let (mut pairs, mut is_much, reads_on) = (Vec::new(), false, known.waiting.len() < WAITING_MAX);
             if reads_on {
@@ -382,9 +382,9 @@ impl History {
     }
 
     /// Lets pairs that wait go into their stream; answers whether none waits any more. They do where there is no room.
-    async fn tell_waiting(&self, join: &Join, known: &mut Known) -> Result<bool, JoinError> {
+    async fn append_waiting(&self, join: &Join, known: &mut Known) -> Result<bool, JoinError> {
         while let Some((number, pairs)) = heavy(usize::MAX, || known.next_waiting(join))? {
-            match self.tell_pairs(join, number, &pairs).await {
+            match self.append_pairs(join, number, &pairs).await {
                 Ok(()) => {
                     known.waiting.pop_front();
                     known.told.push(number);
@@ -392,7 +392,7 @@ impl History {
                 }
                 // The log may get room when this join has read on.
                 Err(error @ EngineError::DiskFull) => {
-                    join.note_failure(Some(Failing { why: causes(&error), is_for_good: false }));
+                    join.record_failure(Some(Failing { why: causes(&error), is_for_good: false }));
                     return Ok(false);
                 }
                 Err(error) => return Err(error.into()),
@@ -402,7 +402,7 @@ impl History {
     }
 
     /// Lets pairs go into their stream, once: it has the number, or gets it.
-    async fn tell_pairs(&self, join: &Join, number: u64, pairs: &[u8]) -> Result<(), EngineError> {
+    async fn append_pairs(&self, join: &Join, number: u64, pairs: &[u8]) -> Result<(), EngineError> {
         let shared = self.shared()?;
         let stream = shared.stream(&join.target.name)?;
         // Each part is one record of the log.

@@ -441,7 +441,7 @@ async fn stream_changes(mut changes: ViewChanges, shared: &Weak<Shared>, name: &
         }
         let (_, is_new_in_line) = stream.append(batch, shared.clock.now_micros(), &AppendOptions::default());
         if is_new_in_line {
-            shared.put_in_line(stream);
+            shared.enqueue(stream);
         }
     }
     is_streamed.store(false, Ordering::Release);

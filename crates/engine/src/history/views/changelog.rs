@@ -81,7 +81,7 @@ impl Changelog {
 
 impl View {
     /// Keeps changes for a sink that is being created; answers the place after which they are.
-    pub(crate) fn keep_changes(&self) -> Vec<u8> {
+    pub(crate) fn retain_changes(&self) -> Vec<u8> {
         // What is cut from here on is of a later position, or changed nothing since.
         self.log.keep(|| place_of(self.at().position, BEHIND))
     }

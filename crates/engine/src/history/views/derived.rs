@@ -268,7 +268,7 @@ impl View {
     }
 
     /// Notes on all views over it, too, why it is not kept or does not go on.
-    pub(super) fn note_on_uppers(&self, why: &str, is_for_good: bool) {
+    pub(super) fn record_on_uppers(&self, why: &str, is_for_good: bool) {
         for upper in self.uppers() {
             upper.break_off(&format!("view `{}`, which it is of: {why}", self.name()), is_for_good);
         }
@@ -276,10 +276,10 @@ impl View {
 
     /// Notes why it, and all views over it, are not kept or do not go on.
     pub(super) fn break_off(&self, why: &str, is_for_good: bool) {
-        if self.note_failure(why.to_owned(), is_for_good) && is_for_good {
+        if self.record_failure(why.to_owned(), is_for_good) && is_for_good {
             tracing::error!(view = self.name(), why, "a view of a view does not go on");
         }
-        self.note_on_uppers(why, is_for_good);
+        self.record_on_uppers(why, is_for_good);
         self.wake_waiters();
     }
 

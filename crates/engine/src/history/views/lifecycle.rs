@@ -76,7 +76,7 @@ impl History {
             return self.create_over(shared, create, &below).await;
         }
         let options = ParseOptions::new(Dialect::Native, self.clock.now());
-        self.hold_joined(shared, &create.query, &options).await?;
+        self.pin_joined(shared, &create.query, &options).await?;
         let declared = &stored.declared().create;
         let sizes = shared.config.sketch_sizes();
         let compile = |now| compile_view(self, create, Source::Stream(declared), sizes, now);
@@ -99,7 +99,7 @@ impl History {
         let compiled = compile(entry.created).unwrap_or(compiled);
         let view = View::new(entry, stored, compiled, store, (from, ViewTime::default()), true);
         view.iter().for_each(|view| view.is_behind.store(has_past, Ordering::Relaxed));
-        self.begin_view(view);
+        self.start_view(view);
         Ok(true)
     }
 
@@ -124,12 +124,12 @@ impl History {
         let text = swiftwater_lang::ddl::Ddl::CreateView(create.clone()).to_string();
         self.record(Change::View { text, from: lower.entry.from, tables: Vec::new() }).await?;
         let entry = self.with_catalog(|catalog| catalog.view(&create.name).cloned())?;
-        self.begin_over(&lower, View::over(entry, &lower, compiled, None, 0));
+        self.start_derived(&lower, View::over(entry, &lower, compiled, None, 0));
         Ok(true)
     }
 
     /// Lets a view of another's rows that is in the catalog go on where it was; where that was does not go with the other
-    /// one any more, it is made anew. The other one must not be kept yet ([`History::keep_views`]): its next commit would
+    /// one any more, it is made anew. The other one must not be kept yet ([`History::maintain_views`]): its next commit would
     /// leave this one behind.
     pub(in crate::history) fn open_over(
         self: &Arc<Self>,
@@ -163,13 +163,13 @@ impl History {
                 below,
                 "the files of a view were damaged; it is rebuilt from the view that it is of"
             );
-            lower.store.note_rebuilt(entry.id);
+            lower.store.record_rebuilt(entry.id);
         }
-        self.begin_over(&lower, view);
+        self.start_derived(&lower, view);
         Ok(())
     }
 
-    fn begin_over(self: &Arc<Self>, lower: &View, view: Option<(View, bool)>) {
+    fn start_derived(self: &Arc<Self>, lower: &View, view: Option<(View, bool)>) {
         let Some(view) = view.map(|(view, _)| Arc::new(view)) else { return };
         heavy(usize::MAX, || view.go_on_keeping_changes(self.sinks_of_changes(&view)));
         let mut views = self.views.write().unwrap_or_else(PoisonError::into_inner);
@@ -194,7 +194,7 @@ impl History {
         })
     }
 
-    /// Lets a view that is in the catalog go on where it was, once it is kept ([`History::keep_views`]).
+    /// Lets a view that is in the catalog go on where it was, once it is kept ([`History::maintain_views`]).
     pub(in crate::history) fn open_view(
         self: &Arc<Self>,
         shared: &Shared,
@@ -228,7 +228,7 @@ impl History {
         if let Some(view) = &view
             && view.store.is_lost(entry.id)
         {
-            view.begin_rebuilding();
+            view.start_rebuilding();
         }
         self.add_view(view);
         Ok(())
@@ -311,9 +311,9 @@ impl History {
     }
 
     /// Lets a new view be read, and keeps it.
-    pub(in crate::history) fn begin_view(self: &Arc<Self>, view: Option<View>) {
+    pub(in crate::history) fn start_view(self: &Arc<Self>, view: Option<View>) {
         if let Some(view) = self.add_view(view) {
-            self.spawn_keeping(view);
+            self.spawn_view(view);
         }
     }
 
@@ -329,17 +329,17 @@ impl History {
         Some(view)
     }
 
-    fn spawn_keeping(self: &Arc<Self>, view: Arc<View>) {
+    fn spawn_view(self: &Arc<Self>, view: Arc<View>) {
         let history = Arc::clone(self);
-        self.spawn(async move { history.keep_view(&view).await });
+        self.spawn(async move { history.maintain_view(&view).await });
     }
 
     /// Lets all views that were opened take events in. Those over them are open by then, and in each of their commits.
-    pub(in crate::history) fn keep_views(self: &Arc<Self>) {
+    pub(in crate::history) fn maintain_views(self: &Arc<Self>) {
         self.all_views()
             .into_iter()
             .filter(|view| view.below().is_none())
-            .for_each(|view| self.spawn_keeping(view));
+            .for_each(|view| self.spawn_view(view));
     }
 
     /// Ends a view that is no longer in the catalog.

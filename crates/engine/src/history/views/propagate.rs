@@ -197,7 +197,7 @@ impl View {
     }
 
     /// What was raised is on disk, with what it is of.
-    fn kept_raised(&self, raised: Raised, at: At) {
+    fn committed_raised(&self, raised: Raised, at: At) {
         let Some(over) = &self.over else { return };
         let counts = &self.counts;
         let [came, matched, mistyped, errors] = raised.counts;
@@ -210,7 +210,7 @@ impl View {
         ] {
             count.fetch_add(more, Ordering::Relaxed);
         }
-        self.note_success();
+        self.record_success();
         let was_whole = self.is_whole();
         over.counts(raised.counted);
         if !self.is_whole() {
@@ -225,10 +225,10 @@ impl View {
 }
 
 /// What was written with a view's changes is on disk, with them.
-pub(super) fn kept_all(raised: Vec<Raised>, at: At) {
+pub(super) fn committed_all(raised: Vec<Raised>, at: At) {
     // The lower ones come last.
     for raised in raised.into_iter().rev() {
-        Arc::clone(&raised.view).kept_raised(raised, at);
+        Arc::clone(&raised.view).committed_raised(raised, at);
     }
 }
 

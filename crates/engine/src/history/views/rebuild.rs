@@ -26,12 +26,12 @@ impl View {
     }
 
     /// Begins to take all events in again, at a start that found its files damaged.
-    pub(super) fn begin_rebuilding(&self) {
+    pub(super) fn start_rebuilding(&self) {
         let (first, until) = (self.at().position, self.stored.next());
         let (view, stream) = (self.name(), self.stored.name.as_str());
         if first >= until {
             // There were no events, or it has them again.
-            self.store.note_rebuilt(self.id());
+            self.store.record_rebuilt(self.id());
             return;
         }
         self.rebuilt_at.store(until, Ordering::Relaxed);
@@ -56,13 +56,13 @@ impl View {
 
     fn give_up(&self, why: &str) {
         tracing::error!(view = self.name(), why, "a view cannot be rebuilt");
-        self.note_failure(format!("{why}; {REMEDY}"), true);
+        self.record_failure(format!("{why}; {REMEDY}"), true);
     }
 
     /// It is kept up to where it is: it is done with that if this is far enough.
     pub(super) fn end_rebuilding(&self) {
         if self.committed() >= self.rebuilt_at.load(Ordering::Relaxed) {
-            self.store.note_rebuilt(self.id());
+            self.store.record_rebuilt(self.id());
             self.rebuilt_at.store(0, Ordering::Relaxed);
             tracing::info!(view = self.name(), "a view was rebuilt");
         }

@@ -13,7 +13,7 @@ use tokio::task::{JoinError, JoinHandle};
 
 use super::{
     behind::PastError,
-    propagate::{Raised, kept_all},
+    propagate::{Raised, committed_all},
     view::{At, TakeError, View},
 };
 use crate::history::{
@@ -100,7 +100,7 @@ type Keeping = JoinHandle<Written>;
 
 impl History {
     /// Takes a view's events in and commits it, until it is dropped, cannot go on, or the engine ends.
-    pub(super) async fn keep_view(&self, view: &Arc<View>) {
+    pub(super) async fn maintain_view(&self, view: &Arc<View>) {
         let mut closing = self.closing();
         let mut dropped = view.is_dropped.subscribe();
         let interval = Duration::from_millis(self.config.views_commit_interval_ms.max(1));
@@ -123,22 +123,22 @@ impl History {
                 Ok(Some((events, until))) => {
                     let bytes = events.iter().map(|batch| batch.bytes().len()).sum();
                     let taken = heavy(bytes, || {
-                        events.iter().try_for_each(|batch| self.take_one(view, &mut shard, batch))
+                        events.iter().try_for_each(|batch| self.accept_one(view, &mut shard, batch))
                     });
                     taken.map(|()| view.pass(until)).map_err(KeepError::from)
                 }
                 Err(error) => Err(error),
             };
             if let Err(error) = taken {
-                note_error(view, &error);
+                record_error(view, &error);
                 self.pause(backoff.pause()).await;
                 continue;
             }
             backoff.reset();
             let is_due = view.at().position >= view.committed() + KEPT_PAST_EVENTS;
             if is_due || self.has_changed_much(view) || view.has_unfilled() {
-                let kept = self.begin_keeping(view).await;
-                self.note_kept(view, kept);
+                let kept = self.start_commit(view).await;
+                self.record_commit(view, kept);
             }
         }
         while view.broken().is_none() {
@@ -151,7 +151,7 @@ impl History {
                 self.fit(view);
             }
             if (is_due || has_unfilled || is_awaited) && keeping.is_none() && view.failing().is_none() {
-                keeping = Some(self.begin_keeping(view));
+                keeping = Some(self.start_commit(view));
             }
             let has_room = !is_full && (keeping.is_none() || !self.has_changed_much(view));
             // Events that wait for a join come first.
@@ -163,7 +163,7 @@ impl History {
                 kept = async { keeping.as_mut().expect("it is looked for").await }, if keeping.is_some() => {
                     keeping = None;
                     due.set(tokio::time::sleep(interval));
-                    match self.note_kept(view, kept) {
+                    match self.record_commit(view, kept) {
                         true => backoff.reset(),
                         false => due.set(tokio::time::sleep(backoff.pause())),
                     }
@@ -171,7 +171,7 @@ impl History {
                 }
                 () = view.commits.nudge.notified() => None,
                 () = &mut due, if keeping.is_none() && (is_changed || has_unfilled) => {
-                    keeping = Some(self.begin_keeping(view));
+                    keeping = Some(self.start_commit(view));
                     None
                 }
                 events = self.next_joined_events(view, &mut again, &mut waiting), if has_room => Some(events),
@@ -185,14 +185,14 @@ impl History {
                 Ok(Next::Events(events)) => self.take(view, &mut shard, &events).map_err(KeepError::from),
                 Ok(Next::Lost(_)) if view.has_ended() => Ok(()),
                 Ok(Next::Lost(end)) => {
-                    tell_lost(view, end);
+                    report_lost(view, end);
                     view.pass(end);
                     Ok(())
                 }
                 Err(error) => Err(error),
             };
             let Err(error) = taken else { continue };
-            note_error(view, &error);
+            record_error(view, &error);
             if let KeepError::Wait(_) = &error {
                 // They are there still.
                 self.pause(RETRY_SOON).await;
@@ -205,10 +205,10 @@ impl History {
         }
         if let Some(keeping) = keeping {
             let kept = keeping.await;
-            self.note_kept(view, kept);
+            self.record_commit(view, kept);
         }
         if let Some(why) = view.broken() {
-            view.note_on_uppers(&why, true);
+            view.record_on_uppers(&why, true);
             // The log need not keep anything for it.
             view.stored.remove_view(view.id());
             tokio::select! {
@@ -219,8 +219,8 @@ impl History {
         if *dropped.borrow() {
             delete_kept(view).await;
         } else if view.is_changed() {
-            let kept = self.begin_keeping(view).await;
-            self.note_kept(view, kept);
+            let kept = self.start_commit(view).await;
+            self.record_commit(view, kept);
         }
     }
 
@@ -230,20 +230,20 @@ impl History {
         let known = events.iter().take_while(|fed| fed.next() <= position).count();
         for together in events[known..].chunk_by(goes_with) {
             if together[0].first() > view.at().position {
-                tell_lost(view, together[0].first());
+                report_lost(view, together[0].first());
             }
             let batch = joined(together);
-            heavy(batch.bytes().len(), || self.take_one(view, shard, &batch))?;
+            heavy(batch.bytes().len(), || self.accept_one(view, shard, &batch))?;
         }
         Ok(())
     }
 
-    fn take_one(&self, view: &View, shard: &mut Shard, batch: &EventBatch) -> Result<(), TakeError> {
+    fn accept_one(&self, view: &View, shard: &mut Shard, batch: &EventBatch) -> Result<(), TakeError> {
         view.take(shard, batch, self.clock.now())
     }
 
     /// Begins to write what changed since the last commit, and what that changes in the views over this one.
-    fn begin_keeping(&self, view: &Arc<View>) -> Keeping {
+    fn start_commit(&self, view: &Arc<View>) -> Keeping {
         // Where it only has others take in what it has, it stands where it stood.
         let is_changed = view.is_changed();
         let (changes, at) = heavy(usize::MAX, || {
@@ -310,12 +310,12 @@ impl History {
     }
 
     /// Answers whether it is kept.
-    fn note_kept(&self, view: &View, kept: Result<Written, JoinError>) -> bool {
+    fn record_commit(&self, view: &View, kept: Result<Written, JoinError>) -> bool {
         let why = match kept.flatten() {
             Ok((Ok(raised), at)) => {
                 view.kept(at);
-                view.note_success();
-                kept_all(raised, at);
+                view.record_success();
+                committed_all(raised, at);
                 self.fit(view);
                 return true;
             }
@@ -323,8 +323,8 @@ impl History {
             Err(error) => error.to_string(),
         };
         view.put_back();
-        view.note_on_uppers(&why, false);
-        if view.note_failure(why.clone(), false) {
+        view.record_on_uppers(&why, false);
+        if view.record_failure(why.clone(), false) {
             tracing::error!(view = view.name(), why, "a view cannot be kept on disk; it is tried again");
         }
         false
@@ -361,7 +361,7 @@ impl History {
             awaited.reached(self).await?;
         }
         if view.has_waited.swap(false, Ordering::Relaxed) {
-            view.note_success();
+            view.record_success();
         }
         Ok(Next::Events(waiting.take().map(|waiting| waiting.events).unwrap_or_default()))
     }
@@ -380,7 +380,7 @@ impl History {
             fed.as_mut().enable();
             if let Some(log) = again {
                 let (events, is_end) = heavy(usize::MAX, || read_some(log, stored.id))?;
-                stored.note_given(reader, &events);
+                stored.record_emitted(reader, &events);
                 let left = if is_end { stored.caught_up(reader, log.position()) } else { None };
                 if is_end && left.is_none() {
                     *again = None;
@@ -395,7 +395,7 @@ impl History {
             }
             // What is counted here is in the feed when that is looked at, or left out of it to be read, or it is lost.
             let counted = stored.next();
-            let taken = stored.take_fed(reader, self.log.horizons().synced, ROWS_BYTES);
+            let taken = stored.next_fed(reader, self.log.horizons().synced, ROWS_BYTES);
             if !taken.is_empty() {
                 return Ok(Next::Events(taken));
             }
@@ -413,7 +413,7 @@ impl History {
 }
 
 /// Says that a view goes on at `end`, behind events that are not there.
-fn tell_lost(view: &View, end: u64) {
+fn report_lost(view: &View, end: u64) {
     tracing::error!(
         view = view.name(),
         stream = view.stored.name.as_str(),
@@ -424,12 +424,12 @@ fn tell_lost(view: &View, end: u64) {
 }
 
 /// Notes why a view does not go on.
-fn note_error(view: &View, error: &KeepError) {
+fn record_error(view: &View, error: &KeepError) {
     if error.is_of_the_start() {
         return;
     }
     view.has_waited.fetch_or(matches!(error, KeepError::Wait(_)), Ordering::Relaxed);
-    if view.note_failure(causes(error), error.is_for_good()) {
+    if view.record_failure(causes(error), error.is_for_good()) {
         let error = error as &dyn std::error::Error;
         tracing::error!(
             view = view.name(),

@@ -219,7 +219,7 @@ pub(crate) fn compile_view(
     }
     let query = StandingQuery::compile_view(query, sizes, deletes.as_ref())
         .map_err(|error| EngineError::Query(QueryErrors(vec![query_error(error.to_string())])))?;
-    history.give_joined(&sources, &query);
+    history.attach_joined(&sources, &query);
     let query = KeyedQuery::new(query, create.options.ttl_ms).map_err(EngineError::Unfit)?;
     let query = match counting {
         Some(counting) => query.of_rows(counting),
@@ -398,7 +398,7 @@ impl View {
     }
 
     /// Answers whether that is news.
-    pub(super) fn note_failure(&self, why: String, is_for_good: bool) -> bool {
+    pub(super) fn record_failure(&self, why: String, is_for_good: bool) -> bool {
         let mut failing = lock(&self.failing);
         if failing.as_ref().is_some_and(|(_, is_for_good)| *is_for_good) {
             return false;
@@ -409,7 +409,7 @@ impl View {
         is_news
     }
 
-    pub(super) fn note_success(&self) {
+    pub(super) fn record_success(&self) {
         lock(&self.failing).take_if(|(_, is_for_good)| !*is_for_good);
     }
 

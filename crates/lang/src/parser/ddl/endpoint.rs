@@ -88,7 +88,7 @@ impl Parser<'_> {
             return Err(Fault::at(name_span, message).hint(hint));
         }
         for check in &checks {
-            self.note_planned(check, &create.parameters, true);
+            self.record_planned(check, &create.parameters, true);
         }
         create.action = match create.name.method {
             EndpointMethod::Post if self.take_word("INTO") => self.made_event(&create.parameters)?,
@@ -266,8 +266,8 @@ impl Parser<'_> {
         let source = if self.take_keyword(Keyword::From) { Some(self.row_source(parameters)?) } else { None };
         for (_, node) in &columns {
             match source {
-                Some(_) => self.note_named(node, parameters),
-                None => self.note_planned(node, parameters, false),
+                Some(_) => self.record_named(node, parameters),
+                None => self.record_planned(node, parameters, false),
             }
         }
         let columns = columns.into_iter().map(|(column, _)| column).collect();
@@ -302,7 +302,7 @@ impl Parser<'_> {
         let condition = if self.take_keyword(Keyword::Where) {
             let from = self.span();
             let node = self.expression()?;
-            self.note_named(&node, parameters);
+            self.record_named(&node, parameters);
             Some(self.word(from.to(self.last_span())).into())
         } else {
             None
@@ -333,7 +333,7 @@ impl Parser<'_> {
     fn columns_of_parameters(&mut self, parameters: &[Parameter]) -> Parsed<Vec<EndpointColumn>> {
         let columns = self.endpoint_columns()?;
         for (_, node) in &columns {
-            self.note_planned(node, parameters, false);
+            self.record_planned(node, parameters, false);
         }
         Ok(columns.into_iter().map(|(column, _)| column).collect())
     }
@@ -369,7 +369,7 @@ impl Parser<'_> {
     // ---- what only the whole shows
 
     /// Plans an expression over parameters, and notes what is wrong with it.
-    fn note_planned(&mut self, node: &Node, parameters: &[Parameter], is_condition: bool) {
+    fn record_planned(&mut self, node: &Node, parameters: &[Parameter], is_condition: bool) {
         match plan::plan_over_parameters(node, parameters) {
             Ok((_, Some(ty))) if is_condition && ty != Type::BOOLEAN => {
                 let message = format!("CHECK takes a condition, and this is {ty}");
@@ -381,7 +381,7 @@ impl Parser<'_> {
     }
 
     /// Of an expression over a row whose columns are not known here: notes parameters that there are not, and aggregates.
-    fn note_named(&mut self, node: &Node, parameters: &[Parameter]) {
+    fn record_named(&mut self, node: &Node, parameters: &[Parameter]) {
         if node.is_aggregate() {
             let fault = Fault::at(node.span, "an aggregate cannot stand here");
             self.faults.push(fault.hint("Have the view aggregate. POST /v1/sql takes any query."));
@@ -400,7 +400,7 @@ impl Parser<'_> {
         }
         let mut children = Vec::new();
         node.children(&mut |child| children.push(child));
-        children.into_iter().for_each(|child| self.note_named(child, parameters));
+        children.into_iter().for_each(|child| self.record_named(child, parameters));
     }
 
     fn check_whole(&mut self, create: &CreateEndpoint, spans: &[(EndpointOption, Span)]) {

@@ -54,10 +54,10 @@ impl Collector {
             }
             self.recognize(&mut found, |matches, of, found| matches.take(of, event, found));
             if looks_at_each {
-                self.give_matches(&mut found, chunk.times, slices, now_micros, out);
+                self.emit_matches(&mut found, chunk.times, slices, now_micros, out);
             }
         }
-        self.give_matches(&mut found, chunk.times, slices, now_micros, out);
+        self.emit_matches(&mut found, chunk.times, slices, now_micros, out);
         count
     }
 
@@ -131,7 +131,7 @@ impl Collector {
         self.recognize(&mut found, find);
         // They are of no batch.
         let times = RowTimes { sent: 0, read: now_micros, matched: now_micros };
-        self.give_matches(&mut found, times, slices, now_micros, out);
+        self.emit_matches(&mut found, times, slices, now_micros, out);
     }
 
     fn recognize(
@@ -149,7 +149,7 @@ impl Collector {
     }
 
     /// Makes rows of the matches, and leaves none.
-    fn give_matches(
+    fn emit_matches(
         &mut self,
         found: &mut Vec<Match>,
         times: RowTimes,
