@@ -9,6 +9,7 @@ mod answer;
 mod array_text;
 mod bounded_dialect;
 mod cancellation;
+mod contradictions;
 mod copy;
 mod copy_in;
 mod correlation;

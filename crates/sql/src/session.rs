@@ -99,7 +99,9 @@ impl Sessions {
             .with_config(config)
             .with_runtime_env(Arc::clone(&runtime))
             .with_default_features()
-            .with_optimizer_rules(crate::sums::exactly(&unique_keys::rules()))
+            .with_optimizer_rules(crate::contradictions::found_first(crate::sums::exactly(
+                &unique_keys::rules(),
+            )))
             .with_relation_planners(vec![Arc::new(unique_keys::Relations)])
             .with_query_planner(Arc::new(unique_keys::Planner))
             .with_physical_optimizer_rules(without_constants::rules())

@@ -96,7 +96,15 @@ impl Tortured {
 
     /// Queries that stand, and detached ones that wait for their reader.
     pub(crate) fn queries(&self) -> usize {
-        self.get("/v1/queries")["queries"].as_array().unwrap().len()
+        let (mut count, mut after) = (0, String::new());
+        loop {
+            let page = self.get(&format!("/v1/queries?limit=10000{after}"));
+            count += page["queries"].as_array().unwrap().len();
+            match page["next"].as_str() {
+                Some(id) => after = format!("&after={id}"),
+                None => return count,
+            }
+        }
     }
 
     /// A query that is ended does not see what was taken but still waits.
