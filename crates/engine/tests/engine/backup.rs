@@ -391,7 +391,7 @@ async fn backups_end_when_nobody_reads_them_and_there_are_few() {
 #[tokio::test]
 async fn backup_whose_log_cannot_be_written_is_refused_and_holds_up_nobody_for_long() {
     let (parts, clock) = (Parts::new(), Arc::new(TestClock::at(0)));
-    let engine = parts.open_with(&clock, |history| history.backup_sync_ms_max = 100).await;
+    let engine = parts.open_with(&clock, |history| history.backup_sync_ms_max = 2_000).await;
     sql(&engine, "CREATE STREAM s (a LONG)").await;
     let name = StreamName::new("s").unwrap();
     let options = AppendOptions { ack: Ack::Memory, ..AppendOptions::default() };
