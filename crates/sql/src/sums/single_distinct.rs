@@ -1,5 +1,5 @@
 //! DataFusion's rule that makes distinct values groups would add up sums that are rounded already, and fail where a part is out of
-//! range: statements with a sum beside them are left to [`DistinctRewrite`](crate::distinct_apart::DistinctApart), which keeps images.
+//! range: statements with a sum beside them are left to [`DistinctRewrite`](crate::distinct_rewrite::DistinctRewrite), which keeps images.
 
 use std::sync::Arc;
 

@@ -2,8 +2,8 @@
 //!
 //! What is declared is compiled once ([`compile`]) and found by path ([`routes`]). A request's texts and body become values
 //! of the parameters' types, held against their conditions ([`input`]); of these an event is made, which goes the way of all
-//! events ([`into`], in the form of [`shape`]) with those that come at the same time ([`together`]), or the key of a view,
-//! whose row is looked at and shown ([`select`]). No SQL is read and no statement run for a request. Declarations lie in the catalog ([`entry`]). Knows nothing of HTTP but methods' names and statuses.
+//! events ([`event_builder`], in the form of [`shape`]) with those that come at the same time ([`group_commit`]), or the key of a view,
+//! whose row is looked at and shown ([`select`]). No SQL is read and no statement run for a request. Declarations lie in the catalog. Knows nothing of HTTP but methods' names and statuses.
 
 mod compile;
 mod counts;

@@ -1,6 +1,6 @@
 //! Jobs: statements of SQL that run when their time comes, each time over what is new.
 //!
-//! What a job is and what has become of its runs stands in the catalog ([`entry`]), so in the log. When jobs run, and how
+//! What a job is and what has become of its runs stands in the catalog, so in the log. When jobs run, and how
 //! many at once, is decided by [`scheduler`], an attempt is made by [`run`], over tables that [`tables`] narrows to what
 //! the run is to read.
 //!

@@ -2,7 +2,7 @@
 //!
 //! A query's names are looked up when it is planned ([`sources`]); its step asks for rows when it has events: of views, which
 //! answer from memory and disk ([`view_rows`]), and of tables, which are held in memory ([`tables`]). Who joins in a view waits
-//! until what is joined counts all that was there before ([`waiting`]).
+//! until what is joined counts all that was there before ([`freshness`]).
 
 mod freshness;
 mod sources;

@@ -5,7 +5,7 @@
 //! Neither a closed window nor what a commit changed is ever another, so a delivery that is made again after a crash has the
 //! same rows; it has a number by which stream, table and webhook know it, and a file is cut back to what was delivered. How
 //! far a sink is, is in the catalog, so in the log. Nothing waits for a sink: it holds no rows but those of one delivery, and
-//! takes none of the view's locks. Alerts deliver by the same means ([`deliver`], [`tries`]).
+//! takes none of the view's locks. Alerts deliver by the same means ([`deliver`], [`retry`]).
 //! Limits: `sinks.*` of the settings.
 
 mod deliver;
