@@ -62,7 +62,7 @@ impl PhysicalOptimizerRule for DictionaryGroupBy {
     }
 
     fn name(&self) -> &'static str {
-        "few_groups"
+        "dictionary_group_by"
     }
 
     fn schema_check(&self) -> bool {

@@ -4,32 +4,23 @@
 
 use std::{mem, ops::ControlFlow};
 
-use datafusion::sql::parser::{CopyToSource, Statement};
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value, VisitMut, VisitorMut};
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value, VisitorMut};
+
+use crate::{SqlError, walk::walk_statement_mut};
 
 /// Puts the comparisons of a statement right.
 pub(crate) fn regroup(statement: &mut Statement) {
     // It never breaks off.
-    let _ = match statement {
-        Statement::Statement(statement) => VisitMut::visit(statement, &mut Regroup),
-        Statement::CopyTo(copy) => match &mut copy.source {
-            CopyToSource::Query(query) => VisitMut::visit(query, &mut Regroup),
-            CopyToSource::Relation(_) => ControlFlow::Continue(()),
-        },
-        Statement::Explain(explain) => {
-            regroup(&mut explain.statement);
-            ControlFlow::Continue(())
-        }
-        Statement::CreateExternalTable(_) | Statement::Reset(_) => ControlFlow::Continue(()),
-    };
+    let _ = walk_statement_mut(statement, &mut Regroup);
 }
 
 struct Regroup;
 
 impl VisitorMut for Regroup {
-    type Break = ();
+    type Break = SqlError;
 
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
         if let Some((last, looseness_max)) = last_of(expr)
             && looseness(last) > looseness_max
         {

@@ -60,7 +60,7 @@ pub(crate) struct DistinctRewrite(pub(crate) Aim);
 
 impl OptimizerRule for DistinctRewrite {
     fn name(&self) -> &str {
-        "distinct_apart"
+        "distinct_rewrite"
     }
 
     fn apply_order(&self) -> Option<ApplyOrder> {

@@ -20,7 +20,7 @@ use datafusion::logical_expr::{
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, ObjectNamePart, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr,
-    Statement as SqlStatement, TableFactor, VisitMut, VisitorMut, WildcardAdditionalOptions,
+    Statement as SqlStatement, TableFactor, VisitorMut, WildcardAdditionalOptions,
 };
 
 use crate::SchemaRef;
@@ -250,16 +250,17 @@ fn name_of(expr: &Expr) -> Option<&str> {
 /// Without casts, time zones, brackets and the case of functions, none of which shows in the name that DataFusion gives it.
 fn bare(expr: &Expr) -> Expr {
     let mut bare = expr.clone();
-    let _ = VisitMut::visit(&mut bare, &mut Bare);
+    // It never breaks off.
+    let _ = walk_mut(&mut bare, &mut Bare);
     bare
 }
 
 struct Bare;
 
 impl VisitorMut for Bare {
-    type Break = ();
+    type Break = SqlError;
 
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
         match expr {
             Expr::Cast { expr: inner, .. }
             | Expr::AtTimeZone { timestamp: inner, .. }

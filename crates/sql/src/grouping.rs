@@ -4,7 +4,9 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast::{Expr, GroupByExpr, Select, SelectItem, Visit, Visitor};
+use datafusion::sql::sqlparser::ast::{Expr, GroupByExpr, Select, SelectItem, Visitor};
+
+use crate::{SqlError, walk::walk};
 
 /// Columns that a hint names.
 const COLUMNS_TOLD: usize = 20;
@@ -13,7 +15,8 @@ const COLUMNS_TOLD: usize = 20;
 pub(crate) fn ungrouped(statement: &Statement, is_aggregate: &dyn Fn(&str) -> bool) -> Vec<String> {
     let mut selects = Selects { is_aggregate, found: Vec::new() };
     if let Statement::Statement(statement) = statement {
-        let _ = statement.visit(&mut selects);
+        // Neither pass breaks off.
+        let _ = walk(statement, &mut selects);
     }
     selects.found.truncate(COLUMNS_TOLD);
     selects.found
@@ -25,27 +28,26 @@ struct Selects<'a> {
 }
 
 impl Visitor for Selects<'_> {
-    type Break = ();
+    type Break = SqlError;
 
-    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
+    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<SqlError> {
         let grouped: &[Expr] = match &select.group_by {
-            GroupByExpr::Expressions(expressions, _) => expressions,
-            GroupByExpr::All(_) => return ControlFlow::Continue(()),
+            GroupByExpr::Expressions(expressions, _) if self.found.is_empty() => expressions,
+            _ => return ControlFlow::Continue(()),
         };
         let mut columns =
             Columns { is_aggregate: self.is_aggregate, grouped, found: Vec::new(), aggregates: 0, depth: 0 };
         for item in &select.projection {
             if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
-                let _ = expr.visit(&mut columns);
+                let _ = walk(expr, &mut columns);
             }
         }
         if let Some(having) = &select.having {
-            let _ = having.visit(&mut columns);
+            let _ = walk(having, &mut columns);
         }
         let is_grouped = columns.aggregates > 0 || !grouped.is_empty();
         if is_grouped && !columns.found.is_empty() {
             self.found = columns.found;
-            return ControlFlow::Break(());
         }
         ControlFlow::Continue(())
     }
@@ -75,9 +77,9 @@ impl Columns<'_> {
 }
 
 impl Visitor for Columns<'_> {
-    type Break = ();
+    type Break = SqlError;
 
-    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<SqlError> {
         if matches!(expr, Expr::Function(_)) && self.shields(expr) && !self.grouped.contains(expr) {
             self.aggregates += 1;
         }
@@ -92,7 +94,7 @@ impl Visitor for Columns<'_> {
         ControlFlow::Continue(())
     }
 
-    fn post_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+    fn post_visit_expr(&mut self, expr: &Expr) -> ControlFlow<SqlError> {
         if self.shields(expr) {
             self.depth -= 1;
         }

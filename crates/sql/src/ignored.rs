@@ -3,30 +3,19 @@
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::parser::{CopyToSource, Statement};
+use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, CharacterLength, ColumnDef, DataType, Expr, GroupByExpr, GroupByWithModifier, Query,
-    Select, Statement as SqlStatement, TableFactor, VisitMut, VisitorMut,
+    Select, Statement as SqlStatement, TableFactor, VisitorMut,
 };
 
 use crate::text::place_of_span;
+use crate::walk::walk_statement_mut;
 use crate::{SqlError, error::state};
 
 /// Puts what would be passed over into words that DataFusion knows, or refuses it.
 pub(crate) fn none_ignored(statement: &mut Statement) -> Result<(), SqlError> {
-    let flow = match statement {
-        Statement::Statement(statement) => VisitMut::visit(statement, &mut Pass),
-        Statement::CopyTo(copy) => match &mut copy.source {
-            CopyToSource::Query(query) => VisitMut::visit(query, &mut Pass),
-            CopyToSource::Relation(_) => ControlFlow::Continue(()),
-        },
-        Statement::Explain(explain) => return none_ignored(&mut explain.statement),
-        Statement::CreateExternalTable(_) | Statement::Reset(_) => ControlFlow::Continue(()),
-    };
-    match flow {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(error) => Err(error),
-    }
+    walk_statement_mut(statement, &mut Pass)
 }
 
 struct Pass;

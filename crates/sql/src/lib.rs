@@ -55,6 +55,7 @@ mod text;
 mod turns;
 mod types;
 mod unique_keys;
+mod walk;
 mod watched;
 mod whole;
 mod wire_copy;

@@ -12,17 +12,17 @@ use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use arrow::datatypes::{Schema, SchemaRef};
-use datafusion::sql::parser::{CopyToSource, Statement};
+use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, Statement as SqlStatement, TableAlias, TableFactor, VisitMut,
-    VisitorMut,
+    SelectItemQualifiedWildcardKind, Statement as SqlStatement, TableAlias, TableFactor, VisitorMut,
 };
 
 use crate::array_text;
 use crate::error::state;
 use crate::postgres::{self, PG_CATALOG_TABLES};
 use crate::text::{mark, place_of_span, unmark};
+use crate::walk::walk_statement_mut;
 use crate::{At, ErrorKind, Parameter, SqlError, TableKind};
 
 /// The schema in which all tables are.
@@ -178,10 +178,8 @@ pub(crate) struct Reads {
 /// Rewrites the tables of a statement to their own names, and tells which there are.
 pub(crate) fn resolve_tables(statement: &mut Statement, names: &Names) -> Result<Reads, SqlError> {
     let mut pass = TablePass { names, ctes: Vec::new(), reads: Reads::default() };
-    match visit(statement, &mut pass) {
-        ControlFlow::Continue(()) => Ok(pass.reads),
-        ControlFlow::Break(error) => Err(error),
-    }
+    walk_statement_mut(statement, &mut pass)?;
+    Ok(pass.reads)
 }
 
 /// Rewrites the columns of a statement to their own names. `schemas` are those of its tables, by their keys.
@@ -209,22 +207,7 @@ pub(crate) fn resolve_columns(
         tables,
         parameters,
     };
-    match visit(statement, &mut pass) {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(error) => Err(error),
-    }
-}
-
-fn visit<V: VisitorMut<Break = SqlError>>(statement: &mut Statement, pass: &mut V) -> ControlFlow<SqlError> {
-    match statement {
-        Statement::Statement(statement) => statement.visit(pass),
-        Statement::CopyTo(copy) => match &mut copy.source {
-            CopyToSource::Query(query) => query.visit(pass),
-            CopyToSource::Relation(_) => ControlFlow::Continue(()),
-        },
-        Statement::Explain(explain) => visit(&mut explain.statement, pass),
-        Statement::CreateExternalTable(_) | Statement::Reset(_) => ControlFlow::Continue(()),
-    }
+    walk_statement_mut(statement, &mut pass)
 }
 
 struct TablePass<'a> {

@@ -10,11 +10,10 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArguments, GroupByExpr, ObjectNamePart, Query, Select, TableFactor, Visit,
-    Visitor,
+    Expr, Function, FunctionArguments, GroupByExpr, ObjectNamePart, Query, Select, TableFactor, Visitor,
 };
 
-use crate::{ErrorKind, SqlError};
+use crate::{ErrorKind, SqlError, walk::walk};
 
 /// Expressions within one another that each double the time of planning, by the weights of [`weight`].
 const DOUBLING_DEPTH_MAX: usize = 8;
@@ -37,9 +36,9 @@ const GROUPING_SETS_MAX: u64 = 4096;
 pub(crate) fn check(statement: &Statement) -> Result<(), SqlError> {
     let mut pass = Pass { queries: vec![Frame::default()], doubling_depth: 0 };
     let flow = match statement {
-        Statement::Statement(statement) => statement.visit(&mut pass),
+        Statement::Statement(statement) => walk(statement, &mut pass),
         Statement::CopyTo(copy) => match &copy.source {
-            CopyToSource::Query(query) => query.visit(&mut pass),
+            CopyToSource::Query(query) => walk(query, &mut pass),
             CopyToSource::Relation(_) => ControlFlow::Continue(()),
         },
         Statement::Explain(explain) => return check(&explain.statement),

@@ -73,7 +73,7 @@ impl PhysicalOptimizerRule for SpillRules {
     }
 
     fn name(&self) -> &'static str {
-        "little_memory"
+        "spill_rules"
     }
 
     fn schema_check(&self) -> bool {

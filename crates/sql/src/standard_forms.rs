@@ -15,17 +15,18 @@
 use std::mem;
 use std::ops::ControlFlow;
 
-use datafusion::sql::parser::{CopyToSource, Statement};
+use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, LimitClause,
     Query, SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor, UnaryOperator, Value,
-    ValueWithSpan, VisitMut, VisitorMut,
+    ValueWithSpan, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
 use crate::SqlError;
 use crate::error::state;
+use crate::walk::walk_statement_mut;
 
 /// The function that makes a value of a row's elements, each with a name before it.
 pub(crate) const ROW: &str = "named_struct";
@@ -38,19 +39,7 @@ pub(crate) const NAMELESS: &str = "__subquery_";
 /// Puts the forms of a statement into those that DataFusion plans.
 pub(crate) fn rewrite(statement: &mut Statement) -> Result<(), SqlError> {
     let mut pass = Pass { nameless: 0 };
-    let flow = match statement {
-        Statement::Statement(statement) => VisitMut::visit(statement, &mut pass),
-        Statement::CopyTo(copy) => match &mut copy.source {
-            CopyToSource::Query(query) => VisitMut::visit(query, &mut pass),
-            CopyToSource::Relation(_) => ControlFlow::Continue(()),
-        },
-        Statement::Explain(explain) => return rewrite(&mut explain.statement),
-        Statement::CreateExternalTable(_) | Statement::Reset(_) => ControlFlow::Continue(()),
-    };
-    match flow {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(error) => Err(error),
-    }
+    walk_statement_mut(statement, &mut pass)
 }
 
 struct Pass {

@@ -142,3 +142,87 @@ impl History {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
+
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+    use swiftwater_catalog::ObjectKind;
+    use swiftwater_event::SystemClock;
+
+    use super::*;
+    use crate::{Engine, EngineConfig, HistoryConfig};
+
+    /// Panics at first, fails then, and then works until it is dropped.
+    #[derive(Default)]
+    struct Probe {
+        runs: AtomicU32,
+        failures: AtomicU32,
+        works: watch::Sender<bool>,
+        dropped: DropSignal,
+        is_deleted: AtomicBool,
+    }
+
+    impl Maintained for Probe {
+        type Error = u32;
+
+        fn object(&self) -> Object {
+            ObjectKind::Sink.named("probe")
+        }
+
+        fn drop_signal(&self) -> &DropSignal {
+            &self.dropped
+        }
+
+        async fn run(self: &Arc<Self>, _: &Arc<History>) -> Result<(), u32> {
+            match self.runs.fetch_add(1, Ordering::Relaxed) {
+                0 => panic!("the first run"),
+                1 => Err(1),
+                _ => {
+                    self.works.send_replace(true);
+                    std::future::pending().await
+                }
+            }
+        }
+
+        fn failed(&self, _: &Arc<History>, error: u32) -> NextAttempt {
+            self.failures.fetch_add(error, Ordering::Relaxed);
+            NextAttempt::After(Duration::from_millis(1))
+        }
+
+        fn panicked(&self) -> NextAttempt {
+            NextAttempt::After(Duration::from_millis(1))
+        }
+
+        async fn drop_data(&self, _: &Arc<History>) {
+            self.is_deleted.store(true, Ordering::Relaxed);
+            self.works.send_replace(false);
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn task_that_panics_or_fails_runs_again_and_a_drop_deletes_its_data() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut history = HistoryConfig::at(dir.path());
+        history.log_free_bytes_min = 0;
+        let engine =
+            Engine::open(EngineConfig::default(), history, Arc::new(SystemClock::new())).await.unwrap();
+        let history = Arc::clone(engine.shared().history.get().unwrap());
+        let faults = panic_guard::faults();
+        let (probe, closed) = (Arc::new(Probe::default()), Arc::new(Probe::default()));
+        for probe in [&probe, &closed] {
+            history.maintain(Arc::clone(probe));
+            probe.works.subscribe().wait_for(|works| *works).await.unwrap();
+            let counts = (probe.runs.load(Ordering::Relaxed), probe.failures.load(Ordering::Relaxed));
+            assert_eq!(counts, (3, 1));
+        }
+        assert!(panic_guard::faults() >= faults + 2, "panics are counted");
+        probe.dropped.send();
+        probe.works.subscribe().wait_for(|works| !*works).await.unwrap();
+        assert!(probe.is_deleted.load(Ordering::Relaxed));
+        engine.shutdown(Duration::from_secs(5)).await;
+        assert!(!closed.is_deleted.load(Ordering::Relaxed), "what was not dropped stays on disk");
+    }
+}

@@ -3,11 +3,11 @@
 use std::ops::ControlFlow;
 
 use arrow::datatypes::DataType as ArrowType;
-use datafusion::sql::parser::{CopyToSource, Statement};
+use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, ArrayElemTypeDef, BinaryOperator, CastKind, CharacterLength, DataType, DateTimeField, Expr,
     Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, ObjectName,
-    ObjectNamePart, Select, SelectItem, Subscript, TimezoneInfo, UnaryOperator, Value, VisitMut, VisitorMut,
+    ObjectNamePart, Select, SelectItem, Subscript, TimezoneInfo, UnaryOperator, Value, VisitorMut,
 };
 
 use super::any_of_list::EqualsAny;
@@ -19,24 +19,13 @@ use super::similar::SimilarToEscape;
 use super::to_char;
 use crate::error::state;
 use crate::text::place_of_span;
+use crate::walk::walk_statement_mut;
 use crate::{Dialect, SqlError};
 
 /// Rewrites a statement's expressions, or refuses one.
 pub(crate) fn rewrite(statement: &mut Statement, dialect: Dialect) -> Result<(), SqlError> {
     let mut pass = Pass { dialect };
-    let flow = match statement {
-        Statement::Statement(statement) => VisitMut::visit(statement, &mut pass),
-        Statement::CopyTo(copy) => match &mut copy.source {
-            CopyToSource::Query(query) => VisitMut::visit(query, &mut pass),
-            CopyToSource::Relation(_) => ControlFlow::Continue(()),
-        },
-        Statement::Explain(explain) => return rewrite(&mut explain.statement, dialect),
-        Statement::CreateExternalTable(_) | Statement::Reset(_) => ControlFlow::Continue(()),
-    };
-    match flow {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(error) => Err(error),
-    }
+    walk_statement_mut(statement, &mut pass)
 }
 
 struct Pass {
