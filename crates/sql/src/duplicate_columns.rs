@@ -23,9 +23,10 @@ use datafusion::sql::sqlparser::ast::{
     Statement as SqlStatement, TableFactor, VisitorMut, WildcardAdditionalOptions,
 };
 
-use crate::SchemaRef;
 use crate::standard_forms::NAMELESS;
+use crate::walk::walk_mut;
 use crate::words::name_in_sql;
+use crate::{SchemaRef, SqlError};
 
 /// The statement's tables, by the names that they have in it.
 type Schemas = HashMap<String, SchemaRef>;
