@@ -228,6 +228,8 @@ fn objects_that_were_dropped_leave_nothing_behind() {
             // Its end is noted, then it is forgotten.
             let _ = engine.end_query(&local, &id, EndReason::Killed);
         };
+        // The durable queries of a stream share a task, which is there as long as one of them is.
+        create(0).await;
         check("durable query", dir.path(), count, create, drop).await;
         // Threads for blocking work end when they have had none for ten seconds.
         until(dir.path(), "all kinds", &start, |now| now.threads <= start.threads).await;
