@@ -59,7 +59,7 @@ impl Catalog {
         &self.durable_queries
     }
 
-    /// What a statement would change, without changing it; `None` where it would change nothing, and says that this is
+    /// The change that a statement would make, which is not made; `None` where it would change nothing, and says that this is
     /// no error.
     pub fn check(&self, ddl: &Ddl) -> Result<Option<Change>, CatalogError> {
         let has_changed = self.clone().apply_ddl(ddl, 0)?;

@@ -35,11 +35,11 @@ pub struct ChangeRecord {
     format: u32,
     /// When it was made.
     pub at: Millis,
-    /// What changes.
+    /// The change.
     pub change: Change,
 }
 
-/// What changes.
+/// A change of the catalog.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
@@ -59,7 +59,7 @@ pub enum Change {
     Alert {
         /// The statement.
         text: String,
-        /// Where it starts.
+        /// The position or window that it starts at.
         #[serde(flatten)]
         start: AlertStart,
     },
@@ -74,7 +74,7 @@ pub enum Change {
     Sink {
         /// The statement.
         text: String,
-        /// Where it starts.
+        /// The position or window that it starts at.
         #[serde(flatten)]
         start: SinkStart,
     },
@@ -100,7 +100,7 @@ pub enum Change {
         job: u32,
         /// The number of the run.
         run: u64,
-        /// What happened to it.
+        /// The step that the run has made.
         step: JobStep,
     },
 }
