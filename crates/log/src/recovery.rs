@@ -122,14 +122,10 @@ fn open_all(files: &mut Files, options: &LogOptions) -> Result<Vec<Segment>, Log
         }
     }
     segments.sort_unstable_by_key(|segment| segment.id.sequence);
-    // One stays in reserve. More were for the rate of an earlier run, and stay only where they could not be made again.
-    let spares_max = match files.disk.free_bytes() {
-        Ok(free) if free >= options.free_bytes_min => 1,
-        _ => options.spare_segments_max.max(1),
-    };
+    // One stays in reserve. More were for the rate of an earlier run.
     spares.sort_unstable();
     while let Some((bytes, name)) = spares.pop() {
-        if files.spares.len() < spares_max && may_be_spare(bytes, options, files.spares.is_empty()) {
+        if files.spares.is_empty() && may_be_spare(bytes, options, true) {
             files.add_spare(name, bytes, FRAMES_START);
         } else {
             files.doomed.push((name, bytes));

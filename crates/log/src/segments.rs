@@ -218,6 +218,20 @@ impl Files {
         }
     }
 
+    /// Gives files in reserve back to the disk, all but one, where less is free than the log leaves to others: what tables cannot
+    /// commit for want of room cannot be trimmed either, and then nothing would go on.
+    pub(crate) fn release_spares(&mut self, options: &LogOptions) {
+        while self.spares.len() > 1 && self.doomed.is_empty() && !self.leaves_enough(options) {
+            let spare = self.spares.remove(0);
+            self.doom(spare.name, spare.file_bytes);
+        }
+    }
+
+    /// Whether as much of the disk is free as the log leaves to others. A disk that does not say is found out by writing.
+    fn leaves_enough(&self, options: &LogOptions) -> bool {
+        self.disk.free_bytes().map_or(true, |free| free >= options.free_bytes_min)
+    }
+
     fn make_spare(&mut self, bytes: u64) {
         let name = self.next_spare_name();
         match self.disk.create(&name, bytes) {
@@ -331,7 +345,9 @@ impl Files {
         // Nobody can begin to read it now. Whoever reads it still would read what is written there next.
         let is_read = Arc::strong_count(&segment) > 1;
         let fits = may_be_spare(segment.file_bytes, &shared.options, self.spares.is_empty());
-        let keeps = !is_read && fits && self.spares.len() < shared.options.spare_segments_max.max(1);
+        let has_room = self.spares.len() < shared.options.spare_segments_max.max(1)
+            && (self.spares.is_empty() || self.leaves_enough(&shared.options));
+        let keeps = !is_read && fits && has_room;
         let spare: Box<str> = spare_name(segment.id.sequence).into();
         let given_up =
             if keeps { self.disk.rename(&segment.name, &spare) } else { self.disk.remove(&segment.name) };

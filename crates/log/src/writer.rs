@@ -375,6 +375,7 @@ impl Writer {
             }
         }
         self.files.ensure_spare(&self.shared.options);
+        self.files.release_spares(&self.shared.options);
         self.report_room();
     }
 

@@ -327,27 +327,41 @@ fn files_of_segments_that_had_another_size_are_gone_after_a_start() {
 }
 
 #[test]
-fn start_on_a_disk_without_room_keeps_the_files_that_it_could_not_make_again() {
+fn files_in_reserve_are_given_back_to_a_disk_that_has_less_free_than_the_log_leaves() {
     let disk = SimDisk::new(4);
     disk.set_bytes_max(1 << 30);
-    let open = |free_bytes_min| {
-        let options = LogOptions { free_bytes_min, ..small() };
-        Log::open(Arc::new(disk.clone()), Arc::new(SystemClock::new()), options, Box::new(|_| ())).unwrap()
-    };
-    let spares = || {
-        let names = swiftwater_log::Disk::names(&disk).unwrap();
-        names.iter().filter(|name| name.ends_with(".spare")).count()
-    };
-    let log = open(0);
-    leave_spares(log);
-    let left = spares();
-    assert!(left >= 5, "{left}");
-    // Others have taken so much that the log may take no more of it.
-    let log = open(2 << 30);
-    assert_eq!(spares(), left);
-    log.close().unwrap();
-    let log = open(0);
-    assert_eq!(spares(), 1);
+    let options = LogOptions { free_bytes_min: 256 << 20, ..small() };
+    let log = Log::open(Arc::new(disk.clone()), Arc::new(SystemClock::new()), options, Box::new(|_| ()));
+    let log = log.unwrap();
+    let mut end = LogPosition(0);
+    for number in 0..100 {
+        end = append(&log, events(number), &payload(number, 4000)).unwrap();
+    }
+    log.wait_synced(end).unwrap();
+    log.trim(end);
+    while log.usage().segments > 1 {
+        std::thread::yield_now();
+    }
+    let kept = log.usage();
+    assert!(kept.spares >= 5, "{kept:?}");
+    // Others take what the log would leave to them. It says what it has when it next looks at what may be trimmed.
+    disk.set_bytes_max(kept.file_bytes + (1 << 20));
+    while log.usage().spares > 1 {
+        log.trim(end);
+        std::thread::yield_now();
+    }
+    let names = swiftwater_log::Disk::names(&disk).unwrap();
+    assert_eq!(names.iter().filter(|name| name.ends_with(".spare")).count(), 1);
+    assert!(log.usage().file_bytes < kept.file_bytes);
+    // What is trimmed from then on is not kept either.
+    while append(&log, events(100), &payload(100, 4000)).is_ok() && log.usage().segments < 2 {}
+    let end = log.horizons().appended;
+    log.wait_synced(end).unwrap();
+    log.trim(end);
+    while log.usage().segments > 1 {
+        std::thread::yield_now();
+    }
+    assert!(log.usage().spares <= 1, "{:?}", log.usage());
     log.close().unwrap();
 }
 
