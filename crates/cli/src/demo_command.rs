@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::Context;
-use swiftwater_engine::{AppendOptions, Engine, EngineError, Principal};
+use swiftwater_engine::{AppendOptions, Engine, EngineError, Principal, RuntimeError};
 use swiftwater_event::{
     CheckLimits, Clock, EventBatch, EventBatchBuilder, EventMeta, StreamName, check_block,
 };
@@ -111,10 +111,10 @@ impl Feed {
         let (principal, stream) = (Principal::local(), &self.stream);
         match self.engine.append_blocking(&principal, stream, batch.clone(), options.clone()) {
             // What is declared is stored on its way, which may have to be waited for.
-            Err(EngineError::NotStored(_)) => {
+            Err(RuntimeError::Declared) => {
                 self.runtime.block_on(self.engine.append(&principal, stream, batch, options)).map(drop)
             }
-            appended => appended.map(drop),
+            appended => Ok(appended.map(drop)?),
         }
     }
 }
@@ -208,7 +208,7 @@ fn spawn(
 ) -> anyhow::Result<JoinHandle<()>> {
     let pace = Arc::clone(pace);
     let feed = move || match feed(&pace) {
-        Ok(()) | Err(EngineError::ShuttingDown) => {}
+        Ok(()) | Err(EngineError::Runtime(RuntimeError::ShuttingDown)) => {}
         Err(error) => tracing::error!(stream = name, %error, "the demo's stream ended"),
     };
     std::thread::Builder::new().name(format!("demo-{name}")).spawn(feed).context("cannot start a thread")

@@ -5,23 +5,14 @@ use swiftwater_catalog::{CatalogError, ObjectKind};
 use swiftwater_lang::QueryErrors;
 use swiftwater_live::{Unfit, columns::ColumnsError};
 
-use crate::EngineConfig;
+use crate::RuntimeError;
 
 /// An error of the engine.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum EngineError {
-    /// The catalog refuses it.
+    /// The runtime, or the catalog, refuses it.
     #[error(transparent)]
-    Catalog(CatalogError),
-    /// The query cannot be run as it is written.
-    #[error("{0}")]
-    Query(QueryErrors),
-    /// `STREAM()` where no default stream is set.
-    #[error("the query names no stream, and this server has no default stream")]
-    NoDefaultStream,
-    /// No such query.
-    #[error("no query `{0}`")]
-    NoQuery(String),
+    Runtime(#[from] RuntimeError),
     /// An alert would be on a query without groups.
     #[error("an alert is on rows by key: its query needs GROUP BY, or aggregates over all events")]
     AlertOfEvents,
@@ -140,21 +131,6 @@ pub enum EngineError {
     /// A stream whose events are kept cannot be made one whose events are not.
     #[error("stream `{0}` is stored, and stays so")]
     StaysStored(String),
-    /// It is not detached: the client that submitted it reads its results.
-    #[error("the results of query `{0}` go to the client that submitted it")]
-    Attached(String),
-    /// More than a limit allows.
-    #[error("{what} would be {wanted}, limit is {limit}")]
-    Limit {
-        /// What is limited.
-        what: &'static str,
-        /// The setting that says so.
-        setting: &'static str,
-        /// What was asked for.
-        wanted: u64,
-        /// What is allowed.
-        limit: u64,
-    },
     /// Nothing can be stored without a data directory.
     #[error("this server keeps nothing: it was started without a data directory")]
     NoHistory,
@@ -198,9 +174,6 @@ pub enum EngineError {
     /// Events could not be stored.
     #[error("nothing can be stored at present: {0}")]
     NotStored(String),
-    /// A stream was dropped or declared anew while events waited to be appended to it.
-    #[error("stream `{0}` was dropped or declared anew while these events waited to be appended")]
-    StreamReplaced(String),
     /// Whether a request was stored is no longer known.
     #[error(
         "request {sequence} of producer `{producer}` is too old to be told from a new one, {lowest} is the oldest that can"
@@ -233,11 +206,6 @@ pub enum EngineError {
         /// Its number.
         sequence: u64,
     },
-    /// A client sends under a name of the engine's own.
-    #[error(
-        "producer `{0}` has a name that is reserved: those that begin with `swiftwater/` or `join ` are the server's own"
-    )]
-    ReservedProducer(String),
     /// A table cannot be had.
     #[error("{0}")]
     Table(String),
@@ -270,9 +238,6 @@ pub enum EngineError {
     /// A backup cannot be taken.
     #[error("no backup can be taken at present: {0}")]
     NotBackedUp(String),
-    /// The engine is shutting down.
-    #[error("the server is shutting down")]
-    ShuttingDown,
 }
 
 /// So many values of a key.
@@ -287,9 +252,8 @@ fn values(count: usize) -> String {
 impl From<CatalogError> for EngineError {
     fn from(error: CatalogError) -> EngineError {
         match error {
-            CatalogError::Query(errors) => EngineError::Query(errors),
             CatalogError::AlertQuery { text, errors } => EngineError::Expression { text, errors },
-            error => EngineError::Catalog(error),
+            error => EngineError::Runtime(error.into()),
         }
     }
 }
@@ -297,25 +261,14 @@ impl From<CatalogError> for EngineError {
 impl EngineError {
     /// There is no object of this kind and name.
     pub fn not_found(kind: ObjectKind, name: impl Into<String>) -> EngineError {
-        EngineError::Catalog(CatalogError::not_found(kind, name))
-    }
-
-    pub(crate) fn too_many_queries(standing: usize, config: &EngineConfig) -> EngineError {
-        EngineError::Limit {
-            what: "number of queries",
-            setting: "engine.queries_max",
-            wanted: standing as u64 + 1,
-            limit: config.queries_max as u64,
-        }
+        EngineError::Runtime(RuntimeError::not_found(kind, name))
     }
 
     /// What the caller can do about it.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            EngineError::Catalog(error) => error.kind(),
-            EngineError::Query(_)
-            | EngineError::NoDefaultStream
-            | EngineError::SinkOfNoWindows(_)
+            EngineError::Runtime(error) => error.kind(),
+            EngineError::SinkOfNoWindows(_)
             | EngineError::SinkIntoItself(_)
             | EngineError::SinkTarget(_)
             | EngineError::SinkColumns { .. }
@@ -327,11 +280,8 @@ impl EngineError {
             | EngineError::KeyMeanings { .. }
             | EngineError::ViewColumnMixed { .. }
             | EngineError::BeyondEnd { .. } => ErrorKind::Invalid,
-            EngineError::NoQuery(_) | EngineError::NoBackup(_) | EngineError::NoBackupFile { .. } => {
-                ErrorKind::NotFound
-            }
-            EngineError::Attached(_)
-            | EngineError::JobRunning(_)
+            EngineError::NoBackup(_) | EngineError::NoBackupFile { .. } => ErrorKind::NotFound,
+            EngineError::JobRunning(_)
             | EngineError::StaysStored(_)
             | EngineError::SinkFileThere(_)
             | EngineError::NoHistory
@@ -339,18 +289,14 @@ impl EngineError {
             | EngineError::NumberForgotten { .. }
             | EngineError::NumberReused { .. }
             | EngineError::PartMissing { .. } => ErrorKind::Conflict,
-            EngineError::ReservedProducer(_)
-            | EngineError::Columns(_)
-            | EngineError::TooLarge { .. }
-            | EngineError::TableRefuses(_) => ErrorKind::Invalid,
-            EngineError::Limit { .. }
-            | EngineError::JoinedTable(_)
+            EngineError::Columns(_) | EngineError::TooLarge { .. } | EngineError::TableRefuses(_) => {
+                ErrorKind::Invalid
+            }
+            EngineError::JoinedTable(_)
             | EngineError::DiskFull
             | EngineError::DiskTooSmall { .. }
             | EngineError::TooManyBackups { .. } => ErrorKind::Limit,
-            EngineError::ShuttingDown
-            | EngineError::NotStored(_)
-            | EngineError::StreamReplaced(_)
+            EngineError::NotStored(_)
             | EngineError::NotBackedUp(_)
             | EngineError::ViewUnavailable { .. }
             | EngineError::JoinUnavailable { .. }
@@ -364,10 +310,7 @@ impl EngineError {
     /// What to do, where there is something to say.
     pub fn hint(&self) -> Option<String> {
         match self {
-            EngineError::Catalog(error) => error.hint(),
-            EngineError::NoDefaultStream => Some(
-                "Write FROM STREAM(name, MAX, TIME), or start the server with --default-stream.".to_owned(),
-            ),
+            EngineError::Runtime(error) => error.hint(),
             EngineError::NoHistory => Some("Start it with --data DIR.".to_owned()),
             EngineError::StaysStored(stream) => Some(format!(
                 "DROP STREAM {stream} and create it anew; SET (retention = …) keeps its table small."
@@ -429,9 +372,6 @@ impl EngineError {
                     .to_owned(),
             ),
             EngineError::NotStored(_) => Some("Try again: a numbered request is stored once.".to_owned()),
-            EngineError::StreamReplaced(_) => {
-                Some("Send them again: they are validated against what is declared now.".to_owned())
-            }
             EngineError::NumberForgotten { .. } => {
                 Some("Number requests upwards, and retry while few later ones are sent.".to_owned())
             }
@@ -440,10 +380,6 @@ impl EngineError {
                 "Send other events under a number that was not used yet; a retry has the same body as the first try."
                     .to_owned(),
             ),
-            EngineError::ReservedProducer(_) => Some("Choose another name for the producer.".to_owned()),
-            EngineError::Limit { setting, .. } => {
-                Some(format!("The limit is the setting `{setting}`: ask for less, or raise it."))
-            }
             _ => None,
         }
     }

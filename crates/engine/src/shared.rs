@@ -1,61 +1,18 @@
-//! What all threads of an engine share.
+//! What all tasks of an engine share: the runtime, and what is durable beside it.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    hash::RandomState,
-    sync::{
-        Arc, Mutex, OnceLock, PoisonError, RwLock,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
-        mpsc,
-    },
+    ops::Deref,
+    sync::{Arc, OnceLock},
 };
 
-use swiftwater_event::{Clock, Millis, StreamName};
-use swiftwater_lang::Dialect;
-use swiftwater_live::{PlanInterner, SlicePlan};
+use swiftwater_event::StreamName;
+use swiftwater_runtime::{Runtime, parts};
 use swiftwater_sql::Sql;
-use tokio::sync::OnceCell;
 
-use crate::{
-    EndReason, EngineConfig, EngineError, LATENCY_BOUNDS_MICROS, QueryId, QueryStatus, STAGES, ShardStatus,
-    StreamStatus,
-    byte_budget::ByteBudget,
-    history::{Declared, History, HistoryTables, StoredStream},
-    run_queue::RunQueue,
-    running::{EmitContext, QueryHandle, Running, Totals},
-    steady_clock::SteadyClock,
-    stream::{Stream, lock},
-};
+use crate::history::{Declared, History, HistoryTables, StoredStream};
 
 pub(crate) struct Shared {
-    pub(crate) config: EngineConfig,
-    /// The engine's time.
-    pub(crate) clock: Arc<dyn Clock>,
-    /// The same, as what it is.
-    pub(crate) steady: Arc<SteadyClock>,
-    pub(crate) streams: RwLock<BTreeMap<StreamName, Arc<Stream>>>,
-    /// Standing queries, and detached ones that have ended; in order of submission, for ids sort by time.
-    pub(crate) queries: RwLock<BTreeMap<QueryId, Arc<QueryHandle>>>,
-    /// Places of queries that are being written down, and are then among `queries`. Raised under the lock of `queries`.
-    pub(crate) reserved: AtomicUsize,
-    pub(crate) next_number: AtomicU64,
-    pub(crate) id_secret: RandomState,
-    pub(crate) pending: ByteBudget,
-    pub(crate) totals: Totals,
-    /// The plan of all queries that have no groups to cut.
-    pub(crate) uncut: Arc<SlicePlan>,
-    pub(crate) counters: Vec<ShardCounters>,
-    pub(crate) read_to_match: [AtomicU64; LATENCY_BOUNDS_MICROS.len() + 1],
-    pub(crate) read_to_match_micros: AtomicU64,
-    pub(crate) errands: mpsc::Sender<Errand>,
-    pub(crate) is_closing: AtomicBool,
-    /// Set when all has stopped.
-    pub(crate) stopped: OnceCell<()>,
-    pub(crate) line: RunQueue,
-    /// Detached queries that ended.
-    pub(crate) kept: Mutex<Kept>,
-    /// What standing queries have in common.
-    pub(crate) commons: Mutex<PlanInterner>,
+    pub(crate) runtime: Runtime,
     /// What is durable, where anything is; set before the engine is given out.
     pub(crate) history: OnceLock<Arc<History>>,
     /// SQL over it; set with it.
@@ -64,75 +21,17 @@ pub(crate) struct Shared {
     pub(crate) tables: OnceLock<Arc<HistoryTables>>,
 }
 
-/// Detached queries that ended, and when they are to be forgotten.
-#[derive(Debug, Default)]
-pub(crate) struct Kept {
-    pub(crate) by_id: HashMap<QueryId, (Millis, QueryStatus)>,
-    pub(crate) until: BTreeSet<(Millis, QueryId)>,
-    /// Those of them that were killed.
-    pub(crate) killed: BTreeSet<QueryId>,
-}
+impl Deref for Shared {
+    type Target = parts::Shared;
 
-/// What the ticker is asked to do between its ticks. Not bounded by itself: a query asks for its end at most once, its
-/// reader at most once more, and the number of queries is bounded.
-#[derive(Debug)]
-pub(crate) enum Errand {
-    /// End a query.
-    End(QueryId, EndReason),
-    /// Stop.
-    Stop,
-}
-
-/// A shard's own numbers.
-#[derive(Debug, Default)]
-pub(crate) struct ShardCounters {
-    pub(crate) batches: AtomicU64,
-    pub(crate) events: AtomicU64,
-    pub(crate) busy_nanos: [AtomicU64; STAGES.len()],
-    pub(crate) started_nanos: AtomicU64,
+    fn deref(&self) -> &parts::Shared {
+        self.runtime.shared()
+    }
 }
 
 impl Shared {
-    pub(crate) fn new(config: EngineConfig, clock: Arc<dyn Clock>) -> (Shared, mpsc::Receiver<Errand>) {
-        let (errands, inbox) = mpsc::channel();
-        let shards = config.shards;
-        let steady = Arc::new(SteadyClock::new(clock));
-        let shared = Shared {
-            pending: ByteBudget::new(config.pending_bytes_max),
-            config,
-            clock: Arc::<SteadyClock>::clone(&steady),
-            steady,
-            streams: RwLock::default(),
-            queries: RwLock::default(),
-            reserved: AtomicUsize::new(0),
-            next_number: AtomicU64::new(1),
-            id_secret: RandomState::new(),
-            totals: Totals::default(),
-            uncut: Arc::default(),
-            counters: (0..shards).map(|_| ShardCounters::default()).collect(),
-            read_to_match: Default::default(),
-            read_to_match_micros: AtomicU64::new(0),
-            errands,
-            is_closing: AtomicBool::new(false),
-            stopped: OnceCell::new(),
-            line: RunQueue::default(),
-            kept: Mutex::default(),
-            commons: Mutex::default(),
-            history: OnceLock::new(),
-            sql: OnceLock::new(),
-            tables: OnceLock::new(),
-        };
-        (shared, inbox)
-    }
-
-    pub(crate) fn find_stream(&self, name: &StreamName) -> Option<Arc<Stream>> {
-        self.streams.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
-    }
-
-    /// The names of streams that have had events.
-    pub(crate) fn stream_names(&self) -> Vec<String> {
-        let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
-        streams.values().filter(|stream| stream.has_events()).map(|stream| stream.name.to_string()).collect()
+    pub(crate) fn new(runtime: Runtime) -> Shared {
+        Shared { runtime, history: OnceLock::new(), sql: OnceLock::new(), tables: OnceLock::new() }
     }
 
     /// Where the events of a stream are stored, if they are.
@@ -154,146 +53,5 @@ impl Shared {
         let unstored = history.unstored(name);
         history.stored(name).is_none()
             && unstored.map(|unstored| unstored.id) == declared.map(|known| known.id)
-    }
-
-    /// The stream of this name, made if there is none yet.
-    pub(crate) fn stream(&self, name: &StreamName) -> Result<Arc<Stream>, EngineError> {
-        if let Some(stream) = self.find_stream(name) {
-            return Ok(stream);
-        }
-        let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
-        if !streams.contains_key(name) && streams.len() >= self.config.streams_max {
-            return Err(EngineError::Limit {
-                what: "number of streams",
-                setting: "engine.streams_max",
-                wanted: streams.len() as u64 + 1,
-                limit: self.config.streams_max as u64,
-            });
-        }
-        let new = || Arc::new(Stream::new(name.clone(), self.config.shards));
-        Ok(Arc::clone(streams.entry(name.clone()).or_insert_with(new)))
-    }
-
-    /// Has shards look at what waits in a stream, if anybody asks for it.
-    pub(crate) fn enqueue(&self, stream: Arc<Stream>) {
-        match stream.take_unasked() {
-            Some(work) => self.pass_over(&stream, &work),
-            None => self.line.push(stream),
-        }
-    }
-
-    pub(crate) fn context<'e>(&'e self, stream: &'e Stream, position: u64) -> EmitContext<'e> {
-        let now_micros = self.clock.now_micros();
-        let now = now_micros.div_euclid(1000);
-        EmitContext {
-            config: &self.config,
-            totals: &self.totals,
-            stream: stream.meta(position, now),
-            looks: Some(&stream.looks),
-            stream_exists: stream.has_events(),
-            now,
-            now_micros,
-            is_again: stream.is_again.load(Ordering::Relaxed),
-        }
-    }
-
-    pub(crate) fn status_of(&self, running: &Running, context: &EmitContext<'_>) -> QueryStatus {
-        QueryStatus {
-            emits: running.emits(),
-            records: running.records(),
-            state_bytes: running.state_bytes(),
-            cost: running.cost(),
-            ..self.status_before(&running.handle, context)
-        }
-    }
-
-    /// The stream that a query stands on.
-    pub(crate) fn stream_of(&self, handle: &QueryHandle) -> Option<Arc<Stream>> {
-        match &handle.following {
-            Some(following) => Some(Arc::clone(&following.stream)),
-            None => self.find_stream(&handle.stream),
-        }
-    }
-
-    /// The status of a query that has not begun.
-    pub(crate) fn status_before(&self, handle: &QueryHandle, context: &EmitContext<'_>) -> QueryStatus {
-        QueryStatus {
-            id: handle.meta.id,
-            text: Arc::clone(&handle.meta.text),
-            dialect: dialect_name(handle.dialect),
-            stream: handle.stream.clone(),
-            stream_exists: context.stream_exists,
-            received: handle.meta.received,
-            ends: handle.ends,
-            finished: None,
-            detached: handle.is_detached.load(Ordering::Acquire),
-            durable: handle.following.is_some(),
-            fleeting: handle.fleeting.get().map(|fleeting| fleeting.why(&handle.stream, &self.config)),
-            attached: handle.mailbox.is_attached(),
-            emits: 0,
-            records: 0,
-            dropped: handle.mailbox.dropped(),
-            state_bytes: 0,
-            cost: crate::QueryCost::default(),
-            lag_ms: context.stream.lag_ms,
-        }
-    }
-
-    /// The status of a query that stands, or of one that has ended and waits for pick-up.
-    pub(crate) fn status(&self, handle: &QueryHandle) -> Option<QueryStatus> {
-        if let Some((_, status)) = lock(&self.kept).by_id.get(&handle.meta.id) {
-            let attached = handle.mailbox.is_attached();
-            return Some(QueryStatus { attached, dropped: handle.mailbox.dropped(), ..status.clone() });
-        }
-        let stream = self.stream_of(handle)?;
-        let mut merge = lock(&stream.merge);
-        merge.tell(handle.number);
-        let context = self.context(&stream, merge.position);
-        match merge.running.get(&handle.number) {
-            Some(running) => Some(self.status_of(running, &context)),
-            // It begins when its stream has come so far.
-            None => handle.following.as_ref().map(|_| self.status_before(handle, &context)),
-        }
-    }
-
-    /// How a stream is, the durable queries over it counted as standing on it.
-    pub(crate) fn status_of_stream(&self, stream: &Stream, now: Millis) -> StreamStatus {
-        let history = self.history.get();
-        let durable = history.map_or(0, |history| history.durable_queries(&stream.name));
-        let waits_since = history.and_then(|history| history.stored(&stream.name)?.waits_since());
-        let status = stream.status(now);
-        StreamStatus {
-            queries: status.queries + durable,
-            stored_lag_ms: waits_since.map_or(0, |since| u64::try_from(now - since).unwrap_or(0)),
-            ..status
-        }
-    }
-
-    pub(crate) fn all_streams(&self) -> Vec<Arc<Stream>> {
-        self.streams.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
-    }
-
-    pub(crate) fn close_line(&self) {
-        self.line.close();
-    }
-
-    pub(crate) fn shard_status(&self) -> Vec<ShardStatus> {
-        let now = self.clock.monotonic_nanos();
-        self.counters
-            .iter()
-            .map(|counters| ShardStatus {
-                batches: counters.batches.load(Ordering::Relaxed),
-                events: counters.events.load(Ordering::Relaxed),
-                busy_nanos: std::array::from_fn(|stage| counters.busy_nanos[stage].load(Ordering::Relaxed)),
-                up_nanos: now.saturating_sub(counters.started_nanos.load(Ordering::Relaxed)),
-            })
-            .collect()
-    }
-}
-
-fn dialect_name(dialect: Dialect) -> &'static str {
-    match dialect {
-        Dialect::Native => "native",
-        Dialect::Bullet => "bullet",
     }
 }

@@ -1,122 +1,6 @@
-//! What runs and what it costs, as numbers that only grow, for `GET /v1/…`, `/metrics` and `swiftwater top`.
+//! What is durable and what it costs, as numbers that only grow, for `/metrics` and `SHOW`.
 
-use std::sync::Arc;
-
-use swiftwater_event::{Millis, StreamName};
-
-use crate::QueryId;
-
-/// One standing query.
-#[derive(Debug, Clone, PartialEq)]
-pub struct QueryStatus {
-    /// Its identity.
-    pub id: QueryId,
-    /// Its text.
-    pub text: Arc<str>,
-    /// `native` or `bullet`.
-    pub dialect: &'static str,
-    /// Its stream.
-    pub stream: StreamName,
-    /// Whether the stream has had an event yet.
-    pub stream_exists: bool,
-    /// When it was received.
-    pub received: Millis,
-    /// When its duration will be over.
-    pub ends: Option<Millis>,
-    /// When it ended, for detached queries whose results wait.
-    pub finished: Option<Millis>,
-    /// Whether it outlives its client.
-    pub detached: bool,
-    /// Whether it goes on after a restart.
-    pub durable: bool,
-    /// Why it does not, where it outlives its client.
-    pub fleeting: Option<Box<str>>,
-    /// Whether somebody reads its results.
-    pub attached: bool,
-    /// Emits so far.
-    pub emits: u64,
-    /// Records so far.
-    pub records: u64,
-    /// Records lost because the reader was slow.
-    pub dropped: u64,
-    /// Bytes of groups, rows and windows that it holds.
-    pub state_bytes: u64,
-    /// Its share of the work.
-    pub cost: QueryCost,
-    /// As in an emit's meta.
-    pub lag_ms: u64,
-}
-
-/// A query's share of the work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct QueryCost {
-    /// Events that its access predicate found (all, for a query without one).
-    pub candidates: u64,
-    /// Events on which its residual was tested.
-    pub residual_tests: u64,
-    /// Events that it matched.
-    pub matches: u64,
-    /// Bytes of records given out.
-    pub bytes_out: u64,
-    /// Nanoseconds of shards' time spent on its residual and operators.
-    pub cpu_nanos: u64,
-}
-
-/// One stream.
-#[derive(Debug, Clone, PartialEq)]
-pub struct StreamStatus {
-    /// Its name.
-    pub name: StreamName,
-    /// Whether its events are kept.
-    pub is_stored: bool,
-    /// Events accepted.
-    pub events: u64,
-    /// Bytes of them.
-    pub bytes: u64,
-    /// Events refused.
-    pub rejected: u64,
-    /// The next offset.
-    pub position: u64,
-    /// When the newest event arrived.
-    pub newest_arrival: Option<Millis>,
-    /// Events a second, over the last second.
-    pub events_per_second: f64,
-    /// Bytes a second, over the last second.
-    pub bytes_per_second: f64,
-    /// Queries that stand on it.
-    pub queries: u64,
-    /// Bytes that wait to be looked at.
-    pub pending_bytes: u64,
-    /// Milliseconds that the oldest of them has waited.
-    pub lag_ms: u64,
-    /// Milliseconds that the oldest event has waited that the stream's table, or a view of it, has not committed, about; 0 if
-    /// there is no such event.
-    pub stored_lag_ms: u64,
-    /// The share that its sources send on, where they sample.
-    pub sample: Option<f64>,
-}
-
-/// Stages of a shard's work, in order.
-pub const STAGES: [&str; 4] = ["decode", "match", "operate", "deliver"];
-
-/// One shard.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ShardStatus {
-    /// Batches looked at.
-    pub batches: u64,
-    /// Events looked at.
-    pub events: u64,
-    /// Nanoseconds spent in each of [`STAGES`].
-    pub busy_nanos: [u64; STAGES.len()],
-    /// Nanoseconds since the shard began.
-    pub up_nanos: u64,
-}
-
-/// Upper bounds, in microseconds, of the read-to-match histogram; a last bucket holds what is above.
-pub const LATENCY_BOUNDS_MICROS: [u64; 16] = [
-    50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000,
-    2_000_000, 5_000_000,
-];
+use swiftwater_event::StreamName;
 
 /// A job, in numbers since it was created.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -135,51 +19,6 @@ pub struct JobStatus {
     pub rows: u64,
     /// Milliseconds that its statements took, those that failed included.
     pub millis: u64,
-}
-
-/// All numbers at one moment.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Metrics {
-    /// Every stream.
-    pub streams: Vec<StreamStatus>,
-    /// Every shard.
-    pub shards: Vec<ShardStatus>,
-    /// Every job, by name.
-    pub jobs: Vec<JobStatus>,
-    /// All sinks, by name.
-    pub sinks: Vec<crate::SinkStatus>,
-    /// Standing queries.
-    pub queries: u64,
-    /// Queries ever submitted.
-    pub queries_submitted: u64,
-    /// Queries ever refused.
-    pub queries_refused: u64,
-    /// Queries ever ended, by anything.
-    pub queries_ended: u64,
-    /// Of those, the ones ended by a failure.
-    pub queries_failed: u64,
-    /// Records ever given out.
-    pub records_out: u64,
-    /// Bytes of them.
-    pub bytes_out: u64,
-    /// Records ever lost to slow readers.
-    pub records_dropped: u64,
-    /// Batches from their reading to the end of their matching: a count for each of [`LATENCY_BOUNDS_MICROS`], and one above.
-    pub read_to_match: [u64; LATENCY_BOUNDS_MICROS.len() + 1],
-    /// Sum of the same, in microseconds.
-    pub read_to_match_micros: u64,
-    /// Bytes that wait to be looked at, and the most that may.
-    pub pending_bytes: (u64, u64),
-    /// Bytes of emits that wait for subscribers.
-    pub subscriber_bytes: u64,
-    /// Bytes that queries hold, and the most that they may.
-    pub state_bytes: (u64, u64),
-    /// Bytes of the matcher's index.
-    pub index_bytes: u64,
-    /// What is durable, where anything is.
-    pub history: Option<HistoryMetrics>,
-    /// The engine's time less the machine's clock.
-    pub clock_offset_seconds: f64,
 }
 
 /// What is durable, in numbers.
@@ -201,6 +40,10 @@ pub struct HistoryMetrics {
     pub views: ViewsMetrics,
     /// All joins together.
     pub joins: crate::JoinsMetrics,
+    /// Every job, by name.
+    pub jobs: Vec<JobStatus>,
+    /// All sinks, by name.
+    pub sinks: Vec<crate::SinkStatus>,
 }
 
 /// All views together.

@@ -739,7 +739,13 @@ mod tests {
     async fn disk_that_does_not_sync_is_not_waited_for_without_end() {
         assert!(!succeeds_within(Duration::from_millis(1), std::future::pending()).await);
         let day = Duration::from_secs(86_400);
-        assert!(!succeeds_within(day, std::future::ready(Err(EngineError::ShuttingDown))).await);
+        assert!(
+            !succeeds_within(
+                day,
+                std::future::ready(Err(swiftwater_engine::RuntimeError::ShuttingDown.into()))
+            )
+            .await
+        );
         assert!(succeeds_within(day, std::future::ready(Ok(()))).await);
     }
 }

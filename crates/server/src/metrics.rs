@@ -13,7 +13,7 @@ use std::{
 };
 
 use swiftwater_engine::{
-    Endpoint, JobStatus, LATENCY_BOUNDS_MICROS, Metrics, STAGES, SinkStatus, StreamStatus,
+    Endpoint, HistoryMetrics, JobStatus, LATENCY_BOUNDS_MICROS, Metrics, STAGES, SinkStatus, StreamStatus,
 };
 use swiftwater_event::StreamName;
 
@@ -155,7 +155,7 @@ fn own_and_others<'r, R>(own: &'r [R], name: fn(&R) -> &str, others: Option<&'r 
 
 /// All numbers, as they stand in `engine`, `http` and `process`.
 pub(crate) fn families(
-    engine: Metrics,
+    (engine, history): (Metrics, Option<HistoryMetrics>),
     (http, endpoints, unfinished_bytes): (&HttpStats, &[Arc<Endpoint>], u64),
     syslog: &SyslogStats,
     process: ProcessNumbers,
@@ -169,9 +169,9 @@ pub(crate) fn families(
     shard_families(&mut table, &engine);
     let (own, others) = shown.split(engine.streams, streams_max);
     stream_families(&mut table, &own, others.as_ref());
-    job_families(&mut table, &engine.jobs);
-    sink_families(&mut table, &engine.sinks);
-    if let Some(history) = &engine.history {
+    job_families(&mut table, history.as_ref().map_or(&[], |history| &history.jobs));
+    sink_families(&mut table, history.as_ref().map_or(&[], |history| &history.sinks));
+    if let Some(history) = &history {
         history::families(&mut table, history, &own);
     }
     http_families(&mut table, http);

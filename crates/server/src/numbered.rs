@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use swiftwater_engine::{
-    EngineError, Numbered, PRODUCER_BYTES_MAX, QUARANTINED_BYTES, Refusal, hash_of, is_reserved_producer,
+    EngineError, Numbered, PRODUCER_BYTES_MAX, QUARANTINED_BYTES, Refusal, RuntimeError, hash_of,
+    is_reserved_producer,
 };
 use swiftwater_event::{EventBatch, Origin};
 
@@ -39,7 +40,7 @@ pub(crate) fn number_of(headers: &HeaderMap) -> Result<Option<(Arc<str>, u64)>, 
         )));
     }
     if is_reserved_producer(producer) {
-        return Err(EngineError::ReservedProducer(producer.to_owned()).into());
+        return Err(EngineError::Runtime(RuntimeError::ReservedProducer(producer.to_owned())).into());
     }
     let number = sequence.parse().map_err(|_| {
         bad(format!("Swiftwater-Sequence is a whole number from 0 to 2^64 - 1, not `{}`", cut(sequence)))

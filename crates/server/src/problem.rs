@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::{Map, Value, json};
-use swiftwater_engine::{EngineError, ErrorKind};
+use swiftwater_engine::{EngineError, ErrorKind, RuntimeError};
 use swiftwater_lang::{QueryError, QueryErrors};
 
 /// One error, on its way to a client.
@@ -60,6 +60,27 @@ impl Problem {
     /// The server itself failed.
     pub(crate) fn internal(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "The server failed", detail)
+    }
+
+    /// An error of the engine, by what its caller can do about it.
+    fn of_kind(kind: ErrorKind, detail: String) -> Problem {
+        let (status, word, title) = match kind {
+            ErrorKind::Invalid => (StatusCode::BAD_REQUEST, "query-invalid", "The query cannot be run"),
+            ErrorKind::NotFound => (StatusCode::NOT_FOUND, "not-found", "There is no such thing"),
+            ErrorKind::Conflict => (StatusCode::CONFLICT, "conflict", "Its state does not allow this"),
+            ErrorKind::Limit => return limit_problem(detail),
+            ErrorKind::Unavailable => {
+                (StatusCode::SERVICE_UNAVAILABLE, "unavailable", "The server cannot do this now")
+            }
+        };
+        Problem::new(status, word, title, detail)
+    }
+
+    fn and_hint(self, hint: Option<String>) -> Problem {
+        match hint {
+            Some(hint) => self.hint(hint),
+            None => self,
+        }
     }
 
     /// Says what to do.
@@ -122,49 +143,35 @@ impl IntoResponse for Problem {
     }
 }
 
+impl From<RuntimeError> for Problem {
+    fn from(error: RuntimeError) -> Problem {
+        let (kind, detail, hint) = (error.kind(), error.to_string(), error.hint());
+        let problem = match error {
+            RuntimeError::Query(errors) => return query_problem(&errors),
+            RuntimeError::Limit { setting, wanted, limit, .. } => {
+                limit_problem(detail).with("setting", setting).with("limit", limit).with("wanted", wanted)
+            }
+            _ => Problem::of_kind(kind, detail),
+        };
+        problem.and_hint(hint)
+    }
+}
+
 impl From<EngineError> for Problem {
     fn from(error: EngineError) -> Problem {
-        let hint = error.hint();
-        let detail = match &error {
-            EngineError::Query(_) => String::new(),
-            _ => error.to_string(),
-        };
+        let (kind, detail, hint) = (error.kind(), error.to_string(), error.hint());
         let problem = match error {
-            EngineError::Query(errors) => return query_problem(&errors),
+            EngineError::Runtime(error) => return error.into(),
             EngineError::TooLarge { bytes_max, .. } => {
                 Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "limit-passed", "A limit was passed", detail)
                     .with("limit", bytes_max)
             }
-            EngineError::Limit { setting, wanted, limit, .. } => {
-                limit_problem(detail).with("setting", setting).with("limit", limit).with("wanted", wanted)
-            }
             EngineError::NumberForgotten { lowest, .. } => {
-                Problem::new(StatusCode::CONFLICT, "conflict", "Its state does not allow this", detail)
-                    .with("lowest", lowest)
+                Problem::of_kind(kind, detail).with("lowest", lowest)
             }
-            _ => match error.kind() {
-                ErrorKind::Invalid => {
-                    Problem::new(StatusCode::BAD_REQUEST, "query-invalid", "The query cannot be run", detail)
-                }
-                ErrorKind::NotFound => {
-                    Problem::new(StatusCode::NOT_FOUND, "not-found", "There is no such thing", detail)
-                }
-                ErrorKind::Conflict => {
-                    Problem::new(StatusCode::CONFLICT, "conflict", "Its state does not allow this", detail)
-                }
-                ErrorKind::Limit => limit_problem(detail),
-                ErrorKind::Unavailable => Problem::new(
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    "unavailable",
-                    "The server cannot do this now",
-                    detail,
-                ),
-            },
+            _ => Problem::of_kind(kind, detail),
         };
-        match hint {
-            Some(hint) => problem.hint(hint),
-            None => problem,
-        }
+        problem.and_hint(hint)
     }
 }
 
@@ -225,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_query_fault_is_told_with_its_place() {
-        let problem = Problem::from(EngineError::Query(QueryErrors(vec![fault("no columns")])));
+        let problem = Problem::from(RuntimeError::Query(QueryErrors(vec![fault("no columns")])));
         let expected = json!({
             "type": "urn:swiftwater:problem:query-invalid", "title": "The query cannot be run", "status": 400,
             "detail": "no columns", "line": 1, "column": 8, "hint": "Write a column.",
@@ -237,7 +244,7 @@ mod tests {
     #[test]
     fn several_query_faults_are_all_told() {
         let problem =
-            Problem::from(EngineError::Query(QueryErrors(vec![fault("no columns"), fault("no stream")])));
+            Problem::from(RuntimeError::Query(QueryErrors(vec![fault("no columns"), fault("no stream")])));
         assert_eq!(problem.to_json()["errors"][1]["message"], "no stream");
         assert_eq!(problem.to_json()["detail"], "no columns");
     }
@@ -245,13 +252,17 @@ mod tests {
     #[test]
     fn engine_errors_have_their_statuses() {
         let check = |error: EngineError, status| assert_eq!(Problem::from(error).to_json()["status"], status);
-        check(EngineError::NoDefaultStream, 400);
-        check(EngineError::NoQuery("x".to_owned()), 404);
+        check(EngineError::Runtime(RuntimeError::NoDefaultStream), 400);
+        check(EngineError::Runtime(RuntimeError::NoQuery("x".to_owned())), 404);
         check(EngineError::not_found(swiftwater_engine::ObjectKind::Stream, "x"), 404);
-        check(EngineError::Attached("x".to_owned()), 409);
-        check(EngineError::ShuttingDown, 503);
-        let limit =
-            EngineError::Limit { what: "queries", setting: "engine.queries_max", wanted: 2, limit: 1 };
+        check(EngineError::Runtime(RuntimeError::Attached("x".to_owned())), 409);
+        check(EngineError::Runtime(RuntimeError::ShuttingDown), 503);
+        let limit = EngineError::Runtime(RuntimeError::Limit {
+            what: "queries",
+            setting: "engine.queries_max",
+            wanted: 2,
+            limit: 1,
+        });
         check(limit, 429);
     }
 }

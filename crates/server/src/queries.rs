@@ -15,7 +15,8 @@ use axum::{
 };
 use serde_json::json;
 use swiftwater_engine::{
-    Detached, EndReason, EngineError, Principal, QueryId, QueryList, QueryPage, QuerySort, SubmitOptions,
+    Detached, EndReason, EngineError, Principal, QueryId, QueryList, QueryPage, QuerySort, RuntimeError,
+    SubmitOptions,
 };
 use swiftwater_lang::{Dialect, plan::Explain};
 
@@ -308,7 +309,7 @@ pub(crate) fn heaviness(text: &str) -> usize {
 
 fn id(path: Name) -> Result<QueryId, Problem> {
     let text = name(path)?;
-    Ok(text.parse().map_err(|_| EngineError::NoQuery(text))?)
+    Ok(text.parse().map_err(|_| EngineError::Runtime(RuntimeError::NoQuery(text)))?)
 }
 
 fn explained(headers: &HeaderMap, mut plan: String) -> Response {

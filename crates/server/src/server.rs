@@ -158,7 +158,7 @@ impl Shared {
     /// All numbers of this moment.
     pub(crate) fn families(&self) -> Vec<Family> {
         let (most, start) = (self.config.metrics_streams_max, self.start_micros);
-        let engine = self.engine.metrics();
+        let engine = (self.engine.metrics(), self.engine.history_metrics());
         let endpoints = crate::endpoints::all(self);
         metrics::families(
             engine,

@@ -12,7 +12,7 @@ const FLOORS: [&[&str]; 9] = [
     &["lang"],
     &["live"],
     &["catalog"],
-    &["log", "store", "search", "kafka", "views", "sql", "sinks"],
+    &["runtime", "log", "store", "search", "kafka", "views", "sql", "sinks"],
     &["engine"],
     &["server"],
     &["cli"],
@@ -55,7 +55,7 @@ const OWNERS: [(&str, &[&str]); 30] = [
     ("simd-json", &["bench"]),
     ("sonic-rs", &["bench"]),
     ("tantivy", &["search"]),
-    ("tokio*", &["kafka", "store", "sql", "sinks", "engine", "server", "cli", "bench"]),
+    ("tokio*", &["runtime", "kafka", "store", "sql", "sinks", "engine", "server", "cli", "bench"]),
     ("tower*", &["server"]),
     ("tungstenite", &["server", "cli", "bench"]),
 ];

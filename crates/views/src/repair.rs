@@ -572,23 +572,27 @@ mod tests {
         for file in &all {
             let name = file.strip_prefix(&made).unwrap();
             let bytes = fs::read(file).unwrap();
-            let mut damages: Vec<(String, Option<Vec<u8>>)> = vec![
-                ("gone".to_owned(), None),
-                ("empty".to_owned(), Some(Vec::new())),
-                ("cut in half".to_owned(), Some(bytes[..bytes.len() / 2].to_vec())),
-                ("zeros".to_owned(), Some(vec![0; bytes.len()])),
+            let whole_ways: [(&str, Option<Vec<u8>>); 4] = [
+                ("gone", None),
+                ("empty", Some(Vec::new())),
+                ("cut in half", Some(bytes[..bytes.len() / 2].to_vec())),
+                ("zeros", Some(vec![0; bytes.len()])),
             ];
-            if cases_max == 0 {
-                // Each file in one of these ways, and one bit of it.
-                damages = vec![damages.swap_remove(random(4))];
-            }
-            for _ in 0..cases_max.max(1).min(8 * bytes.len()) {
-                let (place, bit) = (random(bytes.len()), random(8));
+            // Each file in one of these ways and one bit of it, or in all and many bits. Made one at a time: a journal has 64 MiB.
+            let ways = if cases_max == 0 { vec![random(4)] } else { (0..4).collect() };
+            let ways = ways.into_iter().map(|way| {
+                let (how, damaged) = &whole_ways[way];
+                ((*how).to_owned(), damaged.clone())
+            });
+            let flips: Vec<(usize, usize)> = (0..cases_max.max(1).min(8 * bytes.len()))
+                .map(|_| (random(bytes.len()), random(8)))
+                .collect();
+            let flips = flips.into_iter().map(|(place, bit)| {
                 let mut flipped = bytes.clone();
                 flipped[place] ^= 1 << bit;
-                damages.push((format!("bit {bit} of byte {place}"), Some(flipped)));
-            }
-            for (how, damaged) in damages {
+                (format!("bit {bit} of byte {place}"), Some(flipped))
+            });
+            for (how, damaged) in ways.chain(flips) {
                 let case = dir.path().join(format!("case-{cases}"));
                 cases += 1;
                 copy_all(&made, &case);

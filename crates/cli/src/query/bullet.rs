@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use swiftwater_engine::{Emit, EndReason, EngineError, ErrorKind, InputError, InputOptions, run_input};
+use swiftwater_engine::{Emit, EndReason, ErrorKind, InputError, InputOptions, RuntimeError, run_input};
 use swiftwater_event::Clock;
 use swiftwater_server::wire;
 
@@ -70,7 +70,7 @@ pub(super) fn run(
 }
 
 /// Answers a query that cannot be run.
-pub(super) fn refuse(error: &EngineError) -> Outcome {
+pub(super) fn refuse(error: &RuntimeError) -> Outcome {
     let mut line = Vec::new();
     wire::write_bullet_errors(&wire::BulletError::of(error), &mut line);
     line.push(b'\n');

@@ -4,7 +4,7 @@ use std::{fs, ops::ControlFlow, path::Path as FilePath, process::ExitCode, sync:
 
 use anyhow::Context;
 use swiftwater_engine::{
-    Analysis, Emit, Engine, EngineConfig, EngineError, InputOptions, Principal, QueryForm, SubmitOptions,
+    Analysis, Emit, Engine, EngineConfig, InputOptions, Principal, QueryForm, RuntimeError, SubmitOptions,
     run_input,
 };
 use swiftwater_event::{CheckLimits, Clock, Path, StreamName};
@@ -101,7 +101,7 @@ fn wants_explain(
     text: &str,
     options: &InputOptions,
     clock: &dyn Clock,
-) -> Result<Option<Explain>, EngineError> {
+) -> Result<Option<Explain>, RuntimeError> {
     let parse_options = ParseOptions {
         schema: options.schema.as_deref(),
         types: options.types.as_deref(),
@@ -109,7 +109,7 @@ fn wants_explain(
         ..ParseOptions::new(options.dialect, clock.now())
     };
     let parsed = options.form.parse(text, &parse_options);
-    parsed.map(|statement| statement.explain).map_err(EngineError::Query)
+    parsed.map(|statement| statement.explain).map_err(RuntimeError::Query)
 }
 
 fn explain(text: &str, options: &InputOptions, clock: Arc<dyn Clock>) -> Result<String, Failure> {

@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use anyhow::Context;
-use swiftwater_engine::{EngineError, ErrorKind, InputError, InputSource, InputSummary};
+use swiftwater_engine::{ErrorKind, InputError, InputSource, InputSummary, RuntimeError};
 
 use super::WRONG_QUERY;
 use crate::{
@@ -82,10 +82,10 @@ pub(super) fn failed(error: InputError, place: &Place) -> Failure {
 }
 
 /// A query that is not run.
-pub(super) fn refused(error: EngineError) -> Failure {
+pub(super) fn refused(error: RuntimeError) -> Failure {
     let code = if error.kind() == ErrorKind::Invalid { WRONG_QUERY } else { 1 };
     let hint = match &error {
-        EngineError::Limit { setting, .. } => {
+        RuntimeError::Limit { setting, .. } => {
             let variable = setting.replace('.', "__").to_uppercase();
             format!("\nThe limit is SWIFTWATER_{variable} in the environment.")
         }

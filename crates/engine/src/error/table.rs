@@ -9,7 +9,7 @@ use swiftwater_event::{Primitive, Type};
 use swiftwater_lang::{QueryError, QueryErrors, ddl::AlterError};
 use swiftwater_live::{Unfit, columns::ColumnsError};
 
-use super::EngineError;
+use super::{EngineError, RuntimeError};
 use crate::history::from_engine;
 
 fn query_errors() -> QueryErrors {
@@ -27,44 +27,53 @@ fn text(name: &str) -> String {
 }
 
 fn in_use(role: Role, dependent: Object, on: Object) -> EngineError {
-    EngineError::Catalog(CatalogError::InUse(Dependency::new(role, dependent, on)))
+    EngineError::Runtime(RuntimeError::Catalog(CatalogError::InUse(Dependency::new(role, dependent, on))))
 }
 
 /// One of each variant.
 fn samples() -> Vec<EngineError> {
     let (stream, view, sink, join) = (text("s"), text("v"), text("k"), text("j"));
     vec![
-        EngineError::Query(query_errors()),
-        EngineError::NoDefaultStream,
-        EngineError::NoQuery(text("q")),
+        EngineError::Runtime(RuntimeError::Query(query_errors())),
+        EngineError::Runtime(RuntimeError::NoDefaultStream),
+        EngineError::Runtime(RuntimeError::NoQuery(text("q"))),
         EngineError::not_found(ObjectKind::Stream, "s"),
         EngineError::not_found(ObjectKind::Job, "nightly"),
         EngineError::not_found(ObjectKind::View, "v"),
-        EngineError::Catalog(CatalogError::NoSource),
-        EngineError::Catalog(CatalogError::NotStored { stream: stream.clone(), by: ObjectKind::View }),
+        EngineError::Runtime(RuntimeError::Catalog(CatalogError::NoSource)),
+        EngineError::Runtime(RuntimeError::Catalog(CatalogError::NotStored {
+            stream: stream.clone(),
+            by: ObjectKind::View,
+        })),
         EngineError::not_found(ObjectKind::Alert, "a"),
-        EngineError::Catalog(CatalogError::NotStored { stream: stream.clone(), by: ObjectKind::Alert }),
-        EngineError::Catalog(CatalogError::AlertOnItself {
+        EngineError::Runtime(RuntimeError::Catalog(CatalogError::NotStored {
+            stream: stream.clone(),
+            by: ObjectKind::Alert,
+        })),
+        EngineError::Runtime(RuntimeError::Catalog(CatalogError::AlertOnItself {
             watched: text("view `v`"),
             stream: stream.clone(),
-        }),
-        EngineError::Catalog(CatalogError::AlertOnViewQuery(view.clone())),
-        EngineError::Catalog(CatalogError::AlertOnJoin(text("t"))),
+        })),
+        EngineError::Runtime(RuntimeError::Catalog(CatalogError::AlertOnViewQuery(view.clone()))),
+        EngineError::Runtime(RuntimeError::Catalog(CatalogError::AlertOnJoin(text("t")))),
         EngineError::AlertOfEvents,
         in_use(Role::Source, ObjectKind::Alert.named("a"), ObjectKind::Stream.named("s")),
         in_use(Role::Watches, ObjectKind::Alert.named("a"), ObjectKind::View.named("v")),
         in_use(Role::Target, ObjectKind::Alert.named("a"), ObjectKind::Stream.named("s")),
         in_use(Role::Source, ObjectKind::View.named("v"), ObjectKind::Stream.named("s")),
-        EngineError::Catalog(CatalogError::InUse(Dependency::on_column(
+        EngineError::Runtime(RuntimeError::Catalog(CatalogError::InUse(Dependency::on_column(
             ObjectKind::View.named("v"),
             ObjectKind::Stream.named("s"),
             "c",
-        ))),
+        )))),
         EngineError::not_found(ObjectKind::Sink, "k"),
         in_use(Role::Source, ObjectKind::View.named("w"), ObjectKind::View.named("v")),
         EngineError::not_found(ObjectKind::StreamJoin, "j"),
-        EngineError::Catalog(CatalogError::NotStored { stream: stream.clone(), by: ObjectKind::StreamJoin }),
-        EngineError::Catalog(CatalogError::JoinOfItself(stream.clone())),
+        EngineError::Runtime(RuntimeError::Catalog(CatalogError::NotStored {
+            stream: stream.clone(),
+            by: ObjectKind::StreamJoin,
+        })),
+        EngineError::Runtime(RuntimeError::Catalog(CatalogError::JoinOfItself(stream.clone()))),
         in_use(Role::Source, ObjectKind::StreamJoin.named("j"), ObjectKind::Stream.named("s")),
         EngineError::JoinUnavailable { join, why: text("its file is damaged") },
         in_use(Role::Lookup, ObjectKind::View.named("v"), ObjectKind::Table.named("t")),
@@ -79,11 +88,14 @@ fn samples() -> Vec<EngineError> {
         },
         EngineError::SinkOfNoWindows(view.clone()),
         EngineError::SinkIntoItself(stream.clone()),
-        EngineError::Catalog(CatalogError::Cycle {
+        EngineError::Runtime(RuntimeError::Catalog(CatalogError::Cycle {
             stream: stream.clone(),
             way: vec![text("by sink `k` into stream `u`"), text("by join `j` into stream `s`")],
-        }),
-        EngineError::Catalog(CatalogError::SinkFileTaken { sink, path: text("out.ndjson") }),
+        })),
+        EngineError::Runtime(RuntimeError::Catalog(CatalogError::SinkFileTaken {
+            sink,
+            path: text("out.ndjson"),
+        })),
         EngineError::SinkFileThere(text("out.ndjson")),
         EngineError::SinkTarget(text("no such directory")),
         EngineError::Unfit(Unfit::NoGroups),
@@ -95,32 +107,41 @@ fn samples() -> Vec<EngineError> {
         EngineError::KeyMeanings { view, most: 64 },
         EngineError::BeyondEnd { stream: stream.clone(), position: 9, end: 5 },
         EngineError::not_found(ObjectKind::Endpoint, "GET /x"),
-        EngineError::Catalog(CatalogError::exists(ObjectKind::Endpoint, "GET /x")),
+        EngineError::Runtime(RuntimeError::Catalog(CatalogError::exists(ObjectKind::Endpoint, "GET /x"))),
         in_use(Role::Source, ObjectKind::Endpoint.named("GET /x"), ObjectKind::View.named("v")),
         EngineError::Expression { text: "SELECT".into(), errors: query_errors() },
         EngineError::EndpointUnfit { message: text("an endpoint has a body"), hint: "Write one." },
         EngineError::EndpointUnfit { message: text("an endpoint has a path"), hint: "" },
         EngineError::EndpointUnavailable { endpoint: text("GET /x"), why: text("its view is away") },
-        EngineError::Catalog(CatalogError::Schedule(ScheduleError::Cron {
+        EngineError::Runtime(RuntimeError::Catalog(CatalogError::Schedule(ScheduleError::Cron {
             schedule: text("* *"),
             why: text("three fields are missing"),
-        })),
-        EngineError::Catalog(CatalogError::Schedule(ScheduleError::Never(text("0 0 30 2 *")))),
-        EngineError::Catalog(CatalogError::Schedule(ScheduleError::Zone(text("Europe/Nowhere")))),
+        }))),
+        EngineError::Runtime(RuntimeError::Catalog(CatalogError::Schedule(ScheduleError::Never(text(
+            "0 0 30 2 *",
+        ))))),
+        EngineError::Runtime(RuntimeError::Catalog(CatalogError::Schedule(ScheduleError::Zone(text(
+            "Europe/Nowhere",
+        ))))),
         EngineError::JobRunning(text("nightly")),
-        EngineError::Catalog(CatalogError::exists(ObjectKind::Stream, "s")),
-        EngineError::Catalog(CatalogError::exists(ObjectKind::Alert, "a")),
+        EngineError::Runtime(RuntimeError::Catalog(CatalogError::exists(ObjectKind::Stream, "s"))),
+        EngineError::Runtime(RuntimeError::Catalog(CatalogError::exists(ObjectKind::Alert, "a"))),
         EngineError::Columns(ColumnsError::Default {
             column: "c".into(),
             ty: Type::Primitive(Primitive::Long),
         }),
-        EngineError::Catalog(CatalogError::Alter(AlterError::NoColumn {
+        EngineError::Runtime(RuntimeError::Catalog(CatalogError::Alter(AlterError::NoColumn {
             stream: stream.clone(),
             column: text("c"),
-        })),
+        }))),
         EngineError::StaysStored(stream.clone()),
-        EngineError::Attached(text("q")),
-        EngineError::Limit { what: "number of queries", setting: "engine.queries_max", wanted: 2, limit: 1 },
+        EngineError::Runtime(RuntimeError::Attached(text("q"))),
+        EngineError::Runtime(RuntimeError::Limit {
+            what: "number of queries",
+            setting: "engine.queries_max",
+            wanted: 2,
+            limit: 1,
+        }),
         EngineError::NoHistory,
         EngineError::DiskFull,
         EngineError::DiskTooSmall {
@@ -134,11 +155,11 @@ fn samples() -> Vec<EngineError> {
         EngineError::DirectoryGone(text("data/log")),
         EngineError::TooLarge { bytes: 20, bytes_max: 10 },
         EngineError::NotStored(text("the disk is away")),
-        EngineError::StreamReplaced(stream),
+        EngineError::Runtime(RuntimeError::StreamReplaced(stream)),
         EngineError::NumberForgotten { producer: text("p"), sequence: 1, lowest: 7 },
         EngineError::PartMissing { producer: text("p"), sequence: 1, parts: 2 },
         EngineError::NumberReused { producer: text("p"), sequence: 1 },
-        EngineError::ReservedProducer(text("swiftwater/x")),
+        EngineError::Runtime(RuntimeError::ReservedProducer(text("swiftwater/x"))),
         EngineError::not_found(ObjectKind::Table, "t"),
         EngineError::Table(text("the store is away")),
         EngineError::TableRefuses(text("the table is of another kind")),
@@ -147,7 +168,7 @@ fn samples() -> Vec<EngineError> {
         EngineError::BackupVoid { table: text("t") },
         EngineError::TooManyBackups { standing: 4 },
         EngineError::NotBackedUp(text("the disk is full")),
-        EngineError::ShuttingDown,
+        EngineError::Runtime(RuntimeError::ShuttingDown),
     ]
 }
 

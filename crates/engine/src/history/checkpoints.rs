@@ -15,7 +15,8 @@ use super::{
     durable::{History, heavy},
     stored_stream::{StoredStream, unavailable},
 };
-use crate::{EngineError, stream::lock};
+use crate::EngineError;
+use swiftwater_runtime::parts::lock;
 
 impl History {
     /// Writes snapshots and trims the log, until the end.

@@ -17,7 +17,7 @@ use swiftwater_live::columns::{
 };
 use swiftwater_store::{EVENT_COLUMN, OFFSET_COLUMN, Rows, TIME_COLUMN};
 
-use crate::stream::lock;
+use swiftwater_runtime::parts::lock;
 
 /// The columns of a stream, compiled.
 #[derive(Debug)]

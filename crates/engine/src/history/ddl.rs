@@ -19,7 +19,7 @@ use super::{
     spec::table_spec,
     stored_stream::{Declared, StoredStream, unavailable},
 };
-use crate::{EngineError, Ticket, shared::Shared};
+use crate::{EngineError, RuntimeError, Ticket, shared::Shared};
 
 /// How long whoever is refused because of the store waits for the cause.
 const CAUSE_TIME_MAX: Duration = Duration::from_secs(2);
@@ -171,12 +171,12 @@ impl History {
         if jobs < limit || self.catalog.newest().job(&create.name).is_ok() {
             return Ok(());
         }
-        Err(EngineError::Limit {
+        Err(EngineError::Runtime(RuntimeError::Limit {
             what: "number of jobs",
             setting: "jobs.jobs_max",
             wanted: jobs as u64 + 1,
             limit: limit as u64,
-        })
+        }))
     }
 
     /// Writes a change into the log and, when it is on disk, into the catalog.

@@ -11,7 +11,8 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use crate::append::{QUARANTINE_PRODUCER, is_reserved_producer};
+use super::quarantine::QUARANTINE_PRODUCER;
+use swiftwater_runtime::is_reserved_producer;
 
 /// Numbers kept of each producer.
 const SEQUENCES_KEPT: usize = 64;

@@ -48,10 +48,9 @@ use super::{
     views::{View, ViewsMemory},
 };
 use crate::{
-    Ack, AppendOptions, Appended, EngineError, HistoryMetrics, Ticket,
-    shared::Shared,
-    stream::{Stream, lock},
+    Ack, AppendOptions, Appended, EngineError, HistoryMetrics, RuntimeError, Ticket, shared::Shared,
 };
+use swiftwater_runtime::parts::{Stream, lock};
 
 /// Everything durable of one engine.
 pub(crate) struct History {
@@ -407,6 +406,8 @@ impl History {
             tables: tables.iter().map(|stored| stored.metrics()).collect(),
             views: self.views_metrics(),
             joins: self.joins_metrics(),
+            jobs: self.job_status(),
+            sinks: self.sink_statuses(),
         }
     }
 
@@ -481,16 +482,16 @@ impl History {
         let mut closing = self.closing();
         let _admitted = tokio::select! {
             admitted = stored.admit(&*self.clock, (bytes, good.len() as u64)) => admitted,
-            _ = closing.wait_for(|closing| *closing) => return Err(EngineError::ShuttingDown),
+            _ = closing.wait_for(|closing| *closing) => return Err(EngineError::Runtime(RuntimeError::ShuttingDown)),
         };
         let packed = heavy(bytes, || self.log.pack(lines(&good))).map_err(unavailable)?;
         let refused = |error| self.with_numbers(unavailable(error));
         let room = self.log.reserve(packed.bytes()).await.map_err(refused)?;
-        shared.pending.enter(bytes).await.map_err(|_| EngineError::ShuttingDown)?;
+        shared.enter(bytes).await?;
         let mut packing = Packing { batch: good.clone(), columns, packed, room };
         let result = stream.append_with(good, now_micros, options, |first, arrival| {
             if !self.is_current(stored) {
-                return Err(EngineError::StreamReplaced(stored.name.to_string()));
+                return Err(EngineError::Runtime(RuntimeError::StreamReplaced(stored.name.to_string())));
             }
             if !Arc::ptr_eq(declared, &stored.declared()) {
                 return Ok((false, None));
@@ -503,7 +504,7 @@ impl History {
             }
         });
         if !matches!(result, Ok((_, Some(Outcome::Appended(_)), _))) {
-            shared.pending.leave(bytes);
+            shared.leave(bytes);
         }
         let (offset, outcome, is_new_in_line) = result?;
         if is_new_in_line {
@@ -559,7 +560,7 @@ impl History {
 
     /// The engine's streams, as long as they are there.
     pub(super) fn shared(&self) -> Result<Arc<Shared>, EngineError> {
-        self.engine.get().and_then(Weak::upgrade).ok_or(EngineError::ShuttingDown)
+        self.engine.get().and_then(Weak::upgrade).ok_or(EngineError::Runtime(RuntimeError::ShuttingDown))
     }
 
     /// Looks at the catalog as it is now; no statement that changes it is waited for.

@@ -26,6 +26,7 @@ mod checkpoints;
 mod columns;
 mod ddl;
 mod durable;
+mod durable_objects;
 mod published;
 mod reconcile;
 mod spec;
@@ -72,7 +73,7 @@ pub use views::{
 
 pub(crate) use directory::DataDir;
 pub(crate) use durable::History;
-pub(crate) use lookup_join::JoinSources;
+pub(crate) use durable_objects::ForRuntime;
 pub(crate) use statements::Statements;
 pub(crate) use stored_stream::{Declared, StoredStream};
 pub(crate) use tables::HistoryTables;

@@ -10,7 +10,7 @@ use std::{
 
 use tokio::sync::Notify;
 
-use crate::stream::lock;
+use swiftwater_runtime::parts::lock;
 
 /// How a name is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

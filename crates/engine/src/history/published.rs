@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use crate::stream::lock;
+use swiftwater_runtime::parts::lock;
 
 /// The newest version of a value.
 pub(crate) struct Published<T> {

@@ -8,7 +8,7 @@ use swiftwater_lang::{Dialect, ParseOptions, ddl::CreateStream, parse_ddl};
 use swiftwater_live::columns::Rejected;
 
 use super::{durable::History, stored_stream::Declared, validation::Quarantined};
-use crate::{AppendOptions, EngineError, Numbered, append::QUARANTINE_PRODUCER, shared::Shared};
+use crate::{AppendOptions, EngineError, Numbered, RuntimeError, shared::Shared};
 
 /// An event that its stream does not take, and why.
 #[derive(Debug)]
@@ -45,6 +45,9 @@ impl<'e> BadEvent<'e> {
         BadEvent { path: Some(path), reason: message.into(), event: batch.event(*row as usize) }
     }
 }
+
+/// The name under which the quarantine numbers what a client's producer sent.
+pub(super) const QUARANTINE_PRODUCER: &str = "swiftwater/quarantine/";
 
 /// Bytes of bad events that are kept at once. Written as JSON they may be several times as long, and are to fit into one
 /// record of the log all the same.
@@ -137,7 +140,7 @@ impl History {
             "CREATE STREAM IF NOT EXISTS {QUARANTINE} (stream STRING, path STRING, reason STRING, event STRING)"
         );
         let options = ParseOptions::new(Dialect::Native, 0);
-        match parse_ddl(&text, &options).map_err(EngineError::Query)? {
+        match parse_ddl(&text, &options).map_err(RuntimeError::Query)? {
             Some(ddl) => Box::pin(self.change_one(shared, &ddl)).await.map(|_| ()),
             None => Ok(()),
         }

@@ -17,7 +17,8 @@ use std::{
 use swiftwater_log::LogPosition;
 
 use super::{directory::DataDir, durable::History};
-use crate::{EngineError, stream::lock};
+use crate::EngineError;
+use swiftwater_runtime::parts::lock;
 
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// A disk that has not finished a sync for so long is taken for one that stands still.

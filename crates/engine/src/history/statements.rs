@@ -15,7 +15,7 @@ use swiftwater_sql::{Dialect as SqlDialect, ErrorKind as SqlErrorKind, OtherStat
 use tokio::sync::oneshot;
 
 use super::{durable::History, stored_stream::StoredStream, tables::from_engine};
-use crate::{EngineError, shared::Shared};
+use crate::{EngineError, RuntimeError, shared::Shared};
 
 /// Whoever carries them out.
 pub(crate) struct Statements(Weak<Shared>);
@@ -70,7 +70,7 @@ impl OtherStatements for Statements {
                 };
                 let is_changed =
                     carry_out(history, &shared, ddl).await.map_err(|error| match (error, of_view) {
-                        (EngineError::Query(errors), Some(query)) => {
+                        (EngineError::Runtime(RuntimeError::Query(errors)), Some(query)) => {
                             within(from_query(&errors), text, &query)
                         }
                         (EngineError::Expression { text: of, errors }, _) => {
@@ -93,7 +93,7 @@ impl History {
     ) -> Result<(), EngineError> {
         let text = format!("CREATE STREAM IF NOT EXISTS \"{name}\" WITH (store = true)");
         let create =
-            parse_kept_ddl(&text, &ParseOptions::new(Dialect::Native, 0)).map_err(EngineError::Query)?;
+            parse_kept_ddl(&text, &ParseOptions::new(Dialect::Native, 0)).map_err(RuntimeError::Query)?;
         let create = create.expect("it is a statement that creates a stream");
         carry_out(self, shared, create).await.map(|_| ())
     }
@@ -112,12 +112,12 @@ async fn carry_out(history: &Arc<History>, shared: &Arc<Shared>, ddl: Ddl) -> Re
     history.spawn(async move {
         let changed = tokio::select! {
             changed = changing.change(&shared, &ddl) => changed,
-            _ = closing.wait_for(|closing| *closing) => Err(EngineError::ShuttingDown),
+            _ = closing.wait_for(|closing| *closing) => Err(EngineError::Runtime(RuntimeError::ShuttingDown)),
         };
         // The client may be gone.
         let _ = reply.send(changed);
     });
-    answer.await.unwrap_or(Err(EngineError::ShuttingDown))
+    answer.await.unwrap_or(Err(EngineError::Runtime(RuntimeError::ShuttingDown)))
 }
 
 /// An error in what a job runs, or a view asks, with its place in the statement that creates the job.

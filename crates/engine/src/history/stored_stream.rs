@@ -32,7 +32,8 @@ use super::{
     supervisor::DropSignal,
     table_writer::RETRY,
 };
-use crate::{Ack, AppendOptions, Appended, EngineError, Numbered, TableMetrics, Ticket, stream::lock};
+use crate::{Ack, AppendOptions, Appended, EngineError, Numbered, RuntimeError, TableMetrics, Ticket};
+use swiftwater_runtime::parts::lock;
 
 /// The longest time until senders who wait for readers look again whether these go on.
 const LOOKS_APART: Duration = Duration::from_millis(100);
@@ -724,7 +725,7 @@ impl Drop for Admitted<'_> {
 pub(crate) fn unavailable(error: LogError) -> EngineError {
     match error {
         LogError::Full => EngineError::DiskFull,
-        LogError::Closed => EngineError::ShuttingDown,
+        LogError::Closed => EngineError::Runtime(RuntimeError::ShuttingDown),
         LogError::TooLarge { bytes, bytes_max } => EngineError::TooLarge { bytes, bytes_max },
         error => EngineError::NotStored(error.to_string()),
     }

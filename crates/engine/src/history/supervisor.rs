@@ -19,7 +19,7 @@ use swiftwater_catalog::Object;
 use tokio::sync::watch;
 
 use super::durable::History;
-use crate::panic_guard;
+use swiftwater_runtime::parts::count_panic;
 
 /// Tells the task of an object that the object was dropped.
 #[derive(Debug, Default)]
@@ -115,7 +115,7 @@ impl History {
                     Ok(Ok(())) => return None,
                     Ok(Err(error)) => object.failed(self, error),
                     Err(_) => {
-                        panic_guard::count(&object.object().to_string());
+                        count_panic(&object.object().to_string());
                         object.panicked()
                     }
                 },
@@ -210,7 +210,7 @@ mod tests {
         let engine =
             Engine::open(EngineConfig::default(), history, Arc::new(SystemClock::new())).await.unwrap();
         let history = Arc::clone(engine.shared().history.get().unwrap());
-        let faults = panic_guard::faults();
+        let faults = faults();
         let (probe, closed) = (Arc::new(Probe::default()), Arc::new(Probe::default()));
         for probe in [&probe, &closed] {
             history.maintain(Arc::clone(probe));
@@ -218,7 +218,7 @@ mod tests {
             let counts = (probe.runs.load(Ordering::Relaxed), probe.failures.load(Ordering::Relaxed));
             assert_eq!(counts, (3, 1));
         }
-        assert!(panic_guard::faults() >= faults + 2, "panics are counted");
+        assert!(faults() >= faults + 2, "panics are counted");
         probe.dropped.send();
         probe.works.subscribe().wait_for(|works| !*works).await.unwrap();
         assert!(probe.is_deleted.load(Ordering::Relaxed));

@@ -21,7 +21,7 @@ use super::{
     stored_stream::{Reader, StoredStream},
     supervisor::{DropSignal, Maintained, NextAttempt},
 };
-use crate::stream::lock;
+use swiftwater_runtime::parts::lock;
 
 /// Bytes of events that are made into rows at once.
 pub(super) const ROWS_BYTES: usize = 4 << 20;

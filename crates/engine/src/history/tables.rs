@@ -31,7 +31,8 @@ use super::{
     plain::{Plain, Taken},
     stored_stream::StoredStream,
 };
-use crate::{Ack, AppendOptions, EngineError, ErrorKind, Numbered, Rule, shared::Shared, stream::lock};
+use crate::{Ack, AppendOptions, EngineError, ErrorKind, Numbered, Rule, RuntimeError, shared::Shared};
+use swiftwater_runtime::parts::lock;
 
 /// How long a statement waits for what was acknowledged to be in its table.
 const FRESH_TIME_MAX: Duration = Duration::from_secs(30);
@@ -584,8 +585,8 @@ pub(crate) fn from_engine(error: impl Into<EngineError>) -> SqlError {
 /// SQLSTATE, where the kind does not say it: of conflicts, whether something exists already or others depend on it.
 fn state_of(error: &EngineError) -> Option<&'static str> {
     match error {
-        EngineError::Catalog(CatalogError::InUse(_)) => Some(state::DEPENDED_ON),
-        EngineError::Catalog(CatalogError::Exists(_)) => None,
+        EngineError::Runtime(RuntimeError::Catalog(CatalogError::InUse(_))) => Some(state::DEPENDED_ON),
+        EngineError::Runtime(RuntimeError::Catalog(CatalogError::Exists(_))) => None,
         _ => (error.kind() == ErrorKind::Conflict).then_some(state::NOT_NOW),
     }
 }

@@ -14,7 +14,8 @@ use super::{
     durable::{History, heavy},
     stored_stream::Declared,
 };
-use crate::{AppendOptions, EngineError, Refusal, Ticket, shared::Shared, stream::Stream};
+use crate::{AppendOptions, EngineError, Refusal, Ticket, shared::Shared};
+use swiftwater_runtime::parts::Stream;
 
 /// What became of events that were held against a declaration.
 pub(crate) struct Held {

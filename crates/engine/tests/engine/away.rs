@@ -354,8 +354,8 @@ async fn senders_wait_for_a_table_that_lags_and_not_for_one_that_does_not_go_on(
     let engine = machine.open_with(&clock, (settings, options)).await.unwrap();
     sql(&engine, "CREATE STREAM t (n LONG)").await;
     let held_back = || {
-        let metrics = engine.metrics();
-        metrics.history.unwrap().tables.iter().map(|table| table.held_back).sum::<u64>()
+        let metrics = engine.history_metrics().unwrap();
+        metrics.tables.iter().map(|table| table.held_back).sum::<u64>()
     };
     let send = |numbers: std::ops::Range<u64>| {
         let events: Vec<String> = numbers.map(|number| format!("{{\"n\":{number}}}")).collect();

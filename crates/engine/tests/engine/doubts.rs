@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use swiftwater_engine::{Emit, EndReason, Engine, EngineError, Principal, SubmitOptions};
+use swiftwater_engine::{Emit, EndReason, Engine, EngineError, Principal, RuntimeError, SubmitOptions};
 use swiftwater_event::StreamName;
 
 use crate::{
@@ -85,7 +85,9 @@ async fn a_query_that_declared_types_contradict_is_refused() {
             engine.check(&Principal::local(), &text, &options).err(),
         ];
         for error in refused {
-            let Some(EngineError::Query(errors)) = error else { panic!("{text}: {error:?}") };
+            let Some(EngineError::Runtime(RuntimeError::Query(errors))) = error else {
+                panic!("{text}: {error:?}")
+            };
             assert!(errors.to_string().contains(expected), "{text}: {errors}");
         }
     }

@@ -9,8 +9,8 @@ use std::{
 
 use bytes::Bytes;
 use swiftwater_engine::{
-    AppendOptions, Emit, EndReason, Engine, EngineConfig, EngineError, ErrorKind, Principal, SubmitOptions,
-    Subscription,
+    AppendOptions, Emit, EndReason, Engine, EngineConfig, EngineError, ErrorKind, Principal, RuntimeError,
+    SubmitOptions, Subscription,
 };
 use swiftwater_event::{CheckLimits, Clock, EventBatch, StreamName, check_block};
 use swiftwater_lang::Dialect;
@@ -337,7 +337,10 @@ async fn events_that_waited_do_not_go_into_another_stream_of_the_name() {
         let dir = tempfile::tempdir().unwrap();
         let (appended, engine) = appended_across(dir.path(), before, "{\"n\":1}", meanwhile).await;
         let error = appended.expect_err(&format!("{before:?}, {meanwhile:?}"));
-        assert!(matches!(error, EngineError::StreamReplaced(_)), "{before:?}, {meanwhile:?}: {error}");
+        assert!(
+            matches!(error, EngineError::Runtime(RuntimeError::StreamReplaced(_))),
+            "{before:?}, {meanwhile:?}: {error}"
+        );
         assert_eq!(error.kind(), ErrorKind::Unavailable);
         if meanwhile.contains(&checked) {
             let (local, t) = (Principal::local(), StreamName::new("t").unwrap());

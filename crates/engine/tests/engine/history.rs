@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt};
 use swiftwater_engine::{
     Ack, AppendOptions, Appended, Engine, EngineConfig, EngineError, HistoryConfig, HistoryError, Numbered,
-    Principal,
+    Principal, RuntimeError,
 };
 use swiftwater_event::{
     CheckLimits, Checker, Clock, EventBatch, RefusedText, Rejection, StreamName, SystemClock,
@@ -334,7 +334,10 @@ async fn producers_of_the_engine_s_own_are_nobody_else_s() {
         let options = AppendOptions { numbered: number(producer, 2), ..AppendOptions::default() };
         let refused = engine.append(&Principal::local(), &name, batch("{\"a\":1}"), options).await;
         let error = refused.unwrap_err();
-        assert!(matches!(&error, EngineError::ReservedProducer(found) if found == producer), "{error}");
+        assert!(
+            matches!(&error, EngineError::Runtime(RuntimeError::ReservedProducer(found)) if found == producer),
+            "{error}"
+        );
         assert!(error.hint().is_some());
     }
     for producer in ["swiftwater", "joiner", "my/swiftwater/"] {

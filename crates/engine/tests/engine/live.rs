@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use swiftwater_engine::{
-    AppendOptions, Emit, EndReason, Engine, EngineConfig, EngineError, FastQuery, Principal, SlowReader,
-    SubmitOptions, Subscription,
+    AppendOptions, Emit, EndReason, Engine, EngineConfig, EngineError, FastQuery, Principal, RuntimeError,
+    SlowReader, SubmitOptions, Subscription,
 };
 use swiftwater_event::{CheckLimits, EventBatch, StreamName, check_block};
 use swiftwater_testkit::TestClock;
@@ -210,7 +210,7 @@ fn ending_a_query_gives_its_result() {
     let last = query.next_blocking().unwrap();
     assert_eq!((text(&last), reason(&last)), ("{\"n\":2}\n", Some(&EndReason::Killed)));
     let again = bench.engine.end_query(&Principal::local(), &query.query().id, EndReason::Killed);
-    assert!(matches!(again, Err(EngineError::NoQuery(_))));
+    assert!(matches!(again, Err(EngineError::Runtime(RuntimeError::NoQuery(_)))));
 }
 
 #[test]
@@ -395,10 +395,10 @@ fn shutdown_gives_final_results() {
     let last = query.next_blocking().unwrap();
     assert_eq!((text(&last), reason(&last)), ("{\"n\":3}\n", Some(&EndReason::Shutdown)));
     let refused = bench.submit_with("SELECT * FROM STREAM()", SubmitOptions::default());
-    assert!(matches!(refused, Err(EngineError::ShuttingDown)));
+    assert!(matches!(refused, Err(EngineError::Runtime(RuntimeError::ShuttingDown))));
     let options = AppendOptions::default();
     let refused = bench.engine.append_blocking(&Principal::local(), &bench.stream, batch("{}"), options);
-    assert_eq!(refused, Err(EngineError::ShuttingDown));
+    assert_eq!(refused, Err(EngineError::Runtime(RuntimeError::ShuttingDown)));
 }
 
 #[test]

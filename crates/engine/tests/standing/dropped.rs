@@ -190,7 +190,8 @@ async fn check(name: &str, dir: &Path, count: usize, create: impl AsyncFn(usize)
 #[test]
 fn objects_that_were_dropped_leave_nothing_behind() {
     let _one_at_a_time = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let count = if std::env::var_os("SOAK_CASES").is_some() { 1_000 } else { 40 };
+    // There is one view already, and 1,000 may be.
+    let count = if std::env::var_os("SOAK_CASES").is_some() { 999 } else { 40 };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

@@ -11,7 +11,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::json;
-use swiftwater_engine::{EndReason, EngineError, Principal, QueryId};
+use swiftwater_engine::{EndReason, Principal, QueryId, RuntimeError};
 
 use super::{error_result, http_query::text, refusal, result_response, result_text, submit};
 use crate::{
@@ -51,7 +51,7 @@ pub(crate) async fn results(State(shared): State<Arc<Shared>>, path: Name, uri: 
     };
     let mut subscription = match shared.engine.attach_after(&Principal::anonymous(), &id, after) {
         Ok(subscription) => subscription,
-        Err(EngineError::NoQuery(_)) => return no_query(),
+        Err(RuntimeError::NoQuery(_)) => return no_query(),
         Err(error) => return result_response(StatusCode::CONFLICT, refusal(&error)),
     };
     let mut last = after;

@@ -37,7 +37,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{any, get, post},
 };
-use swiftwater_engine::{Emit, EndReason, EngineError, Principal, QueryForm, SubmitOptions, Subscription};
+use swiftwater_engine::{Emit, EndReason, Principal, QueryForm, RuntimeError, SubmitOptions, Subscription};
 use swiftwater_lang::Dialect;
 use tokio::sync::Semaphore;
 
@@ -114,9 +114,9 @@ fn submit(shared: &Shared, text: &str, detach: bool) -> Result<Subscription, Str
 }
 
 /// A result that says why a query was refused.
-fn refusal(error: &EngineError) -> String {
+fn refusal(error: &RuntimeError) -> String {
     match error {
-        EngineError::ShuttingDown => unavailable(),
+        RuntimeError::ShuttingDown => unavailable(),
         _ => written(&BulletError::of(error)),
     }
 }

@@ -21,7 +21,7 @@ use std::{
 
 use bytes::Bytes;
 use socket2::SockRef;
-use swiftwater_engine::{AppendOptions, EngineError, ErrorKind, Principal};
+use swiftwater_engine::{AppendOptions, EngineError, ErrorKind, Principal, RuntimeError};
 use swiftwater_event::{CheckLimits, EventMeta, check_block};
 use tokio::{
     io::AsyncReadExt,
@@ -353,6 +353,6 @@ impl Events {
 
 /// Whether the same events may be taken later.
 fn may_pass(error: &EngineError) -> bool {
-    !matches!(error, EngineError::ShuttingDown)
+    !matches!(error, EngineError::Runtime(RuntimeError::ShuttingDown))
         && matches!(error.kind(), ErrorKind::Limit | ErrorKind::Unavailable)
 }

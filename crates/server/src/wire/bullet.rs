@@ -15,7 +15,7 @@
 //! query looked at the result of another, `errors` where something went wrong. NaN and the infinities are texts.
 
 use swiftwater_engine::{
-    DistinctFigures, Emit, EmitMeta, EndReason, EngineError, SketchFigures, SketchMeta, WindowMeta,
+    DistinctFigures, Emit, EmitMeta, EndReason, RuntimeError, SketchFigures, SketchMeta, WindowMeta,
 };
 use swiftwater_event::{Millis, Value, write_json};
 
@@ -63,8 +63,8 @@ pub struct BulletError {
 
 impl BulletError {
     /// The errors that a refused query is answered with.
-    pub fn of(error: &EngineError) -> Vec<BulletError> {
-        let EngineError::Query(errors) = error else {
+    pub fn of(error: &RuntimeError) -> Vec<BulletError> {
+        let RuntimeError::Query(errors) = error else {
             return vec![BulletError {
                 error: error.to_string(),
                 resolutions: error.hint().into_iter().collect(),
@@ -443,7 +443,7 @@ mod tests {
         };
         let errors = QueryErrors(vec![fault(Some(2), Some("Say yes.")), fault(None, None)]);
         let mut out = Vec::new();
-        write_bullet_errors(&BulletError::of(&EngineError::Query(errors)), &mut out);
+        write_bullet_errors(&BulletError::of(&RuntimeError::Query(errors)), &mut out);
         let expected = json!({"records": [], "meta": {"errors": [
             {"error": "2:2: no", "resolutions": ["Say yes."]},
             {"error": "no", "resolutions": null},

@@ -284,7 +284,7 @@ async fn lingering(history: HistoryConfig, body_read_timeout_ms: u64) -> Running
 }
 
 fn synced_bytes(server: &Running) -> u64 {
-    server.engine.metrics().history.unwrap().log_bytes
+    server.engine.history_metrics().unwrap().log_bytes
 }
 
 #[tokio::test(flavor = "multi_thread")]

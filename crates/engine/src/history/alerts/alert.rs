@@ -14,7 +14,7 @@ use swiftwater_sinks::Webhook;
 use swiftwater_views::{ViewStore, ViewStoreError};
 
 use crate::{
-    EngineError,
+    EngineError, RuntimeError,
     history::{
         durable::History,
         rows::as_events,
@@ -87,9 +87,9 @@ pub(super) fn compile(
             .0
             .iter_mut()
             .for_each(|error| error.line = error.line.map(|line| line.saturating_sub(1).max(1)));
-        EngineError::Query(errors)
+        EngineError::Runtime(RuntimeError::Query(errors))
     })?;
-    parse_condition(&create.condition, &options).map_err(EngineError::Query)?;
+    parse_condition(&create.condition, &options).map_err(RuntimeError::Query)?;
     for (path, _) in statement.query.paths() {
         let Some(Step::Key(name)) = path.steps().first() else { continue };
         if !columns.iter().any(|(column, _)| column == name) {
@@ -98,11 +98,12 @@ pub(super) fn compile(
             let of = create.view().map_or("the query".to_owned(), |view| format!("view `{view}`"));
             let error =
                 QueryError { hint: Some(hint), ..query_error(format!("{of} has no column `{name}`")) };
-            return Err(EngineError::Query(QueryErrors(vec![error])));
+            return Err(EngineError::Runtime(RuntimeError::Query(QueryErrors(vec![error]))));
         }
     }
-    let query = StandingQuery::compile(statement.query)
-        .map_err(|error| EngineError::Query(QueryErrors(vec![query_error(error.to_string())])))?;
+    let query = StandingQuery::compile(statement.query).map_err(|error| {
+        EngineError::Runtime(RuntimeError::Query(QueryErrors(vec![query_error(error.to_string())])))
+    })?;
     RowCondition::new(query).ok_or(EngineError::NoHistory)
 }
 

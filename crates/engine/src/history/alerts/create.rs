@@ -9,7 +9,7 @@ use swiftwater_live::ViewTime;
 
 use super::{Alert, alert::compile};
 use crate::{
-    EngineError,
+    EngineError, RuntimeError,
     history::{
         durable::History,
         views::{NeededBy, Source, View, compile_view},
@@ -20,7 +20,9 @@ use crate::{
 /// The fault is in the query of an alert, and not in its condition.
 fn of_query(error: EngineError, query: &str) -> EngineError {
     match error {
-        EngineError::Query(errors) => EngineError::Expression { text: query.into(), errors },
+        EngineError::Runtime(RuntimeError::Query(errors)) => {
+            EngineError::Expression { text: query.into(), errors }
+        }
         EngineError::Unfit(swiftwater_live::Unfit::NoGroups) => EngineError::AlertOfEvents,
         error => error,
     }
@@ -38,12 +40,12 @@ impl History {
         }
         let (alerts, limit) = (self.with_catalog(|catalog| catalog.alerts().len()), self.config.alerts_max);
         if alerts >= limit {
-            return Err(EngineError::Limit {
+            return Err(EngineError::Runtime(RuntimeError::Limit {
                 what: "number of alerts",
                 setting: "views.alerts_max",
                 wanted: alerts as u64 + 1,
                 limit: limit as u64,
-            });
+            }));
         }
         if let AlertTarget::Webhook(url) = &create.target {
             self.check_webhook(url, &create.options.delivery)?;

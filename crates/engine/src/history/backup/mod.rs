@@ -40,7 +40,8 @@ use super::{
     durable::{History, causes},
     stored_stream::unavailable,
 };
-use crate::{EngineError, QueryId, stream::lock};
+use crate::{EngineError, QueryId};
+use swiftwater_runtime::parts::lock;
 
 use aside::Aside;
 

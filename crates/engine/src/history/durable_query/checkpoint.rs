@@ -8,11 +8,8 @@ use swiftwater_lang::ddl::CreateStream;
 use swiftwater_log::LogPosition;
 
 use super::follower::{FOLLOWER, Follower};
-use crate::{
-    history::durable::{History, causes},
-    stream::lock,
-    submit::WantedQuery,
-};
+use crate::history::durable::{History, causes};
+use swiftwater_runtime::parts::{WantedQuery, lock};
 
 impl History {
     /// Writes down how far the queries are, where that has changed, and lets go of what they need no more of the log.
@@ -20,34 +17,33 @@ impl History {
         let (changed, needed, position) = {
             let mut plan = lock(&follower.plan);
             let plan = &mut *plan;
-            let merge = lock(&follower.stream.merge);
-            let mut changed = Vec::new();
-            // What is planned may need them, too.
-            let mut needed = plan.position;
-            for step in &plan.steps {
-                needed = needed.min(step.query.following.as_ref().map_or(u64::MAX, |of| of.needs_from()));
-            }
-            for query in &plan.standing {
-                let Some(following) = &query.following else { continue };
-                let id: Box<str> = query.meta.id.to_string().into();
-                let running = merge.running.get(&query.number);
-                let Some(mut noted) = running.and_then(|running| running.note(plan.time, merge.position))
-                else {
-                    let noted = plan.noted.get(&id).unwrap_or(&following.from);
-                    needed = needed.min(noted.from.map_or(following.first, |point| point.offset));
-                    continue;
-                };
-                needed = needed.min(noted.from.map_or(following.first, |point| point.offset));
-                let before = plan.noted.get(&id).unwrap_or(&following.from);
-                // That only time has passed is not worth a record.
-                let time = std::mem::replace(&mut noted.time, before.time);
-                if noted != *before {
-                    noted.time = time;
-                    plan.noted.insert(id.clone(), noted);
-                    changed.push((id, noted));
+            follower.stream.with_checkpoints(|checkpoint_of| {
+                let mut changed = Vec::new();
+                // What is planned may need them, too.
+                let mut needed = plan.position;
+                for step in &plan.steps {
+                    needed = needed.min(step.query.following.as_ref().map_or(u64::MAX, |of| of.needs_from()));
                 }
-            }
-            (changed, needed, plan.position)
+                for query in &plan.standing {
+                    let Some(following) = &query.following else { continue };
+                    let id: Box<str> = query.meta.id.to_string().into();
+                    let Some(mut noted) = checkpoint_of(query.number, plan.time) else {
+                        let noted = plan.noted.get(&id).unwrap_or(&following.from);
+                        needed = needed.min(noted.from.map_or(following.first, |point| point.offset));
+                        continue;
+                    };
+                    needed = needed.min(noted.from.map_or(following.first, |point| point.offset));
+                    let before = plan.noted.get(&id).unwrap_or(&following.from);
+                    // That only time has passed is not worth a record.
+                    let time = std::mem::replace(&mut noted.time, before.time);
+                    if noted != *before {
+                        noted.time = time;
+                        plan.noted.insert(id.clone(), noted);
+                        changed.push((id, noted));
+                    }
+                }
+                (changed, needed, plan.position)
+            })
         };
         if !changed.is_empty() {
             let recorded = self.record(Change::Detached(DurableQueryStep::Noted(changed.clone()))).await;

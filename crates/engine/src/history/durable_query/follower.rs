@@ -31,8 +31,8 @@ use crate::{
         views::Next,
     },
     shared::Shared,
-    stream::{Stream, lock},
 };
+use swiftwater_runtime::parts::{Stream, lock};
 
 /// What followers are called among the readers of a stream: no view has this number.
 pub(crate) const FOLLOWER: u32 = u32::MAX;
@@ -144,7 +144,7 @@ impl History {
 
     /// How many durable queries over a stream have begun and not ended.
     pub(crate) fn durable_queries(&self, name: &StreamName) -> u64 {
-        self.follower(name).map_or(0, |follower| lock(&follower.stream.merge).running.len() as u64)
+        self.follower(name).map_or(0, |follower| follower.stream.standing())
     }
 
     /// As [`History::follower`], made if there is none; that begins with the event at `from`, or with the next one. `plan` is
@@ -215,7 +215,7 @@ impl History {
                 shared.end_held(&follower.stream, &query, EndReason::Failed(why()), now)
             };
             // It may be about to begin, on a stream that nothing comes from any more.
-            if !has_ended && !lock(&shared.kept).by_id.contains_key(&query.meta.id) {
+            if !has_ended && !shared.is_kept(&query.meta.id) {
                 shared.fail_before(&query, &follower.stream, why());
             }
         }
@@ -234,11 +234,11 @@ impl History {
     pub(crate) fn record_end(
         self: &Arc<Self>,
         id: crate::QueryId,
-        reason: &EndReason,
+        reason: EndReason,
         offset: u64,
         at: Millis,
     ) {
-        let ended = Ended { at, offset, reason: reason.clone() };
+        let ended = Ended { at, offset, reason };
         self.write(DurableQueryStep::Ended { query: id.to_string().into(), ended });
     }
 

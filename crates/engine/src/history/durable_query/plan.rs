@@ -8,7 +8,8 @@ use std::{
 use swiftwater_catalog::kind::durable_query::QueryCheckpoint;
 use swiftwater_event::Millis;
 
-use crate::{EndReason, SubmitOptions, running::QueryHandle, submit::WantedQuery};
+use crate::{EndReason, SubmitOptions};
+use swiftwater_runtime::parts::{QueryHandle, WantedQuery};
 
 /// What is to be done, and how far it is.
 #[derive(Debug, Default)]

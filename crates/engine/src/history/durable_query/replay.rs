@@ -18,8 +18,8 @@ use crate::{
         durable::{History, heavy},
     },
     shared::Shared,
-    stream::lock,
 };
+use swiftwater_runtime::parts::lock;
 
 /// How long what was given is waited for before the end of the engine is looked for.
 const LOOK: Duration = Duration::from_millis(100);
@@ -127,7 +127,7 @@ impl History {
                 read_micros: self.clock.now_micros(),
             };
             let part = part.with_meta(meta);
-            shared.pending.enter(part.bytes().len()).await.map_err(|_| FollowError::Away)?;
+            shared.enter(part.bytes().len()).await.map_err(|_| FollowError::Away)?;
             {
                 // Whoever plans something meanwhile is told how far it is.
                 let mut plan = lock(&follower.plan);

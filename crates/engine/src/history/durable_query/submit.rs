@@ -16,10 +16,8 @@ use super::{
 use crate::{
     EndReason, Engine, EngineError, Principal, QueryForm, QueryId, SubmitOptions,
     history::{durable::History, stored_stream::StoredStream},
-    resume_point::ResumePoints,
-    running::{Fleeting, QueryHandle},
-    stream::Stream,
 };
+use swiftwater_runtime::parts::{Fleeting, QueryHandle, ResumePoints, Stream, lock};
 
 /// A query that outlives its asker.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,10 +94,10 @@ impl Engine {
             Ok(_) => place.take(&handle),
             Err(_) => drop(place),
         }
-        crate::stream::lock(&follower.plan).settle(&handle, recorded.is_ok());
+        lock(&follower.plan).settle(&handle, recorded.is_ok());
         follower.tell();
         recorded?;
-        shared.totals.submitted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        shared.count_submitted();
         Ok(Detached { id: handle.meta.id, fleeting: None, warnings })
     }
 
@@ -113,7 +111,7 @@ impl Engine {
         let Some(follower) = history.follower(&handle.stream) else { return Ok(false) };
         let now = self.clock().now();
         let offset = {
-            let mut plan = crate::stream::lock(&follower.plan);
+            let mut plan = lock(&follower.plan);
             let Some(following) = handle.following.as_ref().filter(|_| plan.has(handle)) else {
                 return Ok(false);
             };
@@ -135,7 +133,7 @@ impl Engine {
             if written.is_ok() {
                 let _ = handle.following.as_ref().map(|following| following.ended.set(now));
             }
-            crate::stream::lock(&follower.plan).settle(&handle, written.is_ok());
+            lock(&follower.plan).settle(&handle, written.is_ok());
             follower.tell();
             let _ = done.send(written);
         });

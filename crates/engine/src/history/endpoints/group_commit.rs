@@ -12,7 +12,8 @@ use swiftwater_event::{EventBatch, EventMeta, StreamName};
 use tokio::sync::oneshot;
 
 use super::{Endpoint, EndpointError, EndpointLimits, input::checked, input::checked_all};
-use crate::{Ack, AppendOptions, Appended, Engine, EngineError, Principal, stream::lock};
+use crate::{Ack, AppendOptions, Appended, Engine, EngineError, Principal, RuntimeError};
+use swiftwater_runtime::parts::lock;
 
 /// The most bytes of events that are taken in at once, but for one event that is longer.
 const BYTES_MAX: usize = 1 << 20;
@@ -83,7 +84,7 @@ impl Engine {
             });
         }
         // Nobody tells any more where the server ends.
-        told.await.unwrap_or(Err(EngineError::ShuttingDown.into()))
+        told.await.unwrap_or(Err(EngineError::Runtime(RuntimeError::ShuttingDown).into()))
     }
 }
 
@@ -102,9 +103,9 @@ impl Group {
         for (Member { told, .. }, fault) in members.into_iter().zip(faults) {
             let answer = match (fault, &mut offsets) {
                 (Some(fault), _) => Err(fault),
-                (None, Ok(offsets)) => {
-                    offsets.as_mut().map_or(Err(EngineError::ShuttingDown.into()), Offsets::next)
-                }
+                (None, Ok(offsets)) => offsets
+                    .as_mut()
+                    .map_or(Err(EngineError::Runtime(RuntimeError::ShuttingDown).into()), Offsets::next),
                 (None, Err(error)) => Err(error.clone().into()),
             };
             // Who does not wait any more is told nothing.

@@ -17,7 +17,8 @@ use super::{
     select,
 };
 use crate::{
-    Ack, AppendOptions, Appended, Engine, EngineError, Numbered, Principal, ViewReading, Wanted,
+    Ack, AppendOptions, Appended, Engine, EngineError, Numbered, Principal, RuntimeError, ViewReading,
+    Wanted,
     history::durable::{History, heavy},
 };
 
@@ -132,12 +133,12 @@ impl History {
         let (count, limit) =
             (self.with_catalog(|catalog| catalog.endpoints().len()), self.config.endpoints_max);
         if count >= limit {
-            return Err(EngineError::Limit {
+            return Err(EngineError::Runtime(RuntimeError::Limit {
                 what: "number of endpoints",
                 setting: "endpoints.endpoints_max",
                 wanted: count as u64 + 1,
                 limit: limit as u64,
-            });
+            }));
         }
         self.compiled(&EndpointEntry { id: 0, created: 0, create: create.clone() }).map(|_| ())
     }

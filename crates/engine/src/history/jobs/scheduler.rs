@@ -14,7 +14,8 @@ use swiftwater_catalog::kind::job::JobRun;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
 use super::run::AttemptError;
-use crate::{EngineError, history::durable::History, shared::Shared, stream::lock};
+use crate::{EngineError, history::durable::History, shared::Shared};
+use swiftwater_runtime::parts::lock;
 
 /// The time between looks at the clock.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);

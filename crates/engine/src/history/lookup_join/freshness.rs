@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 use swiftwater_log::Log;
 
 use super::{
-    sources::JoinSources,
+    sources::Sources,
     tables::{JoinedTable, TableError},
 };
 use crate::history::{durable::History, views::View};
@@ -38,7 +38,7 @@ pub(in crate::history) enum WaitError {
 impl Awaited {
     /// All that was acknowledged so far of the streams of what is joined. Whatever was in the log before what the caller has,
     /// which is synced, is among it.
-    pub(in crate::history) fn now(joined: &JoinSources, log: &Log) -> Awaited {
+    pub(in crate::history) fn now(joined: &Sources, log: &Log) -> Awaited {
         let views = joined.views.iter().map(|view| (Arc::clone(view), view.stored.acknowledged(log)));
         Awaited { views: views.collect(), tables: joined.tables.clone() }
     }

@@ -10,5 +10,5 @@ mod tables;
 mod view_rows;
 
 pub(in crate::history) use freshness::{Awaited, WaitError};
-pub(crate) use sources::JoinSources;
+pub(crate) use sources::Sources;
 pub(in crate::history) use tables::{JoinedTable, TableError};

@@ -5,61 +5,48 @@ use std::sync::Arc;
 use swiftwater_catalog::kind::lookup_join::TableColumns;
 use swiftwater_event::Type;
 use swiftwater_lang::{Joined, ParseOptions, joined_names};
-use swiftwater_live::StandingQuery;
+use swiftwater_runtime::JoinSources;
 
 use super::{tables::JoinedTable, view_rows::ViewRows};
-use crate::{
-    history::{durable::History, views::View},
-    stream::lock,
-};
+use crate::history::{durable::History, views::View};
+use swiftwater_runtime::parts::lock;
 
 /// What a query may be joined with.
 #[derive(Default)]
-pub(crate) struct JoinSources {
-    /// As planning needs to know it.
-    pub(crate) known: Vec<Joined>,
+pub(crate) struct Sources {
+    /// As planning and running need them.
+    pub(crate) sources: JoinSources,
     pub(super) views: Vec<Arc<View>>,
     pub(super) tables: Vec<Arc<JoinedTable>>,
 }
 
 impl History {
     /// What the text of a query names in joins, as far as it is there; tables, as far as they are held in memory.
-    pub(crate) fn join_sources(&self, text: &str, options: &ParseOptions<'_>) -> JoinSources {
-        let mut sources = JoinSources::default();
+    pub(crate) fn sources_of(&self, text: &str, options: &ParseOptions<'_>) -> Sources {
+        let mut found = Sources::default();
         for name in joined_names(text, options) {
             if let Ok(view) = self.view(&name) {
-                sources.known.push(Joined {
-                    name,
-                    id: u64::from(view.id()),
-                    key: Some(view.query.key_columns()),
-                    columns: view.columns.clone(),
-                });
-                sources.views.push(view);
+                let id = u64::from(view.id());
+                let (key, columns) = (Some(view.query.key_columns()), view.columns.clone());
+                found.sources.known.push(Joined { name, id, key, columns });
+                let rows = ViewRows::new(Arc::clone(&view), Arc::clone(&self.clock));
+                found.sources.rows.push((id, Arc::new(rows)));
+                found.views.push(view);
             } else if let Some(table) = lock(&self.joined_tables).get(&name).cloned() {
-                sources.known.push(Joined { name, id: table.id, key: None, columns: table.columns.clone() });
-                sources.tables.push(table);
+                let (id, columns) = (table.id, table.columns.clone());
+                found.sources.known.push(Joined { name, id, key: None, columns });
+                found.sources.rows.push((id, Arc::<JoinedTable>::clone(&table)));
+                found.tables.push(table);
             }
         }
-        sources
-    }
-
-    /// Gives a compiled query what it is joined with.
-    pub(crate) fn attach_joined(&self, sources: &JoinSources, query: &StandingQuery) {
-        for join in query.joins() {
-            if let Some(view) = sources.views.iter().find(|view| u64::from(view.id()) == join.id) {
-                join.give(Arc::new(ViewRows::new(Arc::clone(view), Arc::clone(&self.clock))));
-            }
-            if let Some(table) = sources.tables.iter().find(|table| table.id == join.id) {
-                join.give(Arc::<JoinedTable>::clone(table));
-            }
-        }
+        found
     }
 }
 
-impl JoinSources {
+impl Sources {
     /// Whether there is nothing to be joined with.
     pub(in crate::history) fn is_empty(&self) -> bool {
-        self.known.is_empty()
+        self.sources.known.is_empty()
     }
 
     /// The columns of the tables, by the tables' names.

@@ -26,8 +26,8 @@ use crate::{
     EngineError,
     history::durable::{History, causes, heavy},
     shared::Shared,
-    stream::lock,
 };
+use swiftwater_runtime::parts::lock;
 
 /// How often it is looked whether tables have changed that queries are joined with.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);

@@ -18,7 +18,7 @@ use swiftwater_sql::{
 use swiftwater_store::Application;
 
 use crate::{
-    Ack, AppendOptions, Appended, EngineError, Numbered, Refusal,
+    Ack, AppendOptions, Appended, EngineError, Numbered, Refusal, RuntimeError,
     history::{
         durable::{History, heavy},
         rows::as_events,
@@ -133,7 +133,7 @@ impl Target {
                 };
                 let file = file.clone();
                 let appended = tokio::task::spawn_blocking(move || file.append(length, &bytes)).await;
-                Ok(appended.map_err(|_| EngineError::ShuttingDown)??)
+                Ok(appended.map_err(|_| EngineError::Runtime(RuntimeError::ShuttingDown))??)
             }
             Target::Webhook(webhook) => {
                 delivery.post(webhook).await?;

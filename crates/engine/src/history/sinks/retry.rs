@@ -6,7 +6,7 @@ use swiftwater_event::Backoff;
 use swiftwater_lang::ddl::SinkOptions;
 
 use super::DeliverError;
-use crate::stream::lock;
+use swiftwater_runtime::parts::lock;
 
 /// Pauses between tries.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(60));
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn only_what_has_somewhere_to_go_is_given_up() {
         let (tries, error) = (Retry::default(), DeliverError::Refused(Vec::new()));
-        let later = DeliverError::Engine(crate::EngineError::ShuttingDown);
+        let later = DeliverError::Engine(crate::EngineError::Runtime(RuntimeError::ShuttingDown));
         let mut options = SinkOptions { retries: Some(1), ..SinkOptions::default() };
         assert!(!tries.gives_up(&options, &error));
         options.dead_letter = Some("lost".into());

@@ -14,7 +14,7 @@ use swiftwater_sinks::FileSink;
 use swiftwater_sql::{SqlError, can_be_inserted, type_name};
 
 use crate::{
-    Engine, EngineError, Principal,
+    Engine, EngineError, Principal, RuntimeError,
     history::{
         directory::DataDir,
         durable::History,
@@ -76,12 +76,12 @@ impl History {
             return Ok(created?);
         }
         if sinks >= self.config.sinks_max {
-            return Err(EngineError::Limit {
+            return Err(EngineError::Runtime(RuntimeError::Limit {
                 what: "number of sinks",
                 setting: "sinks.sinks_max",
                 wanted: sinks as u64 + 1,
                 limit: self.config.sinks_max as u64,
-            });
+            }));
         }
         let view = self.view(&create.view)?;
         let windows = view.query.windows();

@@ -17,14 +17,12 @@ use super::{
     group_commit::NotGrouped,
     retry::Retry,
 };
-use crate::{
-    history::{
-        durable::{History, heavy},
-        supervisor::{DropSignal, Maintained, NextAttempt},
-        views::{At as ViewAt, NeededBy, Portion, View},
-    },
-    stream::lock,
+use crate::history::{
+    durable::{History, heavy},
+    supervisor::{DropSignal, Maintained, NextAttempt},
+    views::{At as ViewAt, NeededBy, Portion, View},
 };
+use swiftwater_runtime::parts::lock;
 
 /// Rows of a delivery where the sink does not say.
 const BATCH_ROWS: u32 = 1000;

@@ -23,14 +23,14 @@ use swiftwater_views::{Commit, ViewStore, ViewStoreError};
 
 use super::{state::JoinState, task::RETRY};
 use crate::{
-    EngineError,
+    EngineError, RuntimeError,
     history::{
         stored_stream::StoredStream,
         supervisor::DropSignal,
         views::{Defaults, query_error},
     },
-    stream::lock,
 };
+use swiftwater_runtime::parts::lock;
 
 /// Pairs that are to go into the target stand on disk under this and their number.
 const OUTBOX: u8 = b'o';
@@ -135,15 +135,16 @@ pub(super) fn compile(
     create: &CreateJoin,
     streams: [&CreateStream; SIDES],
 ) -> Result<JoinQuery, EngineError> {
-    JoinQuery::new(&plan(create, streams)?)
-        .map_err(|error| EngineError::Query(QueryErrors(vec![query_error(error.to_string())])))
+    JoinQuery::new(&plan(create, streams)?).map_err(|error| {
+        EngineError::Runtime(RuntimeError::Query(QueryErrors(vec![query_error(error.to_string())])))
+    })
 }
 
 /// The plan of a join, with the defaults of its streams put in.
 pub(super) fn plan(create: &CreateJoin, streams: [&CreateStream; SIDES]) -> Result<JoinPlan, EngineError> {
-    let mut plan = create.plan(streams).map_err(EngineError::Query)?;
+    let mut plan = create.plan(streams).map_err(RuntimeError::Query)?;
     for (side, stream) in plan.sides.iter_mut().zip(streams) {
-        let defaults = Defaults::of(stream).map_err(EngineError::Query)?;
+        let defaults = Defaults::of(stream).map_err(RuntimeError::Query)?;
         let exprs = side.keys.iter_mut().chain(&mut side.filter).chain(&mut side.values);
         exprs.chain([&mut side.time]).for_each(|expr| defaults.put(expr));
     }

@@ -25,7 +25,7 @@ use super::{
     join::{Failing, Known, LoadError, compile, plan},
 };
 use crate::{
-    Ack, AppendOptions, EngineError, Numbered,
+    Ack, AppendOptions, EngineError, Numbered, RuntimeError,
     history::{
         HistoryConfig, HistoryError,
         durable::{History, causes, heavy},
@@ -35,8 +35,8 @@ use crate::{
         views::open_view_store,
     },
     shared::Shared,
-    stream::lock,
 };
+use swiftwater_runtime::parts::lock;
 
 /// Pauses between attempts, and between looks at a target that cannot be written at present.
 pub(super) const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(10));
@@ -176,12 +176,12 @@ impl History {
         }
         let (joins, limit) = (self.with_catalog(|catalog| catalog.joins().len()), self.config.joins_max);
         if joins >= limit {
-            return Err(EngineError::Limit {
+            return Err(EngineError::Runtime(RuntimeError::Limit {
                 what: "number of joins",
                 setting: "joins.joins_max",
                 wanted: joins as u64 + 1,
                 limit: limit as u64,
-            });
+            }));
         }
         let query = self.with_catalog(|catalog| compile(create, catalog.sides_of(create)?))?;
         let store = self.join_store(&create.name)?;

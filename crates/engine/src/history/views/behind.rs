@@ -13,7 +13,7 @@ use swiftwater_sql::SqlError;
 
 use super::{query_error, rebuild::EventsGone, view::View};
 use crate::{
-    EngineError,
+    EngineError, RuntimeError,
     history::{
         backfill::{PAST_EVENTS, first_past, past_events},
         durable::History,
@@ -85,7 +85,7 @@ pub(super) fn check_past(stream: &CreateStream) -> Result<(), EngineError> {
                 "`backfill` makes events of rows, which cannot be done as column `{}` lies within a list",
                 column.name
             );
-            Err(EngineError::Query(QueryErrors(vec![query_error(message)])))
+            Err(EngineError::Runtime(RuntimeError::Query(QueryErrors(vec![query_error(message)]))))
         }
     }
 }

@@ -35,8 +35,8 @@ use crate::{
         rows::as_events,
     },
     shared::Shared,
-    stream::{Stream, lock},
 };
+use swiftwater_runtime::parts::Stream;
 
 /// Batches that wait for a listener; one that is slower walks over the view instead.
 pub(super) const TOLD_MAX: usize = 32;
@@ -378,11 +378,13 @@ impl History {
     }
 
     /// Sees to it that queries that stand over a view's name get its rows as events, as they change from now on.
-    pub(crate) fn stream_view(self: &Arc<Self>, shared: &Arc<Shared>, name: &StreamName) {
+    pub(crate) fn stream_view(self: &Arc<Self>, name: &StreamName) {
         let Ok(view) = self.view(name.as_str()) else { return };
+        // Before the engine is given out no query stands.
+        let Some(shared) = self.engine.get() else { return };
         if !view.is_streamed.swap(true, Ordering::AcqRel) {
             let changes = ViewChanges::of(self, view, None);
-            let (shared, name) = (Arc::downgrade(shared), name.clone());
+            let (shared, name) = (Weak::clone(shared), name.clone());
             self.spawn(async move { stream_changes(changes, &shared, &name).await });
         }
     }
@@ -394,14 +396,14 @@ impl History {
         let Some(shared) = self.engine.get().and_then(Weak::upgrade) else { return };
         let Ok(name) = StreamName::new(view.name()) else { return };
         if asked(&shared, &name).is_some() {
-            self.stream_view(&shared, &name);
+            self.stream_view(&name);
         }
     }
 }
 
 /// The stream of this name, if queries stand over it.
 fn asked(shared: &Shared, name: &StreamName) -> Option<Arc<Stream>> {
-    shared.find_stream(name).filter(|stream| !lock(&stream.merge).running.is_empty())
+    shared.find_stream(name).filter(|stream| stream.standing() > 0)
 }
 
 /// Puts the rows of changes into a stream, until no query stands over it.
@@ -431,12 +433,12 @@ async fn stream_changes(mut changes: ViewChanges, shared: &Weak<Shared>, name: &
         }
         let batch = heavy(text.len(), || as_events(text));
         let bytes = batch.bytes().len();
-        if shared.pending.enter(bytes).await.is_err() {
+        if shared.enter(bytes).await.is_err() {
             return;
         }
         // Whoever asks for its name after it was dropped asks for another view.
         if view.has_ended() {
-            shared.pending.leave(bytes);
+            shared.leave(bytes);
             return;
         }
         let (_, is_new_in_line) = stream.append(batch, shared.clock.now_micros(), &AppendOptions::default());

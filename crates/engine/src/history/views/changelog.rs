@@ -16,7 +16,8 @@ use swiftwater_live::{Changes, Key};
 use swiftwater_views::{Cleared, ViewStoreError, change_at, place_of};
 
 use super::{Portion, View, ViewChange, changefeed::ShownChange};
-use crate::{EngineError, stream::lock};
+use crate::EngineError;
+use swiftwater_runtime::parts::lock;
 
 /// No key in the order of its values begins so: a place behind all of a commit.
 const BEHIND: &[u8] = &[0xff];

@@ -23,7 +23,8 @@ use swiftwater_lang::{
 use swiftwater_views::ViewStoreError;
 
 use super::{query_error, view::View};
-use crate::{EngineError, stream::lock};
+use crate::{EngineError, RuntimeError};
+use swiftwater_runtime::parts::lock;
 
 /// Of a view of another's rows, how it stands to that.
 #[derive(Debug)]
@@ -101,7 +102,7 @@ pub(super) fn rows_as_stream(name: &StreamName, columns: &[(Box<str>, Type)]) ->
 }
 
 fn fault(message: String, hint: Option<String>) -> EngineError {
-    EngineError::Query(QueryErrors(vec![QueryError { hint, ..query_error(message) }]))
+    EngineError::Runtime(RuntimeError::Query(QueryErrors(vec![QueryError { hint, ..query_error(message) }])))
 }
 
 /// Whether a view can be declared so over another; an error if not.
@@ -136,7 +137,7 @@ pub(super) fn check_timeless(
             lists_rows: true,
             ..ParseOptions::new(Dialect::Native, now)
         };
-        parse(&create.query, &options).map(|statement| statement.query).map_err(EngineError::Query)
+        parse(&create.query, &options).map(|statement| statement.query).map_err(RuntimeError::Query)
     };
     match parsed(0)? == parsed(Millis::from(u32::MAX))? {
         true => Ok(()),

@@ -26,7 +26,8 @@ use super::{
     View,
     reading::{BATCH_KEYS, KeysAtOnce, RowColumns},
 };
-use crate::{EngineError, stream::lock};
+use crate::EngineError;
+use swiftwater_runtime::parts::lock;
 
 /// The largest whole number up to which all have a DOUBLE.
 const DOUBLE_EXACT_MAX: u64 = 1 << 53;

@@ -27,7 +27,7 @@ use super::{
     view::{At, Source, View, plan_view},
 };
 use crate::{
-    EngineError,
+    EngineError, RuntimeError,
     history::{
         HistoryConfig,
         durable::{History, heavy},
@@ -35,6 +35,7 @@ use crate::{
     },
     shared::Shared,
 };
+use swiftwater_runtime::parts::lock;
 
 /// A view's store, and its last commit: the position and the event time.
 type Kept = (Arc<ViewStore>, Option<(u64, ViewTime)>);
@@ -43,7 +44,7 @@ impl History {
     /// The files of the views, opened when they are first needed.
     pub(in crate::history) fn view_store(&self, name: &str) -> Result<Arc<ViewStore>, EngineError> {
         let unavailable = |why: String| EngineError::ViewUnavailable { view: name.to_owned(), why };
-        let mut store = crate::stream::lock(&self.view_store);
+        let mut store = lock(&self.view_store);
         if let Some(store) = &*store {
             return Ok(Arc::clone(store));
         }
@@ -115,7 +116,11 @@ impl History {
             return Err(lower.unavailable(why));
         }
         if lower.below().is_none() {
-            check_timeless(&lower.entry.create, &lower.stored.declared().create, &lower.joined.known)?;
+            check_timeless(
+                &lower.entry.create,
+                &lower.stored.declared().create,
+                &lower.joined.sources.known,
+            )?;
         }
         let rows = lower.declared();
         let source = Source::View(below, &rows);
@@ -186,12 +191,12 @@ impl History {
         if views < self.config.views_max {
             return Ok(());
         }
-        Err(EngineError::Limit {
+        Err(EngineError::Runtime(RuntimeError::Limit {
             what: "number of views",
             setting: "views.views_max",
             wanted: views as u64 + 1,
             limit: self.config.views_max as u64,
-        })
+        }))
     }
 
     /// Lets a view that is in the catalog go on where it was, once it is kept ([`History::maintain_views`]).
@@ -320,7 +325,7 @@ impl History {
     fn add_view(self: &Arc<Self>, view: Option<View>) -> Option<Arc<View>> {
         let view = Arc::new(view?);
         heavy(usize::MAX, || view.go_on_keeping_changes(self.sinks_of_changes(&view)));
-        *crate::stream::lock(&view.needed) = self.readers_of_windows(&view);
+        *lock(&view.needed) = self.readers_of_windows(&view);
         let mut views = self.views.write().unwrap_or_else(PoisonError::into_inner);
         views.insert(view.entry.create.name.clone(), Arc::clone(&view));
         drop(views);
@@ -359,7 +364,7 @@ impl History {
 
     /// Deletes what is kept of views that are not in the catalog, and changes that no sink wants.
     pub(in crate::history) fn delete_dropped_views(&self) {
-        let Some(store) = crate::stream::lock(&self.view_store).clone() else { return };
+        let Some(store) = lock(&self.view_store).clone() else { return };
         let known: Vec<u32> = self.with_catalog(|catalog| {
             let alerts = catalog.alerts().map(|alert| alert.id);
             let joins = catalog.joins().map(|join| join.id);

@@ -10,10 +10,8 @@
 use std::{collections::HashMap, sync::PoisonError};
 
 use super::view::View;
-use crate::{
-    history::durable::{History, heavy},
-    stream::lock,
-};
+use crate::history::durable::{History, heavy};
+use swiftwater_runtime::parts::lock;
 
 /// What of its memory may change in a view between two commits: one part of so many.
 const CHANGED_PART: u64 = 4;

@@ -23,7 +23,7 @@ use super::{
     derived::{Counted, Over},
     view::{At, GROUP_KEY_BYTES_MAX, View},
 };
-use crate::stream::lock;
+use swiftwater_runtime::parts::lock;
 
 /// Rows that are there already which are taken in with one commit.
 const FILLED_KEYS: usize = 1 << 16;

@@ -13,7 +13,8 @@ use swiftwater_event::Millis;
 use swiftwater_live::NO_TIME;
 
 use super::View;
-use crate::{history::durable::History, stream::lock};
+use crate::history::durable::History;
+use swiftwater_runtime::parts::lock;
 
 /// Who reads closed windows, by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -34,10 +34,10 @@ use super::{
     retention::Needed,
 };
 use crate::{
-    EngineError,
-    history::{durable::History, lookup_join::JoinSources, stored_stream::StoredStream},
-    stream::lock,
+    EngineError, RuntimeError,
+    history::{durable::History, lookup_join::Sources, stored_stream::StoredStream},
 };
+use swiftwater_runtime::parts::lock;
 
 /// Parts that a view's keys lie in, each with a lock of its own.
 const PARTS: usize = 32;
@@ -54,7 +54,7 @@ pub(crate) struct View {
     /// Its columns, by name and type.
     pub(crate) columns: Vec<(Box<str>, Type)>,
     /// What its events are joined with.
-    pub(in crate::history) joined: JoinSources,
+    pub(in crate::history) joined: Sources,
     pub(in crate::history) store: Arc<ViewStore>,
     parts: Box<[RwLock<KeyedPart>]>,
     /// Held for writing while a batch goes into the parts, for reading by who wants all of them as they were at one
@@ -169,7 +169,7 @@ pub(crate) struct Compiled {
     /// Its columns, by name and type.
     pub(crate) columns: Vec<(Box<str>, Type)>,
     /// What its events are joined with.
-    pub(crate) joined: JoinSources,
+    pub(crate) joined: Sources,
 }
 
 /// What a view is to be compiled over.
@@ -207,19 +207,20 @@ pub(crate) fn compile_view(
     let (ViewPlan { mut query, deletes, columns }, sources) = plan_view(history, create, stream, now)?;
     let mut counting = None;
     if let Source::View(lower, rows) = source {
-        check_timeless(create, rows, &sources.known)?;
+        check_timeless(create, rows, &sources.sources.known)?;
         check_columns(&query, lower, rows)?;
         if query.views.iter().any(|view| view.join.is_some()) {
             let message = format!("rows of view `{lower}` cannot be joined with others");
             let hint = "Join the stream that it is of, or join in SQL over both views.";
             let error = QueryError { hint: Some(hint.to_owned()), ..query_error(message) };
-            return Err(EngineError::Query(QueryErrors(vec![error])));
+            return Err(EngineError::Runtime(RuntimeError::Query(QueryErrors(vec![error]))));
         }
         counting = Some(count_rows(&mut query).map_err(EngineError::Unfit)?);
     }
-    let query = StandingQuery::compile_view(query, sizes, deletes.as_ref())
-        .map_err(|error| EngineError::Query(QueryErrors(vec![query_error(error.to_string())])))?;
-    history.attach_joined(&sources, &query);
+    let query = StandingQuery::compile_view(query, sizes, deletes.as_ref()).map_err(|error| {
+        EngineError::Runtime(RuntimeError::Query(QueryErrors(vec![query_error(error.to_string())])))
+    })?;
+    sources.sources.attach(&query);
     let query = KeyedQuery::new(query, create.options.ttl_ms).map_err(EngineError::Unfit)?;
     let query = match counting {
         Some(counting) => query.of_rows(counting),
@@ -237,13 +238,13 @@ pub(super) fn plan_view(
     create: &CreateView,
     stream: &CreateStream,
     now: Millis,
-) -> Result<(ViewPlan, JoinSources), EngineError> {
+) -> Result<(ViewPlan, Sources), EngineError> {
     let schema = stream.is_declared().then(|| stream.schema());
     let options =
         ParseOptions { schema: schema.as_ref(), lists_rows: true, ..ParseOptions::new(Dialect::Native, now) };
-    let sources = history.join_sources(&create.query, &options);
-    let options = ParseOptions { joined: Some(&sources.known), ..options };
-    let (mut statement, columns) = parse_typed(&create.query, &options).map_err(EngineError::Query)?;
+    let sources = history.sources_of(&create.query, &options);
+    let options = ParseOptions { joined: Some(&sources.sources.known), ..options };
+    let (mut statement, columns) = parse_typed(&create.query, &options).map_err(RuntimeError::Query)?;
     let deletes = create.delete_when.as_deref().map(|condition| {
         parse_condition(condition, &options).map_err(|QueryErrors(errors)| {
             // Places are those in the query.
@@ -253,11 +254,11 @@ pub(super) fn plan_view(
                 message: format!("in DELETE WHEN: {}", error.message),
                 ..error
             };
-            EngineError::Query(QueryErrors(errors.into_iter().map(within).collect()))
+            EngineError::Runtime(RuntimeError::Query(QueryErrors(errors.into_iter().map(within).collect())))
         })
     });
     let mut deletes = deletes.transpose()?;
-    let defaults = Defaults::of(stream).map_err(EngineError::Query)?;
+    let defaults = Defaults::of(stream).map_err(RuntimeError::Query)?;
     statement.query.event_exprs_mut().into_iter().chain(&mut deletes).for_each(|expr| defaults.put(expr));
     Ok((ViewPlan { query: statement.query, deletes, columns }, sources))
 }

@@ -10,30 +10,31 @@ use swiftwater_lang::{Dialect, plan::Body};
 use swiftwater_live::{Collector, CollectorLimits, Fingerprint, Resumes, SlicePlan, StandingQuery};
 
 use crate::{
-    EngineConfig, EngineError, QueryId, QueryMeta, SubmitOptions,
+    EngineConfig, QueryId, QueryMeta, RuntimeError, SubmitOptions,
     operator::Operator,
-    resume_point::ResumePoints,
-    running::{QueryHandle, Running},
+    query::active::{QueryHandle, Running},
+    query::resume_point::ResumePoints,
     shared::Shared,
     stream::{Stream, Turn, lock},
     subscriber_queue::{Numbering, Reader, SubscriberQueue},
 };
 
 /// A query that may stand.
-pub(crate) struct WantedQuery {
+pub struct WantedQuery {
     pub(crate) query: Arc<StandingQuery>,
-    pub(crate) stream: StreamName,
+    /// The stream that it is over.
+    pub stream: StreamName,
     text: Arc<str>,
     printed: Arc<str>,
     meaning: Option<Fingerprint>,
     /// What it asks of the events, where that is not all.
-    pub(crate) paths: Option<Box<[(Path, Type)]>>,
+    pub paths: Option<Box<[(Path, Type)]>>,
     pub(crate) received: Millis,
     ends: Option<Millis>,
     /// The view or table that its events are joined with first.
-    pub(crate) joined: Option<Box<str>>,
+    pub joined: Option<Box<str>>,
     /// What its asker should know.
-    pub(crate) warnings: Box<[String]>,
+    pub warnings: Box<[String]>,
 }
 
 /// What a query's results may cost.
@@ -50,7 +51,7 @@ fn limits(config: &EngineConfig, options: &SubmitOptions) -> CollectorLimits {
 
 impl WantedQuery {
     /// How it could go on after a restart, and how its emits are numbered then.
-    pub(crate) fn resumes(&self, config: &EngineConfig, options: &SubmitOptions) -> (Resumes, Numbering) {
+    pub fn resumes(&self, config: &EngineConfig, options: &SubmitOptions) -> (Resumes, Numbering) {
         let (query, received) = (Arc::clone(&self.query), self.received);
         let collector = Collector::new(query, received, received, limits(config, options));
         let numbering = match collector.gives_as_they_come() {
@@ -61,17 +62,17 @@ impl WantedQuery {
     }
 
     /// The same with the text of another query, in place of one that cannot be compiled.
-    pub(crate) fn called(self, text: &str) -> WantedQuery {
+    pub fn called(self, text: &str) -> WantedQuery {
         WantedQuery { text: text.into(), printed: text.into(), ..self }
     }
 
     /// It with the end that it was given when it was asked.
-    pub(crate) fn ending(self, ends: Option<Millis>) -> WantedQuery {
+    pub fn ending(self, ends: Option<Millis>) -> WantedQuery {
         WantedQuery { ends, ..self }
     }
 
     /// When its duration is over.
-    pub(crate) fn ends(&self) -> Option<Millis> {
+    pub fn ends(&self) -> Option<Millis> {
         self.ends
     }
 }
@@ -112,7 +113,7 @@ impl Shared {
     }
 
     /// The handle of a query that is durable, with the id that it has or a new one.
-    pub(crate) fn durable_handle(
+    pub fn durable_handle(
         &self,
         wanted: &WantedQuery,
         stream: &StreamName,
@@ -123,7 +124,7 @@ impl Shared {
         let number = self.next_number.fetch_add(2, Ordering::Relaxed);
         let id = id.unwrap_or_else(|| QueryId::new(wanted.received, number, &self.id_secret));
         let handle = self.handle_of(wanted, stream, (id, number), true);
-        handle.mailbox.resume(following.numbering, crate::resume_point::frontier(&following.from));
+        handle.mailbox.resume(following.numbering, crate::query::resume_point::frontier(&following.from));
         QueryHandle { following: Some(Box::new(following)), ..handle }
     }
 
@@ -176,7 +177,7 @@ impl Shared {
 
     /// Takes a query in among those that stand, or refuses it where there are too many. Counted and inserted under one
     /// lock: any number of clients that ask at once stay within the limit.
-    pub(crate) fn admit(&self, handle: &Arc<QueryHandle>) -> Result<(), EngineError> {
+    pub(crate) fn admit(&self, handle: &Arc<QueryHandle>) -> Result<(), RuntimeError> {
         let mut queries = self.queries.write().unwrap_or_else(PoisonError::into_inner);
         self.check_queries(queries.len())?;
         queries.insert(handle.meta.id, Arc::clone(handle));
@@ -184,7 +185,7 @@ impl Shared {
     }
 
     /// Reserves the place of a query that is admitted later, once it is on disk, or refuses it where there are too many.
-    pub(crate) fn reserve(&self) -> Result<Place<'_>, EngineError> {
+    pub fn reserve(&self) -> Result<Place<'_>, RuntimeError> {
         let queries = self.queries.write().unwrap_or_else(PoisonError::into_inner);
         self.check_queries(queries.len())?;
         self.reserved.fetch_add(1, Ordering::Relaxed);
@@ -192,16 +193,16 @@ impl Shared {
     }
 
     /// An error where so many queries, and those for which a place is reserved, leave no room for one more.
-    fn check_queries(&self, queries: usize) -> Result<(), EngineError> {
+    fn check_queries(&self, queries: usize) -> Result<(), RuntimeError> {
         let standing = queries + self.reserved.load(Ordering::Relaxed);
         if standing >= self.config.queries_max {
-            return Err(EngineError::too_many_queries(standing, &self.config));
+            return Err(RuntimeError::too_many_queries(standing, &self.config));
         }
         Ok(())
     }
 
     /// Lets a query that was taken in begin with the next event of a stream. The caller holds `change`.
-    pub(crate) fn begin(
+    pub fn begin(
         &self,
         stream: &Stream,
         handle: &Arc<QueryHandle>,
@@ -261,13 +262,13 @@ impl Shared {
 
 /// A place among the queries that stand. It is free again when it is dropped.
 #[must_use]
-pub(crate) struct Place<'a> {
+pub struct Place<'a> {
     shared: &'a Shared,
 }
 
 impl Place<'_> {
     /// Admits the query that it was reserved for.
-    pub(crate) fn take(self, handle: &Arc<QueryHandle>) {
+    pub fn take(self, handle: &Arc<QueryHandle>) {
         let mut queries = self.shared.queries.write().unwrap_or_else(PoisonError::into_inner);
         queries.insert(handle.meta.id, Arc::clone(handle));
         // Before the lock is released: nobody counts the query twice, or not at all.

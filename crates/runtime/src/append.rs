@@ -27,24 +27,24 @@ pub struct AppendOptions {
     pub source_sample: Option<f64>,
     /// Events that were refused beside these, to be counted.
     pub rejected: u64,
-    /// Texts of those, for the stream's quarantine, if it has one ([`crate::Engine::quarantines`]).
+    /// Texts of those, for the stream's quarantine, if it has one ([`crate::Runtime::quarantines`]).
     pub refused: Vec<RefusedText>,
     /// Which piece of all such texts of a numbered request these are, from 0: a piece has up to
-    /// [`crate::QUARANTINED_BYTES`] of them, or one.
+    /// `QUARANTINED_BYTES` of them, or one.
     pub refused_part: u16,
     /// The sender's own number for them: a stored stream stores each number once.
     pub numbered: Option<Numbered>,
     /// If one of them is refused by the stream's columns, none is taken in.
     pub all_or_none: bool,
     /// When their sender is told. SQL over a stored stream sees all that was acknowledged before: with [`Ack::Disk`], what
-    /// is synced, and whoever appends tells of it when [`crate::Engine::synced`] has; else all that was taken.
+    /// is synced, and whoever appends tells of it when [`crate::Runtime::synced`] has; else all that was taken.
     pub ack: Ack,
 }
 
 /// A part of a numbered request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Numbered {
-    /// Who sends: any text of up to [`crate::PRODUCER_BYTES_MAX`] bytes.
+    /// Who sends: any text of up to `PRODUCER_BYTES_MAX` bytes.
     pub producer: Arc<str>,
     /// The number of the request, its own among this producer's requests to the stream.
     pub sequence: u64,
@@ -58,9 +58,6 @@ pub struct Numbered {
 
 /// How the names of the engine's own producers begin: those of sinks, alerts, jobs and the quarantine, and those of joins.
 const RESERVED: [&str; 2] = ["swiftwater/", "join "];
-
-/// The name under which the quarantine numbers what a client's producer sent.
-pub(crate) const QUARANTINE_PRODUCER: &str = "swiftwater/quarantine/";
 
 /// Whether a producer's name is one that only the engine itself may send under.
 pub fn is_reserved_producer(name: &str) -> bool {
@@ -93,13 +90,13 @@ pub struct Appended {
     /// They were stored by an earlier request of this number: nothing was done now, and the counts are what the stream's
     /// columns say of them as they are now.
     pub is_repeated: bool,
-    /// Where they lie in the log, if the stream is stored: what [`crate::Engine::synced`] waits for.
+    /// Where they lie in the log, if the stream is stored: what [`crate::Runtime::synced`] waits for.
     pub ticket: Option<Ticket>,
 }
 
 impl Appended {
     /// Of events that no log holds.
-    pub(crate) fn live(stream: &StreamName, offset: u64, accepted: u64) -> Appended {
+    pub fn live(stream: &StreamName, offset: u64, accepted: u64) -> Appended {
         Appended {
             position: Position { source: stream.as_str().into(), partition: 0, offset: Offset(offset) },
             accepted,
@@ -133,4 +130,4 @@ impl From<&Rejected> for Refusal {
 
 /// A place in the log, which is on disk when all before it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Ticket(pub(crate) u64);
+pub struct Ticket(pub u64);

@@ -7,7 +7,7 @@ use swiftwater_lang::{
     plan::{Body, Query, Window},
 };
 
-use crate::{Emit, EmitMeta, Engine, EngineError, Principal, SubmitOptions};
+use crate::{Emit, EmitMeta, Principal, Runtime, RuntimeError, SubmitOptions};
 
 /// What a query that is analysed has given so far; its records are counted and dropped.
 #[derive(Debug, Default)]
@@ -57,19 +57,18 @@ impl Analysis {
     }
 }
 
-impl Engine {
+impl Runtime {
     /// Runs a query to its end, and answers its plan and what it cost. Refused where nothing would end it.
     pub async fn explain_analyze(
         &self,
         principal: &Principal,
         text: &str,
         options: SubmitOptions,
-    ) -> Result<String, EngineError> {
-        self.pin_joined(text, &options).await?;
+    ) -> Result<String, RuntimeError> {
         let plan = self.explain(principal, text, &options)?;
         let has_duration = self.check(principal, text, &options)?.duration_ms.is_some();
         if !has_duration && !ends_by_itself(&self.parse(text, &options)?.query) {
-            return Err(EngineError::Query(QueryErrors(vec![QueryError {
+            return Err(RuntimeError::Query(QueryErrors(vec![QueryError {
                 line: None,
                 column: None,
                 message: "EXPLAIN ANALYZE runs its query to the end, and this one has none".to_owned(),

@@ -31,7 +31,7 @@ pub(crate) fn guarded<T>(what: &'static str, work: impl FnOnce() -> T) -> Result
 }
 
 /// Counts and logs a panic that ended the work of a task, which starts again.
-pub(crate) fn count(task: &str) {
+pub fn count_panic(task: &str) {
     FAULTS.fetch_add(1, Ordering::Relaxed);
     error!(task, "a fault of the engine: the task's work starts again");
 }

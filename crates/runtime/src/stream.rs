@@ -18,13 +18,17 @@ use std::{
     time::Duration,
 };
 
+use swiftwater_catalog::kind::durable_query::QueryCheckpoint;
 use swiftwater_event::{EventBatch, EventMeta, Millis, Offset, StreamName};
 use swiftwater_live::{Cuts, Index, QueryNumber, QueryStep, Rebuild, Shard, SlicePlan};
 
-use crate::{AppendOptions, StreamMeta, StreamStatus, merge::Merge, rate::Looks, warnings::SeenFields};
+use crate::{
+    AppendOptions, StreamMeta, StreamStatus, merge::Merge, query::warnings::SeenFields, rate::Looks,
+};
 
+/// A stream.
 #[derive(Debug)]
-pub(crate) struct Stream {
+pub struct Stream {
     pub(crate) name: StreamName,
     intake: Mutex<Intake>,
     pub(crate) shards: Vec<Mutex<ShardState>>,
@@ -34,18 +38,19 @@ pub(crate) struct Stream {
     /// Told whenever `merge.position` has moved on.
     pub(crate) delivered: Condvar,
     /// Held while the set of standing queries changes.
-    pub(crate) change: Mutex<()>,
+    pub change: Mutex<()>,
     /// Held while windows are closed.
-    pub(crate) tick: Mutex<()>,
+    pub tick: Mutex<()>,
     /// When the next window closes or the next query ends; `i64::MAX`: never.
     next_due: AtomicI64,
     rejected: AtomicU64,
-    pub(crate) is_stored: AtomicBool,
+    /// Whether its events are stored.
+    pub is_stored: AtomicBool,
     rates: Mutex<Rates>,
     /// When the ticker looked at the clock.
     pub(crate) looks: Looks,
     /// Events that were looked at before a restart are looked at again.
-    pub(crate) is_again: AtomicBool,
+    pub is_again: AtomicBool,
     /// What its events are seen to have.
     pub(crate) fields: SeenFields,
     /// [`Stream::idle_due`] as computed after so many batches.
@@ -157,12 +162,14 @@ pub(crate) enum Take {
     Nothing,
 }
 
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// Locks, whatever became of who had it locked before: what a panic leaves behind is guarded by whoever contains it.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Stream {
-    pub(crate) fn new(name: StreamName, shards: usize) -> Stream {
+    /// One without events, for so many shards.
+    pub fn new(name: StreamName, shards: usize) -> Stream {
         Stream {
             name,
             intake: Mutex::default(),
@@ -185,7 +192,7 @@ impl Stream {
 
     /// Puts events in line; answers the offset after them, and whether the stream must be put in the line of those
     /// with work.
-    pub(crate) fn append(&self, batch: EventBatch, now_micros: i64, options: &AppendOptions) -> (u64, bool) {
+    pub fn append(&self, batch: EventBatch, now_micros: i64, options: &AppendOptions) -> (u64, bool) {
         let stored = self.append_with(batch, now_micros, options, |_, _| Ok::<_, Infallible>((true, ())));
         let Ok((offset, (), is_new_in_line)) = stored;
         (offset, is_new_in_line)
@@ -193,7 +200,7 @@ impl Stream {
 
     /// As [`Stream::append`], once `store` has stored them: it is given the offset of the first and their arrival, under
     /// the lock that gives these out, and says whether they are to be put in line at all.
-    pub(crate) fn append_with<T, E>(
+    pub fn append_with<T, E>(
         &self,
         batch: EventBatch,
         now_micros: i64,
@@ -224,9 +231,24 @@ impl Stream {
         Ok((intake.next_offset, stored, !std::mem::replace(&mut intake.is_queued, true)))
     }
 
+    /// How many queries stand on it.
+    pub fn standing(&self) -> u64 {
+        lock(&self.merge).running.len() as u64
+    }
+
+    /// How far its queries are at one moment: `look` is given a function from a query's number, and the time that its stream has
+    /// come to, to what is to be written down; none for a query that has not begun.
+    pub fn with_checkpoints<T>(
+        &self,
+        look: impl FnOnce(&dyn Fn(QueryNumber, Millis) -> Option<QueryCheckpoint>) -> T,
+    ) -> T {
+        let merge = lock(&self.merge);
+        look(&|number, time| merge.running.get(&number)?.note(time, merge.position))
+    }
+
     /// Lets a stream that has had no event in this process go on at an offset. `begin` is given the offset of the next event,
     /// under the lock that gives these out.
-    pub(crate) fn begin_at<T>(&self, offset: u64, begin: impl FnOnce(u64) -> T) -> T {
+    pub fn begin_at<T>(&self, offset: u64, begin: impl FnOnce(u64) -> T) -> T {
         let mut merge = lock(&self.merge);
         let mut intake = lock(&self.intake);
         if intake.next_offset < offset && intake.waiting.is_empty() && intake.next_taken == intake.next_offset
@@ -238,13 +260,13 @@ impl Stream {
     }
 
     /// Changes what is declared of the stream while no event is appended to it.
-    pub(crate) fn between_appends<T>(&self, change: impl FnOnce() -> T) -> T {
+    pub fn between_appends<T>(&self, change: impl FnOnce() -> T) -> T {
         let _none_is_appended = lock(&self.intake);
         change()
     }
 
     /// Waits until all that was appended before this call is looked at, or the time is over.
-    pub(crate) fn wait_for_appended(&self, time: Duration) {
+    pub fn wait_for_appended(&self, time: Duration) {
         let appended = lock(&self.intake).next_offset;
         let merge = lock(&self.merge);
         let is_behind = |merge: &mut Merge| merge.position < appended;
@@ -254,14 +276,14 @@ impl Stream {
 
     /// From now on no event arrives before `at`: answers the offset of the next one, and the earliest time that it may
     /// arrive at.
-    pub(crate) fn mark(&self, at: Millis) -> (u64, Millis) {
+    pub fn mark(&self, at: Millis) -> (u64, Millis) {
         let mut intake = lock(&self.intake);
         intake.settled = intake.settled.max(at);
         (intake.next_offset, intake.settled.max(intake.newest_arrival))
     }
 
     /// Whether all events before an offset are all that there are; then none arrives before `at` any more.
-    pub(crate) fn is_at(&self, offset: u64, at: Millis) -> bool {
+    pub fn is_at(&self, offset: u64, at: Millis) -> bool {
         let mut intake = lock(&self.intake);
         let is_at = intake.next_offset == offset;
         if is_at {
@@ -272,7 +294,7 @@ impl Stream {
 
     /// Puts events in line that have their offsets and arrivals; answers whether the stream must be put in the line of
     /// those with work. For a stream that follows another.
-    pub(crate) fn feed(&self, batch: EventBatch, sample: Option<f64>) -> bool {
+    pub fn feed(&self, batch: EventBatch, sample: Option<f64>) -> bool {
         let mut intake = lock(&self.intake);
         intake.newest_arrival = intake.newest_arrival.max(batch.meta().arrival);
         intake.has_events = true;
@@ -285,7 +307,7 @@ impl Stream {
     }
 
     /// Goes on at an offset, where there is nothing between; nothing waits.
-    pub(crate) fn skip_to(&self, offset: u64) {
+    pub fn skip_to(&self, offset: u64) {
         let mut merge = lock(&self.merge);
         let mut intake = lock(&self.intake);
         (intake.next_offset, intake.next_taken, merge.position) = (offset, offset, offset);
@@ -293,19 +315,20 @@ impl Stream {
     }
 
     /// The share of its events that its sources send on, where they sample.
-    pub(crate) fn sample(&self) -> Option<f64> {
+    pub fn sample(&self) -> Option<f64> {
         lock(&self.intake).sample
     }
 
     /// Whether all events and idle ticks that were appended were looked at.
-    pub(crate) fn is_drained(&self) -> bool {
+    pub fn is_drained(&self) -> bool {
         let merge = lock(&self.merge);
         let intake = lock(&self.intake);
         let is_handed_on = intake.waiting.is_empty() && merge.has_handed_on(intake.next_sequence);
         is_handed_on && merge.position >= intake.next_offset
     }
 
-    pub(crate) fn count_rejected(&self, count: u64) {
+    /// Counts events that were refused.
+    pub fn count_rejected(&self, count: u64) {
         self.rejected.fetch_add(count, Ordering::Relaxed);
     }
 
@@ -419,7 +442,7 @@ impl Stream {
     }
 
     /// Whether the stream may be idle at `now` for a query, whatever waits. Cheap.
-    pub(crate) fn may_be_idle(&self, now: Millis) -> bool {
+    pub fn may_be_idle(&self, now: Millis) -> bool {
         let intake = lock(&self.intake);
         let idle_after = intake.index.idle_after_ms();
         idle_after.is_some_and(|idle_after| now >= intake.newest_arrival.saturating_add_unsigned(idle_after))
@@ -427,7 +450,7 @@ impl Stream {
 
     /// The time up to `now` at which the idle stream closes something; none if nothing is due, the stream is not idle, or
     /// events wait.
-    pub(crate) fn idle_due(&self, now: Millis) -> Option<Millis> {
+    pub fn idle_due(&self, now: Millis) -> Option<Millis> {
         let (sequence, index, idle_from) = {
             let intake = lock(&self.intake);
             let idle_after = intake.index.idle_after_ms()?;
@@ -455,7 +478,7 @@ impl Stream {
 
     /// Appends an idle tick: a batch without events, which advances event time. Does nothing if events wait, as they do it
     /// themselves. Returns whether the stream must be put in the line of those with work.
-    pub(crate) fn advance_idle(&self, at: Millis) -> bool {
+    pub fn advance_idle(&self, at: Millis) -> bool {
         let mut intake = lock(&self.intake);
         if !intake.waiting.is_empty() {
             return false;
@@ -571,7 +594,8 @@ impl Stream {
         self.next_due.store(merge.agenda.first().map_or(i64::MAX, |(due, _)| *due), Ordering::Release);
     }
 
-    pub(crate) fn next_due(&self) -> Millis {
+    /// When the next window closes or the next query ends; `i64::MAX`: never.
+    pub fn next_due(&self) -> Millis {
         self.next_due.load(Ordering::Acquire)
     }
 

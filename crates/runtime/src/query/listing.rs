@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, PoisonError, atomic::Ordering},
 };
 
-use crate::{Engine, Principal, QueryId, QueryStatus, running::QueryHandle};
+use crate::{Principal, QueryId, QueryStatus, Runtime, query::active::QueryHandle};
 
 /// The order of a list of queries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -70,7 +70,7 @@ pub struct QueryPage {
     pub next: Option<QueryId>,
 }
 
-impl Engine {
+impl Runtime {
     /// A page of the queries that stand, and of detached ones that ended by themselves and whose results wait.
     pub fn list_queries(&self, _principal: &Principal, list: &QueryList) -> QueryPage {
         let handles = self.handles(list);

@@ -13,7 +13,7 @@ use crate::{
     EndReason, QueryId,
     indexer::IndexErrand,
     panic_guard::guarded,
-    running::QueryHandle,
+    query::active::QueryHandle,
     shared::{Errand, Shared},
     stream::{Stream, lock},
 };
@@ -49,7 +49,7 @@ impl Shared {
                 self.tick_idle(&stream, now);
                 start_rebuild(&stream, false, indexer);
             }
-            let followed = self.history.get().map(|history| history.followed()).unwrap_or_default();
+            let followed = self.durable.get().map(|durable| durable.followed()).unwrap_or_default();
             for stream in &followed {
                 start_rebuild(stream, false, indexer);
             }
@@ -78,7 +78,7 @@ impl Shared {
     }
 
     /// Closes the windows that are over, and ends the queries whose duration is.
-    pub(crate) fn tick_stream(&self, stream: &Stream, now: Millis) {
+    pub fn tick_stream(&self, stream: &Stream, now: Millis) {
         stream.looks.add(now);
         if now < stream.next_due() {
             return;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use swiftwater_event::StreamName;
 use swiftwater_lang::plan::{Explain, Window};
 
-use crate::{Engine, EngineError, Principal, SubmitOptions, engine::compile};
+use crate::{Principal, Runtime, RuntimeError, SubmitOptions, runtime::compile};
 
 /// What is known of a query that could be run.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,24 +24,24 @@ pub struct QueryFacts {
     pub warnings: Vec<String>,
 }
 
-impl Engine {
+impl Runtime {
     /// What a query would be, or why it cannot be run.
     pub fn check(
         &self,
         principal: &Principal,
         text: &str,
         options: &SubmitOptions,
-    ) -> Result<QueryFacts, EngineError> {
+    ) -> Result<QueryFacts, RuntimeError> {
         let statement = self.parse(text, options)?;
         let explain = statement.explain;
         let query = compile(statement, self.config())?;
         let config = self.config();
         let stream = query.plan.stream.clone().or_else(|| config.default_stream.clone());
-        let stream = stream.ok_or(EngineError::NoDefaultStream)?;
+        let stream = stream.ok_or(RuntimeError::NoDefaultStream)?;
         let mut warnings = Vec::new();
         let is_view = || {
-            let history = self.shared().history.get();
-            history.is_some_and(|history| history.is_view(stream.as_str()))
+            let durable = self.shared().durable.get();
+            durable.is_some_and(|durable| durable.is_view(stream.as_str()))
         };
         if self.stream(principal, &stream).is_err() && !is_view() {
             warnings.push(self.no_event_yet(&stream));

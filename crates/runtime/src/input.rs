@@ -35,14 +35,14 @@ use swiftwater_live::{
 };
 
 use crate::{
-    Emit, EndReason, EngineConfig, EngineError, QueryForm, QueryMeta, StreamMeta,
-    engine::{compile, spawn, with_shards},
-    id::QueryId,
+    Emit, EndReason, EngineConfig, QueryForm, QueryMeta, RuntimeError, StreamMeta,
     panic_guard::guarded,
-    running::{EmitContext, QueryHandle, Running, Totals},
+    query::active::{EmitContext, QueryHandle, Running, Totals},
+    query::id::QueryId,
+    query::warnings::warnings_of,
+    runtime::{compile, spawn, with_shards},
     stream::lock,
     subscriber_queue::SubscriberQueue,
-    warnings::warnings_of,
 };
 
 /// Where the bytes come from.
@@ -100,7 +100,7 @@ pub struct InputSummary {
 pub enum InputError {
     /// The query was refused.
     #[error(transparent)]
-    Engine(#[from] EngineError),
+    Engine(#[from] RuntimeError),
     /// Reading failed.
     #[error("the input could not be read to its end")]
     Read(#[from] std::io::Error),
@@ -132,7 +132,7 @@ pub fn run_input(
         now: started,
         text_bytes_max: config.query_text_bytes_max,
     };
-    let statement = options.form.parse(text, &parse_options).map_err(EngineError::Query)?;
+    let statement = options.form.parse(text, &parse_options).map_err(RuntimeError::Query)?;
     let doubts = match options.form {
         QueryForm::Bql => swiftwater_lang::doubts(text, &parse_options, &[]),
         QueryForm::Json => Vec::new(),
@@ -551,7 +551,7 @@ fn matched_query(
     statement: &Statement,
     options: &InputOptions,
     config: &EngineConfig,
-) -> Result<Option<Arc<StandingQuery>>, EngineError> {
+) -> Result<Option<Arc<StandingQuery>>, RuntimeError> {
     if !is_dealt(&statement.query, options) {
         return Ok(None);
     }

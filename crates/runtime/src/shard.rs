@@ -6,10 +6,10 @@ use swiftwater_live::{Place, QueryNumber, QueryStep, ResultSet, StepInput, StepN
 
 use crate::{
     EndReason, LATENCY_BOUNDS_MICROS,
-    fan_out::set_due_sooner,
     merge::{Merge, Output},
     panic_guard::guarded,
-    running::{EmitContext, Running},
+    query::active::{EmitContext, Running},
+    query::fan_out::set_due_sooner,
     shared::Shared,
     stream::{ShardState, Stream, Take, Work, lock},
 };

@@ -21,17 +21,20 @@ use crate::{
     Counts, EndReason, EngineConfig, Finished, QueryCost, QueryMeta, Records, StreamMeta, WindowMeta,
     limits::{self, Full},
     operator::{Operator, Tally},
+    query::resume_point::ResumePoints,
     rate::{EmitRate, Looks},
-    resume_point::ResumePoints,
     subscriber_queue::{Delivery, EmitRest, Numbering, SubscriberQueue, Waiting},
 };
 
 /// What everybody may know of a query without a lock.
 #[derive(Debug)]
-pub(crate) struct QueryHandle {
-    pub(crate) number: QueryNumber,
-    pub(crate) meta: Arc<QueryMeta>,
-    pub(crate) stream: StreamName,
+pub struct QueryHandle {
+    /// Its number in this process.
+    pub number: QueryNumber,
+    /// What its emits say of it.
+    pub meta: Arc<QueryMeta>,
+    /// The stream that it names.
+    pub stream: StreamName,
     pub(crate) dialect: Dialect,
     /// When its duration will be over.
     pub(crate) ends: Option<Millis>,
@@ -40,7 +43,7 @@ pub(crate) struct QueryHandle {
     pub(crate) is_killed: AtomicBool,
     pub(crate) mailbox: SubscriberQueue,
     /// Where it is durable, what is to be known of that.
-    pub(crate) following: Option<Box<ResumePoints>>,
+    pub following: Option<Box<ResumePoints>>,
     /// Why it is not, where it outlives its asker.
     pub(crate) fleeting: OnceLock<Fleeting>,
     /// What its asker should know: in its first emit and in its last.
@@ -49,7 +52,7 @@ pub(crate) struct QueryHandle {
 
 /// Why a query that outlives its asker does not outlive the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fleeting {
+pub enum Fleeting {
     /// It is one of Bullet's.
     Bullet,
     /// Its records tell when they were answered.
@@ -64,7 +67,7 @@ pub(crate) enum Fleeting {
 
 impl Fleeting {
     /// What is said of it, of a query over this stream.
-    pub(crate) fn why(self, stream: &StreamName, config: &EngineConfig) -> Box<str> {
+    pub fn why(self, stream: &StreamName, config: &EngineConfig) -> Box<str> {
         match self {
             Fleeting::Bullet => {
                 "by Bullet's rules windows end when the clock is looked at, which leaves no trace".into()

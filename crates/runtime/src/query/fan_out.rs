@@ -10,7 +10,7 @@ use crate::{
     lines::By,
     merge::Merge,
     panic_guard::guarded,
-    running::{EmitContext, Running},
+    query::active::{EmitContext, Running},
     shared::Shared,
 };
 

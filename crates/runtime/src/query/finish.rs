@@ -11,7 +11,7 @@ use crate::{
     Counts, EndReason, Finished, QueryCost, QueryId, QueryStatus, Records,
     merge::Merge,
     panic_guard::guarded,
-    running::{EmitContext, QueryHandle, Running},
+    query::active::{EmitContext, QueryHandle, Running},
     shared::{Errand, Shared},
     stream::{Stream, Turn, lock},
     subscriber_queue::{EmitRest, Waiting},
@@ -50,7 +50,7 @@ impl Shared {
     }
 
     /// Ends all queries that stand over a name whose events have ended for good, the oldest first.
-    pub(crate) fn fail_all_over(&self, name: &StreamName, why: &str) {
+    pub fn fail_all_over(&self, name: &StreamName, why: &str) {
         let Some(stream) = self.find_stream(name) else { return };
         let mut standing: Vec<QueryId> =
             lock(&stream.merge).running.values().map(|running| running.handle.meta.id).collect();
@@ -63,13 +63,7 @@ impl Shared {
     }
 
     /// As [`Shared::end`], for whoever holds the stream's `tick`: no window is closed meanwhile.
-    pub(crate) fn end_held(
-        &self,
-        stream: &Stream,
-        handle: &QueryHandle,
-        reason: EndReason,
-        now: Millis,
-    ) -> bool {
+    pub fn end_held(&self, stream: &Stream, handle: &QueryHandle, reason: EndReason, now: Millis) -> bool {
         let number = handle.number;
         let (last_position, shared) = {
             let _change = lock(&stream.change);
@@ -231,8 +225,8 @@ impl Shared {
         }
         let ended = *following.ended.get_or_init(|| context.now);
         let (reason, offset) = running.end();
-        if let Some(history) = self.history.get() {
-            history.record_end(handle.meta.id, &reason, offset, ended);
+        if let Some(durable) = self.durable.get() {
+            durable.query_ended(handle.meta.id, reason, offset, ended);
         }
         ended
     }
@@ -240,14 +234,14 @@ impl Shared {
     /// Has it written down that nothing is left of a durable query.
     fn record_forgotten(&self, handle: &QueryHandle) {
         if handle.following.is_some()
-            && let Some(history) = self.history.get()
+            && let Some(durable) = self.durable.get()
         {
-            history.record_forgotten(handle.meta.id);
+            durable.query_forgotten(handle.meta.id);
         }
     }
 
     /// Ends a durable query that cannot go on and has not begun.
-    pub(crate) fn fail_before(&self, handle: &Arc<QueryHandle>, stream: &Stream, why: String) {
+    pub fn fail_before(&self, handle: &Arc<QueryHandle>, stream: &Stream, why: String) {
         let context = self.context(stream, 0);
         let finished =
             Finished { at: context.now, reason: EndReason::Failed(why), cost: QueryCost::default() };

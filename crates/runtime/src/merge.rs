@@ -10,7 +10,7 @@ use swiftwater_live::{Cuts, Fingerprint, FingerprintKey, Index, QueryNumber, Que
 use crate::{
     EndReason,
     operator::Operator,
-    running::{Running, Totals},
+    query::active::{Running, Totals},
     stream::{Stream, Turn},
 };
 

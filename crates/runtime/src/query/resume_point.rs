@@ -26,20 +26,20 @@ pub(crate) fn frontier(checkpoint: &QueryCheckpoint) -> Frontier {
 
 /// A durable query that stands.
 #[derive(Debug)]
-pub(crate) struct ResumePoints {
+pub struct ResumePoints {
     /// The stream that it stands on, which has the synced events of its stream.
     pub(crate) stream: Arc<Stream>,
     resumes: Resumes,
     pub(crate) numbering: Numbering,
     /// The first event that it sees.
-    pub(crate) first: u64,
+    pub first: u64,
     /// What it goes on from.
-    pub(crate) from: QueryCheckpoint,
+    pub from: QueryCheckpoint,
     points: Mutex<VecDeque<ResumePoint>>,
     /// Up to where emits were not to be made again at each of the last times that this was asked, the first of them first.
     gone: Mutex<VecDeque<u64>>,
     /// When it ended, where that is written down.
-    pub(crate) ended: OnceLock<Millis>,
+    pub ended: OnceLock<Millis>,
 }
 
 /// The most points that are remembered; beyond, every second one is forgotten.
@@ -50,7 +50,8 @@ const POINTS_MAX: usize = 8192;
 const NOTES_BEHIND: usize = 10;
 
 impl ResumePoints {
-    pub(crate) fn new(
+    /// Of a query that goes on as `resumes` says, sees the events from `first` on, and goes on from `from`.
+    pub fn new(
         stream: Arc<Stream>,
         (resumes, numbering): (Resumes, Numbering),
         first: u64,
@@ -65,7 +66,7 @@ impl ResumePoints {
     }
 
     /// The first event that it needs.
-    pub(crate) fn needs_from(&self) -> u64 {
+    pub fn needs_from(&self) -> u64 {
         self.from.from.map_or(self.first, |point| point.offset.max(self.first))
     }
 

@@ -10,7 +10,7 @@ use swiftwater_live::{
     CutCounts, Cuts, Fingerprint, NO_TIME, Partial, QueryNumber, QueryStep, SlicePlan, Slices, Timeline,
 };
 
-use crate::{EngineConfig, limits, lines::Lines, running::Totals};
+use crate::{EngineConfig, limits, lines::Lines, query::active::Totals};
 
 /// Series of cuts that one operator may have; beyond, a further operator is opened.
 const CUTS_MAX: usize = 64;

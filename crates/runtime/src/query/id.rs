@@ -24,7 +24,7 @@ pub struct NotAnId;
 
 impl QueryId {
     /// 48 bits of time, then 80 that nobody can guess. `number` must be new for each.
-    pub(crate) fn new(now: Millis, number: u64, secret: &RandomState) -> QueryId {
+    pub fn new(now: Millis, number: u64, secret: &RandomState) -> QueryId {
         let random = u128::from(secret.hash_one(number)) << 64 | u128::from(secret.hash_one((number, "low")));
         let bits = (now as u128 & ((1 << 48) - 1)) << 80 | random & ((1 << 80) - 1);
         QueryId(bits.to_be_bytes())

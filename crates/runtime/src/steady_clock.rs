@@ -27,7 +27,7 @@ const BEHIND_WARNED: Duration = Duration::from_secs(3600);
 const BEHIND_MAX: Duration = Duration::from_secs(86_400);
 
 /// A clock that goes on evenly, whatever the machine's clock does.
-pub(crate) struct SteadyClock {
+pub struct SteadyClock {
     wall: Arc<dyn Clock>,
     state: Mutex<State>,
 }
@@ -119,13 +119,13 @@ impl SteadyClock {
     }
 
     /// The machine's clock.
-    pub(crate) fn wall(&self) -> &Arc<dyn Clock> {
+    pub fn wall(&self) -> &Arc<dyn Clock> {
         &self.wall
     }
 
     /// Goes on from `last`, when the last event arrived before a restart, if that is later than now. If it is more than a day
     /// later, one of the two is wrong for good, and time is the machine's.
-    pub(crate) fn begin_at(&self, last: Millis) {
+    pub fn begin_at(&self, last: Millis) {
         let wall = self.wall.now();
         let behind = Duration::from_millis(u64::try_from(last.saturating_sub(wall)).unwrap_or(0));
         let (last_arrival, clock) = (rfc3339(last), rfc3339(wall));

@@ -16,7 +16,7 @@ use bumpalo::Bump;
 use swiftwater_event::{EventBatch, Millis, StreamName, event_fields};
 use swiftwater_lang::{Dialect, Doubt, QueryErrors, did_you_mean, doubts};
 
-use crate::{Engine, EngineError, QueryForm, SubmitOptions, stream::lock};
+use crate::{QueryForm, Runtime, RuntimeError, SubmitOptions, stream::lock};
 
 /// Fields of a stream that are remembered; with more, it is taken to have any.
 const FIELDS_MAX: usize = 256;
@@ -71,23 +71,25 @@ impl SeenFields {
 }
 
 /// Warnings of doubts; an error where some are certain.
-pub(crate) fn warnings_of(doubts: Vec<Doubt>) -> Result<Vec<String>, EngineError> {
+pub(crate) fn warnings_of(doubts: Vec<Doubt>) -> Result<Vec<String>, RuntimeError> {
     let (certain, others): (Vec<Doubt>, Vec<Doubt>) = doubts.into_iter().partition(|doubt| doubt.is_certain);
     match certain.is_empty() {
         true => Ok(others.iter().map(Doubt::to_string).collect()),
-        false => Err(EngineError::Query(QueryErrors(certain.into_iter().map(|doubt| doubt.doubt).collect()))),
+        false => {
+            Err(RuntimeError::Query(QueryErrors(certain.into_iter().map(|doubt| doubt.doubt).collect())))
+        }
     }
 }
 
-impl Engine {
+impl Runtime {
     /// What is to be said of a query over a stream that can match nothing.
-    pub(crate) fn warnings(
+    pub fn warnings(
         &self,
         text: &str,
         options: &SubmitOptions,
         now: Millis,
         stream: &StreamName,
-    ) -> Result<Vec<String>, EngineError> {
+    ) -> Result<Vec<String>, RuntimeError> {
         if options.dialect != Dialect::Native || options.form != QueryForm::Bql {
             return Ok(Vec::new());
         }
@@ -100,13 +102,12 @@ impl Engine {
     /// Fields that events of a stream have; none where they are not known.
     fn seen_fields(&self, stream: &StreamName) -> Vec<Box<str>> {
         let shared = self.shared();
-        if shared.history.get().is_some_and(|history| history.is_view(stream.as_str())) {
+        let durable = shared.durable.get();
+        if durable.is_some_and(|durable| durable.is_view(stream.as_str())) {
             return Vec::new();
         }
         let mut names = shared.find_stream(stream).map(|stream| stream.fields.names()).unwrap_or_default();
-        if let Some((_, stored)) = shared.stored(stream) {
-            names.extend(stored.declared().columns.found().into_iter().map(|column| column.name));
-        }
+        names.extend(durable.map(|durable| durable.found_fields(stream)).unwrap_or_default());
         names
     }
 
@@ -114,9 +115,8 @@ impl Engine {
     pub(crate) fn no_event_yet(&self, stream: &StreamName) -> String {
         let shared = self.shared();
         let mut names = shared.stream_names();
-        if let Some(history) = shared.history.get() {
-            names.extend(history.all_stored().iter().map(|stored| stored.name.to_string()));
-            names.extend(history.named_views().iter().map(|view| view.name().to_owned()));
+        if let Some(durable) = shared.durable.get() {
+            names.extend(durable.names());
         }
         names.retain(|name| name != stream.as_str());
         let alike = names.iter().map(String::as_str).find(|name| name.eq_ignore_ascii_case(stream.as_str()));

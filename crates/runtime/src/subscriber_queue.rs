@@ -76,7 +76,7 @@ pub(crate) struct Reader(u32);
 
 /// How emits are numbered of which a reader may ask for those after a number, also when they are made again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Numbering {
+pub enum Numbering {
     /// Each has the next number.
     Emits,
     /// An emit has the number of its last record: which records come together is a matter of chance.

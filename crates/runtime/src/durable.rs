@@ -1,0 +1,71 @@
+//! What a runtime asks of durable objects, where there are any: declarations, views, joined rows, durable queries.
+//!
+//! A runtime by itself has none of them. Whoever adds them implements [`DurableObjects`] and sets it before the runtime is
+//! given out ([`crate::Runtime::set_durable`]).
+
+use std::sync::Arc;
+
+use swiftwater_event::{Millis, StreamName};
+use swiftwater_lang::{Joined, ParseOptions, Schema};
+use swiftwater_live::{JoinedRows, StandingQuery};
+
+use crate::{EndReason, QueryId, stream::Stream};
+
+/// What is durable, as far as live queries depend on it.
+pub trait DurableObjects: Send + Sync {
+    /// Whether a view has this name: then no stream can.
+    fn is_view(&self, name: &str) -> bool;
+
+    /// Whether a stream is in the catalog: its events are validated, and may be stored, so they do not go past its declaration.
+    fn is_declared(&self, stream: &StreamName) -> bool;
+
+    /// The declared types of a stream's fields, or of a view's columns.
+    fn schema(&self, name: &StreamName) -> Option<Schema>;
+
+    /// Names of fields that were found in a stored stream's events beside the declared ones.
+    fn found_fields(&self, stream: &StreamName) -> Vec<Box<str>>;
+
+    /// Names of stored streams and of views, for whoever misspelled one.
+    fn names(&self) -> Vec<String>;
+
+    /// What the text of a query names in joins, as far as it is there.
+    fn join_sources(&self, text: &str, options: &ParseOptions<'_>) -> JoinSources;
+
+    /// A query has begun over this name: if it is a view's, the changes of that are its events from now on.
+    fn query_began(&self, name: &StreamName);
+
+    /// How many durable queries stand on a stream.
+    fn durable_queries(&self, stream: &StreamName) -> u64;
+
+    /// Since when the oldest event has waited that a stream's table, or a view of it, has not committed.
+    fn waits_since(&self, stream: &StreamName) -> Option<Millis>;
+
+    /// The streams that durable queries stand on instead of the streams that they name: they follow what is on disk.
+    fn followed(&self) -> Vec<Arc<Stream>>;
+
+    /// A durable query has ended: to be recorded.
+    fn query_ended(&self, id: QueryId, reason: EndReason, offset: u64, at: Millis);
+
+    /// Nothing is left of a durable query: to be recorded.
+    fn query_forgotten(&self, id: QueryId);
+}
+
+/// What a query is joined with.
+#[derive(Debug, Default)]
+pub struct JoinSources {
+    /// As planning needs to know it.
+    pub known: Vec<Joined>,
+    /// The rows of each, by the identity that [`Joined::id`] has.
+    pub rows: Vec<(u64, Arc<dyn JoinedRows>)>,
+}
+
+impl JoinSources {
+    /// Gives a compiled query the rows that it is joined with.
+    pub fn attach(&self, query: &StandingQuery) {
+        for join in query.joins() {
+            if let Some((_, rows)) = self.rows.iter().find(|(id, _)| *id == join.id) {
+                join.give(Arc::clone(rows));
+            }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! What can go wrong when a runtime is asked for something.
+
+pub use swiftwater_catalog::ErrorKind;
+use swiftwater_catalog::{CatalogError, ObjectKind};
+use swiftwater_lang::QueryErrors;
+
+use crate::EngineConfig;
+
+/// An error of the runtime.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum RuntimeError {
+    /// The catalog refuses it.
+    #[error(transparent)]
+    Catalog(CatalogError),
+    /// The query cannot be run as it is written.
+    #[error("{0}")]
+    Query(QueryErrors),
+    /// `STREAM()` where no default stream is set.
+    #[error("the query names no stream, and this server has no default stream")]
+    NoDefaultStream,
+    /// No such query.
+    #[error("no query `{0}`")]
+    NoQuery(String),
+    /// It is not detached: the client that submitted it reads its results.
+    #[error("the results of query `{0}` go to the client that submitted it")]
+    Attached(String),
+    /// More than a limit allows.
+    #[error("{what} would be {wanted}, limit is {limit}")]
+    Limit {
+        /// What is limited.
+        what: &'static str,
+        /// The setting that says so.
+        setting: &'static str,
+        /// What was asked for.
+        wanted: u64,
+        /// What is allowed.
+        limit: u64,
+    },
+    /// A source of the process's own would append to a stream of the catalog.
+    #[error("nothing can be stored at present: this source gives no events to declared streams")]
+    Declared,
+    /// A stream was dropped or declared anew while events waited to be appended to it.
+    #[error("stream `{0}` was dropped or declared anew while these events waited to be appended")]
+    StreamReplaced(String),
+    /// A client sends under a name of the server's own.
+    #[error(
+        "producer `{0}` has a name that is reserved: those that begin with `swiftwater/` or `join ` are the server's own"
+    )]
+    ReservedProducer(String),
+    /// The runtime is shutting down.
+    #[error("the server is shutting down")]
+    ShuttingDown,
+}
+
+impl From<CatalogError> for RuntimeError {
+    fn from(error: CatalogError) -> RuntimeError {
+        match error {
+            CatalogError::Query(errors) => RuntimeError::Query(errors),
+            error => RuntimeError::Catalog(error),
+        }
+    }
+}
+
+impl RuntimeError {
+    /// There is no object of this kind and name.
+    pub fn not_found(kind: ObjectKind, name: impl Into<String>) -> RuntimeError {
+        RuntimeError::Catalog(CatalogError::not_found(kind, name))
+    }
+
+    /// One query more than may stand.
+    pub fn too_many_queries(standing: usize, config: &EngineConfig) -> RuntimeError {
+        RuntimeError::Limit {
+            what: "number of queries",
+            setting: "engine.queries_max",
+            wanted: standing as u64 + 1,
+            limit: config.queries_max as u64,
+        }
+    }
+
+    /// What the caller can do about it.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            RuntimeError::Catalog(error) => error.kind(),
+            RuntimeError::Query(_) | RuntimeError::NoDefaultStream | RuntimeError::ReservedProducer(_) => {
+                ErrorKind::Invalid
+            }
+            RuntimeError::NoQuery(_) => ErrorKind::NotFound,
+            RuntimeError::Attached(_) => ErrorKind::Conflict,
+            RuntimeError::Limit { .. } => ErrorKind::Limit,
+            RuntimeError::Declared | RuntimeError::StreamReplaced(_) | RuntimeError::ShuttingDown => {
+                ErrorKind::Unavailable
+            }
+        }
+    }
+
+    /// What to do, where there is something to say.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            RuntimeError::Catalog(error) => error.hint(),
+            RuntimeError::NoDefaultStream => Some(
+                "Write FROM STREAM(name, MAX, TIME), or start the server with --default-stream.".to_owned(),
+            ),
+            RuntimeError::StreamReplaced(_) => {
+                Some("Send them again: they are validated against what is declared now.".to_owned())
+            }
+            RuntimeError::ReservedProducer(_) => Some("Choose another name for the producer.".to_owned()),
+            RuntimeError::Limit { setting, .. } => {
+                Some(format!("The limit is the setting `{setting}`: ask for less, or raise it."))
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Live queries without anything durable: streams with their queues, shards that look at every event, standing queries and
+//! their limits, the ticker, shutdown. Knows nothing of disks, SQL or HTTP.
+//!
+//! [`Runtime`] is the façade. What is durable is above: it gives a runtime what it knows through [`DurableObjects`], and works
+//! with the parts in [`parts`].
+
+mod append;
+mod config;
+mod durable;
+mod emit;
+mod error;
+mod input;
+mod principal;
+mod runtime;
+mod status;
+mod subscription;
+
+mod query;
+
+mod byte_budget;
+mod limits;
+mod lines;
+mod merge;
+mod operator;
+mod rate;
+mod run_queue;
+mod subscriber_queue;
+
+mod indexer;
+mod panic_guard;
+mod shard;
+mod shared;
+mod steady_clock;
+mod stream;
+mod ticker;
+
+pub use append::{Ack, AppendOptions, Appended, Numbered, Refusal, Ticket, hash_of, is_reserved_producer};
+pub use config::{EngineConfig, FastQuery, SlowReader};
+pub use durable::{DurableObjects, JoinSources};
+pub use emit::{Counts, Emit, EmitMeta, Finished, QueryMeta, Records, StreamMeta, WindowMeta};
+pub use error::{ErrorKind, RuntimeError};
+pub use input::{InputError, InputOptions, InputSource, InputSummary, run_input};
+pub use panic_guard::faults;
+pub use principal::Principal;
+pub use query::{
+    analyze::Analysis,
+    id::{NotAnId, QueryId},
+    listing::{QueryList, QueryPage, QuerySort},
+    options::{QueryForm, SubmitOptions},
+    validate::QueryFacts,
+};
+pub use runtime::Runtime;
+pub use status::{LATENCY_BOUNDS_MICROS, Metrics, QueryCost, QueryStatus, STAGES, ShardStatus, StreamStatus};
+pub use subscription::Subscription;
+pub use swiftwater_catalog::{CatalogError, ObjectKind, kind::durable_query::EndReason};
+pub use swiftwater_live::columns::Rule;
+pub use swiftwater_live::{DistinctFigures, Row, SketchFigures, SketchMeta};
+
+/// What whoever adds durable objects works with.
+pub mod parts {
+    pub use crate::{
+        panic_guard::count_panic,
+        query::{
+            active::{Fleeting, QueryHandle},
+            resume_point::ResumePoints,
+            submit::{Place, WantedQuery},
+        },
+        shared::Shared,
+        steady_clock::SteadyClock,
+        stream::{Stream, lock},
+        subscriber_queue::Numbering,
+    };
+}

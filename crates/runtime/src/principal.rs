@@ -1,0 +1,22 @@
+//! Who asks.
+
+use std::sync::Arc;
+
+/// Who asks. Every call into the engine carries one, so that rights can be checked where things are done.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Principal {
+    /// A name for logs and, later, for rights.
+    pub name: Arc<str>,
+}
+
+impl Principal {
+    /// Whoever reaches a server that asks nobody who they are.
+    pub fn anonymous() -> Principal {
+        Principal { name: "anonymous".into() }
+    }
+
+    /// The process itself: its demo sources, its own input.
+    pub fn local() -> Principal {
+        Principal { name: "local".into() }
+    }
+}

@@ -1,0 +1,59 @@
+//! How a query is submitted.
+
+use std::sync::Arc;
+
+use swiftwater_lang::{
+    Dialect, ParseOptions, QueryErrors, Schema, parse, parse_json,
+    plan::{Literal, Statement},
+};
+
+/// How a query is to stand.
+#[derive(Debug, Clone, Default)]
+pub struct SubmitOptions {
+    /// Whose rules hold.
+    pub dialect: Dialect,
+    /// One answer is wanted, at the end, rather than a stream of them.
+    pub one_answer: bool,
+    /// It outlives its asker.
+    pub detach: bool,
+    /// Each record tells when its event was sent, read, matched and answered (under `_times`).
+    pub times: bool,
+    /// Declared types of the stream's fields.
+    pub schema: Option<Arc<Schema>>,
+    /// What the events hold, where that is known apart from the schema.
+    pub types: Option<Arc<Schema>>,
+    /// What `$1`, `$2`, … of the text stand for.
+    pub parameters: Vec<Literal>,
+    /// How the query is written.
+    pub form: QueryForm,
+}
+
+/// How a query is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum QueryForm {
+    /// As BQL.
+    #[default]
+    Bql,
+    /// As a JSON object, Bullet's older form.
+    Json,
+}
+
+impl QueryForm {
+    /// The form that a text can only have: BQL never begins with a brace.
+    #[must_use]
+    pub fn of(text: &str) -> QueryForm {
+        match text.trim_start_matches('\u{feff}').trim_start().starts_with('{') {
+            true => QueryForm::Json,
+            false => QueryForm::Bql,
+        }
+    }
+
+    /// The text's plan, or all faults found in it.
+    pub fn parse(self, text: &str, options: &ParseOptions<'_>) -> Result<Statement, QueryErrors> {
+        match self {
+            QueryForm::Bql => parse(text, options),
+            // A byte order mark is no part of it.
+            QueryForm::Json => parse_json(text.strip_prefix('\u{feff}').unwrap_or(text), options),
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! The reading end of a standing query.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use crate::{
+    Emit, EndReason, QueryId, QueryMeta,
+    query::active::{Fleeting, QueryHandle},
+    shared::Shared,
+    subscriber_queue::{Reader, Waiting},
+};
+
+/// The reading end of a standing query. Dropping it ends the query, unless it is detached.
+pub struct Subscription {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) handle: Arc<QueryHandle>,
+    pub(crate) reader: Reader,
+}
+
+impl Subscription {
+    /// What is known of the query from the start.
+    pub fn query(&self) -> &Arc<QueryMeta> {
+        &self.handle.meta
+    }
+
+    /// The next emit; `None` after the last one, and once a newer reader has taken over. May be cancelled without losing an emit.
+    pub async fn next(&mut self) -> Option<Emit> {
+        let waiting = self.handle.mailbox.take(self.reader, &self.shared.totals.subscriber_bytes).await?;
+        Some(self.whole(waiting))
+    }
+
+    /// The next emit if there is one now.
+    pub fn try_next(&mut self) -> Option<Emit> {
+        let waiting = self
+            .handle
+            .mailbox
+            .try_take(self.reader, &self.shared.totals.subscriber_bytes)
+            .unwrap_or_default()?;
+        Some(self.whole(waiting))
+    }
+
+    /// As [`Subscription::next`], for a thread that may wait.
+    pub fn next_blocking(&mut self) -> Option<Emit> {
+        let waiting = self.handle.mailbox.take_blocking(self.reader, &self.shared.totals.subscriber_bytes)?;
+        Some(self.whole(waiting))
+    }
+
+    fn whole(&self, waiting: Waiting) -> Emit {
+        waiting.into_emit(&self.handle.meta, &self.handle.stream)
+    }
+
+    /// Lets the query stand without this reader, though it was not submitted as detached.
+    pub fn detach(self) -> QueryId {
+        self.handle.mailbox.keep();
+        self.handle.is_detached.store(true, Ordering::Release);
+        self.handle.meta.id
+    }
+}
+
+impl Subscription {
+    /// Notes why a query that outlives its asker does not outlive the server.
+    pub fn set_fleeting(&self, why: Fleeting) {
+        let _ = self.handle.fleeting.set(why);
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        let is_newest = self.handle.mailbox.release(self.reader);
+        let id = &self.handle.meta.id;
+        if self.handle.is_detached.load(Ordering::Acquire) {
+            if is_newest && self.handle.mailbox.is_done_with() {
+                self.shared.forget(id);
+            }
+        } else {
+            self.handle.mailbox.clear(&self.shared.totals.subscriber_bytes);
+            self.shared.ask_to_end(*id, EndReason::Client);
+        }
+    }
+}
