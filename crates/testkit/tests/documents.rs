@@ -1,4 +1,4 @@
-//! The project's documents name no file that does not exist.
+//! The project's documents name no file that does not exist, and the pages of reference lack no setting and no metric.
 
 use std::{
     fs,
@@ -117,4 +117,71 @@ fn missing_heading_is_found() {
 #[test]
 fn links_in_code_are_no_links() {
     assert_eq!(links("```\n[a](b)\n```\n[c](d)"), [(4, "d")]);
+}
+
+#[test]
+fn every_page_is_in_the_table_of_contents() {
+    let docs = root().join("docs");
+    let contents = fs::read_to_string(docs.join("SUMMARY.md")).expect("a table of contents");
+    let mut pages = Vec::new();
+    documents(&docs, 1, &mut pages);
+    let missing: Vec<String> = pages
+        .iter()
+        .filter_map(|page| page.strip_prefix(&docs).ok())
+        .map(|page| page.to_string_lossy().into_owned())
+        .filter(|page| page != "SUMMARY.md" && !contents.contains(&format!("({page})")))
+        .collect();
+    assert!(missing.is_empty(), "docs/SUMMARY.md lacks {missing:?}");
+}
+
+/// The names in the first column of a page's tables, without their backticks.
+fn first_column(markdown: &str) -> Vec<&str> {
+    let cells = markdown.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+    cells.map(|(name, _)| name).collect()
+}
+
+#[test]
+fn every_setting_is_in_the_reference_with_its_default() {
+    let settings = fs::read_to_string(root().join("config/default.toml")).expect("the defaults");
+    let page = fs::read_to_string(root().join("docs/reference/settings.md")).expect("the page");
+    let (mut section, mut names, mut missing) = ("", Vec::new(), Vec::new());
+    for line in settings.lines() {
+        if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            section = name;
+        } else if let Some((name, value)) = line.split_once(" = ").filter(|_| !line.starts_with('#')) {
+            let row = format!("| `{section}.{name}` | `{value}` |");
+            if !page.lines().any(|line| line.starts_with(&row)) {
+                missing.push(row);
+            }
+            names.push(format!("{section}.{name}"));
+        }
+    }
+    assert!(missing.is_empty(), "docs/reference/settings.md should have these rows:\n{}", missing.join("\n"));
+    let unknown: Vec<&str> =
+        first_column(&page).into_iter().filter(|name| !names.iter().any(|known| known == name)).collect();
+    assert!(names.len() > 100 && unknown.is_empty(), "settings that do not exist: {unknown:?}");
+}
+
+#[test]
+fn every_metric_is_in_the_reference() {
+    let is_name = |text: &&str| {
+        (text.starts_with("swiftwater_") || text.starts_with("process_"))
+            && text.chars().all(|c| c.is_ascii_lowercase() || c == '_')
+    };
+    let page = fs::read_to_string(root().join("docs/reference/metrics.md")).expect("the page");
+    let documented = first_column(&page);
+    let mut served = Vec::new();
+    for file in ["metrics.rs", "metrics/history.rs"] {
+        let path = root().join("crates/server/src").join(file);
+        let source = fs::read_to_string(&path).expect("the source of the metrics");
+        served.extend(source.split('"').filter(is_name).map(str::to_owned));
+    }
+    assert!(served.len() > 70, "{} metrics", served.len());
+    let missing: Vec<&String> = served.iter().filter(|name| !documented.contains(&name.as_str())).collect();
+    assert!(missing.is_empty(), "docs/reference/metrics.md lacks {missing:?}");
+    let unknown: Vec<&str> = documented
+        .into_iter()
+        .filter(|name| is_name(name) && !served.iter().any(|known| known == name))
+        .collect();
+    assert!(unknown.is_empty(), "metrics that are not served: {unknown:?}");
 }
