@@ -1,4 +1,4 @@
-//! The project's documents name no file that does not exist, and the pages of reference lack no setting and no metric.
+//! The project's documents name no file that does not exist, and the pages of reference lack no setting, metric or error.
 
 use std::{
     fs,
@@ -184,4 +184,48 @@ fn every_metric_is_in_the_reference() {
         .filter(|name| is_name(name) && !served.iter().any(|known| known == name))
         .collect();
     assert!(unknown.is_empty(), "metrics that are not served: {unknown:?}");
+}
+
+/// All Rust files of a folder and of those in it, as one text each.
+fn sources(folder: &Path) -> Vec<String> {
+    let mut sources = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder of sources").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            sources.extend(self::sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            sources.push(fs::read_to_string(&path).expect("a source is text"));
+        }
+    }
+    sources
+}
+
+#[test]
+fn every_problem_and_every_sqlstate_is_in_the_reference() {
+    let page = fs::read_to_string(root().join("docs/reference/errors.md")).expect("the page");
+    let mut missing = Vec::new();
+    let mut count = 0;
+    for source in sources(&root().join("crates/server/src")) {
+        // The word is the first text of the call, or a variable.
+        for call in source.split("Problem::new(").skip(1) {
+            let word = call.split('"').nth(1).unwrap_or_default();
+            let is_word = word.contains('-') && word.chars().all(|c| c.is_ascii_lowercase() || c == '-');
+            count += usize::from(is_word);
+            if is_word && !page.contains(&format!("`{word}`")) {
+                missing.push(word.to_owned());
+            }
+        }
+    }
+    let errors =
+        fs::read_to_string(root().join("crates/sql/src/error.rs")).expect("the source of SQL's errors");
+    for line in errors.lines() {
+        let code = line.split_once(": &str = \"").and_then(|(_, rest)| rest.strip_suffix("\";"));
+        if let Some(code) = code.filter(|code| code.len() == 5) {
+            count += 1;
+            if !page.contains(&format!("| {code} |")) {
+                missing.push(code.to_owned());
+            }
+        }
+    }
+    assert!(count > 40 && missing.is_empty(), "{count} found; docs/reference/errors.md lacks {missing:?}");
 }
