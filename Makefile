@@ -11,7 +11,7 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 export CARGO
 export FUZZ_SECONDS SOAK_SECONDS
 
-.PHONY: help setup run test torture bench bench-seeds fmt
+.PHONY: help setup run test torture bench bench-seeds docs fmt
 
 help: ## List these targets.
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r target what; do \
@@ -39,6 +39,17 @@ bench: setup ## All benchmarks; writes bench/RESULTS.md, bench/results/ (BENCH_A
 bench-seeds: setup ## Published experiments run again, the short form (SEEDS_ARGS="--output html").
 	$(CARGO) build --release -p swiftwater-cli
 	$(TARGET_DIR)/release/swiftwater bench seeds $(SEEDS_ARGS)
+
+docs: setup ## The documentation as a book with search, in target/book; installs mdbook if it is missing.
+	@command -v mdbook >/dev/null || { \
+		echo "mdbook is missing: installing it with cargo install --locked mdbook"; \
+		$(CARGO) install --locked mdbook; }
+	@mkdir -p $(TARGET_DIR)/book/bench $(TARGET_DIR)/book/config
+	mdbook build --dest-dir $(abspath $(TARGET_DIR))/book/docs
+	@cp -R bench/results $(TARGET_DIR)/book/bench/
+	@cp config/default.toml $(TARGET_DIR)/book/config/
+	@cp -R examples $(TARGET_DIR)/book/
+	@echo "open $(TARGET_DIR)/book/docs/index.html"
 
 fmt: setup ## Format the code.
 	$(CARGO) fmt --all

@@ -1,4 +1,4 @@
-//! The configurations of docs/proxies.md, run as they stand there: nginx and HAProxy in front of a real server, with TLS and a
+//! The configurations of docs/how-to/proxy.md, run as they stand there: nginx and HAProxy in front of a real server, with TLS and a
 //! prefix, and the probes of the manifest for Kubernetes asked of a server with its arguments. Ports, the address of the server and
 //! the certificate's files are put in. Where a program cannot be had, a test says that it was skipped.
 
@@ -25,7 +25,7 @@ const HOST: &str = "events.example.com";
 
 /// The code block of the document in this language.
 fn block(language: &str) -> String {
-    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/proxies.md");
+    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/how-to/proxy.md");
     let text = fs::read_to_string(document).unwrap();
     let start = format!("\n```{language}\n");
     let (_, rest) = text.split_once(&start).unwrap_or_else(|| panic!("no block of {language}"));
@@ -34,7 +34,7 @@ fn block(language: &str) -> String {
 
 /// Puts `new` in the place of `old`, which the document has.
 fn put(text: &str, old: &str, new: &str) -> String {
-    assert!(text.contains(old), "docs/proxies.md has `{old}`");
+    assert!(text.contains(old), "docs/how-to/proxy.md has `{old}`");
     text.replace(old, new)
 }
 

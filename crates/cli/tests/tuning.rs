@@ -1,4 +1,4 @@
-//! What [docs/tuning.md](../../../docs/tuning.md) promises: settings are changed by a restart and all that is kept stays, one
+//! What [docs/reference/tuning.md](../../../docs/reference/tuning.md) promises: settings are changed by a restart and all that is kept stays, one
 //! that does nothing is refused, a limit that is passed is told with what to do, and the sizing table is what
 //! `swiftwater bench size` says.
 
@@ -231,7 +231,7 @@ fn size(words: &[&str]) -> Value {
 
 #[test]
 fn the_sizing_table_of_the_guide_is_what_is_computed() {
-    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tuning.md");
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/tuning.md");
     let guide = std::fs::read_to_string(guide).unwrap();
     let mut rows = Vec::new();
     for rate in ["10,000", "100,000", "1,000,000", "10,000,000"] {
@@ -262,7 +262,7 @@ fn the_sizing_table_of_the_guide_is_what_is_computed() {
         }
     }
     let missing: Vec<_> = rows.iter().filter(|row| !guide.contains(*row)).collect();
-    assert!(missing.is_empty(), "docs/tuning.md should have these rows:\n{}", rows.join("\n"));
+    assert!(missing.is_empty(), "docs/reference/tuning.md should have these rows:\n{}", rows.join("\n"));
     // The example that stands there whole.
     let shown = guide.split("```text\n").find_map(|block| {
         let (block, _) = block.split_once("```")?;
@@ -276,7 +276,7 @@ fn the_sizing_table_of_the_guide_is_what_is_computed() {
 #[test]
 fn every_setting_that_the_guide_names_is_one() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let guide = std::fs::read_to_string(root.join("docs/tuning.md")).unwrap();
+    let guide = std::fs::read_to_string(root.join("docs/reference/tuning.md")).unwrap();
     let all = std::fs::read_to_string(root.join("config/default.toml")).unwrap();
     let mut section = String::new();
     let mut settings = Vec::new();

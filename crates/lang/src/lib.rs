@@ -170,7 +170,7 @@ pub fn stream_of(text: &str, options: &ParseOptions<'_>) -> Option<Option<Stream
     }
 }
 
-/// Reads a query in Bullet's older form, a JSON object; see `docs/bullet.md`. The plan is one that BQL could ask for too.
+/// Reads a query in Bullet's older form, a JSON object; see `docs/reference/bullet.md`. The plan is one that BQL could ask for too.
 /// Takes time linear in the text (times the depth of its filters, which is limited), and never panics.
 ///
 /// ```

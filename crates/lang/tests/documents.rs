@@ -1,6 +1,6 @@
 //! Every query in the documents can be parsed: blocks of the language `bql`, in the native dialect.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use swiftwater_event::Type;
 use swiftwater_lang::{Dialect, Joined, ParseOptions, ddl::split_statements, parse, parse_ddl};
@@ -19,14 +19,27 @@ fn joined() -> [Joined; 2] {
     ]
 }
 
+/// The Markdown files of a folder and of those in it.
+fn pages(folder: &Path) -> Vec<PathBuf> {
+    let mut pages = Vec::new();
+    for entry in std::fs::read_dir(folder).expect("a folder of documents") {
+        let path = entry.expect("a document").path();
+        if path.is_dir() {
+            pages.extend(self::pages(&path));
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            pages.push(path);
+        }
+    }
+    pages
+}
+
 #[test]
 fn queries_of_the_documents_are_queries() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let joined = joined();
     let options = ParseOptions { joined: Some(&joined), ..ParseOptions::new(Dialect::Native, 0) };
     let mut found = 0;
-    for entry in std::fs::read_dir(&docs).expect("a folder of documents") {
-        let path = entry.expect("a document").path();
+    for path in pages(&docs) {
         let text = std::fs::read_to_string(&path).expect("a document is text");
         let blocks = text.split("```bql\n").skip(1).filter_map(|rest| rest.split("```").next());
         for block in blocks {
@@ -41,7 +54,7 @@ fn queries_of_the_documents_are_queries() {
 
 #[test]
 fn declarations_of_the_documents_are_declarations() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/streams.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/streams.md");
     let text = std::fs::read_to_string(path).expect("a document is text");
     let blocks = text.split("```sql\n").skip(1).filter_map(|rest| rest.split("```").next());
     let mut found = 0;

@@ -1,4 +1,4 @@
-//! The project's documents name no file that does not exist.
+//! The project's documents name no file that does not exist, and the pages of reference lack no setting, metric or error.
 
 use std::{
     fs,
@@ -117,4 +117,115 @@ fn missing_heading_is_found() {
 #[test]
 fn links_in_code_are_no_links() {
     assert_eq!(links("```\n[a](b)\n```\n[c](d)"), [(4, "d")]);
+}
+
+#[test]
+fn every_page_is_in_the_table_of_contents() {
+    let docs = root().join("docs");
+    let contents = fs::read_to_string(docs.join("SUMMARY.md")).expect("a table of contents");
+    let mut pages = Vec::new();
+    documents(&docs, 1, &mut pages);
+    let missing: Vec<String> = pages
+        .iter()
+        .filter_map(|page| page.strip_prefix(&docs).ok())
+        .map(|page| page.to_string_lossy().into_owned())
+        .filter(|page| page != "SUMMARY.md" && !contents.contains(&format!("({page})")))
+        .collect();
+    assert!(missing.is_empty(), "docs/SUMMARY.md lacks {missing:?}");
+}
+
+/// The names in the first column of a page's tables, without their backticks.
+fn first_column(markdown: &str) -> Vec<&str> {
+    let cells = markdown.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+    cells.map(|(name, _)| name).collect()
+}
+
+#[test]
+fn every_setting_is_in_the_reference_with_its_default() {
+    let settings = fs::read_to_string(root().join("config/default.toml")).expect("the defaults");
+    let page = fs::read_to_string(root().join("docs/reference/settings.md")).expect("the page");
+    let (mut section, mut names, mut missing) = ("", Vec::new(), Vec::new());
+    for line in settings.lines() {
+        if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            section = name;
+        } else if let Some((name, value)) = line.split_once(" = ").filter(|_| !line.starts_with('#')) {
+            let row = format!("| `{section}.{name}` | `{value}` |");
+            if !page.lines().any(|line| line.starts_with(&row)) {
+                missing.push(row);
+            }
+            names.push(format!("{section}.{name}"));
+        }
+    }
+    assert!(missing.is_empty(), "docs/reference/settings.md should have these rows:\n{}", missing.join("\n"));
+    let unknown: Vec<&str> =
+        first_column(&page).into_iter().filter(|name| !names.iter().any(|known| known == name)).collect();
+    assert!(names.len() > 100 && unknown.is_empty(), "settings that do not exist: {unknown:?}");
+}
+
+#[test]
+fn every_metric_is_in_the_reference() {
+    let is_name = |text: &&str| {
+        (text.starts_with("swiftwater_") || text.starts_with("process_"))
+            && text.chars().all(|c| c.is_ascii_lowercase() || c == '_')
+    };
+    let page = fs::read_to_string(root().join("docs/reference/metrics.md")).expect("the page");
+    let documented = first_column(&page);
+    let mut served = Vec::new();
+    for file in ["metrics.rs", "metrics/history.rs"] {
+        let path = root().join("crates/server/src").join(file);
+        let source = fs::read_to_string(&path).expect("the source of the metrics");
+        served.extend(source.split('"').filter(is_name).map(str::to_owned));
+    }
+    assert!(served.len() > 70, "{} metrics", served.len());
+    let missing: Vec<&String> = served.iter().filter(|name| !documented.contains(&name.as_str())).collect();
+    assert!(missing.is_empty(), "docs/reference/metrics.md lacks {missing:?}");
+    let unknown: Vec<&str> = documented
+        .into_iter()
+        .filter(|name| is_name(name) && !served.iter().any(|known| known == name))
+        .collect();
+    assert!(unknown.is_empty(), "metrics that are not served: {unknown:?}");
+}
+
+/// All Rust files of a folder and of those in it, as one text each.
+fn sources(folder: &Path) -> Vec<String> {
+    let mut sources = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder of sources").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            sources.extend(self::sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            sources.push(fs::read_to_string(&path).expect("a source is text"));
+        }
+    }
+    sources
+}
+
+#[test]
+fn every_problem_and_every_sqlstate_is_in_the_reference() {
+    let page = fs::read_to_string(root().join("docs/reference/errors.md")).expect("the page");
+    let mut missing = Vec::new();
+    let mut count = 0;
+    for source in sources(&root().join("crates/server/src")) {
+        // The word is the first text of the call, or a variable.
+        for call in source.split("Problem::new(").skip(1) {
+            let word = call.split('"').nth(1).unwrap_or_default();
+            let is_word = word.contains('-') && word.chars().all(|c| c.is_ascii_lowercase() || c == '-');
+            count += usize::from(is_word);
+            if is_word && !page.contains(&format!("`{word}`")) {
+                missing.push(word.to_owned());
+            }
+        }
+    }
+    let errors =
+        fs::read_to_string(root().join("crates/sql/src/error.rs")).expect("the source of SQL's errors");
+    for line in errors.lines() {
+        let code = line.split_once(": &str = \"").and_then(|(_, rest)| rest.strip_suffix("\";"));
+        if let Some(code) = code.filter(|code| code.len() == 5) {
+            count += 1;
+            if !page.contains(&format!("| {code} |")) {
+                missing.push(code.to_owned());
+            }
+        }
+    }
+    assert!(count > 40 && missing.is_empty(), "{count} found; docs/reference/errors.md lacks {missing:?}");
 }

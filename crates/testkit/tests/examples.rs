@@ -1,8 +1,10 @@
 //! Runs the examples of README.md and of `docs/` against the built binary, each page's in order, as somebody does who follows it.
 //!
-//! README.md's ` ```sh ` blocks run from the project's root, beside the demo. Each page of `docs/` has a fresh server and an empty
-//! folder of its own; its ` ```sql ` blocks are run by `swiftwater sql`, its ` ```bql ` blocks are given to the server as queries
-//! that stay, and its ` ```sh ` blocks run in the folder.
+//! README.md's ` ```sh ` blocks run from the project's root, beside the demo. Each page of `docs/`, in whatever folder, has a fresh
+//! server and an empty folder of its own; its ` ```sql ` blocks are run by `swiftwater sql`, its ` ```bql ` blocks are given to the
+//! server as queries that stay, its ` ```toml ` blocks are read as settings files by `swiftwater serve --print-config`, and its
+//! ` ```sh ` blocks run in the folder. ` ```json ` and ` ```ndjson ` blocks are parsed. [`SHOWN`] lists the languages whose blocks
+//! are not run, each with the reason; a block of any other language fails the test.
 //!
 //! A comment on the line before a block may say how:
 //!
@@ -24,7 +26,7 @@
 use std::{
     error::Error,
     fs,
-    io::{BufRead, BufReader},
+    io::{self, BufRead, BufReader},
     net::TcpListener,
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
@@ -54,7 +56,23 @@ enum Language {
     Shell,
     Sql,
     Query,
+    /// A settings file.
+    Settings,
+    /// One JSON value, for which no server is needed.
+    Json,
+    /// A JSON value a line.
+    JsonLines,
+    /// Only shown: the block's mode has the reason.
+    Shown,
 }
+
+/// The languages whose blocks are not run here, each with the reason.
+const SHOWN: [(&str, &str); 4] = [
+    ("text", "output or a picture"),
+    ("nginx", "crates/cli/tests/proxies.rs runs it"),
+    ("haproxy", "crates/cli/tests/proxies.rs runs it"),
+    ("yaml", "crates/cli/tests/proxies.rs reads it and asks its probes"),
+];
 
 impl Language {
     /// The language that the word behind a block's three backticks names.
@@ -63,7 +81,10 @@ impl Language {
             "sh" => Some(Language::Shell),
             "sql" => Some(Language::Sql),
             "bql" => Some(Language::Query),
-            _ => None,
+            "toml" => Some(Language::Settings),
+            "json" => Some(Language::Json),
+            "ndjson" => Some(Language::JsonLines),
+            _ => SHOWN.iter().any(|(shown, _)| *shown == word).then_some(Language::Shown),
         }
     }
 }
@@ -97,16 +118,33 @@ fn examples(page: &str, markdown: &str) -> Result<Vec<Example>, String> {
         let comment = line.strip_prefix("<!-- example: ").and_then(|rest| rest.strip_suffix(" -->"));
         if let Some(comment) = comment {
             next_mode = mode(comment).map_err(|error| format!("{page}:{}: {error}", at + 1))?;
+        } else if line.trim_start().starts_with("```") && !line.starts_with("```") {
+            return Err(format!("{page}:{}: an indented block is not run", at + 1));
         } else if let Some(word) = line.strip_prefix("```") {
+            let language = Language::named(word)
+                .ok_or_else(|| format!("{page}:{}: blocks of `{word}` are not run, see SHOWN", at + 1))?;
             let body: Vec<&str> =
                 lines.by_ref().map(|(_, line)| line).take_while(|line| !line.starts_with("```")).collect();
-            let mode = std::mem::replace(&mut next_mode, Mode::ToEnd);
-            if let Some(language) = Language::named(word) {
-                examples.push(Example { language, line: at + 2, mode, script: body.join("\n") });
+            let mut mode = std::mem::replace(&mut next_mode, Mode::ToEnd);
+            if let Some((_, why)) = SHOWN.iter().find(|(shown, _)| *shown == word) {
+                mode = Mode::NotRun((*why).to_owned());
             }
+            examples.push(Example { language, line: at + 2, mode, script: body.join("\n") });
         }
     }
     Ok(examples)
+}
+
+/// Whether every value of a block is JSON.
+fn parsed(example: &Example) -> Outcome {
+    let values = match example.language {
+        Language::JsonLines => example.script.lines().collect(),
+        _ => vec![example.script.as_str()],
+    };
+    for value in values {
+        serde_json::from_str::<serde_json::Value>(value).map_err(|error| format!("{error}: {value}"))?;
+    }
+    Ok(())
 }
 
 /// A child process with all that it starts; killed when dropped.
@@ -308,6 +346,11 @@ impl Stage {
         let block = self.folder.join("block");
         let script = match example.language {
             Language::Shell => text,
+            Language::Settings => {
+                fs::write(&block, text)?;
+                "swiftwater serve --config block --print-config".to_owned()
+            }
+            Language::Json | Language::JsonLines | Language::Shown => return Ok(()),
             Language::Sql => {
                 fs::write(&block, text)?;
                 "swiftwater sql --file block".to_owned()
@@ -362,7 +405,7 @@ fn binary() -> Result<PathBuf, String> {
 }
 
 fn examples_are_found_with_their_modes() {
-    let markdown = "# X\n<!-- example: server -->\n```sh\nmake run\n```\n```json\n{}\n```\n\
+    let markdown = "# X\n<!-- example: server -->\n```sh\nmake run\n```\n```json\n{}\n```\n```text\n1\n```\n\
                     <!-- example: until 3 lines -->\n```sh\na\nb\n```\n<!-- example: not run: because -->\n```sql\n```\n\
                     ```bql\nc\n```\n";
     let example =
@@ -371,15 +414,25 @@ fn examples_are_found_with_their_modes() {
         examples("x.md", markdown),
         Ok(vec![
             example(Language::Shell, 4, Mode::Server, "make run"),
-            example(Language::Shell, 11, Mode::UntilLines(3), "a\nb"),
-            example(Language::Sql, 16, Mode::NotRun("because".to_owned()), ""),
-            example(Language::Query, 18, Mode::ToEnd, "c"),
+            example(Language::Json, 7, Mode::ToEnd, "{}"),
+            example(Language::Shown, 10, Mode::NotRun("output or a picture".to_owned()), "1"),
+            example(Language::Shell, 14, Mode::UntilLines(3), "a\nb"),
+            example(Language::Sql, 19, Mode::NotRun("because".to_owned()), ""),
+            example(Language::Query, 21, Mode::ToEnd, "c"),
         ])
     );
+    for refused in ["```\na\n```\n", "```python\na\n```\n", "- a\n  ```sh\n  b\n  ```\n"] {
+        assert!(examples("x.md", refused).is_err(), "{refused}");
+    }
     assert_eq!(examples("x.md", "<!-- example: sometimes -->\n"), Err("x.md:1: `sometimes`?".to_owned()));
 }
 
 fn failing_example_is_seen() {
+    let json = |language, script: &str| {
+        parsed(&Example { language, line: 1, mode: Mode::ToEnd, script: script.to_owned() })
+    };
+    assert!(json(Language::Json, "{\n}").is_ok() && json(Language::JsonLines, "{}\n1").is_ok());
+    assert!(json(Language::Json, "{}\n1").is_err() && json(Language::JsonLines, "{\n}").is_err());
     let run = |script: &str, lines| {
         Running::start(Command::new("sh").args(["-euc", script])).and_then(|mut running| running.read(lines))
     };
@@ -413,6 +466,22 @@ impl Count {
     }
 }
 
+/// The Markdown files of a folder below the root and of those in it, as paths from the root.
+fn pages(root: &Path, folder: &str) -> io::Result<Vec<String>> {
+    let mut pages = Vec::new();
+    for entry in fs::read_dir(root.join(folder))? {
+        let entry = entry?;
+        let path = format!("{folder}/{}", entry.file_name().to_string_lossy());
+        if entry.file_type()?.is_dir() {
+            pages.extend(self::pages(root, &path)?);
+        } else if path.ends_with(".md") {
+            pages.push(path);
+        }
+    }
+    pages.sort();
+    Ok(pages)
+}
+
 fn run_all(count: &mut Count) -> Outcome {
     // These end the run by a panic.
     examples_are_found_with_their_modes();
@@ -423,13 +492,7 @@ fn run_all(count: &mut Count) -> Outcome {
     let root = fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))?;
     let binary = binary();
     let mut pages = vec!["README.md".to_owned()];
-    for entry in fs::read_dir(root.join("docs"))? {
-        let name = entry?.file_name().into_string().map_err(|_| "a name that is not UTF-8")?;
-        if name.ends_with(".md") {
-            pages.push(format!("docs/{name}"));
-        }
-    }
-    pages[1..].sort();
+    pages.extend(self::pages(&root, "docs")?);
     for page in &pages {
         let examples = examples(page, &fs::read_to_string(root.join(page))?)?;
         run_page(count, page, &examples, &root, &binary)?;
@@ -451,7 +514,12 @@ fn run_page(
         examples.iter().for_each(|example| example.ignored(count, page));
         return Ok(());
     }
+    let needs_server = |example: &Example| {
+        !matches!(example.mode, Mode::NotRun(_))
+            && !matches!(example.language, Language::Json | Language::JsonLines)
+    };
     let stage = match binary {
+        Ok(_) if !examples.iter().any(needs_server) => None,
         Ok(binary) if page == "README.md" => Some(Stage::of_readme(binary, root)?),
         Ok(binary) => Some(Stage::of_page(binary, page, examples)?),
         Err(_) => None,
@@ -460,6 +528,10 @@ fn run_page(
         let name = format!("{page}:{}", example.line);
         match (&example.mode, &stage, binary) {
             (Mode::NotRun(_), _, _) => example.ignored(count, page),
+            _ if !needs_server(example) => match parsed(example) {
+                Ok(()) => count.passed(&name),
+                Err(error) => count.failed(&name, &error),
+            },
             (_, None, Err(why)) => count.ignored(&name, why),
             (_, None, Ok(_)) => count.failed(&name, &"no server"),
             (_, Some(stage), _) => match stage.run(example) {

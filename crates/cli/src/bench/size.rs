@@ -24,7 +24,7 @@ const NOT_BEGUN: u8 = 2;
 
 /// Whence the table's figures are. Each constant below says which one it is.
 const SOURCE: &str =
-    "bench/RESULTS.md (Intel Xeon) and docs/tuning.md (AMD EPYC), 2 cores each, release builds";
+    "bench/RESULTS.md (Intel Xeon) and docs/reference/tuning.md (AMD EPYC), 2 cores each, release builds";
 
 /// Nanoseconds of one core.
 #[derive(Debug, Clone, Copy)]

@@ -397,7 +397,7 @@ async fn a_table_that_is_too_large_is_not_held_and_the_view_says_so() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_documents_example_counts() {
-    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/views.md");
+    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/views.md");
     let text = std::fs::read_to_string(document).unwrap();
     let section = text.split("### Joined with rows").nth(1).expect("it is documented");
     let example = section.split("```sql\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();

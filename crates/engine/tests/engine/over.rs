@@ -400,7 +400,7 @@ async fn all_that_reads_a_view_reads_one_of_a_view() {
 /// The statements of the document's section, and what it says that they come to.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_example_of_the_document_answers_as_it_says() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/views.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/views.md");
     let document = std::fs::read_to_string(path).unwrap();
     let create = document.split("```sql\n").nth(1).unwrap().split("\n\nSHOW VIEWS").next().unwrap();
     let (_, section) = document.split_once("## Views over views").unwrap();

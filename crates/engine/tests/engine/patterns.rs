@@ -28,7 +28,7 @@ fn answer(query: &str, events: &str, shards: usize) -> String {
 
 #[test]
 fn examples_of_the_document_answer_as_it_says() {
-    let path = FilePath::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/patterns.md");
+    let path = FilePath::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/patterns.md");
     let document = std::fs::read_to_string(path).expect("a document");
     let mut found = 0;
     for example in document.split("```bql\n").skip(1) {

@@ -778,10 +778,10 @@ async fn what_gives_rows_elsewhere_is_a_list_in_a_view() {
     let expected = format!(r#"{{"n":1,"o":"z","best":{best},"again":{best},"x":5}}"#);
     assert_eq!(row(&engine, "sized", &["z", "5"]).await, expected);
     // The document's example, and the row that it shows.
-    let document = include_str!("../../../../docs/views.md");
-    let section = document.split("one a view) gives a list").nth(1).expect("it is documented");
+    let document = include_str!("../../../../docs/reference/views.md");
+    let section = document.split("### Aggregates with several rows").nth(1).expect("it is documented");
     let example = section.split("```sql\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
-    let shown = section.split("has rows as `").nth(1).and_then(|rest| rest.split('`').next()).unwrap();
+    let shown = section.split("has rows such as `").nth(1).and_then(|rest| rest.split('`').next()).unwrap();
     sql(&engine, SWIPES).await;
     sql(&engine, example).await;
     for direction in ["right", "left", "right"] {

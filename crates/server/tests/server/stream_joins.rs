@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::client::Running;
 
-const DOCUMENT: &str = include_str!("../../../../docs/joins.md");
+const DOCUMENT: &str = include_str!("../../../../docs/reference/joins.md");
 
 /// Blocks of a language, in order.
 fn blocks(language: &str) -> Vec<&'static str> {

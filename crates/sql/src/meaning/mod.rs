@@ -3,7 +3,7 @@
 //!
 //! [`rewrite`] works on the syntax tree, where only the words are known ([`syntax`]); [`checked`] on the plan, where types are
 //! ([`arithmetic`], [`texts`]). What both put in are functions of this module, made known to a session by [`register`].
-//! `docs/sql.md` lists what differs still. `tests/sql/postgres.slt` has PostgreSQL's own answers, and compares.
+//! `docs/reference/sql.md` lists what differs still. `tests/sql/postgres.slt` has PostgreSQL's own answers, and compares.
 
 mod any_of_list;
 mod arithmetic;

@@ -6,7 +6,7 @@
 //! ~ 3                         what is answered here, where that is something else; ~ ! where it is refused
 //! ```
 //!
-//! `docs/sql.md` names every kind of difference. Where PostgreSQL is at hand its answers are asked again and written by
+//! `docs/reference/sql.md` names every kind of difference. Where PostgreSQL is at hand its answers are asked again and written by
 //! `POSTGRES="host=/tmp port=5432 user=postgres" cargo test -p swiftwater-sql --test sql postgres`; `SLT_WRITE=1` writes what is answered
 //! here. Read the difference.
 
