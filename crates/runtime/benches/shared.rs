@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use divan::{Bencher, counter::ItemsCount};
-use swiftwater_engine::{AppendOptions, Engine, EngineConfig, Principal, SubmitOptions, Subscription};
+use swiftwater_runtime::{AppendOptions, Runtime, EngineConfig, Principal, SubmitOptions, Subscription};
 use swiftwater_event::{CheckLimits, EventBatch, StreamName, check_block};
 use swiftwater_testkit::TestClock;
 
@@ -18,7 +18,7 @@ const BATCHES: usize = 16;
 const QUERIES: [usize; 3] = [1, 100, 1000];
 
 struct Standing {
-    engine: Engine,
+    engine: Runtime,
     stream: StreamName,
     runtime: tokio::runtime::Runtime,
     _queries: Vec<Subscription>,
@@ -30,7 +30,7 @@ impl Standing {
         let stream = StreamName::new("s").expect("a name");
         let config =
             EngineConfig { shards: 1, default_stream: Some(stream.clone()), ..EngineConfig::default() };
-        let engine = Engine::start(config, Arc::new(TestClock::at(0)));
+        let engine = Runtime::start(config, Arc::new(TestClock::at(0)));
         let submit = |number: usize| {
             let text = format!(
                 "SELECT k, COUNT(*) AS n{number}, SUM(a) AS s FROM STREAM() WHERE a > 100 GROUP BY k {}",
