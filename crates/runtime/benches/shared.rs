@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use divan::{Bencher, counter::ItemsCount};
-use swiftwater_runtime::{AppendOptions, Runtime, EngineConfig, Principal, SubmitOptions, Subscription};
 use swiftwater_event::{CheckLimits, EventBatch, StreamName, check_block};
+use swiftwater_runtime::{AppendOptions, EngineConfig, Principal, Runtime, SubmitOptions, Subscription};
 use swiftwater_testkit::TestClock;
 
 fn main() {

@@ -210,7 +210,7 @@ mod tests {
         let engine =
             Engine::open(EngineConfig::default(), history, Arc::new(SystemClock::new())).await.unwrap();
         let history = Arc::clone(engine.shared().history.get().unwrap());
-        let faults = faults();
+        let faults = crate::faults();
         let (probe, closed) = (Arc::new(Probe::default()), Arc::new(Probe::default()));
         for probe in [&probe, &closed] {
             history.maintain(Arc::clone(probe));
@@ -218,7 +218,7 @@ mod tests {
             let counts = (probe.runs.load(Ordering::Relaxed), probe.failures.load(Ordering::Relaxed));
             assert_eq!(counts, (3, 1));
         }
-        assert!(faults() >= faults + 2, "panics are counted");
+        assert!(crate::faults() >= faults + 2, "panics are counted");
         probe.dropped.send();
         probe.works.subscribe().wait_for(|works| !*works).await.unwrap();
         assert!(probe.is_deleted.load(Ordering::Relaxed));

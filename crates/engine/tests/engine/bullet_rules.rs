@@ -6,7 +6,7 @@
 use std::{ops::ControlFlow, sync::Arc};
 
 use bytes::Bytes;
-use swiftwater_engine::{EngineError, InputError, InputOptions, InputSource, RuntimeError, run_input};
+use swiftwater_engine::{InputError, InputOptions, InputSource, RuntimeError, run_input};
 use swiftwater_lang::{Dialect, Schema};
 use swiftwater_testkit::TestClock;
 
@@ -41,7 +41,7 @@ impl Ask<'_> {
         });
         match ran {
             Ok(_) => emits.join("\n"),
-            Err(InputError::Engine(EngineError::Runtime(RuntimeError::Query(errors)))) => {
+            Err(InputError::Engine(RuntimeError::Query(errors))) => {
                 let place = |error: &swiftwater_lang::QueryError| match (error.line, error.column) {
                     (Some(line), Some(column)) => format!("{line}:{column}"),
                     _ => "refused".to_owned(),

@@ -6,8 +6,7 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
 use swiftwater_engine::{
-    EndReason, Engine, EngineConfig, EngineError, Principal, QueryForm, RuntimeError, SubmitOptions,
-    Subscription,
+    EndReason, Engine, EngineConfig, Principal, QueryForm, RuntimeError, SubmitOptions, Subscription,
 };
 use swiftwater_event::{StreamName, SystemClock};
 
@@ -36,7 +35,7 @@ async fn declared(dir: &std::path::Path) -> Engine {
     engine
 }
 
-fn submit(engine: &Engine, text: &str, form: QueryForm) -> Result<Subscription, EngineError> {
+fn submit(engine: &Engine, text: &str, form: QueryForm) -> Result<Subscription, RuntimeError> {
     engine.submit(&Principal::local(), text, SubmitOptions { form, ..SubmitOptions::default() })
 }
 
@@ -172,7 +171,7 @@ async fn what_a_type_has_not_is_a_fault_of_the_query() {
         "SELECT COUNT(*) AS n FROM STREAM(flights, MAX, TIME) WINDOWING TUMBLING(1000, EVENT(ok))",
     ] {
         let error = submit(&engine, text, QueryForm::Bql).err().unwrap_or_else(|| panic!("{text} is taken"));
-        assert!(matches!(error, EngineError::Runtime(RuntimeError::Query(_))), "{text}: {error:?}");
+        assert!(matches!(error, RuntimeError::Query(_)), "{text}: {error:?}");
         // Over another stream nothing is known, and what cannot be is null.
         let other = text.replace("flights", "others");
         assert!(submit(&engine, &other, QueryForm::Bql).is_ok(), "{other}");

@@ -80,9 +80,9 @@ async fn a_query_that_declared_types_contradict_is_refused() {
         let text = format!("SELECT host FROM STREAM(t) WHERE {condition}");
         let options = SubmitOptions::default();
         let refused = [
-            engine.submit(&Principal::local(), &text, options.clone()).err(),
+            engine.submit(&Principal::local(), &text, options.clone()).err().map(EngineError::from),
             engine.submit_detached(&Principal::local(), &text, options.clone()).await.err(),
-            engine.check(&Principal::local(), &text, &options).err(),
+            engine.check(&Principal::local(), &text, &options).err().map(EngineError::from),
         ];
         for error in refused {
             let Some(EngineError::Runtime(RuntimeError::Query(errors))) = error else {

@@ -43,7 +43,7 @@ impl Bench {
         self.submit_with(query, SubmitOptions::default()).expect("a query")
     }
 
-    fn submit_with(&self, query: &str, options: SubmitOptions) -> Result<Subscription, EngineError> {
+    fn submit_with(&self, query: &str, options: SubmitOptions) -> Result<Subscription, RuntimeError> {
         self.engine.submit(&Principal::local(), query, options)
     }
 
@@ -395,10 +395,10 @@ fn shutdown_gives_final_results() {
     let last = query.next_blocking().unwrap();
     assert_eq!((text(&last), reason(&last)), ("{\"n\":3}\n", Some(&EndReason::Shutdown)));
     let refused = bench.submit_with("SELECT * FROM STREAM()", SubmitOptions::default());
-    assert!(matches!(refused, Err(EngineError::Runtime(RuntimeError::ShuttingDown))));
+    assert!(matches!(refused, Err(RuntimeError::ShuttingDown)));
     let options = AppendOptions::default();
     let refused = bench.engine.append_blocking(&Principal::local(), &bench.stream, batch("{}"), options);
-    assert_eq!(refused, Err(EngineError::Runtime(RuntimeError::ShuttingDown)));
+    assert_eq!(refused, Err(RuntimeError::ShuttingDown));
 }
 
 #[test]

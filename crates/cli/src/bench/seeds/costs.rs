@@ -157,7 +157,7 @@ fn cost(
     loop {
         let before = (seconds(server)?, server.cpu_seconds()?);
         let fed = send(context, server, STREAM, bodies, count)?;
-        ensure!(fed.failures == 0, "{} bodies of events failed", fed.failures);
+        ensure!(fed.failures == 0, "{} bodies of events failed ({})", fed.failures, fed.outcomes);
         settle()?;
         let after = (seconds(server)?, server.cpu_seconds()?);
         all += fed.events;

@@ -82,7 +82,7 @@ impl Bodies {
 }
 
 /// What was sent.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Fed {
     /// Events that were acknowledged.
     pub(super) events: u64,
@@ -92,13 +92,15 @@ pub(super) struct Fed {
     pub(super) seconds: f64,
     /// Bodies that were refused or lost.
     pub(super) failures: u64,
+    /// How the requests ended, as in `200: 47, 429: 1`.
+    pub(super) outcomes: String,
 }
 
 impl Fed {
     /// What is wrong with it, if anything: `taken` is how many events the stream has.
     pub(super) fn fault(&self, taken: u64) -> Option<String> {
         if self.failures > 0 {
-            return Some(format!("{} bodies of events failed", self.failures));
+            return Some(format!("{} bodies of events failed ({})", self.failures, self.outcomes));
         }
         (taken != self.events)
             .then(|| format!("{} events were acknowledged, the stream has {taken}", self.events))
@@ -190,7 +192,9 @@ fn fed(report: &Report, events: u64, seconds: f64) -> Fed {
     let done = (total.latency.count() - total.failures) * events;
     let seconds = seconds.max(report.seconds);
     let reached = if seconds > 0.0 { done as f64 / seconds } else { 0.0 };
-    Fed { events: done, reached, seconds, failures: total.failures }
+    let outcomes: Vec<String> =
+        total.outcomes.iter().map(|(outcome, count)| format!("{}: {count}", outcome.name())).collect();
+    Fed { events: done, reached, seconds, failures: total.failures, outcomes: outcomes.join(", ") }
 }
 
 #[cfg(test)]
@@ -213,9 +217,10 @@ mod tests {
 
     #[test]
     fn what_was_acknowledged_must_be_there() {
-        let fed = Fed { events: 10, reached: 10.0, seconds: 1.0, failures: 0 };
+        let outcomes = "200: 3, 429: 1".to_owned();
+        let fed = Fed { events: 10, reached: 10.0, seconds: 1.0, failures: 0, outcomes };
         assert_eq!(fed.fault(10), None);
         assert!(fed.fault(9).unwrap().contains("the stream has 9"));
-        assert!(Fed { failures: 1, ..fed }.fault(10).is_some());
+        assert!(Fed { failures: 1, ..fed }.fault(10).unwrap().contains("(200: 3, 429: 1)"));
     }
 }

@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn only_what_has_somewhere_to_go_is_given_up() {
         let (tries, error) = (Retry::default(), DeliverError::Refused(Vec::new()));
-        let later = DeliverError::Engine(crate::EngineError::Runtime(RuntimeError::ShuttingDown));
+        let later = DeliverError::Engine(crate::RuntimeError::ShuttingDown.into());
         let mut options = SinkOptions { retries: Some(1), ..SinkOptions::default() };
         assert!(!tries.gives_up(&options, &error));
         options.dead_letter = Some("lost".into());

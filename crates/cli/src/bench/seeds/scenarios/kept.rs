@@ -83,13 +83,16 @@ impl Kept {
         let rounds = events.div_ceil(bodies.events * BODIES).max(1);
         let behind_max = (BEHIND_BYTES_MAX / bodies.event_bytes) as u64;
         let at_once = (behind_max / 2 / (bodies.events * BODIES)).max(1);
-        let (mut left, mut all) = (rounds, Fed { events: 0, reached: 0.0, seconds: 0.0, failures: 0 });
+        let (mut left, mut all) = (rounds, Fed::default());
         while left > 0 {
             let now = left.min(at_once);
             let (waited, ()) = context.timed(|| self.wait(context, server, behind_max / 2))?;
             let fed = send(context, server, self.stream, bodies, now * BODIES)?;
             all.events += fed.events;
             all.failures += fed.failures;
+            if fed.failures > 0 {
+                all.outcomes = fed.outcomes;
+            }
             all.seconds += waited + fed.seconds;
             left -= now;
         }
