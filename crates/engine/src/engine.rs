@@ -14,8 +14,11 @@ use crate::{
     Ack, AppendOptions, Appended, Backup, Disks, EndReason, EngineConfig, EngineError, HistoryConfig,
     HistoryError, HistoryMetrics, Numbered, Principal, QueryForm, QueryId, RuntimeError, SubmitOptions,
     Ticket,
-    history::{DataDir, ForRuntime, History, HistoryTables, Statements},
+    durable::{directory::DataDir, history::History},
+    durable_objects::ForRuntime,
     shared::Shared,
+    statements::Statements,
+    tables::HistoryTables,
 };
 
 /// How long somebody waits for a disk that takes nothing.

@@ -1,20 +1,48 @@
 //! What is durable beside live queries: stored streams, views, alerts, sinks, joins, jobs, endpoints, tables, backups, and SQL
 //! over them. Joins the rooms below; knows nothing of HTTP.
+//!
+//! [`Engine`] is the façade, over a [`Runtime`] that runs live queries and knows of all this through
+//! [`swiftwater_runtime::DurableObjects`] alone. [`durable`] keeps events and the catalog, [`objects`] runs what statements
+//! create, [`tables`] are what SQL sees, and [`ddl`] changes the catalog.
 
+mod config;
 mod engine;
 mod error;
-mod history;
+mod history_error;
 mod shared;
 mod status;
 
+mod ddl;
+mod durable_objects;
+mod statements;
+mod supervisor;
+
+mod backup;
+mod durable;
+mod objects;
+mod tables;
+
+pub use backup::{
+    BACKUP_KEPT, BACKUPS_MAX, Backup, BackupFault, BackupFile, BackupManifest, BackupReadError, Checksum,
+    MANIFEST_NAME, ManifestError, RestoreError, restore, verify_backup,
+};
+pub use config::HistoryConfig;
+pub use durable::{dedup::PRODUCER_BYTES_MAX, history::Disks, quarantine::QUARANTINED_BYTES};
 pub use engine::Engine;
 pub use error::{EngineError, ErrorKind};
-pub use history::{
-    BACKUP_KEPT, BACKUPS_MAX, Backup, BackupFault, BackupFile, BackupManifest, BackupReadError, Checksum,
-    Detached, Disks, Endpoint, EndpointAnswer, EndpointCounts, EndpointError, EndpointInput, EndpointLimits,
-    EndpointPlace, EndpointRoute, HistoryConfig, HistoryError, JoinsMetrics, KeyValue, MANIFEST_NAME,
-    ManifestError, PRODUCER_BYTES_MAX, QUARANTINED_BYTES, RestoreError, SinkStatus, ViewChange, ViewChanges,
-    ViewChangesSome, ViewPage, ViewRange, ViewReading, ViewStatus, Wanted, restore, verify_backup,
+pub use history_error::HistoryError;
+pub use objects::{
+    durable_query::Detached,
+    endpoints::{
+        Endpoint, EndpointAnswer, EndpointCounts, EndpointError, EndpointInput, EndpointLimits,
+        EndpointPlace, EndpointRoute,
+    },
+    sinks::SinkStatus,
+    stream_joins::JoinsMetrics,
+    views::{
+        KeyValue, ViewChange, ViewChanges, ViewChangesSome, ViewPage, ViewRange, ViewReading, ViewStatus,
+        Wanted,
+    },
 };
 pub use status::{HistoryMetrics, JobStatus, TableMetrics, ViewsMetrics};
 pub use swiftwater_catalog::{CatalogError, ObjectKind, ScheduleError, kind::stream::QUARANTINE};

@@ -9,7 +9,13 @@ use swiftwater_event::StreamName;
 use swiftwater_runtime::{Runtime, parts};
 use swiftwater_sql::Sql;
 
-use crate::history::{Declared, History, HistoryTables, StoredStream};
+use crate::{
+    durable::{
+        history::History,
+        stored_stream::{Declared, StoredStream},
+    },
+    tables::HistoryTables,
+};
 
 pub(crate) struct Shared {
     pub(crate) runtime: Runtime,

@@ -9,8 +9,8 @@ use swiftwater_event::{Primitive, Type};
 use swiftwater_lang::{QueryError, QueryErrors, ddl::AlterError};
 use swiftwater_live::{Unfit, columns::ColumnsError};
 
-use super::{EngineError, RuntimeError};
-use crate::history::from_engine;
+use crate::error::{EngineError, RuntimeError};
+use crate::tables::from_engine;
 
 fn query_errors() -> QueryErrors {
     QueryErrors(vec![QueryError {

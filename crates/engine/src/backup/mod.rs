@@ -1,0 +1,376 @@
+//! Backups: a consistent cut of everything durable, pinned while it is fetched.
+//!
+//! A cut is the catalog's snapshot and one of what views, alerts and joins keep, then every table at its newest version,
+//! then the log up to what is synced. Segments are not given up and files of tables not deleted from before the first of
+//! these to after the last; so the log reaches from the first event that a table or a view lacks to beyond everything that
+//! the catalog, a table or a view counts, and opening the files is as opening the directory after a crash at that instant.
+//! What was synced before the cut was asked for is in it.
+//!
+//! Neither catalog nor views are written meanwhile. Whatever sinks, alerts and joins tell streams and tables under their
+//! numbers was on disk first: so what log and tables of a cut have of that is in its views, under the same numbers.
+//! What views keep is written down when all goes on again, into a file that stands with the cut.
+//!
+//! A cut that nobody has touched for [`BACKUP_KEPT`] is let go, and there are at most [`BACKUPS_MAX`]. Knows nothing of HTTP.
+
+mod aside;
+mod manifest;
+mod restore;
+
+use std::{
+    collections::{HashMap, HashSet},
+    hash::RandomState,
+    io,
+    ops::Range,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt, TryStreamExt};
+use swiftwater_event::{Clock, Millis};
+use swiftwater_log::{LogError, LogSnapshot};
+use swiftwater_store::{PinnedStore, StoreError};
+use swiftwater_views::StoreSnapshot;
+
+use crate::durable::{
+    directory::DataDir,
+    history::{History, causes},
+    stored_stream::unavailable,
+};
+use crate::{EngineError, QueryId};
+use swiftwater_runtime::parts::lock;
+
+use aside::Aside;
+
+pub use manifest::{BackupFile, BackupManifest, Checksum, MANIFEST_NAME, ManifestError};
+pub use restore::{BackupFault, RestoreError, restore, verify_backup};
+
+/// Cuts that stand at once: one more is refused.
+pub const BACKUPS_MAX: usize = 4;
+/// How long a cut stands that nobody reads.
+pub const BACKUP_KEPT: Duration = Duration::from_secs(600);
+/// The name of what views, alerts and joins keep.
+const VIEWS_NAME: &str = "views/kept";
+/// Bytes that are read at a time.
+const PIECE_BYTES: u64 = 4 << 20;
+/// Files whose checksums are made at a time.
+const CHECKED_AT_ONCE: usize = 4;
+
+/// The cuts that stand.
+#[derive(Default)]
+pub(crate) struct Backups {
+    standing: Mutex<HashMap<String, Arc<Backup>>>,
+    /// Checksums of the last cut's files, of those that never change: the next cut need not read them.
+    known: Mutex<HashMap<(Box<str>, u64), Checksum>>,
+    /// Held while a cut is made.
+    beginning: tokio::sync::Mutex<()>,
+    taken: AtomicU64,
+    secret: RandomState,
+}
+
+/// A cut that stands: its files can be read as long as this lives.
+pub struct Backup {
+    manifest: BackupManifest,
+    /// Which file of the manifest has a name.
+    numbers: HashMap<String, usize>,
+    cut: Arc<Cut>,
+}
+
+/// What is held for a backup.
+struct Cut {
+    sources: Vec<Source>,
+    taken: Millis,
+    catalog: Bytes,
+    log: LogSnapshot,
+    store: PinnedStore,
+    clock: Arc<dyn Clock>,
+    touched: AtomicU64,
+}
+
+/// A file, and where its bytes are.
+#[derive(Debug, Clone)]
+struct Source {
+    name: String,
+    bytes: u64,
+    place: Place,
+}
+
+#[derive(Debug, Clone)]
+enum Place {
+    Catalog,
+    /// The file of this number of the log's cut.
+    Log(usize),
+    /// The path in the store, and whether its bytes are ever the same.
+    Store(Box<str>, bool),
+    Views(Arc<Aside>),
+}
+
+/// Why a file of a cut cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum BackupReadError {
+    /// It is in the log.
+    #[error("the log cannot be read")]
+    Log(#[from] LogError),
+    /// It is in the store.
+    #[error("the store cannot be read")]
+    Store(#[from] StoreError),
+    /// It was put aside.
+    #[error("what views keep cannot be read")]
+    Views(#[from] io::Error),
+    /// A thread ended.
+    #[error("a thread of this process ended before its work did")]
+    Broken,
+}
+
+impl Backup {
+    /// What it consists of.
+    pub fn manifest(&self) -> &BackupManifest {
+        &self.manifest
+    }
+
+    /// A file of it.
+    pub fn file(&self, name: &str) -> Result<&BackupFile, EngineError> {
+        Ok(&self.manifest.files[self.number(name)?])
+    }
+
+    /// Bytes of a file, piece by piece.
+    pub fn read(
+        &self,
+        name: &str,
+        range: Range<u64>,
+    ) -> Result<impl Stream<Item = Result<Bytes, BackupReadError>> + Send + use<>, EngineError> {
+        Ok(self.cut.read(self.number(name)?, range))
+    }
+
+    fn number(&self, name: &str) -> Result<usize, EngineError> {
+        let fault = || EngineError::NoBackupFile { id: self.manifest.id.clone(), name: name.to_owned() };
+        self.numbers.get(name).copied().ok_or_else(fault)
+    }
+}
+
+impl Cut {
+    fn read(
+        self: &Arc<Self>,
+        number: usize,
+        range: Range<u64>,
+    ) -> impl Stream<Item = Result<Bytes, BackupReadError>> + Send + use<> {
+        let cut = Arc::clone(self);
+        let end = range.end.min(cut.sources[number].bytes);
+        let count = end.saturating_sub(range.start).div_ceil(PIECE_BYTES);
+        let pieces = (0..count).map(move |piece| {
+            let begin = range.start + piece * PIECE_BYTES;
+            begin..(begin + PIECE_BYTES).min(end)
+        });
+        // The next piece is read while the last one is on its way.
+        futures_util::stream::iter(pieces).map(move |piece| Arc::clone(&cut).piece(number, piece)).buffered(2)
+    }
+
+    async fn piece(self: Arc<Self>, number: usize, range: Range<u64>) -> Result<Bytes, BackupReadError> {
+        self.touch();
+        match self.sources[number].place.clone() {
+            Place::Catalog => Ok(self.catalog.slice(range.start as usize..range.end as usize)),
+            Place::Store(path, _) => Ok(self.store.read(&path, range).await?),
+            Place::Log(file) => {
+                let read = move || {
+                    let mut piece = vec![0; (range.end - range.start) as usize];
+                    self.log.files()[file].read_exact_at(&mut piece, range.start)?;
+                    Ok(Bytes::from(piece))
+                };
+                waited_for(read).await
+            }
+            Place::Views(aside) => waited_for(move || Ok(aside.read(range)?)).await,
+        }
+    }
+
+    fn touch(&self) {
+        self.touched.store(self.clock.monotonic_nanos(), Ordering::Relaxed);
+    }
+
+    fn is_forgotten(&self) -> bool {
+        let age = self.clock.monotonic_nanos().saturating_sub(self.touched.load(Ordering::Relaxed));
+        u128::from(age) >= BACKUP_KEPT.as_nanos()
+    }
+
+    /// Fails if a table was dropped that is in it.
+    fn check_whole(&self) -> Result<(), EngineError> {
+        match self.store.void() {
+            Some(table) => Err(EngineError::BackupVoid { table: table.to_owned() }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Does what waits for the disk.
+async fn waited_for(
+    read: impl FnOnce() -> Result<Bytes, BackupReadError> + Send + 'static,
+) -> Result<Bytes, BackupReadError> {
+    tokio::task::spawn_blocking(read).await.map_err(|_| BackupReadError::Broken)?
+}
+
+impl Backups {
+    /// Lets go of cuts that nobody has touched for long.
+    pub(crate) fn expire(&self) {
+        lock(&self.standing).retain(|id, backup| {
+            // Whoever reads a file holds the cut.
+            let is_kept = !backup.cut.is_forgotten() || Arc::strong_count(&backup.cut) > 1;
+            if !is_kept {
+                tracing::info!(%id, "a backup that nobody fetched was let go");
+            }
+            is_kept
+        });
+    }
+
+    /// Lets a backup stand.
+    fn keep(&self, backup: &Arc<Backup>) -> Result<(), EngineError> {
+        let mut standing = lock(&self.standing);
+        if standing.len() >= BACKUPS_MAX {
+            return Err(EngineError::TooManyBackups { standing: standing.len() });
+        }
+        standing.insert(backup.manifest.id.clone(), Arc::clone(backup));
+        Ok(())
+    }
+}
+
+impl History {
+    /// Makes a cut, which stands until it is ended, or left alone for long.
+    pub(crate) async fn start_backup(&self) -> Result<Arc<Backup>, EngineError> {
+        let backups = &self.backups;
+        let _one_at_a_time = backups.beginning.lock().await;
+        backups.expire();
+        if lock(&backups.standing).len() >= BACKUPS_MAX {
+            return Err(EngineError::TooManyBackups { standing: BACKUPS_MAX });
+        }
+        let began = self.clock.monotonic_nanos();
+        let number = backups.taken.fetch_add(1, Ordering::Relaxed);
+        let (mut cut, views) = self.cut().await?;
+        if let Some(views) = views {
+            self.put_aside(&mut cut, views, number).await?;
+        }
+        let cut = Arc::new(cut);
+        let files = self.check_sums(&cut).await;
+        cut.check_whole()?;
+        let files = files.map_err(|error| EngineError::NotBackedUp(causes(&error)))?;
+        let id = QueryId::new(self.clock.now(), number, &backups.secret).to_string();
+        let numbers = files.iter().enumerate().map(|(number, file)| (file.name.clone(), number)).collect();
+        let manifest = BackupManifest::new(id, cut.taken, cut.log.end().0, files);
+        cut.touch();
+        let backup = Arc::new(Backup { manifest, numbers, cut });
+        backups.keep(&backup)?;
+        let millis = self.clock.monotonic_nanos().saturating_sub(began) / 1_000_000;
+        let (id, files, bytes) = (&backup.manifest.id, backup.manifest.files.len(), backup.manifest.bytes());
+        tracing::info!(%id, files, bytes, position = backup.manifest.log_position, millis, "a backup was begun");
+        Ok(backup)
+    }
+
+    /// A cut that stands.
+    pub(crate) fn backup(&self, id: &str) -> Result<Arc<Backup>, EngineError> {
+        self.backups.expire();
+        let found = lock(&self.backups.standing).get(id).cloned();
+        let backup = found.ok_or_else(|| EngineError::NoBackup(id.to_owned()))?;
+        backup.cut.check_whole()?;
+        backup.cut.touch();
+        Ok(backup)
+    }
+
+    /// Lets a cut go; what is being read of it is read to its end.
+    pub(crate) fn end_backup(&self, id: &str) -> Result<(), EngineError> {
+        let ended = lock(&self.backups.standing).remove(id);
+        ended.map(drop).ok_or_else(|| EngineError::NoBackup(id.to_owned()))
+    }
+
+    async fn cut(&self) -> Result<(Cut, Option<StoreSnapshot>), EngineError> {
+        // No stream is made, altered or dropped meanwhile.
+        let _one_at_a_time = self.changing.lock().await;
+        // Nor does the log learn of anything that was done to a table since that was looked at: a run of a job that is
+        // said to have succeeded has its rows in the cut. One that has them and is not said to is taken up, and passes over.
+        // And nothing new is told by sinks, alerts and joins, as what they tell is kept before.
+        let _catalog_and_views_stay = self.cutting.write().await;
+        let held = self.log.hold();
+        let mut catalog = self.snapshot();
+        catalog.store = None;
+        let catalog = Bytes::from(catalog.to_bytes());
+        let views = lock(&self.view_store).clone();
+        let views = views.map(|views| views.snapshot_all()).transpose();
+        let views = views.map_err(|error| EngineError::NotBackedUp(causes(&error)))?;
+        let store = self.store.cut().await.map_err(from_store)?;
+        let taken = self.clock.now();
+        if self.log.usage().segments == 0 {
+            // A log without a file would begin at 0 again, whatever the snapshot counts.
+            self.tick(taken).await?;
+        }
+        // So that the log has everything that the snapshot counts. One that cannot be written may get room only by what waits for
+        // this.
+        let synced = self.log.synced(self.log.horizons().appended);
+        let sync_time_max = Duration::from_millis(self.config.backup_sync_ms_max);
+        match tokio::time::timeout(sync_time_max, synced).await {
+            Ok(synced) => synced.map_err(unavailable)?,
+            Err(_) => return Err(self.trouble().unwrap_or_else(|| unavailable(LogError::Failing))),
+        }
+        let log = self.log.cut();
+        drop(held);
+        let source = |name: String, bytes: u64, place: Place| Source { name, bytes, place };
+        let mut sources =
+            vec![source("catalog/catalog-1.json".to_owned(), catalog.len() as u64, Place::Catalog)];
+        for (number, file) in log.files().iter().enumerate() {
+            sources.push(source(format!("log/{}", file.name()), file.bytes(), Place::Log(number)));
+        }
+        for file in store.files() {
+            let place = Place::Store(file.path.clone(), file.is_unique);
+            sources.push(source(format!("tables/{}", file.path), file.bytes, place));
+        }
+        let (clock, touched) = (Arc::clone(&self.clock), AtomicU64::default());
+        Ok((Cut { sources, taken, catalog, log, store, clock, touched }, views))
+    }
+
+    /// Writes down what views keep, beside the cut that it is of.
+    async fn put_aside(&self, cut: &mut Cut, views: StoreSnapshot, number: u64) -> Result<(), EngineError> {
+        let dir = self.dir.as_ref().map(DataDir::spill).ok_or(EngineError::NoHistory)?;
+        let path = dir.join(format!("backup-{number}.views"));
+        let put = tokio::task::spawn_blocking(move || Aside::put(&views, &path)).await;
+        let put = put.map_err(|_| EngineError::NotBackedUp(causes(&BackupReadError::Broken)))?;
+        let aside = put.map_err(|error| EngineError::NotBackedUp(causes(&error)))?;
+        let bytes = aside.bytes();
+        let place = Place::Views(Arc::new(aside));
+        cut.sources.push(Source { name: VIEWS_NAME.to_owned(), bytes, place });
+        Ok(())
+    }
+
+    /// The files of a cut with their checksums: those of the tables' data that are known are not read again.
+    async fn check_sums(&self, cut: &Arc<Cut>) -> Result<Vec<BackupFile>, BackupReadError> {
+        let known = &self.backups.known;
+        let checked = (0..cut.sources.len()).map(|number| async move {
+            let Source { name, bytes, place } = cut.sources[number].clone();
+            let key = match place {
+                Place::Store(path, true) => Some((path, bytes)),
+                _ => None,
+            };
+            let found = key.as_ref().and_then(|key| lock(known).get(key).copied());
+            let crc32c = match found {
+                Some(found) => found,
+                None => {
+                    let add = |sum: Checksum, piece: Bytes| async move { Ok(sum.and(&piece)) };
+                    cut.read(number, 0..bytes).try_fold(Checksum::default(), add).await?
+                }
+            };
+            if let Some(key) = key {
+                lock(known).insert(key, crc32c);
+            }
+            Ok(BackupFile { name, bytes, crc32c })
+        });
+        let files = futures_util::stream::iter(checked).buffered(CHECKED_AT_ONCE).try_collect().await;
+        // Of what is no longer in a cut, nothing need be known.
+        let there: HashSet<&str> = cut.store.files().iter().map(|file| &*file.path).collect();
+        lock(known).retain(|(path, _), _| there.contains(&**path));
+        files
+    }
+}
+
+fn from_store(error: StoreError) -> EngineError {
+    match error {
+        StoreError::Dropped(table) => EngineError::BackupVoid { table: table.into() },
+        error => EngineError::NotBackedUp(causes(&error)),
+    }
+}

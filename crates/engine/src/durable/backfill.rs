@@ -1,0 +1,142 @@
+//! Events of a stored stream as its table has them, for readers whose events are no longer in the log.
+//!
+//! They come in the order of their offsets, some at a time, as they were sent where the table keeps their text, and else as its
+//! columns tell them: a missing field may be null then, or its default, and numbers and times may be spelled otherwise.
+//! What the stream's retention has deleted is passed over.
+
+use std::sync::Arc;
+
+use arrow_array::{
+    Array, RecordBatch,
+    cast::AsArray,
+    types::{Int64Type, TimestampMicrosecondType},
+};
+use arrow_schema::DataType;
+use bytes::Bytes;
+use futures_util::StreamExt;
+use swiftwater_event::{CheckLimits, EventBatch, EventMeta, Millis, Offset, check_block};
+use swiftwater_lang::ddl;
+use swiftwater_sql::{
+    ErrorKind as SqlErrorKind, RunOptions, Sql, SqlError,
+    forms::{Form, FormWriter},
+};
+use swiftwater_store::{EVENT_COLUMN, OFFSET_COLUMN, TIME_COLUMN};
+
+use crate::{durable::stored_stream::StoredStream, tables::inserted::EventShape};
+
+/// Offsets that are read at once.
+pub(crate) const PAST_EVENTS: u64 = 20_000;
+
+/// The events of a stream with offsets in `[from, until)`, which are all in the table: batches of one arrival each, and of
+/// offsets that follow one another.
+pub(crate) async fn past_events(
+    sql: &Sql,
+    stored: &StoredStream,
+    (from, until): (u64, u64),
+) -> Result<Vec<EventBatch>, SqlError> {
+    let name = stored.name.as_str().replace('"', "\"\"");
+    let text = format!(
+        "SELECT * FROM \"{name}\" WHERE {OFFSET_COLUMN} >= {from} AND {OFFSET_COLUMN} < {until} ORDER BY {OFFSET_COLUMN}"
+    );
+    let mut answer = sql.run(text, RunOptions::default()).await?;
+    let mut all = Vec::new();
+    while let Some(rows) = answer.next().await {
+        events_of(stored, &rows?, &mut all)?;
+    }
+    Ok(all)
+}
+
+/// The offset of the first event with one in `[from, until)` that the table has.
+pub(crate) async fn first_past(
+    sql: &Sql,
+    stored: &StoredStream,
+    (from, until): (u64, u64),
+) -> Result<Option<u64>, SqlError> {
+    let name = stored.name.as_str().replace('"', "\"\"");
+    let text = format!(
+        "SELECT min({OFFSET_COLUMN}) AS first FROM \"{name}\" WHERE {OFFSET_COLUMN} >= {from} AND {OFFSET_COLUMN} < {until}"
+    );
+    let mut answer = sql.run(text, RunOptions::default()).await?;
+    let mut first = None;
+    while let Some(rows) = answer.next().await {
+        let rows = rows?;
+        let column = rows.column(0).as_primitive_opt::<Int64Type>();
+        first = first.or(column.and_then(|column| column.iter().flatten().next()));
+    }
+    Ok(first.and_then(|first| u64::try_from(first).ok()))
+}
+
+fn events_of(stored: &StoredStream, rows: &RecordBatch, all: &mut Vec<EventBatch>) -> Result<(), SqlError> {
+    let missing =
+        |name: &str| SqlError::new(SqlErrorKind::Internal, format!("the table has no column {name}"));
+    let offsets =
+        rows.column_by_name(OFFSET_COLUMN).and_then(|column| column.as_primitive_opt::<Int64Type>());
+    let offsets = offsets.ok_or_else(|| missing(OFFSET_COLUMN))?;
+    let times = rows
+        .column_by_name(TIME_COLUMN)
+        .and_then(|column| column.as_primitive_opt::<TimestampMicrosecondType>());
+    let times = times.ok_or_else(|| missing(TIME_COLUMN))?;
+    let arrivals: Vec<Millis> = times.values().iter().map(|micros| micros.div_euclid(1000)).collect();
+    let limits = CheckLimits { event_bytes_max: usize::MAX >> 1, depth_max: 512, ..CheckLimits::default() };
+    let batch = check_block(Bytes::from(lines(stored, rows)?), &limits, 1).batch;
+    if batch.len() != rows.num_rows() {
+        return Err(SqlError::new(SqlErrorKind::Corrupt, "the table has what is no event"));
+    }
+    let mut start = 0;
+    for end in 1..=rows.num_rows() {
+        let goes_on = end < rows.num_rows()
+            && offsets.value(end) == offsets.value(end - 1) + 1
+            && arrivals[end] == arrivals[start];
+        if goes_on {
+            continue;
+        }
+        let chosen: Vec<u32> = (start as u32..end as u32).collect();
+        let first = Offset(u64::try_from(offsets.value(start)).unwrap_or(0));
+        let meta = EventMeta { arrival: arrivals[start], first, ..EventMeta::default() };
+        all.push(batch.select(&chosen).with_meta(meta));
+        start = end;
+    }
+    Ok(())
+}
+
+/// A row an event, each with the end of its line.
+fn lines(stored: &StoredStream, rows: &RecordBatch) -> Result<Vec<u8>, SqlError> {
+    let texts = rows.column_by_name(EVENT_COLUMN);
+    let text = |row: usize| match texts {
+        Some(texts) if texts.is_valid(row) => match texts.data_type() {
+            DataType::Utf8View => Some(texts.as_string_view().value(row)),
+            DataType::LargeUtf8 => Some(texts.as_string::<i64>().value(row)),
+            DataType::Utf8 => Some(texts.as_string::<i32>().value(row)),
+            _ => None,
+        },
+        _ => None,
+    };
+    let mut told = Vec::new();
+    if (0..rows.num_rows()).any(|row| text(row).is_none()) {
+        let schema = rows.schema();
+        let own: Vec<usize> = (0..schema.fields().len())
+            .filter(|&place| !ddl::SYSTEM_COLUMNS.contains(&schema.field(place).name().as_str()))
+            .collect();
+        let own =
+            rows.project(&own).map_err(|error| SqlError::new(SqlErrorKind::Internal, error.to_string()))?;
+        let shape = EventShape::new(&stored.declared(), &own.schema())?;
+        let mut writer = FormWriter::new(Form::Ndjson, &Arc::clone(&shape.schema))?;
+        writer.batch(&shape.events(&own)?, &mut told)?;
+    }
+    let mut told = told.split_inclusive(|&byte| byte == b'\n');
+    let mut lines = Vec::new();
+    for row in 0..rows.num_rows() {
+        let of_columns = told.next();
+        match (text(row), of_columns) {
+            (Some(text), _) => {
+                lines.extend_from_slice(text.as_bytes());
+                lines.push(b'\n');
+            }
+            (None, Some(line)) => lines.extend_from_slice(line),
+            (None, None) => {
+                return Err(SqlError::new(SqlErrorKind::Internal, "a row of the table is not told"));
+            }
+        }
+    }
+    Ok(lines)
+}

@@ -1,0 +1,161 @@
+//! What goes on beside statements and events: the catalog is written down, the log is trimmed, and both are brought to an end.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use swiftwater_catalog::Snapshot;
+use swiftwater_event::Millis;
+use swiftwater_log::{Head, LogPosition, Packed};
+
+use crate::EngineError;
+use crate::{
+    HistoryError,
+    durable::{
+        history::{History, heavy},
+        stored_stream::{StoredStream, unavailable},
+    },
+};
+use swiftwater_runtime::parts::lock;
+
+impl History {
+    /// Writes snapshots and trims the log, until the end.
+    pub(crate) async fn run_checkpoints(&self) {
+        let mut closing = self.closing();
+        let interval = self.checkpoint_interval();
+        // What is in the log already needs no time behind it.
+        let mut was = (self.log.horizons().appended, None);
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(interval) => {}
+                _ = closing.changed() => return,
+            }
+            self.backups.expire();
+            let appended = self.log.horizons().appended;
+            // What a table has committed since may be given up, also where nothing can be appended until it is.
+            if was != (appended, Some(self.needed_from())) {
+                // Time goes on in the log only where something happened in it.
+                if was.0 != appended {
+                    self.log_time().await;
+                }
+                let written = self.checkpoint().await.inspect_err(|error| {
+                    let error = error as &dyn std::error::Error;
+                    tracing::warn!(error, "the catalog could not be written down");
+                });
+                was = match written {
+                    // What came meanwhile is for the next time.
+                    Ok((counted, needed)) => (counted, Some(needed)),
+                    Err(_) => (self.log.horizons().appended, None),
+                };
+            } else if self.log.goes_on_with_a_record() {
+                self.log_time().await;
+            }
+        }
+    }
+
+    fn checkpoint_interval(&self) -> Duration {
+        Duration::from_millis(self.config.checkpoint_interval_ms.max(1))
+    }
+
+    /// The place in the log from which on a table, a view or a join may need events, as far as is synced.
+    fn needed_from(&self) -> LogPosition {
+        // Read first: what is appended from here on is needed whoever asks.
+        let mut needed = self.log.horizons().synced;
+        for position in self.all_stored().iter().filter_map(|stored| stored.needs_from()) {
+            needed = needed.min(position);
+        }
+        self.join_holds.first().map_or(needed, |first| needed.min(first))
+    }
+
+    async fn log_time(&self) {
+        if let Err(error) = self.tick(self.clock.now()).await {
+            tracing::warn!(%error, "the time could not be written into the log");
+        }
+    }
+
+    /// Writes a tick into the log: after a restart no event arrives before it. Returns the end of its record. Fails if an event
+    /// would find no room.
+    pub(crate) async fn tick_where_there_is_room(&self, now: Millis) -> Result<LogPosition, EngineError> {
+        let room = self.log.reserve(Packed::empty().bytes()).await.map_err(unavailable)?;
+        self.log.append(Head::Tick { now }, Packed::empty(), room).map_err(unavailable)
+    }
+
+    pub(crate) async fn tick(&self, now: Millis) -> Result<(), EngineError> {
+        let room = self.log.reserve_urgent(Packed::empty().bytes()).await.map_err(unavailable)?;
+        self.log.append(Head::Tick { now }, Packed::empty(), room).map_err(unavailable).map(|_| ())
+    }
+
+    /// The catalog as it is, with how far each stream is. It counts what may not be synced yet.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let stored: HashMap<u32, Arc<StoredStream>> =
+            self.all_stored().into_iter().map(|stored| (stored.id.0, stored)).collect();
+        let (catalog, position) = {
+            let unchanged = self.catalog.changing();
+            (unchanged.newest(), self.log.horizons().appended)
+        };
+        catalog.snapshot(position.0, |entry| stored.get(&entry.id).map(|stored| stored.numbers()))
+    }
+
+    /// Writes the catalog down and lets go of what nobody needs of the log; answers the end of what is written down, and where
+    /// the log is needed from.
+    pub(crate) async fn checkpoint(&self) -> Result<(LogPosition, LogPosition), HistoryError> {
+        // One at a time: an older snapshot must not take the place of a newer one.
+        let _one_at_a_time = self.writing_down.lock().await;
+        let snapshot = self.snapshot();
+        let counted = LogPosition(snapshot.position);
+        let appended = self.log.horizons().appended;
+        // What the snapshot counts as stored is to be on disk before the snapshot is.
+        loop {
+            // A log that is full may not get there before it is trimmed: what the last snapshot counts may go at once.
+            let written_down = LogPosition(self.written_down.load(Ordering::Relaxed));
+            self.log.trim(self.needed_from().min(written_down));
+            let synced = tokio::time::timeout(self.checkpoint_interval(), self.log.synced(appended)).await;
+            if let Ok(synced) = synced {
+                break synced?;
+            }
+        }
+        heavy(usize::MAX, || lock(&self.snapshots).write(&snapshot))?;
+        self.written_down.store(counted.0, Ordering::Relaxed);
+        let needed = self.needed_from().min(counted);
+        self.log.trim(needed);
+        Ok((counted, needed))
+    }
+
+    /// Stops taking anything in, commits what waits, writes the catalog down.
+    pub(crate) async fn close(&self, grace: Duration) {
+        let commit = async {
+            for stored in self.all_stored() {
+                self.hurry(&stored).await;
+            }
+        };
+        if tokio::time::timeout(grace, commit).await.is_err() {
+            tracing::info!(
+                "not all tables were committed when the grace period was over; the log has the rest"
+            );
+        }
+        self.closing.send_replace(true);
+        // A log that cannot sync is not waited for: what it has is read again at the next start.
+        if let Ok(Err(error)) = tokio::time::timeout(grace, self.checkpoint()).await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "the catalog could not be written down");
+        }
+        let tasks = std::mem::take(&mut *lock(&self.tasks));
+        for mut task in tasks {
+            if tokio::time::timeout(grace, &mut task).await.is_err() {
+                task.abort();
+                let _ = task.await;
+            }
+        }
+        self.store.close().await;
+    }
+
+    /// Lets a table commit all that was appended to its stream.
+    async fn hurry(&self, stored: &StoredStream) {
+        let Some(next) = stored.hurry(stored.next()) else { return };
+        let Some(table) = stored.table() else { return };
+        let mut progress = table.progress();
+        let _ = progress.wait_for(|progress| progress.appended.0 >= next).await;
+        let _ = table.flush().await;
+    }
+}

@@ -1,0 +1,345 @@
+//! Which requests of numbered producers a stream has stored, so that a retry is stored once.
+//!
+//! A producer names itself and numbers its requests, in any order but rising on the whole. Of each producer the last
+//! 64 numbers are kept with what became of them; of producers, those that sent last. Both bounds hold
+//! over restarts: the table is rebuilt from the catalog's snapshot and the log, where every stored part carries its number.
+//! A request of several parts is stored part by part, in order, so how many are there says all. A part none of whose
+//! events is taken in is nowhere noted: the next one that is stored counts it among those that are there.
+//! Of each part a hash of what was sent is kept, so that a number that is used again for other events is found. The engine's
+//! own producers ([`is_reserved_producer`]) have room of their own: clients, however many they are, push none of them out.
+//! Knows no clock: whoever wrote last in the log is the latest.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use crate::durable::quarantine::QUARANTINE_PRODUCER;
+use swiftwater_runtime::is_reserved_producer;
+
+/// Numbers kept of each producer.
+const SEQUENCES_KEPT: usize = 64;
+
+/// The longest name of a producer, in bytes.
+pub const PRODUCER_BYTES_MAX: usize = 128;
+
+/// The producers of one stream.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Producers {
+    of_clients: Used,
+    of_engine: Used,
+}
+
+/// Producers, up to a number; whoever wrote longest ago goes first.
+#[derive(Debug, Clone, PartialEq)]
+struct Used {
+    by_id: HashMap<Box<str>, Producer>,
+    /// Who wrote when, by a count of writes; for finding who wrote longest ago.
+    by_use: BTreeMap<u64, Box<str>>,
+    uses: u64,
+    max: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Producer {
+    used: u64,
+    /// By number, ascending; at most [`SEQUENCES_KEPT`].
+    requests: VecDeque<Request>,
+}
+
+/// A request of which something is stored.
+#[derive(Debug, Clone, PartialEq)]
+struct Request {
+    receipt: Receipt,
+    /// Of its first part.
+    hash: u64,
+    /// Of the parts after that.
+    hashes: Vec<u64>,
+}
+
+/// What became of one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Receipt {
+    /// Its number.
+    pub(crate) sequence: u64,
+    /// Parts that are stored.
+    pub(crate) parts: u32,
+    /// Events in them.
+    pub(crate) accepted: u64,
+    /// The stream's offset after the last of them.
+    pub(crate) offset: u64,
+    /// Where the log stood after the last of them.
+    pub(crate) log_position: u64,
+}
+
+/// What is to become of a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It is to be stored.
+    New,
+    /// It is stored already.
+    StoredStream(Receipt),
+    /// Its number is so far below the latest that nobody knows any more; this is the lowest that can be told.
+    Forgotten(u64),
+    /// Parts before it are missing; so many are there.
+    Gap(u32),
+    /// Something else was stored under its number.
+    Other,
+}
+
+impl Request {
+    fn hash_of(&self, part: u32) -> u64 {
+        match part {
+            0 => self.hash,
+            part => self.hashes.get(part as usize - 1).copied().unwrap_or(0),
+        }
+    }
+
+    fn record_hash(&mut self, part: u32, hash: u64) {
+        match part {
+            0 => self.hash = hash,
+            _ if hash == 0 => {}
+            part => {
+                let place = part as usize - 1;
+                self.hashes.resize(self.hashes.len().max(place + 1), 0);
+                self.hashes[place] = hash;
+            }
+        }
+    }
+}
+
+/// Whether clients cannot make so many of these that others go.
+fn is_of_engine(id: &str) -> bool {
+    // The quarantine's are as many as those of clients.
+    is_reserved_producer(id) && !id.starts_with(QUARANTINE_PRODUCER)
+}
+
+impl Producers {
+    pub(crate) fn new(max: usize) -> Producers {
+        Producers { of_clients: Used::new(max), of_engine: Used::new(max) }
+    }
+
+    fn of(&self, id: &str) -> &Used {
+        if is_of_engine(id) { &self.of_engine } else { &self.of_clients }
+    }
+
+    /// What is to become of part `part` of request `sequence`, all of whose parts before `after` are to be there; `hash`: of
+    /// what it has, 0 where that is not known.
+    pub(crate) fn look(&self, id: &str, sequence: u64, (part, after): (u16, u16), hash: u64) -> Verdict {
+        let (part, after) = (u32::from(part), u32::from(after.min(part)));
+        let Some(producer) = self.of(id).by_id.get(id) else { return Verdict::of_new(after) };
+        match producer.place_of(sequence) {
+            Ok(place) => {
+                let request = &producer.requests[place];
+                match request.receipt.parts {
+                    parts if part < parts => match (hash, request.hash_of(part)) {
+                        (0, _) | (_, 0) => Verdict::StoredStream(request.receipt),
+                        (sent, stored) if sent == stored => Verdict::StoredStream(request.receipt),
+                        _ => Verdict::Other,
+                    },
+                    parts if after <= parts => Verdict::New,
+                    parts => Verdict::Gap(parts),
+                }
+            }
+            Err(0) if producer.requests.len() >= SEQUENCES_KEPT => {
+                Verdict::Forgotten(producer.requests.front().map_or(0, |request| request.receipt.sequence))
+            }
+            Err(_) => Verdict::of_new(after),
+        }
+    }
+
+    /// Notes that a part was stored: the last of `part.parts`.
+    pub(crate) fn note(&mut self, id: &str, part: Receipt, hash: u64) {
+        let used = if is_of_engine(id) { &mut self.of_engine } else { &mut self.of_clients };
+        used.note(id, part, hash);
+    }
+
+    /// Notes the hash of a part that was noted, as it was written down.
+    pub(crate) fn record_hash(&mut self, id: &str, sequence: u64, part: u32, hash: u64) {
+        let used = if is_of_engine(id) { &mut self.of_engine } else { &mut self.of_clients };
+        let Some(producer) = used.by_id.get_mut(id) else { return };
+        if let Ok(place) = producer.place_of(sequence) {
+            producer.requests[place].record_hash(part, hash);
+        }
+    }
+
+    /// Everything, whoever wrote longest ago first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, impl Iterator<Item = &Receipt>)> {
+        let all = self.of_engine.iter().chain(self.of_clients.iter());
+        all.map(|(id, producer)| (id, producer.requests.iter().map(|request| &request.receipt)))
+    }
+
+    /// The hashes of what was sent, as far as they are known: producer, number, part, hash.
+    pub(crate) fn hashes(&self) -> impl Iterator<Item = (&str, u64, u32, u64)> {
+        let all = self.of_engine.iter().chain(self.of_clients.iter());
+        let requests =
+            all.flat_map(|(id, producer)| producer.requests.iter().map(move |request| (id, request)));
+        requests.flat_map(|(id, request)| {
+            let hashes = [&request.hash].into_iter().chain(&request.hashes).zip(0..);
+            let known = hashes.filter(|(hash, _)| **hash != 0);
+            known.map(move |(hash, part)| (id, request.receipt.sequence, part, *hash))
+        })
+    }
+}
+
+impl Producer {
+    fn place_of(&self, sequence: u64) -> Result<usize, usize> {
+        self.requests.binary_search_by_key(&sequence, |request| request.receipt.sequence)
+    }
+}
+
+impl Used {
+    fn new(max: usize) -> Used {
+        Used { by_id: HashMap::new(), by_use: BTreeMap::new(), uses: 0, max: max.max(1) }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (&str, &Producer)> {
+        self.by_use.values().filter_map(|id| Some((&**id, self.by_id.get(id)?)))
+    }
+
+    fn note(&mut self, id: &str, part: Receipt, hash: u64) {
+        self.uses += 1;
+        let producer = self.by_id.entry(id.into()).or_default();
+        self.by_use.remove(&producer.used);
+        producer.used = self.uses;
+        self.by_use.insert(self.uses, id.into());
+        let number = part.parts.saturating_sub(1);
+        match producer.place_of(part.sequence) {
+            Ok(place) => {
+                let request = &mut producer.requests[place];
+                request.receipt = Receipt { accepted: request.receipt.accepted + part.accepted, ..part };
+                request.record_hash(number, hash);
+            }
+            Err(place) => {
+                let mut request = Request { receipt: part, hash: 0, hashes: Vec::new() };
+                request.record_hash(number, hash);
+                producer.requests.insert(place, request);
+                if producer.requests.len() > SEQUENCES_KEPT {
+                    producer.requests.pop_front();
+                }
+            }
+        }
+        if self.by_id.len() > self.max
+            && let Some((_, oldest)) = self.by_use.pop_first()
+        {
+            self.by_id.remove(&oldest);
+        }
+    }
+}
+
+impl Verdict {
+    fn of_new(after: u32) -> Verdict {
+        if after == 0 { Verdict::New } else { Verdict::Gap(0) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn receipt(sequence: u64, parts: u32) -> Receipt {
+        Receipt { sequence, parts, accepted: 2, offset: 10 * sequence, log_position: sequence }
+    }
+
+    #[test]
+    fn retry_is_known_and_later_numbers_are_new() {
+        let mut producers = Producers::new(10);
+        assert_eq!(producers.look("a", 1, (0, 0), 0), Verdict::New);
+        producers.note("a", receipt(1, 1), 0);
+        assert_eq!(producers.look("a", 1, (0, 0), 0), Verdict::StoredStream(receipt(1, 1)));
+        assert_eq!(producers.look("a", 2, (0, 0), 0), Verdict::New);
+        assert_eq!(producers.look("b", 1, (0, 0), 0), Verdict::New);
+    }
+
+    #[test]
+    fn numbers_may_come_in_any_order_within_those_kept() {
+        let mut producers = Producers::new(10);
+        for sequence in (100..100 + SEQUENCES_KEPT as u64).rev() {
+            assert_eq!(producers.look("a", sequence, (0, 0), 0), Verdict::New);
+            producers.note("a", receipt(sequence, 1), 0);
+        }
+        assert_eq!(producers.look("a", 99, (0, 0), 0), Verdict::Forgotten(100));
+        producers.note("a", receipt(1000, 1), 0);
+        assert_eq!(producers.look("a", 100, (0, 0), 0), Verdict::Forgotten(101));
+        assert_eq!(
+            producers.look("a", 500, (0, 0), 0),
+            Verdict::New,
+            "between those kept, it was never there"
+        );
+    }
+
+    #[test]
+    fn parts_are_stored_in_order_and_once() {
+        let mut producers = Producers::new(10);
+        assert_eq!(producers.look("a", 1, (1, 1), 0), Verdict::Gap(0));
+        producers.note("a", receipt(1, 1), 0);
+        assert_eq!(producers.look("a", 1, (2, 2), 0), Verdict::Gap(1));
+        assert_eq!(producers.look("a", 1, (1, 1), 0), Verdict::New);
+        producers.note("a", receipt(1, 2), 0);
+        assert_eq!(
+            producers.look("a", 1, (1, 1), 0),
+            Verdict::StoredStream(Receipt { accepted: 4, ..receipt(1, 2) })
+        );
+    }
+
+    #[test]
+    fn part_without_a_good_event_leaves_no_gap() {
+        let mut producers = Producers::new(10);
+        assert_eq!(producers.look("a", 1, (1, 0), 0), Verdict::New, "the first part had none");
+        producers.note("a", receipt(1, 2), 0);
+        assert_eq!(producers.look("a", 1, (3, 2), 0), Verdict::New, "nor had the third");
+        assert_eq!(producers.look("a", 1, (4, 4), 0), Verdict::Gap(2), "but this one was told to be there");
+        producers.note("a", receipt(1, 4), 0);
+        for part in 0..4 {
+            assert!(matches!(producers.look("a", 1, (part, 0), 0), Verdict::StoredStream(_)), "part {part}");
+        }
+        assert_eq!(producers.look("a", 1, (4, 4), 0), Verdict::New);
+    }
+
+    #[test]
+    fn who_wrote_longest_ago_is_forgotten_first() {
+        let mut producers = Producers::new(2);
+        for id in ["a", "b", "a", "c"] {
+            producers.note(id, receipt(1, 1), 0);
+        }
+        assert_eq!(producers.look("b", 1, (0, 0), 0), Verdict::New);
+        assert!(matches!(producers.look("a", 1, (0, 0), 0), Verdict::StoredStream(_)));
+        let ids: Vec<&str> = producers.iter().map(|(id, _)| id).collect();
+        assert_eq!(ids, ["a", "c"]);
+        assert_eq!(producers.of_clients.by_use.len(), 2);
+    }
+
+    #[test]
+    fn clients_push_out_no_producer_of_the_engine() {
+        let mut producers = Producers::new(2);
+        for own in ["swiftwater/sink/0-1", "join 3-1"] {
+            producers.note(own, receipt(1, 1), 0);
+        }
+        for client in 0..10 {
+            producers.note(&format!("p{client}"), receipt(1, 1), 0);
+            producers.note(&format!("{QUARANTINE_PRODUCER}1/0/p{client}"), receipt(1, 1), 0);
+        }
+        for own in ["swiftwater/sink/0-1", "join 3-1"] {
+            assert!(matches!(producers.look(own, 1, (0, 0), 0), Verdict::StoredStream(_)), "{own}");
+        }
+        assert_eq!(producers.iter().count(), 4);
+    }
+
+    #[test]
+    fn number_that_is_used_again_for_something_else_is_found_in_each_part() {
+        let mut producers = Producers::new(2);
+        producers.note("a", receipt(1, 1), 10);
+        producers.note("a", receipt(1, 3), 30);
+        for (part, sent, expected) in
+            [(0, 10, true), (0, 11, false), (0, 0, true), (1, 7, true), (2, 30, true), (2, 10, false)]
+        {
+            let verdict = producers.look("a", 1, (part, 0), sent);
+            assert_eq!(matches!(verdict, Verdict::StoredStream(_)), expected, "part {part}: {verdict:?}");
+            assert_eq!(verdict == Verdict::Other, !expected);
+        }
+        assert_eq!(producers.hashes().collect::<Vec<_>>(), [("a", 1, 0, 10), ("a", 1, 2, 30)]);
+        let mut again = Producers::new(2);
+        again.note("a", receipt(1, 3), 0);
+        for (id, sequence, part, hash) in producers.hashes() {
+            again.record_hash(id, sequence, part, hash);
+        }
+        assert_eq!(again.look("a", 1, (0, 0), 11), Verdict::Other);
+    }
+}

@@ -1,0 +1,283 @@
+//! What waits between the log and a stream's table.
+//!
+//! Events are put in line as they are appended, and go on to the table when the log has synced them. The line is bounded:
+//! what does not fit is not kept, and is read from the log again once the line is empty, until the reader has caught up
+//! with the appends; then the line is used again. A start after a crash is the same case.
+//! Knows places in the log and batches of events, nothing of tables; takes no lock and waits for nothing.
+
+use std::collections::VecDeque;
+
+use crate::durable::columns::AcceptedColumns;
+use swiftwater_event::EventBatch;
+use swiftwater_log::LogPosition;
+
+/// Events on their way to the table, or to a view.
+#[derive(Debug, Clone)]
+pub(crate) struct Fed {
+    /// With their offsets and arrival.
+    pub(crate) batch: EventBatch,
+    /// Decoded, where that was done for the whole batch when it was accepted.
+    pub(crate) columns: Option<AcceptedColumns>,
+    /// They are in the log before here.
+    pub(crate) end: LogPosition,
+}
+
+impl Fed {
+    pub(crate) fn first(&self) -> u64 {
+        self.batch.meta().first.0
+    }
+
+    /// The offset after the last of them.
+    pub(crate) fn next(&self) -> u64 {
+        self.first() + self.batch.len() as u64
+    }
+}
+
+/// Batches that follow one another as one.
+pub(crate) fn joined(fed: &[Fed]) -> EventBatch {
+    match fed {
+        [one] => one.batch.clone(),
+        _ => {
+            let batches: Vec<EventBatch> = fed.iter().map(|fed| fed.batch.clone()).collect();
+            EventBatch::concat(&batches)
+        }
+    }
+}
+
+/// The line of one stream.
+#[derive(Debug, Clone)]
+pub(crate) struct LogTail {
+    line: VecDeque<Fed>,
+    bytes: usize,
+    bytes_max: usize,
+    /// Where the log is to be read from once the line is empty.
+    behind: Option<LogPosition>,
+    /// The end of the last events of the stream in the log.
+    last: LogPosition,
+    /// The offset after the last event that was given to the reader; 0 before the first.
+    given: u64,
+    /// Where events begin in the log, now and then: offset of the first, and place. Ascending; those that are committed
+    /// are dropped when asked for.
+    marks: VecDeque<(u64, LogPosition)>,
+}
+
+/// Marks stand so many bytes of the log apart.
+const MARK_BYTES: u64 = 1 << 20;
+
+impl LogTail {
+    pub(crate) fn new(bytes_max: usize) -> LogTail {
+        LogTail {
+            line: VecDeque::new(),
+            bytes: 0,
+            bytes_max,
+            behind: None,
+            last: LogPosition::default(),
+            given: 0,
+            marks: VecDeque::new(),
+        }
+    }
+
+    /// Notes where events are in the log: `start` is at or before their beginning.
+    pub(crate) fn mark(&mut self, first: u64, start: LogPosition, end: LogPosition) {
+        if self.marks.back().is_none_or(|(_, last)| start.0 >= last.0 + MARK_BYTES) {
+            self.marks.push_back((first, start));
+        }
+        self.last = end;
+    }
+
+    /// Puts events in line, as far as there is room. They were marked.
+    pub(crate) fn push(&mut self, fed: Fed, start: LogPosition) {
+        if self.behind.is_some() {
+            return;
+        }
+        let bytes = fed.batch.bytes().len();
+        if self.bytes > 0 && self.bytes + bytes > self.bytes_max {
+            self.behind = Some(start);
+            return;
+        }
+        self.bytes += bytes;
+        self.line.push_back(fed);
+    }
+
+    /// Takes events that are synced, in order, up to about so many bytes.
+    pub(crate) fn take(&mut self, synced: LogPosition, bytes_max: usize) -> Vec<Fed> {
+        let mut taken = Vec::new();
+        let mut bytes = 0;
+        while let Some(next) = self.line.front()
+            && next.end <= synced
+            && (taken.is_empty() || bytes + next.batch.bytes().len() <= bytes_max)
+            && let Some(next) = self.line.pop_front()
+        {
+            bytes += next.batch.bytes().len();
+            taken.push(next);
+        }
+        self.bytes -= bytes;
+        self.record_emitted(&taken);
+        taken
+    }
+
+    /// These were given to the reader.
+    pub(crate) fn record_emitted(&mut self, events: &[Fed]) {
+        self.given = events.last().map_or(self.given, Fed::next);
+    }
+
+    /// The offset after the last event that was given to the reader; 0 before the first.
+    pub(crate) fn given(&self) -> u64 {
+        self.given
+    }
+
+    /// Events were left out, and the reader has not caught up yet.
+    pub(crate) fn is_overrun(&self) -> bool {
+        self.behind.is_some()
+    }
+
+    /// The bytes of the line, and the most that it may have.
+    pub(crate) fn bytes_and_max(&self) -> (usize, usize) {
+        (self.bytes, self.bytes_max)
+    }
+
+    /// Whether all that came was taken, and nothing is to be read from the log.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.line.is_empty() && self.behind.is_none()
+    }
+
+    /// Where the log is to be read, if the line is empty because events were left out.
+    pub(crate) fn behind(&self) -> Option<LogPosition> {
+        self.behind.filter(|_| self.line.is_empty())
+    }
+
+    /// Leaves out what was marked, from this place on.
+    pub(crate) fn fall_behind(&mut self, from: LogPosition) {
+        self.behind = Some(from);
+    }
+
+    /// A place in the log at or before the event at an offset, and after as few others as may be.
+    pub(crate) fn place_of(&self, offset: u64) -> Option<LogPosition> {
+        let marks = self.marks.iter().take_while(|(first, _)| *first <= offset);
+        marks.last().map(|(_, start)| *start)
+    }
+
+    /// The offset of the first event that is marked.
+    pub(crate) fn first_marked(&self) -> Option<u64> {
+        self.marks.front().map(|(first, _)| *first)
+    }
+
+    /// The offset of the first event that is marked at or behind a place in the log.
+    pub(crate) fn first_behind(&self, place: LogPosition) -> Option<u64> {
+        self.marks.iter().find(|(_, start)| *start >= place).map(|(first, _)| *first)
+    }
+
+    /// Lets go of all that waits: it is read from the log again, from this place on, if there is one.
+    pub(crate) fn begin_again(&mut self, from: Option<LogPosition>) {
+        (self.line, self.bytes, self.behind) = (VecDeque::new(), 0, from);
+    }
+
+    /// A reader has read the log up to here. If that was all, the line is used again; else this answers where the last
+    /// events end.
+    pub(crate) fn caught_up(&mut self, read: LogPosition) -> Option<LogPosition> {
+        let left = (read < self.last).then_some(self.last);
+        self.behind = left.map(|_| read);
+        left
+    }
+
+    /// Where the first events in line end in the log.
+    pub(crate) fn waits_for(&self) -> Option<LogPosition> {
+        self.line.front().map(|fed| fed.end)
+    }
+
+    /// The place in the log before which the stream needs nothing, where its table has committed what is before this
+    /// offset; none where it needs nothing at all. `next` is the offset of the next event to come.
+    pub(crate) fn needs_from(&mut self, committed: u64, next: u64) -> Option<LogPosition> {
+        if committed >= next {
+            self.marks.clear();
+            return None;
+        }
+        while self.marks.get(1).is_some_and(|(first, _)| *first <= committed) {
+            self.marks.pop_front();
+        }
+        self.marks.front().map(|(_, start)| *start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use swiftwater_event::{CheckLimits, Checker, EventMeta, Offset};
+
+    use super::*;
+
+    /// One event of 10 bytes.
+    fn fed(first: u64, end: u64) -> Fed {
+        let mut checker = Checker::new(CheckLimits::default());
+        let batch = checker.push(Bytes::from_static(b"{\"a\":1000}")).batch;
+        let meta = EventMeta { first: Offset(first), ..EventMeta::default() };
+        Fed { batch: batch.with_meta(meta), columns: None, end: LogPosition(end) }
+    }
+
+    fn firsts(feed: &mut LogTail, synced: u64, bytes_max: usize) -> Vec<u64> {
+        feed.take(LogPosition(synced), bytes_max).iter().map(Fed::first).collect()
+    }
+
+    #[test]
+    fn only_what_is_synced_goes_on() {
+        let mut feed = LogTail::new(1000);
+        for event in 0..3 {
+            feed.push(fed(event, 10 * (event + 1)), LogPosition(10 * event));
+        }
+        assert_eq!(firsts(&mut feed, 9, 1000), [0u64; 0]);
+        assert_eq!(firsts(&mut feed, 20, 1000), [0, 1]);
+        assert_eq!(firsts(&mut feed, 30, 1000), [2]);
+        assert_eq!(feed.bytes, 0);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_read_again_from_where_it_begins() {
+        let mut feed = LogTail::new(20);
+        for event in 0..5 {
+            let (start, end) = (LogPosition(10 * event), LogPosition(10 * (event + 1)));
+            feed.mark(event, start, end);
+            feed.push(fed(event, end.0), start);
+        }
+        assert_eq!(feed.behind(), None, "the line comes first");
+        assert_eq!(firsts(&mut feed, 100, 15), [0]);
+        assert_eq!(firsts(&mut feed, 100, 15), [1]);
+        assert_eq!(feed.behind(), Some(LogPosition(20)));
+        assert_eq!(feed.caught_up(LogPosition(40)), Some(LogPosition(50)));
+        assert_eq!(feed.behind(), Some(LogPosition(40)));
+        assert_eq!(feed.caught_up(LogPosition(50)), None);
+        feed.push(fed(5, 60), LogPosition(50));
+        assert_eq!(firsts(&mut feed, 60, 15), [5]);
+    }
+
+    #[test]
+    fn what_was_taken_in_vain_is_read_again_with_all_behind_it() {
+        let mut feed = LogTail::new(1000);
+        for event in 0..3 {
+            let (start, end) = (LogPosition(10 * event), LogPosition(10 * (event + 1)));
+            feed.mark(event, start, end);
+            feed.push(fed(event, end.0), start);
+        }
+        assert_eq!(firsts(&mut feed, 30, 10), [0]);
+        let from = feed.needs_from(0, 3);
+        feed.begin_again(from);
+        assert_eq!((feed.behind(), feed.bytes), (Some(LogPosition(0)), 0));
+        assert_eq!(firsts(&mut feed, 30, 1000), [0u64; 0]);
+        assert_eq!(feed.caught_up(LogPosition(30)), None);
+        feed.push(fed(3, 40), LogPosition(30));
+        assert_eq!(firsts(&mut feed, 40, 1000), [3]);
+    }
+
+    #[test]
+    fn log_is_needed_from_the_first_event_that_is_not_committed() {
+        let mut feed = LogTail::new(20);
+        assert_eq!(feed.needs_from(0, 0), None);
+        for mark in 0..4 {
+            let start = mark * MARK_BYTES;
+            feed.mark(mark * 10, LogPosition(start), LogPosition(start + MARK_BYTES));
+        }
+        assert_eq!(feed.needs_from(0, 40), Some(LogPosition(0)));
+        assert_eq!(feed.needs_from(9, 40), Some(LogPosition(0)));
+        assert_eq!(feed.needs_from(25, 40), Some(LogPosition(2 * MARK_BYTES)));
+        assert_eq!(feed.needs_from(40, 40), None);
+    }
+}

@@ -1,0 +1,148 @@
+//! Bad events of streams `WITH (on_bad_event = quarantine)`: kept, with the reason, in a stream of their own.
+
+use std::{borrow::Cow, sync::Arc};
+
+use swiftwater_catalog::kind::stream::{QUARANTINE, wants_quarantine};
+use swiftwater_event::{CheckLimits, Checker, EventBatch, RefusedText, Rejection, StreamName};
+use swiftwater_lang::{Dialect, ParseOptions, ddl::CreateStream, parse_ddl};
+use swiftwater_live::columns::Rejected;
+
+use crate::durable::{history::History, stored_stream::Declared, validation::Quarantined};
+use crate::{AppendOptions, EngineError, Numbered, RuntimeError, shared::Shared};
+
+/// An event that its stream does not take, and why.
+#[derive(Debug)]
+pub(crate) struct BadEvent<'e> {
+    /// The column at fault, where it is one.
+    path: Option<&'e str>,
+    reason: Cow<'e, str>,
+    event: &'e [u8],
+}
+
+impl Declared {
+    /// Whether bad events are kept.
+    pub(crate) fn quarantines(&self) -> bool {
+        wants_quarantine(&self.create)
+    }
+}
+
+impl<'e> BadEvent<'e> {
+    /// One that is no event by its text.
+    pub(crate) fn of_text(refused: &'e RefusedText) -> BadEvent<'e> {
+        let RefusedText { rejection: Rejection { line, column, message, .. }, text, is_cut } = refused;
+        let cut = if *is_cut {
+            format!(" (of its text, the first {} bytes are kept)", text.len())
+        } else {
+            String::new()
+        };
+        let reason = format!("line {line}, column {column}: {message}{cut}");
+        BadEvent { path: None, reason: reason.into(), event: text }
+    }
+
+    /// One that does not fit its stream's columns.
+    pub(crate) fn of_row(batch: &'e EventBatch, rejected: &'e Rejected) -> BadEvent<'e> {
+        let Rejected { row, path, message, .. } = rejected;
+        BadEvent { path: Some(path), reason: message.into(), event: batch.event(*row as usize) }
+    }
+}
+
+/// The name under which the quarantine numbers what a client's producer sent.
+pub(crate) const QUARANTINE_PRODUCER: &str = "swiftwater/quarantine/";
+
+/// Bytes of bad events that are kept at once. Written as JSON they may be several times as long, and are to fit into one
+/// record of the log all the same.
+pub const QUARANTINED_BYTES: usize = 2 << 20;
+
+/// Cuts bad events into pieces, in a way that depends on nothing else.
+fn pieces<'b, 'e>(mut bad: &'b [BadEvent<'e>]) -> impl Iterator<Item = &'b [BadEvent<'e>]> {
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let fits = |event: &&BadEvent<'_>| {
+            let is_first = bytes == 0;
+            bytes += event.event.len().max(1);
+            is_first || bytes <= QUARANTINED_BYTES
+        };
+        let count = bad.iter().take_while(fits).count();
+        let piece = bad.split_off(..count)?;
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
+/// Bad events of a stream as events of the quarantine.
+fn lines(of: &StreamName, bad: &[BadEvent<'_>]) -> Vec<u8> {
+    let mut lines = Vec::new();
+    for BadEvent { path, reason, event } in bad {
+        let event = String::from_utf8_lossy(event);
+        let kept =
+            serde_json::json!({ "stream": of.as_str(), "path": path, "reason": reason, "event": event });
+        lines.extend_from_slice(kept.to_string().as_bytes());
+        lines.push(b'\n');
+    }
+    lines
+}
+
+impl History {
+    /// Keeps bad events of a stream, with the reason, in the stream that is made for them: texts that are no events, and rows
+    /// of a batch. Those of a numbered request are kept once, as its good ones are.
+    pub(crate) async fn quarantine(
+        &self,
+        shared: &Shared,
+        of: &Declared,
+        (texts, batch, rejected): (&[RefusedText], &EventBatch, &[Rejected]),
+        options: &AppendOptions,
+    ) -> Result<Quarantined, EngineError> {
+        let name = StreamName::new(QUARANTINE).expect("it is a name");
+        let mut kept =
+            Quarantined { is_repeated: !(texts.is_empty() && rejected.is_empty()), ..Quarantined::default() };
+        let Some(stored) = self.stored(&name).filter(|_| kept.is_repeated) else {
+            return Ok(Quarantined::default());
+        };
+        let stream = shared.stream(&name)?;
+        let texts = texts.iter().map(BadEvent::of_text).collect::<Vec<_>>();
+        let rows = rejected.iter().map(|rejected| BadEvent::of_row(batch, rejected)).collect::<Vec<_>>();
+        let id = of.id.0;
+        for (bad, is_text) in [(texts, true), (rows, false)] {
+            for (piece, bad) in pieces(&bad).enumerate() {
+                let numbered =
+                    options.numbered.as_ref().map(|Numbered { producer, sequence, part, .. }| {
+                        // Whoever sends has said which piece of the request's texts these are.
+                        let (of, first) = match is_text {
+                            true => ("texts".to_owned(), usize::from(options.refused_part)),
+                            false => (part.to_string(), 0),
+                        };
+                        let part = u16::try_from(first + piece).unwrap_or(u16::MAX);
+                        let producer = format!("{QUARANTINE_PRODUCER}{id}/{of}/{producer}").into();
+                        Numbered { producer, sequence: *sequence, part, after: 0, hash: 0 }
+                    });
+                let options = AppendOptions { numbered, ack: options.ack, ..AppendOptions::default() };
+                let limits =
+                    CheckLimits { event_bytes_max: EventBatch::BYTES_MAX / 2, ..CheckLimits::default() };
+                let batch = Checker::new(limits).push(lines(&of.create.name, bad).into()).batch;
+                let appended = Box::pin(self.append(shared, (&stream, &stored), batch, options)).await?;
+                kept.count += appended.accepted;
+                kept.ticket = kept.ticket.max(appended.ticket);
+                kept.is_repeated &= appended.is_repeated;
+            }
+        }
+        Ok(kept)
+    }
+
+    /// Makes the stream that keeps bad events, for a declaration that wants them kept.
+    pub(crate) async fn make_quarantine(
+        self: &Arc<Self>,
+        shared: &Shared,
+        create: &CreateStream,
+    ) -> Result<(), EngineError> {
+        if !wants_quarantine(create) || create.name.as_str() == QUARANTINE {
+            return Ok(());
+        }
+        let text = format!(
+            "CREATE STREAM IF NOT EXISTS {QUARANTINE} (stream STRING, path STRING, reason STRING, event STRING)"
+        );
+        let options = ParseOptions::new(Dialect::Native, 0);
+        match parse_ddl(&text, &options).map_err(RuntimeError::Query)? {
+            Some(ddl) => Box::pin(self.change_one(shared, &ddl)).await.map(|_| ()),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,734 @@
+//! A stream whose events are kept: how they are taken in, and what waits on the way to its table.
+//!
+//! Events are accepted (the stream's columns), packed and given room in the log before any lock is taken. Then, under the
+//! lock of the stream's intake, which gives them their offset and arrival, they are put into the log's queue, into the
+//! feed of the table, and among the producer's numbers; so the order in the log is that of the offsets.
+
+use std::{
+    ops::Range,
+    sync::{
+        Arc, Mutex, PoisonError, RwLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use swiftwater_catalog::{ReceiptSnapshot, StreamNumbers};
+use swiftwater_event::{Backoff, Clock, EventBatch, EventMeta, Millis, Offset, StreamName};
+use swiftwater_lang::ddl::CreateStream;
+use swiftwater_log::{
+    EventsHead, Head, Horizons, Log, LogError, LogPosition, Packed, Producer, Reservation, StreamId,
+};
+use swiftwater_store::{Status as TableStatus, Table};
+use tokio::sync::{Notify, SetOnce};
+
+use crate::{Ack, AppendOptions, Appended, EngineError, Numbered, RuntimeError, TableMetrics, Ticket};
+use crate::{
+    durable::{
+        ack_horizon::AckHorizon,
+        arrivals::Arrivals,
+        backpressure::{Admission, Backpressure, Progress, ReaderAt},
+        columns::{AcceptedColumns, Columns},
+        dedup::{Producers, Receipt, Verdict},
+        log_tail::{Fed, LogTail},
+        table_writer::RETRY,
+    },
+    supervisor::DropSignal,
+};
+use swiftwater_runtime::parts::lock;
+
+/// The longest time until senders who wait for readers look again whether these go on.
+const LOOKS_APART: Duration = Duration::from_millis(100);
+
+/// Who reads a stored stream's events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reader {
+    /// Its table.
+    Table,
+    /// A view, by number.
+    View(u32),
+}
+
+/// A view of the stream: what waits on the way to it.
+#[derive(Debug)]
+struct ViewFeed {
+    view: u32,
+    feed: LogTail,
+    progress: Progress,
+    /// Of what is before this offset, the view needs nothing any more.
+    committed: u64,
+}
+
+/// A stored stream.
+#[derive(Debug)]
+pub(crate) struct StoredStream {
+    pub(crate) id: StreamId,
+    pub(crate) name: StreamName,
+    declared: RwLock<Arc<Declared>>,
+    /// Opened when the store can be reached; until then events wait in the log.
+    table: SetOnce<Table>,
+    /// Why it is not open.
+    unopened: Mutex<Option<String>>,
+    /// The offset of the next event when this began.
+    began: u64,
+    /// The same now, as `state` has it: for readers, who look at it often.
+    next: AtomicU64,
+    state: Mutex<State>,
+    /// Of what is before this offset, nothing is on its way to the table.
+    settled: u64,
+    /// Told when events were put into the feed.
+    pub(crate) fed: Notify,
+    /// Told when somebody waits for them to be in the table.
+    pub(crate) awaited: Notify,
+    /// Whether senders may have to wait for the readers.
+    may_wait: AtomicBool,
+    /// Held by the sender that is next, where some wait.
+    turn: tokio::sync::Mutex<()>,
+    /// Told when a reader went on.
+    went_on: Notify,
+    /// Requests that waited for the readers.
+    held_back: AtomicU64,
+    dropped: DropSignal,
+    /// What the table had at the writer's last failure, and the pauses since.
+    pub(crate) retry: Mutex<(Option<Offset>, Backoff)>,
+}
+
+/// What is declared of a stream, compiled.
+#[derive(Debug)]
+pub(crate) struct Declared {
+    pub(crate) id: StreamId,
+    pub(crate) create: CreateStream,
+    pub(crate) columns: Columns,
+}
+
+#[derive(Debug)]
+struct State {
+    /// The offset of the next event.
+    next: u64,
+    /// The end of the stream's last events in the log.
+    last: LogPosition,
+    /// The offset of the first event that was stored; none if there was none, or that is not known.
+    kept_from: Option<u64>,
+    feed: LogTail,
+    progress: Progress,
+    views: Vec<ViewFeed>,
+    pressure: Backpressure,
+    producers: Producers,
+    acknowledged: AckHorizon,
+    arrivals: Arrivals,
+}
+
+/// What the log, or the catalog's snapshot, says of a stream when a server starts.
+#[derive(Debug)]
+pub(crate) struct Recovered {
+    pub(crate) next: u64,
+    pub(crate) last: LogPosition,
+    /// The offset of the first event that was stored; none if there was none, or that is not known.
+    pub(crate) kept_from: Option<u64>,
+    pub(crate) feed: LogTail,
+    pub(crate) pressure: Backpressure,
+    pub(crate) producers: Producers,
+    pub(crate) arrivals: Arrivals,
+    /// Its views, by number, each with the offset that it goes on from.
+    pub(crate) views: Vec<(u32, u64)>,
+}
+
+/// Events ready to be stored.
+pub(crate) struct Packing {
+    pub(crate) batch: EventBatch,
+    pub(crate) columns: Option<AcceptedColumns>,
+    pub(crate) packed: Packed,
+    pub(crate) room: Reservation,
+}
+
+/// What came of storing them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// They are in the log before here.
+    Appended(LogPosition),
+    /// An earlier request of the same number stored them.
+    Repeated(Receipt),
+}
+
+impl StoredStream {
+    pub(crate) fn new(
+        id: StreamId,
+        declared: Declared,
+        table: Option<Table>,
+        recovered: Recovered,
+    ) -> StoredStream {
+        let Recovered { next, last, kept_from, mut feed, pressure, producers, arrivals, views } = recovered;
+        let committed = table.as_ref().map_or(0, |table| table.committed().0);
+        let views =
+            views.into_iter().map(|(view, committed)| ViewFeed::new(view, feed.clone(), committed, next));
+        let views = views.collect();
+        let needed = feed.needs_from(committed, next);
+        if let Some(from) = needed {
+            feed.fall_behind(from);
+        }
+        StoredStream {
+            id,
+            name: declared.create.name.clone(),
+            declared: RwLock::new(Arc::new(declared)),
+            table: SetOnce::new_with(table),
+            unopened: Mutex::default(),
+            began: next,
+            next: AtomicU64::new(next),
+            state: Mutex::new(State {
+                next,
+                last,
+                kept_from,
+                feed,
+                progress: Progress::default(),
+                views,
+                pressure,
+                producers,
+                acknowledged: AckHorizon::new(next),
+                arrivals,
+            }),
+            settled: if needed.is_none() { next } else { 0 },
+            fed: Notify::new(),
+            awaited: Notify::new(),
+            may_wait: AtomicBool::new(true),
+            turn: tokio::sync::Mutex::default(),
+            went_on: Notify::new(),
+            held_back: AtomicU64::new(0),
+            dropped: DropSignal::default(),
+            retry: Mutex::new((None, RETRY)),
+        }
+    }
+
+    /// The stream is there no more.
+    pub(crate) fn end(&self) {
+        self.dropped.send();
+    }
+
+    /// Returns when the stream is dropped.
+    pub(crate) async fn ended(&self) {
+        self.dropped.received().await;
+    }
+
+    pub(crate) fn drop_signal(&self) -> &DropSignal {
+        &self.dropped
+    }
+
+    /// Its table, if it is open.
+    pub(crate) fn table(&self) -> Option<&Table> {
+        self.table.get()
+    }
+
+    /// Its table, when it is open.
+    pub(crate) async fn opened(&self) -> &Table {
+        self.table.wait().await
+    }
+
+    /// Why its table is not open, where that was tried.
+    pub(crate) fn unopened(&self) -> Option<String> {
+        lock(&self.unopened).clone()
+    }
+
+    /// Its table could not be opened; answers whether that is news.
+    pub(crate) fn record_unopened(&self, why: String) -> bool {
+        let mut unopened = lock(&self.unopened);
+        let is_news = unopened.as_ref() != Some(&why);
+        *unopened = Some(why);
+        is_news
+    }
+
+    /// Gives it its table. One that has more events than the log has given out offsets for is refused: events that were
+    /// taken meanwhile would be passed over as if it had them.
+    pub(crate) fn set_table(&self, table: Table) -> Result<(), String> {
+        let committed = table.committed().0;
+        if committed > self.began {
+            return Err(format!(
+                "it has {committed} events, the log counted {} when the server started: part of the log was lost",
+                self.began
+            ));
+        }
+        // Whoever opens tables late is one.
+        let _ = self.table.set(table);
+        *lock(&self.unopened) = None;
+        Ok(())
+    }
+
+    /// Of what is before this offset, all is durable in the table; 0 where that is not known.
+    pub(crate) fn committed(&self) -> u64 {
+        self.table().map_or(0, |table| table.committed().0)
+    }
+
+    pub(crate) fn declared(&self) -> Arc<Declared> {
+        Arc::clone(&self.declared.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn declare(&self, declared: Declared) {
+        *self.declared.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(declared);
+    }
+
+    /// The offset of the next event.
+    pub(crate) fn next(&self) -> u64 {
+        self.next.load(Ordering::Acquire)
+    }
+
+    /// The offset before which events may have been acknowledged.
+    pub(crate) fn acknowledged(&self, log: &Log) -> u64 {
+        let synced = log.horizons().synced;
+        lock(&self.state).acknowledged.up_to(synced)
+    }
+
+    /// Somebody waits for the events before an offset to be in the table: they go on now. Answers the offset that the table
+    /// is to reach; none where nothing is on its way to it.
+    pub(crate) fn hurry(&self, next: u64) -> Option<u64> {
+        let next = Some(next).filter(|next| *next > self.settled);
+        if next > self.table().map(|table| table.appended().0) {
+            self.awaited.notify_one();
+        }
+        next
+    }
+
+    /// Puts events into the log and the feed. The caller holds the stream's intake, which has given them `first` and
+    /// `arrival`.
+    pub(crate) fn store(
+        &self,
+        log: &Log,
+        packing: Packing,
+        (first, arrival): (u64, Millis),
+        options: &AppendOptions,
+    ) -> Result<Outcome, EngineError> {
+        let Packing { batch, columns, packed, room } = packing;
+        let mut state = lock(&self.state);
+        if let Some(numbered) = &options.numbered
+            && let Some(receipt) = state.look(numbered, options.ack)?
+        {
+            return Ok(Outcome::Repeated(receipt));
+        }
+        let events = batch.len() as u64;
+        let head =
+            EventsHead {
+                stream: self.id,
+                first: Offset(first),
+                events: events as u32,
+                arrival,
+                sent_micros: options.sent_micros.unwrap_or(0),
+                sample: options.source_sample,
+                producer: options.numbered.as_ref().map(|Numbered { producer, sequence, hash, .. }| {
+                    Producer { id: (&**producer).into(), sequence: *sequence, hash: *hash }
+                }),
+                part: options.numbered.as_ref().map_or(0, |numbered| numbered.part),
+            };
+        let Horizons { appended: start, synced, .. } = log.horizons();
+        let end = log.append(Head::Events(head), packed, room).map_err(unavailable)?;
+        state.next = first + events;
+        self.next.store(state.next, Ordering::Release);
+        if state.last == LogPosition(0) {
+            state.kept_from = Some(first);
+        }
+        state.last = end;
+        let next = state.next;
+        state.acknowledged.take((end, next), options.ack, synced);
+        if let Some(Numbered { producer, sequence, part, hash, .. }) = &options.numbered {
+            let receipt = Receipt {
+                sequence: *sequence,
+                parts: u32::from(*part) + 1,
+                accepted: events,
+                offset: first + events,
+                log_position: end.0,
+            };
+            state.producers.note(producer, receipt, *hash);
+        }
+        let meta = EventMeta { first: Offset(first), arrival, ..*batch.meta() };
+        let batch = batch.with_meta(meta);
+        for ViewFeed { feed, .. } in &mut state.views {
+            feed.mark(first, start, end);
+            feed.push(Fed { batch: batch.clone(), columns: None, end }, start);
+        }
+        if state.arrivals.is_full() {
+            // What is committed is forgotten, so that instants stay close together.
+            state.waits_since(self.table().map_or(self.settled, |table| table.committed().0));
+        }
+        state.arrivals.note(first, arrival);
+        state.feed.mark(first, start, end);
+        state.feed.push(Fed { batch, columns, end }, start);
+        if state.feed.is_overrun() || state.views.iter().any(|view| view.feed.is_overrun()) {
+            self.may_wait.store(true, Ordering::Relaxed);
+        }
+        drop(state);
+        self.fed.notify_waiters();
+        Ok(Outcome::Appended(end))
+    }
+
+    /// Whether a part is stored already, before anything is done about it.
+    pub(crate) fn look(&self, numbered: &Numbered, ack: Ack) -> Result<Option<Receipt>, EngineError> {
+        lock(&self.state).look(numbered, ack)
+    }
+
+    /// Takes what is synced out of a reader's feed.
+    pub(crate) fn next_fed(&self, reader: Reader, synced: LogPosition, bytes_max: usize) -> Vec<Fed> {
+        let taken = {
+            let mut state = lock(&self.state);
+            state.feed_of(reader).map(|feed| feed.take(synced, bytes_max)).unwrap_or_default()
+        };
+        self.went_on.notify_waiters();
+        taken
+    }
+
+    /// A reader was given these, which it read from the log.
+    pub(crate) fn record_emitted(&self, reader: Reader, events: &[Fed]) {
+        if let Some(feed) = lock(&self.state).feed_of(reader) {
+            feed.record_emitted(events);
+        }
+        self.went_on.notify_waiters();
+    }
+
+    /// Where the log is to be read, because the feed left events out.
+    pub(crate) fn behind(&self, reader: Reader) -> Option<LogPosition> {
+        lock(&self.state).feed_of(reader)?.behind()
+    }
+
+    /// The log was read up to here; answers where the stream's last events end, if that was not all.
+    pub(crate) fn caught_up(&self, reader: Reader, read: LogPosition) -> Option<LogPosition> {
+        let left = lock(&self.state).feed_of(reader)?.caught_up(read);
+        self.went_on.notify_waiters();
+        left
+    }
+
+    /// Waits until the stream's readers let so many bytes and events in; in the order of those who wait. They count as on their
+    /// way until what this answers is dropped. It does not wait for readers that do not go on, nor once the stream is dropped.
+    pub(crate) async fn admit(&self, clock: &dyn Clock, (bytes, events): (usize, u64)) -> Admitted<'_> {
+        let mut admitted = Admitted { stored: self, bytes: 0 };
+        if !self.may_wait.load(Ordering::Relaxed) {
+            return admitted;
+        }
+        let _turn = self.turn.lock().await;
+        let mut has_waited = false;
+        loop {
+            let went_on = self.went_on.notified();
+            tokio::pin!(went_on);
+            went_on.as_mut().enable();
+            match self.try_admit(clock.now(), (bytes, events)) {
+                Admission::Free => return admitted,
+                Admission::Counted => {
+                    admitted.bytes = bytes;
+                    return admitted;
+                }
+                Admission::Waits => {}
+            }
+            if !std::mem::replace(&mut has_waited, true) {
+                self.held_back.fetch_add(1, Ordering::Relaxed);
+            }
+            tokio::select! {
+                () = went_on => {}
+                // A reader that does not go on tells nobody.
+                () = tokio::time::sleep(LOOKS_APART) => {}
+                () = self.ended() => return admitted,
+            }
+        }
+    }
+
+    fn try_admit(&self, now: Millis, request: (usize, u64)) -> Admission {
+        // The table goes on, as far as that is known.
+        let goes_on = self.table().is_some_and(|table| !table.is_failing());
+        let mut state = lock(&self.state);
+        let State { feed, progress, views, pressure, arrivals, .. } = &mut *state;
+        let at = |feed: &LogTail| arrivals.at(feed.given());
+        let of_views = views.iter_mut().map(|ViewFeed { feed, progress, .. }| -> ReaderAt<'_> {
+            let oldest = at(feed);
+            (feed, progress, oldest)
+        });
+        let oldest = at(feed);
+        let of_table: Option<ReaderAt<'_>> = goes_on.then_some((&*feed, progress, oldest));
+        let mut readers: Vec<ReaderAt<'_>> = of_views.chain(of_table).collect();
+        let admission = pressure.admit(&mut readers, now, request);
+        let is_overrun = readers.iter().any(|(feed, ..)| feed.is_overrun());
+        if !pressure.is_pacing() && !is_overrun {
+            self.may_wait.store(false, Ordering::Relaxed);
+        }
+        admission
+    }
+
+    /// Where the first events in the feed end in the log.
+    pub(crate) fn waits_for(&self, reader: Reader) -> Option<LogPosition> {
+        lock(&self.state).feed_of(reader)?.waits_for()
+    }
+
+    /// The place in the log before which the stream, and its views, need nothing; none where they need nothing at all.
+    pub(crate) fn needs_from(&self) -> Option<LogPosition> {
+        let committed = self.committed();
+        let mut state = lock(&self.state);
+        let next = state.next;
+        let of_views =
+            state.views.iter_mut().filter_map(|view| view.feed.needs_from(view.committed, next)).min();
+        state.feed.needs_from(committed, next).into_iter().chain(of_views).min()
+    }
+
+    /// The offset before which events are lost, where the table has come to `appended` and was given all that feed and log
+    /// have: they were counted once, and what was skipped of the log had them.
+    pub(crate) fn lost_up_to(&self, appended: u64) -> Option<u64> {
+        let state = lock(&self.state);
+        // Of a stream that was not stored at first, what was not is not lost.
+        let was_stored = state.last > LogPosition(0);
+        (was_stored && state.feed.is_idle() && appended < state.next).then_some(state.next)
+    }
+
+    /// Lets a view have the events from the next one on; answers the offset of that.
+    pub(crate) fn add_view(&self, view: u32, feed_bytes_max: usize) -> u64 {
+        let mut state = lock(&self.state);
+        let next = state.next;
+        let (feed, progress) = (LogTail::new(feed_bytes_max), Progress::default());
+        state.views.push(ViewFeed { view, feed, progress, committed: next });
+        next
+    }
+
+    /// Lets what a view lacks from an offset on be read from the log again.
+    pub(crate) fn read_view_again(&self, view: u32, position: u64) {
+        let mut state = lock(&self.state);
+        let next = state.next;
+        let of = state.views.iter_mut().find(|of| of.view == view);
+        if let Some(ViewFeed { feed, .. }) = of {
+            let from = if position < next { feed.place_of(position) } else { None };
+            feed.begin_again(from);
+        }
+    }
+
+    /// A view needs nothing more.
+    pub(crate) fn remove_view(&self, view: u32) {
+        lock(&self.state).views.retain(|of| of.view != view);
+    }
+
+    /// Of what is before this offset, a view needs nothing any more.
+    pub(crate) fn view_committed(&self, view: u32, committed: u64) {
+        let mut state = lock(&self.state);
+        state.views.iter_mut().filter(|of| of.view == view).for_each(|of| of.committed = committed);
+    }
+
+    /// Durable queries need the events from an offset on, and have been given those before `given`. What they need is kept
+    /// in the log from this place on.
+    pub(crate) fn retain_for(&self, view: u32, (needed, given): (u64, u64), place: LogPosition) {
+        let mut state = lock(&self.state);
+        let next = state.next;
+        if let Some(of) = state.views.iter_mut().find(|of| of.view == view) {
+            let kept = of.feed.first_behind(place).unwrap_or(next);
+            of.committed = needed.max(kept).min(given);
+        }
+    }
+
+    /// The offset of the first event that the log still has for a view, where that is not the one that it needs.
+    pub(crate) fn view_lacks_up_to(&self, view: u32) -> Option<u64> {
+        let mut state = lock(&self.state);
+        let next = state.next;
+        let of = state.views.iter_mut().find(|of| of.view == view)?;
+        let first = of.feed.first_marked().unwrap_or(next);
+        (of.committed < next && first > of.committed).then_some(first)
+    }
+
+    /// Lets what the table lacks be read from the log again: what was taken out of the feed did not get there.
+    pub(crate) fn feed_again(&self) {
+        let committed = self.committed();
+        let mut state = lock(&self.state);
+        let next = state.next;
+        let from = state.feed.needs_from(committed, next);
+        state.feed.begin_again(from);
+    }
+
+    /// How far it is, as that is written down.
+    pub(crate) fn numbers(&self) -> StreamNumbers {
+        let state = lock(&self.state);
+        let receipts = |receipt: &Receipt| -> ReceiptSnapshot {
+            (receipt.sequence, receipt.parts, receipt.accepted, receipt.offset, receipt.log_position)
+        };
+        let producers = state.producers.iter().map(|(id, all)| (id.into(), all.map(receipts).collect()));
+        StreamNumbers {
+            position: state.last.0,
+            next_offset: state.next,
+            kept_from: state.kept_from,
+            producers: producers.collect(),
+            hashes: state
+                .producers
+                .hashes()
+                .map(|(id, sequence, part, hash)| (id.into(), sequence, part, hash))
+                .collect(),
+        }
+    }
+
+    /// About when the oldest event arrived that its table, or a view of it, has not committed; none if there is no such event.
+    pub(crate) fn waits_since(&self) -> Option<Millis> {
+        let committed = self.table().map_or(self.settled, |table| table.committed().0);
+        lock(&self.state).waits_since(committed)
+    }
+
+    /// How its table fares.
+    pub(crate) fn metrics(&self) -> TableMetrics {
+        // Before the stream's next offset is looked at, which is never behind.
+        let status = self.table().map(Table::status);
+        let committed = status.as_ref().map_or(self.settled, |status| status.progress.committed.0);
+        let number = |of: fn(&TableStatus) -> u64| status.as_ref().map_or(0, of);
+        TableMetrics {
+            name: self.name.clone(),
+            lag_events: self.next().saturating_sub(committed),
+            commits: number(|status| status.commits),
+            files: number(|status| status.files as u64),
+            file_bytes: number(|status| status.file_bytes),
+            held_back: self.held_back.load(Ordering::Relaxed),
+            waiting_bytes: number(|status| status.tail_bytes as u64),
+            // It is not opened while its store is away.
+            is_failing: status.as_ref().is_none_or(|status| status.failing.is_some()),
+        }
+    }
+
+    /// What became of events that were stored, or had been.
+    pub(crate) fn appended(&self, outcome: Outcome, offset: u64, events: u64) -> Appended {
+        match outcome {
+            Outcome::Appended(end) => {
+                Appended { ticket: Some(Ticket(end.0)), ..Appended::live(&self.name, offset, events) }
+            }
+            Outcome::Repeated(receipt) => Appended {
+                is_repeated: true,
+                ticket: Some(Ticket(receipt.log_position)),
+                ..Appended::live(&self.name, receipt.offset, events)
+            },
+        }
+    }
+}
+
+impl ViewFeed {
+    /// With a feed in which all that the log has of the stream is marked.
+    fn new(view: u32, mut feed: LogTail, committed: u64, next: u64) -> ViewFeed {
+        if let Some(from) = feed.needs_from(committed, next) {
+            feed.fall_behind(from);
+        }
+        ViewFeed { view, feed, progress: Progress::default(), committed }
+    }
+}
+
+impl State {
+    /// As [`StoredStream::waits_since`], where the table has committed what is before this offset.
+    fn waits_since(&mut self, committed: u64) -> Option<Millis> {
+        let behind = self.views.iter().map(|view| view.committed).fold(committed, u64::min);
+        let oldest = self.arrivals.of(behind);
+        oldest.filter(|_| behind < self.next)
+    }
+
+    fn feed_of(&mut self, reader: Reader) -> Option<&mut LogTail> {
+        match reader {
+            Reader::Table => Some(&mut self.feed),
+            Reader::View(view) => self.views.iter_mut().find(|of| of.view == view).map(|of| &mut of.feed),
+        }
+    }
+
+    /// Whether a part is stored already. Its sender is told so, when it waits for no disk.
+    fn look(&mut self, numbered: &Numbered, ack: Ack) -> Result<Option<Receipt>, EngineError> {
+        let Numbered { producer, sequence, part, after, hash } = numbered;
+        match self.producers.look(producer, *sequence, (*part, *after), *hash) {
+            Verdict::New => Ok(None),
+            Verdict::StoredStream(receipt) => {
+                if ack != Ack::Disk {
+                    self.acknowledged.at_once(receipt.offset);
+                }
+                Ok(Some(receipt))
+            }
+            Verdict::Forgotten(lowest) => Err(EngineError::NumberForgotten {
+                producer: producer.to_string(),
+                sequence: *sequence,
+                lowest,
+            }),
+            Verdict::Gap(parts) => {
+                Err(EngineError::PartMissing { producer: producer.to_string(), sequence: *sequence, parts })
+            }
+            Verdict::Other => {
+                Err(EngineError::NumberReused { producer: producer.to_string(), sequence: *sequence })
+            }
+        }
+    }
+}
+
+impl Recovered {
+    pub(crate) fn new((feed_bytes_max, lag_ms_max): (usize, u64), producers_max: usize) -> Recovered {
+        Recovered {
+            next: 0,
+            last: LogPosition(0),
+            kept_from: None,
+            arrivals: Arrivals::new(),
+            feed: LogTail::new(feed_bytes_max),
+            pressure: Backpressure::new(lag_ms_max),
+            producers: Producers::new(producers_max),
+            views: Vec::new(),
+        }
+    }
+
+    /// Takes over what a snapshot says.
+    pub(crate) fn take(&mut self, snapshot: &StreamNumbers) {
+        self.next = snapshot.next_offset;
+        self.last = LogPosition(snapshot.position);
+        self.kept_from = snapshot.kept_from;
+        for (id, receipts) in &snapshot.producers {
+            for &(sequence, parts, accepted, offset, log_position) in receipts {
+                self.producers.note(id, Receipt { sequence, parts, accepted, offset, log_position }, 0);
+            }
+        }
+        for (id, sequence, part, hash) in &snapshot.hashes {
+            self.producers.record_hash(id, *sequence, *part, *hash);
+        }
+    }
+
+    /// Of the events before `counted`, those that the log lacks in front, where a table has committed what is before another
+    /// offset. What a stream had before it was stored is not lacking.
+    pub(crate) fn lacks(&self, committed: u64, counted: u64) -> Option<Range<u64>> {
+        // Where it is not known from when on it was stored, an empty table tells nothing.
+        let is_known = self.kept_from.is_some() || committed > 0;
+        let needed = committed.max(self.kept_from.unwrap_or(0));
+        let found = self.feed.first_marked().unwrap_or(counted);
+        let lacks = self.last > LogPosition(0) && is_known && needed < counted && found > needed;
+        lacks.then_some(needed..found)
+    }
+
+    /// Takes over events of the log.
+    pub(crate) fn read(&mut self, head: &EventsHead, start: LogPosition, end: LogPosition) {
+        // Needed for the table, whatever the snapshot knows of them.
+        self.feed.mark(head.first.0, start, end);
+        self.arrivals.note(head.first.0, head.arrival);
+        if start < self.last {
+            return;
+        }
+        let (events, first) = (u64::from(head.events), head.first.0);
+        if self.last == LogPosition(0) {
+            self.kept_from = Some(first);
+        }
+        self.next = first + events;
+        self.last = end;
+        if let Some(Producer { id, sequence, hash }) = &head.producer {
+            let receipt = Receipt {
+                sequence: *sequence,
+                parts: u32::from(head.part) + 1,
+                accepted: events,
+                offset: first + events,
+                log_position: end.0,
+            };
+            self.producers.note(id, receipt, *hash);
+        }
+    }
+}
+
+/// Leave to store events, which readers make room for.
+#[derive(Debug)]
+pub(crate) struct Admitted<'s> {
+    stored: &'s StoredStream,
+    bytes: usize,
+}
+
+impl Drop for Admitted<'_> {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            lock(&self.stored.state).pressure.entered(self.bytes);
+            self.stored.went_on.notify_waiters();
+        }
+    }
+}
+
+/// An error of the log as whoever appends sees it.
+pub(crate) fn unavailable(error: LogError) -> EngineError {
+    match error {
+        LogError::Full => EngineError::DiskFull,
+        LogError::Closed => EngineError::Runtime(RuntimeError::ShuttingDown),
+        LogError::TooLarge { bytes, bytes_max } => EngineError::TooLarge { bytes, bytes_max },
+        error => EngineError::NotStored(error.to_string()),
+    }
+}

@@ -1,0 +1,122 @@
+//! Events are held against their stream's declaration before anything else becomes of them, whether they are stored or not.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use swiftwater_catalog::kind::stream::StreamEntry;
+use swiftwater_event::{EventBatch, StreamName};
+use swiftwater_live::columns::Rejected;
+
+use crate::durable::{
+    columns::AcceptedColumns,
+    history::{History, heavy},
+    stored_stream::Declared,
+};
+use crate::{AppendOptions, EngineError, Refusal, Ticket, shared::Shared};
+use swiftwater_runtime::parts::Stream;
+
+/// What became of events that were held against a declaration.
+pub(crate) struct Held {
+    /// All of them.
+    batch: EventBatch,
+    pub(crate) good: EventBatch,
+    /// The good ones' columns, where they are worth keeping.
+    pub(crate) columns: Option<AcceptedColumns>,
+    rejected: Vec<Rejected>,
+}
+
+/// Where bad events are, if they are kept.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Quarantined {
+    /// How many the quarantine has of them.
+    pub(crate) count: u64,
+    pub(crate) ticket: Option<Ticket>,
+    /// It had all of them by an earlier try of the same request.
+    pub(crate) is_repeated: bool,
+}
+
+impl Held {
+    /// Some event does not fit the columns.
+    pub(crate) fn has_bad(&self) -> bool {
+        !self.rejected.is_empty()
+    }
+
+    pub(crate) fn refusals(&self) -> Vec<Refusal> {
+        self.rejected.iter().map(Refusal::from).collect()
+    }
+}
+
+/// Declarations of streams that are not stored.
+#[derive(Debug, Default)]
+pub(crate) struct Unstored(RwLock<HashMap<StreamName, Arc<Declared>>>);
+
+impl Unstored {
+    pub(crate) fn get(&self, name: &StreamName) -> Option<Arc<Declared>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// Holds the stream's events against this declaration from now on.
+    pub(crate) fn declare(&self, entry: &StreamEntry) -> Result<(), EngineError> {
+        let declared = Arc::new(Declared::new(entry)?);
+        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        all.insert(entry.create.name.clone(), declared);
+        Ok(())
+    }
+
+    pub(crate) fn forget(&self, name: &StreamName) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+    }
+}
+
+impl History {
+    /// The declaration of a stream that has one and is not stored.
+    pub(crate) fn unstored(&self, name: &StreamName) -> Option<Arc<Declared>> {
+        self.unstored.get(name)
+    }
+
+    /// Counts and keeps the bad events of a request whose good ones, `accepted` in number, were taken in; answers what the
+    /// quarantine has of them. Before that nothing is done about bad ones: the request may still be refused, and sent again.
+    pub(crate) async fn quarantine_bad(
+        &self,
+        shared: &Shared,
+        (stream, declared): (&Stream, &Declared),
+        held: &Held,
+        options: &AppendOptions,
+        (accepted, is_repeated): (u64, bool),
+    ) -> Result<Quarantined, EngineError> {
+        let kept = match declared.quarantines() {
+            true => {
+                self.quarantine(shared, declared, (&options.refused, &held.batch, &held.rejected), options)
+                    .await
+            }
+            false => Ok(Quarantined::default()),
+        };
+        let kept = match kept {
+            // What has no number would be doubled by another try.
+            Err(error) if accepted > 0 && options.numbered.is_none() => {
+                let bad = options.refused.len() + held.rejected.len();
+                tracing::warn!(stream = %declared.create.name, bad, %error, "bad events could not be kept");
+                Quarantined::default()
+            }
+            kept => kept?,
+        };
+        if !is_repeated && !kept.is_repeated {
+            stream.count_rejected(options.rejected + held.rejected.len() as u64);
+        }
+        Ok(kept)
+    }
+}
+
+impl Declared {
+    /// Holds events against the declaration; nothing is counted or kept by that.
+    pub(crate) fn hold(&self, batch: EventBatch, now_micros: i64) -> Held {
+        if batch.is_empty() {
+            return Held { good: batch.clone(), batch, columns: None, rejected: Vec::new() };
+        }
+        let (good, columns, rejected) =
+            heavy(batch.bytes().len(), || self.columns.accept(batch.clone(), now_micros.div_euclid(1000)));
+        Held { batch, good, columns, rejected }
+    }
+}

@@ -1,0 +1,105 @@
+//! How messages of an alert are told: some at a time, in their order, each time under one number.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use swiftwater_event::StreamName;
+
+use super::{
+    Alert,
+    alert::{Told, WatchError},
+    state::AlertState,
+};
+use crate::{
+    EngineError,
+    durable::history::History,
+    objects::sinks::{DeliverError, Delivery},
+    shared::Shared,
+};
+
+impl History {
+    /// Tells what is to be told, until nothing is left. A stream has each number once, a webhook knows it again.
+    pub(super) async fn tell(
+        &self,
+        alert: &Alert,
+        told: &Told,
+        known: &mut AlertState,
+    ) -> Result<(), WatchError> {
+        while let Some((number, rows)) = known.next_to_tell(alert.batch_rows()) {
+            let shared = self.shared()?;
+            let bytes = rows.len();
+            let delivery = Delivery { by: alert.id(), number, rows: rows.to_vec().into() };
+            let mut is_given_up = false;
+            match told {
+                Told::Stream(stream) => self.notify_stream(&shared, alert, stream, &delivery).await?,
+                Told::Webhook(webhook) => {
+                    if let Err(error) = delivery.post(webhook).await {
+                        self.give_up(&shared, alert, &delivery, error).await?;
+                        is_given_up = true;
+                    }
+                }
+            }
+            // Before it is counted: who sees the count sees nothing that fails any more.
+            alert.tries.came_about();
+            if is_given_up {
+                count(&alert.counts.dead, &delivery);
+            }
+            count(&alert.counts.messages, &delivery);
+            known.record_notified(bytes);
+            self.persist_state(alert, known).await?;
+        }
+        Ok(())
+    }
+
+    async fn notify_stream(
+        &self,
+        shared: &Arc<Shared>,
+        alert: &Alert,
+        stream: &StreamName,
+        delivery: &Delivery,
+    ) -> Result<(), WatchError> {
+        match self.append_once(shared, stream, delivery, false).await {
+            Ok(appended) => {
+                if let Some(refusal) = appended.refusals.first() {
+                    let why = &*refusal.message;
+                    tracing::error!(alert = alert.name(), %stream, why, "a stream refuses a message, which is lost");
+                    alert.counts.refused.fetch_add(appended.refusals.len() as u64, Ordering::Relaxed);
+                }
+                Ok(())
+            }
+            // So old that it is no longer known by its number: it was stored.
+            Err(EngineError::NumberForgotten { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What a webhook does not take goes elsewhere, where that is asked for and nothing else is left to do.
+    async fn give_up(
+        &self,
+        shared: &Arc<Shared>,
+        alert: &Alert,
+        delivery: &Delivery,
+        error: DeliverError,
+    ) -> Result<(), WatchError> {
+        let options = &alert.entry.create.options.delivery;
+        if !alert.tries.gives_up(options, &error) {
+            return Err(error.into());
+        }
+        self.to_dead_letter(
+            shared,
+            ("alert", alert.name()),
+            options.dead_letter.as_deref(),
+            delivery,
+            &error,
+        )
+        .await?;
+        Ok(())
+    }
+}
+
+fn count(counter: &AtomicU64, delivery: &Delivery) {
+    let messages = delivery.rows.iter().filter(|byte| **byte == b'\n').count();
+    counter.fetch_add(messages as u64, Ordering::Relaxed);
+}

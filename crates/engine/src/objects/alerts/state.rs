@@ -1,0 +1,176 @@
+//! What an alert knows: the same is on disk, but for the position, which may be an earlier one there.
+
+use std::{collections::BTreeMap, fmt::Write, ops::Bound};
+
+use serde_json::json;
+use swiftwater_event::{Millis, Value, write_json};
+use swiftwater_live::Key;
+use swiftwater_views::ViewStoreError;
+
+use super::Alert;
+use crate::{EngineError, objects::views::ViewChange};
+
+/// What is kept besides keys stands under these: no key in the order of its values begins so.
+const TO_TELL: &[u8] = b"\xfetell";
+const TOLD: &[u8] = b"\xfetold";
+const NUMBER: &[u8] = b"\xfenumber";
+const LAST: &[u8] = b"\xfelast";
+
+/// What an alert knows.
+#[derive(Debug, Default)]
+pub(super) struct AlertState {
+    /// Keys that meet the condition, and since when.
+    met: BTreeMap<Vec<u8>, Millis>,
+    /// Messages that are to be told, a line each, and how many bytes of them were. The first that were not are told under
+    /// `number`.
+    to_tell: Vec<u8>,
+    told: usize,
+    number: u64,
+    /// All changes of the view before here were taken.
+    pub(super) position: u64,
+    /// Of a view with windows, the last key that was looked at.
+    pub(super) last: Option<Vec<u8>>,
+    /// What of the keys is to go to disk; none: the key does not meet the condition any more.
+    changed: Vec<(Vec<u8>, Option<Millis>)>,
+    /// There are messages since the last commit.
+    has_more: bool,
+}
+
+impl AlertState {
+    /// What is on disk.
+    pub(super) fn load(alert: &Alert) -> Result<AlertState, ViewStoreError> {
+        let (id, store) = (alert.entry.id, &alert.store);
+        let mut known = AlertState { position: store.position(id)?.unwrap_or(0), ..AlertState::default() };
+        let snapshot = store.snapshot(id)?;
+        for pair in snapshot.range((Bound::Unbounded, Bound::Unbounded)) {
+            let (key, value) = pair?;
+            let number = || value[..].try_into().ok().map(i64::from_be_bytes);
+            match &key[..] {
+                TO_TELL => known.to_tell = value,
+                TOLD => known.told = number().unwrap_or(0) as usize,
+                NUMBER => known.number = number().unwrap_or(0) as u64,
+                LAST => known.last = Some(value),
+                _ => known.met.extend(number().map(|since| (key, since))),
+            }
+        }
+        known.told = known.told.min(known.to_tell.len());
+        Ok(known)
+    }
+
+    /// How many keys meet the condition.
+    pub(super) fn met(&self) -> usize {
+        self.met.len()
+    }
+
+    /// Keys that meet the condition, in order, between bounds.
+    pub(super) fn met_between(&self, bounds: (Bound<&[u8]>, Bound<&[u8]>)) -> impl Iterator<Item = &Vec<u8>> {
+        self.met.range::<[u8], _>(bounds).map(|(key, _)| key)
+    }
+
+    /// Takes what became of some keys; what is to be told of that is added to what is to be told. Answers how many were
+    /// passed over because `keys_max` meet the condition.
+    pub(super) fn take(
+        &mut self,
+        alert: &Alert,
+        changes: &[ViewChange],
+        meets: &[bool],
+        (keys_max, now): (usize, Millis),
+    ) -> u64 {
+        let mut passed_over = 0;
+        for (change, &meets) in changes.iter().zip(meets) {
+            match (self.met.get(&change.key.ordered).copied(), meets) {
+                (None, true) if self.met.len() >= keys_max => passed_over += 1,
+                (None, true) => {
+                    self.met.insert(change.key.ordered.clone(), now);
+                    self.changed.push((change.key.ordered.clone(), Some(now)));
+                    self.tell(alert, change, "firing", (now, now));
+                }
+                (Some(since), false) => {
+                    self.met.remove(&change.key.ordered);
+                    self.changed.push((change.key.ordered.clone(), None));
+                    if alert.entry.create.options.resolve != Some(false) {
+                        self.tell(alert, change, "resolved", (since, now));
+                    }
+                }
+                (None, false) | (Some(_), true) => {}
+            }
+        }
+        passed_over
+    }
+
+    fn tell(&mut self, alert: &Alert, change: &ViewChange, state: &str, (since, at): (Millis, Millis)) {
+        // In quotes, and written as times in rows are.
+        let time = |ms: Millis| {
+            let mut text = Vec::new();
+            write_json(&Value::Timestamp(ms.saturating_mul(1000)), &mut text);
+            String::from_utf8_lossy(&text).into_owned()
+        };
+        let mut head = String::new();
+        // Writing to a String does not fail.
+        let _ = write!(
+            head,
+            "{{\"alert\":{},\"state\":\"{state}\",\"at\":{},\"since\":{},\"key\":",
+            json!(alert.name()),
+            time(at),
+            time(since)
+        );
+        self.to_tell.extend_from_slice(head.as_bytes());
+        self.to_tell.extend_from_slice(&change.key.json());
+        self.to_tell.extend_from_slice(b",\"row\":");
+        self.to_tell.extend_from_slice(change.row.as_deref().unwrap_or(b"null"));
+        self.to_tell.extend_from_slice(b"}\n");
+        self.has_more = true;
+    }
+
+    /// Whether something is to go to disk besides the position.
+    pub(super) fn has_changed(&self) -> bool {
+        !self.changed.is_empty() || self.has_more
+    }
+
+    /// The number and the text of the next messages that are to be told, at most so many; none where there are none. After a
+    /// crash these are the same.
+    pub(super) fn next_to_tell(&self, count: usize) -> Option<(u64, &[u8])> {
+        let rest = &self.to_tell[self.told..];
+        let ends = rest.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
+        let end = ends.take(count).last()?;
+        Some((self.number, &rest[..end]))
+    }
+
+    /// So many bytes of them were told; what comes then has the next number.
+    pub(super) fn record_notified(&mut self, bytes: usize) {
+        self.told += bytes;
+        self.number += 1;
+        if self.told >= self.to_tell.len() {
+            self.to_tell.clear();
+            self.told = 0;
+            // What is on disk is to go.
+            self.has_more = true;
+        }
+    }
+
+    /// Puts what it knows on disk. Messages, which may be many, go there once.
+    pub(super) fn commit(&mut self, alert: &Alert) -> Result<(), ViewStoreError> {
+        let (number, told) = (self.number.to_be_bytes(), (self.told as u64).to_be_bytes());
+        let since: Vec<Option<[u8; 8]>> =
+            self.changed.iter().map(|(_, since)| since.map(i64::to_be_bytes)).collect();
+        let keys = self.changed.iter().zip(&since);
+        let keys = keys.map(|((key, _), since)| (&key[..], since.as_ref().map(|since| &since[..])));
+        let to_tell = Some(&self.to_tell[..]).filter(|messages| !messages.is_empty());
+        let to_tell = self.has_more.then_some((TO_TELL, to_tell));
+        let rest = [(TOLD, Some(&told[..])), (NUMBER, Some(&number[..])), (LAST, self.last.as_deref())];
+        alert.store.commit(alert.entry.id, keys.chain(to_tell).chain(rest), self.position)?;
+        self.changed.clear();
+        self.has_more = false;
+        Ok(())
+    }
+
+    /// The keys that meet the condition, with their rows as they are now.
+    pub(super) fn rows_of_met(&self, alert: &Alert, now: Millis) -> Result<Vec<ViewChange>, EngineError> {
+        let row = |ordered: &Vec<u8>| {
+            let key = Key::of_ordered(ordered).map_err(|error| alert.view.unavailable(error))?;
+            let row = alert.view.row(&key, now)?;
+            Ok(ViewChange::of(key, row))
+        };
+        self.met.keys().map(row).collect()
+    }
+}

@@ -1,0 +1,127 @@
+//! Alerts as they go on, and end.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use swiftwater_catalog::Object;
+use swiftwater_event::Millis;
+use swiftwater_live::Shard;
+use swiftwater_views::ViewStoreError;
+
+use super::{
+    Alert,
+    alert::{Told, WatchError},
+    state::AlertState,
+    windows::need_windows,
+};
+use crate::{
+    durable::history::{History, causes, heavy},
+    objects::views::{ViewChanges, ViewChangesSome},
+    supervisor::{DropSignal, Maintained, NextAttempt},
+};
+
+/// While nothing is to be told, the position goes to disk so often: after a crash the view is looked at from there on.
+const POSITION_EVERY_MS: Millis = 10_000;
+
+impl Maintained for Alert {
+    type Error = WatchError;
+
+    fn object(&self) -> Object {
+        self.entry.object()
+    }
+
+    fn drop_signal(&self) -> &DropSignal {
+        &self.dropped
+    }
+
+    async fn run(self: &Arc<Self>, history: &Arc<History>) -> Result<(), WatchError> {
+        if self.store.is_lost(self.entry.id) {
+            return Err(WatchError::Damaged);
+        }
+        history.watch(self).await
+    }
+
+    fn failed(&self, _: &Arc<History>, error: WatchError) -> NextAttempt {
+        let (is_news, pause) = self.tries.failed(causes(&error));
+        let is_damaged = matches!(error, WatchError::Damaged);
+        if is_news {
+            let error = &error as &dyn std::error::Error;
+            tracing::error!(
+                alert = self.name(),
+                error,
+                "an alert does not go on; unless its files are damaged, it is tried again"
+            );
+        }
+        if is_damaged { NextAttempt::Never } else { NextAttempt::After(pause) }
+    }
+
+    async fn drop_data(&self, _: &Arc<History>) {
+        let (store, id) = (Arc::clone(&self.store), self.entry.id);
+        let deleted = tokio::task::spawn_blocking(move || store.delete(id)).await;
+        if let Ok(Err(error)) = deleted {
+            tracing::warn!(alert = self.name(), %error, "what is kept of an alert that was dropped is deleted at the next start");
+        }
+    }
+}
+
+impl History {
+    /// Looks at the view, from what is on disk on, until there is nothing more to look at. What was to be told is told first:
+    /// so it is what it was.
+    async fn watch(&self, alert: &Alert) -> Result<(), WatchError> {
+        let mut known = heavy(usize::MAX, || AlertState::load(alert))?;
+        need_windows(alert, &known);
+        let changes = ViewChanges::of(self, Arc::clone(&alert.view), Some(known.position));
+        let told = alert.told(self)?;
+        self.tell(alert, &told, &mut known).await?;
+        match alert.view.query.windows() {
+            Some(windows) => self.watch_windows(alert, (&told, &mut known), *windows).await,
+            None => self.watch_rows(alert, (&told, &mut known), changes).await,
+        }
+    }
+
+    /// Puts what an alert knows on disk.
+    pub(super) async fn persist_state(
+        &self,
+        alert: &Alert,
+        known: &mut AlertState,
+    ) -> Result<(), ViewStoreError> {
+        let _no_cut_is_made = self.cutting.read().await;
+        heavy(usize::MAX, || known.commit(alert))
+    }
+
+    /// Takes the changes of the view, until there will be none.
+    async fn watch_rows(
+        &self,
+        alert: &Alert,
+        (told, known): (&Told, &mut AlertState),
+        mut changes: ViewChanges,
+    ) -> Result<(), WatchError> {
+        let (mut shard, mut committed_at) = (Shard::default(), self.clock.now());
+        // Keys may have gone while nobody watched.
+        let mut looks_again = true;
+        loop {
+            let some = if looks_again {
+                let changes = heavy(usize::MAX, || known.rows_of_met(alert, self.clock.now()))?;
+                ViewChangesSome { changes, ..ViewChangesSome::default() }
+            } else {
+                match changes.next().await? {
+                    Some(some) => some,
+                    None => return Ok(()),
+                }
+            };
+            looks_again = some.ends_walk;
+            let now = self.clock.now();
+            let meets = heavy(usize::MAX, || alert.meet(&mut shard, &some.changes));
+            let passed_over = known.take(alert, &some.changes, &meets, (self.config.alert_keys_max, now));
+            known.position = some.position.unwrap_or(known.position);
+            alert.counts.passed_over.fetch_add(passed_over, Ordering::Relaxed);
+            alert.counts.met.store(known.met() as u64, Ordering::Relaxed);
+            alert.counts.position.store(known.position, Ordering::Relaxed);
+            if known.has_changed() || now - committed_at >= POSITION_EVERY_MS && some.position.is_some() {
+                self.persist_state(alert, known).await?;
+                committed_at = now;
+            }
+            self.tell(alert, told, known).await?;
+            alert.tries.came_about();
+        }
+    }
+}

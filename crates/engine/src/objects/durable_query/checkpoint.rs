@@ -1,0 +1,79 @@
+//! Writes down how far durable queries are, and what is needed of the log for them.
+
+use std::sync::Arc;
+
+use swiftwater_catalog::{Change, kind::durable_query::DurableQueryStep};
+use swiftwater_event::{Path, Type};
+use swiftwater_lang::ddl::CreateStream;
+use swiftwater_log::LogPosition;
+
+use super::follower::{FOLLOWER, Follower};
+use crate::durable::history::{History, causes};
+use swiftwater_runtime::parts::{WantedQuery, lock};
+
+impl History {
+    /// Writes down how far the queries are, where that has changed, and lets go of what they need no more of the log.
+    pub(super) async fn checkpoint_queries(&self, follower: &Arc<Follower>) {
+        let (changed, needed, position) = {
+            let mut plan = lock(&follower.plan);
+            let plan = &mut *plan;
+            follower.stream.with_checkpoints(|checkpoint_of| {
+                let mut changed = Vec::new();
+                // What is planned may need them, too.
+                let mut needed = plan.position;
+                for step in &plan.steps {
+                    needed = needed.min(step.query.following.as_ref().map_or(u64::MAX, |of| of.needs_from()));
+                }
+                for query in &plan.standing {
+                    let Some(following) = &query.following else { continue };
+                    let id: Box<str> = query.meta.id.to_string().into();
+                    let Some(mut noted) = checkpoint_of(query.number, plan.time) else {
+                        let noted = plan.noted.get(&id).unwrap_or(&following.from);
+                        needed = needed.min(noted.from.map_or(following.first, |point| point.offset));
+                        continue;
+                    };
+                    needed = needed.min(noted.from.map_or(following.first, |point| point.offset));
+                    let before = plan.noted.get(&id).unwrap_or(&following.from);
+                    // That only time has passed is not worth a record.
+                    let time = std::mem::replace(&mut noted.time, before.time);
+                    if noted != *before {
+                        noted.time = time;
+                        plan.noted.insert(id.clone(), noted);
+                        changed.push((id, noted));
+                    }
+                }
+                (changed, needed, plan.position)
+            })
+        };
+        if !changed.is_empty() {
+            let recorded = self.record(Change::Detached(DurableQueryStep::Noted(changed.clone()))).await;
+            if let Err(error) = recorded {
+                tracing::debug!(
+                    error = causes(&error),
+                    "how far durable queries are could not be written down"
+                );
+                changed.iter().for_each(|(id, _)| _ = lock(&follower.plan).noted.remove(id));
+                return;
+            }
+        }
+        let appended = self.log.horizons().appended.0;
+        // A log that may have little is not to be filled.
+        let kept = self.config.detached_log_bytes_max.min(self.config.log_bytes_max / 2);
+        let floor = LogPosition(appended.saturating_sub(kept));
+        follower.stored.retain_for(FOLLOWER, (needed, position), floor);
+    }
+}
+
+/// Whether the rows of a stream's table tell of its events all that a query asks of them.
+pub(super) fn tells_all(wanted: &WantedQuery, stream: &CreateStream) -> bool {
+    let Some(paths) = &wanted.paths else { return false };
+    let is_told = |(path, ty): &(Path, Type)| {
+        stream.columns.iter().any(|column| {
+            column.event_path() == *path
+                && column.default.is_none()
+                && column.ty == *ty
+                && matches!(ty, Type::Primitive(_))
+        })
+    };
+    paths.iter().all(is_told)
+}

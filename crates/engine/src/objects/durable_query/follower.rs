@@ -1,0 +1,350 @@
+//! The synced events of a stream, given to the durable queries over it: one task for each stream that has such queries.
+//!
+//! It puts them into a stream of its own, with the offsets and arrivals that they have, and lets the time there come as far as
+//! the next event's arrival, or as the clock where there is none ([`replay`](super::replay)), and what is planned comes between
+//! ([`plan`](super::plan)).
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError, atomic::Ordering},
+    time::Duration,
+};
+
+use swiftwater_catalog::{
+    Change, Object, ObjectKind,
+    kind::durable_query::{DurableQueryStep, Ended},
+};
+use swiftwater_event::{Backoff, Millis, StreamName};
+use swiftwater_log::LogReader;
+use swiftwater_sql::SqlError;
+use tokio::sync::{Notify, watch};
+
+use super::plan::{Plan, What};
+use crate::{
+    EndReason,
+    durable::{
+        history::History,
+        log_tail::Fed,
+        stored_stream::{Reader, StoredStream},
+        table_writer::TableWriterError,
+    },
+    objects::views::Next,
+    shared::Shared,
+    supervisor::{DropSignal, Maintained, NextAttempt},
+};
+use swiftwater_runtime::parts::{Stream, lock};
+
+/// What followers are called among the readers of a stream: no view has this number.
+pub(crate) const FOLLOWER: u32 = u32::MAX;
+
+/// Pauses between attempts.
+const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(10));
+
+/// All of them, by stream.
+#[derive(Debug, Default)]
+pub(crate) struct Followers(Mutex<BTreeMap<StreamName, Arc<Follower>>>);
+
+/// What the durable queries over one stream stand on.
+#[derive(Debug)]
+pub(crate) struct Follower {
+    /// Where they stand.
+    pub(super) stream: Arc<Stream>,
+    /// Where the events come in.
+    pub(super) source: Arc<Stream>,
+    pub(super) stored: Arc<StoredStream>,
+    pub(super) plan: Mutex<Plan>,
+    /// The first event that came after the start of the engine, or of this.
+    new_from: u64,
+    /// Told when the plan has changed.
+    pub(super) told: Notify,
+    /// The first event that was not looked at when it was last idle, and how far time had come then.
+    idle_at: watch::Sender<(u64, Millis)>,
+    dropped: DropSignal,
+    /// How far it was when its last run began, and the pauses since it went on.
+    retry: Mutex<(u64, Backoff)>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FollowError {
+    #[error("its events cannot be read")]
+    LogTail(#[from] TableWriterError),
+    #[error("the stream's table cannot be read")]
+    Sql(#[from] SqlError),
+    #[error("the log cannot be read")]
+    Log(#[from] swiftwater_log::LogError),
+    #[error("the stream's table is closed")]
+    Closed,
+    #[error("the engine is starting or ending")]
+    Away,
+}
+
+impl Follower {
+    /// Tells its task that something was planned.
+    pub(super) fn tell(&self) {
+        self.told.notify_one();
+    }
+}
+
+/// The task of a follower gives events to the durable queries of its stream.
+impl Maintained for Follower {
+    type Error = FollowError;
+
+    fn object(&self) -> Object {
+        ObjectKind::Stream.named(self.stored.name.as_str())
+    }
+
+    fn drop_signal(&self) -> &DropSignal {
+        &self.dropped
+    }
+
+    async fn run(self: &Arc<Self>, history: &Arc<History>) -> Result<(), FollowError> {
+        history.follow_on(self).await
+    }
+
+    fn failed(&self, _: &Arc<History>, error: FollowError) -> NextAttempt {
+        let position = lock(&self.plan).position;
+        let mut retry = lock(&self.retry);
+        if position > retry.0 {
+            *retry = (position, RETRY);
+        }
+        if retry.1.failures() == 0 && !matches!(error, FollowError::Away) {
+            let error = &error as &dyn std::error::Error;
+            tracing::error!(stream = %self.stored.name, error, "durable queries are not given events; it is tried again");
+        }
+        self.stored.read_view_again(FOLLOWER, position);
+        NextAttempt::After(retry.1.pause())
+    }
+}
+
+impl History {
+    /// The streams of all followers.
+    pub(crate) fn followed(&self) -> Vec<Arc<Stream>> {
+        lock(&self.followers.0).values().map(|follower| Arc::clone(&follower.stream)).collect()
+    }
+
+    /// Waits until durable queries have seen all events that there are now, and time has come to now for them.
+    pub(crate) async fn all_followed(&self) {
+        let now = self.clock.now();
+        let all: Vec<Arc<Follower>> = lock(&self.followers.0).values().cloned().collect();
+        for follower in all {
+            let (end, _) = follower.source.mark(i64::MIN);
+            let mut idle_at = follower.idle_at.subscribe();
+            let is_there = |(offset, time): &(u64, Millis)| *offset >= end && *time >= now;
+            tokio::select! {
+                _ = idle_at.wait_for(is_there) => {}
+                () = follower.dropped.received() => {}
+            }
+        }
+    }
+
+    /// The follower of a stream.
+    pub(super) fn follower(&self, name: &StreamName) -> Option<Arc<Follower>> {
+        lock(&self.followers.0).get(name).cloned()
+    }
+
+    /// How many durable queries over a stream have begun and not ended.
+    pub(crate) fn durable_queries(&self, name: &StreamName) -> u64 {
+        self.follower(name).map_or(0, |follower| follower.stream.standing())
+    }
+
+    /// As [`History::follower`], made if there is none; that begins with the event at `from`, or with the next one. `plan` is
+    /// called with its plan, which no event comes into meanwhile.
+    pub(super) fn with_follower<T>(
+        self: &Arc<Self>,
+        shared: &Arc<Shared>,
+        (source, stored): (&Arc<Stream>, &Arc<StoredStream>),
+        from: Option<u64>,
+        plan: impl FnOnce(&Arc<Follower>, &mut Plan) -> T,
+    ) -> T {
+        let mut followers = lock(&self.followers.0);
+        let there = followers.get(&stored.name).cloned();
+        let (follower, is_new) = match there {
+            Some(follower) => (follower, false),
+            None => {
+                let from = from.unwrap_or_else(|| stored.add_view(FOLLOWER, self.config.feed_bytes_max));
+                let stream = Arc::new(Stream::new(stored.name.clone(), shared.config.shards));
+                stream.skip_to(from);
+                stream.is_stored.store(true, Ordering::Relaxed);
+                let (new_from, _) = source.mark(i64::MIN);
+                let follower = Arc::new(Follower {
+                    stream,
+                    new_from,
+                    source: Arc::clone(source),
+                    stored: Arc::clone(stored),
+                    plan: Mutex::new(Plan { position: from, time: i64::MIN, ..Plan::default() }),
+                    told: Notify::new(),
+                    idle_at: watch::Sender::new((from, i64::MIN)),
+                    dropped: DropSignal::default(),
+                    retry: Mutex::new((from, RETRY)),
+                });
+                followers.insert(stored.name.clone(), Arc::clone(&follower));
+                (follower, true)
+            }
+        };
+        let planned = plan(&follower, &mut lock(&follower.plan));
+        drop(followers);
+        follower.tell();
+        if is_new {
+            self.maintain(follower);
+        }
+        planned
+    }
+
+    /// Ends what follows a stream that was dropped.
+    pub(crate) fn end_follower(&self, shared: &Shared, name: &StreamName) {
+        let Some(follower) = lock(&self.followers.0).remove(name) else { return };
+        follower.dropped.send();
+        follower.stored.remove_view(FOLLOWER);
+        let (standing, steps) = {
+            let mut plan = lock(&follower.plan);
+            plan.is_over = true;
+            (std::mem::take(&mut plan.standing), std::mem::take(&mut plan.steps))
+        };
+        let why = || format!("stream `{name}` was dropped");
+        for step in steps {
+            if let What::Begin(_) = step.what {
+                shared.fail_before(&step.query, &follower.stream, why());
+            }
+        }
+        for query in standing {
+            let now = self.clock.now();
+            // The catalog knows nothing of it any more.
+            let _ = query.following.as_ref().map(|following| following.ended.set(now));
+            let has_ended = {
+                let _tick = lock(&follower.stream.tick);
+                shared.end_held(&follower.stream, &query, EndReason::Failed(why()), now)
+            };
+            // It may be about to begin, on a stream that nothing comes from any more.
+            if !has_ended && !shared.is_kept(&query.meta.id) {
+                shared.fail_before(&query, &follower.stream, why());
+            }
+        }
+    }
+
+    /// Writes down how far all durable queries are, and stops giving them events.
+    pub(crate) async fn stop_followers(&self) {
+        let all: Vec<Arc<Follower>> = lock(&self.followers.0).values().cloned().collect();
+        for follower in all {
+            follower.dropped.send();
+            self.checkpoint_queries(&follower).await;
+        }
+    }
+
+    /// Has it written down that a durable query has ended by itself.
+    pub(crate) fn record_end(
+        self: &Arc<Self>,
+        id: crate::QueryId,
+        reason: EndReason,
+        offset: u64,
+        at: Millis,
+    ) {
+        let ended = Ended { at, offset, reason };
+        self.write(DurableQueryStep::Ended { query: id.to_string().into(), ended });
+    }
+
+    /// Has it written down that nothing is left of a durable query.
+    pub(crate) fn record_forgotten(self: &Arc<Self>, id: crate::QueryId) {
+        self.write(DurableQueryStep::Forgotten(id.to_string().into()));
+    }
+
+    fn write(self: &Arc<Self>, step: DurableQueryStep) {
+        let history = Arc::clone(self);
+        self.spawn(async move {
+            if let Err(error) = history.record(Change::Detached(step)).await {
+                // It is found out again after a restart.
+                tracing::warn!(%error, "the end of a durable query could not be written down");
+            }
+        });
+    }
+
+    /// Gives events until nobody follows any more.
+    async fn follow_on(self: &Arc<Self>, follower: &Arc<Follower>) -> Result<(), FollowError> {
+        let (stored, stream) = (&follower.stored, &follower.stream);
+        let away = |_| FollowError::Away;
+        {
+            let shared = self.shared().map_err(away)?;
+            self.replay_past(&shared, follower).await?;
+        }
+        let mut again: Option<LogReader> = None;
+        let tick = Duration::from_millis(self.shared().map_err(away)?.config.tick_ms.max(1));
+        let noted_every = Duration::from_millis(self.shared().map_err(away)?.config.detached_noted_ms.max(1));
+        let mut note = tokio::time::interval(noted_every);
+        loop {
+            {
+                let shared = self.shared().map_err(away)?;
+                self.carry_out(&shared, follower).await?;
+                if self.is_left(&shared, follower) {
+                    return Ok(());
+                }
+            }
+            let reader = (Reader::View(FOLLOWER), lock(&follower.plan).position);
+            let next = tokio::select! {
+                biased;
+                _ = note.tick() => {
+                    self.checkpoint_queries(follower).await;
+                    continue;
+                }
+                next = self.next_events(stored, reader, &mut again) => next?,
+                () = follower.told.notified() => continue,
+                () = tokio::time::sleep(tick) => Next::Events(Vec::new()),
+            };
+            let shared = self.shared().map_err(away)?;
+            let is_dropped = follower.dropped.is_sent();
+            let events = match next {
+                Next::Events(events) => events,
+                Next::Lost(_) if is_dropped => return Ok(()),
+                Next::Lost(end) => {
+                    self.pass_gap(&shared, follower, end).await?;
+                    continue;
+                }
+            };
+            if events.is_empty() {
+                let (position, now) = (lock(&follower.plan).position, self.clock.now());
+                let has_all = follower.source.is_at(position, now);
+                if has_all && self.is_free(follower) {
+                    // All that there was is there: from now on it is as if nothing had been.
+                    self.advance(&shared, follower, now).await;
+                    self.drain(follower).await;
+                    stream.is_again.store(false, Ordering::Relaxed);
+                    follower.idle_at.send_replace((position, now));
+                }
+            }
+            for Fed { batch, .. } in events {
+                // What a part of the log had that is lost is not waited for.
+                self.pass_gap(&shared, follower, batch.meta().first.0).await?;
+                self.give(&shared, follower, batch).await?;
+            }
+            let has_new = lock(&follower.plan).position > follower.new_from;
+            if has_new && stream.is_again.load(Ordering::Relaxed) {
+                // With a new event all time before it is over, too.
+                self.drain(follower).await;
+                stream.is_again.store(false, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Whether no step waits for being written down at this place: until it is, neither events nor time go on.
+    fn is_free(&self, follower: &Follower) -> bool {
+        let plan = lock(&follower.plan);
+        plan.steps.front().is_none_or(|step| step.offset > plan.position)
+    }
+
+    /// Whether nobody follows any more; then this follower is gone.
+    fn is_left(&self, shared: &Shared, follower: &Arc<Follower>) -> bool {
+        let mut followers = lock(&self.followers.0);
+        let mut plan = lock(&follower.plan);
+        // What those need that have ended is kept until they are forgotten: they may have to be told again.
+        let queries = shared.queries.read().unwrap_or_else(PoisonError::into_inner);
+        plan.standing.retain(|query| queries.contains_key(&query.meta.id));
+        drop(queries);
+        if !plan.standing.is_empty() || !plan.steps.is_empty() {
+            return false;
+        }
+        plan.is_over = true;
+        if followers.get(&follower.stored.name).is_some_and(|there| Arc::ptr_eq(there, follower)) {
+            followers.remove(&follower.stored.name);
+            follower.stored.remove_view(FOLLOWER);
+        }
+        true
+    }
+}

@@ -1,0 +1,223 @@
+//! Gives events to the durable queries over a stream, and lets time come for them.
+//!
+//! Queries begin and end between two events, after all before were looked at, and windows are closed one time after another, so that
+//! what is closed when does not depend on when it was looked. What the log does not have any more is taken from the stream's table.
+
+use std::{sync::Arc, time::Duration};
+
+use swiftwater_event::{EventBatch, EventMeta, Millis, Offset};
+
+use super::{
+    follower::{FOLLOWER, FollowError, Follower},
+    plan::{Step, What},
+};
+use crate::{
+    EndReason,
+    durable::{
+        backfill::{PAST_EVENTS, past_events},
+        history::{History, heavy},
+    },
+    shared::Shared,
+};
+use swiftwater_runtime::parts::lock;
+
+/// How long what was given is waited for before the end of the engine is looked for.
+const LOOK: Duration = Duration::from_millis(100);
+
+impl History {
+    /// Takes what the log has no more from the stream's table.
+    pub(super) async fn replay_past(
+        self: &Arc<Self>,
+        shared: &Arc<Shared>,
+        follower: &Arc<Follower>,
+    ) -> Result<(), FollowError> {
+        let stored = &follower.stored;
+        let Some(first) = stored.view_lacks_up_to(FOLLOWER) else { return Ok(()) };
+        let sql = shared.sql.get().ok_or(FollowError::Away)?;
+        let table = stored.opened().await;
+        let mut progress = table.progress();
+        progress.wait_for(|progress| progress.appended.0 >= first).await.map_err(|_| FollowError::Closed)?;
+        loop {
+            self.carry_out(shared, follower).await?;
+            let position = lock(&follower.plan).position;
+            if position >= first {
+                return Ok(());
+            }
+            let until = first.min(position.saturating_add(PAST_EVENTS));
+            for batch in past_events(sql, stored, (position, until)).await? {
+                self.give(shared, follower, batch).await?;
+            }
+            self.pass_gap(shared, follower, until).await?;
+        }
+    }
+
+    /// Goes on at an offset: whoever needs what is not there ends.
+    pub(super) async fn pass_gap(
+        self: &Arc<Self>,
+        shared: &Arc<Shared>,
+        follower: &Arc<Follower>,
+        offset: u64,
+    ) -> Result<(), FollowError> {
+        let position = lock(&follower.plan).position;
+        if position >= offset {
+            return Ok(());
+        }
+        self.carry_out(shared, follower).await?;
+        self.drain(follower).await;
+        let why = format!(
+            "the events from offset {position} to {} that it needs are gone (by `retention`, or with the log)",
+            offset - 1
+        );
+        let standing = std::mem::take(&mut lock(&follower.plan).standing);
+        for query in standing {
+            let at = lock(&follower.plan).time;
+            let _tick = lock(&follower.stream.tick);
+            shared.end_held(&follower.stream, &query, EndReason::Failed(why.clone()), at);
+        }
+        {
+            let mut plan = lock(&follower.plan);
+            // What was to begin there begins with a part, which is no answer: it ends, too.
+            for step in plan.steps.iter_mut().filter(|step| step.offset < offset) {
+                if let What::Begin(_) = step.what {
+                    shared.fail_before(&step.query, &follower.stream, why.clone());
+                }
+            }
+            plan.steps.retain(|step| step.offset >= offset);
+            plan.position = offset;
+        }
+        follower.stream.skip_to(offset);
+        Ok(())
+    }
+
+    /// Gives some events that follow one another and have one arrival.
+    pub(super) async fn give(
+        self: &Arc<Self>,
+        shared: &Arc<Shared>,
+        follower: &Arc<Follower>,
+        batch: EventBatch,
+    ) -> Result<(), FollowError> {
+        let first = batch.meta().first.0;
+        let end = first + batch.len() as u64;
+        self.pass_gap(shared, follower, first).await?;
+        loop {
+            self.carry_out(shared, follower).await?;
+            let (position, until) = {
+                let plan = lock(&follower.plan);
+                let next = plan.steps.front().map_or(u64::MAX, |step| step.offset);
+                (plan.position, end.min(next))
+            };
+            if position >= end {
+                return Ok(());
+            }
+            if until <= position {
+                // A step is not written down yet.
+                follower.told.notified().await;
+                continue;
+            }
+            let arrival = batch.meta().arrival;
+            if follower.stream.next_due() <= arrival || follower.stream.may_be_idle(arrival) {
+                self.advance(shared, follower, arrival).await;
+            }
+            let rows: Vec<u32> = ((position - first) as u32..(until - first) as u32).collect();
+            let part = if rows.len() == batch.len() { batch.clone() } else { batch.select(&rows) };
+            let meta = EventMeta {
+                arrival,
+                first: Offset(position),
+                sent_micros: 0,
+                read_micros: self.clock.now_micros(),
+            };
+            let part = part.with_meta(meta);
+            shared.enter(part.bytes().len()).await.map_err(|_| FollowError::Away)?;
+            {
+                // Whoever plans something meanwhile is told how far it is.
+                let mut plan = lock(&follower.plan);
+                plan.position = until;
+                plan.time = plan.time.max(arrival);
+                if follower.stream.feed(part, follower.source.sample()) {
+                    shared.enqueue(Arc::clone(&follower.stream));
+                }
+            }
+        }
+    }
+
+    /// Does what is to be done before the next event.
+    pub(super) async fn carry_out(
+        &self,
+        shared: &Arc<Shared>,
+        follower: &Arc<Follower>,
+    ) -> Result<(), FollowError> {
+        loop {
+            let step = {
+                let mut plan = lock(&follower.plan);
+                let position = plan.position;
+                let is_next = |step: &Step| step.offset <= position && step.is_sure;
+                let step =
+                    if plan.steps.front().is_some_and(is_next) { plan.steps.pop_front() } else { None };
+                // From now on it is known as one that stands.
+                if let Some(Step { query, what: What::Begin(_), .. }) = &step {
+                    plan.standing.push(Arc::clone(query));
+                }
+                step
+            };
+            let Some(Step { at, query, what, .. }) = step else { return Ok(()) };
+            self.drain(follower).await;
+            match what {
+                What::Begin(wanted) => {
+                    let (wanted, options) = *wanted;
+                    heavy(usize::MAX, || {
+                        let _change = lock(&follower.stream.change);
+                        shared.begin(&follower.stream, &query, &wanted, &options);
+                    });
+                }
+                What::End(reason) => {
+                    self.advance(shared, follower, at).await;
+                    heavy(usize::MAX, || {
+                        let _tick = lock(&follower.stream.tick);
+                        shared.end_held(&follower.stream, &query, reason, at);
+                    });
+                }
+            }
+        }
+    }
+
+    /// Lets time come so far, from one window's end to the next.
+    pub(super) async fn advance(&self, shared: &Arc<Shared>, follower: &Arc<Follower>, until: Millis) {
+        let stream = &follower.stream;
+        let mut before = None;
+        loop {
+            if stream.may_be_idle(until) {
+                self.drain(follower).await;
+            }
+            let (closes, idle) = (stream.next_due(), stream.idle_due(until));
+            let due = idle.map_or(closes, |idle| closes.min(idle));
+            if due > until || before == Some(due) {
+                break;
+            }
+            before = Some(due);
+            self.drain(follower).await;
+            {
+                let mut plan = lock(&follower.plan);
+                plan.time = plan.time.max(due);
+            }
+            // Each tick has the time at which it is due, so a replay has the same ticks.
+            if idle == Some(due) && stream.advance_idle(due) {
+                shared.enqueue(Arc::clone(stream));
+                self.drain(follower).await;
+            }
+            if closes <= due {
+                heavy(usize::MAX, || shared.tick_stream(stream, due));
+            }
+            tokio::task::consume_budget().await;
+        }
+        let mut plan = lock(&follower.plan);
+        plan.time = plan.time.max(until);
+    }
+
+    /// Waits until all that was given was looked at.
+    pub(super) async fn drain(&self, follower: &Follower) {
+        while !follower.stream.is_drained() {
+            heavy(usize::MAX, || follower.stream.wait_for_appended(LOOK));
+            tokio::task::yield_now().await;
+        }
+    }
+}

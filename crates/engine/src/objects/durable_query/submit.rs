@@ -1,0 +1,258 @@
+//! How a durable query is asked, ended, and brought back after a restart.
+
+use std::sync::{Arc, PoisonError};
+
+use swiftwater_catalog::{
+    Change, ObjectKind,
+    kind::durable_query::{DurableQueryEntry, DurableQueryStep, Ended, QueryCheckpoint},
+};
+use swiftwater_event::{Millis, StreamName};
+use swiftwater_lang::{Dialect, ddl::Ddl};
+
+use super::{
+    checkpoint::tells_all,
+    plan::{Plan, What},
+};
+use crate::{
+    EndReason, Engine, EngineError, Principal, QueryForm, QueryId, SubmitOptions,
+    durable::{history::History, stored_stream::StoredStream},
+};
+use swiftwater_runtime::parts::{Fleeting, QueryHandle, ResumePoints, Stream, lock};
+
+/// A query that outlives its asker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Detached {
+    /// Its identity.
+    pub id: QueryId,
+    /// Why it does not outlive the server; none where it does.
+    pub fleeting: Option<Box<str>>,
+    /// What its asker should know.
+    pub warnings: Vec<String>,
+}
+
+impl Engine {
+    /// Lets a query stand that outlives its asker, and where it can, the server: a native one over a stored stream goes on
+    /// after a restart. As [`Engine::submit`]; when this returns it is on disk.
+    pub async fn submit_detached(
+        &self,
+        principal: &Principal,
+        text: &str,
+        options: SubmitOptions,
+    ) -> Result<Detached, EngineError> {
+        let options = SubmitOptions { detach: true, ..options };
+        let now = self.clock().now();
+        let mut wanted = self.wanted(text, &options, now)?;
+        let warnings = self.warnings(text, &options, now, &wanted.stream)?;
+        wanted.warnings = warnings.clone().into();
+        let shared = self.shared();
+        let found = shared.stored(&wanted.stream).map(|(history, stored)| (Arc::clone(history), stored));
+        let why = match &found {
+            _ if options.dialect == Dialect::Bullet => Some(Fleeting::Bullet),
+            _ if options.times => Some(Fleeting::Times),
+            None => Some(Fleeting::Unstored),
+            _ if wanted.joined.is_some() => Some(Fleeting::Joined),
+            Some((history, _)) => {
+                let standing = history.with_catalog(|catalog| catalog.durable_queries().standing());
+                (standing >= self.config().detached_durable_max).then_some(Fleeting::TooMany)
+            }
+        };
+        let (history, stored) = match (found, why) {
+            (Some(found), None) => found,
+            (_, why) => {
+                let why = why.unwrap_or(Fleeting::Unstored);
+                let fleeting = Some(why.why(&wanted.stream, self.config()));
+                drop(wanted);
+                let subscription = self.submit(principal, text, options)?;
+                subscription.set_fleeting(why);
+                return Ok(Detached { id: subscription.query().id, fleeting, warnings });
+            }
+        };
+        // Before it is written down: any number of clients that ask at once stay within the limit.
+        let place = shared.reserve()?;
+        let source = shared.stream(&wanted.stream)?;
+        let resumes = wanted.resumes(self.config(), &options);
+        let declared = Ddl::CreateStream(stored.declared().create.clone()).to_string();
+        let about = (text, options.form == QueryForm::Json, &*options.parameters);
+        let (handle, entry) = history.with_follower(shared, (&source, &stored), None, |follower, plan| {
+            // No event comes between.
+            let (first, _) = source.mark(now);
+            let following =
+                ResumePoints::new(Arc::clone(&follower.stream), resumes, first, QueryCheckpoint::default());
+            let handle = Arc::new(shared.durable_handle(&wanted, &stored.name, None, following));
+            let times = (now, wanted.ends());
+            let id = handle.meta.id.to_string();
+            let entry =
+                DurableQueryEntry::new((id, &principal.name), (stored.id.0, declared), about, first, times);
+            plan.add(&handle, (first, now), What::Begin(Box::new((wanted, options.clone()))), false);
+            (handle, entry)
+        });
+        let recorded = history.record(Change::Detached(DurableQueryStep::Began(Box::new(entry)))).await;
+        let Some(follower) = history.follower(&stored.name) else {
+            return Err(EngineError::not_found(ObjectKind::Stream, stored.name.as_str()));
+        };
+        match recorded {
+            Ok(_) => place.take(&handle),
+            Err(_) => drop(place),
+        }
+        lock(&follower.plan).settle(&handle, recorded.is_ok());
+        follower.tell();
+        recorded?;
+        shared.count_submitted();
+        Ok(Detached { id: handle.meta.id, fleeting: None, warnings })
+    }
+
+    /// Ends a durable query that stands: it sees the events appended before this call. False where it has ended.
+    pub(crate) fn end_durable(
+        &self,
+        handle: &Arc<QueryHandle>,
+        reason: EndReason,
+    ) -> Result<bool, EngineError> {
+        let Some(history) = self.shared().history.get() else { return Ok(false) };
+        let Some(follower) = history.follower(&handle.stream) else { return Ok(false) };
+        let now = self.clock().now();
+        let offset = {
+            let mut plan = lock(&follower.plan);
+            let Some(following) = handle.following.as_ref().filter(|_| plan.has(handle)) else {
+                return Ok(false);
+            };
+            if following.ended.get().is_some() {
+                return Ok(false);
+            }
+            let (offset, _) = follower.source.mark(now);
+            plan.add(handle, (offset, now), What::End(reason.clone()), false);
+            offset
+        };
+        let step = DurableQueryStep::Ended {
+            query: handle.meta.id.to_string().into(),
+            ended: Ended { at: now, offset, reason: reason.clone() },
+        };
+        let (done, wait) = std::sync::mpsc::channel();
+        let (writer, handle) = (Arc::clone(history), Arc::clone(handle));
+        history.spawn(async move {
+            let written = writer.record(Change::Detached(step)).await;
+            if written.is_ok() {
+                let _ = handle.following.as_ref().map(|following| following.ended.set(now));
+            }
+            lock(&follower.plan).settle(&handle, written.is_ok());
+            follower.tell();
+            let _ = done.send(written);
+        });
+        let most = std::time::Duration::from_millis(self.config().query_end_wait_ms.max(1));
+        match wait.recv_timeout(most) {
+            Ok(written) => written.map(|()| true),
+            // It is being written down.
+            Err(_) => Ok(true),
+        }
+    }
+}
+
+/// How a query of the catalog was submitted, without the types of its stream.
+fn options_of(entry: &DurableQueryEntry) -> SubmitOptions {
+    SubmitOptions {
+        detach: true,
+        form: if entry.is_json { QueryForm::Json } else { QueryForm::Bql },
+        parameters: entry.parameters(),
+        ..SubmitOptions::default()
+    }
+}
+
+impl History {
+    /// Lets the durable queries of the catalog go on, before anybody is given the engine.
+    pub(crate) fn start_followers(self: &Arc<Self>, engine: &Engine) {
+        let entries: Vec<DurableQueryEntry> =
+            self.with_catalog(|catalog| catalog.durable_queries().all().cloned().collect());
+        let streams: Vec<(u32, StreamName)> = self.with_catalog(|catalog| {
+            catalog.streams().map(|(name, entry)| (entry.id, name.clone())).collect()
+        });
+        for (id, name) in streams {
+            let mut of_stream: Vec<&DurableQueryEntry> =
+                entries.iter().filter(|entry| entry.stream == id).collect();
+            // Their numbers are to grow in the order in which they begin.
+            of_stream.sort_by_key(|entry| entry.needs_from());
+            let Some(needed) = of_stream.first().map(|entry| entry.needs_from()) else { continue };
+            let Some(stored) = self.stored(&name) else { continue };
+            let shared = engine.shared();
+            let Ok(source) = shared.stream(&name) else { continue };
+            self.with_follower(shared, (&source, &stored), Some(needed), |follower, plan| {
+                follower.stream.is_again.store(true, std::sync::atomic::Ordering::Relaxed);
+                for entry in &of_stream {
+                    // Nothing comes that would have been before what was told.
+                    source.mark(entry.noted.time);
+                    entry.ended.iter().for_each(|ended| _ = source.mark(ended.at));
+                    self.bring_query_back(engine, (entry, &stored), &follower.stream, plan);
+                }
+            });
+        }
+    }
+
+    fn bring_query_back(
+        self: &Arc<Self>,
+        engine: &Engine,
+        (entry, stored): (&DurableQueryEntry, &StoredStream),
+        stream: &Arc<Stream>,
+        plan: &mut Plan,
+    ) {
+        let shared = engine.shared();
+        let now = self.clock.now();
+        let kept = shared.config.detached_kept_ms;
+        let Ok(id) = entry.id.parse::<QueryId>() else { return };
+        if entry.ended.as_ref().is_some_and(|ended| ended.at.saturating_add_unsigned(kept) <= now) {
+            return self.record_forgotten(id);
+        }
+        let mut options = options_of(entry);
+        let declared = match swiftwater_catalog::read(&entry.declared) {
+            Ok(Ddl::CreateStream(create)) => create,
+            _ => stored.declared().create.clone(),
+        };
+        options.schema = declared.is_declared().then(|| Arc::new(declared.schema()));
+        let mut fault = None;
+        let wanted = engine.wanted(&entry.text, &options, entry.received).or_else(|error| {
+            fault = Some(error.to_string());
+            let any =
+                format!("SELECT * FROM STREAM(\"{}\", MAX, TIME)", stored.name.as_str().replace('"', "\"\""));
+            engine.wanted(&any, &SubmitOptions::default(), entry.received).map(|any| any.called(&entry.text))
+        });
+        let wanted = match wanted {
+            Ok(wanted) => wanted.ending(entry.ends),
+            Err(error) => {
+                tracing::error!(query = &*entry.id, %error, "a durable query cannot go on");
+                return;
+            }
+        };
+        let resumes = wanted.resumes(&shared.config, &options);
+        let following = ResumePoints::new(Arc::clone(stream), resumes, entry.first, entry.noted);
+        if let Some(ended) = &entry.ended {
+            let _ = following.ended.set(ended.at);
+        }
+        let needed = entry.needs_from();
+        let lacks = stored.view_lacks_up_to(super::FOLLOWER).is_some_and(|first| needed < first);
+        let is_told = !lacks || tells_all(&wanted, &declared);
+        fault = fault.or_else(|| {
+            (!is_told).then(|| {
+                format!(
+                    "the log has no more the events from offset {needed} on that it needs, and the rows of the table do not \
+                     tell of them all that it asks (`data.detached_log_bytes_max`)"
+                )
+            })
+        });
+        let handle = Arc::new(shared.durable_handle(&wanted, &stored.name, Some(id), following));
+        if let Some(why) = fault {
+            shared.fail_before(&handle, stream, why);
+            return;
+        }
+        let mut queries = shared.queries.write().unwrap_or_else(PoisonError::into_inner);
+        queries.insert(id, Arc::clone(&handle));
+        drop(queries);
+        let at: Millis = entry.received;
+        plan.add(&handle, (needed, at), What::Begin(Box::new((wanted, options))), true);
+        let Some(ended) = &entry.ended else { return };
+        let at = match ended.reason {
+            // These come again by themselves, with the event or the time that they came with.
+            EndReason::Limit | EndReason::Duration => return,
+            // When that was found out is no time of the events.
+            EndReason::Failed(_) | EndReason::RateLimited(_) => entry.received,
+            _ => ended.at,
+        };
+        plan.add(&handle, (ended.offset.max(needed), at), What::End(ended.reason.clone()), true);
+    }
+}

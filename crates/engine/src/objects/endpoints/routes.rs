@@ -1,0 +1,120 @@
+//! Which endpoint a request is for: by the segments of its path, a segment that is stated before one that may be any.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use swiftwater_lang::ddl::{EndpointMethod, Segment, endpoint::is_reserved_path};
+
+use super::Endpoint;
+
+/// All endpoints at work. Readers take what there is; whoever changes it puts another in its place.
+#[derive(Debug, Default)]
+pub(crate) struct Endpoints(RwLock<Arc<Table>>);
+
+#[derive(Debug, Default)]
+struct Table {
+    all: Vec<Arc<Endpoint>>,
+    root: Node,
+}
+
+/// What may follow a segment.
+#[derive(Debug, Default)]
+struct Node {
+    literals: HashMap<Box<str>, Node>,
+    parameter: Option<Box<Node>>,
+    get: Option<Arc<Endpoint>>,
+    post: Option<Arc<Endpoint>>,
+}
+
+/// Where a request leads.
+#[derive(Debug, Clone)]
+pub enum EndpointRoute {
+    /// To this one.
+    Endpoint(Arc<Endpoint>),
+    /// There are endpoints of the path, and none of the method: these methods are.
+    Methods(&'static str),
+    /// No endpoint has the path.
+    None,
+}
+
+impl Endpoints {
+    fn table(&self) -> Arc<Table> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// All, in the order of their paths.
+    pub(crate) fn all(&self) -> Vec<Arc<Endpoint>> {
+        self.table().all.clone()
+    }
+
+    /// From now on there are these.
+    pub(crate) fn set(&self, all: Vec<Arc<Endpoint>>) {
+        let table = Arc::new(Table::new(all));
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = table;
+    }
+
+    /// Where a request of this method and path, without its query string, leads. HEAD is GET.
+    pub(crate) fn find(&self, method: &str, path: &str) -> EndpointRoute {
+        if is_reserved_path(path) {
+            return EndpointRoute::None;
+        }
+        let table = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let trimmed = path.strip_prefix('/').unwrap_or(path);
+        let trimmed = trimmed.strip_suffix('/').unwrap_or(trimmed);
+        let Some(node) = table.root.find(trimmed) else { return EndpointRoute::None };
+        let endpoint = match method {
+            "GET" | "HEAD" => &node.get,
+            "POST" => &node.post,
+            _ => &None,
+        };
+        match (endpoint, &node.get, &node.post) {
+            (Some(endpoint), ..) => EndpointRoute::Endpoint(Arc::clone(endpoint)),
+            (None, Some(_), Some(_)) => EndpointRoute::Methods("GET, HEAD, POST"),
+            (None, Some(_), None) => EndpointRoute::Methods("GET, HEAD"),
+            (None, None, _) => EndpointRoute::Methods("POST"),
+        }
+    }
+}
+
+impl Table {
+    fn new(all: Vec<Arc<Endpoint>>) -> Table {
+        let mut root = Node::default();
+        for endpoint in &all {
+            let mut node = &mut root;
+            for segment in endpoint.create.name.path.segments() {
+                node = match segment {
+                    Segment::Literal(text) => node.literals.entry(text.clone()).or_default(),
+                    Segment::Parameter(_) => node.parameter.get_or_insert_default(),
+                };
+            }
+            match endpoint.create.name.method {
+                EndpointMethod::Get => node.get = Some(Arc::clone(endpoint)),
+                EndpointMethod::Post => node.post = Some(Arc::clone(endpoint)),
+            }
+        }
+        Table { all, root }
+    }
+}
+
+impl Node {
+    /// The node of a path, which has an endpoint. Looks at no more nodes than there are.
+    fn find(&self, path: &str) -> Option<&Node> {
+        let (segment, rest) = match path.split_once('/') {
+            Some((segment, rest)) => (segment, Some(rest)),
+            None => (path, None),
+        };
+        let go_on = |node: &'_ Node| -> bool { rest.is_some() || node.get.is_some() || node.post.is_some() };
+        let within = |node| match rest {
+            Some(rest) => Node::find(node, rest),
+            None => Some(node),
+        };
+        let literal = self.literals.get(segment).filter(|node| go_on(node)).and_then(within);
+        let any = || {
+            let parameter = self.parameter.as_deref().filter(|node| !segment.is_empty() && go_on(node));
+            parameter.and_then(within)
+        };
+        literal.or_else(any)
+    }
+}

@@ -1,0 +1,286 @@
+//! Requests of endpoints, from what they say to what is answered.
+
+use std::{cell::RefCell, sync::Arc};
+
+use bumpalo::Bump;
+use bytes::Bytes;
+use swiftwater_catalog::{ObjectKind, kind::endpoint::EndpointEntry};
+use swiftwater_event::{EventMeta, StreamName};
+use swiftwater_lang::ddl::{CreateEndpoint, EndpointName};
+use swiftwater_live::expr::Scratch;
+
+use super::{
+    Endpoint, EndpointInput, EndpointRoute,
+    compile::{Action, with_counts_of},
+    event_builder,
+    input::checked,
+    select,
+};
+use crate::{
+    Ack, AppendOptions, Appended, Engine, EngineError, Numbered, Principal, RuntimeError, ViewReading,
+    Wanted,
+    durable::history::{History, heavy},
+};
+
+/// What a request may be.
+#[derive(Debug, Clone, Copy)]
+pub struct EndpointLimits {
+    /// The longest body, and the longest event, in bytes.
+    pub body_bytes_max: usize,
+    /// How deep a body may nest.
+    pub depth_max: usize,
+}
+
+/// What is answered.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EndpointAnswer {
+    /// The status, of success.
+    pub status: u16,
+    /// JSON and the end of a line, or nothing.
+    pub body: Option<Vec<u8>>,
+    /// How far the view was that was read.
+    pub reading: Option<ViewReading>,
+    /// The position after the last event that changed the row, where the answer says nothing else.
+    pub changed: Option<u64>,
+    /// The stream's position after the event that was taken.
+    pub position: Option<u64>,
+    /// The event was taken by an earlier request of this number.
+    pub is_repeated: bool,
+}
+
+/// Why a request is not answered as it was asked.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum EndpointError {
+    /// As it was declared, or because of what the request says.
+    #[error("{message}")]
+    Refused {
+        /// From 400 to 499.
+        status: u16,
+        /// What is said.
+        message: String,
+        /// How far the view was that was read.
+        reading: Option<ViewReading>,
+    },
+    /// The engine cannot.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+impl EndpointError {
+    pub(super) fn refused(status: u16, message: String) -> EndpointError {
+        EndpointError::Refused { status, message, reading: None }
+    }
+
+    pub(super) fn with_reading(self, now: Option<ViewReading>) -> EndpointError {
+        match self {
+            EndpointError::Refused { status, message, .. } => {
+                EndpointError::Refused { status, message, reading: now }
+            }
+            error => error,
+        }
+    }
+}
+
+impl EndpointAnswer {
+    pub(super) fn new(status: u16) -> EndpointAnswer {
+        let (body, reading, changed, position) = (None, None, None, None);
+        EndpointAnswer { status, body, reading, changed, position, is_repeated: false }
+    }
+}
+
+/// Memory that is used again for the next request.
+#[derive(Default)]
+struct Work {
+    arena: Bump,
+    scratch: Scratch,
+}
+
+/// Of this, so much is kept by each thread.
+const WORK_BYTES_KEPT: usize = 256 << 10;
+
+thread_local! {
+    static WORK: RefCell<Work> = RefCell::default();
+}
+
+fn with_work<R>(work: impl FnOnce(&mut Scratch, &Bump) -> R) -> R {
+    WORK.with_borrow_mut(|Work { arena, scratch }| {
+        let result = work(scratch, arena);
+        if arena.allocated_bytes() > WORK_BYTES_KEPT {
+            *arena = Bump::new();
+        } else {
+            arena.reset();
+        }
+        result
+    })
+}
+
+impl History {
+    /// Compiles an endpoint that is in the catalog, or is to be.
+    fn compiled(&self, entry: &EndpointEntry) -> Result<Endpoint, EngineError> {
+        let stream = entry.create.stream();
+        let stream = stream.and_then(|name| {
+            self.with_catalog(|catalog| catalog.stream(name).map(|entry| entry.create.clone()))
+        });
+        let view = entry.create.view().map(|name| self.view(name)).transpose()?;
+        Endpoint::new(entry, stream.as_ref(), view.as_deref())
+    }
+
+    /// What can be wrong with an endpoint that is to be created, but for that there is one already.
+    pub(crate) fn check_endpoint(&self, create: &CreateEndpoint) -> Result<(), EngineError> {
+        if self.with_catalog(|catalog| catalog.endpoints().get(&create.name).is_ok()) {
+            return Ok(());
+        }
+        let (count, limit) =
+            (self.with_catalog(|catalog| catalog.endpoints().len()), self.config.endpoints_max);
+        if count >= limit {
+            return Err(EngineError::Runtime(RuntimeError::Limit {
+                what: "number of endpoints",
+                setting: "endpoints.endpoints_max",
+                wanted: count as u64 + 1,
+                limit: limit as u64,
+            }));
+        }
+        self.compiled(&EndpointEntry { id: 0, created: 0, create: create.clone() }).map(|_| ())
+    }
+
+    /// Lets requests be answered as the catalog says; endpoints that are as they were stay, but for those of `changed`.
+    pub(crate) fn set_endpoints(&self, changed: Option<&StreamName>) {
+        let entries: Vec<EndpointEntry> =
+            self.with_catalog(|catalog| catalog.endpoints().iter().cloned().collect());
+        let before = self.endpoints.all();
+        let endpoint = |entry: &EndpointEntry| {
+            let known = before.iter().find(|known| known.id == entry.id);
+            if let Some(known) = known
+                && (changed.is_none() || known.create.stream() != changed)
+            {
+                return Arc::clone(known);
+            }
+            let compiled = self.compiled(entry).unwrap_or_else(|error| {
+                tracing::error!(endpoint = %entry.create.name, %error, "an endpoint cannot be had");
+                Endpoint::new_broken(entry, error.to_string())
+            });
+            match known {
+                Some(known) => with_counts_of(compiled, known),
+                None => Arc::new(compiled),
+            }
+        };
+        self.endpoints.set(entries.iter().map(endpoint).collect());
+    }
+
+    /// Whether a stream's endpoints can go on when it is altered; an error if not.
+    pub(crate) fn check_endpoints_of(
+        &self,
+        altered: &swiftwater_lang::ddl::CreateStream,
+    ) -> Result<(), EngineError> {
+        let is_of_it = |entry: &&EndpointEntry| entry.create.stream() == Some(&altered.name);
+        let entries: Vec<EndpointEntry> =
+            self.with_catalog(|catalog| catalog.endpoints().iter().filter(is_of_it).cloned().collect());
+        entries.iter().try_for_each(|entry| Endpoint::new(entry, Some(altered), None).map(|_| ()))
+    }
+}
+
+impl Engine {
+    /// Where a request of this method and path, without its query string, leads.
+    pub fn route(&self, method: &str, path: &str) -> EndpointRoute {
+        match self.shared().history.get() {
+            Some(history) => history.endpoints.find(method, path),
+            None => EndpointRoute::None,
+        }
+    }
+
+    /// All endpoints, in the order of their paths.
+    pub fn endpoints(&self, _principal: &Principal) -> Vec<Arc<Endpoint>> {
+        self.shared().history.get().map(|history| history.endpoints.all()).unwrap_or_default()
+    }
+
+    /// An endpoint of a name.
+    pub fn endpoint(
+        &self,
+        _principal: &Principal,
+        name: &EndpointName,
+    ) -> Result<Arc<Endpoint>, EngineError> {
+        let history = self.shared().history.get().ok_or(EngineError::NoHistory)?;
+        history.endpoint(name)
+    }
+
+    /// Answers a request of an endpoint that gives rows out; `wanted` is what its view is to count.
+    pub async fn answer(
+        &self,
+        _principal: &Principal,
+        endpoint: &Endpoint,
+        input: &EndpointInput<'_>,
+        wanted: Wanted,
+    ) -> Result<EndpointAnswer, EndpointError> {
+        let plan = match &endpoint.action {
+            Action::Select(plan) => plan,
+            Action::Into(_) => {
+                return Err(
+                    EngineError::not_found(ObjectKind::Endpoint, endpoint.create.name.to_string()).into()
+                );
+            }
+            Action::Broken(why) => return Err(broken(endpoint, why).into()),
+        };
+        let view = match &plan.source {
+            Some(source) => Some(self.view_of_endpoint(&source.view, wanted).await?),
+            None => None,
+        };
+        let now = self.clock().now();
+        let answer = || {
+            with_work(|scratch, arena| {
+                select::answer(endpoint, plan, view.as_deref(), input, now, (scratch, arena))
+            })
+        };
+        if plan.is_point() { answer() } else { heavy(usize::MAX, answer) }
+    }
+
+    /// Makes an event of a request of an endpoint that takes events in, and lets the stream take it; `numbered`: the number
+    /// of the request, by which it is taken once.
+    pub async fn take_in(
+        &self,
+        principal: &Principal,
+        endpoint: &Endpoint,
+        input: &EndpointInput<'_>,
+        (numbered, limits): (Option<Numbered>, &EndpointLimits),
+    ) -> Result<EndpointAnswer, EndpointError> {
+        let plan = match &endpoint.action {
+            Action::Into(plan) => plan,
+            Action::Select(_) => {
+                return Err(
+                    EngineError::not_found(ObjectKind::Endpoint, endpoint.create.name.to_string()).into()
+                );
+            }
+            Action::Broken(why) => return Err(broken(endpoint, why).into()),
+        };
+        let micros = self.clock().now_micros();
+        let now = micros.div_euclid(1000);
+        let (event, body) = with_work(|scratch, arena| {
+            event_builder::event(endpoint, plan, input, (now, limits), (scratch, arena))
+        })?;
+        if numbered.is_none() {
+            let position =
+                Some(self.accept_together(endpoint, (&plan.together, &plan.stream), &event, limits).await?);
+            return Ok(EndpointAnswer { body, position, ..EndpointAnswer::new(endpoint.status()) });
+        }
+        let ack = endpoint.ack().or(self.ack(&plan.stream)).unwrap_or_default();
+        let event = checked("event", &Bytes::from(event), limits)?.with_meta(EventMeta {
+            arrival: now,
+            read_micros: micros,
+            ..EventMeta::default()
+        });
+        let options = AppendOptions { numbered, ack, ..AppendOptions::default() };
+        let appended = self.append(principal, &plan.stream, event, options).await?;
+        let Appended { position, refusals, is_repeated, ticket, .. } = appended;
+        if let Some(refusal) = refusals.into_iter().next() {
+            return Err(EndpointError::refused(400, refusal.message));
+        }
+        if let (Some(ticket), Ack::Disk) = (ticket, ack) {
+            self.synced(ticket).await?;
+        }
+        let position = Some(position.offset.0);
+        Ok(EndpointAnswer { body, position, is_repeated, ..EndpointAnswer::new(endpoint.status()) })
+    }
+}
+
+fn broken(endpoint: &Endpoint, why: &str) -> EngineError {
+    EngineError::EndpointUnavailable { endpoint: endpoint.create.name.to_string(), why: why.to_owned() }
+}

@@ -1,0 +1,284 @@
+//! Which jobs run now: each at most once at a time, at most so many at once, whoever has waited longest first.
+//!
+//! A look at the clock every so often finds what is due, and runs that have not ended. A run that failed rests before its
+//! next attempt, longer after each failure up to a limit; meanwhile others have its place. Jobs take no turns of other
+//! statements, so neither can hold the other up but by using the machine.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, Weak},
+    time::Duration,
+};
+
+use swiftwater_catalog::kind::job::JobRun;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot, watch};
+
+use super::run::AttemptError;
+use crate::{EngineError, durable::history::History, shared::Shared};
+use swiftwater_runtime::parts::lock;
+
+/// The time between looks at the clock.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+
+type Reply = oneshot::Sender<Result<Arc<JobRun>, AttemptError>>;
+
+/// What the jobs of this process are at.
+pub(crate) struct Jobs {
+    state: Mutex<State>,
+    places: Arc<Semaphore>,
+    /// Told when an attempt has ended.
+    ended: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    is_stopping: bool,
+    /// By the jobs' numbers.
+    at_work: HashMap<u32, Work>,
+}
+
+enum Work {
+    /// An attempt is made; it ends when this says so.
+    Attempt(watch::Sender<bool>),
+    /// After a failure, until the monotonic clock shows this.
+    Rest { until_nanos: u64 },
+}
+
+/// What a job is at, as it is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Doing {
+    Nothing,
+    Running,
+    Resting { until_nanos: u64 },
+}
+
+impl Jobs {
+    pub(crate) fn new(running_max: usize) -> Jobs {
+        Jobs {
+            state: Mutex::default(),
+            places: Arc::new(Semaphore::new(running_max.clamp(1, Semaphore::MAX_PERMITS))),
+            ended: Notify::new(),
+        }
+    }
+
+    pub(super) fn doing(&self, id: u32) -> Doing {
+        match lock(&self.state).at_work.get(&id) {
+            None => Doing::Nothing,
+            Some(Work::Attempt(_)) => Doing::Running,
+            Some(Work::Rest { until_nanos }) => Doing::Resting { until_nanos: *until_nanos },
+        }
+    }
+
+    /// A job was altered: it rests no more.
+    pub(crate) fn wake(&self, id: u32) {
+        let mut state = lock(&self.state);
+        if let Some(Work::Rest { .. }) = state.at_work.get(&id) {
+            state.at_work.remove(&id);
+        }
+    }
+
+    /// A job was dropped: its attempt ends.
+    pub(crate) fn end(&self, id: u32) {
+        match lock(&self.state).at_work.remove(&id) {
+            Some(Work::Attempt(stop)) => {
+                stop.send_replace(true);
+            }
+            Some(Work::Rest { .. }) | None => {}
+        }
+    }
+
+    /// Ends all attempts, and begins no more. What they leave open is taken up at the next start.
+    pub(crate) async fn stop(&self) {
+        loop {
+            let ended = self.ended.notified();
+            tokio::pin!(ended);
+            ended.as_mut().enable();
+            let mut is_any = false;
+            {
+                let mut state = lock(&self.state);
+                state.is_stopping = true;
+                for work in state.at_work.values() {
+                    if let Work::Attempt(stop) = work {
+                        stop.send_replace(true);
+                        is_any = true;
+                    }
+                }
+            }
+            if !is_any {
+                return;
+            }
+            ended.await;
+        }
+    }
+}
+
+/// An attempt that is being made; when it ends in whatever way, so does its entry.
+struct Attempting {
+    history: Arc<History>,
+    id: u32,
+    /// For how long the job rests now.
+    rest: Option<Duration>,
+}
+
+impl Drop for Attempting {
+    fn drop(&mut self) {
+        let jobs = &self.history.jobs;
+        {
+            let mut state = lock(&jobs.state);
+            // What was dropped is not there any more.
+            if state.at_work.remove(&self.id).is_some()
+                && let Some(rest) = self.rest
+            {
+                let rest = u64::try_from(rest.as_nanos()).unwrap_or(u64::MAX);
+                let until_nanos = self.history.clock.monotonic_nanos().saturating_add(rest);
+                state.at_work.insert(self.id, Work::Rest { until_nanos });
+            }
+        }
+        jobs.ended.notify_waiters();
+    }
+}
+
+impl History {
+    /// Starts what is due, until the engine ends.
+    pub(crate) async fn run_jobs(self: Arc<Self>, shared: Weak<Shared>) {
+        let mut closing = self.closing();
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(LOOK_INTERVAL) => {}
+                _ = closing.wait_for(|closing| *closing) => return,
+            }
+            let Some(shared) = shared.upgrade() else { return };
+            self.start_due(&shared);
+        }
+    }
+
+    fn start_due(self: &Arc<Self>, shared: &Arc<Shared>) {
+        let (now, nanos) = (self.wall.now(), self.clock.monotonic_nanos());
+        // Not logged: what the log says next of a job tells it the same.
+        self.change_catalog(|catalog| catalog.jobs_see_time(now));
+        let mut waiting: Vec<(i64, u32)> = self.with_catalog(|catalog| {
+            let enabled = catalog.jobs().filter(|job| job.is_enabled);
+            let since = enabled.filter_map(|job| match job.open() {
+                Some(run) => Some((run.due.unwrap_or(run.began), job.id)),
+                None => Some((job.next_due().filter(|due| *due <= now)?, job.id)),
+            });
+            since.collect()
+        });
+        waiting.sort_unstable();
+        for (_, id) in waiting {
+            let mut state = lock(&self.jobs.state);
+            match state.at_work.get(&id) {
+                _ if state.is_stopping => return,
+                Some(Work::Attempt(_)) => continue,
+                Some(Work::Rest { until_nanos }) if nanos < *until_nanos => continue,
+                Some(Work::Rest { .. }) | None => {}
+            }
+            let Ok(place) = Arc::clone(&self.jobs.places).try_acquire_owned() else { return };
+            self.start_attempt(&mut state, shared, id, (Some(place), None));
+        }
+    }
+
+    /// Runs a job now, whatever its schedule says, when there is a place for it.
+    pub(super) async fn run_now(
+        self: &Arc<Self>,
+        shared: &Arc<Shared>,
+        name: &str,
+    ) -> Result<Arc<JobRun>, AttemptError> {
+        let id = self.with_catalog(|catalog| catalog.job(name).map(|job| job.id))?;
+        let (reply, answer) = oneshot::channel();
+        loop {
+            let ended = self.jobs.ended.notified();
+            tokio::pin!(ended);
+            ended.as_mut().enable();
+            {
+                let mut state = lock(&self.jobs.state);
+                if state.is_stopping {
+                    return Err(AttemptError::Stopped);
+                }
+                if !matches!(state.at_work.get(&id), Some(Work::Attempt(_))) {
+                    self.start_attempt(&mut state, shared, id, (None, Some(reply)));
+                    break;
+                }
+            }
+            if self.with_catalog(|catalog| catalog.job_of(id).is_none_or(|job| job.open().is_some())) {
+                return Err(EngineError::JobRunning(name.to_owned()).into());
+            }
+            // What is shown to have ended is about to leave its place, or another has asked and waits for one.
+            tokio::select! {
+                () = ended => {}
+                () = tokio::time::sleep(LOOK_INTERVAL) => {}
+            }
+        }
+        answer.await.unwrap_or(Err(AttemptError::Stopped))
+    }
+
+    fn start_attempt(
+        self: &Arc<Self>,
+        state: &mut State,
+        shared: &Arc<Shared>,
+        id: u32,
+        (place, reply): (Option<OwnedSemaphorePermit>, Option<Reply>),
+    ) {
+        let (stop, mut stopped) = watch::channel(false);
+        state.at_work.insert(id, Work::Attempt(stop));
+        let mut attempting = Attempting { history: Arc::clone(self), id, rest: None };
+        let (history, shared) = (Arc::clone(self), Arc::clone(shared));
+        self.spawn(async move {
+            let attempt = async {
+                let places = Arc::clone(&history.jobs.places);
+                let _place = match place {
+                    Some(place) => place,
+                    None => places.acquire_owned().await.map_err(|_| AttemptError::Stopped)?,
+                };
+                history.attempt(&shared, id).await
+            };
+            let result = tokio::select! {
+                biased;
+                _ = stopped.wait_for(|stopped| *stopped) => Err(AttemptError::Stopped),
+                result = attempt => result,
+            };
+            attempting.rest = history.rest_after(id, &result);
+            drop(attempting);
+            if let Some(reply) = reply {
+                // The client may be gone.
+                let _ = reply.send(result);
+            }
+        });
+    }
+
+    /// How long a job rests after an attempt.
+    fn rest_after(&self, id: u32, result: &Result<Arc<JobRun>, AttemptError>) -> Option<Duration> {
+        let error = match result {
+            Ok(_) | Err(AttemptError::Stopped) => return None,
+            Err(AttemptError::Statement(error)) => error.to_string(),
+            Err(AttemptError::Engine(error)) => error.to_string(),
+        };
+        let (name, failures) = self.with_catalog(|catalog| {
+            let job = catalog.job_of(id)?;
+            Some((job.create.name.clone(), job.open().map_or(1, |run| run.failures.max(1))))
+        })?;
+        let pause_ms =
+            pause_ms(failures, self.config.jobs_retry_pause_ms_min, self.config.jobs_retry_pause_ms_max);
+        tracing::warn!(job = %name, error, failures, pause_ms, "an attempt at a job failed");
+        Some(Duration::from_millis(pause_ms))
+    }
+}
+
+/// The pause after so many failures: the shortest, then twice as long after each, up to the longest.
+fn pause_ms(failures: u32, min: u64, max: u64) -> u64 {
+    let doublings = failures.saturating_sub(1).min(32);
+    min.saturating_mul(1 << doublings).min(max.max(min))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pause_grows_up_to_a_limit() {
+        let pauses: Vec<u64> = (1..=6).map(|failures| pause_ms(failures, 1000, 10_000)).collect();
+        assert_eq!(pauses, [1000, 2000, 4000, 8000, 10_000, 10_000]);
+        assert_eq!(pause_ms(u32::MAX, 1000, 300_000), 300_000);
+        assert_eq!(pause_ms(1, 5000, 10), 5000, "the longest is no shorter than the shortest");
+    }
+}

@@ -1,0 +1,68 @@
+//! Waiting for what is joined: a view takes a batch of its own when what it joins counts all that was acknowledged before.
+//!
+//! A view joins only what was there when it was created, so nobody waits for who waits for them.
+
+use std::{sync::Arc, time::Duration};
+
+use swiftwater_log::Log;
+
+use super::{
+    sources::Sources,
+    tables::{JoinedTable, TableError},
+};
+use crate::{durable::history::History, objects::views::View};
+
+/// How often it is looked whether what is waited for fails.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What views are to have counted.
+#[derive(Default)]
+pub(crate) struct Awaited {
+    /// Each with the offset that it is to be at.
+    views: Vec<(Arc<View>, u64)>,
+    /// They are to be as they are in their store.
+    tables: Vec<Arc<JoinedTable>>,
+}
+
+/// Why what is joined does not get there.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WaitError {
+    #[error("view `{view}`, which its events are joined with, does not go on: {why}")]
+    View { view: String, why: String },
+    #[error("view `{0}`, which its events are joined with, is no more")]
+    Gone(String),
+    #[error(transparent)]
+    Table(#[from] TableError),
+}
+
+impl Awaited {
+    /// All that was acknowledged so far of the streams of what is joined. Whatever was in the log before what the caller has,
+    /// which is synced, is among it.
+    pub(crate) fn now(joined: &Sources, log: &Log) -> Awaited {
+        let views = joined.views.iter().map(|view| (Arc::clone(view), view.stored.acknowledged(log)));
+        Awaited { views: views.collect(), tables: joined.tables.clone() }
+    }
+
+    /// Waits until it is counted; an error where one who is waited for fails meanwhile. Then it can be waited for again.
+    pub(crate) async fn reached(&self, history: &History) -> Result<(), WaitError> {
+        for (view, position) in &self.views {
+            let mut progress = view.progress();
+            loop {
+                let reached = progress.wait_for(|at| at.position >= *position);
+                match tokio::time::timeout(LOOK_INTERVAL, reached).await {
+                    Ok(Ok(_)) => break,
+                    Ok(Err(_)) => return Err(WaitError::Gone(view.name().to_owned())),
+                    Err(_) if view.has_ended() => return Err(WaitError::Gone(view.name().to_owned())),
+                    Err(_) => {}
+                }
+                if let Some(why) = view.failing() {
+                    return Err(WaitError::View { view: view.name().to_owned(), why });
+                }
+            }
+        }
+        for table in &self.tables {
+            table.refresh(history).await?;
+        }
+        Ok(())
+    }
+}

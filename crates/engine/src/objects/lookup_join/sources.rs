@@ -1,0 +1,71 @@
+//! What a query's names stand for.
+
+use std::sync::Arc;
+
+use swiftwater_catalog::kind::lookup_join::TableColumns;
+use swiftwater_event::Type;
+use swiftwater_lang::{Joined, ParseOptions, joined_names};
+use swiftwater_runtime::JoinSources;
+
+use super::{tables::JoinedTable, view_rows::ViewRows};
+use crate::{durable::history::History, objects::views::View};
+use swiftwater_runtime::parts::lock;
+
+/// What a query may be joined with.
+#[derive(Default)]
+pub(crate) struct Sources {
+    /// As planning and running need them.
+    pub(crate) sources: JoinSources,
+    pub(super) views: Vec<Arc<View>>,
+    pub(super) tables: Vec<Arc<JoinedTable>>,
+}
+
+impl History {
+    /// What the text of a query names in joins, as far as it is there; tables, as far as they are held in memory.
+    pub(crate) fn sources_of(&self, text: &str, options: &ParseOptions<'_>) -> Sources {
+        let mut found = Sources::default();
+        for name in joined_names(text, options) {
+            if let Ok(view) = self.view(&name) {
+                let id = u64::from(view.id());
+                let (key, columns) = (Some(view.query.key_columns()), view.columns.clone());
+                found.sources.known.push(Joined { name, id, key, columns });
+                let rows = ViewRows::new(Arc::clone(&view), Arc::clone(&self.clock));
+                found.sources.rows.push((id, Arc::new(rows)));
+                found.views.push(view);
+            } else if let Some(table) = lock(&self.joined_tables).get(&name).cloned() {
+                let (id, columns) = (table.id, table.columns.clone());
+                found.sources.known.push(Joined { name, id, key: None, columns });
+                found.sources.rows.push((id, Arc::<JoinedTable>::clone(&table)));
+                found.tables.push(table);
+            }
+        }
+        found
+    }
+}
+
+impl Sources {
+    /// Whether there is nothing to be joined with.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sources.known.is_empty()
+    }
+
+    /// The columns of the tables, by the tables' names.
+    pub(crate) fn columns_of_tables(&self) -> Vec<TableColumns> {
+        let columns_of = |table: &Arc<JoinedTable>| {
+            let columns = table.columns.iter().map(|(name, ty)| (name.clone(), ty.to_string()));
+            (table.name.clone(), columns.collect())
+        };
+        self.tables.iter().map(columns_of).collect()
+    }
+}
+
+impl History {
+    /// Lets tables be joined as they were when they were written down, wherever their store is.
+    pub(crate) fn know_joined(&self, tables: &[TableColumns]) {
+        for (name, columns) in tables {
+            let typed =
+                |(name, ty): &(Box<str>, String)| (name.clone(), Type::parse(ty).unwrap_or(Type::Any));
+            self.joined_table(name, columns.iter().map(typed).collect());
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! One delivery: rows into a stream, a table, a file, or to a webhook. Each is done once where that can be had.
+
+use std::{sync::Arc, time::Duration};
+
+use arrow_array::RecordBatch;
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::StreamExt;
+use swiftwater_catalog::ObjectKind;
+use swiftwater_event::{EventMeta, Millis, StreamName};
+use swiftwater_lang::ddl::{CreateSink, SinkFormat, SinkOptions, SinkTarget};
+use swiftwater_sinks::{FileSink, FileSinkError, Webhook, WebhookError, WebhookOptions};
+use swiftwater_sql::{
+    At, RunOptions, SqlError, TableProvider,
+    forms::{Form, FormWriter},
+    rows_at_hand,
+};
+use swiftwater_store::Application;
+
+use crate::{
+    Ack, AppendOptions, Appended, EngineError, Numbered, Refusal, RuntimeError,
+    durable::history::{History, heavy},
+    objects::views::View,
+    shared::Shared,
+    tables::{
+        HistoryTables,
+        rows::as_events,
+        scoped::{ScopedTables, SeenOtherwise},
+    },
+};
+
+/// How long a webhook may take where nothing is said.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Why a delivery did not come about.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DeliverError {
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    #[error(transparent)]
+    Sql(#[from] SqlError),
+    #[error(transparent)]
+    File(#[from] FileSinkError),
+    #[error(transparent)]
+    Webhook(#[from] WebhookError),
+    /// Some rows of it, at least one, in order.
+    #[error("the rows are no events of the stream: {}", .0.first().map_or("", |refusal| &*refusal.message))]
+    Refused(Vec<Refusal>),
+}
+
+impl DeliverError {
+    /// Whether the same delivery would fail again.
+    pub(super) fn is_final(&self) -> bool {
+        match self {
+            DeliverError::Webhook(error) => error.is_final(),
+            DeliverError::Refused(_) => true,
+            DeliverError::Engine(_) | DeliverError::Sql(_) | DeliverError::File(_) => false,
+        }
+    }
+
+    /// Why a row of the delivery is not delivered; none where others are the reason that it was not.
+    fn of_row(&self, row: usize) -> Option<String> {
+        match self {
+            DeliverError::Refused(refusals) => {
+                let place = refusals.binary_search_by_key(&row, |refusal| refusal.row as usize).ok()?;
+                Some(format!("the row is no event of the stream: {}", refusals[place].message))
+            }
+            error => Some(error.to_string()),
+        }
+    }
+}
+
+/// What is delivered at once. Where the same is delivered again, all of this is the same.
+#[derive(Debug, Clone)]
+pub(crate) struct Delivery {
+    /// In whose name. No other has it.
+    pub(crate) by: String,
+    /// Which of its deliveries.
+    pub(crate) number: u64,
+    /// JSON objects, a line each.
+    pub(crate) rows: Bytes,
+}
+
+/// Where a sink delivers to, made ready.
+pub(super) enum Target {
+    Stream(StreamName),
+    Table(Box<str>),
+    File(FileSink, SinkFormat),
+    Webhook(Box<Webhook>),
+}
+
+impl Target {
+    pub(super) fn of(history: &History, create: &CreateSink) -> Result<Target, DeliverError> {
+        let options = &create.options;
+        Ok(match &create.target {
+            SinkTarget::Stream(name) => Target::Stream(stream_name(name)?),
+            SinkTarget::Table(name) => Target::Table(name.clone()),
+            SinkTarget::File(path) => {
+                let root = history.sinks_dir()?;
+                Target::File(FileSink::new(&root, path)?, options.format.unwrap_or(SinkFormat::Ndjson))
+            }
+            SinkTarget::Webhook(url) => Target::Webhook(Box::new(history.webhook(url, options, true)?)),
+        })
+    }
+
+    /// Delivers some rows, of a view as they were at a time. A file has `length` bytes of what was delivered before; answers
+    /// how many it has then.
+    pub(super) async fn deliver(
+        &mut self,
+        history: &History,
+        shared: &Arc<Shared>,
+        delivery: &Delivery,
+        (view, now): (&View, Millis),
+        length: u64,
+    ) -> Result<u64, DeliverError> {
+        match self {
+            Target::Stream(stream) => {
+                history.append_whole(shared, stream, delivery).await?;
+                Ok(0)
+            }
+            Target::Table(table) => {
+                let rows = heavy(usize::MAX, || view.record_batch(delivery.rows.to_vec(), now))?;
+                let by = Application::one(delivery.by.as_str(), delivery.number);
+                insert(shared, by, (&**table, view.name()), rows).await?;
+                Ok(0)
+            }
+            Target::File(file, format) => {
+                let bytes = match format {
+                    SinkFormat::Ndjson => delivery.rows.clone(),
+                    SinkFormat::Csv => {
+                        csv(&view.record_batch(delivery.rows.to_vec(), now)?, length == 0)?.into()
+                    }
+                };
+                let file = file.clone();
+                let appended = tokio::task::spawn_blocking(move || file.append(length, &bytes)).await;
+                Ok(appended.map_err(|_| EngineError::Runtime(RuntimeError::ShuttingDown))??)
+            }
+            Target::Webhook(webhook) => {
+                delivery.post(webhook).await?;
+                Ok(0)
+            }
+        }
+    }
+}
+
+impl Delivery {
+    /// Its rows, and where they stand.
+    fn rows(&self) -> impl Iterator<Item = (usize, &[u8])> {
+        self.rows.split(|byte| *byte == b'\n').filter(|row| !row.is_empty()).enumerate()
+    }
+
+    /// What is left of it without the rows that are at fault; none where that is nothing.
+    pub(super) fn without(&self, error: &DeliverError) -> Option<Delivery> {
+        let good = self.rows().filter(|(place, _)| error.of_row(*place).is_none());
+        let rows: Vec<u8> = good.flat_map(|(_, row)| [row, b"\n"].concat()).collect();
+        (!rows.is_empty()).then(|| Delivery { rows: rows.into(), ..self.clone() })
+    }
+
+    /// Posts it, with a key that it has whenever it is posted again.
+    pub(crate) async fn post(&self, webhook: &Webhook) -> Result<(), DeliverError> {
+        Ok(webhook.post(self.rows.clone(), &format!("{}-{}", self.by, self.number)).await?)
+    }
+}
+
+fn stream_name(name: &str) -> Result<StreamName, EngineError> {
+    StreamName::new(name).map_err(|_| EngineError::not_found(ObjectKind::Stream, name))
+}
+
+impl History {
+    /// Refuses a webhook that could never be told anything, when it is declared.
+    pub(crate) fn check_webhook(&self, url: &str, options: &SinkOptions) -> Result<(), EngineError> {
+        Webhook::check(url, &self.webhook_options(options, true))
+            .map_err(|error| EngineError::SinkTarget(error.to_string()))
+    }
+
+    /// A webhook as options have it; with `is_lines` a request may have several rows.
+    pub(crate) fn webhook(
+        &self,
+        url: &str,
+        options: &SinkOptions,
+        is_lines: bool,
+    ) -> Result<Webhook, DeliverError> {
+        Ok(Webhook::new(url, &self.webhook_options(options, is_lines))?)
+    }
+
+    fn webhook_options(&self, options: &SinkOptions, is_lines: bool) -> WebhookOptions {
+        let headers = options.header_lines().map(|(name, value)| (name.to_owned(), value.to_owned()));
+        WebhookOptions {
+            content_type: if is_lines { "application/x-ndjson" } else { "application/json" },
+            headers: headers.collect(),
+            timeout: options.timeout_ms.map_or(TIMEOUT, Duration::from_millis),
+            reaches_private: self.config.sinks_private_addresses,
+        }
+    }
+
+    /// Rows as events of a stream, on disk when this returns, and there once. With `all_or_none` they are there all or not
+    /// at all; otherwise without those that the stream refuses.
+    pub(crate) async fn append_once(
+        &self,
+        shared: &Arc<Shared>,
+        stream: &StreamName,
+        delivery: &Delivery,
+        all_or_none: bool,
+    ) -> Result<Appended, EngineError> {
+        let stored =
+            self.stored(stream).ok_or_else(|| EngineError::not_found(ObjectKind::Stream, stream.as_str()))?;
+        let live = shared.stream(stream)?;
+        let batch = heavy(delivery.rows.len(), || as_events(delivery.rows.clone()));
+        let read_micros = self.clock.now_micros();
+        let meta = EventMeta { arrival: read_micros.div_euclid(1000), read_micros, ..EventMeta::default() };
+        let producer = delivery.by.as_str().into();
+        let numbered = Numbered { producer, sequence: delivery.number, part: 0, after: 0, hash: 0 };
+        let options = AppendOptions {
+            numbered: Some(numbered),
+            all_or_none,
+            ack: Ack::Disk,
+            ..AppendOptions::default()
+        };
+        let appended = self.append(shared, (&live, &stored), batch.with_meta(meta), options).await?;
+        if let Some(ticket) = appended.ticket {
+            self.synced(ticket).await?;
+        }
+        Ok(appended)
+    }
+
+    async fn append_whole(
+        &self,
+        shared: &Arc<Shared>,
+        stream: &StreamName,
+        delivery: &Delivery,
+    ) -> Result<(), DeliverError> {
+        let appended = self.append_once(shared, stream, delivery, true).await?;
+        match appended.refusals.is_empty() {
+            true => Ok(()),
+            false => Err(DeliverError::Refused(appended.refusals)),
+        }
+    }
+
+    /// Rows that are at fault go to the stream for that, if there is one: an event a row, with the reason. `what` and `name`
+    /// say whose they were. Answers how many they are.
+    pub(crate) async fn to_dead_letter(
+        &self,
+        shared: &Arc<Shared>,
+        (what, name): (&str, &str),
+        dead_letter: Option<&str>,
+        delivery: &Delivery,
+        error: &DeliverError,
+    ) -> Result<u64, DeliverError> {
+        let Some(stream) = dead_letter else { return Ok(0) };
+        let stream = stream_name(stream)?;
+        let (mut events, mut count) = (Vec::new(), 0);
+        for (place, row) in delivery.rows() {
+            let Some(why) = error.of_row(place) else { continue };
+            let head =
+                serde_json::json!({ (what): name, "delivery": delivery.number, "error": why }).to_string();
+            // The object goes on with the row.
+            events.extend_from_slice(&head.as_bytes()[..head.len() - 1]);
+            events.extend_from_slice(b",\"row\":");
+            events.extend_from_slice(row);
+            events.extend_from_slice(b"}\n");
+            count += 1;
+        }
+        // Where the others cannot be delivered in the end, all of it is buried, which is no repetition of this.
+        let by = match error {
+            DeliverError::Refused(_) => format!("{}-refused", delivery.by),
+            _ => delivery.by.clone(),
+        };
+        let events = Delivery { by, rows: events.into(), ..delivery.clone() };
+        self.append_whole(shared, &stream, &events).await?;
+        Ok(count)
+    }
+}
+
+fn csv(rows: &RecordBatch, is_first: bool) -> Result<Vec<u8>, SqlError> {
+    let mut writer = FormWriter::new(Form::Csv, &rows.schema())?;
+    let (mut head, mut out) = (Vec::new(), Vec::new());
+    writer.begin(&mut head);
+    writer.batch(rows, &mut out)?;
+    Ok(if is_first { [head, out].concat() } else { out })
+}
+
+/// Inserts rows of a view into a table, by their names, once.
+pub(super) async fn insert(
+    shared: &Arc<Shared>,
+    application: Application,
+    (table, view): (&str, &str),
+    rows: RecordBatch,
+) -> Result<(), DeliverError> {
+    let sql = shared.sql.get().ok_or(EngineError::NoHistory)?;
+    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+    let names: Vec<String> = rows.schema().fields().iter().map(|field| quoted(field.name())).collect();
+    let names = names.join(", ");
+    let statement = format!("INSERT INTO {} ({names}) SELECT {names} FROM {}", quoted(table), quoted(view));
+    let tables = ScopedTables {
+        tables: Arc::clone(shared.tables.get().ok_or(EngineError::NoHistory)?),
+        otherwise: DeliveredRows { view: view.into(), rows },
+        application,
+    };
+    let options = RunOptions { tables: Some(Arc::new(tables)), has_turn: true, ..RunOptions::default() };
+    let mut answer = sql.run(&statement, options).await?;
+    while let Some(batch) = answer.next().await {
+        batch?;
+    }
+    Ok(())
+}
+
+/// Of a view, only the rows of one delivery.
+struct DeliveredRows {
+    view: Box<str>,
+    rows: RecordBatch,
+}
+
+#[async_trait]
+impl SeenOtherwise for DeliveredRows {
+    async fn table(
+        &self,
+        _: &HistoryTables,
+        name: &str,
+        _: Option<At>,
+    ) -> Result<Option<Arc<dyn TableProvider>>, SqlError> {
+        if name == &*self.view { rows_at_hand(self.rows.clone()).map(Some) } else { Ok(None) }
+    }
+}

@@ -1,0 +1,274 @@
+//! Sinks at work: a task for each takes what its view has kept, windows that are closed or changes, one delivery after another.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+};
+
+use swiftwater_catalog::{
+    Change, Object,
+    kind::sink::{Delivered, SinkEntry},
+};
+use swiftwater_lang::ddl::CreateSink;
+use tokio::sync::Notify;
+
+use super::{
+    deliver::{DeliverError, Delivery, Target},
+    group_commit::NotGrouped,
+    retry::Retry,
+};
+use crate::{
+    durable::history::{History, heavy},
+    objects::views::{At as ViewAt, NeededBy, Portion, View},
+    supervisor::{DropSignal, Maintained, NextAttempt},
+};
+use swiftwater_runtime::parts::lock;
+
+/// Rows of a delivery where the sink does not say.
+const BATCH_ROWS: u32 = 1000;
+
+/// The sinks whose tasks run.
+#[derive(Debug, Default)]
+pub(crate) struct SinkTasks {
+    at_work: Mutex<HashMap<u32, Arc<SinkTask>>>,
+    /// A sink was created or dropped.
+    pub(crate) changed: Notify,
+}
+
+/// A sink whose task runs.
+#[derive(Debug)]
+pub(super) struct SinkTask {
+    /// As it was when its task began, or its last attempt failed.
+    entry: Mutex<SinkEntry>,
+    object: Object,
+    dropped: DropSignal,
+    pub(super) tries: Retry,
+}
+
+impl SinkTasks {
+    pub(super) fn of(&self, id: u32) -> Option<Arc<SinkTask>> {
+        lock(&self.at_work).get(&id).cloned()
+    }
+}
+
+impl Maintained for SinkTask {
+    type Error = DeliverError;
+
+    fn object(&self) -> Object {
+        self.object.clone()
+    }
+
+    fn drop_signal(&self) -> &DropSignal {
+        &self.dropped
+    }
+
+    async fn run(self: &Arc<Self>, history: &Arc<History>) -> Result<(), DeliverError> {
+        let mut entry = lock(&self.entry).clone();
+        let ran = history.deliver_all(&mut entry, self).await;
+        *lock(&self.entry) = entry;
+        ran
+    }
+
+    fn failed(&self, _: &Arc<History>, error: DeliverError) -> NextAttempt {
+        let (is_news, pause) = self.tries.failed(error.to_string());
+        if is_news {
+            tracing::warn!(sink = self.object.name, %error, "a sink does not take what it is given; it is tried again");
+        }
+        NextAttempt::After(pause)
+    }
+}
+
+impl History {
+    /// Lets a task run for each sink that there is, until the engine ends.
+    pub(crate) async fn run_sinks(self: Arc<Self>) {
+        let mut closing = self.closing();
+        loop {
+            let changed = self.sinks.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            self.start_and_end();
+            tokio::select! {
+                () = changed => {}
+                _ = closing.wait_for(|closing| *closing) => return,
+            }
+        }
+    }
+
+    fn start_and_end(self: &Arc<Self>) {
+        let entries: Vec<SinkEntry> = self.with_catalog(|catalog| catalog.sinks().all().cloned().collect());
+        let mut at_work = lock(&self.sinks.at_work);
+        at_work.retain(|id, work| {
+            let is_there = entries.iter().any(|entry| entry.id == *id);
+            if !is_there {
+                work.dropped.send();
+            }
+            is_there
+        });
+        for entry in entries {
+            if let std::collections::hash_map::Entry::Vacant(vacant) = at_work.entry(entry.id) {
+                let work = Arc::new(SinkTask {
+                    object: entry.object(),
+                    entry: Mutex::new(entry),
+                    dropped: DropSignal::default(),
+                    tries: Retry::default(),
+                });
+                vacant.insert(Arc::clone(&work));
+                self.maintain(work);
+            }
+        }
+    }
+
+    /// Delivers what there is and what comes, until a delivery fails.
+    async fn deliver_all(
+        self: &Arc<Self>,
+        entry: &mut SinkEntry,
+        work: &SinkTask,
+    ) -> Result<(), DeliverError> {
+        let view = self.view(&entry.create.view)?;
+        let mut kept = view.kept_at();
+        // All before is on disk: it was when the sink was begun, or was noted since.
+        let_go(&view, entry);
+        let mut target = Target::of(self, &entry.create)?;
+        // The last delivery that a table had before, once it was asked; and so many go one by one, as they failed together.
+        let (mut inserted, mut alone) = (None, 0_u64);
+        loop {
+            let at = *kept.borrow_and_update();
+            loop {
+                let shared = self.shared()?;
+                if let Target::Table(table) = &target
+                    && alone == 0
+                {
+                    let of = &*entry;
+                    let gathered = async {
+                        let inserted = match inserted {
+                            Some(inserted) => inserted,
+                            None => *inserted.insert(self.last_in_table(&shared, table, of).await?),
+                        };
+                        self.deliver_together(&shared, (&*view, &**table), (of, at), inserted).await
+                    };
+                    let together = tokio::select! {
+                        biased;
+                        _ = self.ended(&work.dropped) => return Ok(()),
+                        together = gathered => together,
+                    };
+                    match together {
+                        Ok(None) => break,
+                        Ok(Some(delivered)) => {
+                            if delivered.count > entry.delivered.count {
+                                self.note(entry, delivered).await?;
+                                work.tries.came_about();
+                            } else {
+                                entry.delivered = delivered;
+                            }
+                            let_go(&view, entry);
+                            continue;
+                        }
+                        Err(NotGrouped { deliveries, error }) => {
+                            let sink = &*entry.create.name;
+                            tracing::debug!(sink, deliveries, %error, "deliveries fail together, and go one by one");
+                            alone = deliveries.max(1);
+                        }
+                    }
+                }
+                let Some(portion) = self.next_portion(&view, entry, at)? else { break };
+                alone = alone.saturating_sub(1);
+                let Portion { rows, count, last, now } = portion;
+                if count == 0 {
+                    // HAVING leaves all of them out. What of them is still there is looked at once more after a restart.
+                    entry.delivered.pass(&last);
+                    let_go(&view, entry);
+                    continue;
+                }
+                let delivery =
+                    Delivery { by: id_of(entry), number: entry.delivered.count, rows: rows.into() };
+                let length = entry.delivered.bytes;
+                let delivered = tokio::select! {
+                    biased;
+                    _ = self.ended(&work.dropped) => return Ok(()),
+                    delivered = target.deliver(self, &shared, &delivery, (&*view, now), length) => delivered,
+                };
+                let (dead, bytes) = match delivered {
+                    Ok(bytes) => (0, bytes),
+                    Err(error) if work.tries.gives_up(&entry.create.options, &error) => {
+                        let CreateSink { name, options, .. } = &entry.create;
+                        let dead_letter = options.dead_letter.as_deref();
+                        let dead = self
+                            .to_dead_letter(&shared, ("sink", &**name), dead_letter, &delivery, &error)
+                            .await?;
+                        // These go on without those.
+                        let bytes = match delivery.without(&error) {
+                            Some(good) => target.deliver(self, &shared, &good, (&*view, now), length).await?,
+                            None => length,
+                        };
+                        (dead, bytes)
+                    }
+                    Err(error) => return Err(error),
+                };
+                self.note(entry, entry.delivered.after(count, dead, &last, bytes)).await?;
+                let_go(&view, entry);
+                work.tries.came_about();
+            }
+            tokio::select! {
+                _ = self.ended(&work.dropped) => return Ok(()),
+                _ = kept.changed() => {}
+            }
+        }
+    }
+
+    /// The next rows: of one window that is closed, or of one commit.
+    fn next_portion(
+        &self,
+        view: &View,
+        entry: &SinkEntry,
+        at: ViewAt,
+    ) -> Result<Option<Portion>, DeliverError> {
+        let rows = rows_of_portion(entry);
+        let (after, now) = (entry.delivered.last_key(), self.clock.now());
+        let read = || match entry.create.of_changes {
+            true => view.changes_kept(after.as_deref(), at.position, rows, now),
+            false => view.closed(after.as_deref(), entry.from, at.latest(), rows, now),
+        };
+        Ok(heavy(usize::MAX, read)?)
+    }
+
+    /// Writes down how far a sink is.
+    async fn note(&self, entry: &mut SinkEntry, delivered: Delivered) -> Result<(), DeliverError> {
+        self.record(Change::Delivered { sink: entry.id, delivered: delivered.clone() }).await?;
+        entry.delivered = delivered;
+        Ok(())
+    }
+
+    /// The sinks of a view's changes, by number, and up to which place each has them. That need not be on disk, but at a start.
+    pub(crate) fn sinks_of_changes(&self, view: &View) -> HashMap<u32, Vec<u8>> {
+        let is_of = |sink: &&SinkEntry| sink.view == view.id() && sink.create.of_changes;
+        let place = |sink: &SinkEntry| (sink.id, sink.delivered.last_key().unwrap_or_default());
+        self.with_catalog(|catalog| catalog.sinks().all().filter(is_of).map(place).collect())
+    }
+
+    /// Changes of a view need not be kept for a sink that is not in the catalog, or not any more. The caller changes the catalog,
+    /// one at a time, and what it changed is on disk.
+    pub(crate) fn let_go_of_changes(&self, view: &View) {
+        let sinks: Vec<u32> = self.sinks_of_changes(view).into_keys().collect();
+        // A log that nobody wants is deleted.
+        heavy(if sinks.is_empty() { usize::MAX } else { 0 }, || view.set_sinks_of_changes(&sinks));
+    }
+}
+
+/// The view need not keep for a sink what that has delivered, which is noted on disk: of windows, those before the last one.
+fn let_go(view: &View, entry: &SinkEntry) {
+    if entry.create.of_changes {
+        view.changes_delivered(entry.id, entry.delivered.last_key().unwrap_or_default());
+    } else {
+        view.needs_windows_from(NeededBy::Sink(entry.id), entry.first_needed());
+    }
+}
+
+/// The most rows of a delivery.
+pub(super) fn rows_of_portion(entry: &SinkEntry) -> u64 {
+    u64::from(entry.create.options.batch_rows.unwrap_or(BATCH_ROWS))
+}
+
+/// In whose name a sink writes. No other has this one's number and time of creation.
+pub(super) fn id_of(entry: &SinkEntry) -> String {
+    format!("swiftwater/sink/{}-{}", entry.id, entry.created)
+}

@@ -1,0 +1,538 @@
+//! Joins as they are created, go on, and end: a task for each reads the log, pairs what it finds, and lets the pairs go into their
+//! stream.
+
+use std::{
+    convert::Infallible,
+    path::Path,
+    sync::{Arc, PoisonError, atomic::Ordering},
+    time::Duration,
+};
+
+use bumpalo::Bump;
+use swiftwater_catalog::Catalog;
+use swiftwater_catalog::{
+    CatalogError, Change, Dependency, Object, ObjectKind, Role,
+    kind::{stream::StreamEntry, stream_join::JoinEntry},
+};
+use swiftwater_event::{Backoff, Decoder, EventBatch};
+use swiftwater_lang::ddl::{AlterStream, CreateJoin, Ddl};
+use swiftwater_live::{JoinPlace, JoinQuery, NoState, expr::Scratch, join_step};
+use swiftwater_log::{Head, LogError, LogPosition, LogReader};
+use swiftwater_views::{ViewStore, ViewStoreError};
+
+use super::{
+    Join,
+    join::{Failing, Known, LoadError, compile, plan},
+};
+use crate::{
+    Ack, AppendOptions, EngineError, HistoryConfig, HistoryError, Numbered, RuntimeError,
+    durable::{
+        history::{History, causes, heavy},
+        table_writer::{TableWriterError, events},
+    },
+    objects::views::open_view_store,
+    shared::Shared,
+    supervisor::{DropSignal, Maintained, NextAttempt},
+    tables::rows::as_events,
+};
+use swiftwater_runtime::parts::lock;
+
+/// Pauses between attempts, and between looks at a target that cannot be written at present.
+pub(super) const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(10));
+
+/// Bytes of events that are taken in together.
+const TAKEN_BYTES: usize = 1 << 20;
+/// Bytes of the log that are read at once, whosever they are.
+const READ_BYTES: u64 = 8 << 20;
+/// Pairs that are made at once, and bytes of their events.
+const PAIRS_AT_ONCE: (usize, usize) = (1024, 4 << 20);
+/// Bytes of pairs that are told under one number, about.
+const TOLD_BYTES: usize = 2 << 20;
+/// Bytes of pairs that go into the target at once.
+const PART_BYTES: usize = 1 << 20;
+/// So many bytes of events, or of the log, are put on disk without waiting for more.
+const COMMIT_BYTES: usize = 8 << 20;
+/// Pairs under so many numbers may wait for a target that cannot take them.
+const WAITING_MAX: usize = 1024;
+
+/// Why a join does not go on.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum JoinError {
+    #[error("what it keeps cannot be kept")]
+    Store(#[from] ViewStoreError),
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error("its events cannot be read")]
+    LogTail(#[from] TableWriterError),
+    #[error("what it keeps of an event is damaged")]
+    State(#[from] NoState),
+    #[error("its stream does not take the pairs")]
+    Engine(#[from] EngineError),
+    #[error(
+        "what it keeps takes {bytes} bytes, limit is {limit} (`joins.state_bytes_max`): let events that are closer in time \
+         join, or raise the limit"
+    )]
+    Full { bytes: u64, limit: u64 },
+    #[error(
+        "its files were damaged: which events wait for a pair, and which pairs were told, is not known any more; DROP it \
+         and CREATE it again"
+    )]
+    Damaged,
+}
+
+impl JoinError {
+    /// Whether to try again would end in the same.
+    fn is_for_good(&self) -> bool {
+        match self {
+            JoinError::Load(LoadError::Lost | LoadError::Note)
+            | JoinError::State(_)
+            | JoinError::Store(ViewStoreError::KeyTooLong(_))
+            | JoinError::Damaged
+            | JoinError::Full { .. } => true,
+            JoinError::LogTail(TableWriterError::Log(LogError::Trimmed { .. })) => true,
+            JoinError::Load(LoadError::Store(_))
+            | JoinError::Store(_)
+            | JoinError::LogTail(_)
+            | JoinError::Engine(_) => false,
+        }
+    }
+}
+
+/// Events of one of the streams, or of both where they are one, as a record of the log has them.
+struct Gathered {
+    is_of: [bool; 2],
+    batch: EventBatch,
+    end: LogPosition,
+}
+
+/// What has room for its work in memory from one round to the next.
+#[derive(Default)]
+struct Tools {
+    decoder: Decoder,
+    scratch: Scratch,
+}
+
+impl Maintained for Join {
+    type Error = JoinError;
+
+    fn object(&self) -> Object {
+        self.entry.object()
+    }
+
+    fn drop_signal(&self) -> &DropSignal {
+        &self.dropped
+    }
+
+    async fn run(self: &Arc<Self>, history: &Arc<History>) -> Result<(), JoinError> {
+        if self.store.is_lost(self.entry.id) {
+            return Err(JoinError::Damaged);
+        }
+        match history.join_on(self).await? {}
+    }
+
+    fn failed(&self, history: &Arc<History>, error: JoinError) -> NextAttempt {
+        let is_for_good = error.is_for_good();
+        if self.record_failure(Some(Failing { why: causes(&error), is_for_good })) {
+            let error = &error as &dyn std::error::Error;
+            tracing::error!(
+                join = self.name(),
+                error,
+                "a join does not go on; unless that is for good, it is tried again"
+            );
+        }
+        if is_for_good {
+            // The log need not keep anything for it.
+            history.join_holds.release(self.entry.id);
+            return NextAttempt::Never;
+        }
+        let position = Some(self.counts.position.load(Ordering::Relaxed));
+        let mut retry = lock(&self.retry);
+        if retry.0 != position {
+            *retry = (position, RETRY);
+        }
+        NextAttempt::After(retry.1.pause())
+    }
+
+    async fn drop_data(&self, history: &Arc<History>) {
+        // What was on its way when it was dropped may have held the log once more.
+        history.join_holds.release(self.entry.id);
+        let (store, id) = (Arc::clone(&self.store), self.entry.id);
+        let deleted = tokio::task::spawn_blocking(move || store.delete(id)).await;
+        if let Ok(Err(error)) = deleted {
+            tracing::warn!(join = self.name(), %error, "what is kept of a join that was dropped is deleted at the next start");
+        }
+    }
+}
+
+impl History {
+    /// Creates a join; answers whether that changed anything. The caller changes the catalog, one at a time.
+    pub(crate) async fn create_join(self: &Arc<Self>, create: &CreateJoin) -> Result<bool, EngineError> {
+        if !self.with_catalog(|catalog| catalog.check_join(create))? {
+            return Ok(false);
+        }
+        let (joins, limit) = (self.with_catalog(|catalog| catalog.joins().len()), self.config.joins_max);
+        if joins >= limit {
+            return Err(EngineError::Runtime(RuntimeError::Limit {
+                what: "number of joins",
+                setting: "joins.joins_max",
+                wanted: joins as u64 + 1,
+                limit: limit as u64,
+            }));
+        }
+        let query = self.with_catalog(|catalog| compile(create, catalog.sides_of(create)?))?;
+        let store = self.join_store(&create.name)?;
+        let id = self.with_catalog(|catalog| catalog.next_view());
+        // From here on the log keeps what the join needs.
+        let from = self.join_holds.hold(id, || self.log.horizons().appended).0;
+        let text = Ddl::CreateJoin(create.clone()).to_string();
+        if let Err(error) = self.record(Change::Join { text, from }).await {
+            self.join_holds.release(id);
+            return Err(error);
+        }
+        let entry = self.with_catalog(|catalog| catalog.join(&create.name).cloned())?;
+        self.start_join(entry, query, store)?;
+        Ok(true)
+    }
+
+    fn join_store(&self, name: &str) -> Result<Arc<ViewStore>, EngineError> {
+        self.view_store(name).map_err(|error| match error {
+            EngineError::ViewUnavailable { why, .. } => {
+                EngineError::JoinUnavailable { join: name.to_owned(), why }
+            }
+            error => error,
+        })
+    }
+
+    fn start_join(
+        self: &Arc<Self>,
+        entry: JoinEntry,
+        query: JoinQuery,
+        store: Arc<ViewStore>,
+    ) -> Result<(), EngineError> {
+        let stored =
+            |name| self.stored(name).ok_or_else(|| EngineError::not_found(ObjectKind::Stream, name.as_str()));
+        let [left, right] = &entry.create.sides;
+        let streams = ([stored(left)?, stored(right)?], stored(&entry.create.target)?);
+        let join = Arc::new(Join::new(entry, streams, query, store));
+        let mut joins = self.joins.write().unwrap_or_else(PoisonError::into_inner);
+        joins.insert(join.entry.create.name.clone(), Arc::clone(&join));
+        drop(joins);
+        self.maintain(join);
+        Ok(())
+    }
+
+    /// Sees to it that the log keeps what joins need, before anything is given up.
+    pub(crate) fn retain_for_joins(&self) -> Result<(), EngineError> {
+        let entries: Vec<JoinEntry> = self.with_catalog(|catalog| catalog.joins().cloned().collect());
+        for entry in entries {
+            let store = self.join_store(&entry.create.name)?;
+            let position = store.position(entry.id).map_err(|error| EngineError::JoinUnavailable {
+                join: entry.create.name.to_string(),
+                why: error.to_string(),
+            })?;
+            self.join_holds.hold(entry.id, || LogPosition(position.unwrap_or(entry.from)));
+        }
+        Ok(())
+    }
+
+    /// Lets all joins of the catalog go on.
+    pub(crate) fn start_joins(self: &Arc<Self>, shared: &Arc<Shared>) {
+        let entries: Vec<JoinEntry> = self.with_catalog(|catalog| catalog.joins().cloned().collect());
+        let _ = self.engine.set(Arc::downgrade(shared));
+        for entry in entries {
+            let (id, name) = (entry.id, entry.create.name.clone());
+            let begun = self
+                .with_catalog(|catalog| compile(&entry.create, catalog.sides_of(&entry.create)?))
+                .and_then(|query| Ok((query, self.join_store(&name)?)))
+                .and_then(|(query, store)| self.start_join(entry, query, store));
+            if let Err(error) = begun {
+                tracing::error!(join = &*name, %error, "a join cannot go on");
+                self.join_holds.release(id);
+            }
+        }
+    }
+
+    /// Whether the joins of a stream can go on as they are when it is altered; an error if not.
+    pub(crate) fn check_joins(&self, alter: &AlterStream, altered: &StreamEntry) -> Result<(), EngineError> {
+        self.with_catalog(|catalog| {
+            for join in catalog.joins().filter(|join| join.create.sides.contains(&alter.name)) {
+                let before = catalog.sides_of(&join.create)?;
+                let of = |place: usize| match join.create.sides[place] == alter.name {
+                    true => &altered.create,
+                    false => before[place],
+                };
+                // What is kept of events was read by what was declared before.
+                let now = plan(&join.create, [of(0), of(1)]).ok();
+                if now.is_none() || now != plan(&join.create, before).ok() {
+                    let stream = ObjectKind::Stream.named(alter.name.as_str());
+                    let dependency = Dependency::new(Role::Source, join.object(), stream);
+                    return Err(CatalogError::InUse(dependency).into());
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Ends a join that is no longer in the catalog.
+    pub(crate) fn end_join(&self, name: &str) {
+        let removed = self.joins.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+        if let Some(join) = removed {
+            self.join_holds.release(join.entry.id);
+            // Its task deletes what is kept of it.
+            join.dropped.send();
+        }
+    }
+
+    /// All joins at work, by name.
+    pub(super) fn all_joins(&self) -> Vec<Arc<Join>> {
+        self.joins.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    /// Goes on with a join from what is on disk.
+    async fn join_on(&self, join: &Join) -> Result<Infallible, JoinError> {
+        let first = Numbered { producer: join.producer().into(), sequence: 1, part: 0, after: 0, hash: 0 };
+        let was_told = !matches!(join.target.look(&first, Ack::Disk), Ok(None));
+        let memory = self.config.joins_memory_bytes_max / self.all_joins().len().max(1);
+        let mut known = heavy(usize::MAX, || Known::load(join, memory, was_told))?;
+        let mut committed = known.position;
+        self.join_holds.hold(join.entry.id, || committed);
+        join.show(&known);
+        let (mut log, mut tools, mut gathered) =
+            (self.log.read(known.position), Tools::default(), Vec::new());
+        let interval = Duration::from_millis(self.config.views_commit_interval_ms.max(1));
+        let mut due = Box::pin(tokio::time::sleep(interval));
+        let mut backoff = RETRY;
+        let mut pause = backoff.pause();
+        loop {
+            let [left, right] = [join.sides[0].fed.notified(), join.sides[1].fed.notified()];
+            tokio::pin!(left, right);
+            left.as_mut().enable();
+            right.as_mut().enable();
+            let is_told = self.append_waiting(join, &mut known).await?;
+            if is_told {
+                backoff.reset();
+                pause = backoff.pause();
+                join.record_failure(None);
+            }
+            let (mut pairs, mut is_much, reads_on) = (Vec::new(), false, known.waiting.len() < WAITING_MAX);
+            if reads_on {
+                let read_from = log.position();
+                if gathered.is_empty() {
+                    gathered = heavy(usize::MAX, || gather(&mut log, join))?;
+                }
+                let has_read = log.position() > read_from || !gathered.is_empty();
+                pairs =
+                    heavy(usize::MAX, || take(join, &mut known, &mut gathered, log.position(), &mut tools))?;
+                let (bytes, limit) = (known.kept.counts().1, self.config.joins_state_bytes_max);
+                if bytes > limit {
+                    return Err(JoinError::Full { bytes, limit });
+                }
+                let log_bytes = known.position.0.saturating_sub(committed.0);
+                is_much = known.kept.fresh_bytes() >= COMMIT_BYTES || log_bytes >= 4 * COMMIT_BYTES as u64;
+                if has_read && pairs.is_empty() && !is_much {
+                    join.show(&known);
+                    continue;
+                }
+            }
+            if pairs.is_empty() && !is_much {
+                let is_changed =
+                    known.position > committed || known.kept.has_changed() || !known.told.is_empty();
+                let appended = self.log.horizons().appended;
+                let has_all = log.position() >= appended;
+                let is_due = tokio::select! {
+                    biased;
+                    () = &mut due => true,
+                    () = tokio::time::sleep(pause), if !is_told => {
+                        pause = backoff.pause();
+                        false
+                    }
+                    synced = self.log.synced(appended), if reads_on && !has_all => {
+                        synced.map_err(TableWriterError::Log)?;
+                        false
+                    }
+                    () = &mut left, if reads_on && has_all => false,
+                    () = &mut right, if reads_on && has_all => false,
+                };
+                if !is_due {
+                    continue;
+                }
+                if !is_changed {
+                    // Other streams' events, which nobody tells of, are read past, so that the log need not keep them.
+                    due.set(tokio::time::sleep(interval));
+                    continue;
+                }
+            }
+            {
+                let _no_cut_is_made = self.cutting.read().await;
+                heavy(usize::MAX, || known.commit(join, &pairs))?;
+            }
+            committed = known.position;
+            self.join_holds.hold(join.entry.id, || committed);
+            join.show(&known);
+            due.set(tokio::time::sleep(interval));
+        }
+    }
+
+    /// Lets pairs that wait go into their stream; answers whether none waits any more. They do where there is no room.
+    async fn append_waiting(&self, join: &Join, known: &mut Known) -> Result<bool, JoinError> {
+        while let Some((number, pairs)) = heavy(usize::MAX, || known.next_waiting(join))? {
+            match self.append_pairs(join, number, &pairs).await {
+                Ok(()) => {
+                    known.waiting.pop_front();
+                    known.told.push(number);
+                    join.show(known);
+                }
+                // The log may get room when this join has read on.
+                Err(error @ EngineError::DiskFull) => {
+                    join.record_failure(Some(Failing { why: causes(&error), is_for_good: false }));
+                    return Ok(false);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Lets pairs go into their stream, once: it has the number, or gets it.
+    async fn append_pairs(&self, join: &Join, number: u64, pairs: &[u8]) -> Result<(), EngineError> {
+        let shared = self.shared()?;
+        let stream = shared.stream(&join.target.name)?;
+        // Each part is one record of the log.
+        let part_bytes = PART_BYTES.min(self.config.log().record_bytes_max as usize / 2);
+        for (part, lines) in (0u16..).zip(parts(pairs, part_bytes)) {
+            let told = lines.iter().filter(|byte| **byte == b'\n').count() as u64;
+            let batch = as_events(lines.to_vec());
+            let too_large = told.saturating_sub(batch.len() as u64);
+            let numbered =
+                Numbered { producer: join.producer().into(), sequence: number, part, after: 0, hash: 0 };
+            let options =
+                AppendOptions { numbered: Some(numbered), ack: Ack::Disk, ..AppendOptions::default() };
+            let refused = match self.append(&shared, (&stream, &join.target), batch, options).await {
+                Ok(appended) => {
+                    if let Some(ticket) = appended.ticket {
+                        self.synced(ticket).await?;
+                    }
+                    let refused = appended.refusals.first();
+                    if let Some(refusal) = refused {
+                        tracing::warn!(join = join.name(), stream = %join.target.name, error = refusal.message, "pairs are refused");
+                    }
+                    appended.refusals.len() as u64
+                }
+                // So old that it is no longer known by its number: it was stored.
+                Err(EngineError::NumberForgotten { .. }) => 0,
+                Err(error) => return Err(error),
+            };
+            join.counts.refused.fetch_add(refused + too_large, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+/// What joins keep, where a catalog has any, and up to where one of them has read the log, which was synced up to there once.
+pub(crate) fn joins_at_start(
+    config: &HistoryConfig,
+    catalog: &Catalog,
+    dir: Option<&Path>,
+) -> Result<(Option<Arc<ViewStore>>, LogPosition), HistoryError> {
+    let (mut opened, mut read) = (None, LogPosition(0));
+    // That there is no directory is said when they are brought back.
+    let Some(dir) = dir else { return Ok((opened, read)) };
+    for JoinEntry { id, create, .. } in catalog.joins() {
+        let unavailable = |error: ViewStoreError| {
+            let (join, why) = (create.name.to_string(), error.to_string());
+            HistoryError::View(EngineError::JoinUnavailable { join, why })
+        };
+        let store = match opened.take() {
+            Some(store) => store,
+            None => open_view_store(config, dir).map_err(unavailable)?,
+        };
+        let position = store.position(*id).map_err(unavailable)?;
+        read = read.max(LogPosition(position.unwrap_or(0)));
+        opened = Some(store);
+    }
+    Ok((opened, read))
+}
+
+/// Lines that go into a stream together.
+fn parts(mut lines: &[u8], part_bytes: usize) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let end = match lines.get(part_bytes..) {
+            None => lines.len(),
+            Some(rest) => {
+                rest.iter().position(|byte| *byte == b'\n').map_or(lines.len(), |at| part_bytes + at + 1)
+            }
+        };
+        let part = lines.split_off(..end)?;
+        (!part.is_empty()).then_some(part)
+    })
+}
+
+/// Reads on in the log, up to some bytes of events of the join's streams, and of all.
+fn gather(log: &mut LogReader, join: &Join) -> Result<Vec<Gathered>, TableWriterError> {
+    let (mut gathered, mut bytes, from) = (Vec::new(), 0, log.position().0);
+    let ids = [join.sides[0].id, join.sides[1].id];
+    let is_of = |head: &Head| match head {
+        Head::Events(head) => ids.map(|id| id == head.stream),
+        Head::Catalog | Head::Tick { .. } => [false; 2],
+    };
+    while bytes < TAKEN_BYTES && log.position().0 < from + READ_BYTES {
+        let Some(record) = log.next_where(|head| is_of(head).contains(&true))? else { break };
+        let is_of = is_of(&record.head);
+        if let (Head::Events(head), true) = (&record.head, is_of.contains(&true)) {
+            let batch = events(head, record.payload).ok_or(TableWriterError::NoEvents(record.position.0))?;
+            bytes += batch.bytes().len();
+            gathered.push(Gathered { is_of, batch, end: record.end });
+        }
+    }
+    Ok(gathered)
+}
+
+/// Takes events in, up to some bytes of pairs, which it answers; those that are not done with stay. `read`: how far the log was
+/// read.
+fn take(
+    join: &Join,
+    known: &mut Known,
+    gathered: &mut Vec<Gathered>,
+    read: LogPosition,
+    tools: &mut Tools,
+) -> Result<Vec<u8>, JoinError> {
+    let (arena, apart) = (Bump::new(), join.query.apart());
+    let (mut all, mut ends) = (Vec::new(), Vec::new());
+    for Gathered { is_of, batch, .. } in &*gathered {
+        let mut of = |side: usize| {
+            let events = is_of[side]
+                .then(|| join.query.read(side, batch, (&mut tools.decoder, &mut tools.scratch), &arena));
+            events.unwrap_or_default().into_iter().map(move |event| (side, event))
+        };
+        let (mut left, mut right) = (of(0), of(1));
+        // Of a stream that is joined with itself, each event is of both sides, the left one first.
+        loop {
+            let before = all.len();
+            all.extend(left.next());
+            all.extend(right.next());
+            if all.len() == before {
+                break;
+            }
+        }
+        ends.push(all.len());
+    }
+    let mut lines = Vec::new();
+    while known.place.done < all.len() && lines.len() < TOLD_BYTES {
+        let mut pairs = Vec::new();
+        let progress = (&mut known.progress, &mut known.kept);
+        known.place = join_step(apart, progress, &all, known.place, PAIRS_AT_ONCE, &mut pairs)?;
+        known.pairs += join.query.write(&pairs, &mut tools.scratch, &mut lines)?;
+    }
+    known.kept.let_go(apart, &known.progress);
+    let JoinPlace { done, after } = known.place;
+    let records = ends.iter().take_while(|end| **end <= done).count();
+    let before = records.checked_sub(1).map_or(0, |last| ends[last]);
+    known.position = match gathered.len() {
+        all if all == records => read,
+        _ => records.checked_sub(1).map_or(known.position, |last| gathered[last].end),
+    };
+    // Events of a record that is still to be read may be done with already.
+    known.place = if ends.is_empty() { known.place } else { JoinPlace { done: done - before, after } };
+    gathered.drain(..records);
+    Ok(lines)
+}

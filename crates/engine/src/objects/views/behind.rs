@@ -1,0 +1,91 @@
+//! Views that lack events which the log does not have any more: they come from the stream's table, until those that are left
+//! are few; then the log keeps what comes for the view, and what is between is taken from the table, too. So none is left out, and
+//! none comes twice. So begins a view, too, that is to count what its stream had before (`WITH (backfill = true)`).
+
+use std::sync::Weak;
+
+use swiftwater_event::{EventBatch, Step};
+use swiftwater_lang::{
+    QueryErrors,
+    ddl::{ColumnDef, CreateStream},
+};
+use swiftwater_sql::SqlError;
+
+use super::{query_error, rebuild::EventsGone, view::View};
+use crate::{
+    EngineError, RuntimeError,
+    durable::{
+        backfill::{PAST_EVENTS, first_past, past_events},
+        history::History,
+    },
+};
+
+/// With no more events than these to come, the log keeps those that follow.
+const NEAR_EVENTS: u64 = 1_000_000;
+
+/// Why what a view lacks does not come.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PastError {
+    #[error("the stream's table cannot be read")]
+    Sql(#[from] SqlError),
+    #[error("the stream's table is closed")]
+    Closed,
+    #[error("the engine is still starting")]
+    Starting,
+    #[error(transparent)]
+    Gone(#[from] EventsGone),
+}
+
+impl History {
+    /// What comes next of what a view lacks, and the offset after it; none when the log has all the rest. `kept` is the offset
+    /// from which on the log keeps events for the view.
+    pub(super) async fn past_of(
+        &self,
+        view: &View,
+        kept: &mut Option<u64>,
+    ) -> Result<Option<(Vec<EventBatch>, u64)>, PastError> {
+        let (stored, position) = (&view.stored, view.at().position);
+        if kept.is_none() && stored.next().saturating_sub(position) <= NEAR_EVENTS {
+            *kept = Some(stored.add_view(view.id(), self.config.feed_bytes_max));
+        }
+        if kept.is_some_and(|kept| position >= kept) {
+            return Ok(None);
+        }
+        let end = kept.unwrap_or_else(|| stored.next());
+        let until = end.min(position.saturating_add(PAST_EVENTS));
+        let shared = self.engine.get().and_then(Weak::upgrade).ok_or(PastError::Starting)?;
+        let sql = shared.sql.get().ok_or(PastError::Starting)?;
+        let table = stored.opened().await;
+        let mut progress = table.progress();
+        stored.hurry(until);
+        progress.wait_for(|progress| progress.appended.0 >= until).await.map_err(|_| PastError::Closed)?;
+        let events = past_events(sql, stored, (position, until)).await?;
+        let found: u64 = events.iter().map(|batch| batch.len() as u64).sum();
+        if view.is_rebuilding() && found < until - position {
+            // It counted them once.
+            return Err(EventsGone { offsets: position..until, found }.into());
+        }
+        // Where nothing is left, on to where something is.
+        let until = match events.is_empty() {
+            true => first_past(sql, stored, (until, end)).await?.unwrap_or(end),
+            false => until,
+        };
+        Ok(Some((events, until)))
+    }
+}
+
+/// Whether the rows of a stream can be made its events again.
+pub(super) fn check_past(stream: &CreateStream) -> Result<(), EngineError> {
+    let is_in_list =
+        |column: &&ColumnDef| column.event_path().steps().iter().any(|step| matches!(step, Step::Index(_)));
+    match stream.columns.iter().find(is_in_list) {
+        None => Ok(()),
+        Some(column) => {
+            let message = format!(
+                "`backfill` makes events of rows, which cannot be done as column `{}` lies within a list",
+                column.name
+            );
+            Err(EngineError::Runtime(RuntimeError::Query(QueryErrors(vec![query_error(message)]))))
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! Views of other views' rows.
+//!
+//! When a view commits, its changed keys have a row as it is kept and a row as it will be. For each view over it the rows
+//! that go are taken out of their groups and those that come are taken in, and what this changes is written in the same
+//! commit, with the same position; then on to the views over that one. So a view of a view is at all times its query over the
+//! rows that are kept of the view below, and holds nothing that is not kept: a commit that fails has changed nothing.
+//!
+//! One that is new takes in the rows that are there already, in the order of their keys, some with each commit, and
+//! until it has all of them counts changes only of those that it has. How far that is, stands in the same commit, too.
+
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::{Arc, Mutex, PoisonError, Weak, atomic::Ordering},
+};
+
+use swiftwater_event::{Millis, Step, StreamName, Type};
+use swiftwater_lang::{
+    Dialect, Joined, ParseOptions, QueryError, QueryErrors,
+    ddl::{ColumnDef, CreateStream, CreateView, Ddl},
+    parse,
+    plan::Query,
+};
+use swiftwater_views::ViewStoreError;
+
+use super::{query_error, view::View};
+use crate::{EngineError, RuntimeError};
+use swiftwater_runtime::parts::lock;
+
+/// Of a view of another's rows, how it stands to that.
+#[derive(Debug)]
+pub(super) struct Over {
+    lower: Weak<View>,
+    /// The name of the view below.
+    pub(super) name: Box<str>,
+    /// As it is kept.
+    counted: Mutex<Counted>,
+}
+
+/// The rows of the view below that a view counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Counted {
+    /// Those of keys up to this one; none: no row.
+    UpTo(Option<Vec<u8>>),
+    All,
+}
+
+impl Counted {
+    /// Whether the row of a key is counted.
+    pub(super) fn has(&self, key: &[u8]) -> bool {
+        match self {
+            Counted::UpTo(last) => last.as_ref().is_some_and(|last| key <= &last[..]),
+            Counted::All => true,
+        }
+    }
+
+    /// As it stands beside a position, behind what the view's rows depend on.
+    ///
+    /// ```text
+    /// note := u64 meaning, byte 0 no row | byte 1 all rows | byte 2 key        big endian
+    /// ```
+    pub(super) fn note(&self, meaning: u64) -> Vec<u8> {
+        let (form, key) = match self {
+            Counted::UpTo(None) => (0, &[][..]),
+            Counted::All => (1, &[][..]),
+            Counted::UpTo(Some(key)) => (2, &key[..]),
+        };
+        [&meaning.to_be_bytes(), &[form][..], key].concat()
+    }
+
+    fn of_note(note: &[u8]) -> Option<(u64, Counted)> {
+        let (meaning, note) = note.split_first_chunk()?;
+        let counted = match note.split_first()? {
+            (0, []) => Counted::UpTo(None),
+            (1, []) => Counted::All,
+            (2, key) => Counted::UpTo(Some(key.to_vec())),
+            _ => return None,
+        };
+        Some((u64::from_be_bytes(*meaning), counted))
+    }
+}
+
+/// What the rows of a view depend on besides its events: where this is another than it was, a view over it is made anew.
+/// Another version of the engine may make other rows of what is kept, too.
+pub(super) fn meaning_of(below: impl Hash, columns: &[(Box<str>, Type)], create: &CreateView) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (below, env!("CARGO_PKG_VERSION")).hash(&mut hasher);
+    (format!("{columns:?}"), Ddl::CreateView(create.clone()).to_string()).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The rows of a view as the events of a stream: what a view of it is compiled over.
+pub(super) fn rows_as_stream(name: &StreamName, columns: &[(Box<str>, Type)]) -> CreateStream {
+    let columns = columns.iter().map(|(name, ty)| ColumnDef::new(name.clone(), ty.clone()));
+    CreateStream {
+        name: name.clone(),
+        if_not_exists: false,
+        columns: columns.collect(),
+        checks: Vec::new(),
+        watermark: None,
+        options: Default::default(),
+    }
+}
+
+fn fault(message: String, hint: Option<String>) -> EngineError {
+    EngineError::Runtime(RuntimeError::Query(QueryErrors(vec![QueryError { hint, ..query_error(message) }])))
+}
+
+/// Whether a view can be declared so over another; an error if not.
+pub(super) fn check_over(create: &CreateView, lower: &str) -> Result<(), EngineError> {
+    let options = &create.options;
+    let faults = [
+        (create.delete_when.is_some(), "DELETE WHEN", "its rows come and go with those below"),
+        (options.ttl_ms.is_some(), "`ttl`", "its rows come and go with those below"),
+        (options.backfill.is_some(), "`backfill`", "it begins with all rows that there are"),
+        (options.retention_ms.is_some(), "`retention`", "it has no windows of its own"),
+    ];
+    match faults.into_iter().find(|(is, ..)| *is) {
+        None => Ok(()),
+        Some((_, what, why)) => {
+            let message = format!("a view of a view has no {what}: {why}");
+            Err(fault(message, Some(format!("Leave it out, or give it to view `{lower}`."))))
+        }
+    }
+}
+
+/// Whether the rows of a view stay the same whenever they are looked at; an error if not. `joined`: what it can be joined with.
+pub(super) fn check_timeless(
+    create: &CreateView,
+    stream: &CreateStream,
+    joined: &[Joined],
+) -> Result<(), EngineError> {
+    let schema = stream.is_declared().then(|| stream.schema());
+    let parsed = |now: Millis| {
+        let options = ParseOptions {
+            schema: schema.as_ref(),
+            joined: Some(joined),
+            lists_rows: true,
+            ..ParseOptions::new(Dialect::Native, now)
+        };
+        parse(&create.query, &options).map(|statement| statement.query).map_err(RuntimeError::Query)
+    };
+    match parsed(0)? == parsed(Millis::from(u32::MAX))? {
+        true => Ok(()),
+        false => {
+            let message = format!("the current time is in the query of view `{}`", create.name);
+            let hint = "What is taken out of a view of a view must be what was taken in: leave it out.";
+            Err(fault(message, Some(hint.to_owned())))
+        }
+    }
+}
+
+/// Whether a query reads no others than these columns; an error if not.
+pub(super) fn check_columns(query: &Query, lower: &str, columns: &CreateStream) -> Result<(), EngineError> {
+    let is_there = |name: &str| columns.columns.iter().any(|column| *column.name == *name);
+    let unknown = query.paths().into_iter().find_map(|(path, _)| match path.steps().first() {
+        Some(Step::Key(name)) if !is_there(name) => Some(name.clone()),
+        _ => None,
+    });
+    match unknown {
+        None => Ok(()),
+        Some(name) => {
+            let names: Vec<&str> = columns.columns.iter().map(|column| &*column.name).collect();
+            let hint = format!("Columns are: {}.", names.join(", "));
+            Err(fault(format!("view `{lower}` has no column `{name}`"), Some(hint)))
+        }
+    }
+}
+
+impl Over {
+    /// Of what was noted when it was kept last, if that still goes with the view below, which stands at `lower_at`. Answers
+    /// whether it does, too.
+    pub(super) fn of(
+        lower: &Arc<View>,
+        noted: Option<&(u64, Vec<u8>)>,
+        meaning: u64,
+        lower_at: u64,
+    ) -> (Over, bool) {
+        let goes_with = |(position, note): &(u64, Vec<u8>)| {
+            let (noted, counted) = Counted::of_note(note)?;
+            let is_of_all = lower.is_whole() || counted == Counted::UpTo(None);
+            (noted == meaning && *position == lower_at && is_of_all).then_some(counted)
+        };
+        let kept = noted.and_then(goes_with);
+        let does = kept.is_some();
+        let over = Over {
+            lower: Arc::downgrade(lower),
+            name: lower.name().into(),
+            counted: Mutex::new(kept.unwrap_or(Counted::UpTo(None))),
+        };
+        (over, does)
+    }
+
+    pub(super) fn is_whole(&self) -> bool {
+        *lock(&self.counted) == Counted::All
+    }
+
+    pub(super) fn counted(&self) -> Counted {
+        lock(&self.counted).clone()
+    }
+
+    /// These are counted, and that is kept.
+    pub(super) fn counts(&self, counted: Counted) {
+        *lock(&self.counted) = counted;
+    }
+}
+
+impl View {
+    /// Whether it counts all rows of the view below; of a view of a stream, always.
+    pub(super) fn is_whole(&self) -> bool {
+        self.over.as_ref().is_none_or(Over::is_whole)
+    }
+
+    /// The view that it is of, by name, if it is of one.
+    pub(crate) fn below(&self) -> Option<&str> {
+        self.over.as_ref().map(|over| &*over.name)
+    }
+
+    /// The views over it.
+    pub(super) fn uppers(&self) -> Vec<Arc<View>> {
+        self.uppers.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// From its next commit on, one more view is over it.
+    pub(super) fn add_upper(&self, upper: Arc<View>) {
+        self.uppers.write().unwrap_or_else(PoisonError::into_inner).push(upper);
+        self.commits.nudge.notify_one();
+    }
+
+    /// A view is over another no longer.
+    pub(super) fn leave_lower(&self) {
+        if let Some(lower) = self.over.as_ref().and_then(|over| over.lower.upgrade()) {
+            let mut uppers = lower.uppers.write().unwrap_or_else(PoisonError::into_inner);
+            uppers.retain(|upper| upper.id() != self.id());
+        }
+    }
+
+    /// Whether some view over it, or over such a one, has not all rows yet.
+    pub(super) fn has_unfilled(&self) -> bool {
+        let is_unfilled = |upper: &Arc<View>| !upper.is_whole() || upper.has_unfilled();
+        self.uppers().iter().any(|upper| upper.is_at_work() && is_unfilled(upper))
+    }
+
+    /// Somebody waits until this is counted: where that needs a commit, it is made as soon as it can be.
+    pub(super) fn hasten(&self, position: u64) {
+        if self.over.is_some() {
+            // What is not there yet nobody can wait for here.
+            let position = position.min(self.stored.next());
+            self.commits.awaited.fetch_max(position, Ordering::Relaxed);
+            self.commits.nudge.notify_one();
+        }
+    }
+
+    /// Whether a commit that somebody waits for can be made.
+    pub(super) fn is_awaited(&self) -> bool {
+        let awaited = self.commits.awaited.load(Ordering::Relaxed);
+        self.committed() < awaited && self.at().position >= awaited
+    }
+
+    /// Waits until it counts all rows of the view below, or does not go on.
+    pub(super) async fn filled(&self) {
+        let mut progress = self.progress();
+        // It tells until it is dropped.
+        let _ = progress.wait_for(|_| self.is_whole() || self.broken().is_some()).await;
+    }
+
+    /// Whether it is in the commits of the view below.
+    pub(super) fn is_at_work(&self) -> bool {
+        self.broken().is_none() && !*self.is_dropped.borrow()
+    }
+
+    /// Notes on all views over it, too, why it is not kept or does not go on.
+    pub(super) fn record_on_uppers(&self, why: &str, is_for_good: bool) {
+        for upper in self.uppers() {
+            upper.break_off(&format!("view `{}`, which it is of: {why}", self.name()), is_for_good);
+        }
+    }
+
+    /// Notes why it, and all views over it, are not kept or do not go on.
+    pub(super) fn break_off(&self, why: &str, is_for_good: bool) {
+        if self.record_failure(why.to_owned(), is_for_good) && is_for_good {
+            tracing::error!(view = self.name(), why, "a view of a view does not go on");
+        }
+        self.record_on_uppers(why, is_for_good);
+        self.wake_waiters();
+    }
+
+    /// Deletes what is kept of it, once nothing of it is being written any more. Waits for the disk.
+    pub(super) fn delete_kept(&self) -> Result<(), ViewStoreError> {
+        let _alone = lock(&self.commits.writing);
+        self.store.delete(self.id())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_is_read_back() {
+        for counted in [Counted::All, Counted::UpTo(None), Counted::UpTo(Some(vec![7, 0, 255]))] {
+            assert_eq!(Counted::of_note(&counted.note(1 << 40)), Some((1 << 40, counted)));
+        }
+        assert_eq!(Counted::of_note(b"\0\0\0\0\0\0\0\0\x09"), None);
+        assert_eq!(Counted::of_note(b""), None);
+    }
+
+    #[test]
+    fn what_is_counted_ends_with_a_key() {
+        assert!(Counted::All.has(b"z") && !Counted::UpTo(None).has(b""));
+        let some = Counted::UpTo(Some(b"k".to_vec()));
+        assert!(some.has(b"") && some.has(b"k") && !some.has(b"k\0"));
+    }
+}

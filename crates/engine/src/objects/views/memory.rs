@@ -1,0 +1,100 @@
+//! Memory that all views share: each may hold an equal share, and what others leave of theirs.
+//!
+//! What a view holds is noted with each of its commits, as only what is on disk can be let go of. Where a view comes to need
+//! its share and others hold more than theirs, those are told: they let go of it with their next commit, or at once where
+//! they have nothing to commit. Until then there is more in memory than is set, by those shares at most.
+//!
+//! A commit takes several times the memory of what it writes, in the files' tables above all. So a view commits before the
+//! interval is over where a quarter of what it may hold changed, and takes no more than as much again in while it does.
+
+use std::{collections::HashMap, sync::PoisonError};
+
+use super::view::View;
+use crate::durable::history::{History, heavy};
+use swiftwater_runtime::parts::lock;
+
+/// What of its memory may change in a view between two commits: one part of so many.
+const CHANGED_PART: u64 = 4;
+
+/// And so many bytes in any case: a commit is worth a sync.
+const CHANGED_BYTES_MIN: u64 = 4 << 20;
+
+/// What views hold, by their numbers, as noted last.
+#[derive(Debug, Default)]
+pub(crate) struct ViewsMemory {
+    held: HashMap<u32, u64>,
+    /// The sum.
+    bytes: u64,
+}
+
+impl ViewsMemory {
+    fn of(&self, view: u32) -> u64 {
+        self.held.get(&view).copied().unwrap_or(0)
+    }
+
+    fn note(&mut self, view: u32, bytes: u64) {
+        let before = self.held.insert(view, bytes).unwrap_or(0);
+        self.bytes = self.bytes - before + bytes;
+    }
+
+    fn forget(&mut self, view: u32) {
+        self.bytes -= self.held.remove(&view).unwrap_or(0);
+    }
+}
+
+impl History {
+    /// Bytes that each view may hold, whatever others do.
+    fn share_of_view(&self) -> u64 {
+        let views = self.views.read().unwrap_or_else(PoisonError::into_inner).len();
+        (self.config.views_memory_bytes_max / views.max(1)) as u64
+    }
+
+    /// Bytes that a view may hold now.
+    pub(super) fn memory_of(&self, view: &View) -> u64 {
+        let memory = lock(&self.views_memory);
+        let of_others = memory.bytes - memory.of(view.id());
+        drop(memory);
+        (self.config.views_memory_bytes_max as u64).saturating_sub(of_others).max(self.share_of_view())
+    }
+
+    /// Whether a view holds twice what it may, as what is not on disk cannot be let go of.
+    pub(super) fn is_full(&self, view: &View) -> bool {
+        view.held().1 / 2 > self.memory_of(view)
+    }
+
+    /// Whether so much changed in a view since its last commit was begun that the next is due.
+    pub(super) fn has_changed_much(&self, view: &View) -> bool {
+        view.changed_bytes() > (self.memory_of(view) / CHANGED_PART).max(CHANGED_BYTES_MIN)
+    }
+
+    /// Whether others need what a view holds beyond its share.
+    pub(super) fn holds_too_much(&self, view: &View) -> bool {
+        let noted = lock(&self.views_memory).of(view.id());
+        noted > self.memory_of(view)
+    }
+
+    /// Lets a view hold no more than it may of what is on disk, and notes what that was: as much it will hold again.
+    pub(super) fn fit(&self, view: &View) {
+        let most = self.memory_of(view);
+        let (_, bytes) = view.held();
+        heavy(usize::MAX, || view.evict(most as usize));
+        let mut memory = lock(&self.views_memory);
+        // It is forgotten after it has ended.
+        if !view.has_ended() {
+            memory.note(view.id(), bytes.min(most));
+        }
+        let is_over = memory.bytes > self.config.views_memory_bytes_max as u64;
+        drop(memory);
+        if is_over {
+            let others = self.all_views().into_iter().filter(|other| other.id() != view.id());
+            others
+                .filter(|other| self.holds_too_much(other))
+                .for_each(|other| other.commits.nudge.notify_one());
+        }
+    }
+
+    /// A view has ended.
+    pub(super) fn forget_memory_of(&self, view: &View) {
+        lock(&self.views_memory).forget(view.id());
+    }
+}

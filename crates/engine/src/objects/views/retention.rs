@@ -1,0 +1,73 @@
+//! Which closed windows of a view are still to be read: by sinks that have not delivered them, and alerts that have not looked
+//! at them.
+//!
+//! Each says where the first window begins that it may read again, after a crash, too: so only when how far it is, is on disk.
+//! A commit deletes no window from there on, however long `retention` has been over, and a window is either there whole, or was
+//! delivered. Until one of them has said it, as at a start, all windows stay. Readers go by `retention` alone
+//! ([`View::first_kept`]), and so does what is held in memory: what waits is on disk only.
+//! Limits: `sinks.sinks_max`, `views.alerts_max`.
+
+use std::collections::{HashMap, HashSet};
+
+use swiftwater_event::Millis;
+use swiftwater_live::NO_TIME;
+
+use super::View;
+use crate::durable::history::History;
+use swiftwater_runtime::parts::lock;
+
+/// Who reads closed windows, by number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum NeededBy {
+    /// A sink of the view's windows.
+    Sink(u32),
+    /// An alert on the view; not one that has the view for itself.
+    Alert(u32),
+}
+
+/// Where the first window begins that each may read again; [`NO_TIME`]: it may read all.
+pub(super) type Needed = HashMap<NeededBy, Millis>;
+
+impl View {
+    /// From now on no window is deleted until this one says which need not be kept.
+    pub(crate) fn needs_windows(&self, by: NeededBy) {
+        lock(&self.needed).insert(by, NO_TIME);
+    }
+
+    /// This one does not read windows any more that begin before; none: it may read all. Where it is no more, that does nothing.
+    pub(crate) fn needs_windows_from(&self, by: NeededBy, first: Option<Millis>) {
+        if let Some(needed) = lock(&self.needed).get_mut(&by) {
+            *needed = first.unwrap_or(NO_TIME);
+        }
+    }
+
+    /// Where the first window begins that somebody may still read; none: nobody reads any.
+    pub(super) fn first_needed(&self) -> Option<Millis> {
+        lock(&self.needed).values().copied().min()
+    }
+}
+
+impl History {
+    /// Who of the catalog reads the closed windows of a view, which goes on. Each will say where it is.
+    pub(super) fn readers_of_windows(&self, view: &View) -> Needed {
+        self.with_catalog(|catalog| {
+            let sinks =
+                catalog.sinks().all().filter(|sink| sink.view == view.id() && !sink.create.of_changes);
+            let sinks = sinks.map(|sink| NeededBy::Sink(sink.id));
+            let alerts = catalog.alerts().filter(|alert| alert.create.view() == Some(view.name()));
+            let alerts = alerts.map(|alert| NeededBy::Alert(alert.id));
+            sinks.chain(alerts).map(|by| (by, NO_TIME)).collect()
+        })
+    }
+
+    /// Who is not in the catalog, or not any more, reads no windows. The caller changes the catalog, one at a time.
+    pub(crate) fn let_go_of_windows(&self) {
+        let readers: HashSet<NeededBy> = self.with_catalog(|catalog| {
+            let sinks = catalog.sinks().all().map(|sink| NeededBy::Sink(sink.id));
+            sinks.chain(catalog.alerts().map(|alert| NeededBy::Alert(alert.id))).collect()
+        });
+        for view in self.all_views() {
+            lock(&view.needed).retain(|by, _| readers.contains(by));
+        }
+    }
+}

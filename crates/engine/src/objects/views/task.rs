@@ -1,0 +1,453 @@
+//! Views at work: a task for each takes its stream's synced events in and commits what they changed.
+
+use std::{
+    sync::{Arc, Weak, atomic::Ordering},
+    time::Duration,
+};
+
+use swiftwater_event::{Backoff, EventBatch, Millis};
+use swiftwater_live::{Changes, Shard};
+use swiftwater_log::LogReader;
+use swiftwater_views::ViewStoreError;
+use tokio::task::{JoinError, JoinHandle};
+
+use super::{
+    behind::PastError,
+    propagate::{Raised, committed_all},
+    view::{At, TakeError, View},
+};
+use crate::{
+    durable::{
+        history::{History, causes, heavy},
+        log_tail::{Fed, joined},
+        stored_stream::{Reader, StoredStream},
+        table_writer::{ROWS_BYTES, TableWriterError, read_some},
+    },
+    objects::lookup_join::{Awaited, TableError, WaitError},
+};
+
+/// Pauses between attempts.
+const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(10));
+
+/// The pause after events that could not be taken in; they are there still.
+const RETRY_SOON: Duration = Duration::from_millis(50);
+/// Pauses between looks at the clock by a view of an idle stream; they grow while a tick cannot be written.
+const IDLE_LOOKS: Backoff = Backoff::new(Duration::from_millis(10), Duration::from_secs(10));
+
+/// Of events that come from the table, what so many changed is committed together.
+const KEPT_PAST_EVENTS: u64 = 500_000;
+
+/// Why a view does not go on.
+#[derive(Debug, thiserror::Error)]
+enum KeepError {
+    #[error("its events cannot be read")]
+    LogTail(#[from] TableWriterError),
+    #[error("its events cannot be had from the table")]
+    Past(#[from] PastError),
+    #[error("its events cannot be taken in")]
+    Take(#[from] TakeError),
+    #[error("its events cannot be joined yet")]
+    Wait(#[from] WaitError),
+}
+
+impl KeepError {
+    /// Whether to try again would end in the same.
+    fn is_for_good(&self) -> bool {
+        matches!(
+            self,
+            KeepError::Take(TakeError::State | TakeError::Panic(_)) | KeepError::Past(PastError::Gone(_))
+        )
+    }
+
+    /// Whether it is no fault: SQL, by which tables are read, is there last.
+    fn is_of_the_start(&self) -> bool {
+        matches!(
+            self,
+            KeepError::Past(PastError::Starting) | KeepError::Wait(WaitError::Table(TableError::Starting))
+        )
+    }
+}
+
+/// Batches that are longer are taken by themselves.
+const JOINED_BYTES_MAX: usize = 64 << 10;
+
+/// What comes next of a stream's events.
+pub(crate) enum Next {
+    Events(Vec<Fed>),
+    /// None before this offset: they were counted once, and are lost with a part of the log.
+    Lost(u64),
+}
+
+/// Events that wait for what they are joined with.
+struct Waiting {
+    events: Vec<Fed>,
+    awaited: Awaited,
+}
+
+/// Whether two batches may be taken as one: small ones that follow one another and arrived at the same time. A batch costs
+/// a view far more than one of its events, and where each request is one event, most of a second's batches are such.
+fn goes_with(fed: &Fed, next: &Fed) -> bool {
+    let is_small = |fed: &Fed| fed.batch.bytes().len() <= JOINED_BYTES_MAX;
+    is_small(fed)
+        && is_small(next)
+        && fed.next() == next.first()
+        && fed.batch.meta().arrival == next.batch.meta().arrival
+}
+
+/// What came of a commit: what was written of the views over it, and where it stands.
+type Written = Result<(Result<Vec<Raised>, ViewStoreError>, At), JoinError>;
+
+/// A commit that is being written.
+type Keeping = JoinHandle<Written>;
+
+impl History {
+    /// Takes a view's events in and commits it, until it is dropped, cannot go on, or the engine ends.
+    pub(super) async fn maintain_view(&self, view: &Arc<View>) {
+        let mut closing = self.closing();
+        let mut dropped = view.is_dropped.subscribe();
+        let interval = Duration::from_millis(self.config.views_commit_interval_ms.max(1));
+        let (mut shard, mut again) = (Shard::default(), None);
+        let mut keeping: Option<Keeping> = None;
+        let (mut due, mut backoff) = (Box::pin(tokio::time::sleep(interval)), RETRY);
+        let (mut kept_from, mut waiting) = (None, None);
+        while view.is_behind.load(Ordering::Relaxed) && view.broken().is_none() {
+            let past = tokio::select! {
+                biased;
+                _ = closing.wait_for(|closing| *closing) => break,
+                _ = dropped.wait_for(|dropped| *dropped) => break,
+                past = self.joined_past_of(view, &mut kept_from) => past,
+            };
+            let taken = match past {
+                Ok(None) => {
+                    view.is_behind.store(false, Ordering::Relaxed);
+                    break;
+                }
+                Ok(Some((events, until))) => {
+                    let bytes = events.iter().map(|batch| batch.bytes().len()).sum();
+                    let taken = heavy(bytes, || {
+                        events.iter().try_for_each(|batch| self.accept_one(view, &mut shard, batch))
+                    });
+                    taken.map(|()| view.pass(until)).map_err(KeepError::from)
+                }
+                Err(error) => Err(error),
+            };
+            if let Err(error) = taken {
+                record_error(view, &error);
+                self.pause(backoff.pause()).await;
+                continue;
+            }
+            backoff.reset();
+            let is_due = view.at().position >= view.committed() + KEPT_PAST_EVENTS;
+            if is_due || self.has_changed_much(view) || view.has_unfilled() {
+                let kept = self.start_commit(view).await;
+                self.record_commit(view, kept);
+            }
+        }
+        while view.broken().is_none() {
+            let (is_changed, has_unfilled) = (view.is_changed(), view.has_unfilled());
+            // What is not on disk cannot be let go of: where it is too much, events wait, in the log in the end.
+            let is_full = is_changed && self.is_full(view);
+            let is_due = is_full || (is_changed && self.has_changed_much(view));
+            let is_awaited = is_changed && view.is_awaited();
+            if !is_changed && keeping.is_none() && self.holds_too_much(view) {
+                self.fit(view);
+            }
+            if (is_due || has_unfilled || is_awaited) && keeping.is_none() && view.failing().is_none() {
+                keeping = Some(self.start_commit(view));
+            }
+            let has_room = !is_full && (keeping.is_none() || !self.has_changed_much(view));
+            // Events that wait for a join come first.
+            let may_be_idle = waiting.is_none() && has_room;
+            let event = tokio::select! {
+                biased;
+                _ = closing.wait_for(|closing| *closing) => break,
+                _ = dropped.wait_for(|dropped| *dropped) => break,
+                kept = async { keeping.as_mut().expect("it is looked for").await }, if keeping.is_some() => {
+                    keeping = None;
+                    due.set(tokio::time::sleep(interval));
+                    match self.record_commit(view, kept) {
+                        true => backoff.reset(),
+                        false => due.set(tokio::time::sleep(backoff.pause())),
+                    }
+                    None
+                }
+                () = view.commits.nudge.notified() => None,
+                () = &mut due, if keeping.is_none() && (is_changed || has_unfilled) => {
+                    keeping = Some(self.start_commit(view));
+                    None
+                }
+                events = self.next_joined_events(view, &mut again, &mut waiting), if has_room => Some(events),
+                until = self.idle_close(view), if may_be_idle => {
+                    view.advance_idle(until);
+                    None
+                }
+            };
+            let Some(events) = event else { continue };
+            let taken = match events {
+                Ok(Next::Events(events)) => self.take(view, &mut shard, &events).map_err(KeepError::from),
+                Ok(Next::Lost(_)) if view.has_ended() => Ok(()),
+                Ok(Next::Lost(end)) => {
+                    report_lost(view, end);
+                    view.pass(end);
+                    Ok(())
+                }
+                Err(error) => Err(error),
+            };
+            let Err(error) = taken else { continue };
+            record_error(view, &error);
+            if let KeepError::Wait(_) = &error {
+                // They are there still.
+                self.pause(RETRY_SOON).await;
+                continue;
+            }
+            // From the log, after a while: what was taken out of the feed did not get there.
+            view.stored.read_view_again(view.id(), view.at().position);
+            again = None;
+            self.pause(RETRY_SOON).await;
+        }
+        if let Some(keeping) = keeping {
+            let kept = keeping.await;
+            self.record_commit(view, kept);
+        }
+        if let Some(why) = view.broken() {
+            view.record_on_uppers(&why, true);
+            // The log need not keep anything for it.
+            view.stored.remove_view(view.id());
+            tokio::select! {
+                _ = closing.wait_for(|closing| *closing) => return,
+                _ = dropped.wait_for(|dropped| *dropped) => {}
+            }
+        }
+        if *dropped.borrow() {
+            delete_kept(view).await;
+        } else if view.is_changed() {
+            let kept = self.start_commit(view).await;
+            self.record_commit(view, kept);
+        }
+    }
+
+    fn take(&self, view: &View, shard: &mut Shard, events: &[Fed]) -> Result<(), TakeError> {
+        // Those that it has are passed over before any are joined.
+        let position = view.at().position;
+        let known = events.iter().take_while(|fed| fed.next() <= position).count();
+        for together in events[known..].chunk_by(goes_with) {
+            if together[0].first() > view.at().position {
+                report_lost(view, together[0].first());
+            }
+            let batch = joined(together);
+            heavy(batch.bytes().len(), || self.accept_one(view, shard, &batch))?;
+        }
+        Ok(())
+    }
+
+    fn accept_one(&self, view: &View, shard: &mut Shard, batch: &EventBatch) -> Result<(), TakeError> {
+        view.take(shard, batch, self.clock.now())
+    }
+
+    /// Begins to write what changed since the last commit, and what that changes in the views over this one.
+    fn start_commit(&self, view: &Arc<View>) -> Keeping {
+        // Where it only has others take in what it has, it stands where it stood.
+        let is_changed = view.is_changed();
+        let (changes, at) = heavy(usize::MAX, || {
+            if !is_changed {
+                return (Changes::default(), view.at());
+            }
+            let cut = view.cut();
+            // What is deleted goes with the next commit. What cannot be read now is looked at again.
+            if let Err(error) = view.delete_past(PAST_KEYS_MIN.max(2 * cut.0.len())) {
+                tracing::warn!(view = view.name(), %error, "keys whose time is over cannot be deleted yet");
+            }
+            cut
+        });
+        let (view, cutting) = (Arc::clone(view), Arc::clone(&self.cutting));
+        let changes_max = self.config.sinks_changes_max;
+        tokio::spawn(async move {
+            let no_cut_is_made = cutting.read_owned().await;
+            let writing = move || {
+                let _no_cut_is_made = no_cut_is_made;
+                (view.write(&changes, at, changes_max), at)
+            };
+            tokio::task::spawn_blocking(writing).await
+        })
+    }
+
+    /// Waits until an idle stream closes a window of the view. Returns the arrival that event time advances to, after a tick with
+    /// it is durable in the log: no event can arrive before it, whatever happens. A tick that cannot be written is retried.
+    /// Cancellation is safe.
+    async fn idle_close(&self, view: &View) -> Millis {
+        let mut backoff = IDLE_LOOKS;
+        let mut pause = backoff.pause();
+        loop {
+            match view.idle_due() {
+                Some(due) if due <= self.clock.now() => {
+                    pause = backoff.pause();
+                    if let Some(until) = self.write_idle_tick(view).await {
+                        return until;
+                    }
+                }
+                Some(_) => {
+                    backoff.reset();
+                    pause = backoff.pause();
+                }
+                // The next event changes that.
+                None => std::future::pending().await,
+            }
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// Writes a tick with the present time into the log, if the view has all events before it. Returns its time when it is
+    /// durable.
+    async fn write_idle_tick(&self, view: &View) -> Option<Millis> {
+        let shared = self.engine.get().and_then(Weak::upgrade)?;
+        let source = shared.stream(&view.stream).ok()?;
+        let (next, at) = source.mark(self.clock.now());
+        drop(shared);
+        if next != view.at().position {
+            return None;
+        }
+        let end = self.tick_where_there_is_room(at).await.ok()?;
+        self.log.synced(end).await.ok()?;
+        Some(at)
+    }
+
+    /// Answers whether it is kept.
+    fn record_commit(&self, view: &View, kept: Result<Written, JoinError>) -> bool {
+        let why = match kept.flatten() {
+            Ok((Ok(raised), at)) => {
+                view.kept(at);
+                view.record_success();
+                committed_all(raised, at);
+                self.fit(view);
+                return true;
+            }
+            Ok((Err(error), _)) => error.to_string(),
+            Err(error) => error.to_string(),
+        };
+        view.put_back();
+        view.record_on_uppers(&why, false);
+        if view.record_failure(why.clone(), false) {
+            tracing::error!(view = view.name(), why, "a view cannot be kept on disk; it is tried again");
+        }
+        false
+    }
+
+    /// What a view takes next from the table, when what it is joined with counts all that was acknowledged before.
+    async fn joined_past_of(
+        &self,
+        view: &View,
+        kept: &mut Option<u64>,
+    ) -> Result<Option<(Vec<EventBatch>, u64)>, KeepError> {
+        let past = self.past_of(view, kept).await?;
+        Awaited::now(&view.joined, &self.log).reached(self).await?;
+        Ok(past)
+    }
+
+    /// The next events of a view, when what it is joined with counts all that was acknowledged before them. Nothing is lost
+    /// where it is left off.
+    async fn next_joined_events(
+        &self,
+        view: &View,
+        again: &mut Option<LogReader>,
+        waiting: &mut Option<Waiting>,
+    ) -> Result<Next, KeepError> {
+        if waiting.is_none() {
+            let reader = (Reader::View(view.id()), view.at().position);
+            let events = match self.next_events(&view.stored, reader, again).await? {
+                Next::Events(events) if !view.joined.is_empty() => events,
+                next => return Ok(next),
+            };
+            *waiting = Some(Waiting { events, awaited: Awaited::now(&view.joined, &self.log) });
+        }
+        if let Some(Waiting { awaited, .. }) = waiting {
+            awaited.reached(self).await?;
+        }
+        if view.has_waited.swap(false, Ordering::Relaxed) {
+            view.record_success();
+        }
+        Ok(Next::Events(waiting.take().map(|waiting| waiting.events).unwrap_or_default()))
+    }
+
+    /// The next events of a view, or of durable queries, which have all before `position`, in order; waits until there are any.
+    /// Nothing is lost where it is left off.
+    pub(crate) async fn next_events(
+        &self,
+        stored: &StoredStream,
+        (reader, position): (Reader, u64),
+        again: &mut Option<LogReader>,
+    ) -> Result<Next, TableWriterError> {
+        loop {
+            let fed = stored.fed.notified();
+            tokio::pin!(fed);
+            fed.as_mut().enable();
+            if let Some(log) = again {
+                let (events, is_end) = heavy(usize::MAX, || read_some(log, stored.id))?;
+                stored.record_emitted(reader, &events);
+                let left = if is_end { stored.caught_up(reader, log.position()) } else { None };
+                if is_end && left.is_none() {
+                    *again = None;
+                }
+                if !events.is_empty() {
+                    return Ok(Next::Events(events));
+                }
+                if let Some(last) = left {
+                    self.log.synced(last).await?;
+                }
+                continue;
+            }
+            // What is counted here is in the feed when that is looked at, or left out of it to be read, or it is lost.
+            let counted = stored.next();
+            let taken = stored.next_fed(reader, self.log.horizons().synced, ROWS_BYTES);
+            if !taken.is_empty() {
+                return Ok(Next::Events(taken));
+            }
+            if let Some(from) = stored.behind(reader) {
+                *again = Some(self.log.read(from));
+            } else if let Some(end) = stored.waits_for(reader) {
+                self.log.synced(end).await?;
+            } else if position < counted {
+                return Ok(Next::Lost(counted));
+            } else {
+                fed.await;
+            }
+        }
+    }
+}
+
+/// Says that a view goes on at `end`, behind events that are not there.
+fn report_lost(view: &View, end: u64) {
+    tracing::error!(
+        view = view.name(),
+        stream = view.stored.name.as_str(),
+        first = view.at().position,
+        end,
+        "events that were acknowledged are lost with a part of the log; the view goes on behind them"
+    );
+}
+
+/// Notes why a view does not go on.
+fn record_error(view: &View, error: &KeepError) {
+    if error.is_of_the_start() {
+        return;
+    }
+    view.has_waited.fetch_or(matches!(error, KeepError::Wait(_)), Ordering::Relaxed);
+    if view.record_failure(causes(error), error.is_for_good()) {
+        let error = error as &dyn std::error::Error;
+        tracing::error!(
+            view = view.name(),
+            error,
+            "a view does not go on; unless that is for good, it is tried again"
+        );
+    }
+}
+
+/// Keys on disk that are looked at for being past with each commit, at least: no fewer than twice those that changed.
+const PAST_KEYS_MIN: usize = 1 << 14;
+
+/// Deletes what is kept of a view that was dropped.
+pub(super) async fn delete_kept(view: &Arc<View>) {
+    let dropped = Arc::clone(view);
+    if let Ok(Err(error)) = tokio::task::spawn_blocking(move || dropped.delete_kept()).await {
+        tracing::warn!(view = view.name(), %error, "what is kept of a view that was dropped is deleted at the next start");
+    }
+}

@@ -1,0 +1,228 @@
+//! One life for every object that a task maintains: it runs, is retried after failures and panics, and ends when the object is
+//! dropped or the engine closes.
+//!
+//! ```text
+//!            ┌── failed or panicked: report, pause ──┐
+//!            ▼                                       │
+//! maintain ─ run ────────────────────────────────────┤
+//!                                                    ├─ nothing left to do ──► end
+//!                                                    ├─ the engine closes ───► end; the next start goes on from disk
+//!                                                    └─ dropped ─────────────► delete its data ──► end
+//! ```
+//!
+//! Whatever a task waits for, its pauses included, ends at once when the object is dropped or the engine closes.
+
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use futures_util::FutureExt;
+use swiftwater_catalog::Object;
+use tokio::sync::watch;
+
+use crate::durable::history::History;
+use swiftwater_runtime::parts::count_panic;
+
+/// Tells the task of an object that the object was dropped.
+#[derive(Debug, Default)]
+pub(crate) struct DropSignal(watch::Sender<bool>);
+
+/// Why a task ends before its work does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// The engine closes.
+    Closing,
+    /// The object was dropped.
+    Dropped,
+}
+
+/// When failed work is attempted again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NextAttempt {
+    /// After a pause.
+    After(Duration),
+    /// Never: only a drop ends the object.
+    Never,
+}
+
+/// An object that a task of its own maintains.
+pub(crate) trait Maintained: Send + Sync + 'static {
+    /// Why its work fails.
+    type Error: Send;
+
+    /// Its kind and name.
+    fn object(&self) -> Object;
+
+    /// Tells its task that it was dropped.
+    fn drop_signal(&self) -> &DropSignal;
+
+    /// Works until there is nothing left to do. May be cancelled wherever it waits; then the next run goes on from disk.
+    fn run(self: &Arc<Self>, history: &Arc<History>) -> impl Future<Output = Result<(), Self::Error>> + Send;
+
+    /// Reports a failure, where it is news, and decides when to try again.
+    fn failed(&self, history: &Arc<History>, error: Self::Error) -> NextAttempt;
+
+    /// A panic ended the work; the supervisor has reported it.
+    fn panicked(&self) -> NextAttempt {
+        NextAttempt::After(PANIC_PAUSE)
+    }
+
+    /// Deletes what is on disk of an object that was dropped. What cannot be deleted now is deleted at the next start.
+    fn drop_data(&self, history: &Arc<History>) -> impl Future<Output = ()> + Send {
+        let _ = history;
+        std::future::ready(())
+    }
+}
+
+/// The pause after a panic: what panics at once must not take a processor.
+const PANIC_PAUSE: Duration = Duration::from_secs(1);
+
+impl DropSignal {
+    /// The object was dropped.
+    pub(crate) fn send(&self) {
+        self.0.send_replace(true);
+    }
+
+    /// Whether it was.
+    pub(crate) fn is_sent(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    /// Returns when it is.
+    pub(crate) async fn received(&self) {
+        // The sender lives as long as this.
+        let _ = self.0.subscribe().wait_for(|is_dropped| *is_dropped).await;
+    }
+}
+
+impl History {
+    /// Starts the task of an object.
+    pub(crate) fn maintain<M: Maintained>(self: &Arc<Self>, object: Arc<M>) {
+        let history = Arc::clone(self);
+        self.spawn(async move {
+            let ended = history.supervise(&object).await;
+            if ended == Some(Ended::Dropped) || object.drop_signal().is_sent() {
+                object.drop_data(&history).await;
+            }
+        });
+    }
+
+    /// Runs the work of an object to its end; answers why it ended before, if it did.
+    async fn supervise<M: Maintained>(self: &Arc<Self>, object: &Arc<M>) -> Option<Ended> {
+        loop {
+            let retry = tokio::select! {
+                biased;
+                ended = self.ended(object.drop_signal()) => return Some(ended),
+                ran = AssertUnwindSafe(object.run(self)).catch_unwind() => match ran {
+                    Ok(Ok(())) => return None,
+                    Ok(Err(error)) => object.failed(self, error),
+                    Err(_) => {
+                        count_panic(&object.object().to_string());
+                        object.panicked()
+                    }
+                },
+            };
+            let pause = async {
+                match retry {
+                    NextAttempt::After(pause) => tokio::time::sleep(pause).await,
+                    NextAttempt::Never => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                ended = self.ended(object.drop_signal()) => return Some(ended),
+                () = pause => {}
+            }
+        }
+    }
+
+    /// Returns when the engine closes, or the object is dropped.
+    pub(crate) async fn ended(&self, dropped: &DropSignal) -> Ended {
+        let mut closing = self.closing();
+        tokio::select! {
+            _ = closing.wait_for(|closing| *closing) => Ended::Closing,
+            () = dropped.received() => Ended::Dropped,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
+
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+    use swiftwater_catalog::ObjectKind;
+    use swiftwater_event::SystemClock;
+
+    use super::*;
+    use crate::{Engine, EngineConfig, HistoryConfig};
+
+    /// Panics at first, fails then, and then works until it is dropped.
+    #[derive(Default)]
+    struct Probe {
+        runs: AtomicU32,
+        failures: AtomicU32,
+        works: watch::Sender<bool>,
+        dropped: DropSignal,
+        is_deleted: AtomicBool,
+    }
+
+    impl Maintained for Probe {
+        type Error = u32;
+
+        fn object(&self) -> Object {
+            ObjectKind::Sink.named("probe")
+        }
+
+        fn drop_signal(&self) -> &DropSignal {
+            &self.dropped
+        }
+
+        async fn run(self: &Arc<Self>, _: &Arc<History>) -> Result<(), u32> {
+            match self.runs.fetch_add(1, Ordering::Relaxed) {
+                0 => panic!("the first run"),
+                1 => Err(1),
+                _ => {
+                    self.works.send_replace(true);
+                    std::future::pending().await
+                }
+            }
+        }
+
+        fn failed(&self, _: &Arc<History>, error: u32) -> NextAttempt {
+            self.failures.fetch_add(error, Ordering::Relaxed);
+            NextAttempt::After(Duration::from_millis(1))
+        }
+
+        fn panicked(&self) -> NextAttempt {
+            NextAttempt::After(Duration::from_millis(1))
+        }
+
+        async fn drop_data(&self, _: &Arc<History>) {
+            self.is_deleted.store(true, Ordering::Relaxed);
+            self.works.send_replace(false);
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn task_that_panics_or_fails_runs_again_and_a_drop_deletes_its_data() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut history = HistoryConfig::at(dir.path());
+        history.log_free_bytes_min = 0;
+        let engine =
+            Engine::open(EngineConfig::default(), history, Arc::new(SystemClock::new())).await.unwrap();
+        let history = Arc::clone(engine.shared().history.get().unwrap());
+        let faults = crate::faults();
+        let (probe, closed) = (Arc::new(Probe::default()), Arc::new(Probe::default()));
+        for probe in [&probe, &closed] {
+            history.maintain(Arc::clone(probe));
+            probe.works.subscribe().wait_for(|works| *works).await.unwrap();
+            let counts = (probe.runs.load(Ordering::Relaxed), probe.failures.load(Ordering::Relaxed));
+            assert_eq!(counts, (3, 1));
+        }
+        assert!(crate::faults() >= faults + 2, "panics are counted");
+        probe.dropped.send();
+        probe.works.subscribe().wait_for(|works| !*works).await.unwrap();
+        assert!(probe.is_deleted.load(Ordering::Relaxed));
+        engine.shutdown(Duration::from_secs(5)).await;
+        assert!(!closed.is_deleted.load(Ordering::Relaxed), "what was not dropped stays on disk");
+    }
+}

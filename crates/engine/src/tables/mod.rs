@@ -1,0 +1,630 @@
+//! The tables of SQL: stored streams and views, each as it is with every event that was acknowledged before, and plain
+//! tables.
+
+pub(crate) mod inserted;
+pub(crate) mod plain;
+pub(crate) mod rows;
+pub(crate) mod scoped;
+
+use std::{
+    pin::pin,
+    sync::{Arc, Mutex, Weak},
+    time::Duration,
+};
+
+use arrow_array::RecordBatch;
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt, TryStreamExt};
+use swiftwater_catalog::{CatalogError, ObjectKind};
+use swiftwater_event::{CheckLimits, Checker, EventMeta, StreamName};
+use swiftwater_lang::ddl;
+use swiftwater_log::{Log, Trouble};
+use swiftwater_sql::{
+    At, ErrorKind as SqlErrorKind, SchemaRef, SendableRecordBatchStream, SqlError, TableKind, TableProvider,
+    Tables,
+    forms::{Form, FormWriter},
+    not_known, rows_at_hand, rows_in_turn, state,
+};
+use swiftwater_store::{Application, ErrorKind as StoreErrorKind, StoreError, Table, causes};
+use tokio::sync::oneshot;
+
+use crate::{Ack, AppendOptions, EngineError, ErrorKind, Numbered, Rule, RuntimeError, shared::Shared};
+use crate::{
+    durable::{history::History, stored_stream::StoredStream},
+    objects::jobs::JOB_RUNS,
+    tables::{
+        inserted::EventShape,
+        plain::{Plain, Taken},
+    },
+};
+use swiftwater_runtime::parts::lock;
+
+/// How long a statement waits for what was acknowledged to be in its table.
+const FRESH_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// Bytes of JSON that an INSERT appends to a stream at once. One that is no larger is appended whole or not at all.
+const INSERT_BYTES: usize = 16 << 20;
+
+/// The longest event that an INSERT makes, whatever requests may send; the stream may want shorter ones.
+const INSERT_EVENT_BYTES_MAX: usize = 64 << 20;
+
+/// Of a row that is refused, so much is told.
+const SHOWN_CHARACTERS: usize = 200;
+
+/// What there is, for SQL.
+pub(crate) struct HistoryTables {
+    shared: Weak<Shared>,
+    plain: Arc<Plain>,
+}
+
+impl HistoryTables {
+    /// Over the tables of an engine; the plain ones are yet to be named.
+    pub(crate) fn new(shared: &Arc<Shared>) -> HistoryTables {
+        HistoryTables { shared: Arc::downgrade(shared), plain: Arc::default() }
+    }
+
+    /// Says which plain tables there are.
+    pub(crate) fn name_plain(&self, names: impl IntoIterator<Item = String>) {
+        self.plain.set(names);
+    }
+
+    /// Whether it is known which plain tables there are.
+    pub(crate) fn knows_plain(&self) -> bool {
+        self.plain.names().is_some()
+    }
+
+    /// Whether the store is to be asked again which there are.
+    pub(crate) fn doubts_plain(&self) -> bool {
+        !self.plain.is_known()
+    }
+
+    /// Whether a plain table has a name, one that is still being made included; an error as long as that is not known.
+    pub(crate) fn is_plain(&self, name: &str) -> Result<bool, SqlError> {
+        self.plain.has(name).ok_or_else(|| not_known(name))
+    }
+
+    fn shared(&self) -> Result<Arc<Shared>, SqlError> {
+        self.shared
+            .upgrade()
+            .ok_or_else(|| SqlError::new(SqlErrorKind::Unavailable, "the server is shutting down"))
+    }
+
+    pub(crate) fn stored(&self, name: &str) -> Result<Option<Arc<StoredStream>>, SqlError> {
+        let Ok(name) = StreamName::new(name) else { return Ok(None) };
+        Ok(self.shared()?.stored(&name).map(|(_, stored)| stored))
+    }
+
+    /// The columns of a plain table; none if there is no such table.
+    pub(crate) async fn plain_schema(&self, name: &str) -> Result<Option<SchemaRef>, SqlError> {
+        Ok(self.plain_table(name).await?.map(|table| table.schema()))
+    }
+
+    async fn plain_table(&self, name: &str) -> Result<Option<Table>, SqlError> {
+        let shared = self.shared()?;
+        let Some(history) = shared.history.get() else { return Ok(None) };
+        if !self.is_plain(name)? {
+            return Ok(None);
+        }
+        match history.store.table(name).await.map_err(from_store)? {
+            Some(table) => {
+                table.check_there().await.map_err(from_store)?;
+                Ok(Some(table))
+            }
+            // Nobody sees one that is being made.
+            None if self.plain.is_there(name) == Some(true) => {
+                Err(from_store(StoreError::Missing(name.into())))
+            }
+            None => Ok(None),
+        }
+    }
+}
+
+fn no_earlier_view(name: &str) -> SqlError {
+    let message = format!("`{name}` is a view, and only its present rows are kept");
+    SqlError::new(SqlErrorKind::Invalid, message)
+}
+
+/// The table of a stream. One that is being opened is waited for.
+async fn opened(stored: &StoredStream) -> Result<&Table, SqlError> {
+    if stored.table().is_none() && stored.unopened().is_none() {
+        let _ = tokio::time::timeout(FRESH_TIME_MAX, stored.opened()).await;
+    }
+    stored.table().ok_or_else(|| {
+        let why = stored.unopened().unwrap_or_else(|| "it is being opened".to_owned());
+        let message = format!("the table of stream `{}` cannot be read yet: {why}", stored.name);
+        SqlError::new(SqlErrorKind::Unavailable, message)
+            .with_hint("It is opened as soon as that can be done; events are kept in the log until then.")
+    })
+}
+
+/// Waits until a table has all events of the stream that were acknowledged when this was called.
+async fn fresh(log: &Log, stored: &StoredStream, table: &Table) -> Result<(), SqlError> {
+    let Some(next) = stored.hurry(stored.acknowledged(log)) else { return Ok(()) };
+    let mut progress = table.progress();
+    let waited =
+        tokio::time::timeout(FRESH_TIME_MAX, progress.wait_for(|progress| progress.appended.0 >= next)).await;
+    match waited {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(_)) => Err(SqlError::new(SqlErrorKind::Unavailable, "the table is closed")),
+        Err(_) => {
+            let behind = next.saturating_sub(table.appended().0);
+            let message = format!("table `{}` is {behind} events behind what was acknowledged", stored.name);
+            let hint = match (table.status().failing, log.horizons().trouble) {
+                (Some(failing), _) => {
+                    let why = causes(&failing.error);
+                    format!("Its store fails: {why}. What was acknowledged is in the log.")
+                }
+                (None, Some(Trouble::Full)) => {
+                    "The log has no room to write down the last of them: make room on its disk, or raise data.log_bytes_max."
+                        .to_owned()
+                }
+                (None, Some(Trouble::Failing)) => {
+                    "The log's disk fails; the last of them are written down as soon as that can be done.".to_owned()
+                }
+                (None, None) => "Try again when less is coming in.".to_owned(),
+            };
+            Err(SqlError::new(SqlErrorKind::Unavailable, message).with_hint(hint))
+        }
+    }
+}
+
+#[async_trait]
+impl Tables for HistoryTables {
+    fn names(&self) -> Vec<(String, TableKind)> {
+        let Some(shared) = self.shared.upgrade() else { return Vec::new() };
+        let streams = shared.history.get().map(|history| history.all_stored()).unwrap_or_default();
+        let streams = streams.iter().map(|stored| (stored.name.to_string(), TableKind::Stream));
+        let views = shared.history.get().map(|history| history.named_views()).unwrap_or_default();
+        let views = views.iter().map(|view| (view.name().to_owned(), TableKind::View));
+        let plain = self.plain.names().unwrap_or_default();
+        streams.chain(views).chain(plain.into_iter().map(|name| (name, TableKind::Table))).collect()
+    }
+
+    fn names_all(&self) -> bool {
+        self.knows_plain()
+    }
+
+    async fn table(&self, name: &str, at: Option<At>) -> Result<Option<Arc<dyn TableProvider>>, SqlError> {
+        if let Some(history) = self.shared()?.history.get()
+            && history.view(name).is_ok()
+        {
+            return match at {
+                Some(_) => Err(no_earlier_view(name)),
+                None => {
+                    let rows = history.rows_of_view(name).await.map_err(from_engine)?;
+                    Ok(Some(rows_in_turn(rows.schema(), Arc::new(rows))))
+                }
+            };
+        }
+        let table = match self.stored(name)? {
+            Some(stored) => {
+                let table = opened(&stored).await?;
+                if at.is_none() {
+                    let shared = self.shared()?;
+                    if let Some(history) = shared.history.get() {
+                        fresh(&history.log, &stored, table).await?;
+                    }
+                }
+                table.clone()
+            }
+            None => match self.plain_table(name).await? {
+                Some(table) => table,
+                None => return Ok(None),
+            },
+        };
+        let at = at.map(|at| match at {
+            At::Version(version) => swiftwater_store::At::Version(version),
+            At::Timestamp(time) => swiftwater_store::At::Timestamp(time),
+        });
+        table.provider(at).await.map(Some).map_err(from_store)
+    }
+
+    async fn insertable(&self, name: &str) -> Result<Option<SchemaRef>, SqlError> {
+        if self.shared()?.history.get().is_some_and(|history| history.view(name).is_ok()) {
+            let message = format!("`{name}` is a view: what it holds comes from its stream");
+            return Err(SqlError::new(SqlErrorKind::Invalid, message));
+        }
+        if let Some(stored) = self.stored(name)? {
+            let schema = opened(&stored).await?.schema();
+            let own = schema
+                .fields()
+                .iter()
+                .filter(|field| !ddl::SYSTEM_COLUMNS.contains(&field.name().as_str()))
+                .cloned();
+            return Ok(Some(Arc::new(arrow_schema::Schema::new(own.collect::<Vec<_>>()))));
+        }
+        self.plain_schema(name).await
+    }
+
+    async fn described(&self, name: &str) -> Result<Option<SchemaRef>, SqlError> {
+        let Some(stored) = self.stored(name)? else {
+            return Ok(self.table(name, None).await?.map(|table| table.schema()));
+        };
+        let schema = opened(&stored).await?.schema();
+        let declared = stored.declared();
+        let is_required = |name: &str| {
+            declared.create.columns.iter().any(|column| column.not_null && column.name.as_ref() == name)
+        };
+        let fields = schema.fields().iter().map(|field| match is_required(field.name()) {
+            true => Arc::new(field.as_ref().clone().with_nullable(false)),
+            false => Arc::clone(field),
+        });
+        Ok(Some(Arc::new(arrow_schema::Schema::new(fields.collect::<Vec<_>>()))))
+    }
+
+    async fn create_table(
+        &self,
+        name: &str,
+        schema: SchemaRef,
+        rows: Option<SendableRecordBatchStream>,
+        if_not_exists: bool,
+    ) -> Result<Option<u64>, SqlError> {
+        self.create_once(name, schema, rows, if_not_exists, None).await
+    }
+
+    async fn drop_table(&self, name: &str) -> Result<(), SqlError> {
+        let shared = self.shared()?;
+        let history = shared.history.get().ok_or_else(|| from_engine(EngineError::NoHistory))?;
+        if !self.plain.is_there(name).ok_or_else(|| not_known(name))? {
+            let error = SqlError::new(SqlErrorKind::NotFound, format!("no table `{name}`"));
+            return Err(match self.stored(name)? {
+                _ if history.view(name).is_ok() => {
+                    error.with_hint(format!("It is a materialized view: DROP VIEW {name}."))
+                }
+                Some(_) => error.with_hint(format!("It is a stream: DROP STREAM {name}.")),
+                None => error,
+            });
+        }
+        let (keeper, plain, dropped) = (Arc::clone(history), Arc::clone(&self.plain), name.to_owned());
+        to_its_end(history, async move { keeper.drop_plain(&plain, &dropped).await }).await?
+    }
+
+    async fn insert(
+        &self,
+        name: &str,
+        rows: SendableRecordBatchStream,
+        overwrite: bool,
+    ) -> Result<u64, SqlError> {
+        let Some(stored) = self.stored(name)? else {
+            let table = self.plain_table(name).await?;
+            let table =
+                table.ok_or_else(|| SqlError::new(SqlErrorKind::NotFound, format!("no table `{name}`")))?;
+            let (rows, failure) = failing_apart(rows);
+            return table.insert(rows, overwrite).await.map_err(|error| failure.or(error));
+        };
+        if overwrite {
+            let message = format!("`{name}` is a stream, whose events are never overwritten");
+            return Err(SqlError::new(SqlErrorKind::Invalid, message).with_hint("Write INSERT INTO."));
+        }
+        self.insert_events(&stored, rows, None).await
+    }
+
+    fn system_names(&self) -> &'static [&'static str] {
+        &[JOB_RUNS]
+    }
+
+    async fn system_table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, SqlError> {
+        let shared = self.shared()?;
+        match shared.history.get() {
+            Some(history) if name == JOB_RUNS => rows_at_hand(history.job_runs()).map(Some),
+            _ => Ok(None),
+        }
+    }
+}
+
+impl HistoryTables {
+    /// As [`Tables::create_table`]; the table knows in whose name it was made.
+    pub(crate) async fn create_once(
+        &self,
+        name: &str,
+        schema: SchemaRef,
+        rows: Option<SendableRecordBatchStream>,
+        if_not_exists: bool,
+        once: Option<&Application>,
+    ) -> Result<Option<u64>, SqlError> {
+        let exists =
+            |kind: &str| SqlError::new(SqlErrorKind::Conflict, format!("there is a {kind} `{name}` already"));
+        let shared = self.shared()?;
+        let history = shared.history.get().ok_or_else(|| from_engine(EngineError::NoHistory))?;
+        // No stream takes the name meanwhile.
+        let one_at_a_time = loop {
+            self.plain.until_made(name).await;
+            let turn = history.changing.lock().await;
+            // Somebody may have begun to make it before this one's turn.
+            if !self.plain.is_being_made(name) {
+                break turn;
+            }
+        };
+        if self.stored(name)?.is_some() {
+            return Err(exists("stream"));
+        }
+        if history.view(name).is_ok() {
+            return Err(exists("view"));
+        }
+        if self.is_plain(name)? {
+            // One whose files are gone is no table that could be used.
+            self.plain_table(name).await?;
+            return if if_not_exists { Ok(None) } else { Err(exists("table")) };
+        }
+        if let Ok(stream) = StreamName::new(name) {
+            history.clear_dropped(&stream).await.map_err(from_engine)?;
+        }
+        let taken = self.plain.take(name);
+        let Some(rows) = rows else {
+            let (store, name, once) = (history.store.clone(), name.to_owned(), once.cloned());
+            let making = async move { store.create_plain(&name, schema, once.as_ref()).await.map(drop) };
+            drop(one_at_a_time);
+            self.make(history, taken, making).await?;
+            return Ok(Some(0));
+        };
+        let mut table = history.store.begin_plain(name, schema).await.map_err(from_store)?;
+        drop(one_at_a_time);
+        // Whoever goes away until here leaves nothing behind; from here on it is done to its end.
+        let (rows, failure) = failing_apart(rows);
+        let count = table.write(rows).await.map_err(|error| failure.or(error))?;
+        let once = once.cloned();
+        let making = async move { table.commit(once.as_ref()).await.map(drop) };
+        self.make(history, taken, making).await?;
+        Ok(Some(count))
+    }
+
+    /// Makes a table to the end, whether who asked waits for it or not. Whether it was made may not be known where that fails:
+    /// the store is asked then.
+    async fn make(
+        &self,
+        history: &Arc<History>,
+        taken: Taken,
+        making: impl Future<Output = Result<(), StoreError>> + Send + 'static,
+    ) -> Result<(), SqlError> {
+        let (plain, keeper) = (Arc::clone(&self.plain), Arc::clone(history));
+        let made = to_its_end(history, async move {
+            let made = making.await;
+            match &made {
+                Ok(()) => {
+                    // Before the name can be used: a table that is dropped at once is not noted afterwards.
+                    keeper.record_plain(taken.name(), true).await;
+                    taken.made();
+                }
+                Err(error) => {
+                    if error.kind() == StoreErrorKind::Unavailable {
+                        plain.doubt();
+                    }
+                    drop(taken);
+                    keeper.owes.notify_one();
+                }
+            }
+            made
+        });
+        made.await?.map_err(from_store)
+    }
+
+    /// Whether a table was made in the name of this version of the application.
+    pub(crate) async fn was_made_by(&self, name: &str, application: &Application) -> Result<bool, SqlError> {
+        match self.plain_table(name).await? {
+            Some(table) => table.has_inserted(application).await.map_err(from_store),
+            None => Ok(false),
+        }
+    }
+
+    /// The last version of an application that a table has rows of.
+    pub(crate) async fn last_inserted(&self, name: &str, application: &str) -> Result<Option<u64>, SqlError> {
+        match self.plain_table(name).await? {
+            Some(table) => table.last_inserted(application).await.map_err(from_store),
+            None => Ok(None),
+        }
+    }
+
+    /// As [`Tables::insert`], where that was not done yet in the name of this version of the application.
+    ///
+    /// Into a table that is exact. Into a stream it is where the rows are no more than [`INSERT_BYTES`]; of more, those of
+    /// an attempt that did not come to its end stay.
+    pub(crate) async fn insert_once(
+        &self,
+        name: &str,
+        rows: SendableRecordBatchStream,
+        overwrite: bool,
+        application: &Application,
+    ) -> Result<u64, SqlError> {
+        if let (Some(stored), false) = (self.stored(name)?, overwrite) {
+            let sequence = application.version;
+            let number =
+                Numbered { producer: (*application.id).into(), sequence, part: 0, after: 0, hash: 0 };
+            return self.insert_events(&stored, rows, Some(number)).await;
+        }
+        match self.plain_table(name).await? {
+            Some(table) => {
+                let (rows, failure) = failing_apart(rows);
+                let inserted = table.insert_once(rows, overwrite, application.clone()).await;
+                Ok(inserted.map_err(|error| failure.or(error))?.unwrap_or(0))
+            }
+            None => self.insert(name, rows, overwrite).await,
+        }
+    }
+
+    /// Rows as events: appended in pieces, on disk when this returns. With a number, which the last piece has, that is
+    /// done once.
+    async fn insert_events(
+        &self,
+        stored: &Arc<StoredStream>,
+        rows: SendableRecordBatchStream,
+        number: Option<Numbered>,
+    ) -> Result<u64, SqlError> {
+        if let Some(number) = &number
+            && let Some(receipt) = stored.look(number, Ack::Disk).map_err(from_engine)?
+        {
+            return Ok(receipt.accepted);
+        }
+        let shared = self.shared()?;
+        let history = shared.history.get().ok_or_else(|| from_engine(EngineError::NoHistory))?;
+        let stream = shared.stream(&stored.name).map_err(from_engine)?;
+        let (mut count, mut ticket) = (0, None);
+        let shape = EventShape::new(&stored.declared(), &rows.schema())?;
+        let mut writer = FormWriter::new(Form::Ndjson, &shape.schema)?;
+        let mut rows = pin!(rows.peekable());
+        let mut is_end = false;
+        while !is_end {
+            let mut json = Vec::new();
+            while json.len() < INSERT_BYTES {
+                let Some(batch) = rows.next().await else { break };
+                writer.batch(&shape.events(&batch.map_err(SqlError::from)?)?, &mut json)?;
+            }
+            is_end = rows.as_mut().peek().await.is_none();
+            let mut checker = Checker::new(CheckLimits {
+                event_bytes_max: INSERT_EVENT_BYTES_MAX,
+                ..CheckLimits::default()
+            });
+            let (first, rest) = (checker.push(Bytes::from(json)), checker.finish());
+            if let Some(rejection) = first.rejections.first().or(rest.rejections.first()) {
+                let state = if rejection.oversize { state::TOO_LONG } else { state::TYPE_MISMATCH };
+                return Err(SqlError::new(SqlErrorKind::Invalid, &*rejection.message).with_state(state));
+            }
+            let mut batch = first.batch;
+            if !rest.batch.is_empty() {
+                batch = swiftwater_event::EventBatch::concat(&[batch, rest.batch]);
+            }
+            if batch.is_empty() {
+                continue;
+            }
+            let read_micros = shared.clock.now_micros();
+            let meta =
+                EventMeta { arrival: read_micros.div_euclid(1000), read_micros, ..EventMeta::default() };
+            let numbered = number.clone().filter(|_| is_end);
+            let options =
+                AppendOptions { numbered, all_or_none: true, ack: Ack::Disk, ..AppendOptions::default() };
+            let appended = history
+                .append(&shared, (&stream, stored), batch.clone().with_meta(meta), options)
+                .await
+                .map_err(from_engine)?;
+            if let Some(refusal) = appended.refusals.first() {
+                let state = match refusal.rule {
+                    Rule::Type => state::TYPE_MISMATCH,
+                    Rule::NotNull => state::NOT_NULL,
+                    Rule::Check => state::CHECK,
+                    Rule::Size => state::TOO_LONG,
+                };
+                let row = shown(batch.event(refusal.row as usize));
+                return Err(SqlError::new(SqlErrorKind::Invalid, &*refusal.message)
+                    .with_state(state)
+                    .with_hint(format!("The row is {row}")));
+            }
+            count += appended.accepted;
+            ticket = ticket.max(appended.ticket);
+        }
+        if let Some(ticket) = ticket {
+            history.synced(ticket).await.map_err(from_engine)?;
+        }
+        Ok(count)
+    }
+}
+
+/// The beginning of an event, for a message.
+fn shown(event: &[u8]) -> String {
+    let text = String::from_utf8_lossy(event);
+    match text.char_indices().nth(SHOWN_CHARACTERS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.into_owned(),
+    }
+}
+
+/// Why rows that are written failed, if they did.
+struct RowsFailure(Arc<Mutex<Option<SqlError>>>);
+
+impl RowsFailure {
+    /// That, or what befell the table.
+    fn or(&self, error: StoreError) -> SqlError {
+        lock(&self.0).take().unwrap_or_else(|| from_store(error))
+    }
+}
+
+/// Rows for the store, which knows errors by their texts alone, and the error of the statement that gives them as it is.
+fn failing_apart(
+    rows: SendableRecordBatchStream,
+) -> (impl Stream<Item = Result<RecordBatch, String>> + Send, RowsFailure) {
+    let failure = Arc::new(Mutex::new(None));
+    let kept = Arc::clone(&failure);
+    let rows = rows.map_err(move |error| {
+        let told = error.to_string();
+        *lock(&kept) = Some(SqlError::from(error));
+        told
+    });
+    (rows, RowsFailure(failure))
+}
+
+pub(crate) fn from_store(error: StoreError) -> SqlError {
+    let kind = match error.kind() {
+        StoreErrorKind::Invalid => SqlErrorKind::Invalid,
+        StoreErrorKind::NotFound => SqlErrorKind::NotFound,
+        StoreErrorKind::Conflict => SqlErrorKind::Conflict,
+        StoreErrorKind::Unavailable => SqlErrorKind::Unavailable,
+        StoreErrorKind::Limit => SqlErrorKind::Limit,
+        StoreErrorKind::Corrupt => SqlErrorKind::Corrupt,
+        StoreErrorKind::Internal => SqlErrorKind::Internal,
+    };
+    let message = match kind {
+        // What to do about it says what is beneath: that the disk is full, that nobody answers.
+        SqlErrorKind::Unavailable => causes(&error),
+        _ => error.to_string(),
+    };
+    SqlError::new(kind, message).with_source(error)
+}
+
+pub(crate) fn from_engine(error: impl Into<EngineError>) -> SqlError {
+    let error = error.into();
+    let kind = match error.kind() {
+        ErrorKind::Invalid => SqlErrorKind::Invalid,
+        ErrorKind::NotFound => SqlErrorKind::NotFound,
+        ErrorKind::Conflict => SqlErrorKind::Conflict,
+        ErrorKind::Unavailable => SqlErrorKind::Unavailable,
+        ErrorKind::Limit => SqlErrorKind::Limit,
+    };
+    let mut sql = SqlError::new(kind, error.to_string());
+    if let Some(state) = state_of(&error) {
+        sql = sql.with_state(state);
+    }
+    match error.hint() {
+        Some(hint) => sql.with_hint(hint),
+        None => sql,
+    }
+}
+
+/// SQLSTATE, where the kind does not say it: of conflicts, whether something exists already or others depend on it.
+fn state_of(error: &EngineError) -> Option<&'static str> {
+    match error {
+        EngineError::Runtime(RuntimeError::Catalog(CatalogError::InUse(_))) => Some(state::DEPENDED_ON),
+        EngineError::Runtime(RuntimeError::Catalog(CatalogError::Exists(_))) => None,
+        _ => (error.kind() == ErrorKind::Conflict).then_some(state::NOT_NOW),
+    }
+}
+
+impl History {
+    /// Drops a plain table that is there.
+    async fn drop_plain(&self, plain: &Plain, name: &str) -> Result<(), SqlError> {
+        // No view is created meanwhile that would be joined with it, and no sink that would deliver to it.
+        let _one_at_a_time = self.changing.lock().await;
+        if plain.is_there(name) != Some(true) {
+            // Somebody else has dropped it meanwhile.
+            return Err(SqlError::new(SqlErrorKind::NotFound, format!("no table `{name}`")));
+        }
+        self.with_catalog(|catalog| catalog.check_unused(&ObjectKind::Table.named(name)))
+            .map_err(from_engine)?;
+        self.record_plain(name, false).await;
+        self.store.drop_table(name).await.map_err(from_store)?;
+        self.forget_joined(name);
+        plain.remove(name);
+        Ok(())
+    }
+}
+
+/// Does something to its end, whether who asked waits for it or not.
+async fn to_its_end<T: Send + 'static>(
+    history: &Arc<History>,
+    work: impl Future<Output = T> + Send + 'static,
+) -> Result<T, SqlError> {
+    let (reply, answer) = oneshot::channel();
+    history.spawn(async move {
+        // The client may be gone.
+        let _ = reply.send(work.await);
+    });
+    answer.await.map_err(|_| SqlError::new(SqlErrorKind::Unavailable, "the server is shutting down"))
+}

@@ -1,0 +1,134 @@
+//! The names of plain tables: those that are there, those that somebody is making, and those whose files are missing.
+
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use tokio::sync::Notify;
+
+use swiftwater_runtime::parts::lock;
+
+/// How a name is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Name {
+    /// Somebody is making the table.
+    Making,
+    There,
+}
+
+/// The names that plain tables have taken.
+#[derive(Debug, Default)]
+pub(crate) struct Plain {
+    /// None as long as the store could not be asked.
+    names: Mutex<Option<BTreeMap<String, Name>>>,
+    /// Told whenever one is made, or given up.
+    made: Notify,
+    /// Whether a table was made is not known: the store is to be asked again.
+    is_doubtful: AtomicBool,
+}
+
+impl Plain {
+    /// Says which there are; who makes one goes on with that.
+    pub(crate) fn set(&self, there: impl IntoIterator<Item = String>) {
+        let mut names = lock(&self.names);
+        let names = names.get_or_insert_default();
+        names.retain(|_, name| *name == Name::Making);
+        for name in there {
+            names.entry(name).or_insert(Name::There);
+        }
+        self.is_doubtful.store(false, Ordering::Relaxed);
+    }
+
+    /// The store is to be asked again which there are.
+    pub(crate) fn doubt(&self) {
+        self.is_doubtful.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it is known which there are.
+    pub(crate) fn is_known(&self) -> bool {
+        lock(&self.names).is_some() && !self.is_doubtful.load(Ordering::Relaxed)
+    }
+
+    /// Those that are there; none as long as that is not known.
+    pub(crate) fn names(&self) -> Option<Vec<String>> {
+        let names = lock(&self.names);
+        let names = names.as_ref()?.iter().filter(|(_, name)| **name == Name::There);
+        Some(names.map(|(name, _)| name.clone()).collect())
+    }
+
+    /// Whether a name is taken; none as long as that is not known.
+    pub(crate) fn has(&self, name: &str) -> Option<bool> {
+        lock(&self.names).as_ref().map(|names| names.contains_key(name))
+    }
+
+    /// Whether there is a table of a name, whole; none as long as that is not known.
+    pub(crate) fn is_there(&self, name: &str) -> Option<bool> {
+        lock(&self.names).as_ref().map(|names| names.get(name) == Some(&Name::There))
+    }
+
+    /// Whether somebody is making a table of this name.
+    pub(crate) fn is_being_made(&self, name: &str) -> bool {
+        lock(&self.names).as_ref().and_then(|names| names.get(name)) == Some(&Name::Making)
+    }
+
+    /// Takes a name, which is free, for a table that is to be made. It is free again where that is dropped before it was made.
+    pub(crate) fn take(self: &Arc<Self>, name: &str) -> Taken {
+        lock(&self.names).get_or_insert_default().insert(name.to_owned(), Name::Making);
+        Taken { plain: Arc::clone(self), name: name.to_owned() }
+    }
+
+    /// Forgets a table.
+    pub(crate) fn remove(&self, name: &str) {
+        if let Some(names) = &mut *lock(&self.names) {
+            names.remove(name);
+        }
+    }
+
+    /// Returns when nobody is making a table of this name.
+    pub(crate) async fn until_made(&self, name: &str) {
+        loop {
+            // Asked for before the look, so that no notice is missed in between.
+            let made = self.made.notified();
+            tokio::pin!(made);
+            made.as_mut().enable();
+            if !self.is_being_made(name) {
+                return;
+            }
+            made.await;
+        }
+    }
+}
+
+/// A name that is taken by a table that is being made.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    plain: Arc<Plain>,
+    name: String,
+}
+
+impl Taken {
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The table is there.
+    pub(crate) fn made(self) {
+        lock(&self.plain.names).get_or_insert_default().insert(self.name.clone(), Name::There);
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        if let Entry::Occupied(entry) =
+            lock(&self.plain.names).get_or_insert_default().entry(self.name.clone())
+            && *entry.get() == Name::Making
+        {
+            entry.remove();
+        }
+        self.plain.made.notify_waiters();
+    }
+}
