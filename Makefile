@@ -5,13 +5,14 @@ CARGO ?= cargo
 RUN_ARGS ?=
 BENCH_ARGS ?=
 SEEDS_ARGS ?=
+BIN_DIR ?= $(HOME)/.local/bin
 
 # rustup's directory, for shells that were opened before it was installed.
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 export CARGO
 export FUZZ_SECONDS SOAK_SECONDS
 
-.PHONY: help setup run test torture bench bench-seeds docs fmt
+.PHONY: help setup run build install test torture bench bench-seeds docs fmt
 
 help: ## List these targets.
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r target what; do \
@@ -20,9 +21,15 @@ help: ## List these targets.
 setup: ## Check that the tools to build with are there; as root, install missing ones.
 	@sh scripts/setup.sh
 
-run: setup ## Build the release binary and start the demo (RUN_ARGS="--listen 127.0.0.1:9000").
+run: setup ## Build live queries alone, in minutes, and start the demo (RUN_ARGS="--listen 127.0.0.1:9000").
+	$(CARGO) build --profile quick -p swiftwater-cli --no-default-features
+	$(TARGET_DIR)/quick/swiftwater demo $(RUN_ARGS)
+
+build: setup ## Build everything, stored streams and SQL too, into target/release.
 	$(CARGO) build --release -p swiftwater-cli
-	$(TARGET_DIR)/release/swiftwater demo $(RUN_ARGS)
+
+install: build ## Build everything and copy the binary to ~/.local/bin (BIN_DIR="/usr/local/bin").
+	install -D -m 755 $(TARGET_DIR)/release/swiftwater $(BIN_DIR)/swiftwater
 
 test: setup ## Format, lints, all tests, licences: what a change must pass.
 	@sh scripts/check.sh

@@ -14,7 +14,9 @@ use clap_complete::Shell;
 pub(crate) use self::load::{
     BenchArgs, BenchCommand, GenerateArgs, LoadArgs, MadeArgs, ReportForm, Workload,
 };
-pub(crate) use self::seeds::{SeedsArgs, SeedsForm, ValidateArgs};
+#[cfg(feature = "history")]
+pub(crate) use self::seeds::SeedsForm;
+pub(crate) use self::seeds::{SeedsArgs, ValidateArgs};
 pub(crate) use self::size::SizeArgs;
 use self::value::{batch_bytes, duration, interval, producer, rate, share};
 use crate::{demo::Speed, settings::SettingFlags};

@@ -9,10 +9,11 @@ use std::{
 };
 
 use anyhow::Context;
-use swiftwater_engine::{AppendOptions, Engine, EngineError, Principal, RuntimeError};
 use swiftwater_event::{
     CheckLimits, Clock, EventBatch, EventBatchBuilder, EventMeta, StreamName, check_block,
 };
+use swiftwater_runtime::{AppendOptions, Principal, RuntimeError};
+use swiftwater_server::{Engine, EngineError};
 use tokio::runtime::Handle;
 
 use crate::{
@@ -208,7 +209,8 @@ fn spawn(
 ) -> anyhow::Result<JoinHandle<()>> {
     let pace = Arc::clone(pace);
     let feed = move || match feed(&pace) {
-        Ok(()) | Err(EngineError::Runtime(RuntimeError::ShuttingDown)) => {}
+        Ok(()) => {}
+        Err(error) if swiftwater_server::is_shutting_down(&error) => {}
         Err(error) => tracing::error!(stream = name, %error, "the demo's stream ended"),
     };
     std::thread::Builder::new().name(format!("demo-{name}")).spawn(feed).context("cannot start a thread")

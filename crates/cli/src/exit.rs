@@ -31,10 +31,20 @@ impl Failure {
 impl Failure {
     /// What there is to say.
     pub(crate) fn text(&self) -> String {
-        let told = self.error.as_ref().map(|error| swiftwater_engine::causes(error.as_ref()));
+        let told = self.error.as_ref().map(|error| swiftwater_event::causes(error.as_ref()));
         format!("error: {}", told.unwrap_or_default())
     }
 }
+
+/// Of a command that needs history, in a binary that was built without it.
+#[cfg(not(feature = "history"))]
+pub(crate) fn without_history() -> Failure {
+    Failure::coded(WITHOUT_HISTORY_CODE, anyhow::anyhow!(swiftwater_server::WITHOUT_HISTORY))
+}
+
+/// As sysexits.h has it for a service that is not there.
+#[cfg(not(feature = "history"))]
+const WITHOUT_HISTORY_CODE: u8 = 69;
 
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Failure {
@@ -49,7 +59,7 @@ pub(crate) fn code(outcome: Outcome, complain: impl FnOnce(&str)) -> ExitCode {
         Err(failure) => failure,
     };
     if let Some(error) = error {
-        complain(&format!("error: {}", swiftwater_engine::causes(error.as_ref())));
+        complain(&format!("error: {}", swiftwater_event::causes(error.as_ref())));
     }
     ExitCode::from(code)
 }

@@ -3,7 +3,11 @@
 //! Flags, settings, exit codes and what a terminal shows; the only room in which errors are `anyhow`'s. What is asked
 //! and answered is `engine`'s, how it travels is `server`'s. The machine's clock is made here and handed down.
 
+// Commands that need history leave what only they use.
+#![cfg_attr(not(feature = "history"), allow(dead_code, unused_imports))]
+
 mod args;
+#[cfg(feature = "history")]
 mod backup;
 mod bench;
 mod client;
@@ -22,8 +26,10 @@ mod query;
 mod serve;
 mod settings;
 mod signals;
+#[cfg(feature = "history")]
 mod sql;
 mod stdio;
+mod text_table;
 mod top;
 
 use std::{ffi::OsString, process::ExitCode, sync::Arc};
@@ -45,9 +51,14 @@ fn main() -> ExitCode {
         Command::Query(args) => query::run(&args, clock),
         Command::Attach(args) => query::attach(&args),
         Command::Kill(args) => query::kill(&args),
+        #[cfg(feature = "history")]
         Command::Sql(args) => sql::run(&args),
+        #[cfg(feature = "history")]
         Command::Backup(args) => backup::run(&args),
+        #[cfg(feature = "history")]
         Command::Restore(args) => backup::restore(&args, clock),
+        #[cfg(not(feature = "history"))]
+        Command::Sql(_) | Command::Backup(_) | Command::Restore(_) => Err(exit::without_history()),
         Command::Top(args) => top::run(&args, clock),
         Command::Generate(args) => generate::run(&args, clock),
         Command::Bench(args) => bench::run(&args, clock),

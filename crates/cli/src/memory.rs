@@ -13,7 +13,14 @@ use std::{
 };
 
 use libmimalloc_sys::{mi_collect, mi_option_set_default, mi_option_t};
+#[cfg(feature = "history")]
 use swiftwater_sql::{count_allocated, count_freed};
+
+// Without statements of SQL nobody asks.
+#[cfg(not(feature = "history"))]
+fn count_allocated(_bytes: usize) {}
+#[cfg(not(feature = "history"))]
+fn count_freed(_bytes: usize) {}
 
 /// Queries allocate small and often, from many threads. What statements of SQL allocate is counted, each against its limit.
 #[global_allocator]

@@ -9,9 +9,10 @@ use std::{
 };
 
 use anyhow::Context;
-use swiftwater_engine::{Engine, HistoryError};
+#[cfg(feature = "history")]
+use swiftwater_engine::HistoryError;
 use swiftwater_event::Clock;
-use swiftwater_server::{Server, ServerError};
+use swiftwater_server::{Engine, Server, ServerError};
 
 use crate::{
     args::{ServeArgs, ServerArgs},
@@ -65,12 +66,7 @@ pub(crate) fn serve(
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.enable_all().thread_name("http").max_blocking_threads(threads_max).build();
     runtime.context("cannot start")?.block_on(async {
-        let engine = match settings.history() {
-            None => Engine::start(settings.engine.clone(), clock),
-            Some(history) => {
-                Engine::open(settings.engine.clone(), history, clock).await.map_err(not_opened)?
-            }
-        };
+        let engine = engine(settings, clock).await?;
         let mut config = settings.server();
         config.connections_max = open_files::connections_max(config.connections_max);
         let server = Server::bind(engine.clone(), config).await.map_err(explained)?;
@@ -79,6 +75,23 @@ pub(crate) fn serve(
         server.run(stop(interrupts)).await;
         Ok(ExitCode::SUCCESS)
     })
+}
+
+#[cfg(feature = "history")]
+async fn engine(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Engine, Failure> {
+    Ok(match settings.history() {
+        None => Engine::start(settings.engine.clone(), clock),
+        Some(history) => Engine::open(settings.engine.clone(), history, clock).await.map_err(not_opened)?,
+    })
+}
+
+#[cfg(not(feature = "history"))]
+#[allow(clippy::unused_async, reason = "with history it waits for its files")]
+async fn engine(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Engine, Failure> {
+    match settings.data_dir.is_empty() {
+        true => Ok(Engine::start(settings.engine.clone(), clock)),
+        false => Err(crate::exit::without_history()),
+    }
 }
 
 /// Waits for the first signal; the second one ends the process where it stands.
@@ -108,9 +121,10 @@ fn say_ready(addresses: &[SocketAddr]) -> Result<(), Failure> {
 }
 
 /// What can be done about a data directory that cannot be opened.
+#[cfg(feature = "history")]
 fn not_opened(error: HistoryError) -> anyhow::Error {
     let hint = error.hint().map(|hint| format!("\n{hint}")).unwrap_or_default();
-    anyhow::anyhow!("{}{hint}", swiftwater_engine::causes(&error))
+    anyhow::anyhow!("{}{hint}", swiftwater_event::causes(&error))
 }
 
 /// What can be done about an address that cannot be had.
@@ -130,5 +144,5 @@ fn explained(error: ServerError) -> anyhow::Error {
         Some(io::ErrorKind::AddrNotAvailable) => "\nThis machine has no such address.",
         _ => "",
     };
-    anyhow::anyhow!("{}{hint}", swiftwater_engine::causes(&error))
+    anyhow::anyhow!("{}{hint}", swiftwater_event::causes(&error))
 }

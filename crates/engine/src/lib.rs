@@ -27,12 +27,11 @@ pub use backup::{
     MANIFEST_NAME, ManifestError, RestoreError, restore, verify_backup,
 };
 pub use config::HistoryConfig;
-pub use durable::{dedup::PRODUCER_BYTES_MAX, history::Disks, quarantine::QUARANTINED_BYTES};
+pub use durable::history::Disks;
 pub use engine::Engine;
 pub use error::{EngineError, ErrorKind};
 pub use history_error::HistoryError;
 pub use objects::{
-    durable_query::Detached,
     endpoints::{
         Endpoint, EndpointAnswer, EndpointCounts, EndpointError, EndpointInput, EndpointLimits,
         EndpointPlace, EndpointRoute,
@@ -48,4 +47,3 @@ pub use status::{HistoryMetrics, JobStatus, TableMetrics, ViewsMetrics};
 pub use swiftwater_catalog::{CatalogError, ObjectKind, ScheduleError, kind::stream::QUARANTINE};
 pub use swiftwater_log::{Compressing, Compression};
 pub use swiftwater_runtime::*;
-pub use swiftwater_store::causes;

@@ -14,6 +14,7 @@ mod structure;
 
 mod backoff;
 mod batch;
+mod causes;
 mod check;
 mod cut;
 mod skip;
@@ -41,6 +42,7 @@ mod position;
 
 pub use backoff::Backoff;
 pub use batch::{EventBatch, EventBatchBuilder, EventMeta};
+pub use causes::causes;
 pub use check::{CheckLimits, Checked, Checker, Origin, RefusedText, Rejection, check_block};
 pub use clock::{Clock, Millis, SystemClock};
 pub use columns::{Column, Decoded, KIND_COUNT, Kind, Tagged, Values};

@@ -30,7 +30,7 @@ pub struct AppendOptions {
     /// Texts of those, for the stream's quarantine, if it has one ([`crate::Runtime::quarantines`]).
     pub refused: Vec<RefusedText>,
     /// Which piece of all such texts of a numbered request these are, from 0: a piece has up to
-    /// `QUARANTINED_BYTES` of them, or one.
+    /// [`QUARANTINED_BYTES`] of them, or one.
     pub refused_part: u16,
     /// The sender's own number for them: a stored stream stores each number once.
     pub numbered: Option<Numbered>,
@@ -44,7 +44,7 @@ pub struct AppendOptions {
 /// A part of a numbered request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Numbered {
-    /// Who sends: any text of up to `PRODUCER_BYTES_MAX` bytes.
+    /// Who sends: any text of up to [`PRODUCER_BYTES_MAX`] bytes.
     pub producer: Arc<str>,
     /// The number of the request, its own among this producer's requests to the stream.
     pub sequence: u64,
@@ -55,6 +55,13 @@ pub struct Numbered {
     /// A hash of what was sent ([`hash_of`]); what has this number and part and another hash is refused. 0: it is not known.
     pub hash: u64,
 }
+
+/// The longest name of a producer, in bytes.
+pub const PRODUCER_BYTES_MAX: usize = 128;
+
+/// Bytes of bad events that are kept at once. Written as JSON they may be several times as long, and are to fit into one
+/// record of the log all the same.
+pub const QUARANTINED_BYTES: usize = 2 << 20;
 
 /// How the names of the engine's own producers begin: those of sinks, alerts, jobs and the quarantine, and those of joins.
 const RESERVED: [&str; 2] = ["swiftwater/", "join "];

@@ -34,7 +34,10 @@ mod steady_clock;
 mod stream;
 mod ticker;
 
-pub use append::{Ack, AppendOptions, Appended, Numbered, Refusal, Ticket, hash_of, is_reserved_producer};
+pub use append::{
+    Ack, AppendOptions, Appended, Numbered, PRODUCER_BYTES_MAX, QUARANTINED_BYTES, Refusal, Ticket, hash_of,
+    is_reserved_producer,
+};
 pub use config::{EngineConfig, FastQuery, SlowReader};
 pub use durable::{DurableObjects, JoinSources};
 pub use emit::{Counts, Emit, EmitMeta, Finished, QueryMeta, Records, StreamMeta, WindowMeta};
@@ -46,7 +49,7 @@ pub use query::{
     analyze::Analysis,
     id::{NotAnId, QueryId},
     listing::{QueryList, QueryPage, QuerySort},
-    options::{QueryForm, SubmitOptions},
+    options::{Detached, QueryForm, SubmitOptions},
     validate::QueryFacts,
 };
 pub use runtime::Runtime;

@@ -17,12 +17,16 @@ use swiftwater_live::{StandingQuery, explain};
 use tracing::info;
 
 use crate::{
-    AppendOptions, Appended, DurableObjects, EndReason, EngineConfig, JoinSources, Metrics, Numbered,
-    Principal, QueryForm, QueryId, QueryStatus, RuntimeError, StreamStatus, SubmitOptions, Subscription,
+    AppendOptions, Appended, Detached, DurableObjects, EndReason, EngineConfig, JoinSources, Metrics,
+    Numbered, Principal, QueryForm, QueryId, QueryStatus, RuntimeError, StreamStatus, SubmitOptions,
+    Subscription,
     append::is_reserved_producer,
     indexer::run_indexer,
     panic_guard::restarted,
-    query::{active::QueryHandle, submit::WantedQuery},
+    query::{
+        active::{Fleeting, QueryHandle},
+        submit::WantedQuery,
+    },
     shared::{Errand, Shared},
     stream::lock,
 };
@@ -136,6 +140,21 @@ impl Runtime {
             shared.totals.submitted.fetch_add(1, Ordering::Relaxed);
         }
         result
+    }
+
+    /// Lets a query stand that outlives its asker, but not the process, and says why not.
+    pub fn submit_fleeting(
+        &self,
+        principal: &Principal,
+        text: &str,
+        options: SubmitOptions,
+        why: Fleeting,
+    ) -> Result<Detached, RuntimeError> {
+        let subscription = self.submit(principal, text, SubmitOptions { detach: true, ..options })?;
+        let handle = &subscription.handle;
+        let _ = handle.fleeting.set(why);
+        let fleeting = Some(why.why(&handle.stream, self.config()));
+        Ok(Detached { id: handle.meta.id, fleeting, warnings: handle.warnings.to_vec() })
     }
 
     fn let_stand(&self, text: &str, options: &SubmitOptions) -> Result<Subscription, RuntimeError> {

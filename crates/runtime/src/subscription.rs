@@ -4,7 +4,7 @@ use std::sync::{Arc, atomic::Ordering};
 
 use crate::{
     Emit, EndReason, QueryId, QueryMeta,
-    query::active::{Fleeting, QueryHandle},
+    query::active::QueryHandle,
     shared::Shared,
     subscriber_queue::{Reader, Waiting},
 };
@@ -53,13 +53,6 @@ impl Subscription {
         self.handle.mailbox.keep();
         self.handle.is_detached.store(true, Ordering::Release);
         self.handle.meta.id
-    }
-}
-
-impl Subscription {
-    /// Notes why a query that outlives its asker does not outlive the server.
-    pub fn set_fleeting(&self, why: Fleeting) {
-        let _ = self.handle.fleeting.set(why);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Which form an answer takes, by the `Accept` field (RFC 9110, section 12.5.1).
 
 use axum::http::{HeaderMap, StatusCode, header};
+#[cfg(feature = "history")]
 use swiftwater_sql::forms::Form as SqlForm;
 
 use crate::problem::Problem;
@@ -30,6 +31,7 @@ pub(crate) fn form(headers: &HeaderMap) -> Result<Form, Problem> {
 }
 
 /// The form of an answer to SQL: who does not say gets JSON.
+#[cfg(feature = "history")]
 pub(crate) fn sql_form(headers: &HeaderMap) -> Result<SqlForm, Problem> {
     let forms = SqlForm::ALL.map(|form| {
         let media_type = form.media_type();

@@ -8,8 +8,8 @@
 
 use axum::http::{HeaderMap, header};
 use serde_json::{Map, Value};
-use swiftwater_engine::{QueryForm, SubmitOptions};
 use swiftwater_lang::{Dialect, plan::Literal};
+use swiftwater_runtime::{QueryForm, SubmitOptions};
 
 use crate::{
     body::unsupported,

@@ -9,7 +9,7 @@ use std::{
 };
 
 use axum::http::{Method, StatusCode};
-use swiftwater_engine::LATENCY_BOUNDS_MICROS;
+use swiftwater_runtime::LATENCY_BOUNDS_MICROS;
 
 /// Requests by route, method and status; the number of keys is bounded, since unknown paths are one route and unknown
 /// methods one method.

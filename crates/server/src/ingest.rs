@@ -28,16 +28,18 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::{Value, json};
-use swiftwater_engine::{Ack, AppendOptions, Appended, EngineError, Numbered, Principal, Ticket};
 use swiftwater_event::{
     CheckLimits, Checked, Checker, EventBatch, EventMeta, Position, RefusedText, Rejection, StreamName,
 };
+use swiftwater_runtime::{Ack, AppendOptions, Appended, Numbered, Principal, Ticket};
+#[cfg(feature = "history")]
 use swiftwater_sql::{SqlError, forms::ParquetRows};
 use tokio::sync::oneshot;
 
 use crate::{
     body::{BodyFault, Encoding, Pieces, heavy},
     config::ServerConfig,
+    engine::EngineError,
     inputs::{
         CsvEvents, FAULT_BYTES, held, is_csv, is_parquet, is_without_header, not_kept, report_faults,
         warn_in_head,
@@ -331,7 +333,13 @@ impl Ingest {
         })
     }
 
+    #[cfg(not(feature = "history"))]
+    async fn read_parquet(&mut self, _pieces: &mut Pieces) -> Result<(), Stop> {
+        Err(Stop::Body(BodyFault::Unreadable(crate::engine::WITHOUT_HISTORY.to_owned())))
+    }
+
     /// Each row of a file is an event, and its number is the line that is told of it.
+    #[cfg(feature = "history")]
     async fn read_parquet(&mut self, pieces: &mut Pieces) -> Result<(), Stop> {
         let shared = Arc::clone(&self.shared);
         // It is never closed.
@@ -676,7 +684,7 @@ fn mix(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "history"))]
 mod tests {
     use swiftwater_event::Offset;
 
@@ -742,7 +750,7 @@ mod tests {
         assert!(
             !succeeds_within(
                 day,
-                std::future::ready(Err(swiftwater_engine::RuntimeError::ShuttingDown.into()))
+                std::future::ready(Err(swiftwater_runtime::RuntimeError::ShuttingDown.into()))
             )
             .await
         );

@@ -5,7 +5,13 @@
 //! say. Every queue here is bounded by the socket: a body is read no faster than the engine takes its events, and an
 //! answer is fetched from the engine no faster than its client reads.
 
+// What needs history leaves what only that uses.
+#![cfg_attr(not(feature = "history"), allow(dead_code, unused_imports))]
+
 mod config;
+mod engine;
+#[cfg(not(feature = "history"))]
+mod live_only;
 mod server;
 
 mod guard;
@@ -13,23 +19,29 @@ mod head_bytes;
 mod head_timer;
 mod routes;
 
+#[cfg(feature = "history")]
 mod backups;
 mod body;
 mod budget;
 mod bullet;
+#[cfg(feature = "history")]
 mod changes;
+#[cfg(feature = "history")]
 mod endpoints;
 mod ingest;
 mod inputs;
 mod newcomers;
 mod numbered;
+#[cfg_attr(not(feature = "history"), path = "postgres_live_only.rs")]
 mod postgres;
 mod queries;
 mod received;
 mod results;
+#[cfg(feature = "history")]
 mod sql;
 mod status;
 mod syslog;
+#[cfg(feature = "history")]
 mod views;
 
 mod openapi;
@@ -51,6 +63,8 @@ mod prometheus;
 pub use inputs::CsvEvents;
 
 pub use config::{BulletConfig, OtlpConfig, ServerConfig, SyslogConfig};
+pub use engine::{Engine, EngineError, WITHOUT_HISTORY, is_shutting_down};
 pub use prefix::is_prefix;
 pub use server::{Server, ServerError};
+#[cfg(feature = "history")]
 pub use sql::SqlAccess;

@@ -2,20 +2,19 @@
 //!
 //! Names are Prometheus's way: `swiftwater_`, what is counted, the unit in full, `_total` for what only grows.
 
-mod history;
+#[cfg(feature = "history")]
+pub(crate) mod history;
 
 use std::{
     collections::BTreeSet,
     sync::{
-        Arc, Mutex, PoisonError,
+        Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
 
-use swiftwater_engine::{
-    Endpoint, HistoryMetrics, JobStatus, LATENCY_BOUNDS_MICROS, Metrics, STAGES, SinkStatus, StreamStatus,
-};
 use swiftwater_event::StreamName;
+use swiftwater_runtime::{LATENCY_BOUNDS_MICROS, Metrics, STAGES, StreamStatus};
 
 use crate::{http_stats::HttpStats, process::ProcessNumbers, syslog::SyslogStats};
 
@@ -117,7 +116,7 @@ impl ShownStreams {
 
 /// Builds the families; each method adds one.
 #[derive(Default)]
-struct Table(Vec<Family>);
+pub(crate) struct Table(Vec<Family>);
 
 impl Table {
     fn family(&mut self, kind: Kind, name: &'static str, help: &'static str, samples: Vec<Sample>) {
@@ -153,15 +152,17 @@ fn own_and_others<'r, R>(own: &'r [R], name: fn(&R) -> &str, others: Option<&'r 
     own.iter().map(|row| (name(row), row)).chain(others.map(|sum| (OTHER_STREAMS, sum))).collect()
 }
 
-/// All numbers, as they stand in `engine`, `http` and `process`.
+/// All numbers, as they stand in `engine`, `http` and `process`; `durable` adds those of what is durable, given the streams that have
+/// numbers of their own.
 pub(crate) fn families(
-    (engine, history): (Metrics, Option<HistoryMetrics>),
-    (http, endpoints, unfinished_bytes): (&HttpStats, &[Arc<Endpoint>], u64),
+    engine: Metrics,
+    (http, unfinished_bytes): (&HttpStats, u64),
     syslog: &SyslogStats,
     process: ProcessNumbers,
     shown: &ShownStreams,
     streams_max: usize,
     start_micros: i64,
+    durable: impl FnOnce(&mut Table, &[StreamStatus]),
 ) -> Vec<Family> {
     let mut table = Table::default();
     process_families(&mut table, process, start_micros);
@@ -169,15 +170,10 @@ pub(crate) fn families(
     shard_families(&mut table, &engine);
     let (own, others) = shown.split(engine.streams, streams_max);
     stream_families(&mut table, &own, others.as_ref());
-    job_families(&mut table, history.as_ref().map_or(&[], |history| &history.jobs));
-    sink_families(&mut table, history.as_ref().map_or(&[], |history| &history.sinks));
-    if let Some(history) = &history {
-        history::families(&mut table, history, &own);
-    }
+    durable(&mut table, &own);
     http_families(&mut table, http);
     let unfinished = "Bytes that clients have begun and not finished, of all protocols.";
     table.gauge("swiftwater_unfinished_bytes", unfinished, unfinished_bytes);
-    endpoint_families(&mut table, endpoints);
     syslog_families(&mut table, syslog);
     table.0
 }
@@ -197,7 +193,7 @@ fn query_families(table: &mut Table, engine: &Metrics) {
     let offset = "The engine's time less the machine's clock; not 0 for a while after that has jumped.";
     table.gauge("swiftwater_clock_offset_seconds", offset, engine.clock_offset_seconds);
     let faults = "Panics that the engine contained; its log describes each.";
-    table.counter("swiftwater_faults_total", faults, swiftwater_engine::faults());
+    table.counter("swiftwater_faults_total", faults, swiftwater_runtime::faults());
     table.gauge("swiftwater_queries", "Queries that stand.", engine.queries);
     table.counter("swiftwater_queries_submitted_total", "Queries submitted.", engine.queries_submitted);
     table.counter("swiftwater_queries_refused_total", "Queries refused.", engine.queries_refused);
@@ -299,71 +295,7 @@ fn stream_families(table: &mut Table, own: &[StreamStatus], others: Option<&Stre
 }
 
 /// There are no more jobs than `jobs.jobs_max`, so each has numbers of its own.
-fn job_families(table: &mut Table, jobs: &[JobStatus]) {
-    let families: Numbers<'_, JobStatus> = &[
-        (
-            Kind::Gauge,
-            "swiftwater_job_running",
-            "Whether an attempt at the job is being made, 1 or 0.",
-            |job| u64::from(job.is_running).into(),
-        ),
-        (
-            Kind::Counter,
-            "swiftwater_job_runs_total",
-            "Runs that succeeded, since the job was created.",
-            |job| job.runs.into(),
-        ),
-        (Kind::Counter, "swiftwater_job_failures_total", "Attempts that failed.", |job| job.failures.into()),
-        (
-            Kind::Counter,
-            "swiftwater_job_retries_total",
-            "Attempts after a failure that came to their end.",
-            |job| job.retries.into(),
-        ),
-        (Kind::Counter, "swiftwater_job_rows_total", "Rows that the job's statements wrote.", |job| {
-            job.rows.into()
-        }),
-        (
-            Kind::Counter,
-            "swiftwater_job_seconds_total",
-            "Time that the job's statements took, those that failed included.",
-            |job| (job.millis as f64 / 1e3).into(),
-        ),
-    ];
-    let rows: Vec<(&str, &JobStatus)> = jobs.iter().map(|job| (&*job.name, job)).collect();
-    table.of_rows("job", &rows, families);
-}
-
 /// There are no more sinks than `sinks.sinks_max`, so each has numbers of its own.
-fn sink_families(table: &mut Table, sinks: &[SinkStatus]) {
-    let families: Numbers<'_, SinkStatus> = &[
-        (
-            Kind::Counter,
-            "swiftwater_sink_deliveries_total",
-            "Deliveries of the sink, since it was created.",
-            |sink| sink.delivered.0.into(),
-        ),
-        (Kind::Counter, "swiftwater_sink_rows_total", "Rows in them.", |sink| sink.delivered.1.into()),
-        (
-            Kind::Counter,
-            "swiftwater_sink_dead_rows_total",
-            "Rows of them that went to the stream for what cannot be delivered.",
-            |sink| sink.dead_rows.into(),
-        ),
-        (Kind::Gauge, "swiftwater_sink_failing", "Whether the last try to deliver failed, 1 or 0.", |sink| {
-            u64::from(sink.failing.is_some()).into()
-        }),
-        (
-            Kind::Gauge,
-            "swiftwater_sink_behind_seconds",
-            "Event time from the end of what is delivered to the last window that is closed.",
-            |sink| (sink.behind_ms.unwrap_or(0) as f64 / 1e3).into(),
-        ),
-    ];
-    let rows: Vec<(&str, &SinkStatus)> = sinks.iter().map(|sink| (&*sink.name, sink)).collect();
-    table.of_rows("sink", &rows, families);
-}
-
 fn http_families(table: &mut Table, http: &HttpStats) {
     table.gauge("swiftwater_http_connections", "Connections that are open.", http.connections());
     let taken = http.connections_taken.load(Ordering::Relaxed);
@@ -394,28 +326,6 @@ fn http_families(table: &mut Table, http: &HttpStats) {
 }
 
 /// There are no more endpoints than `endpoints.endpoints_max`, so each has numbers of its own.
-fn endpoint_families(table: &mut Table, endpoints: &[Arc<Endpoint>]) {
-    let labels = |endpoint: &Endpoint| {
-        let name = &endpoint.create.name;
-        vec![("method", name.method.text().to_owned()), ("path", name.path.to_string())]
-    };
-    let counts = endpoints.iter().flat_map(|endpoint| {
-        let classes = endpoint.counts.classes().into_iter().enumerate().skip(2);
-        classes.map(move |(class, count)| {
-            let class = ("class", format!("{class}xx"));
-            Sample { labels: [labels(endpoint), vec![class]].concat(), number: count.into() }
-        })
-    });
-    let help = "Requests of endpoints answered, by the first digit of the status.";
-    table.family(Kind::Counter, "swiftwater_endpoint_requests_total", help, counts.collect());
-    let times = endpoints.iter().map(|endpoint| {
-        let (counts, micros) = endpoint.counts.times();
-        Sample { labels: labels(endpoint), number: Number::Seconds { counts, sum: micros as f64 / 1e6 } }
-    });
-    let help = "Time from the head of an endpoint's request to its answer's head.";
-    table.family(Kind::Histogram, "swiftwater_endpoint_request_seconds", help, times.collect());
-}
-
 fn syslog_families(table: &mut Table, syslog: &SyslogStats) {
     let read = |number: &AtomicU64| number.load(Ordering::Relaxed);
     let of = |transport: &str, number: &AtomicU64| Sample {

@@ -7,11 +7,10 @@
 use std::sync::Arc;
 
 use axum::http::HeaderMap;
-use swiftwater_engine::{
-    EngineError, Numbered, PRODUCER_BYTES_MAX, QUARANTINED_BYTES, Refusal, RuntimeError, hash_of,
-    is_reserved_producer,
-};
 use swiftwater_event::{EventBatch, Origin};
+use swiftwater_runtime::{
+    Numbered, PRODUCER_BYTES_MAX, QUARANTINED_BYTES, Refusal, RuntimeError, hash_of, is_reserved_producer,
+};
 
 use crate::{
     ingest::{Bad, Refused},
@@ -40,7 +39,7 @@ pub(crate) fn number_of(headers: &HeaderMap) -> Result<Option<(Arc<str>, u64)>, 
         )));
     }
     if is_reserved_producer(producer) {
-        return Err(EngineError::Runtime(RuntimeError::ReservedProducer(producer.to_owned())).into());
+        return Err(RuntimeError::ReservedProducer(producer.to_owned()).into());
     }
     let number = sequence.parse().map_err(|_| {
         bad(format!("Swiftwater-Sequence is a whole number from 0 to 2^64 - 1, not `{}`", cut(sequence)))
@@ -250,8 +249,8 @@ impl Parts {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use swiftwater_engine::Rule;
     use swiftwater_event::{CheckLimits, Checker};
+    use swiftwater_runtime::Rule;
 
     use super::*;
 

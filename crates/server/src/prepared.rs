@@ -17,8 +17,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::{Value, json};
-use swiftwater_engine::Principal;
 use swiftwater_event::Millis;
+use swiftwater_runtime::Principal;
 
 use crate::{
     ask::{Ask, Source},

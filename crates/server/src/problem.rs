@@ -9,8 +9,11 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::{Map, Value, json};
-use swiftwater_engine::{EngineError, ErrorKind, RuntimeError};
 use swiftwater_lang::{QueryError, QueryErrors};
+use swiftwater_runtime::{ErrorKind, RuntimeError};
+
+#[cfg(feature = "history")]
+use crate::engine::EngineError;
 
 /// One error, on its way to a client.
 #[derive(Debug, Clone)]
@@ -157,6 +160,7 @@ impl From<RuntimeError> for Problem {
     }
 }
 
+#[cfg(feature = "history")]
 impl From<EngineError> for Problem {
     fn from(error: EngineError) -> Problem {
         let (kind, detail, hint) = (error.kind(), error.to_string(), error.hint());
@@ -216,7 +220,7 @@ fn query_error(error: &QueryError) -> Map<String, Value> {
     object
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "history"))]
 mod tests {
     use super::*;
 
@@ -254,7 +258,7 @@ mod tests {
         let check = |error: EngineError, status| assert_eq!(Problem::from(error).to_json()["status"], status);
         check(EngineError::Runtime(RuntimeError::NoDefaultStream), 400);
         check(EngineError::Runtime(RuntimeError::NoQuery("x".to_owned())), 404);
-        check(EngineError::not_found(swiftwater_engine::ObjectKind::Stream, "x"), 404);
+        check(EngineError::not_found(swiftwater_runtime::ObjectKind::Stream, "x"), 404);
         check(EngineError::Runtime(RuntimeError::Attached("x".to_owned())), 409);
         check(EngineError::Runtime(RuntimeError::ShuttingDown), 503);
         let limit = EngineError::Runtime(RuntimeError::Limit {

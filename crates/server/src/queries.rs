@@ -14,11 +14,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::json;
-use swiftwater_engine::{
-    Detached, EndReason, EngineError, Principal, QueryId, QueryList, QueryPage, QuerySort, RuntimeError,
-    SubmitOptions,
-};
 use swiftwater_lang::{Dialect, plan::Explain};
+use swiftwater_runtime::{
+    Detached, EndReason, Principal, QueryId, QueryList, QueryPage, QuerySort, RuntimeError, SubmitOptions,
+};
 
 use crate::{
     accept::{self, Form, prefers},
@@ -309,7 +308,7 @@ pub(crate) fn heaviness(text: &str) -> usize {
 
 fn id(path: Name) -> Result<QueryId, Problem> {
     let text = name(path)?;
-    Ok(text.parse().map_err(|_| EngineError::Runtime(RuntimeError::NoQuery(text)))?)
+    Ok(text.parse().map_err(|_| RuntimeError::NoQuery(text))?)
 }
 
 fn explained(headers: &HeaderMap, mut plan: String) -> Response {

@@ -13,7 +13,7 @@ use axum::{
 };
 use bytes::Bytes;
 use futures_util::stream;
-use swiftwater_engine::{Emit, Subscription};
+use swiftwater_runtime::{Emit, Subscription};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 use crate::{accept::Form, problem::Problem, queries::QUERY_FIELD, wire};

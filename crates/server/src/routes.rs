@@ -13,19 +13,22 @@ use axum::{
     routing::{get, post},
 };
 use hyper::body::Incoming;
+#[cfg(feature = "history")]
 use swiftwater_engine::EndpointRoute;
 use tower_service::Service as _;
 use tracing::Level;
 
+#[cfg(feature = "history")]
+use crate::{backups, changes, endpoints, sql, views};
 use crate::{
-    backups, bullet, changes, endpoints, ingest, inputs, openapi,
+    bullet, ingest, inputs, openapi,
     prefix::{place_under, prefix},
     prepared,
     problem::Problem,
     queries,
     received::{self, Received},
     server::{Connection, Shared},
-    sql, status, views,
+    status,
 };
 
 /// The routes, as they are named in metrics.
@@ -78,6 +81,19 @@ pub(crate) fn router(shared: &Arc<Shared>) -> Router {
         .route("/v1/queries/{id}/results", get(queries::results))
         .route("/v1/prepared", post(prepared::prepare).get(prepared::list))
         .route("/v1/prepared/{id}", get(prepared::show).delete(prepared::forget))
+        .merge(history_routes())
+        .route("/v1/openapi.json", get(openapi::contract))
+        .merge(inputs::routes())
+        .merge(bullet::routes())
+        .method_not_allowed_fallback(wrong_method)
+        .fallback(no_route)
+        .layer(from_fn_with_state(Arc::clone(shared), every_request))
+        .with_state(Arc::clone(shared))
+}
+
+#[cfg(feature = "history")]
+fn history_routes() -> Router<Arc<Shared>> {
+    Router::new()
         .route("/v1/sql", post(sql::run).get(sql::list))
         .route("/v1/sql/{id}", get(sql::show).delete(sql::cancel))
         .route("/v1/backups", post(backups::begin))
@@ -88,13 +104,14 @@ pub(crate) fn router(shared: &Arc<Shared>) -> Router {
         .route("/v1/views/{view}/changes", get(changes::changes))
         .route("/v1/views/{view}/keys", post(views::many))
         .route("/v1/views/{view}/keys/{*key}", get(views::row))
-        .route("/v1/openapi.json", get(openapi::contract))
-        .merge(inputs::routes())
-        .merge(bullet::routes())
-        .method_not_allowed_fallback(wrong_method)
-        .fallback(no_route)
-        .layer(from_fn_with_state(Arc::clone(shared), every_request))
-        .with_state(Arc::clone(shared))
+}
+
+#[cfg(not(feature = "history"))]
+fn history_routes() -> Router<Arc<Shared>> {
+    let is_of_history =
+        |route: &str| ["/v1/sql", "/v1/backups", "/v1/views"].iter().any(|start| route.starts_with(start));
+    let paths: Vec<&'static str> = ROUTES.into_iter().filter(|route| is_of_history(route)).collect();
+    crate::live_only::routes(&paths)
 }
 
 /// The one variable part of a request's path.
@@ -123,6 +140,7 @@ pub(crate) async fn answer(
     response
 }
 
+#[cfg(feature = "history")]
 async fn routed(
     shared: &Arc<Shared>,
     router: &Router,
@@ -130,12 +148,7 @@ async fn routed(
     request: hyper::Request<Received>,
 ) -> Response {
     match shared.engine.route(request.method().as_str(), request.uri().path()) {
-        EndpointRoute::None => {
-            let mut request = request.map(Body::new);
-            request.extensions_mut().insert(Arc::clone(connection));
-            // A router is always ready, and never fails.
-            router.clone().call(request).await.unwrap_or_else(|never| match never {})
-        }
+        EndpointRoute::None => by_router(router, connection, request).await,
         EndpointRoute::Methods(allow) => {
             let method = request.method().clone();
             let refused = async |_| endpoints::wrong_method(allow, method.as_str());
@@ -150,6 +163,27 @@ async fn routed(
             response
         }
     }
+}
+
+#[cfg(not(feature = "history"))]
+async fn routed(
+    _shared: &Arc<Shared>,
+    router: &Router,
+    connection: &Arc<Connection>,
+    request: hyper::Request<Received>,
+) -> Response {
+    by_router(router, connection, request).await
+}
+
+async fn by_router(
+    router: &Router,
+    connection: &Arc<Connection>,
+    request: hyper::Request<Received>,
+) -> Response {
+    let mut request = request.map(Body::new);
+    request.extensions_mut().insert(Arc::clone(connection));
+    // A router is always ready, and never fails.
+    router.clone().call(request).await.unwrap_or_else(|never| match never {})
 }
 
 async fn every_request(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {

@@ -20,7 +20,7 @@ use axum::{Router, http::StatusCode, response::IntoResponse};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use socket2::{SockRef, TcpKeepalive};
-use swiftwater_engine::Engine;
+use swiftwater_runtime::StreamStatus;
 use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
     sync::{Semaphore, mpsc, watch},
@@ -30,6 +30,7 @@ use crate::{
     budget::{Budget, Share},
     bullet,
     config::ServerConfig,
+    engine::Engine,
     guard::Guard,
     head_bytes::CountedHeads,
     head_timer::HeadTimer,
@@ -41,9 +42,11 @@ use crate::{
     prepared::PreparedQueries,
     problem::Problem,
     process, routes,
-    sql::{SqlAccess, SqlState},
     syslog::{SyslogPorts, SyslogStats},
 };
+
+#[cfg(feature = "history")]
+use crate::sql::{SqlAccess, SqlState};
 
 /// How long a listener pauses after an error that is not a connection's own: too many open files, most likely.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -113,6 +116,7 @@ pub(crate) struct Shared {
     pub(crate) stats: HttpStats,
     pub(crate) bullet: bullet::State,
     pub(crate) prepared: PreparedQueries,
+    #[cfg(feature = "history")]
     pub(crate) sql: SqlState,
     pub(crate) postgres: postgres::Cancels,
     pub(crate) syslog: SyslogStats,
@@ -158,16 +162,22 @@ impl Shared {
     /// All numbers of this moment.
     pub(crate) fn families(&self) -> Vec<Family> {
         let (most, start) = (self.config.metrics_streams_max, self.start_micros);
-        let engine = (self.engine.metrics(), self.engine.history_metrics());
-        let endpoints = crate::endpoints::all(self);
+        #[cfg(feature = "history")]
+        let durable = |table: &mut metrics::Table, shown: &[StreamStatus]| {
+            let (history, endpoints) = (self.engine.history_metrics(), crate::endpoints::all(self));
+            metrics::history::families(table, history.as_ref(), &endpoints, shown);
+        };
+        #[cfg(not(feature = "history"))]
+        let durable = |_: &mut metrics::Table, _: &[StreamStatus]| ();
         metrics::families(
-            engine,
-            (&self.stats, &endpoints, self.unfinished.used()),
+            self.engine.metrics(),
+            (&self.stats, self.unfinished.used()),
             &self.syslog,
             process::read(),
             &self.shown,
             most,
             start,
+            durable,
         )
     }
 }
@@ -175,18 +185,36 @@ impl Shared {
 impl Server {
     /// Takes the ports; nothing is answered yet, but connections wait.
     pub async fn bind(engine: Engine, config: ServerConfig) -> Result<Server, ServerError> {
+        #[cfg(feature = "history")]
         let sql = engine
             .sql()
             .ok()
             .map(|sql| SqlAccess { sql: Arc::clone(sql), others: Some(engine.statements()) });
-        Server::bind_with_sql(engine, config, sql).await
+        #[cfg(feature = "history")]
+        let sql = SqlState::new(sql);
+        Server::bind_with(
+            engine,
+            config,
+            #[cfg(feature = "history")]
+            sql,
+        )
+        .await
     }
 
     /// As [`bind`](Server::bind), with statements run elsewhere.
+    #[cfg(feature = "history")]
     pub async fn bind_with_sql(
         engine: Engine,
         config: ServerConfig,
         sql: Option<SqlAccess>,
+    ) -> Result<Server, ServerError> {
+        Server::bind_with(engine, config, SqlState::new(sql)).await
+    }
+
+    async fn bind_with(
+        engine: Engine,
+        config: ServerConfig,
+        #[cfg(feature = "history")] sql: SqlState,
     ) -> Result<Server, ServerError> {
         if config.listen.is_empty() {
             return Err(ServerError::NoAddress);
@@ -210,7 +238,8 @@ impl Server {
             stats: HttpStats::default(),
             bullet: bullet::State::new(&config.bullet),
             prepared: PreparedQueries::default(),
-            sql: SqlState::new(sql),
+            #[cfg(feature = "history")]
+            sql,
             postgres: postgres::Cancels::default(),
             syslog: SyslogStats::default(),
             unfinished: Arc::new(Budget::new(config.unfinished_bytes_max)),
@@ -290,6 +319,7 @@ impl Server {
         // Statements have the grace; what is left of them then is ended.
         let statements = async {
             tokio::time::sleep(grace).await;
+            #[cfg(feature = "history")]
             if let Ok(access) = shared.sql.access() {
                 access.sql.shut_down();
             }

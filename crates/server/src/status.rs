@@ -8,8 +8,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::{Value, json};
-use swiftwater_engine::Principal;
 use swiftwater_event::StreamName;
+use swiftwater_runtime::Principal;
 
 use crate::{
     accept::prefers,

@@ -13,7 +13,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use arrow_array::RecordBatch;
 use arrow_schema::Field;
 use object_store::{ObjectStore, PutMode, PutOptions, PutPayload, path::Path};
-use swiftwater_event::{Backoff, Millis};
+use swiftwater_event::{Backoff, Millis, causes};
 use tokio::{
     sync::{mpsc, oneshot},
     task::JoinHandle,
@@ -24,7 +24,7 @@ use tracing::{debug, warn};
 use crate::{
     actions::{self, Add, Commit, Txn},
     encode::Encoder,
-    error::{Result, StoreError, causes},
+    error::{Result, StoreError},
     insert::{Insertion, together},
     io_threads::apart,
     layout::{Layout, evolve},

@@ -35,7 +35,7 @@ mod table_version;
 mod tail;
 
 pub use disk::{Durability, Durable};
-pub use error::{ErrorKind, Result, StoreError, causes};
+pub use error::{ErrorKind, Result, StoreError};
 pub use options::StoreOptions;
 pub use pinned_snapshot::{FilePut, PinnedStore, StoredFile};
 pub use spec::{

@@ -15,13 +15,14 @@ use std::{
 use arrow_array::RecordBatch;
 use futures_util::{Stream, TryStreamExt};
 use object_store::{ObjectStoreExt, PutPayload, path::Path};
+use swiftwater_event::causes;
 use tokio::sync::Notify;
 use tracing::warn;
 
 use crate::{
     actions::{self, Add},
     encode::write_rows,
-    error::{Result, StoreError, causes},
+    error::{Result, StoreError},
     layout::Layout,
     load::Place,
     store::Store,

@@ -275,7 +275,7 @@ impl Stage {
     /// The demo, in the project's root.
     fn of_readme(binary: &Path, root: &Path) -> Result<Stage, Box<dyn Error>> {
         let server = Running::start(Command::new(binary).args(["demo", "--listen", "127.0.0.1:0"]))?;
-        let replaced = vec![("target/release/swiftwater".to_owned(), "swiftwater".to_owned())];
+        let replaced = vec![("target/quick/swiftwater".to_owned(), "swiftwater".to_owned())];
         Stage::beside(server, replaced, binary, root.to_owned())
     }
 

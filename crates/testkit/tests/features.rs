@@ -43,3 +43,34 @@ fn binary_tests_and_benchmarks_share_one_build_of_the_dependencies() {
         .collect();
     assert!(faults.is_empty(), "{}\nSwitch them on in the workspace's Cargo.toml.", faults.join("\n"));
 }
+
+/// What a binary without history does not have: storage, SQL, and clients of other servers.
+const OF_HISTORY: [&str; 16] = [
+    "arrow-ipc",
+    "aws-",
+    "datafusion",
+    "deltalake",
+    "fjall",
+    "object_store",
+    "openssl",
+    "parquet",
+    "reqwest",
+    "ring",
+    "rustls",
+    "sqlparser",
+    "swiftwater-engine",
+    "swiftwater-log",
+    "swiftwater-sql",
+    "swiftwater-store",
+];
+
+#[test]
+fn binary_without_history_has_nothing_that_only_history_needs() {
+    let packages = features(&["-p", "swiftwater-cli", "--no-default-features"], "normal,build");
+    assert!(packages.keys().any(|package| package.starts_with("swiftwater-runtime ")), "{packages:?}");
+    let of_history = |package: &&String| OF_HISTORY.iter().any(|start| package.starts_with(start));
+    let found: Vec<&String> = packages.keys().filter(of_history).collect();
+    assert!(found.is_empty(), "{found:?}");
+    let all = features(&["-p", "swiftwater-cli"], "normal,build");
+    assert!(all.keys().any(|package| package.starts_with("datafusion ")), "the names are those of packages");
+}

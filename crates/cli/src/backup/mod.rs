@@ -106,7 +106,7 @@ pub(crate) fn restore(args: &RestoreArgs, clock: std::sync::Arc<dyn swiftwater_e
 /// An error with what lay under it, and what to do.
 fn explained(hint: Option<&'static str>, error: swiftwater_engine::RestoreError) -> anyhow::Error {
     let hint = hint.map(|hint| format!("\n{hint}")).unwrap_or_default();
-    anyhow::anyhow!("{}{hint}", swiftwater_engine::causes(&error))
+    anyhow::anyhow!("{}{hint}", swiftwater_event::causes(&error))
 }
 
 /// A bar that begins when it is known how much there is.

@@ -5,7 +5,9 @@
 mod load;
 mod report;
 mod requests;
+#[cfg(feature = "history")]
 mod seeds;
+#[cfg(feature = "history")]
 mod size;
 
 use std::sync::Arc;
@@ -21,8 +23,13 @@ use crate::{
 pub(crate) fn run(args: &BenchArgs, clock: Arc<dyn Clock>) -> Outcome {
     match &args.command {
         BenchCommand::Load(args) => load::run(args, &*clock),
+        #[cfg(feature = "history")]
         BenchCommand::Seeds(args) => seeds::run(args, clock),
+        #[cfg(feature = "history")]
         BenchCommand::Size(args) => size::run(args, clock),
+        #[cfg(feature = "history")]
         BenchCommand::Validate(args) => seeds::validate::run(args, clock),
+        #[cfg(not(feature = "history"))]
+        _ => Err(crate::exit::without_history()),
     }
 }

@@ -8,7 +8,7 @@ use std::{
 use serde_json::{Value, json};
 use swiftwater_load::{Arrival, Counts, Interval, Plan, Report, Sample};
 
-use crate::{output::grouped, sql::table::Table};
+use crate::{output::grouped, text_table::Table};
 
 const MS: f64 = 1e6;
 const KB: f64 = 1024.0;

@@ -15,6 +15,7 @@ use std::{
 use anyhow::Context;
 use swiftwater_event::Type;
 use swiftwater_server::CsvEvents;
+#[cfg(feature = "history")]
 use swiftwater_sql::forms::ParquetRows;
 
 use super::REJECTIONS_TOLD_MAX;
@@ -114,6 +115,29 @@ impl<R: Read> Read for CsvLines<R> {
             self.record_faults();
         }
         Ok(self.lines.give(buffer))
+    }
+}
+
+/// A binary without history reads no Parquet.
+#[cfg(not(feature = "history"))]
+enum ParquetRows {}
+
+#[cfg(not(feature = "history"))]
+impl ParquetRows {
+    fn open(_file: File) -> anyhow::Result<ParquetRows> {
+        Err(anyhow::anyhow!(swiftwater_server::WITHOUT_HISTORY))
+    }
+
+    fn next(&mut self, _lines: &mut Vec<u8>) -> io::Result<bool> {
+        match *self {}
+    }
+
+    fn given(&self) -> u64 {
+        match *self {}
+    }
+
+    fn rows(&self) -> u64 {
+        match *self {}
     }
 }
 

@@ -11,7 +11,7 @@ use std::{
     sync::Arc,
 };
 
-use swiftwater_engine::hash_of;
+use swiftwater_runtime::hash_of;
 
 use crate::input_file::Place;
 

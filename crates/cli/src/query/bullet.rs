@@ -10,8 +10,8 @@ use std::{
     sync::Arc,
 };
 
-use swiftwater_engine::{Emit, EndReason, ErrorKind, InputError, InputOptions, RuntimeError, run_input};
 use swiftwater_event::Clock;
+use swiftwater_runtime::{Emit, EndReason, ErrorKind, InputError, InputOptions, RuntimeError, run_input};
 use swiftwater_server::wire;
 
 use super::{WRONG_QUERY, opened};

@@ -3,14 +3,14 @@
 use std::{fs, ops::ControlFlow, path::Path as FilePath, process::ExitCode, sync::Arc};
 
 use anyhow::Context;
-use swiftwater_engine::{
-    Analysis, Emit, Engine, EngineConfig, InputOptions, Principal, QueryForm, RuntimeError, SubmitOptions,
-    run_input,
-};
 use swiftwater_event::{CheckLimits, Clock, Path, StreamName};
 use swiftwater_lang::{
     Dialect, ParseOptions, Schema,
     plan::{Explain, Literal},
+};
+use swiftwater_runtime::{
+    Analysis, Emit, EngineConfig, InputOptions, Principal, QueryForm, Runtime, RuntimeError, SubmitOptions,
+    run_input,
 };
 use swiftwater_server::wire;
 
@@ -113,7 +113,7 @@ fn wants_explain(
 }
 
 fn explain(text: &str, options: &InputOptions, clock: Arc<dyn Clock>) -> Result<String, Failure> {
-    let engine = Engine::start(EngineConfig { shards: 1, ..options.config.clone() }, clock);
+    let runtime = Runtime::start(EngineConfig { shards: 1, ..options.config.clone() }, clock);
     let submit = SubmitOptions {
         dialect: options.dialect,
         schema: options.schema.clone(),
@@ -122,7 +122,7 @@ fn explain(text: &str, options: &InputOptions, clock: Arc<dyn Clock>) -> Result<
         form: options.form,
         ..SubmitOptions::default()
     };
-    engine.explain(&Principal::local(), text, &submit).map_err(refused)
+    runtime.explain(&Principal::local(), text, &submit).map_err(refused)
 }
 
 fn options(args: &QueryArgs, text: &str) -> anyhow::Result<InputOptions> {

@@ -15,8 +15,8 @@ use std::{
 };
 
 use anyhow::Context;
-use swiftwater_engine::QueryForm;
 use swiftwater_event::Clock;
+use swiftwater_runtime::QueryForm;
 
 use crate::{
     args::{OutputForm, QueryArgs},

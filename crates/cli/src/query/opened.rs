@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use anyhow::Context;
-use swiftwater_engine::{ErrorKind, InputError, InputSource, InputSummary, RuntimeError};
+use swiftwater_runtime::{ErrorKind, InputError, InputSource, InputSummary, RuntimeError};
 
 use super::WRONG_QUERY;
 use crate::{

@@ -4,7 +4,7 @@ use std::{process::ExitCode, time::Duration};
 
 use anyhow::Context;
 use hyper::{Method, Response, StatusCode, body::Incoming, header};
-use swiftwater_engine::QueryForm;
+use swiftwater_runtime::QueryForm;
 
 use super::{Answer, WRONG_QUERY, parameter_values, print_text};
 use crate::{

@@ -17,7 +17,9 @@ mod tests;
 
 use std::{fmt, path::PathBuf};
 
-use swiftwater_engine::{EngineConfig, HistoryConfig};
+#[cfg(feature = "history")]
+use swiftwater_engine::HistoryConfig;
+use swiftwater_runtime::EngineConfig;
 use swiftwater_server::{OtlpConfig, ServerConfig};
 
 pub(crate) use flags::SettingFlags;
@@ -43,6 +45,7 @@ pub(crate) struct Settings {
     /// The data directory; empty: nothing is kept.
     pub(crate) data_dir: String,
     /// How what is kept is kept; its `dir` is left out, see [`Settings::history`].
+    #[cfg(feature = "history")]
     pub(crate) history: HistoryConfig,
 }
 
@@ -56,6 +59,7 @@ impl Default for Settings {
             log_format: "text".to_owned(),
             engine: EngineConfig::default(),
             data_dir: String::new(),
+            #[cfg(feature = "history")]
             history: HistoryConfig::at(""),
         }
     }
@@ -69,6 +73,7 @@ impl Settings {
     }
 
     /// What is kept, if anything is.
+    #[cfg(feature = "history")]
     pub(crate) fn history(&self) -> Option<HistoryConfig> {
         let dir = PathBuf::from(&self.data_dir);
         (!self.data_dir.is_empty()).then(|| HistoryConfig { dir, ..self.history.clone() })

@@ -15,7 +15,7 @@ struct Need {
     lacks: &'static str,
 }
 
-const NEEDS: [Need; 7] = [
+const NEEDS: &[Need] = &[
     Need {
         of: &[
             "data.",
@@ -33,6 +33,7 @@ const NEEDS: [Need; 7] = [
         is_met: |settings| !settings.data_dir.is_empty(),
         lacks: "nothing is kept without a data directory; set `data.dir` too (--data DIR)",
     },
+    #[cfg(feature = "history")]
     Need {
         of: &["store.options"],
         but: &[],

@@ -11,13 +11,13 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::table::{self, Table};
 use crate::{
     args::SqlForm,
     client::{Client, Problem, full, read_all},
     exit::Failure,
     output::grouped,
     stdio::{stderr_is_terminal, stdout_is_terminal},
+    text_table::{self, Table},
 };
 
 /// How often a person is told how far a statement is.
@@ -157,7 +157,7 @@ impl Asking {
             anyhow::Ok(if is_answer { body } else { Bytes::new() })
         };
         let body = asked.await.unwrap_or_default();
-        let rows = table::rows_of(&String::from_utf8_lossy(&body));
+        let rows = text_table::rows_of(&String::from_utf8_lossy(&body));
         rows.into_iter().skip(1).filter_map(|mut row| row.pop().flatten()).collect()
     }
 }

@@ -6,7 +6,6 @@
 mod ask;
 mod complete;
 mod prompt;
-pub(crate) mod table;
 
 use std::io::{self, Read, Write};
 use std::process::ExitCode;

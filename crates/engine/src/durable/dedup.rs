@@ -17,9 +17,6 @@ use swiftwater_runtime::is_reserved_producer;
 /// Numbers kept of each producer.
 const SEQUENCES_KEPT: usize = 64;
 
-/// The longest name of a producer, in bytes.
-pub const PRODUCER_BYTES_MAX: usize = 128;
-
 /// The producers of one stream.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Producers {

@@ -14,11 +14,11 @@ use swiftwater_catalog::{
     Catalog, ChangeRecord, Snapshot, WireError,
     kind::{stream::StreamEntry, view::ViewEntry},
 };
+pub(crate) use swiftwater_event::causes;
 use swiftwater_event::{Clock, EventBatch, Millis, StreamName};
 use swiftwater_lang::ddl::{self, DefaultValue};
 use swiftwater_log::{Disk, Head, Log, LogError, LogOptions, LogPosition, StreamId, Trouble};
 use swiftwater_sql::SqlOptions;
-pub(crate) use swiftwater_store::causes;
 use swiftwater_store::{ErrorKind as StoreErrorKind, Store, StoreError, Table};
 use swiftwater_views::ViewStore;
 use tokio::{

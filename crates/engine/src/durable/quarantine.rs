@@ -6,6 +6,7 @@ use swiftwater_catalog::kind::stream::{QUARANTINE, wants_quarantine};
 use swiftwater_event::{CheckLimits, Checker, EventBatch, RefusedText, Rejection, StreamName};
 use swiftwater_lang::{Dialect, ParseOptions, ddl::CreateStream, parse_ddl};
 use swiftwater_live::columns::Rejected;
+use swiftwater_runtime::QUARANTINED_BYTES;
 
 use crate::durable::{history::History, stored_stream::Declared, validation::Quarantined};
 use crate::{AppendOptions, EngineError, Numbered, RuntimeError, shared::Shared};
@@ -48,10 +49,6 @@ impl<'e> BadEvent<'e> {
 
 /// The name under which the quarantine numbers what a client's producer sent.
 pub(crate) const QUARANTINE_PRODUCER: &str = "swiftwater/quarantine/";
-
-/// Bytes of bad events that are kept at once. Written as JSON they may be several times as long, and are to fit into one
-/// record of the log all the same.
-pub const QUARANTINED_BYTES: usize = 2 << 20;
 
 /// Cuts bad events into pieces, in a way that depends on nothing else.
 fn pieces<'b, 'e>(mut bad: &'b [BadEvent<'e>]) -> impl Iterator<Item = &'b [BadEvent<'e>]> {

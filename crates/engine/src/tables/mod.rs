@@ -17,7 +17,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, TryStreamExt};
 use swiftwater_catalog::{CatalogError, ObjectKind};
-use swiftwater_event::{CheckLimits, Checker, EventMeta, StreamName};
+use swiftwater_event::{CheckLimits, Checker, EventMeta, StreamName, causes};
 use swiftwater_lang::ddl;
 use swiftwater_log::{Log, Trouble};
 use swiftwater_sql::{
@@ -26,7 +26,7 @@ use swiftwater_sql::{
     forms::{Form, FormWriter},
     not_known, rows_at_hand, rows_in_turn, state,
 };
-use swiftwater_store::{Application, ErrorKind as StoreErrorKind, StoreError, Table, causes};
+use swiftwater_store::{Application, ErrorKind as StoreErrorKind, StoreError, Table};
 use tokio::sync::oneshot;
 
 use crate::{Ack, AppendOptions, EngineError, ErrorKind, Numbered, Rule, RuntimeError, shared::Shared};

@@ -1,4 +1,4 @@
-//! How a query is submitted.
+//! How a query is submitted, and what its asker is told.
 
 use std::sync::Arc;
 
@@ -6,6 +6,8 @@ use swiftwater_lang::{
     Dialect, ParseOptions, QueryErrors, Schema, parse, parse_json,
     plan::{Literal, Statement},
 };
+
+use crate::QueryId;
 
 /// How a query is to stand.
 #[derive(Debug, Clone, Default)]
@@ -26,6 +28,17 @@ pub struct SubmitOptions {
     pub parameters: Vec<Literal>,
     /// How the query is written.
     pub form: QueryForm,
+}
+
+/// A query that outlives its asker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Detached {
+    /// Its identity.
+    pub id: QueryId,
+    /// Why it does not outlive the server; none where it does.
+    pub fleeting: Option<Box<str>>,
+    /// What its asker should know.
+    pub warnings: Vec<String>,
 }
 
 /// How a query is written.

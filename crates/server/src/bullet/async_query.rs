@@ -11,7 +11,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::json;
-use swiftwater_engine::{EndReason, Principal, QueryId, RuntimeError};
+use swiftwater_runtime::{EndReason, Principal, QueryId, RuntimeError};
 
 use super::{error_result, http_query::text, refusal, result_response, result_text, submit};
 use crate::{

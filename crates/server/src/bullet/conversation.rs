@@ -15,7 +15,7 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
-use swiftwater_engine::{Emit, EndReason, Subscription};
+use swiftwater_runtime::{Emit, EndReason, Subscription};
 use tokio::{
     sync::{OwnedSemaphorePermit, mpsc},
     time::{Instant, timeout},

@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use futures_util::stream;
-use swiftwater_engine::{Principal, Subscription};
+use swiftwater_runtime::{Principal, Subscription};
 use tokio::{
     sync::OwnedSemaphorePermit,
     time::{Instant, Interval, MissedTickBehavior, interval_at},

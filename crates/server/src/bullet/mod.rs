@@ -37,8 +37,8 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{any, get, post},
 };
-use swiftwater_engine::{Emit, EndReason, Principal, QueryForm, RuntimeError, SubmitOptions, Subscription};
 use swiftwater_lang::Dialect;
+use swiftwater_runtime::{Emit, EndReason, Principal, QueryForm, RuntimeError, SubmitOptions, Subscription};
 use tokio::sync::Semaphore;
 
 use crate::{

@@ -20,8 +20,8 @@ use axum::{
     routing::{post, put},
 };
 use bytes::Bytes;
-use swiftwater_engine::{Ack, AppendOptions, Appended, EngineError, Principal};
 use swiftwater_event::{CheckLimits, Checked, EventBatch, EventMeta, StreamName, check_block};
+use swiftwater_runtime::{Ack, AppendOptions, Appended, Principal};
 
 pub use self::csv::CsvEvents;
 pub(crate) use self::{
@@ -32,6 +32,7 @@ pub(crate) use self::{
 use crate::{
     body::{Encoding, Pieces, heavy},
     budget::Share,
+    engine::EngineError,
     problem::Problem,
     server::Shared,
 };

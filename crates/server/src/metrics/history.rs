@@ -1,13 +1,26 @@
-//! The log, the tables of stored streams, views and joins, in numbers.
+//! The log, the tables of stored streams, views, joins, jobs, sinks and endpoints, in numbers.
 //!
 //! A stream whose own numbers are shown has those of its table too; the tables of the others are told as one.
 
-use swiftwater_engine::{HistoryMetrics, JoinsMetrics, StreamStatus, TableMetrics, ViewsMetrics};
+use std::sync::Arc;
 
-use super::{Kind, Numbers, Table, own_and_others};
+use swiftwater_engine::{
+    Endpoint, HistoryMetrics, JobStatus, JoinsMetrics, SinkStatus, StreamStatus, TableMetrics, ViewsMetrics,
+};
+
+use super::{Kind, Number, Numbers, Sample, Table, own_and_others};
 
 /// `shown`: the streams that have numbers of their own.
-pub(super) fn families(table: &mut Table, history: &HistoryMetrics, shown: &[StreamStatus]) {
+pub(crate) fn families(
+    table: &mut Table,
+    history: Option<&HistoryMetrics>,
+    endpoints: &[Arc<Endpoint>],
+    shown: &[StreamStatus],
+) {
+    job_families(table, history.map_or(&[], |history| &history.jobs));
+    sink_families(table, history.map_or(&[], |history| &history.sinks));
+    endpoint_families(table, endpoints);
+    let Some(history) = history else { return };
     log_families(table, history);
     view_families(table, &history.views);
     join_families(table, &history.joins);
@@ -108,4 +121,90 @@ fn table_families(table: &mut Table, own: &[TableMetrics], others: Option<&Table
         ),
     ];
     table.of_rows("stream", &own_and_others(own, |table| table.name.as_str(), others), families);
+}
+
+fn job_families(table: &mut Table, jobs: &[JobStatus]) {
+    let families: Numbers<'_, JobStatus> = &[
+        (
+            Kind::Gauge,
+            "swiftwater_job_running",
+            "Whether an attempt at the job is being made, 1 or 0.",
+            |job| u64::from(job.is_running).into(),
+        ),
+        (
+            Kind::Counter,
+            "swiftwater_job_runs_total",
+            "Runs that succeeded, since the job was created.",
+            |job| job.runs.into(),
+        ),
+        (Kind::Counter, "swiftwater_job_failures_total", "Attempts that failed.", |job| job.failures.into()),
+        (
+            Kind::Counter,
+            "swiftwater_job_retries_total",
+            "Attempts after a failure that came to their end.",
+            |job| job.retries.into(),
+        ),
+        (Kind::Counter, "swiftwater_job_rows_total", "Rows that the job's statements wrote.", |job| {
+            job.rows.into()
+        }),
+        (
+            Kind::Counter,
+            "swiftwater_job_seconds_total",
+            "Time that the job's statements took, those that failed included.",
+            |job| (job.millis as f64 / 1e3).into(),
+        ),
+    ];
+    let rows: Vec<(&str, &JobStatus)> = jobs.iter().map(|job| (&*job.name, job)).collect();
+    table.of_rows("job", &rows, families);
+}
+
+fn sink_families(table: &mut Table, sinks: &[SinkStatus]) {
+    let families: Numbers<'_, SinkStatus> = &[
+        (
+            Kind::Counter,
+            "swiftwater_sink_deliveries_total",
+            "Deliveries of the sink, since it was created.",
+            |sink| sink.delivered.0.into(),
+        ),
+        (Kind::Counter, "swiftwater_sink_rows_total", "Rows in them.", |sink| sink.delivered.1.into()),
+        (
+            Kind::Counter,
+            "swiftwater_sink_dead_rows_total",
+            "Rows of them that went to the stream for what cannot be delivered.",
+            |sink| sink.dead_rows.into(),
+        ),
+        (Kind::Gauge, "swiftwater_sink_failing", "Whether the last try to deliver failed, 1 or 0.", |sink| {
+            u64::from(sink.failing.is_some()).into()
+        }),
+        (
+            Kind::Gauge,
+            "swiftwater_sink_behind_seconds",
+            "Event time from the end of what is delivered to the last window that is closed.",
+            |sink| (sink.behind_ms.unwrap_or(0) as f64 / 1e3).into(),
+        ),
+    ];
+    let rows: Vec<(&str, &SinkStatus)> = sinks.iter().map(|sink| (&*sink.name, sink)).collect();
+    table.of_rows("sink", &rows, families);
+}
+
+fn endpoint_families(table: &mut Table, endpoints: &[Arc<Endpoint>]) {
+    let labels = |endpoint: &Endpoint| {
+        let name = &endpoint.create.name;
+        vec![("method", name.method.text().to_owned()), ("path", name.path.to_string())]
+    };
+    let counts = endpoints.iter().flat_map(|endpoint| {
+        let classes = endpoint.counts.classes().into_iter().enumerate().skip(2);
+        classes.map(move |(class, count)| {
+            let class = ("class", format!("{class}xx"));
+            Sample { labels: [labels(endpoint), vec![class]].concat(), number: count.into() }
+        })
+    });
+    let help = "Requests of endpoints answered, by the first digit of the status.";
+    table.family(Kind::Counter, "swiftwater_endpoint_requests_total", help, counts.collect());
+    let times = endpoints.iter().map(|endpoint| {
+        let (counts, micros) = endpoint.counts.times();
+        Sample { labels: labels(endpoint), number: Number::Seconds { counts, sum: micros as f64 / 1e6 } }
+    });
+    let help = "Time from the head of an endpoint's request to its answer's head.";
+    table.family(Kind::Histogram, "swiftwater_endpoint_request_seconds", help, times.collect());
 }

@@ -21,8 +21,8 @@ use std::{
 
 use bytes::Bytes;
 use socket2::SockRef;
-use swiftwater_engine::{AppendOptions, EngineError, ErrorKind, Principal, RuntimeError};
 use swiftwater_event::{CheckLimits, EventMeta, check_block};
+use swiftwater_runtime::{AppendOptions, ErrorKind, Principal};
 use tokio::{
     io::AsyncReadExt,
     net::{TcpListener, TcpStream, UdpSocket},
@@ -31,6 +31,7 @@ use tokio::{
 
 use crate::{
     config::SyslogConfig,
+    engine::{EngineError, is_shutting_down},
     inputs::not_kept,
     newcomers::{Newcomer, Newcomers},
     server::{Phase, ServerError, Shared, prepare},
@@ -353,6 +354,5 @@ impl Events {
 
 /// Whether the same events may be taken later.
 fn may_pass(error: &EngineError) -> bool {
-    !matches!(error, EngineError::Runtime(RuntimeError::ShuttingDown))
-        && matches!(error.kind(), ErrorKind::Limit | ErrorKind::Unavailable)
+    !is_shutting_down(error) && matches!(error.kind(), ErrorKind::Limit | ErrorKind::Unavailable)
 }

@@ -14,10 +14,10 @@
 //! by time, `Size` where they go by record. `Sketch` stands where the answer is a sketch's, `Inner Query` where an outer
 //! query looked at the result of another, `errors` where something went wrong. NaN and the infinities are texts.
 
-use swiftwater_engine::{
+use swiftwater_event::{Millis, Value, write_json};
+use swiftwater_runtime::{
     DistinctFigures, Emit, EmitMeta, EndReason, RuntimeError, SketchFigures, SketchMeta, WindowMeta,
 };
-use swiftwater_event::{Millis, Value, write_json};
 
 use super::{put, write_records, write_text};
 
@@ -267,9 +267,9 @@ mod tests {
     use std::sync::Arc;
 
     use serde_json::{Value as Json, json};
-    use swiftwater_engine::{Counts, Finished, QueryCost, QueryMeta, Records, StreamMeta};
     use swiftwater_event::StreamName;
     use swiftwater_lang::{QueryError, QueryErrors};
+    use swiftwater_runtime::{Counts, Finished, QueryCost, QueryMeta, Records, StreamMeta};
 
     use super::*;
 

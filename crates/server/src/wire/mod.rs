@@ -24,7 +24,7 @@ mod time;
 
 use std::io::Write;
 
-use swiftwater_engine::{Emit, EmitMeta, EndReason, QueryMeta, Records, WindowMeta};
+use swiftwater_runtime::{Emit, EmitMeta, EndReason, QueryMeta, Records, WindowMeta};
 
 pub use bullet::{
     BulletError, BulletKind, write_bullet_emit, write_bullet_errors, write_bullet_line, write_bullet_meta,
@@ -204,8 +204,8 @@ mod tests {
     use std::sync::Arc;
 
     use serde_json::{Value, json};
-    use swiftwater_engine::{Counts, Finished, QueryCost, StreamMeta};
     use swiftwater_event::StreamName;
+    use swiftwater_runtime::{Counts, Finished, QueryCost, StreamMeta};
 
     use super::*;
 

@@ -12,7 +12,7 @@
 //! at approximate results.
 
 use serde_json::{Map, Value, json};
-use swiftwater_engine::{EmitMeta, SketchFigures, SketchMeta};
+use swiftwater_runtime::{EmitMeta, SketchFigures, SketchMeta};
 
 /// Two standard deviations of a normal distribution.
 const CONFIDENCE_TWO_DEVIATIONS: f64 = 0.9545;
@@ -59,7 +59,7 @@ fn figures(sketch: &SketchMeta) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use swiftwater_engine::DistinctFigures;
+    use swiftwater_runtime::DistinctFigures;
 
     use super::*;
 

@@ -1,8 +1,8 @@
 //! What is told of queries, streams, positions and refused events.
 
 use serde_json::{Value, json};
-use swiftwater_engine::{QueryStatus, StreamStatus};
 use swiftwater_event::Position;
+use swiftwater_runtime::{QueryStatus, StreamStatus};
 
 use super::time_text;
 use crate::ingest::Refused;

@@ -2,7 +2,8 @@
 
 use std::{io, sync::Arc};
 
-use swiftwater_store::{StoreError, causes};
+use swiftwater_event::causes;
+use swiftwater_store::StoreError;
 
 fn told(source: object_store::Error) -> String {
     causes(&StoreError::ObjectStore { doing: "putting a file", source: Arc::new(source) })

@@ -9,7 +9,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use swiftwater_plot::{Line, Plot};
 
-use crate::{output::grouped, sql::table::Table};
+use crate::{output::grouped, text_table::Table};
 
 const HEADINGS: [&str; 7] = ["scenario", "what", "published", "ours", "ratio", "passed", "conditions"];
 

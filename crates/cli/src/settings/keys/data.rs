@@ -1,18 +1,30 @@
 //! What is kept: the data directory, the log, the tables; SQL and jobs over it.
 
+#[cfg(feature = "history")]
 use swiftwater_engine::{Ack, Compressing, Compression};
 
-use super::{DAY, GIB, HOUR, KIB, Key, Kind, MIB, SECOND, TIB, Value};
+#[cfg(feature = "history")]
+use super::{DAY, GIB, HOUR, KIB, MIB, SECOND, TIB};
+use super::{Key, Kind, Value};
 
 pub(super) fn keys() -> Vec<Key> {
-    vec![
-        text!(
-            "data.dir",
-            Kind::Text(|_| Ok(())),
-            data_dir,
-            "The directory that stored streams, tables and the catalog are kept in; empty: nothing is kept, and no \
+    let dir = text!(
+        "data.dir",
+        Kind::Text(|_| Ok(())),
+        data_dir,
+        "The directory that stored streams, tables and the catalog are kept in; empty: nothing is kept, and no \
              stream can be created."
-        ),
+    );
+    #[cfg(feature = "history")]
+    let keys = std::iter::once(dir).chain(durable()).collect();
+    #[cfg(not(feature = "history"))]
+    let keys = vec![dir];
+    keys
+}
+
+#[cfg(feature = "history")]
+fn durable() -> Vec<Key> {
+    vec![
         Key {
             name: "data.ack",
             doc: "When events of a stored stream are acknowledged, unless its declaration or the request says otherwise: \
@@ -368,6 +380,7 @@ pub(super) fn keys() -> Vec<Key> {
     ]
 }
 
+#[cfg(feature = "history")]
 fn option(text: &str) -> Result<(), String> {
     match text.split_once('=') {
         Some((name, _)) if !name.trim().is_empty() => Ok(()),

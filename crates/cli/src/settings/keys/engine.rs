@@ -1,7 +1,7 @@
 //! Streams, queries and their limits.
 
-use swiftwater_engine::{FastQuery, SlowReader};
 use swiftwater_event::StreamName;
+use swiftwater_runtime::{FastQuery, SlowReader};
 
 use super::{DAY, GIB, KIB, Key, Kind, MIB, SECOND, TIB, Value};
 

@@ -11,4 +11,3 @@ mod replay;
 mod submit;
 
 pub(crate) use follower::{FOLLOWER, Followers};
-pub use submit::Detached;

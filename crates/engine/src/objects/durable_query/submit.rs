@@ -14,21 +14,10 @@ use super::{
     plan::{Plan, What},
 };
 use crate::{
-    EndReason, Engine, EngineError, Principal, QueryForm, QueryId, SubmitOptions,
+    Detached, EndReason, Engine, EngineError, Principal, QueryForm, QueryId, SubmitOptions,
     durable::{history::History, stored_stream::StoredStream},
 };
 use swiftwater_runtime::parts::{Fleeting, QueryHandle, ResumePoints, Stream, lock};
-
-/// A query that outlives its asker.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Detached {
-    /// Its identity.
-    pub id: QueryId,
-    /// Why it does not outlive the server; none where it does.
-    pub fleeting: Option<Box<str>>,
-    /// What its asker should know.
-    pub warnings: Vec<String>,
-}
 
 impl Engine {
     /// Lets a query stand that outlives its asker, and where it can, the server: a native one over a stored stream goes on
@@ -59,12 +48,9 @@ impl Engine {
         let (history, stored) = match (found, why) {
             (Some(found), None) => found,
             (_, why) => {
-                let why = why.unwrap_or(Fleeting::Unstored);
-                let fleeting = Some(why.why(&wanted.stream, self.config()));
                 drop(wanted);
-                let subscription = self.submit(principal, text, options)?;
-                subscription.set_fleeting(why);
-                return Ok(Detached { id: subscription.query().id, fleeting, warnings });
+                let why = why.unwrap_or(Fleeting::Unstored);
+                return Ok(self.submit_fleeting(principal, text, options, why)?);
             }
         };
         // Before it is written down: any number of clients that ask at once stay within the limit.
