@@ -159,8 +159,7 @@ pub(crate) fn families(
     (http, unfinished_bytes): (&HttpStats, u64),
     syslog: &SyslogStats,
     process: ProcessNumbers,
-    shown: &ShownStreams,
-    streams_max: usize,
+    (shown, streams_max): (&ShownStreams, usize),
     start_micros: i64,
     durable: impl FnOnce(&mut Table, &[StreamStatus]),
 ) -> Vec<Family> {

@@ -174,8 +174,7 @@ impl Shared {
             (&self.stats, self.unfinished.used()),
             &self.syslog,
             process::read(),
-            &self.shown,
-            most,
+            (&self.shown, most),
             start,
             durable,
         )
