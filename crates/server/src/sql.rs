@@ -395,6 +395,9 @@ impl AnswerBody {
             {
                 body.shared.sql.failed(body.answer.id(), error);
                 tracing::debug!(statement = body.answer.id(), "an answer broke off");
+                // Once more to the connection, which writes what it has when there is nothing to add: without that a client might
+                // get no byte of an answer that has begun.
+                tokio::task::yield_now().await;
                 return Some((Err(BrokenOff), None));
             }
             if body.out.is_empty() {
