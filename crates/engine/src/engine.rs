@@ -280,10 +280,14 @@ impl Engine {
         reason: EndReason,
     ) -> Result<(), EngineError> {
         let handle = self.handle(id)?;
-        if handle.following.is_some() && self.end_durable(&handle, reason.clone())? {
-            return Ok(());
+        if handle.following.is_none() {
+            return Ok(self.shared.runtime.end_query(principal, id, reason)?);
         }
-        Ok(self.shared.runtime.end_query(principal, id, reason)?)
+        // It ends where its stream was at this call, and not where its own is by now: the runtime does not end it.
+        match self.end_durable(&handle, reason)? || self.shared.forget(id) {
+            true => Ok(()),
+            false => Err(RuntimeError::NoQuery(id.to_string()).into()),
+        }
     }
 
     /// What is durable, in numbers; none where nothing is.

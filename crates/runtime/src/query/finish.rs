@@ -267,7 +267,7 @@ impl Shared {
     }
 
     /// Forgets a query that has ended; false where it still stands.
-    pub(crate) fn forget(&self, id: &QueryId) -> bool {
+    pub fn forget(&self, id: &QueryId) -> bool {
         {
             let mut kept = lock(&self.kept);
             let Some((until, _)) = kept.by_id.remove(id) else { return false };
