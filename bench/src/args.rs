@@ -1,4 +1,4 @@
-//! What is to be measured, and how much of it.
+//! Parses the command line: which parts to measure, and how much of each.
 
 use std::path::PathBuf;
 

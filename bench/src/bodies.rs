@@ -1,4 +1,4 @@
-//! Bodies of events, made before anything is measured and sent over and over.
+//! Bodies of events, generated before any measurement and sent repeatedly.
 
 use anyhow::{Context, ensure};
 use bytes::Bytes;

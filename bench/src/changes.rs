@@ -1,4 +1,4 @@
-//! Adding and ending queries while a hundred thousand stand and events flow.
+//! Measures adding and ending queries while a hundred thousand run and events flow.
 
 use crate::{
     args::Args,

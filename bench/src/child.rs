@@ -1,5 +1,5 @@
-//! One point of throughput, in a process of its own: the events come as standard input, a file that is mapped; the task
-//! as JSON in the arguments; the outcome goes out as JSON.
+//! Runs one point of throughput in a separate process. Standard input is the events, a file that is mapped; the task is JSON
+//! in the arguments; the outcome is written as JSON.
 
 use std::{fs::File, os::fd::AsFd};
 
@@ -15,7 +15,7 @@ use crate::{
 pub(crate) fn run(words: &[String]) -> anyhow::Result<()> {
     let [task] = words else { anyhow::bail!("a child has one argument") };
     let task: Task = serde_json::from_str(task).context("a child's task is JSON")?;
-    machine::keep_to(task.cores)?;
+    machine::pin_to_cores(task.cores)?;
     let file =
         File::from(std::io::stdin().as_fd().try_clone_to_owned().context("a child's input is a file")?);
     // SAFETY: the file has no name, and whoever holds it only reads it by now.

@@ -1,14 +1,14 @@
-//! The main cases, each a few thousand events on one thread, for a program that counts instructions: see
+//! Runs the main cases, each a few thousand events on one thread, for a program that counts instructions: see
 //! `tests/instructions.rs`.
 //!
-//! Everything is made ready and run once before; what is to be counted happens in [`swiftwater_counted`] alone.
+//! Everything is set up and run once before; only [`swiftwater_counted`] is to be counted.
 
 use std::hint::black_box;
 
 use anyhow::ensure;
 use bytes::Bytes;
 use swiftwater_event::{CheckLimits, EventBatch, check_block};
-use swiftwater_live::{Index, Place, QueryStep, Shard, StepInput};
+use swiftwater_live::{Index, QueryStep, Shard, SourcePosition, StepInput};
 
 use crate::{
     decode::{Order, blocks, columns_of, ours},
@@ -119,7 +119,7 @@ fn all_steps(shard: &mut Shard, index: &Index, batches: &[EventBatch], steps: &m
             batch,
             arrivals: &[],
             before: None,
-            place: Place::Number((number * BLOCK_EVENTS) as u64),
+            place: SourcePosition::Number((number * BLOCK_EVENTS) as u64),
             now_micros: 0,
             record_bytes_max: 64 << 20,
             nanos: &|| 0,

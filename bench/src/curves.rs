@@ -1,5 +1,5 @@
-//! What an event costs, against how many queries stand, how many an event matches, how many paths they read, how large
-//! events are, and how many cores there are.
+//! Measures the cost of an event as a curve. The variables are the number of queries, of matches, of paths and of cores, and
+//! the events' size.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! Files of events, with what is to be found in them.
+//! Generates files of events, and records the answers that they must produce.
 
 use std::{
     fs::{self, File},

@@ -1,9 +1,9 @@
-//! Records delivered to a hundred connections, beside a bare writer of the same bytes to as many connections in the same
-//! run.
+//! Measures delivery of records to a hundred connections, beside a bare writer of the same bytes to as many connections in
+//! the same run.
 //!
-//! The server is a process of its own, and so is the bare writer; the reader, one thread with all connections, is the same
-//! for both, and counts records in what it reads. Events go in only as far ahead of the slowest connection as the server
-//! keeps for a reader, so nothing is lost, and every connection gets every event.
+//! The server is a separate process, and so is the bare writer. The reader, one thread with all connections, is the same for
+//! both, and counts records in its input. Events are sent only as far ahead of the slowest connection as the server buffers
+//! for a reader. So nothing is lost, and every connection gets every event.
 
 use std::{
     fs::File,
@@ -223,7 +223,7 @@ fn write_bare(bytes: &[u8], case: &Case, events: u64) -> anyhow::Result<Delivere
     let mut file = tempfile::tempfile().context("cannot make a file")?;
     file.write_all(bytes)?;
     file.rewind()?;
-    let program = std::env::current_exe().context("cannot tell where this program is")?;
+    let program = std::env::current_exe().context("cannot find the path of this program")?;
     let mut child = Command::new(program)
         .arg(WORD)
         .stdin(file)

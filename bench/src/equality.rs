@@ -1,5 +1,5 @@
-//! Equality queries, one to a hundred thousand, on one path and spread over fifty, with 1 % of the events matching: in the
-//! process from a mapped file, and over HTTP with the sender on the same cores.
+//! Measures equality queries, one to a hundred thousand, on one path and spread over fifty, with 1 % of the events matching.
+//! They run in the process from a mapped file, and over HTTP with the sender on the same cores.
 //!
 //! All points read one file, in which every set of queries has its own matches.
 
@@ -79,7 +79,7 @@ fn over_http(args: &Args, table: &mut Table, load: &Load, tasks: &[(String, Task
             // A server that has just begun is as good as one of many rounds, and its queries' counts are this round's.
             let server = Running::start()?;
             what = server.what;
-            let ids = http_load::let_stand(server.address, STREAM, &task.queries())?;
+            let ids = http_load::start_detached(server.address, STREAM, &task.queries())?;
             let sent = http_load::send(server.address, STREAM, &bytes, machine::cores())?;
             eprintln!("round {round}: {name}, over HTTP: {:.2} GB/s", load.bytes as f64 / sent.seconds / 1e9);
             let truth = &load.truth[task.first..task.first + task.standing];

@@ -1,4 +1,4 @@
-//! A small blocking HTTP/1.1 client over one connection: nothing between the measuring and the socket.
+//! A small blocking HTTP/1.1 client over one connection: nothing between the measurement and the socket.
 
 use std::{
     io::{Read, Write},

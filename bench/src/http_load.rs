@@ -1,4 +1,4 @@
-//! Queries and events by the million, sent to a server over HTTP as fast as it takes them.
+//! Sends queries and events by the million to a server over HTTP, as fast as it takes them.
 
 use std::{
     collections::HashMap,
@@ -32,13 +32,13 @@ pub(crate) struct Sent {
 }
 
 #[derive(Deserialize)]
-struct Taken {
+struct IngestReply {
     accepted: u64,
     rejected: u64,
 }
 
 #[derive(Deserialize)]
-struct Standing {
+struct QueryId {
     id: String,
 }
 
@@ -64,8 +64,8 @@ struct Listing {
     queries: Vec<Listed>,
 }
 
-/// Lets detached queries stand on a stream; answers their identities.
-pub(crate) fn let_stand(
+/// Starts detached queries over a stream; returns their ids.
+pub(crate) fn start_detached(
     address: SocketAddr,
     stream: &str,
     queries: &[String],
@@ -82,7 +82,7 @@ pub(crate) fn let_stand(
         client.send(&requests)?;
         for query in chunk {
             let answer = client.answer().with_context(|| format!("`{query}` was refused"))?;
-            let standing: Standing = serde_json::from_slice(&answer).context("a query got no id")?;
+            let standing: QueryId = serde_json::from_slice(&answer).context("a query got no id")?;
             ids.push(standing.id);
         }
     }
@@ -110,7 +110,7 @@ pub(crate) fn send(
                     while let Some(block) = blocks.next() {
                         client.send(&client.post_head(&path, "application/json", block.len()))?;
                         client.send(&block)?;
-                        let taken: Taken =
+                        let taken: IngestReply =
                             serde_json::from_slice(&client.answer()?).context("events got no answer")?;
                         accepted += taken.accepted;
                         rejected += taken.rejected;

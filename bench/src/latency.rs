@@ -1,17 +1,17 @@
-//! Latency over loopback HTTP, on an idle and on a half-loaded server.
+//! Measures latency over loopback HTTP, on an idle and on a half-loaded server.
 //!
-//! Two spans are measured, each from one thread, which sends and receives on connections that are kept:
+//! Two spans are measured, each from one thread, which sends and receives on persistent connections:
 //!
-//! - *Query to first record*: from before the query is written (`SELECT * … LIMIT 1`, no filter) to when its first
-//!   record was read, while another connection streams events in at [`TRICKLE`] a second, one at a time, loaded or not.
-//!   So up to a tenth of a millisecond of it, and what a sleep is too long, is waiting for the next event.
-//! - *Event to client*: from before a POST of one event is written to when a client that asked before, by a query that
-//!   only these events match, has read it.
+//! - *Query to first record*: from before the query is written (`SELECT * … LIMIT 1`, no filter) to when its first record
+//!   was read. Meanwhile another connection sends events at [`TRICKLE`] a second, one at a time, loaded or not. The wait for
+//!   the next event is therefore up to a tenth of a millisecond of this span, plus the excess of a sleep.
+//! - *Event to client*: from before a POST of one event is written to when a client has read it. The client asked before,
+//!   with a query that only these events match.
 //!
-//! Half-loaded: one more connection posts bodies of [`LOAD_EVENTS`] events, none of which match, to the same stream at
-//! half the rate at which one connection was able to.
+//! Half-loaded: one more connection posts bodies of [`LOAD_EVENTS`] events, none of which match, to the same stream at half
+//! the rate that one connection reached.
 //!
-//! A third span is of the engine alone, on one core: from an event's reading to its record, with 50,000 queries standing.
+//! A third span is of the engine alone, on one core: from an event's reading to its record, with 50,000 queries running.
 
 use std::{
     net::SocketAddr,

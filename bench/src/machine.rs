@@ -1,4 +1,4 @@
-//! What the system says of the machine and of processes: `/proc`, where there is one.
+//! Reads the figures of the machine and of processes from the system: `/proc`, where there is one.
 
 use std::fs;
 
@@ -23,8 +23,8 @@ pub(crate) fn about() -> String {
     )
 }
 
-/// Keeps this thread, and those that it starts from here on, to the first so many cores; 0: all.
-pub(crate) fn keep_to(cores: usize) -> anyhow::Result<()> {
+/// Pins this thread, and those that it starts from here on, to the first so many cores; 0: all.
+pub(crate) fn pin_to_cores(cores: usize) -> anyhow::Result<()> {
     if cores == 0 {
         return Ok(());
     }

@@ -1,12 +1,17 @@
 //! End-to-end benchmarks: the whole engine from outside, with one table as the result.
 //!
-//! What is measured: the decoder beside other parsers ([`decode`]); equality queries, one to a hundred thousand
-//! ([`equality`]), and queries of many forms ([`mixed`]); throughput with standing queries, beside a plain JSON parser in
-//! the same run ([`throughput`]); aggregations that stand together ([`shared`]); latency over loopback HTTP
-//! ([`latency`]); deliveries ([`delivery`]); queries that come and go ([`changes`]); memory ([`memory`]); curves of cost
-//! ([`curves`]); rollups ([`rollups`]); answers by key ([`views`]); and what is stored and asked again ([`history`]). Every answer
-//! is held against what the generator of the events knows; a wrong one makes the run fail, a missed speed is only marked. Each point of throughput is a process of
-//! its own ([`child`]), so that it has its own memory peak and nothing is warm but the page cache.
+//! The parts are:
+//!
+//! - the decoder beside other parsers ([`decode`]);
+//! - equality queries, one to a hundred thousand ([`equality`]), and queries of many forms ([`mixed`]);
+//! - throughput with standing queries, beside a plain JSON parser in the same run ([`throughput`]);
+//! - concurrent aggregations ([`shared`]), latency over loopback HTTP ([`latency`]), and deliveries ([`delivery`]);
+//! - queries that come and go ([`changes`]), memory ([`memory`]), and curves of cost ([`curves`]);
+//! - rollups ([`rollups`]), answers by key ([`views`]), and data that is stored and queried ([`history`]).
+//!
+//! Every answer is checked against the generator of the events. A wrong answer makes the run fail; a missed speed is only
+//! marked. Each point of throughput is a separate process ([`child`]), so that it has its own memory peak and nothing is
+//! warm but the page cache.
 #![allow(
     clippy::disallowed_methods,
     reason = "a benchmark reads the machine's clock, and paces itself by sleeping"
@@ -118,5 +123,5 @@ fn bench() -> anyhow::Result<bool> {
     if args.write {
         results::write(&args.results(), &about, &table)?;
     }
-    Ok(table.answers_are_right())
+    Ok(table.all_correct())
 }

@@ -1,4 +1,4 @@
-//! What all rounds of one point found, and the row that says it.
+//! The results of all rounds of one point, and the table row that reports them.
 
 use crate::{
     data::Load,
@@ -17,7 +17,7 @@ pub(crate) struct Measured {
 }
 
 /// One round, for whoever watches.
-pub(crate) fn told(what: &str, load: &Load, outcome: &Outcome) -> String {
+pub(crate) fn round_text(what: &str, load: &Load, outcome: &Outcome) -> String {
     format!(
         "{what}: {:.2} GB/s, {:.2} s of processor time a GB, {:.2} cores, {} page faults, {:.2} s to submit",
         load.bytes as f64 / outcome.seconds / 1e9,
@@ -49,7 +49,7 @@ impl Measured {
         for round in 1..=rounds {
             for ((what, task), measured) in tasks.iter().zip(&mut all) {
                 let outcome = task.run(load)?;
-                eprintln!("round {round}: {}", told(what, load, &outcome));
+                eprintln!("round {round}: {}", round_text(what, load, &outcome));
                 let fault = task.fault(load, &outcome);
                 measured.push(outcome, fault);
             }

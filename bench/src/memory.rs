@@ -1,4 +1,4 @@
-//! Memory of a server: at rest, and for each query that stands without a reader.
+//! Measures a server's memory: at rest, and for each query that runs without a reader.
 
 use std::{thread, time::Duration};
 
@@ -36,9 +36,9 @@ pub(crate) fn run(args: &Args, table: &mut Table) -> anyhow::Result<()> {
         verdict: Verdict::of(idle_mib * 1.048_576 < AT_REST_MIB_MAX),
     });
 
-    http_load::let_stand(server.address, STREAM, &asked[queries..])?;
+    http_load::start_detached(server.address, STREAM, &asked[queries..])?;
     let before = machine::memory(&server.process()).resident;
-    http_load::let_stand(server.address, STREAM, &asked[..queries])?;
+    http_load::start_detached(server.address, STREAM, &asked[..queries])?;
     thread::sleep(SETTLED);
     let after = machine::memory(&server.process()).resident;
     let each = after.saturating_sub(before) / queries as u64;

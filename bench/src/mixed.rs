@@ -1,5 +1,5 @@
-//! The hundred thousand mixed queries ([`crate::workload`] says which): all cores, JSON included; and the matcher alone on
-//! one core.
+//! Measures the hundred thousand mixed queries that [`crate::workload`] defines: on all cores, JSON included; and the
+//! matcher alone on one core.
 
 use crate::{
     args::Args,

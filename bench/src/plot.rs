@@ -1,4 +1,4 @@
-//! Curves as pictures: one SVG each, both axes logarithmic, and all their numbers in one file beside them.
+//! Plots curves: one SVG each, both axes logarithmic, and all their numbers in one file beside them.
 
 use std::{fs, path::Path};
 

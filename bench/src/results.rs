@@ -1,4 +1,4 @@
-//! The table as a file of the project.
+//! Writes the table to a file of the project.
 
 use std::{fs, path::Path};
 

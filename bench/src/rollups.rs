@@ -1,5 +1,5 @@
-//! Rollups: 62 dimensions by 20 sums, each dimension alone, from nested records of 2 KB, through the whole engine; and
-//! aggregation alone, on one core.
+//! Measures rollups: 62 dimensions by 20 sums, each dimension alone, from nested records of 2 KB, through the whole engine;
+//! and aggregation alone, on one core.
 //!
 //! Each dimension's counts must add up to all events.
 
@@ -11,7 +11,7 @@ use swiftwater_engine::{EndReason, Engine, EngineConfig, Principal, SubmitOption
 use swiftwater_event::{CheckLimits, EventBatch, EventMeta, SystemClock, check_block};
 use swiftwater_generate::{DIMENSIONS, MEASURES, TelecomSettings, Workload};
 use swiftwater_lang::{Dialect, ParseOptions, parse};
-use swiftwater_live::{Index, Place, Shard, StandingQuery, StepInput};
+use swiftwater_live::{Index, Shard, SourcePosition, StandingQuery, StepInput};
 use swiftwater_testkit::Rng;
 
 use crate::{
@@ -20,7 +20,7 @@ use crate::{
     run_engine::{config, feed, joined},
     samples::Samples,
     table::{Row, Table, Verdict, grouped, mib},
-    task::{Blocks, Outcome, Since},
+    task::{Blocks, Outcome, Stopwatch},
 };
 
 /// Records that are made; they are sent again until there are enough.
@@ -91,7 +91,7 @@ fn flow(args: &Args, bytes: &Bytes) -> anyhow::Result<Outcome> {
     let mut query = engine.submit(&Principal::local(), &query(), options).context("the query is refused")?;
     let blocks = Blocks::new(bytes.clone(), args.tuning);
     let mut outcome = Outcome::default();
-    let since = Since::now();
+    let since = Stopwatch::now();
     let feeders: Vec<_> = (0..machine::cores())
         .map(|number| {
             let (engine, blocks) = (engine.clone(), Arc::clone(&blocks));
@@ -103,7 +103,7 @@ fn flow(args: &Args, bytes: &Bytes) -> anyhow::Result<Outcome> {
         (outcome.events, outcome.rejected) = (outcome.events + events, outcome.rejected + rejected);
     }
     runtime.block_on(engine.drained());
-    since.note(&mut outcome);
+    since.record(&mut outcome);
     engine.end_query(&Principal::local(), &query.query().id, EndReason::EndOfInput)?;
     let mut counted = 0;
     while let Some(emit) = query.next_blocking() {
@@ -149,7 +149,7 @@ fn alone(groups: usize, events: usize) -> anyhow::Result<f64> {
                 batch,
                 arrivals: &[],
                 before: None,
-                place: Place::Number(0),
+                place: SourcePosition::Number(0),
                 now_micros: 0,
                 record_bytes_max: usize::MAX,
                 nanos: &clock,

@@ -1,4 +1,4 @@
-//! What a program without an engine would do: each event parsed into a tree, one field compared.
+//! Runs the task as a program without an engine would: parses each event into a tree, and compares one field.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::{
     machine,
-    task::{Blocks, Outcome, Since, Task},
+    task::{Blocks, Outcome, Stopwatch, Task},
 };
 
 /// Looks for the first query's value in its field, with a thread a core.
@@ -20,7 +20,7 @@ pub(crate) fn run(task: Task, bytes: Bytes) -> anyhow::Result<Outcome> {
     let (field, value) = condition(&query).context("the query has another form than is thought")?;
     let blocks = Blocks::new(bytes, task.tuning);
     let [events, rejected, matches] = [const { AtomicU64::new(0) }; 3];
-    let since = Since::now();
+    let since = Stopwatch::now();
     thread::scope(|scope| {
         for _ in 0..machine::cores() {
             scope.spawn(|| {
@@ -49,7 +49,7 @@ pub(crate) fn run(task: Task, bytes: Bytes) -> anyhow::Result<Outcome> {
         matches: vec![matches.into_inner()],
         ..Outcome::default()
     };
-    since.note(&mut outcome);
+    since.record(&mut outcome);
     Ok(outcome)
 }
 

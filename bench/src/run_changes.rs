@@ -1,4 +1,4 @@
-//! Queries that come and go, thousands a second, while others stand and events flow.
+//! Adds and ends thousands of queries a second, while others run and events flow.
 
 use std::{
     collections::VecDeque,
@@ -20,7 +20,7 @@ use swiftwater_event::{CheckLimits, SystemClock, check_block};
 use crate::{
     args::Tuning,
     run_engine::{config, joined, read, stream},
-    task::{Blocks, Outcome, Since, Task},
+    task::{Blocks, Outcome, Stopwatch, Task},
     workload::{Answer, Mixed, Workload},
 };
 
@@ -64,7 +64,7 @@ pub(crate) fn run(task: Task, bytes: Bytes, is_quick: bool) -> anyhow::Result<Ou
     let (is_over, is_fed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let events = Arc::new(AtomicU64::new(0));
 
-    let since = Since::now();
+    let since = Stopwatch::now();
     let reader = {
         let is_fed = Arc::clone(&is_fed);
         thread::Builder::new().name("reader".to_owned()).spawn(move || read(standing, &is_fed))?
@@ -91,7 +91,7 @@ pub(crate) fn run(task: Task, bytes: Bytes, is_quick: bool) -> anyhow::Result<Ou
     is_fed.store(true, Ordering::Release);
     reader.thread().unpark();
     let got = joined(reader)?;
-    since.note(&mut outcome);
+    since.record(&mut outcome);
 
     outcome.events = events.load(Ordering::Acquire);
     outcome.matches = got.records;
@@ -135,7 +135,7 @@ struct Changes<'e> {
 }
 
 /// How long each change took, and how many there were a second.
-struct Took {
+struct ChangeDurations {
     adds: Vec<Duration>,
     ends: Vec<Duration>,
     rate: f64,
@@ -161,8 +161,8 @@ impl Changes<'_> {
         Ok(took)
     }
 
-    fn run(&mut self, span: Duration, per_second: Option<f64>) -> anyhow::Result<Took> {
-        let mut took = Took { adds: Vec::new(), ends: Vec::new(), rate: 0.0 };
+    fn run(&mut self, span: Duration, per_second: Option<f64>) -> anyhow::Result<ChangeDurations> {
+        let mut took = ChangeDurations { adds: Vec::new(), ends: Vec::new(), rate: 0.0 };
         let start = Instant::now();
         while start.elapsed() < span {
             if let Some(rate) = per_second {

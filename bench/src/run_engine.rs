@@ -1,4 +1,4 @@
-//! Events appended to a running engine on which queries stand, each with a subscription that is read to the end.
+//! Appends events to an engine with running queries, each with a subscription that is read to the end.
 
 use std::{
     sync::{
@@ -17,7 +17,7 @@ use swiftwater_event::{CheckLimits, StreamName, SystemClock, check_block};
 use crate::{
     args::Tuning,
     machine,
-    task::{Blocks, Outcome, Since, Task},
+    task::{Blocks, Outcome, Stopwatch, Task},
 };
 
 /// The reader looks at all subscriptions at least this far apart.
@@ -60,7 +60,7 @@ pub(crate) fn run(task: Task, bytes: Bytes) -> anyhow::Result<Outcome> {
     let feeders = if task.tuning.feeders == 0 { machine::cores() } else { task.tuning.feeders };
     let is_fed = Arc::new(AtomicBool::new(false));
 
-    let since = Since::now();
+    let since = Stopwatch::now();
     let reader = {
         let is_fed = Arc::clone(&is_fed);
         thread::Builder::new().name("reader".to_owned()).spawn(move || read(subscriptions, &is_fed))?
@@ -79,7 +79,7 @@ pub(crate) fn run(task: Task, bytes: Bytes) -> anyhow::Result<Outcome> {
     is_fed.store(true, Ordering::Release);
     reader.thread().unpark();
     let read = joined(reader)?;
-    since.note(&mut outcome);
+    since.record(&mut outcome);
     outcome.matches = read.records;
     outcome.peak_own_bytes = read.peak_own_bytes;
     outcome.dropped = engine.metrics().records_dropped;

@@ -1,4 +1,4 @@
-//! One query over a mapped file, as `swiftwater query --input` runs it.
+//! Runs one query over a mapped file, as `swiftwater query --input` does.
 
 use std::{ops::ControlFlow, sync::Arc};
 
@@ -13,7 +13,7 @@ use crate::{
     args::Tuning,
     data::{GROUPS_MAX, GROUPS_QUERY},
     run_engine::config,
-    task::{Outcome, Since, Task},
+    task::{Outcome, Stopwatch, Task},
 };
 
 fn options(tuning: Tuning) -> anyhow::Result<InputOptions> {
@@ -37,7 +37,7 @@ fn query(
     mut on_records: impl FnMut(&[u8], u64),
 ) -> anyhow::Result<Outcome> {
     let options = options(task.tuning)?;
-    let since = Since::now();
+    let since = Stopwatch::now();
     let summary = run_input(
         InputSource::Bytes(bytes),
         text,
@@ -50,7 +50,7 @@ fn query(
         },
     )?;
     let mut outcome = Outcome { events: summary.accepted, rejected: summary.rejected, ..Outcome::default() };
-    since.note(&mut outcome);
+    since.record(&mut outcome);
     Ok(outcome)
 }
 

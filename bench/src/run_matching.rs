@@ -1,4 +1,5 @@
-//! The matcher alone, on one thread: events are checked and decoded as ever, but only the time of finding queries counts.
+//! Runs the matcher alone, on one thread: events are checked and decoded as usual, but only the time of finding queries
+//! counts.
 
 use std::{sync::Arc, time::Instant};
 
@@ -10,7 +11,7 @@ use swiftwater_live::{Index, Matching, StandingQuery};
 
 use crate::{
     machine,
-    task::{Blocks, Outcome, Since, Task},
+    task::{Blocks, Outcome, Stopwatch, Task},
 };
 
 /// An index of these queries, all in its main part; query `n` has the number `n`.
@@ -40,7 +41,7 @@ pub(crate) fn run(task: Task, bytes: Bytes) -> anyhow::Result<Outcome> {
     let blocks = Blocks::new(bytes, task.tuning);
     let (mut decoder, mut matching) = (Decoder::new(), Matching::default());
     let mut outcome = Outcome { submit_seconds, matches: vec![0; queries.len()], ..Outcome::default() };
-    let since = Since::now();
+    let since = Stopwatch::now();
     while let Some(block) = blocks.next() {
         let checked = check_block(block, &CheckLimits::default(), 1);
         let decoded = decoder.decode(&checked.batch, index.plan());
@@ -51,6 +52,6 @@ pub(crate) fn run(task: Task, bytes: Bytes) -> anyhow::Result<Outcome> {
         outcome.events += checked.batch.len() as u64;
         outcome.rejected += checked.rejected;
     }
-    since.note(&mut outcome);
+    since.record(&mut outcome);
     Ok(outcome)
 }

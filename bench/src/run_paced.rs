@@ -1,5 +1,5 @@
-//! Events appended at a steady rate to an engine on which queries stand: how long each match took from when its event was
-//! read.
+//! Appends events at a steady rate to an engine with running queries, and measures the time from reading an event to each of
+//! its matches.
 
 use std::{
     sync::Arc,
@@ -16,7 +16,7 @@ use swiftwater_event::{CheckLimits, SystemClock, check_block};
 use crate::{
     args::Tuning,
     run_engine::{config, stream},
-    task::{Blocks, Outcome, Since, Task},
+    task::{Blocks, Outcome, Stopwatch, Task},
 };
 
 /// Events a second: what Bullet's published tests had on hundreds of cores.
@@ -41,7 +41,7 @@ pub(crate) fn run(task: Task, bytes: Bytes) -> anyhow::Result<Outcome> {
     let blocks = Blocks::new(bytes, Tuning { block_kib: BLOCK_KIB, ..task.tuning });
     let (stream, limits) = (stream()?, CheckLimits::default());
     let mut outcome = Outcome::default();
-    let since = Since::now();
+    let since = Stopwatch::now();
     let start = Instant::now();
     while let Some(block) = blocks.next() {
         let due = start + Duration::from_secs_f64(outcome.events as f64 / EVENTS_PER_SECOND);
@@ -52,7 +52,7 @@ pub(crate) fn run(task: Task, bytes: Bytes) -> anyhow::Result<Outcome> {
         engine.append_blocking(&principal, &stream, checked.batch, AppendOptions::default())?;
     }
     runtime.block_on(engine.drained());
-    since.note(&mut outcome);
+    since.record(&mut outcome);
     let mut micros = Vec::new();
     for subscription in &mut subscriptions {
         let mut records = 0;

@@ -1,4 +1,4 @@
-//! Aggregations that stand on a running engine while events are appended; each is asked for its one answer at the end.
+//! Runs aggregations on an engine while events are appended; each is asked for its one answer at the end.
 
 use std::{sync::Arc, thread, time::Duration, time::Instant};
 
@@ -11,7 +11,7 @@ use crate::{
     machine,
     run_engine::{config, feed, joined},
     task::Set,
-    task::{Blocks, Outcome, Since, Task},
+    task::{Blocks, Outcome, Stopwatch, Task},
 };
 
 /// Lets the queries stand, appends all events, and reads each query's answer.
@@ -43,7 +43,7 @@ fn run_queries(task: Task, texts: &[String], bytes: Bytes) -> anyhow::Result<Out
     let blocks = Blocks::new(bytes, task.tuning);
     let feeders = if task.tuning.feeders == 0 { machine::cores() } else { task.tuning.feeders };
 
-    let since = Since::now();
+    let since = Stopwatch::now();
     let feeders = (0..feeders).map(|number| {
         let (engine, blocks) = (engine.clone(), Arc::clone(&blocks));
         thread::Builder::new().name(format!("feeder-{number}")).spawn(move || feed(&engine, &blocks))
@@ -54,7 +54,7 @@ fn run_queries(task: Task, texts: &[String], bytes: Bytes) -> anyhow::Result<Out
         outcome.rejected += rejected;
     }
     runtime.block_on(engine.drained());
-    since.note(&mut outcome);
+    since.record(&mut outcome);
     // Pending batches are gone by now: what has come is what the queries hold.
     outcome.bytes_per_query =
         machine::memory("self").own.saturating_sub(before) / task.standing.max(1) as u64;

@@ -1,4 +1,4 @@
-//! Measured values, and what they say together.
+//! Measured values, and their statistics.
 
 /// Values in ascending order; at least one.
 #[derive(Debug, Clone, PartialEq)]

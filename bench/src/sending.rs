@@ -1,4 +1,5 @@
-//! Events sent over many connections, as fast as they are taken or at a steady rate, with when each body was acknowledged.
+//! Sends events over many connections, as fast as they are taken or at a steady rate, and records when each body was
+//! acknowledged.
 
 use std::{
     net::SocketAddr,
@@ -42,7 +43,7 @@ impl Plan {
 
 /// A body that was acknowledged, on disk.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Acked {
+pub(crate) struct AckedBody {
     /// Seconds from the beginning.
     pub(crate) at: f64,
     pub(crate) events: u64,
@@ -54,7 +55,7 @@ pub(crate) struct Acked {
 pub(crate) struct Sent {
     pub(crate) began: SystemTime,
     /// In the order of their times.
-    pub(crate) acked: Vec<Acked>,
+    pub(crate) acked: Vec<AckedBody>,
     /// Bodies.
     pub(crate) count: u64,
     pub(crate) events: u64,
@@ -69,7 +70,7 @@ struct Shared {
     is_over: AtomicBool,
     begun: AtomicU64,
     acked: AtomicU64,
-    all: Mutex<Vec<Acked>>,
+    all: Mutex<Vec<AckedBody>>,
 }
 
 /// Sending that goes on.
@@ -80,7 +81,7 @@ pub(crate) struct Sending {
 }
 
 #[derive(Deserialize)]
-struct Taken {
+struct IngestReply {
     accepted: u64,
     rejected: u64,
 }
@@ -109,7 +110,7 @@ impl Sending {
     }
 
     /// Events that were begun to be sent so far.
-    pub(crate) fn begun(&self) -> u64 {
+    pub(crate) fn started_count(&self) -> u64 {
         self.shared.begun.load(Ordering::Acquire)
     }
 
@@ -138,7 +139,7 @@ impl Sending {
 }
 
 /// Nothing panics while it holds the lock.
-fn lock(all: &Mutex<Vec<Acked>>) -> std::sync::MutexGuard<'_, Vec<Acked>> {
+fn lock(all: &Mutex<Vec<AckedBody>>) -> std::sync::MutexGuard<'_, Vec<AckedBody>> {
     all.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -159,7 +160,7 @@ fn send(plan: &Plan, shared: &Shared, start: Instant) -> anyhow::Result<()> {
         shared.begun.fetch_add(body.events, Ordering::AcqRel);
         client.send(&client.post_head(&path, "application/json", body.bytes.len()))?;
         client.send(&body.bytes)?;
-        let taken: Taken = serde_json::from_slice(&client.answer()?).context("events got no answer")?;
+        let taken: IngestReply = serde_json::from_slice(&client.answer()?).context("events got no answer")?;
         ensure!(
             taken.accepted == body.events && taken.rejected == 0,
             "{} of {} events were taken, {} refused",
@@ -169,7 +170,7 @@ fn send(plan: &Plan, shared: &Shared, start: Instant) -> anyhow::Result<()> {
         );
         let at = start.elapsed().as_secs_f64();
         shared.acked.fetch_add(body.events, Ordering::AcqRel);
-        lock(&shared.all).push(Acked { at, events: body.events, bytes: body.bytes.len() as u64 });
+        lock(&shared.all).push(AckedBody { at, events: body.events, bytes: body.bytes.len() as u64 });
     }
     Ok(())
 }
@@ -205,7 +206,7 @@ mod tests {
 
     #[test]
     fn acknowledgements_are_told_by_time() {
-        let acked = [0.5, 0.7, 2.1, 2.9, 3.5].map(|at| Acked { at, events: 1, bytes: 10 });
+        let acked = [0.5, 0.7, 2.1, 2.9, 3.5].map(|at| AckedBody { at, events: 1, bytes: 10 });
         let sent = Sent {
             began: SystemTime::UNIX_EPOCH,
             acked: acked.to_vec(),

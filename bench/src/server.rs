@@ -1,4 +1,4 @@
-//! A real server in a process of its own: the release binary if it stands beside this one, else this one as a server.
+//! Runs a real server in a separate process: the release binary if it is beside this one, otherwise this one as a server.
 
 use std::{
     fs::File,
@@ -29,7 +29,7 @@ pub(crate) struct Running {
 impl Running {
     /// Starts it, with its default settings and any free port.
     pub(crate) fn start() -> anyhow::Result<Running> {
-        let program = std::env::current_exe().context("cannot tell where this program is")?;
+        let program = std::env::current_exe().context("cannot find the path of this program")?;
         let binary = program.with_file_name("swiftwater");
         let child = start(&binary, &program)?;
         let what = if binary.exists() { "the release binary" } else { "the server within the benchmark" };
@@ -62,7 +62,7 @@ impl Running {
 
 /// The release binary, which must stand beside this program.
 pub(crate) fn binary() -> anyhow::Result<PathBuf> {
-    let program = std::env::current_exe().context("cannot tell where this program is")?;
+    let program = std::env::current_exe().context("cannot find the path of this program")?;
     let binary = program.with_file_name("swiftwater");
     ensure!(
         binary.exists(),
@@ -76,7 +76,7 @@ pub(crate) fn binary() -> anyhow::Result<PathBuf> {
 pub(crate) fn ready(child: &mut Child) -> anyhow::Result<SocketAddr> {
     let out = child.stdout.take().context("the server's output was taken")?;
     let mut line = String::new();
-    BufReader::new(out).read_line(&mut line).context("the server says nothing")?;
+    BufReader::new(out).read_line(&mut line).context("the server printed nothing")?;
     let address = line.trim().strip_prefix(READY).and_then(|address| address.parse().ok());
     address.with_context(|| format!("the server does not listen: `{}`", line.trim()))
 }

@@ -1,7 +1,7 @@
-//! Aggregations that stand together: a thousand at once of each kind, and what queries of one shape cost that share it.
+//! Measures concurrent aggregations: a thousand of each kind at once, and the cost of queries of one shape that share it.
 //!
-//! All keep about a tenth of the events, by the field `l1` (1,000 to 9,999). Answers are held against a count of `l1`
-//! that was made while the events were written: how many events the groups hold, how many distinct values there are.
+//! All match about a tenth of the events, by the field `l1` (1,000 to 9,999). Answers are checked against a count of `l1`
+//! made while the events were written: the number of events in the groups, and the number of distinct values.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! A server that stores, in a directory of its own that goes when it does.
+//! Runs a server that stores, in its own directory, which is deleted with it.
 
 use std::{
     fs::{self, File},
@@ -77,8 +77,8 @@ impl Stored {
     }
 
     /// A connection for statements.
-    pub(crate) fn asker(&self) -> anyhow::Result<Asker> {
-        Ok(Asker { client: self.client()? })
+    pub(crate) fn asker(&self) -> anyhow::Result<SqlClient> {
+        Ok(SqlClient { client: self.client()? })
     }
 
     /// Runs statements that declare what there is to be.
@@ -111,12 +111,12 @@ impl Stored {
         self.directory.path().join("data/tables").join(stream)
     }
 
-    /// Takes the directory of a stream's table away, with a file in its place: from here on nothing can be written to it.
-    pub(crate) fn take_away(&self, stream: &str) -> anyhow::Result<Away> {
+    /// Replaces the directory of a stream's table by a file: from here on nothing can be written to the table.
+    pub(crate) fn block_table(&self, stream: &str) -> anyhow::Result<BlockedTable> {
         let (place, kept) = (self.table(stream), self.directory.path().join("taken-away"));
         fs::rename(&place, &kept).context("cannot take a table away")?;
         File::create_new(&place).context("cannot put a file where a table was")?;
-        Ok(Away { place, kept })
+        Ok(BlockedTable { place, kept })
     }
 
     /// One of the numbers of `/metrics`, without labels.
@@ -128,31 +128,32 @@ impl Stored {
 }
 
 /// A table that the server cannot write to.
-pub(crate) struct Away {
+pub(crate) struct BlockedTable {
     place: PathBuf,
     kept: PathBuf,
 }
 
-impl Away {
-    /// Puts it back as it was.
-    pub(crate) fn put_back(self) -> anyhow::Result<()> {
+impl BlockedTable {
+    /// Restores the directory.
+    pub(crate) fn restore(self) -> anyhow::Result<()> {
         fs::remove_file(&self.place)?;
         fs::rename(&self.kept, &self.place).context("cannot put a table back")
     }
 }
 
 /// Asks statements over one connection.
-pub(crate) struct Asker {
+pub(crate) struct SqlClient {
     client: Client,
 }
 
-impl Asker {
+impl SqlClient {
     /// Runs statements, in the dialect that published scripts are written in; the rows of the last one.
     pub(crate) fn ask(&mut self, text: &str) -> anyhow::Result<Vec<Value>> {
         let request = self.client.post_text("/v1/sql?dialect=spark", "application/json", text.as_bytes());
         self.client.send(&request)?;
         let answer = self.client.answer().with_context(|| format!("`{text}` has no answer"))?;
-        serde_json::from_slice(&answer).with_context(|| format!("the answer to `{text}` is no list of rows"))
+        serde_json::from_slice(&answer)
+            .with_context(|| format!("the answer to `{text}` is not a list of rows"))
     }
 
     /// `SELECT COUNT(*)` of a stream.

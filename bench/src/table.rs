@@ -58,7 +58,7 @@ impl Table {
         self.rows.push(row);
     }
 
-    pub(crate) fn answers_are_right(&self) -> bool {
+    pub(crate) fn all_correct(&self) -> bool {
         self.rows.iter().all(|row| row.verdict != Verdict::Wrong)
     }
 }
@@ -118,9 +118,9 @@ mod tests {
         };
         table.push(row.clone());
         assert!(table.to_string().ends_with("\n| speed | – | 1,234,567 | – | none |"));
-        assert!(table.answers_are_right());
+        assert!(table.all_correct());
         table.push(Row { verdict: Verdict::Wrong, ..row });
-        assert!(!table.answers_are_right());
+        assert!(!table.all_correct());
         assert_eq!([grouped(0), grouped(999), grouped(1000)], ["0", "999", "1,000"]);
     }
 }

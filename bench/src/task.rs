@@ -1,4 +1,4 @@
-//! What a child does and finds, which goes to it and comes back as JSON, and what all tasks are made with.
+//! The task of a child process and its outcome, both passed as JSON, and the parts common to all tasks.
 
 use std::{
     process::{Command, Stdio},
@@ -136,7 +136,7 @@ impl Task {
 
     /// Does it in a new process.
     pub(crate) fn run(self, load: &Load) -> anyhow::Result<Outcome> {
-        let program = std::env::current_exe().context("cannot tell where this program is")?;
+        let program = std::env::current_exe().context("cannot find the path of this program")?;
         let output = Command::new(program)
             .arg(WORD)
             .arg(serde_json::to_string(&self)?)
@@ -161,15 +161,15 @@ impl Outcome {
 }
 
 /// Time, processor time and page faults since some moment.
-pub(crate) struct Since {
+pub(crate) struct Stopwatch {
     wall: Instant,
     cpu_seconds: f64,
     minor_faults: u64,
 }
 
-impl Since {
-    pub(crate) fn now() -> Since {
-        Since {
+impl Stopwatch {
+    pub(crate) fn now() -> Stopwatch {
+        Stopwatch {
             minor_faults: machine::minor_faults(),
             cpu_seconds: machine::cpu_seconds(),
             wall: Instant::now(),
@@ -177,7 +177,7 @@ impl Since {
     }
 
     /// Writes down what has passed.
-    pub(crate) fn note(&self, outcome: &mut Outcome) {
+    pub(crate) fn record(&self, outcome: &mut Outcome) {
         outcome.seconds = self.wall.elapsed().as_secs_f64();
         outcome.cpu_seconds = machine::cpu_seconds() - self.cpu_seconds;
         outcome.minor_faults = machine::minor_faults() - self.minor_faults;

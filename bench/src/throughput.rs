@@ -1,6 +1,6 @@
-//! Throughput: how fast events are checked, matched and answered, whole processes on all cores.
+//! Measures throughput: how fast events are checked, matched and answered, by whole processes on all cores.
 //!
-//! The points that are compared run by turns, so that what else the machine does falls on all of them alike.
+//! The compared points run by turns, so that other load of the machine affects all of them alike.
 
 use std::collections::HashMap;
 
@@ -24,7 +24,7 @@ pub(crate) fn run(args: &Args, table: &mut Table) -> anyhow::Result<()> {
         [&alone, &[(Kind::Engine, 50), (Kind::Engine, 1000)], &[(Kind::Engine, 100), (Kind::Engine, 10_000)]];
     let mut all = HashMap::new();
     for points in turns {
-        turn(args, points, &mut all)?;
+        run_points(args, points, &mut all)?;
     }
     let mut row = |what: &str, point: Point| -> anyhow::Result<()> {
         table.push(all[&point].row(what, None)?);
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args, table: &mut Table) -> anyhow::Result<()> {
 }
 
 /// Runs points by turns, each over events made for its queries.
-fn turn(args: &Args, points: &[Point], all: &mut HashMap<Point, Measured>) -> anyhow::Result<()> {
+fn run_points(args: &Args, points: &[Point], all: &mut HashMap<Point, Measured>) -> anyhow::Result<()> {
     let mut loads: HashMap<usize, Load> = HashMap::new();
     for &(_, queries) in points {
         // Without queries any events will do.
@@ -89,7 +89,7 @@ fn turn(args: &Args, points: &[Point], all: &mut HashMap<Point, Measured>) -> an
             let outcome = task.run(load)?;
             eprintln!(
                 "round {round}: {}",
-                measured::told(&format!("{kind:?}, {standing} queries"), load, &outcome)
+                measured::round_text(&format!("{kind:?}, {standing} queries"), load, &outcome)
             );
             let measured = all.entry((kind, standing)).or_insert_with(|| Measured::of(load));
             let fault = fault(task, load, &outcome);

@@ -1,9 +1,9 @@
-//! Instructions an event, counted by callgrind, of the cases that `swiftwater-bench counted` names: a rise of more than 10 % over what
-//! `instructions.txt` records is a failure. Times on a shared machine cannot tell as much.
+//! Counts instructions per event with callgrind, for the cases that `swiftwater-bench counted` names. A rise of more than 10
+//! % over `instructions.txt` is a failure. Times on a shared machine are less reliable.
 //!
-//! Only a release build without coverage or such is counted, and only where there is valgrind: elsewhere each case says that
-//! it is skipped. `SWIFTWATER_BLESS=1` writes down what is found. Valgrind knows AVX2 but no AVX-512, so it is the AVX2
-//! paths that are counted; on another architecture the record is not looked at.
+//! Only a release build without coverage or the like is counted, and only where valgrind is installed; elsewhere each case
+//! reports that it is skipped. `SWIFTWATER_BLESS=1` records the counts. Valgrind knows AVX2 but not AVX-512, so the AVX2
+//! paths are counted; on another architecture the record is not used.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, clippy::disallowed_methods, reason = "a test")]
 

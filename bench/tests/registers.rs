@@ -1,7 +1,7 @@
-//! What the widest registers gain, as a ratio of times in one run: callgrind, which counts the instructions of the rest
-//! (`instructions.rs`), knows no AVX-512.
+//! Measures the gain of the widest registers, as a ratio of times in one run. Callgrind, which counts the instructions of
+//! the rest (`instructions.rs`), does not know AVX-512.
 //!
-//! Only a release build says anything, and only a machine with AVX-512: elsewhere it says that it is skipped.
+//! It requires a release build and a machine with AVX-512; elsewhere it reports that it is skipped.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, clippy::disallowed_methods, reason = "a test")]
 

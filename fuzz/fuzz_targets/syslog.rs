@@ -21,7 +21,7 @@ mod wire {
 }
 
 use frames::{Frame, Frames};
-use message::{Around, write_event};
+use message::{MessageContext, write_event};
 
 /// What a message may have; small, so that the limit is met.
 const MESSAGE_BYTES_MAX: usize = 200;
@@ -32,7 +32,7 @@ fuzz_target!(|input: (u8, i64, i16, &[u8])| {
     assert_eq!(whole, read(bytes, usize::from(size) + 1));
     for (bytes, is_cut) in whole {
         assert!(bytes.len() <= MESSAGE_BYTES_MAX);
-        let around = Around {
+        let around = MessageContext {
             // Of the years 1 to 9999, and of zones that there may be.
             arrival_micros: arrival_micros % 250_000_000_000_000_000,
             utc_offset_minutes: utc_offset_minutes % 1440,

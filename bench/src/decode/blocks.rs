@@ -1,4 +1,4 @@
-//! Blocks of events in memory, with their fields in the order that they always have, or shuffled in each event.
+//! Blocks of events in memory, with their fields in a fixed order, or shuffled in each event.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! The fields that are wanted, and builders of their columns that take the values of any parser.
+//! The requested fields, and builders of their columns that take the values of any parser.
 
 use arrow_array::{
     ArrayRef,

@@ -1,4 +1,4 @@
-//! Whether all contestants make the same values: those that `serde_json` finds in the text.
+//! Checks that all parsers return the same values: those that `serde_json` finds in the text.
 
 use anyhow::{Context, bail};
 use arrow_array::{

@@ -1,14 +1,15 @@
-//! How many bytes a second one core turns into Arrow columns, beside other parsers at the same task in the same run.
+//! Measures how many bytes per second one core decodes into Arrow columns, beside other parsers at the same task in the same
+//! run.
 //!
-//! Blocks of 256 KiB in memory, more of them than caches hold, are walked by all by turns. Ours gets checked batches, as
-//! in the engine; the others get the same events one by one, with their ends known and their UTF-8 and grammar
-//! unchecked where they can do without: the task at its easiest for each. What each makes is compared, value by value, on
-//! some of the blocks; a difference is a wrong answer. Beside it stands what checking costs first. Time is the thread's
-//! own, so what else the machine does counts little.
+//! All parsers walk blocks of 256 KiB in memory by turns; there are more blocks than caches hold. Ours gets checked batches,
+//! as in the engine. The others get the same events one by one, with their ends known. Their UTF-8 and grammar are unchecked
+//! where they allow it: the task at its easiest for each. The outputs are compared, value by value, on some of the blocks; a
+//! difference is a wrong answer. The cost of the check itself is reported beside it. Time is the thread's own, so other load
+//! of the machine counts little.
 //!
-//! Ours chooses its vectors when it runs, but sonic-rs when it is compiled: so a second program, this one compiled for the
-//! machine (`make bench` makes it and names it in [`NATIVE`]), measures all of it once more, and ours as it is shipped is
-//! held against the better of the two.
+//! Our decoder chooses its vector instructions at run time, but sonic-rs at compile time. A second program, this one
+//! compiled for the machine (`make bench` builds it and names it in [`NATIVE`]), therefore repeats all measurements. Our
+//! shipped build is compared with the better of the two.
 
 mod blocks;
 mod columns;
@@ -114,7 +115,7 @@ fn measure(extent: Extent) -> anyhow::Result<(Vec<structure::Passes>, Vec<Contes
     // A thread of its own, so that nothing else is kept to its core.
     std::thread::scope(|scope| {
         let work = scope.spawn(|| -> anyhow::Result<(Vec<structure::Passes>, Vec<Contest>)> {
-            machine::keep_to(1)?;
+            machine::pin_to_cores(1)?;
             let mut contests = Vec::new();
             let mut passes = Vec::new();
             for order in [Order::Kept, Order::Shuffled] {

@@ -1,4 +1,4 @@
-//! The other parsers, each by what its manual has for the task.
+//! The other parsers, each used as its manual recommends for the task.
 
 use std::sync::Arc;
 

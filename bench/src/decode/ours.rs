@@ -1,4 +1,4 @@
-//! The decoder that is measured.
+//! Our decoder, as it is measured.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The rows of the decoder's contests: ours as it is shipped, the others at the better of two builds.
+//! The rows of the decoder's comparison: ours as shipped, the others at the better of two builds.
 
 use anyhow::Context;
 
@@ -43,7 +43,7 @@ fn median(speeds: &[f64]) -> anyhow::Result<f64> {
     Ok(Samples::new(speeds.to_vec())?.median())
 }
 
-pub(super) fn told(speeds: &[super::Speeds]) -> anyhow::Result<String> {
+pub(super) fn speeds_text(speeds: &[super::Speeds]) -> anyhow::Result<String> {
     let each = speeds.iter().map(|(name, speeds)| Ok(format!("{name} {:.2}", median(speeds)?)));
     Ok(each.collect::<anyhow::Result<Vec<_>>>()?.join(", "))
 }
@@ -61,10 +61,10 @@ fn rows_of(contest: &Contest, native: Option<&Contest>, table: &mut Table) -> an
         extent.rounds,
         own.least(),
         own.most(),
-        told(&contest.speeds[1..])?,
+        speeds_text(&contest.speeds[1..])?,
     );
     if let Some(native) = native {
-        conditions += &format!("; all compiled for this machine: {}", told(&native.speeds)?);
+        conditions += &format!("; all compiled for this machine: {}", speeds_text(&native.speeds)?);
     }
     let goal = goal(*order, *paths);
     let plural = if *paths == 1 { "path" } else { "paths" };

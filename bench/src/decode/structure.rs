@@ -1,11 +1,11 @@
-//! The structural pass by itself, with each set of instructions that the machine has: where brackets, commas and own colons
-//! lie, as places and as the bits that the decoder reads; and the same with the whole grammar checked.
+//! Measures the structural pass by itself, with each instruction set of the machine. It finds brackets, commas and the
+//! event's own colons, as places and as the bits that the decoder reads; and the same with the whole grammar checked.
 
 use std::hint::black_box;
 
 use swiftwater_event::measure::StructuralPass;
 
-use super::{Block, Extent, Speeds, Turn, race, rows::told};
+use super::{Block, Extent, Speeds, Turn, race, rows::speeds_text};
 use crate::{
     samples::Samples,
     table::{Row, Table, Verdict, mib},
@@ -68,7 +68,7 @@ pub(super) fn add(all: &[Passes], extent: Extent, table: &mut Table) -> anyhow::
                 extent.rounds,
                 places.least(),
                 places.most(),
-                told(others)?,
+                speeds_text(others)?,
             ),
             needed: goal.map_or_else(String::new, |goal| format!("≥ {goal} GB/s")),
             verdict: goal.map_or(Verdict::Told, |goal| Verdict::of(places.median() >= goal)),

@@ -1,9 +1,10 @@
-//! How long an acknowledgement takes: a thousand requests a second, each of one event, acknowledged from disk.
+//! Measures the latency of acknowledgements: a thousand requests a second, each of one event, acknowledged from disk.
 //!
-//! Requests come when they are due, whether the ones before were answered or not: a request that finds all connections
-//! waiting counts from when it was due. Beside it stand what an acknowledgement from memory takes on the idle server, one
-//! request after another, and what a sync takes on the idle disk, as many a second and each counted from when it was due: so
-//! a disk that stands still for a while is counted in both alike, and one that has to be woken, too.
+//! Requests are sent when they are due, whether or not earlier ones were answered. The latency of a request that finds all
+//! connections waiting counts from when it was due. Two other latencies are reported beside it. One is that of an
+//! acknowledgement from memory on the idle server, one request after another. The other is that of a sync on the idle disk,
+//! as many a second and each counted from when it was due. A disk that stalls for a while is therefore counted in both
+//! alike, and so is one that must wake up.
 
 use std::{
     net::SocketAddr,

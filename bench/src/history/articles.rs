@@ -1,4 +1,4 @@
-//! Articles in the columns of a Wikipedia dump, 3.5 KB each: stored, and asked by the published queries.
+//! Stores articles in the columns of a Wikipedia dump, 3.5 KB each, and runs the published queries over them.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -14,7 +14,7 @@ use swiftwater_generate::Workload;
 use super::{
     asked::{self, Fault, Question, is_close},
     duckdb::DuckDb,
-    sustained::{self, Needed},
+    sustained::{self, RequiredRate},
 };
 use crate::{args::Args, bodies::Bodies, sending::Plan, stored::Stored, table::Table};
 
@@ -38,9 +38,9 @@ pub(super) fn run(
     stored.sql(DECLARED)?;
     let count = bodies.holding(args.articles());
     let plan = Plan::all(stored.server()?.address, STREAM, &bodies, count);
-    let needed = Needed::Bytes(BYTES_PER_SECOND_MIN);
+    let needed = RequiredRate::Bytes(BYTES_PER_SECOND_MIN);
     let (_, mut delta) = sustained::run(&stored, &plan, "articles of 3.5 KB", needed, table)?;
-    delta.settle()?;
+    delta.wait_for_commits()?;
     let tally = Tally::of(&bodies, count)?;
     asked::run(args, &stored, &delta.paths(), &questions(&tally), duckdb, table)
 }

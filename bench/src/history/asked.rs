@@ -1,4 +1,4 @@
-//! Queries over what is stored, by turns with DuckDB over the same files.
+//! Measures queries over stored data, by turns with DuckDB over the same files.
 
 use std::{path::PathBuf, time::Instant};
 

@@ -1,5 +1,5 @@
-//! What durable ingest cannot do without, and nothing else: all cores compress bodies, one thread writes them in groups and
-//! syncs each group, into files that have their length already.
+//! A bare loop with only the work that durable ingest requires. All cores compress bodies; one thread writes them in groups
+//! and syncs each group, into files of preset length.
 
 use std::{
     fs::File,

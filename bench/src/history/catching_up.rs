@@ -1,6 +1,6 @@
-//! The store stands still for a while as events come, then it is there again: how fast the table catches up.
+//! Measures how fast a table catches up after its store stopped for a while as events arrived.
 //!
-//! Standing still is a table whose directory is taken away, so that every commit fails and is tried again.
+//! The store stops because the table's directory is replaced by a file, so that every commit fails and is retried.
 
 use std::{
     thread,
@@ -35,10 +35,10 @@ pub(super) fn run(
     let sending = Sending::start(plan)?;
     let start = Instant::now();
     thread::sleep(BEFORE);
-    let away = stored.take_away(plan.stream)?;
+    let away = stored.block_table(plan.stream)?;
     let began = start.elapsed().as_secs_f64();
     thread::sleep(still);
-    away.put_back()?;
+    away.restore()?;
     let back = Instant::now();
     delta.follow()?;
     let (committed, acked) = (delta.committed(), there + sending.acked());

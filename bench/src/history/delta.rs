@@ -1,4 +1,4 @@
-//! What a Delta table's own log says of it: commits, when they were made, and the files of the newest version.
+//! Reads a Delta table's own log: commits, their times, and the files of the newest version.
 
 use std::{
     collections::BTreeMap,
@@ -90,7 +90,7 @@ impl Delta {
     }
 
     /// Waits until nothing is committed any more: rows that waited for their time, files that were merged.
-    pub(super) fn settle(&mut self) -> anyhow::Result<()> {
+    pub(super) fn wait_for_commits(&mut self) -> anyhow::Result<()> {
         let (mut last, mut since, start) = (self.next, Instant::now(), Instant::now());
         while since.elapsed() < QUIET && start.elapsed() < PATIENCE {
             thread::sleep(LOOK_EVERY);

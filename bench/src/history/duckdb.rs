@@ -1,4 +1,4 @@
-//! DuckDB as a process of Python, to compare with. It is there where the tests' packages are.
+//! Runs DuckDB as a Python process, for comparison. It is available where the tests' packages are.
 
 use std::{
     io::{BufRead, BufReader, Write},

@@ -1,6 +1,5 @@
-//! A COUNT over and over while events come at half load, which is half the speed that is needed, or that the machine
-//! sustains if that is less: each must have all events that were
-//! acknowledged when it was asked, and none that was not sent when it was answered.
+//! Repeats a COUNT while events arrive at half load: half the required rate, or half of the rate that the machine sustains
+//! if that is less. Each answer must have all events acknowledged before the query, and none sent after the answer.
 
 use std::{
     thread,
@@ -37,7 +36,7 @@ pub(super) fn run(
         let asked = Instant::now();
         let count = asker.count(plan.stream)?;
         millis.push(asked.elapsed().as_secs_f64() * 1e3);
-        let begun = before + sending.begun();
+        let begun = before + sending.started_count();
         if count < acked || count > begun {
             fault = fault.or(Some(format!("{count} events, not {acked} to {begun}; ")));
         }

@@ -1,4 +1,4 @@
-//! A Kafka broker that runs already, to compare the log with: the same events, by Kafka's own client from Python.
+//! Compares the log with a Kafka broker that runs already: the same events, by Kafka's own client from Python.
 
 use std::{
     io::Write,

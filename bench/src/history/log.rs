@@ -1,7 +1,7 @@
-//! The log alone: published events over HTTP, acknowledged from disk, as fast as they are taken; by turns with a bare loop
-//! that does no more than the log must.
+//! Measures the log alone: published events over HTTP, acknowledged from disk, as fast as they are taken. By turns with a
+//! bare loop that does only the log's required work.
 //!
-//! Nothing goes on to the stream's table: its directory is taken away, and the little that may wait for it is soon there.
+//! Nothing reaches the stream's table: a file replaces its directory, and the small queue to it is soon full.
 
 use std::{path::Path, sync::Arc};
 
@@ -15,7 +15,7 @@ use crate::{
     machine,
     samples::Samples,
     sending::{Plan, Sending},
-    stored::{Away, Stored},
+    stored::{BlockedTable, Stored},
     table::{Row, Table, Verdict, grouped, mib},
     workload::published,
 };
@@ -42,7 +42,7 @@ pub(super) fn run(args: &Args, directory: &Path, table: &mut Table) -> anyhow::R
     let settings = ["--store.tail-bytes-max=1MiB", "--store.commit-bytes=1MiB", "--data.feed-bytes-max=1MiB"];
     let stored = Stored::start(directory, &settings)?;
     stored.sql(&format!("CREATE STREAM {STREAM} WITH (store = true)"))?;
-    let away = stored.take_away(STREAM)?;
+    let away = stored.block_table(STREAM)?;
     let mut plan = Plan {
         address: stored.server()?.address,
         stream: STREAM,
@@ -128,9 +128,9 @@ pub(super) fn run(args: &Args, directory: &Path, table: &mut Table) -> anyhow::R
 }
 
 /// Kills the server, gives the next one its table back, and asks how many events the stream has had.
-fn recovered(mut stored: Stored, away: Away) -> anyhow::Result<u64> {
+fn recovered(mut stored: Stored, away: BlockedTable) -> anyhow::Result<u64> {
     stored.kill();
-    away.put_back()?;
+    away.restore()?;
     stored.start_again()?;
     let answer = stored.client()?.get(&format!("/v1/streams/{STREAM}"))?;
     let stream: Value = serde_json::from_slice(&answer)?;

@@ -1,16 +1,17 @@
-//! What is stored, how fast, and how fast it is asked again: the release binary over a data directory, from outside.
+//! Measures stored data: how fast it is stored and queried. The release binary runs over a data directory, measured from
+//! outside.
 //!
 //! | measured | by |
 //! | --- | --- |
-//! | the log alone, beside a bare loop of the same work and beside a Kafka broker, and how long an acknowledgement takes | [`log`], [`bare`], [`kafka`], [`acks`] |
-//! | events all the way into Delta tables, and what they take there | [`sustained`] |
+//! | the log alone, beside a bare loop of the same work and beside a Kafka broker, and the latency of acknowledgements | [`log`], [`bare`], [`kafka`], [`acks`] |
+//! | events all the way into Delta tables, and their size there | [`sustained`] |
 //! | the published queries over them, beside DuckDB on the same files | [`asked`], [`duckdb`] |
-//! | a COUNT while events come | [`fresh`] |
-//! | a store that stood still; a server that was killed | [`catching_up`], [`recovery`] |
+//! | a COUNT while events arrive | [`fresh`] |
+//! | a store that stopped; a server that was killed | [`catching_up`], [`recovery`] |
 //!
-//! Sender and server share the machine. Events are those of `swiftwater generate` and of the published load tests, made
-//! before anything is measured and sent over and over; what they come to is counted here, by other code than the server's.
-//! What has become of them is read in the tables' own Delta logs ([`delta`]), which the server does not know of.
+//! Sender and server share the machine. Events are those of `swiftwater generate` and of the published load tests, generated
+//! before any measurement and sent repeatedly. The expected answers are computed here, by other code than the server's. The
+//! stored results are read from the tables' own Delta logs ([`delta`]), without the server's knowledge.
 
 mod delta;
 

@@ -1,4 +1,4 @@
-//! The Python that has the packages of what is compared with.
+//! Finds the Python that has the packages of the compared systems.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ pub(super) fn python() -> anyhow::Result<PathBuf> {
     let python = match std::env::var_os("SWIFTWATER_PYTHON") {
         Some(python) => PathBuf::from(python),
         None => {
-            let program = std::env::current_exe().context("cannot tell where this program is")?;
+            let program = std::env::current_exe().context("cannot find the path of this program")?;
             let target = program.ancestors().nth(2).context("this program is in no target directory")?;
             target.join("python/bin/python")
         }

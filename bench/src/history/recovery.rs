@@ -1,4 +1,4 @@
-//! A server that is killed with a gigabyte in its log that no table has: how long the next one takes until it serves.
+//! Measures recovery: kills a server with a gigabyte in its log that no table has, and times the next start until it serves.
 
 use std::{path::Path, sync::Arc, thread, time::Duration};
 
@@ -27,7 +27,7 @@ pub(super) fn run(args: &Args, directory: &Path, table: &mut Table) -> anyhow::R
     let address = stored.server()?.address;
     let plan = Plan { address, stream: STREAM, bodies, first: 0, count: None, rate: None };
     // So that nothing leaves the log.
-    let away = stored.take_away(STREAM)?;
+    let away = stored.block_table(STREAM)?;
     let sending = Sending::start(&plan)?;
     while stored.metric("swiftwater_log_bytes_total")? < log_bytes as f64 {
         thread::sleep(LOOK_EVERY);
@@ -35,7 +35,7 @@ pub(super) fn run(args: &Args, directory: &Path, table: &mut Table) -> anyhow::R
     let sent = sending.stop()?;
     let bytes = stored.metric("swiftwater_log_bytes_total")?;
     stored.kill();
-    away.put_back()?;
+    away.restore()?;
     let took = stored.start_again()?.as_secs_f64();
     let start = std::time::Instant::now();
     let count = stored.asker()?.count(STREAM)?;

@@ -1,5 +1,5 @@
-//! Readings of devices in houses, as published: stored, asked by the published queries, counted while they come, and after
-//! their store stood still.
+//! Stores readings of devices in houses, as published, runs the published queries, counts them as they arrive, and after
+//! their store stopped.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +16,7 @@ use super::{
     catching_up,
     duckdb::DuckDb,
     fresh,
-    sustained::{self, Needed},
+    sustained::{self, RequiredRate},
 };
 use crate::{
     args::Args,
@@ -47,10 +47,10 @@ pub(super) fn run(
     stored.sql(DECLARED)?;
     let count = bodies.holding(events);
     let plan = Plan::all(stored.server()?.address, STREAM, &bodies, count);
-    let needed = Needed::Events(EVENTS_PER_SECOND_MIN);
+    let needed = RequiredRate::Events(EVENTS_PER_SECOND_MIN);
     let (rate, mut delta) = sustained::run(&stored, &plan, "smart-home events", needed, table)?;
 
-    delta.settle()?;
+    delta.wait_for_commits()?;
     let (bytes, rows) = (delta.bytes(), delta.rows());
     let each = bytes as f64 / rows as f64;
     table.push(Row {

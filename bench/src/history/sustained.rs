@@ -1,8 +1,8 @@
-//! Events sent as fast as they are taken, until all of them are in their Delta table: how fast they came to be there, from
-//! the first to the last.
+//! Measures the sustained rate of events into their Delta table: sends them as fast as they are taken, until all are
+//! committed. The rate counts from the first event sent.
 //!
-//! The time of a commit is that of its file in the Delta log. What is left when the last event has come waits for the time
-//! that rows may wait, and is no part of the speed; nor is it of the tenths, which begin with the first commit.
+//! The time of a commit is that of its file in the Delta log. Rows that remain when the last event has arrived wait for the
+//! maximum time that rows may wait. That wait is no part of the rate, nor of the tenths, which begin with the first commit.
 
 use anyhow::ensure;
 
@@ -20,7 +20,7 @@ const TENTHS: usize = 10;
 
 /// How fast it has to be.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Needed {
+pub(super) enum RequiredRate {
     /// Events a second, and no slower in the end than in the beginning.
     Events(f64),
     /// Bytes of JSON a second, and some in each second.
@@ -32,7 +32,7 @@ pub(super) fn run(
     stored: &Stored,
     plan: &Plan,
     what: &str,
-    needed: Needed,
+    needed: RequiredRate,
     table: &mut Table,
 ) -> anyhow::Result<(f64, Delta)> {
     let sent = Sending::start(plan)?.finish()?;
@@ -47,14 +47,14 @@ pub(super) fn run(
     let fault = (count != sent.events || delta.rows() != sent.events)
         .then(|| format!("{count} events by SQL and {} in files, not {}; ", delta.rows(), sent.events));
     let (is_enough, told) = match needed {
-        Needed::Events(least) => (
+        RequiredRate::Events(least) => (
             rate >= least && last >= FLAT_SHARE_MIN * first,
             format!(
                 "≥ {} events/s, the last tenth at ≥ {FLAT_SHARE_MIN} of the first",
                 grouped(least as u64)
             ),
         ),
-        Needed::Bytes(least) => (
+        RequiredRate::Bytes(least) => (
             rate * event_bytes >= least && slowest > 0,
             format!("≥ {} MB/s, some in each second", grouped((least / 1e6) as u64)),
         ),

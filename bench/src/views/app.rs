@@ -1,5 +1,5 @@
-//! The matching app of `examples/swipes`, its routes asked by `wrk`: swipes posted one a request, and counts and matches read
-//! while others swipe. Beside them a bare HTTP server, asked by the same script, and Redis.
+//! Measures the matching app of `examples/swipes`, whose routes `wrk` requests: swipes posted one a request, and counts and
+//! matches read while others swipe. Beside them a bare HTTP server with the same script, and Redis.
 
 use std::{
     fmt::Write as _,
@@ -60,7 +60,7 @@ pub(super) fn run(args: &Args, directory: &Path, table: &mut Table) -> anyhow::R
     let run =
         Run { seconds: if args.quick { 2 } else { 10 }, rounds: args.rounds(), scripts: scripts.path() };
     let half = posts(&run, directory, table)?;
-    let stored = begun(directory)?;
+    let stored = start_stored(directory)?;
     fill(&stored)?;
     gets(&run, &stored, table)?;
     visible::run(args, &stored, half, table)
@@ -78,18 +78,18 @@ type At = (SocketAddr, String);
 
 /// What a run came to.
 #[derive(Debug)]
-struct Asked {
+struct RunResult {
     report: Report,
     /// Processor time of the server an answer, with all that it did meanwhile.
     micros: f64,
 }
 
 impl Run<'_> {
-    fn wrk(&self, (address, process): &At, script: &str) -> anyhow::Result<Asked> {
+    fn wrk(&self, (address, process): &At, script: &str) -> anyhow::Result<RunResult> {
         let before = machine::process_seconds(process);
         let report = wrk::run(*address, self.scripts, script, self.seconds)?;
         let seconds = machine::process_seconds(process) - before;
-        Ok(Asked { report, micros: seconds * 1e6 / report.answers.max(1) as f64 })
+        Ok(RunResult { report, micros: seconds * 1e6 / report.answers.max(1) as f64 })
     }
 }
 
@@ -98,23 +98,23 @@ fn at(stored: &Stored) -> anyhow::Result<At> {
     Ok((server.address, server.process()))
 }
 
-fn begun(directory: &Path) -> anyhow::Result<Stored> {
+fn start_stored(directory: &Path) -> anyhow::Result<Stored> {
     let stored = Stored::start(directory, &[])?;
     stored.declare(APP)?;
     Ok(stored)
 }
 
 /// Of some runs: requests a second, the 99th percentile, and the server's processor time.
-struct Told {
+struct RunSummary {
     rate: Samples,
     p99_ms: Samples,
     micros: Samples,
 }
 
-impl Told {
-    fn of(asked: &[Asked]) -> anyhow::Result<Told> {
-        let samples = |of: fn(&Asked) -> f64| Samples::new(asked.iter().map(of).collect());
-        Ok(Told {
+impl RunSummary {
+    fn of(asked: &[RunResult]) -> anyhow::Result<RunSummary> {
+        let samples = |of: fn(&RunResult) -> f64| Samples::new(asked.iter().map(of).collect());
+        Ok(RunSummary {
             rate: samples(|asked| asked.report.per_second)?,
             p99_ms: samples(|asked| asked.report.p99_ms)?,
             micros: samples(|asked| asked.micros)?,
@@ -123,13 +123,13 @@ impl Told {
 }
 
 /// Our share of the bare server's speed, round by round: what the machine gives to both changes from one to the next.
-fn shares(ours: &[Asked], theirs: &[Asked]) -> anyhow::Result<Samples> {
+fn shares(ours: &[RunResult], theirs: &[RunResult]) -> anyhow::Result<Samples> {
     let rounds = ours.iter().zip(theirs);
     Samples::new(rounds.map(|(ours, theirs)| ours.report.per_second / theirs.report.per_second).collect())
 }
 
-/// A share as it is told.
-fn told(shares: &Samples) -> String {
+/// A share as text.
+fn share_text(shares: &Samples) -> String {
     format!(
         "{:.2} ({:.2} to {:.2} in {} rounds)",
         shares.median(),
@@ -141,7 +141,7 @@ fn told(shares: &Samples) -> String {
 
 /// Posts, acknowledged from disk and from memory, by turns with the bare server; answers half the speed of those from disk.
 fn posts(run: &Run<'_>, directory: &Path, table: &mut Table) -> anyhow::Result<f64> {
-    let stored = begun(directory)?;
+    let stored = start_stored(directory)?;
     let bare = Bare::start("")?;
     let script = posting()?;
     let (mut theirs, mut disk, mut memory, mut answered) = (Vec::new(), Vec::new(), Vec::new(), 0);
@@ -158,7 +158,7 @@ fn posts(run: &Run<'_>, directory: &Path, table: &mut Table) -> anyhow::Result<f
             memory.last()
         );
     }
-    for Asked { report, .. } in disk.iter().chain(&memory).chain(&theirs) {
+    for RunResult { report, .. } in disk.iter().chain(&memory).chain(&theirs) {
         ensure!(report.failures == 0, "{} of {} posts failed", report.failures, report.answers);
     }
     disk.iter().chain(&memory).for_each(|asked| answered += asked.report.answers);
@@ -168,12 +168,12 @@ fn posts(run: &Run<'_>, directory: &Path, table: &mut Table) -> anyhow::Result<f
     let is_right = (answered..=answered + runs * CONNECTIONS as u64).contains(&count);
     let counted = counted(&stored)?;
     let is_right = is_right && counted == count;
-    let (bare, mut half) = (Told::of(&theirs)?, 0.0);
+    let (bare, mut half) = (RunSummary::of(&theirs)?, 0.0);
     for (what, reports, wanted) in [
         ("acknowledged from disk", &disk, POSTS_SHARE_DISK),
         ("acknowledged from memory", &memory, POSTS_SHARE_MEMORY),
     ] {
-        let (ours, shares) = (Told::of(reports)?, shares(reports, &theirs)?);
+        let (ours, shares) = (RunSummary::of(reports)?, shares(reports, &theirs)?);
         let share = shares.median();
         if half == 0.0 {
             half = ours.rate.median() / 2.0;
@@ -182,7 +182,7 @@ fn posts(run: &Run<'_>, directory: &Path, table: &mut Table) -> anyhow::Result<f
             what: format!("swipes posted one a request, {what}: share of a bare server's speed"),
             figure: format!(
                 "{}; {}/s, p99 {:.1} ms",
-                told(&shares),
+                share_text(&shares),
                 grouped(ours.rate.median() as u64),
                 ours.p99_ms.median()
             ),
@@ -242,19 +242,19 @@ fn gets(run: &Run<'_>, stored: &Stored, table: &mut Table) -> anyhow::Result<()>
             (swipes, _) = (swipes + sent / run.rounds as f64, ours.push(report?));
             eprintln!("round {round}: {what}: bare {:?}, ours {:?}", theirs.last(), ours.last());
         }
-        for Asked { report, .. } in ours.iter().chain(&theirs) {
+        for RunResult { report, .. } in ours.iter().chain(&theirs) {
             ensure!(report.failures == 0, "{} of {} reads failed", report.failures, report.answers);
         }
         let redis = redis::gets(&answer);
         let shares = shares(&ours, &theirs)?;
-        let (bare, ours, share) = (Told::of(&theirs)?, Told::of(&ours)?, shares.median());
+        let (bare, ours, share) = (RunSummary::of(&theirs)?, RunSummary::of(&ours)?, shares.median());
         let p99 = ours.p99_ms.median() / bare.p99_ms.median();
         let is_above = redis.as_ref().is_ok_and(|redis| ours.rate.median() > *redis);
         table.push(Row {
             what: format!("GET of {what} of random users: share of a bare server's speed"),
             figure: format!(
                 "{}; {}/s, p99 {:.2} ms, {p99:.2} of the bare server's",
-                told(&shares),
+                share_text(&shares),
                 grouped(ours.rate.median() as u64),
                 ours.p99_ms.median()
             ),

@@ -1,5 +1,5 @@
-//! What an HTTP server cannot do without: a route that reads the body and answers 201, and one that answers with a constant.
-//! In a process of its own, on the same libraries as Swiftwater's.
+//! A bare HTTP server with only the required work: a route that reads the body and answers 201, and one that answers with a
+//! constant. It is a separate process, on the same libraries as Swiftwater's.
 
 use std::process::{Child, Command, Stdio};
 use std::{net::SocketAddr, time::Duration};
@@ -26,7 +26,7 @@ pub(super) struct Bare {
 impl Bare {
     /// Starts one whose GETs answer with this.
     pub(super) fn start(answer: &str) -> anyhow::Result<Bare> {
-        let program = std::env::current_exe().context("cannot tell where this program is")?;
+        let program = std::env::current_exe().context("cannot find the path of this program")?;
         let mut command = Command::new(program);
         command.arg(WORD).env("ANSWER", answer).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().context("cannot start a bare server")?;

@@ -1,5 +1,5 @@
-//! What is made of a view, or beside one: a view over it, events joined with its rows, an alert on it, and pairs of two
-//! streams. Each over a new directory, the same events by the same keys, until all of it is told.
+//! Measures objects derived from a view, or beside one: a view over it, events joined with its rows, an alert on it, and
+//! pairs of two streams. Each runs over a new directory, with the same events by the same keys, until all results are out.
 
 use std::{
     path::Path,
@@ -35,7 +35,7 @@ struct Case {
     declared: &'static str,
     /// Asks for one number, and what it must come to in the end.
     asked: &'static str,
-    expected: fn(&Made) -> u64,
+    expected: fn(&DerivedInput) -> u64,
 }
 
 const CASES: [Case; 4] = [
@@ -69,7 +69,7 @@ const CASES: [Case; 4] = [
 ];
 
 /// Events, and what they come to.
-struct Made {
+struct DerivedInput {
     bodies: Arc<Bodies>,
     total: u64,
     /// What is often for a key: about as many come so often as do not.
@@ -89,7 +89,7 @@ pub(super) fn run(args: &Args, directory: &Path, table: &mut Table) -> anyhow::R
     Ok(())
 }
 
-fn make(events: usize) -> anyhow::Result<Made> {
+fn make(events: usize) -> anyhow::Result<DerivedInput> {
     let (mut rng, mut text, mut total) = (Rng::new(1), Vec::with_capacity(events * 22), 0);
     let mut times = vec![0; KEYS];
     for _ in 0..events {
@@ -100,10 +100,10 @@ fn make(events: usize) -> anyhow::Result<Made> {
     }
     let often = (events / KEYS) as u64;
     let often_keys = times.iter().filter(|&&times: &&u64| times >= often).count() as u64;
-    Ok(Made { bodies: Arc::new(Bodies::of(text.into())?), total, often, often_keys })
+    Ok(DerivedInput { bodies: Arc::new(Bodies::of(text.into())?), total, often, often_keys })
 }
 
-fn of_case(directory: &Path, case: &Case, made: &Made) -> anyhow::Result<Row> {
+fn of_case(directory: &Path, case: &Case, made: &DerivedInput) -> anyhow::Result<Row> {
     let stored = Stored::start(directory, &[])?;
     stored.declare(DECLARED)?;
     if case.declared.contains("place_of") {

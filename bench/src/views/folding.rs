@@ -1,5 +1,5 @@
-//! The groups of a view by a million keys, from columns in memory, on one core: folding batches into groups of their own,
-//! merging these into what is held, and cutting out what changed as often as a commit would.
+//! Measures the groups of a view by a million keys, from columns in memory, on one core. It folds batches into groups of
+//! their own, merges these into the state, and extracts the changes as often as a commit would.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -7,7 +7,7 @@ use anyhow::Context;
 use swiftwater_event::{CheckLimits, EventBatch, EventMeta, Offset, check_block};
 use swiftwater_lang::{Dialect, ParseOptions, parse};
 use swiftwater_live::{
-    Changes, Index, KeyedPart, KeyedQuery, Place, Shard, StandingQuery, StepInput, ViewTime, by_part,
+    Changes, Index, KeyedPart, KeyedQuery, Shard, SourcePosition, StandingQuery, StepInput, ViewTime, by_part,
 };
 
 use super::pairs::{QUERY, lines};
@@ -62,10 +62,10 @@ pub(super) fn run(args: &Args, table: &mut Table) -> anyhow::Result<()> {
                 let mut changes = Changes::default();
                 for part in &mut parts {
                     part.cut(&query, &mut changes);
-                    part.kept();
+                    part.checkpoint_committed();
                 }
                 all += machine::thread_seconds() - start;
-                keep(&changes, &mut kept);
+                store_changes(&changes, &mut kept);
                 (commits, since_commit) = (commits + 1, 0.0);
             }
             decoding += decoded(&batch)?;
@@ -73,8 +73,8 @@ pub(super) fn run(args: &Args, table: &mut Table) -> anyhow::Result<()> {
     }
     let mut changes = Changes::default();
     parts.iter_mut().for_each(|part| part.cut(&query, &mut changes));
-    keep(&changes, &mut kept);
-    let (keys, counted, summed) = told(&query, &kept)?;
+    store_changes(&changes, &mut kept);
+    let (keys, counted, summed) = state_totals(&query, &kept)?;
     let is_right = counted == offset && summed == total && keys <= KEYS as u64;
     let events = rounds as f64 * made.iter().map(|(batch, _)| batch.len()).sum::<usize>() as f64;
     let rate = events / (all - decoding);
@@ -115,7 +115,7 @@ fn decoded(batch: &EventBatch) -> anyhow::Result<f64> {
         batch,
         arrivals: &[],
         before: None,
-        place: Place::Number(0),
+        place: SourcePosition::Number(0),
         now_micros: 0,
         record_bytes_max: usize::MAX,
         nanos: &clock,
@@ -125,9 +125,9 @@ fn decoded(batch: &EventBatch) -> anyhow::Result<f64> {
 }
 
 /// States by key, as a store would have them.
-type Kept = HashMap<Vec<u8>, Vec<u8>>;
+type StateMap = HashMap<Vec<u8>, Vec<u8>>;
 
-fn keep(changes: &Changes, kept: &mut Kept) {
+fn store_changes(changes: &Changes, kept: &mut StateMap) {
     for (key, state) in changes.iter() {
         match state {
             Some(state) => drop(kept.insert(key.to_vec(), state.to_vec())),
@@ -136,8 +136,8 @@ fn keep(changes: &Changes, kept: &mut Kept) {
     }
 }
 
-/// Keys, events and the sum that all states tell together.
-fn told(query: &KeyedQuery, kept: &Kept) -> anyhow::Result<(u64, u64, u64)> {
+/// Keys, events and the sum over all states.
+fn state_totals(query: &KeyedQuery, kept: &StateMap) -> anyhow::Result<(u64, u64, u64)> {
     let mut groups = query.no_groups().context("it has no groups")?;
     for (key, state) in kept {
         query.add_state(&mut groups, key, state, 0).context("a state is none")?;

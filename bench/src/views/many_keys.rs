@@ -1,4 +1,4 @@
-//! Ten million keys: what of them is in memory, and how long a server that was killed takes until it gives them out again.
+//! Measures ten million keys: how many of them are in memory, and how long a killed server takes until it serves them again.
 
 use std::{path::Path, sync::Arc, time::Instant};
 

@@ -1,14 +1,14 @@
-//! Answers by key: the release binary over a data directory, from outside, and the groups of views in memory.
+//! Measures answers by key: the release binary over a data directory, from outside, and the groups of views in memory.
 //!
 //! | measured | by |
 //! | --- | --- |
 //! | the matching app's routes by `wrk`, beside a bare HTTP server and Redis in the same run | [`app`], [`wrk`], [`bare`], [`redis`] |
-//! | how long a swipe takes to be seen | [`visible`] |
+//! | how soon a swipe is visible | [`visible`] |
 //! | updates by a million keys, from NDJSON and from columns in memory | [`updates`], [`folding`] |
 //! | views over views, joins, alerts | [`derived`] |
 //! | ten million keys: memory, a restart | [`many_keys`] |
 //!
-//! Load and server share the machine. What views say in the end is held against what was sent.
+//! Load and server share the machine. The final contents of views are checked against the events sent.
 
 mod app;
 mod bare;

@@ -1,4 +1,4 @@
-//! Events of one key and one number, the keys at random, and what a view of them must say.
+//! Generates events of one key and one number, with random keys, and the expected answer of a view of them.
 
 use bytes::Bytes;
 use swiftwater_testkit::Rng;

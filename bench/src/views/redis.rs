@@ -1,4 +1,4 @@
-//! What Redis gives: `GET`s of values of one size over as many connections, without pipelining, by `redis-benchmark`.
+//! Measures Redis: `GET`s of values of one size over as many connections, without pipelining, by `redis-benchmark`.
 
 use std::{
     net::{TcpListener, TcpStream},

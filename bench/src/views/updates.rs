@@ -1,5 +1,5 @@
-//! Updates of a view by a million random keys, from NDJSON over HTTP: stored, acknowledged from disk, counted, and the view
-//! committed every second.
+//! Measures updates of a view by a million random keys, from NDJSON over HTTP: stored, acknowledged from disk, counted, and
+//! the view committed every second.
 
 use std::{path::Path, sync::Arc, time::Instant};
 

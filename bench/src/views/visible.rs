@@ -1,7 +1,7 @@
-//! From a swipe that is posted to a read that counts it, while others swipe at half the speed that is to be had.
+//! Measures the time from a swipe's POST to a read that counts it, while others swipe at half the maximum rate.
 //!
-//! A user of his own swipes and reads again and again; the time runs from before the POST is sent to when the first GET that
-//! counts it is answered.
+//! A separate user swipes and reads repeatedly. The time runs from before the POST is sent to when the first GET that counts
+//! it is answered.
 
 use std::{
     net::SocketAddr,

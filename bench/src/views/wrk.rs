@@ -1,4 +1,4 @@
-//! `wrk` with a script, and what it says.
+//! Runs `wrk` with a script, and parses its report.
 
 use std::{
     fs,

@@ -1,12 +1,19 @@
-//! A hundred thousand queries of six forms: 40 % one equality, 25 % an equality and a range that keeps half, 15 % a range
-//! that keeps 30 % of the events and one that keeps 0.01 %, 10 % IN of three values, 5 % a prefix or a regular expression,
-//! 5 % an OR of two of the former. Paths are drawn by Zipf's law with exponent 1.
+//! A hundred thousand queries of six forms. The forms are:
 //!
-//! The fifty paths, by rank: every third holds numbers, sixteen in all, the others texts. A text is one of
-//! [`VALUES`], which makes ten matches of an event with 100,000 queries.
+//! - 40 %: one equality;
+//! - 25 %: an equality and a range that keeps half;
+//! - 15 %: a range that keeps 30 % of the events, and one that keeps 0.01 %;
+//! - 10 %: IN of three values;
+//! - 5 %: a prefix or a regular expression;
+//! - 5 %: an OR of two of the former.
 //!
-//! The truth is counted here, with nothing of the engine's: of every branch of a query's filter one condition is the key,
-//! texts by their value, ranges by coarse bins; what a key finds is tested condition by condition.
+//! Paths are drawn by Zipf's law with exponent 1.
+//!
+//! The fifty paths, by rank: every third contains numbers, sixteen in all, the others texts. A text is one of [`VALUES`],
+//! which makes ten matches of an event with 100,000 queries.
+//!
+//! The expected answers are counted here, independently of the engine. In every branch of a query's filter one condition is
+//! the key, texts by their value, ranges by coarse bins. The queries that a key finds are tested condition by condition.
 
 use serde::{Deserialize, Serialize};
 use swiftwater_testkit::{

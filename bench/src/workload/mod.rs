@@ -1,5 +1,5 @@
-//! Which events there are and which queries are asked of them: seeded, so that a child makes the same queries as its
-//! parent made events for, and with the truth counted while the events are written.
+//! Defines the events and the queries over them. Both are seeded, so that a child makes the same queries as its parent made
+//! events for. The expected answers are counted while the events are written.
 
 mod mixed;
 mod planted;

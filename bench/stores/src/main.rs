@@ -1,9 +1,9 @@
-//! Keyed state on disk: what views commit and read, in fjall and in RocksDB.
+//! Measures keyed state on disk: the commits and reads of views, in fjall and in RocksDB.
 //!
-//! `KEYS` keys with states of some 30 bytes; each commit has `CHANGED` random keys and the position, and is durable
-//! when it returns, as a view that takes 600,000 updates a second commits. Then reads of random keys, with a cache that holds a
-//! part of them. Both have the same cache and the same memory for what was just written; neither compresses. Each runs
-//! in a process of its own, by turns, so that its memory can be told.
+//! There are `KEYS` keys with states of some 30 bytes. Each commit has `CHANGED` random keys and the position, and is
+//! durable when it returns, like a commit of a view that takes 600,000 updates a second. Then come reads of random keys,
+//! with a cache that holds a part of them. Both have the same cache and the same memory for recent writes; neither
+//! compresses. Each runs in a separate process, by turns, so that its memory can be measured.
 
 mod rocks;
 

@@ -1,4 +1,4 @@
-//! RocksDB by its C interface (`rocksdb/c.h`): as much of it as views would need.
+//! RocksDB through its C interface (`rocksdb/c.h`): only the functions that views would need.
 
 #![allow(non_camel_case_types, reason = "the names are those of the C interface")]
 

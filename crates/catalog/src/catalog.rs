@@ -1,4 +1,4 @@
-//! All that is named and durable, and how a statement is checked against it.
+//! The catalog's contents: all named durable objects, and the checks of a statement against them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -89,5 +89,5 @@ impl Catalog {
 pub fn read(text: &str) -> Result<Ddl, WireError> {
     let ddl = parse_kept_ddl(text, &ParseOptions::new(Dialect::Native, 0))
         .map_err(|errors| WireError::statement(text, errors))?;
-    ddl.ok_or_else(|| WireError::statement(text, "it is no statement of the catalog"))
+    ddl.ok_or_else(|| WireError::statement(text, "it is not a statement of the catalog"))
 }

@@ -1,12 +1,12 @@
-//! Changes of the catalog: each is one record of the log, so that it is ordered against events, and the catalog is the sum of all
-//! changes. Statements are written in their normal form, which reads back as the same.
+//! Changes of the catalog. Each change is one record of the log, so it is ordered against events; the catalog is the sum of
+//! all changes. Statements are written in their normal form, which parses to the same statement.
 //!
 //! ```text
 //! change = {"format": 1, "at": ms, "change": {"ddl": statement} | {"view": …} | {"found": columns} | {"job": step of a run} | …}
 //! ```
 //!
-//! Fields may be added; they are missing in older records. Any other change raises the format. A format that is newer
-//! than [`FORMAT`] is refused.
+//! Fields may be added; they are missing in older records. Any other change raises the format. A format newer than
+//! [`FORMAT`] is refused.
 
 use serde::{Deserialize, Serialize};
 use swiftwater_event::Millis;

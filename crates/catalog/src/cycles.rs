@@ -1,8 +1,9 @@
-//! The ways that events take from stream to stream by themselves, so that none leads round: what came back would be counted and
-//! written again without end.
+//! Detects cycles among the streams that events flow through automatically. In a cycle, events would return to be counted
+//! and written again without end.
 //!
-//! A view is no stop on a way: what it is of is in the end a stream, that of the lowest view below it. Jobs are on no way, as
-//! they run at their times only. Asked when something is created, never of what is in the log already.
+//! A view does not interrupt a flow: its input is in the end a stream, that of the lowest view below it. Jobs are not part
+//! of a flow, because they run on a schedule only. The check runs when an object is created, never on objects that are in
+//! the log already.
 
 use crate::{Catalog, CatalogError, kind::view::ViewEntry};
 

@@ -1,7 +1,7 @@
-//! What depends on what: one edge for each object that another needs, and the role in which it needs it.
+//! The dependencies between objects: one edge for each object that another needs, and the role in which it needs it.
 //!
-//! An object that others depend on cannot be dropped; the error names one of those, and what to drop first. What an alert
-//! owns, the view of its query, goes with the alert.
+//! An object that others depend on cannot be dropped; the error names one of those, and what to drop first. The view that an
+//! alert owns for its query is dropped with the alert.
 
 use std::fmt;
 
@@ -41,16 +41,20 @@ impl fmt::Display for Dependency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Dependency { role, dependent, on, column } = self;
         match (role, dependent.kind) {
-            (Role::Source, ObjectKind::Alert) => write!(f, "the query of {dependent} is of {on}"),
+            (Role::Source, ObjectKind::Alert) => write!(f, "the query of {dependent} reads {on}"),
             (Role::Source | Role::Target, ObjectKind::StreamJoin) => {
-                write!(f, "{dependent} is of {on}, or writes into it")
+                write!(f, "{dependent} reads {on}, or writes into it")
             }
-            (Role::Source, _) | (Role::Target, ObjectKind::Endpoint) => write!(f, "{dependent} is of {on}"),
+            (Role::Source, _) => write!(f, "{dependent} reads {on}"),
             (Role::Watches, _) => write!(f, "{dependent} watches {on}"),
-            (Role::Target | Role::DeadLetter, ObjectKind::Alert) => write!(f, "{dependent} tells {on}"),
-            (Role::DeadLetter, ObjectKind::Stream) => write!(f, "{on} keeps the bad events of {dependent}"),
+            (Role::Target | Role::DeadLetter, ObjectKind::Alert) | (Role::Target, ObjectKind::Endpoint) => {
+                write!(f, "{dependent} writes into {on}")
+            }
+            (Role::DeadLetter, ObjectKind::Stream) => {
+                write!(f, "{on} receives the bad events of {dependent}")
+            }
             (Role::Target | Role::DeadLetter, _) => write!(f, "{dependent} delivers to {on}"),
-            (Role::Lookup, _) => write!(f, "the events of {dependent} are joined with {on}"),
+            (Role::Lookup, _) => write!(f, "{dependent} joins {on}"),
             (Role::Column, _) => {
                 write!(f, "{dependent} reads column `{}` of {on}", column.as_deref().unwrap_or_default())
             }

@@ -1,4 +1,4 @@
-//! Why a statement does not change the catalog, and why a catalog cannot be read back.
+//! The errors of statements that the catalog refuses, and of catalogs that cannot be read.
 
 use swiftwater_lang::{QueryErrors, ddl::AlterError};
 
@@ -9,7 +9,7 @@ use crate::{Dependency, Object, ObjectKind, ScheduleError};
 pub enum ErrorKind {
     /// Ask differently.
     Invalid,
-    /// There is no such thing.
+    /// The object does not exist.
     NotFound,
     /// It is in a state that does not allow this.
     Conflict,
@@ -26,13 +26,13 @@ pub enum CatalogError {
     #[error("no {0}")]
     NotFound(Object),
     /// There is an object of this name.
-    #[error("there is {} already", with_article(.0))]
+    #[error("{0} already exists")]
     Exists(Object),
     /// Another object depends on it.
     #[error("{0}")]
     InUse(Dependency),
     /// An object of some kind would depend on a stream that is not stored.
-    #[error("stream `{stream}` is not stored, and {}", needs_stored(*.by))]
+    #[error("{}, and `{stream}` is live-only", needs_stored(*.by))]
     NotStored {
         /// The stream.
         stream: String,
@@ -54,7 +54,7 @@ pub enum CatalogError {
     #[error("the view's query names no stream")]
     NoSource,
     /// An alert would write into the stream that it watches.
-    #[error("{watched} is of stream `{stream}`: its alert would tell of itself")]
+    #[error("{watched} reads stream `{stream}`: the alert would trigger itself")]
     AlertOnItself {
         /// The view, or the query.
         watched: String,
@@ -62,16 +62,16 @@ pub enum CatalogError {
         stream: String,
     },
     /// The query of an alert is over a view.
-    #[error("the query of an alert is over a stream, and `{0}` is a view")]
+    #[error("the query of an alert must read a stream, and `{0}` is a view")]
     AlertOnViewQuery(String),
     /// The query of an alert joins events with rows.
-    #[error("the query of an alert is over a stream alone, and this one is joined with `{0}`")]
+    #[error("the query of an alert must read a stream alone, and this one joins `{0}`")]
     AlertOnJoin(String),
     /// A join would write into a stream that it reads.
-    #[error("what goes into stream `{0}` would come back to the join")]
+    #[error("the join reads stream `{0}`: its pairs would return to it")]
     JoinOfItself(String),
     /// What is written into a stream would come back, through other objects.
-    #[error("what goes into stream `{stream}` would come back without end: {}", .way.join(", "))]
+    #[error("rows of stream `{stream}` would return to it in a cycle: {}", .way.join(", "))]
     Cycle {
         /// The stream.
         stream: String,
@@ -79,7 +79,7 @@ pub enum CatalogError {
         way: Vec<String>,
     },
     /// Another sink writes the same file.
-    #[error("sink `{sink}` delivers to file `{path}` already")]
+    #[error("sink `{sink}` already delivers to file `{path}`")]
     SinkFileTaken {
         /// The other sink.
         sink: String,
@@ -94,17 +94,12 @@ pub enum CatalogError {
     Alter(AlterError),
 }
 
-fn with_article(object: &Object) -> String {
-    let article = if object.kind.word().starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
-    format!("{article} {object}")
-}
-
 /// Why an object of a kind needs a stream that is stored.
 fn needs_stored(by: ObjectKind) -> &'static str {
     match by {
-        ObjectKind::Alert => "an alert tells one that is",
-        ObjectKind::StreamJoin => "a join is of streams that are, and writes into one",
-        _ => "a view is of what is",
+        ObjectKind::Alert => "an alert needs a stored target stream",
+        ObjectKind::StreamJoin => "a join needs stored streams as its inputs and its target",
+        _ => "a view needs a stored stream",
     }
 }
 
@@ -149,34 +144,32 @@ impl CatalogError {
     pub fn hint(&self) -> Option<String> {
         let text = match self {
             CatalogError::NotFound(object) => match object.kind {
-                ObjectKind::Stream => {
-                    "SHOW STREAMS tells which there are, SHOW VIEWS and SHOW TABLES what else has a name."
-                }
+                ObjectKind::Stream => "SHOW STREAMS, SHOW VIEWS and SHOW TABLES list the names.",
                 ObjectKind::Table => return None,
-                ObjectKind::View => "SHOW VIEWS tells which there are.",
-                ObjectKind::Alert => "SHOW ALERTS tells which there are.",
-                ObjectKind::StreamJoin => "SHOW JOINS tells which there are.",
-                ObjectKind::Endpoint => "SHOW ENDPOINTS tells which there are.",
-                ObjectKind::Sink => "SHOW SINKS tells which there are.",
-                ObjectKind::Job => "SHOW JOBS tells which there are.",
+                ObjectKind::View => "SHOW VIEWS lists all views.",
+                ObjectKind::Alert => "SHOW ALERTS lists all alerts.",
+                ObjectKind::StreamJoin => "SHOW JOINS lists all joins.",
+                ObjectKind::Endpoint => "SHOW ENDPOINTS lists all endpoints.",
+                ObjectKind::Sink => "SHOW SINKS lists all sinks.",
+                ObjectKind::Job => "SHOW JOBS lists all jobs.",
             },
             CatalogError::InUse(dependency) => return Some(dependency.remedy()),
             CatalogError::NotStored { stream, .. } => {
                 return Some(format!(
-                    "ALTER STREAM {stream} SET (store = true) keeps its events from then on."
+                    "ALTER STREAM {stream} SET (store = true) stores its events from then on."
                 ));
             }
             CatalogError::NoSource => "Write FROM STREAM(name).",
-            CatalogError::AlertOnItself { .. } => "Tell another stream.",
+            CatalogError::AlertOnItself { .. } => "Choose another target stream.",
             CatalogError::AlertOnViewQuery(view) => {
                 return Some(format!(
                     "Put the condition on the rows, CREATE ALERT … ON {view} WHEN …, or on a view of this query."
                 ));
             }
-            CatalogError::AlertOnJoin(_) => "Make a view of the query, and an alert on that.",
-            CatalogError::JoinOfItself(_) => "Let it write into another stream.",
+            CatalogError::AlertOnJoin(_) => "Create a view of the query, and an alert on the view.",
+            CatalogError::JoinOfItself(_) => "Choose another target stream.",
             CatalogError::Cycle { .. } => {
-                "Let it write into another stream, or drop what is on the way first."
+                "Choose another target stream, or drop an object of the cycle first."
             }
             CatalogError::Schedule(error) => error.hint(),
             CatalogError::Alter(error) => return error.hint().map(str::to_owned),
@@ -214,7 +207,7 @@ pub enum WireError {
         source: serde_json::Error,
     },
     /// A statement cannot be carried out again.
-    #[error("cannot carry out again `{text}`: {why}")]
+    #[error("cannot replay `{text}`: {why}")]
     Statement {
         /// The statement.
         text: String,
@@ -231,6 +224,6 @@ impl WireError {
 
     /// The text is a statement, but of another kind than its place calls for.
     pub(crate) fn unexpected(text: &str) -> WireError {
-        WireError::statement(text, "it is another statement than expected")
+        WireError::statement(text, "it is not the expected statement")
     }
 }

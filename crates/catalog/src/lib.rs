@@ -1,11 +1,11 @@
-//! The catalog: the objects that have a name and are durable, what they depend on, and what a statement changes of them.
+//! The catalog: the named durable objects, their dependencies, and the changes that statements make to them.
 //!
-//! Objects are streams, views, alerts, sinks, stream joins, jobs, endpoints and durable queries; of plain tables only the names
-//! stand here. A statement is checked against the catalog first ([`Catalog::check`] and its siblings), the change that it makes is
-//! written into the log, and then applied ([`Catalog::apply`]). After a restart the last snapshot and the changes behind it
-//! give the same catalog.
+//! Objects are streams, views, alerts, sinks, stream joins, jobs, endpoints and durable queries. It lists plain tables by
+//! name only. A statement is first checked against the catalog ([`Catalog::check`] and its siblings). Its change is then
+//! written to the log, and then applied ([`Catalog::apply`]). After a restart, the last snapshot and the changes after it
+//! restore the same catalog.
 //!
-//! Pure: reads no clock, does no I/O, knows no task. The engine writes the log, and starts and ends what an object does.
+//! Pure: reads no clock, does no I/O, knows no task. The engine writes the log, and starts and ends the objects' tasks.
 
 mod catalog;
 mod change;

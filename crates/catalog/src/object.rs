@@ -1,4 +1,4 @@
-//! What objects are, and how one is named.
+//! The kinds of objects, and how an object is named.
 
 use std::fmt;
 

@@ -1,8 +1,8 @@
-//! When a job is due: a cron expression of five fields, or `@hourly` and its like, in the times of a zone.
+//! Computes when a job is due: a cron expression of five fields, or `@hourly` and its like, in a time zone.
 //!
-//! Pure: whoever asks says what time it is. Where clocks are turned on or back it goes by what cron is known for: a time
-//! that is left out is due at the first moment after the gap, one that comes twice is due once; what is due every so often
-//! (`*` or a step among the hours or minutes) is due as often as time passes.
+//! Pure: the caller passes the time. When clocks change, it follows cron. A time that is skipped is due at the first moment
+//! after the gap; a time that comes twice is due once. A schedule at intervals (`*` or a step among the hours or minutes) is
+//! due as often as time passes.
 
 use std::{fmt, sync::Arc};
 
@@ -36,7 +36,7 @@ pub enum ScheduleError {
         why: String,
     },
     /// Its time never comes.
-    #[error("the schedule `{0}` names a time that never comes")]
+    #[error("the schedule `{0}` names a time that never occurs")]
     Never(String),
     /// There is no such zone.
     #[error("no time zone `{0}`")]
@@ -259,7 +259,7 @@ mod tests {
             "the schedule `@every 1s` cannot be read: a name is one of @hourly, @daily, @weekly, @monthly, @yearly"
         );
         assert!(fault("@sometimes", None).starts_with("the schedule `@sometimes` cannot be read: "));
-        assert_eq!(fault("0 0 30 2 *", None), "the schedule `0 0 30 2 *` names a time that never comes");
+        assert_eq!(fault("0 0 30 2 *", None), "the schedule `0 0 30 2 *` names a time that never occurs");
         assert_eq!(fault("@daily", Some("Mars/Olympus")), "no time zone `Mars/Olympus`");
     }
 }

@@ -1,4 +1,4 @@
-//! What changes of the catalog come to, one after another, and read back.
+//! Tests that changes of the catalog apply in sequence, and that their result reads back.
 
 use swiftwater_event::StreamName;
 use swiftwater_lang::ddl::Ddl;
@@ -89,7 +89,7 @@ fn quarantine_stays_while_a_stream_has_its_bad_events_kept() {
     carry_out(&mut catalog, "CREATE STREAM quarantine (x LONG) WITH (on_bad_event = quarantine)").unwrap();
     carry_out(&mut catalog, "CREATE STREAM a (x LONG) WITH (on_bad_event = quarantine)").unwrap();
     let error = carry_out(&mut catalog, "DROP STREAM IF EXISTS quarantine").unwrap_err();
-    assert_eq!(error.to_string(), "stream `quarantine` keeps the bad events of stream `a`");
+    assert_eq!(error.to_string(), "stream `quarantine` receives the bad events of stream `a`");
     assert_eq!(error.kind(), crate::ErrorKind::Conflict);
     carry_out(&mut catalog, "ALTER STREAM a RESET (on_bad_event)").unwrap();
     carry_out(&mut catalog, "DROP STREAM quarantine").unwrap();
@@ -101,7 +101,7 @@ fn what_exists_is_a_conflict_unless_that_is_fine() {
     let mut catalog = Catalog::default();
     carry_out(&mut catalog, "CREATE STREAM a (x LONG)").unwrap();
     let error = carry_out(&mut catalog, "CREATE STREAM a (x LONG)").unwrap_err();
-    assert_eq!(error.to_string(), "there is a stream `a` already");
+    assert_eq!(error.to_string(), "stream `a` already exists");
     assert!(!carry_out(&mut catalog, "CREATE STREAM IF NOT EXISTS a (x LONG)").unwrap());
     assert!(carry_out(&mut catalog, "DROP STREAM nix").is_err());
     assert!(!carry_out(&mut catalog, "DROP STREAM IF EXISTS nix").unwrap());
@@ -116,8 +116,8 @@ fn refused_statement_changes_nothing() {
     assert_eq!(catalog, before);
 }
 
-#[test]
-fn snapshot_reads_back_as_the_same_catalog() {
+/// A catalog with objects of all kinds, altered ones and numbers of dropped ones among them.
+fn catalog_of_all_kinds() -> Catalog {
     let mut catalog = Catalog::default();
     for text in [
         "CREATE STREAM a (x LONG NOT NULL CHECK (x > 0), ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '5 seconds') \
@@ -153,6 +153,11 @@ fn snapshot_reads_back_as_the_same_catalog() {
     ] {
         carry_out(&mut catalog, text).unwrap();
     }
+    catalog
+}
+
+/// Two runs of the job with the number 1, the second of them open.
+fn run_job(catalog: &mut Catalog) {
     let read = StreamRead { stream: "a".into(), from: 0, to: 5 };
     for (run, step) in [
         (1, JobStep::Began { due: Some(3_600_000) }),
@@ -167,6 +172,12 @@ fn snapshot_reads_back_as_the_same_catalog() {
         let record = ChangeRecord::new(11, Change::Job { job: 1, run, step });
         catalog.apply(&ChangeRecord::from_bytes(&record.to_bytes()).unwrap()).unwrap();
     }
+}
+
+#[test]
+fn snapshot_reads_back_as_the_same_catalog() {
+    let mut catalog = catalog_of_all_kinds();
+    run_job(&mut catalog);
     let numbers = StreamNumbers {
         position: 10,
         next_offset: 20,
@@ -258,14 +269,14 @@ fn jobs_are_created_altered_and_dropped_by_name() {
     let mut catalog = Catalog::default();
     let create = "CREATE JOB j SCHEDULE '@daily' AS SELECT 1";
     carry_out(&mut catalog, create).unwrap();
-    assert_eq!(carry_out(&mut catalog, create).unwrap_err().to_string(), "there is a job `j` already");
+    assert_eq!(carry_out(&mut catalog, create).unwrap_err().to_string(), "job `j` already exists");
     let before = catalog.clone();
     assert!(!carry_out(&mut catalog, "CREATE JOB IF NOT EXISTS j SCHEDULE '@hourly' AS SELECT 2").unwrap());
     assert!(!carry_out(&mut catalog, "ALTER JOB j ENABLE").unwrap(), "it is");
     for (text, error) in [
         ("ALTER JOB nix ENABLE", "no job `nix`"),
         ("DROP JOB nix", "no job `nix`"),
-        ("ALTER JOB j SET SCHEDULE '0 0 30 2 *'", "the schedule `0 0 30 2 *` names a time that never comes"),
+        ("ALTER JOB j SET SCHEDULE '0 0 30 2 *'", "the schedule `0 0 30 2 *` names a time that never occurs"),
         ("CREATE JOB k SCHEDULE '@daily' WITH (time_zone = 'Nix') AS SELECT 1", "no time zone `Nix`"),
     ] {
         assert_eq!(carry_out(&mut catalog, text).unwrap_err().to_string(), error);
@@ -287,23 +298,23 @@ fn views_are_of_a_stored_stream_and_hold_it() {
     };
     assert_eq!(told(view), "no stream `a`");
     assert_eq!(told("CREATE STREAM a"), "true");
-    assert_eq!(told(view), "stream `a` is not stored, and a view is of what is");
+    assert_eq!(told(view), "a view needs a stored stream, and `a` is live-only");
     assert_eq!(told("ALTER STREAM a SET (store = true)"), "true");
     assert_eq!(
         told("CREATE MATERIALIZED VIEW a AS SELECT COUNT(*) FROM STREAM(a)"),
-        "there is a stream `a` already"
+        "stream `a` already exists"
     );
     assert_eq!(told(view), "true");
-    assert_eq!(told(view), "there is a view `v` already");
+    assert_eq!(told(view), "view `v` already exists");
     assert_eq!(told(&view.replace("VIEW v", "VIEW IF NOT EXISTS v")), "false");
-    assert_eq!(told("CREATE STREAM v"), "there is a view `v` already");
-    assert_eq!(told("DROP STREAM a"), "view `v` is of stream `a`");
+    assert_eq!(told("CREATE STREAM v"), "view `v` already exists");
+    assert_eq!(told("DROP STREAM a"), "view `v` reads stream `a`");
     let upper = "CREATE MATERIALIZED VIEW u AS SELECT COUNT(*) FROM STREAM(v)";
     assert_eq!(told(upper), "true");
-    assert_eq!(told("DROP VIEW v"), "view `u` is of view `v`");
-    assert_eq!(told("DROP STREAM a"), "view `u` is of stream `a`");
+    assert_eq!(told("DROP VIEW v"), "view `u` reads view `v`");
+    assert_eq!(told("DROP STREAM a"), "view `u` reads stream `a`");
     assert_eq!(told(&upper.replace("VIEW u", "VIEW w").replace("(v)", "(u)")), "true");
-    assert_eq!(told("DROP VIEW u"), "view `w` is of view `u`");
+    assert_eq!(told("DROP VIEW u"), "view `w` reads view `u`");
     assert_eq!(told("DROP VIEW w"), "true");
     assert_eq!(told("DROP VIEW u"), "true");
     assert_eq!(told("DROP VIEW v"), "true");
@@ -327,17 +338,17 @@ fn alerts_hold_what_they_are_of() {
     assert_eq!(told("CREATE STREAM a (x LONG)"), "true");
     assert_eq!(told(alert), "no stream `told`");
     assert_eq!(told("CREATE STREAM told"), "true");
-    assert_eq!(told(alert), "stream `told` is not stored, and an alert tells one that is");
+    assert_eq!(told(alert), "an alert needs a stored target stream, and `told` is live-only");
     assert_eq!(told("ALTER STREAM told SET (store = true)"), "true");
     assert_eq!(
         told(&alert.replace("INTO told", "INTO a")),
-        "the query is of stream `a`: its alert would tell of itself"
+        "the query reads stream `a`: the alert would trigger itself"
     );
     assert_eq!((told(alert), told(&hook)), ("true".to_owned(), "true".to_owned()));
-    assert_eq!(told(alert), "there is an alert `hot` already");
+    assert_eq!(told(alert), "alert `hot` already exists");
     assert_eq!(told(&alert.replace("ALERT hot", "ALERT IF NOT EXISTS hot")), "false");
-    assert_eq!(told("DROP STREAM a"), "the query of alert `hook` is of stream `a`");
-    assert_eq!(told("DROP STREAM told"), "alert `hot` tells stream `told`");
+    assert_eq!(told("DROP STREAM a"), "the query of alert `hook` reads stream `a`");
+    assert_eq!(told("DROP STREAM told"), "alert `hot` writes into stream `told`");
     assert_eq!(told("DROP VIEW \"alert.hot\""), "no view `alert.hot`");
     assert_eq!((told("DROP ALERT hook"), told("DROP ALERT hot")), ("true".to_owned(), "true".to_owned()));
     assert_eq!(told("DROP ALERT IF EXISTS hot"), "false");
@@ -373,12 +384,12 @@ fn endpoints_hold_what_they_are_of() {
     assert_eq!(told(get), "no view `v`");
     assert_eq!(told("CREATE MATERIALIZED VIEW v AS SELECT COUNT(*) AS n FROM STREAM(a)"), "true");
     assert_eq!((told(post), told(get)), ("true".to_owned(), "true".to_owned()));
-    assert_eq!(told(post), "there is an endpoint POST '/a' already");
+    assert_eq!(told(post), "endpoint POST '/a' already exists");
     assert_eq!(told("CREATE ENDPOINT IF NOT EXISTS POST '/a' INTO nix"), "false");
-    assert_eq!(told("DROP VIEW v"), "endpoint GET '/v' is of view `v`");
+    assert_eq!(told("DROP VIEW v"), "endpoint GET '/v' reads view `v`");
     assert_eq!(told("DROP ENDPOINT GET '/v'"), "true");
     assert_eq!(told("DROP VIEW v"), "true");
-    assert_eq!(told("DROP STREAM IF EXISTS a"), "endpoint POST '/a' is of stream `a`");
+    assert_eq!(told("DROP STREAM IF EXISTS a"), "endpoint POST '/a' writes into stream `a`");
     assert_eq!(told("DROP ENDPOINT POST '/a'"), "true");
     assert_eq!(told("DROP ENDPOINT POST '/a'"), "no endpoint POST '/a'");
     assert_eq!(told("DROP ENDPOINT IF EXISTS POST '/a'"), "false");
@@ -418,6 +429,6 @@ fn a_way_round_that_was_written_down_is_read() {
     let error = catalog.check_no_way_round(["a"], &["b"]).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "what goes into stream `a` would come back without end: by sink `s` into stream `b`"
+        "rows of stream `a` would return to it in a cycle: by sink `s` into stream `b`"
     );
 }

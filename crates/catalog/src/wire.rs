@@ -1,4 +1,5 @@
-//! Snapshots of the catalog: one (`catalog.json`) stands for all changes before its position, so that the log can be trimmed.
+//! Snapshots of the catalog: one (`catalog-N.json`) replaces all changes before its position, so that the log can be
+//! trimmed.
 //!
 //! ```text
 //! snapshot = {"format": 1, "written_by": version, "position": position in the log, "next_stream": id, "streams": […], …}

@@ -1,4 +1,4 @@
-//! What can be said on the command line. Each command's examples stand in its help.
+//! The command line: commands, flags and their help, with examples.
 
 pub(crate) mod hints;
 mod load;
@@ -21,84 +21,84 @@ pub(crate) use self::size::SizeArgs;
 use self::value::{batch_bytes, duration, interval, producer, rate, share};
 use crate::{demo::Speed, settings::SettingFlags};
 
-/// Live queries over event streams: ask about events that have not arrived yet.
+/// Live queries over event streams: a query reads the events that arrive after it.
 #[derive(Debug, Parser)]
 #[command(name = "swiftwater", version, propagate_version = true, after_help = FIRST_STEPS)]
 pub(crate) struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
 const FIRST_STEPS: &str = "\
 First steps:
-  swiftwater demo                  a server with two live streams, and queries to try on them
+  swiftwater demo                  a server with two live streams and example queries
   cat events.ndjson | swiftwater query \"SELECT kind, COUNT(*) AS n FROM STREAM() GROUP BY kind\"
-  swiftwater serve                 a server of your own, on http://127.0.0.1:8080
+  swiftwater serve                 a server for your own events, on http://127.0.0.1:8080
   swiftwater ingest logs app.ndjson
   swiftwater query \"SELECT * FROM STREAM(logs, MAX, TIME) LIMIT 10\"";
 
-/// What to do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Runs a server that takes events in and answers queries
+    /// Runs a server that receives events and answers queries
     Serve(ServeArgs),
-    /// Runs a server with two live streams to try queries on
+    /// Runs a server with two live streams for first queries
     Demo(DemoArgs),
     /// Sends events from files or standard input to a server
     Ingest(IngestArgs),
-    /// Asks a query of a server's live streams, or of a file or standard input
+    /// Runs a live query on a server, or on a file or standard input without a server
     Query(QueryArgs),
-    /// Goes on with the answer of a query that stands at a server
+    /// Continues with the results of a running query
     Attach(AttachArgs),
-    /// Ends queries at a server
+    /// Ends queries of a server
     Kill(KillArgs),
-    /// Runs SQL over what a server has stored, or offers a prompt for it
+    /// Runs SQL over the stored streams and tables of a server, or opens a prompt
     Sql(SqlArgs),
-    /// Fetches what a server keeps into a directory, or checks such a directory
+    /// Copies the data of a running server into a directory, or verifies such a copy
     Backup(BackupArgs),
-    /// Makes a data directory of a backup
+    /// Creates a data directory from a backup
     Restore(RestoreArgs),
-    /// Shows a server's streams, queries and shards at work
+    /// Shows the load of a server's streams, queries and shards
     Top(TopArgs),
-    /// Writes events of a published workload, made from a seed
+    /// Generates events of a published workload from a seed
     Generate(GenerateArgs),
-    /// Sends load to a server and tells how long answers take
+    /// Measures a server under load
     Bench(BenchArgs),
-    /// Prints a script that completes commands and flags in a shell
+    /// Prints a completion script for a shell
     #[command(after_help = "\
 Examples:
   swiftwater completions bash > ~/.local/share/bash-completion/completions/swiftwater
   swiftwater completions zsh > ~/.zfunc/_swiftwater
   swiftwater completions fish > ~/.config/fish/completions/swiftwater.fish")]
     Completions {
-        /// The shell
+        /// Shell of the script
         shell: Shell,
     },
 }
 
-/// What a server is told.
+/// Flags of a server.
 #[derive(Debug, Args)]
 pub(crate) struct ServerArgs {
-    /// The address and port to listen on [default: 127.0.0.1:8080]; port 0 takes any free one
+    /// Address and port that the server listens on; port 0 selects any free port [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<String>,
-    /// The directory that stored streams and tables are kept in [default: nothing is kept]
+    /// Directory of stored streams and tables [default: none, nothing is stored]
     #[arg(long, value_name = "DIR", aliases = ["datadir", "data-dir"])]
     pub(crate) data: Option<String>,
-    /// The settings file [default: swiftwater.toml, if it is there]
+    /// Settings file [default: swiftwater.toml, if it exists]
     #[arg(long, value_name = "FILE", env = "SWIFTWATER_CONFIG")]
     pub(crate) config: Option<PathBuf>,
-    /// The stream that `STREAM()` means
+    /// Stream that `STREAM()` names [default: none; of `demo`: flights]
     #[arg(long, value_name = "NAME")]
     pub(crate) default_stream: Option<String>,
-    /// What is logged, on standard error: a level, or directives as `info,swiftwater_engine=debug` [default: info, and warn for the library that reads Delta logs]
+    /// Messages that are logged on standard error: a level, or directives such as `info,swiftwater_engine=debug` [default: info, and warn for some libraries]
     #[arg(long, value_name = "FILTER", env = "SWIFTWATER_LOG")]
     pub(crate) log: Option<String>,
-    /// How it is logged: `text` or `json` [default: text]
+    /// Format of log lines: `text` or `json` [default: text]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) log_format: Option<String>,
-    /// All others.
+    /// All other settings.
     #[command(flatten)]
     pub(crate) settings: SettingFlags,
 }
@@ -115,14 +115,14 @@ Examples:
   swiftwater serve --print-config > swiftwater.toml
 
 Every setting is also a flag (see --help), an environment variable (SWIFTWATER_ENGINE__SHARDS=4) and a line of the
-settings file; flags win over the environment, the environment over the file.
-The first line on standard output is `listening on http://ADDRESS:PORT`, once the server is ready.
-SIGTERM or Ctrl-C gives every running query its final result and stops; a second one stops at once.")]
+settings file. Flags override the environment; the environment overrides the file.
+When the server is ready, it prints `listening on http://ADDRESS:PORT` as the first line on standard output.
+After SIGTERM or Ctrl-C, the server sends each running query's final result and stops. A second signal stops it at once.")]
 pub(crate) struct ServeArgs {
-    /// What the server is told.
+    /// Flags of the server.
     #[command(flatten)]
     pub(crate) server: ServerArgs,
-    /// Prints the settings that hold and where each was found, and stops
+    /// Prints the effective settings and their sources, and exits
     #[arg(long)]
     pub(crate) print_config: bool,
 }
@@ -135,29 +135,29 @@ Examples:
   swiftwater demo --listen 127.0.0.1:0 --speed 600
   swiftwater demo --no-host --sample 0.1
 
-The streams are `flights` (New York's of 2013, replayed; also what STREAM() means) and `host` (this machine).")]
+The streams are `flights` (a replay of New York's flights of 2013; `STREAM()` names it) and `host` (samples of this machine).")]
 pub(crate) struct DemoArgs {
-    /// What the server is told.
+    /// Flags of the server.
     #[command(flatten)]
     pub(crate) server: ServerArgs,
-    /// How many times faster than in 2013 the flights leave, or `max`
+    /// Replay speed of the flights, as a multiple of the speed in 2013, or `max`
     #[arg(long, default_value_t = Speed::DEFAULT)]
     pub(crate) speed: Speed,
-    /// Sends on only this share of the flights
+    /// Share of the flights that are sent, above 0 and up to 1 [default: all]
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub(crate) sample: Option<f64>,
-    /// Leaves out the stream of this machine
+    /// Omits the stream `host`
     #[arg(long)]
     pub(crate) no_host: bool,
-    /// Leaves out the stream of flights
+    /// Omits the stream `flights`
     #[arg(long)]
     pub(crate) no_flights: bool,
 }
 
-/// Which server to talk to.
+/// The server of a client command.
 #[derive(Debug, Args)]
 pub(crate) struct ClientArgs {
-    /// The server [default: http://127.0.0.1:8080]
+    /// URL of the server [default: http://127.0.0.1:8080]
     #[arg(long, value_name = "URL", env = "SWIFTWATER_SERVER")]
     pub(crate) server: Option<String>,
 }
@@ -179,90 +179,90 @@ Examples:
   swiftwater ingest clicks big.ndjson.zst --rate 50000 --sample 0.1
   swiftwater ingest trades 2025.csv.gz part-0.parquet
 
-Events are JSON objects, one a line or in an array; lines of CSV, whose first line names the fields; or rows of Parquet.
-Files that gzip or zstd packed are recognised by their content.
-A server that has no room is waited for; then the sending goes on behind what was taken, each event once.
-Requests to a stored stream are numbered, so with --retry a server that fails and comes back has each event once.
-A run that failed goes on where it was when it is run again with the --producer that its error names; without --producer,
-a second run sends all events again.
-Exit status: 0 all events were accepted, 1 some were rejected, 2 the sending failed.")]
+Events are JSON objects (one per line, or in an array), lines of CSV whose first line names the fields, or rows of Parquet.
+The command recognises gzip and zstd files by their content.
+If the server has no room, the command waits and continues after the last accepted event.
+Requests to a stored stream are numbered: with --retry, the server stores each event once, even if it fails and restarts.
+To resume a failed run, repeat it with the --producer that its error names. Without --producer, a second run sends all
+events again.
+Exit status: 0 all events were accepted, 1 some were rejected, 2 the command failed to send.")]
 pub(crate) struct IngestArgs {
-    /// The stream
+    /// Name of the stream
     pub(crate) stream: String,
-    /// Files of events; `-` is standard input, as is no file at all
+    /// Files of events; `-` is standard input [default: standard input]
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// Which server.
+    /// The server.
     #[command(flatten)]
     pub(crate) client: ClientArgs,
-    /// What the files hold [default: what their names end in says, `.csv` or `.parquet`; else JSON]
+    /// Format of the files [default: csv for `.csv`, parquet for `.parquet`, else json]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) format: Option<InputForm>,
-    /// Goes on with what is appended to the files, through rotation and truncation, until Ctrl-C
+    /// Continues with appended lines, through rotation and truncation, until Ctrl-C
     #[arg(long, short)]
     pub(crate) follow: bool,
-    /// With --follow: begins at the files' ends
+    /// With --follow: begins at the ends of the files
     #[arg(long, requires = "follow")]
     pub(crate) from_end: bool,
-    /// The server keeps only this share of the events, and tells those who ask about them
+    /// Share of the events that the server uses, above 0 and up to 1; it reports the sampling in the results [default: all]
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub(crate) sample: Option<f64>,
-    /// Sends at most so many events a second
+    /// Maximum number of events per second [default: no limit]
     #[arg(long, value_name = "EVENTS", value_parser = rate)]
     pub(crate) rate: Option<f64>,
-    /// The most bytes that are read and handed on at once
+    /// Maximum bytes that are read and sent at once
     #[arg(long, value_name = "SIZE", default_value = "256KiB", value_parser = batch_bytes)]
     pub(crate) batch_bytes: usize,
-    /// Waits this long for a server that cannot be reached, or that fails on the way [default: not at all; 30s without a value], or that takes no event because it has no room (429, 503) [default: 10m]
+    /// Time for which failed requests are retried [default: 0 if the server fails or cannot be reached, 10m if it has no room (429, 503); 30s without a value]
     #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "30s", value_parser = duration)]
     pub(crate) retry: Option<Duration>,
-    /// Names the run: a stored stream stores each file of a name once, however often it is sent. A file is known by its path, and refused if what was sent before has changed
+    /// Name of the run: a stored stream stores each file of a name once, however often it is sent. The path identifies the file; the command refuses a file whose sent part has changed
     #[arg(long, value_name = "NAME", conflicts_with_all = ["follow", "rate"], value_parser = producer)]
     pub(crate) producer: Option<String>,
-    /// Exits with 0 though events were rejected
+    /// Exits with 0 although events were rejected
     #[arg(long)]
     pub(crate) allow_rejected: bool,
-    /// Shows no progress bar
+    /// Hides the progress bar
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
 
-/// What a file of events holds.
+/// Format of a file of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum InputForm {
-    /// Objects of JSON, one a line or in an array
+    /// JSON objects, one per line or in an array
     Json,
-    /// CSV, whose first line names the fields
+    /// CSV whose first line names the fields
     Csv,
     /// Rows of Parquet
     Parquet,
 }
 
-/// How an answer is written.
+/// Format of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OutputForm {
-    /// Aligned columns; on a terminal each window replaces the one before it
+    /// Aligned columns; on a terminal each window replaces the previous one
     Table,
-    /// A record a line, and what is known about the answer on standard error at the end
+    /// One record per line; the closing meta on standard error
     Ndjson,
-    /// An emit a line: its records, and what is known about them
+    /// One emit per line, with its records and its meta
     Emits,
-    /// One document, complete at the end
+    /// One document, written at the end
     Json,
-    /// A header and a record a line
+    /// A header, and one record per line
     Csv,
 }
 
-/// How an answer to SQL is written.
+/// Format of an answer to SQL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SqlForm {
     /// Aligned columns
     Table,
-    /// A JSON object a line
+    /// One JSON object per line
     Ndjson,
     /// One JSON array
     Json,
-    /// A header and a line a row
+    /// A header, and one row per line
     Csv,
     /// An Arrow IPC stream
     Arrow,
@@ -277,28 +277,28 @@ Examples:
   swiftwater sql --file nightly.sql --spark
   swiftwater sql -p Seattle \"SELECT count(*) AS n FROM smartHomeData WHERE metro_area = $1\" --output csv
 
-Several statements are set apart by `;`; the last one answers. Ctrl-C ends what runs.
-Exit status: 0 done, 1 it could not be done, 2 a statement is wrong or failed, 130 ended by Ctrl-C.")]
+Separate several statements by `;`; the command prints the answer of the last one. Ctrl-C cancels the running statement.
+Exit status: 0 success, 1 the command could not run, 2 a statement is invalid or failed, 130 ended by Ctrl-C.")]
 pub(crate) struct SqlArgs {
-    /// The statements; a prompt, if there are none
+    /// The statements [default: a prompt]
     #[arg(value_name = "SQL")]
     pub(crate) text: Option<String>,
-    /// The same as SQL, as psql has it
+    /// The statements, as with psql
     #[arg(short, long = "command", value_name = "SQL", allow_hyphen_values = true, conflicts_with_all = ["text", "file"])]
     pub(crate) command: Option<String>,
-    /// Reads the statements from a file; `-` is standard input
+    /// File of the statements; `-` is standard input
     #[arg(long, value_name = "FILE", conflicts_with = "text")]
     pub(crate) file: Option<PathBuf>,
-    /// Which server.
+    /// The server.
     #[command(flatten)]
     pub(crate) client: ClientArgs,
-    /// How the answer is written [default: table on a terminal, ndjson elsewhere]
+    /// Format of the answer [default: table on a terminal, ndjson elsewhere]
     #[arg(long, short, value_enum, value_name = "FORM")]
     pub(crate) output: Option<SqlForm>,
-    /// Reads the statements as Hive and Spark do: "x" is text, the target of an INSERT is made by the first
+    /// Uses the dialect of Hive and Spark: "x" is text, and the first INSERT creates its target
     #[arg(long)]
     pub(crate) spark: bool,
-    /// The value of $1, then of $2 and so on: a number, true, false or null, else text (`'"5"'` is text too)
+    /// Value of $1, then of $2 and so on: a number, true, false or null, else text (`'"5"'` is text too)
     #[arg(short, long = "parameter", value_name = "VALUE", allow_hyphen_values = true)]
     pub(crate) parameters: Vec<String>,
 }
@@ -308,24 +308,24 @@ pub(crate) struct SqlArgs {
 #[command(after_help = "\
 Examples:
   swiftwater backup /mnt/backups/monday
-  swiftwater backup /mnt/backups/monday          again: fetches what has changed
+  swiftwater backup /mnt/backups/monday          again: copies only changed files
   swiftwater backup --verify /mnt/backups/monday
   swiftwater restore /mnt/backups/monday --data ~/swiftwater-again
 
-Events that were acknowledged with ack=disk before it was begun are in the backup, once. The server goes on meanwhile.
-What is interrupted goes on where it was when it is run again; an older backup in the directory stands until the new one is
-whole. What COPY … TO wrote, and settings, are not in it.
-Exit status: 0 the backup is whole, 1 it could not be taken or read, 2 --verify found damage.")]
+The backup contains, once, each event that was acknowledged with ack=disk before the backup began. The server runs meanwhile.
+An interrupted backup resumes when the command is repeated. An older backup in the directory remains valid until the new one
+is complete. Files that COPY … TO wrote, and settings, are not part of a backup.
+Exit status: 0 the backup is complete, 1 it could not be written or read, 2 --verify found damage.")]
 pub(crate) struct BackupArgs {
-    /// The directory of the backup: a new one, an empty one, or that of an earlier backup of the same server
+    /// Directory of the backup: new, empty, or with an earlier backup of the same server
     pub(crate) dir: PathBuf,
-    /// Which server.
+    /// The server.
     #[command(flatten)]
     pub(crate) client: ClientArgs,
-    /// Holds every file of the backup that is there against its checksum, and asks no server
+    /// Checks every file of an existing backup against its checksum, without a server
     #[arg(long)]
     pub(crate) verify: bool,
-    /// Shows no progress bar
+    /// Hides the progress bar
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
@@ -337,22 +337,22 @@ Examples:
   swiftwater restore /mnt/backups/monday --data ~/swiftwater-again
   swiftwater restore /mnt/backups/monday --data ~/again --store.location s3://bucket/again
 
-Every byte is held against the backup's checksums on its way. An interrupted restore goes on when it is run again, and no
-server opens the directory before it is whole. Settings are found as `swiftwater serve` finds them; give it the same ones.
-Exit status: 0 all is restored, 1 it could not be, 2 the backup is damaged.")]
+The command checks every byte against the backup's checksums. An interrupted restore resumes when the command is repeated; no
+server opens the directory before the restore is complete. The command reads settings as `swiftwater serve` does: use the same.
+Exit status: 0 the restore is complete, 1 it failed, 2 the backup is damaged.")]
 pub(crate) struct RestoreArgs {
-    /// The directory of the backup
+    /// Directory of the backup
     pub(crate) dir: PathBuf,
-    /// The new data directory
+    /// New data directory
     #[arg(long, value_name = "DIR", aliases = ["datadir", "data-dir"])]
     pub(crate) data: Option<String>,
-    /// The settings file [default: swiftwater.toml, if it is there]
+    /// Settings file [default: swiftwater.toml, if it exists]
     #[arg(long, value_name = "FILE", env = "SWIFTWATER_CONFIG")]
     pub(crate) config: Option<PathBuf>,
-    /// Shows no progress bar
+    /// Hides the progress bar
     #[arg(long, short)]
     pub(crate) quiet: bool,
-    /// All others.
+    /// All other settings.
     #[command(flatten)]
     pub(crate) settings: SettingFlags,
 }
@@ -360,67 +360,67 @@ pub(crate) struct RestoreArgs {
 /// `swiftwater query`
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Examples, of a server's live streams:
+Examples, on a server's live streams:
   swiftwater query \"SELECT * FROM STREAM(flights, MAX, TIME) WHERE dep_delay > 60 LIMIT 5\"
   swiftwater query \"SELECT carrier, COUNT(*) AS n FROM STREAM(flights, MAX, TIME) GROUP BY carrier
                     WINDOWING TUMBLING(1000, TIME)\"
   swiftwater query --file top-pages.bql --output csv > pages.csv
   swiftwater query --server http://other:8080 \"EXPLAIN SELECT …\"
-And of a file or standard input, with no server:
+Examples, on a file or standard input without a server:
   cat events.ndjson | swiftwater query \"SELECT kind, COUNT(*) AS n FROM STREAM() GROUP BY kind\"
   swiftwater query --input events.ndjson.zst \"SELECT * FROM STREAM() WHERE status >= 500\"
   SWIFTWATER_ENGINE__QUERY_STATE_BYTES_MAX=8GiB swiftwater query --input …     # limits are a server's settings
 
-As Bullet would answer, in Bullet's own form, an emit a line:
+Example by Bullet's rules, in Bullet's own format, one emit per line:
   swiftwater query --bullet --input events.ndjson \"SELECT TOP(5, path) FROM STREAM(60000, TIME)\"
 
-The answer is a table on a terminal and NDJSON in a pipe. Ctrl-C ends the query and shows its final result.
-Exit status: 0 done, 1 it could not be done, 2 the query is wrong.")]
+The answer is a table on a terminal and NDJSON in a pipe. Ctrl-C ends the query and prints its final result.
+Exit status: 0 success, 1 the command failed, 2 the query is invalid.")]
 pub(crate) struct QueryArgs {
-    /// The query, in BQL or in Bullet's older JSON form
+    /// The query, in BQL or in Bullet's older JSON format
     #[arg(value_name = "BQL", required_unless_present = "file")]
     pub(crate) query: Option<String>,
-    /// Reads the query from a file; `-` is standard input
+    /// File of the query; `-` is standard input
     #[arg(long, value_name = "FILE", conflicts_with = "query")]
     pub(crate) file: Option<PathBuf>,
-    /// Which server.
+    /// The server.
     #[command(flatten)]
     pub(crate) client: ClientArgs,
-    /// How the answer is written [default: table on a terminal, ndjson elsewhere]
+    /// Format of the answer [default: table on a terminal, ndjson elsewhere]
     #[arg(long, short, value_enum, value_name = "FORM")]
     pub(crate) output: Option<OutputForm>,
-    /// Leaves the query standing at the server and prints its id
+    /// Prints the query's id and exits; the query continues on the server
     #[arg(long, conflicts_with_all = ["input", "output"])]
     pub(crate) detach: bool,
-    /// Each record tells when its event was sent, read, matched and answered, under `_times`
+    /// Adds `_times` to each record: when its event was sent, read, matched and answered
     #[arg(long)]
     pub(crate) times: bool,
-    /// The value of $1, then of $2 and so on: a number, true, false or null, else text (`'"5"'` is text too)
+    /// Value of $1, then of $2 and so on: a number, true, false or null, else text (`'"5"'` is text too)
     #[arg(short, long = "parameter", value_name = "VALUE", allow_hyphen_values = true)]
     pub(crate) parameters: Vec<String>,
-    /// The rules of Bullet hold
+    /// Runs the query by Bullet's rules
     #[arg(long)]
     pub(crate) bullet: bool,
-    /// Asks of this file (or `-`, standard input) in this process, with no server; `STREAM()` means it
+    /// Runs the query on this file in this process, without a server; `-` is standard input, and `STREAM()` names the file
     #[arg(long, value_name = "FILE")]
     pub(crate) input: Option<PathBuf>,
-    /// With an input: a file that declares types of fields
+    /// With --input: file that declares types of fields
     #[arg(long, value_name = "FILE")]
     pub(crate) types: Option<PathBuf>,
-    /// With an input and Bullet's rules: a file of types that the query is checked against, as Bullet does with a schema
+    /// With --input and --bullet: schema that the query is checked against, as in Bullet [default: none]
     #[arg(long, value_name = "FILE", requires = "bullet")]
     pub(crate) schema: Option<PathBuf>,
-    /// With an input: threads that look at it; 0: one per core. With Bullet's rules: workers that records are dealt to,
-    /// one by one
+    /// With --input: number of threads; 0: one per core. With --bullet: number of workers, which receive the records in
+    /// turn [default: 0, with --bullet 1]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(0..=1024))]
     pub(crate) shards: Option<u16>,
-    /// With an input: the field that tells when an event arrived; without it windows by time close at the end
+    /// With --input: field of an event's arrival time [default: none, windows by time close at the end]
     #[arg(long, value_name = "PATH")]
     pub(crate) time_field: Option<String>,
-    /// With an input: exits with 1 if an event was rejected
+    /// With --input: exits with 1 if an event was rejected
     #[arg(long)]
     pub(crate) strict: bool,
-    /// Shows no progress bar, and no closing meta on standard error
+    /// Hides the progress bar, and the closing meta on standard error
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
@@ -433,21 +433,21 @@ Examples:
   swiftwater attach $id
   swiftwater attach $id --after 0
 
-Goes on where the last reader left off. Ctrl-C leaves the query standing; `swiftwater kill` ends it.
-Exit status: 0 the query has ended, 1 it could not be read, 130 it was left.")]
+The command continues after the last emit that a reader received. After Ctrl-C the query continues; `swiftwater kill` ends it.
+Exit status: 0 the query has ended, 1 it could not be read, 130 ended by Ctrl-C.")]
 pub(crate) struct AttachArgs {
-    /// The query's id, as `query --detach` prints and `top` shows it
+    /// Id of the query, as `query --detach` and `top` print it
     pub(crate) id: String,
-    /// Which server.
+    /// The server.
     #[command(flatten)]
     pub(crate) client: ClientArgs,
-    /// Begins after this emit, as far as the server still has what follows; 0: at the first
+    /// Number of the emit to continue after, if the server still has its successors; 0: from the first [default: the last read emit]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) after: Option<u64>,
-    /// How the answer is written [default: table on a terminal, ndjson elsewhere]
+    /// Format of the answer [default: table on a terminal, ndjson elsewhere]
     #[arg(long, short, value_enum, value_name = "FORM")]
     pub(crate) output: Option<OutputForm>,
-    /// Shows no closing meta on standard error
+    /// Hides the closing meta on standard error
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
@@ -455,29 +455,29 @@ pub(crate) struct AttachArgs {
 /// `swiftwater kill`
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Whoever reads such a query gets its final result, with the reason `killed`. Queries of Bullet's web API are ended too.
-Exit status: 0 all are ended, 1 one is not there or could not be ended.")]
+A reader of such a query gets its final result, with the reason `killed`. Queries of Bullet's web API can be ended, too.
+Exit status: 0 all queries are ended, 1 a query does not exist or could not be ended.")]
 pub(crate) struct KillArgs {
-    /// The queries' ids, as `query --detach` prints and `top` shows them
+    /// Ids of the queries, as `query --detach` and `top` print them
     #[arg(required = true, value_name = "ID")]
     pub(crate) ids: Vec<String>,
-    /// Which server.
+    /// The server.
     #[command(flatten)]
     pub(crate) client: ClientArgs,
 }
 
-/// What `top` sorts queries by.
+/// Sort key of the queries in `top`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TopSort {
     /// Processor time
     Cpu,
     /// Bytes of state
     State,
-    /// Events matched
+    /// Matched events
     Matches,
-    /// Bytes given out
+    /// Bytes of output
     Out,
-    /// The newest first
+    /// Age, newest first
     Age,
 }
 
@@ -487,18 +487,18 @@ pub(crate) enum TopSort {
 Examples:
   swiftwater top
   swiftwater top --once --sort state
-Keys: q ends it; c, s, m, o, a sort queries by processor time, state, matches, output, age.")]
+Keys: q quits; c, s, m, o, a sort queries by processor time, state, matches, output, age.")]
 pub(crate) struct TopArgs {
-    /// Which server.
+    /// The server.
     #[command(flatten)]
     pub(crate) client: ClientArgs,
-    /// Prints one picture and stops
+    /// Prints one snapshot and exits
     #[arg(long)]
     pub(crate) once: bool,
-    /// Time between pictures
+    /// Time between snapshots
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = interval)]
     pub(crate) interval: Duration,
-    /// What queries are sorted by
+    /// Sort key of the queries
     #[arg(long, value_enum, default_value_t = TopSort::Cpu)]
     pub(crate) sort: TopSort,
 }

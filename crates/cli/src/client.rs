@@ -1,4 +1,4 @@
-//! Talks HTTP to a server: one request at a time over one connection, bodies streaming in both directions.
+//! The HTTP client: one request at a time over one connection, bodies streaming in both directions.
 //!
 //! Small on purpose: HTTP/1.1 without TLS, redirects or proxies.
 
@@ -50,14 +50,12 @@ impl Client {
         match uri.scheme_str() {
             Some("http") => {}
             Some("https") => {
-                bail!(
-                    "`{url}`: https is not spoken here; give the server's own http address, or a local proxy's"
-                )
+                bail!("`{url}`: https is not supported; use the server's http address, or a local proxy")
             }
             _ => bail!("`{url}` is not a server's address; write for example `http://127.0.0.1:8080`"),
         }
         if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
-            bail!("`{url}`: give the server's address without a path");
+            bail!("`{url}`: use the server's address without a path");
         }
         let host = uri.host().filter(|host| !host.is_empty());
         let host = host.with_context(|| format!("`{url}` names no host"))?;
@@ -133,7 +131,7 @@ impl Connection {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let request = request.body(body).context("cannot put the request together")?;
+        let request = request.body(body).context("cannot build the request")?;
         self.sender.ready().await.context("the server closed the connection")?;
         self.sender.send_request(request).await.context("the server did not answer")
     }
@@ -143,7 +141,7 @@ impl Connection {
 pub(crate) async fn read_all(response: Response<Incoming>) -> anyhow::Result<Bytes> {
     let body = http_body_util::Limited::new(response.into_body(), ANSWER_BYTES_MAX);
     let read = body.collect().await;
-    let collected = read.map_err(|error| anyhow::anyhow!("the server's answer broke off: {error}"))?;
+    let collected = read.map_err(|error| anyhow::anyhow!("the server's answer ended early: {error}"))?;
     Ok(collected.to_bytes())
 }
 
@@ -184,7 +182,7 @@ impl Lines {
                     }
                 }
                 Some(Err(error)) => {
-                    return Err(anyhow::Error::new(error).context("the server's answer broke off"));
+                    return Err(anyhow::Error::new(error).context("the server's answer ended early"));
                 }
                 None => self.ended = true,
             }
@@ -231,7 +229,7 @@ impl Problem {
             return self.errors.iter().map(|error| error.text(query)).collect::<Vec<_>>().join("\n");
         }
         let message = [&self.message, &self.detail, &self.title].into_iter().find(|text| !text.is_empty());
-        let message = message.map_or("the server refused it", String::as_str);
+        let message = message.map_or("the server refused the request", String::as_str);
         let mut out = String::new();
         let place = self.line.zip(self.column);
         // A message that has its place and its excerpt with it is shown as it is.
@@ -285,7 +283,7 @@ mod tests {
     #[test]
     fn what_is_not_spoken_is_said() {
         let refusal = |url| Client::new(url).unwrap_err().to_string();
-        assert!(refusal("https://x:1").contains("https is not spoken"), "{}", refusal("https://x:1"));
+        assert!(refusal("https://x:1").contains("https is not supported"), "{}", refusal("https://x:1"));
         assert!(refusal("ftp://x").contains("not a server's address"));
         assert!(refusal("http://x:1/v1").contains("without a path"));
         assert!(refusal("").contains("not a server's address"));

@@ -1,4 +1,4 @@
-//! `swiftwater demo`: a server and two live streams to ask about, in one process.
+//! `swiftwater demo`: runs a server and two live streams to query, in one process.
 
 use std::{
     io::{self, Write},
@@ -35,7 +35,7 @@ const HOST_INTERVAL_MS: u64 = 1_000;
 /// Runs the command.
 pub(crate) fn run(args: &DemoArgs, clock: Arc<dyn Clock>) -> Outcome {
     if args.no_flights && args.no_host {
-        return Err(anyhow::anyhow!("--no-flights and --no-host leave nothing to show").into());
+        return Err(anyhow::anyhow!("--no-flights and --no-host together leave no stream").into());
     }
     let mut settings = load_settings(&args.server)?.settings;
     if settings.engine.default_stream.is_none() {
@@ -99,7 +99,7 @@ impl Feed {
     fn append(&mut self, lines: &mut Vec<u8>) -> Result<(), EngineError> {
         let checked = check_block(std::mem::take(lines).into(), &CheckLimits::default(), 1);
         if let Some(rejection) = checked.rejections.first() {
-            tracing::error!(stream = %self.stream, message = rejection.message, "the demo made an event that is none");
+            tracing::error!(stream = %self.stream, message = rejection.message, "the demo generated an invalid event");
         }
         let read_micros = self.clock.now_micros();
         let meta = EventMeta { arrival: read_micros.div_euclid(1000), read_micros, ..EventMeta::default() };
@@ -164,7 +164,7 @@ fn feed_flights(
 
 /// Appends the events that are due; answers how long to wait for the next ones.
 fn replay_due(replay: &mut Replay, feed: &mut Feed, lines: &mut Vec<u8>) -> Result<u64, EngineError> {
-    let taken = replay.take_until(feed.clock.now(), lines, BATCH_EVENTS_MAX);
+    let taken = replay.push_due(feed.clock.now(), lines, BATCH_EVENTS_MAX);
     if taken > 0 {
         feed.append(lines)?;
     }
@@ -176,7 +176,7 @@ fn replay_due(replay: &mut Replay, feed: &mut Feed, lines: &mut Vec<u8>) -> Resu
 }
 
 fn feed_host(engine: &Engine, clock: &Arc<dyn Clock>, pace: &Arc<Pace>) -> anyhow::Result<JoinHandle<()>> {
-    let mut sampler = HostSampler::new().context("cannot look at this machine")?;
+    let mut sampler = HostSampler::new().context("cannot sample this machine")?;
     let mut feed = feed_of("host", engine, clock);
     spawn("host", pace, move |pace| {
         let mut lines = Vec::new();
@@ -238,7 +238,7 @@ fn welcome_text(args: &DemoArgs, program: &str, address: SocketAddr) -> String {
     let mut out = format!("listening on http://{address}\n");
     let mut streams = Vec::new();
     if !args.no_flights {
-        streams.push(format!("`flights` (New York's of 2013, replayed at {})", args.speed));
+        streams.push(format!("`flights` (New York's flights of 2013, replayed at {})", args.speed));
     }
     if !args.no_host {
         streams.push("`host` (this machine)".to_owned());
@@ -251,7 +251,7 @@ fn welcome_text(args: &DemoArgs, program: &str, address: SocketAddr) -> String {
     out.push_str(&format!(
         "  curl -N http://{address}/v1/queries -H 'Accept: text/event-stream' -d '{curled}'\n"
     ));
-    out.push_str(&format!("  {program} top {}\n\nCtrl-C ends it.\n", elsewhere.trim_end()));
+    out.push_str(&format!("  {program} top {}\n\nCtrl-C stops the server.\n", elsewhere.trim_end()));
     out
 }
 

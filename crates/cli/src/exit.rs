@@ -1,4 +1,4 @@
-//! How a command ends: its exit status, and what is said on standard error when it failed.
+//! Ends a command: its exit status, and its error message on standard error.
 
 use std::{io, process::ExitCode};
 

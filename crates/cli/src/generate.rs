@@ -1,7 +1,7 @@
-//! `swiftwater generate`: events of published workloads, made from a seed, as fast as they can be written.
+//! `swiftwater generate`: generates events of published workloads from a seed, as fast as they can be written.
 //!
-//! What they are is `swiftwater-generate`'s; here they are put together by flags, paced and written to a file or a pipe.
-//! Knows nothing of servers.
+//! The crate `swiftwater-generate` defines the events. This module selects them by flags, paces them, and writes them to a
+//! file or a pipe. Knows nothing of servers.
 
 use std::{
     fs::File,
@@ -13,7 +13,7 @@ use std::{
 
 use anyhow::{Context, bail};
 use swiftwater_event::Clock;
-use swiftwater_generate::{Events, Faulty, SwipesSettings, TelecomSettings, VALUES_MAX};
+use swiftwater_generate::{Events, FaultInjector, SwipesSettings, TelecomSettings, VALUES_MAX};
 
 use crate::{
     args::{GenerateArgs, MadeArgs, Workload},
@@ -64,7 +64,7 @@ pub(crate) fn begin(
     args: &MadeArgs,
     rate: Option<f64>,
     clock: &dyn Clock,
-) -> anyhow::Result<Faulty> {
+) -> anyhow::Result<FaultInjector> {
     let MadeArgs { seed, variants, skew, flows, start, now, event_rate, noise, posted, swipers, swipees } =
         args;
     let given = [
@@ -81,7 +81,7 @@ pub(crate) fn begin(
     for (flag, is_given, of) in given {
         if is_given && !of.contains(&workload) {
             let names = of.iter().map(|workload| format!("`{}`", name(*workload))).collect::<Vec<_>>();
-            bail!("`{flag}` is of {}, not of `{}`", names.join(" and "), name(workload));
+            bail!("`{flag}` is an option of {}, not of `{}`", names.join(" and "), name(workload));
         }
     }
     let made = match workload {
@@ -92,7 +92,7 @@ pub(crate) fn begin(
             let users = |flag: &str, given: &Option<u64>, usual| match given {
                 None => Ok(usual),
                 Some(users) => u32::try_from(*users)
-                    .with_context(|| format!("`{flag}`: allowed are 1 to {}", grouped(VALUES_MAX.into()))),
+                    .with_context(|| format!("`{flag}`: allowed: 1 to {}", grouped(VALUES_MAX.into()))),
             };
             swiftwater_generate::Workload::Swipes(SwipesSettings {
                 swipers: users("--swipers", swipers, usual.swipers)?,
@@ -112,7 +112,7 @@ pub(crate) fn begin(
             })
         }
     };
-    Ok(Faulty::new(made.begin(*seed)?, *seed, variants))
+    Ok(FaultInjector::new(made.begin(*seed)?, *seed, variants))
 }
 
 /// What a workload is called on the command line.
@@ -214,9 +214,9 @@ mod tests {
         let refusal = |line| made(line).unwrap_err().to_string();
         assert_eq!(
             refusal("smart-home --skew 1"),
-            "`--skew` is of `telecom` and `swipes`, not of `smart-home`"
+            "`--skew` is an option of `telecom` and `swipes`, not of `smart-home`"
         );
-        assert_eq!(refusal("swipes --flows"), "`--flows` is of `telecom`, not of `swipes`");
+        assert_eq!(refusal("swipes --flows"), "`--flows` is an option of `telecom`, not of `swipes`");
         assert!(refusal("telecom --skew 9").contains("allowed are 0 to 4"));
         assert!(refusal("swipes --swipers 0").contains("allowed are 1 to"));
     }
@@ -226,6 +226,6 @@ mod tests {
         assert_eq!(args("telecom --variant corrupt,null=0.05").made.variants.len(), 2);
         let words = ["swiftwater", "generate", "telecom", "--variant", "nul"];
         let refusal = Cli::try_parse_from(words).unwrap_err().to_string();
-        assert!(refusal.contains("`nul` is none of missing, null"), "{refusal}");
+        assert!(refusal.contains("write one of missing, null"), "{refusal}");
     }
 }

@@ -1,4 +1,4 @@
-//! Opens files of events, packed or not, and standard input.
+//! Opens files of events, compressed or not, and standard input.
 
 use std::{
     fs::File,

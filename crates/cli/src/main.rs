@@ -1,7 +1,7 @@
 //! `swiftwater`: live queries over event streams, from the command line.
 //!
-//! Flags, settings, exit codes and what a terminal shows; the only room in which errors are `anyhow`'s. What is asked
-//! and answered is `engine`'s, how it travels is `server`'s. The machine's clock is made here and handed down.
+//! Contains flags, settings, exit codes and terminal output; the only room that uses `anyhow`. `engine` answers queries, and
+//! `server` transports them. The machine's clock is created here and passed down.
 
 // Commands that need history leave what only they use.
 #![cfg_attr(not(feature = "history"), allow(dead_code, unused_imports))]

@@ -1,8 +1,8 @@
-//! The allocator, and when it gives memory back to the system.
+//! The allocator, and its delay before it returns memory to the system.
 //!
-//! A crowd of queries that comes or goes rebuilds tables and frees the old ones: kept for long, that memory would be as much
-//! again as the queries hold. Given back at once, each body and each batch is paid for in page faults: with a delay of 0 the
-//! way from the log into a table takes a fifth longer, with one of 1,000 ms a query takes half as much memory again.
+//! Many queries that begin or end at once rebuild tables and free the old ones. With a long delay, that memory would equal
+//! the memory of the queries. With none, each body and each batch costs page faults. With a delay of 0, the transfer from
+//! the log into a table takes a fifth longer. With one of 1,000 ms, a query takes half as much memory again.
 
 use std::{
     alloc::{GlobalAlloc, Layout},
@@ -66,8 +66,8 @@ const PURGE_DELAY_MS: c_long = 30;
 /// server may have nothing to do.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Gives back what is free from now on, until the process ends.
-pub(crate) fn give_back() {
+/// Releases free memory from now on, until the process ends.
+pub(crate) fn release_free_memory() {
     // SAFETY: an option may be set at any time, by any thread.
     unsafe { mi_option_set_default(PURGE_DELAY, PURGE_DELAY_MS) };
     let give = || {
@@ -80,6 +80,6 @@ pub(crate) fn give_back() {
         }
     };
     if let Err(error) = thread::Builder::new().name("memory".to_owned()).spawn(give) {
-        tracing::warn!(%error, "freed memory is given back late: there is no thread for it");
+        tracing::warn!(%error, "freed memory returns to the system late: its thread cannot be started");
     }
 }

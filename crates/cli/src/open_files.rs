@@ -1,7 +1,7 @@
-//! Open files: every connection is one, and so is every file of the log, of tables and of views.
+//! Limits open files: every connection is one, and so is every file of the log, of tables and of views.
 //!
-//! At start the process takes as many as the system allows it. Where connections alone could use them up, fewer
-//! connections are taken than the setting says: without a file left, nothing could be stored any more.
+//! At start, the process raises its limit to the maximum that the system allows. If connections alone could use all of it,
+//! fewer connections are accepted than the setting allows: with no file left, nothing could be stored any more.
 
 use std::io;
 
@@ -10,7 +10,7 @@ const RESERVE: u64 = 2048;
 
 /// Raises the limit of open files, and answers how many connections there may be: `wanted`, or fewer, with a warning.
 pub(crate) fn connections_max(wanted: usize) -> usize {
-    let limit = match raised() {
+    let limit = match raise_limit() {
         Ok(limit) => limit,
         Err(error) => {
             tracing::warn!(%error, "the limit of open files is unknown");
@@ -29,7 +29,7 @@ pub(crate) fn connections_max(wanted: usize) -> usize {
     most
 }
 
-fn raised() -> io::Result<u64> {
+fn raise_limit() -> io::Result<u64> {
     rlimit::increase_nofile_limit(rlimit::INFINITY)
 }
 

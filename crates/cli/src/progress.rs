@@ -1,4 +1,4 @@
-//! A progress bar on standard error, where a person sees it.
+//! A progress bar on standard error, if that is a terminal.
 
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ impl Progress {
     }
 
     /// What is being done.
-    pub(crate) fn say(&self, what: String) {
+    pub(crate) fn set_status(&self, what: String) {
         self.0.set_message(what);
     }
 

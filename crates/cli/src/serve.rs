@@ -1,4 +1,4 @@
-//! `swiftwater serve`: an engine and its listeners, until a signal says stop.
+//! `swiftwater serve`: runs an engine and its listeners until a signal stops them.
 
 use std::{
     io::{self, Write},
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &ServeArgs, clock: Arc<dyn Clock>) -> Outcome {
     if args.print_config {
         return stdio::write_out(|out| out.write_all(loaded.toml().as_bytes()));
     }
-    serve(&loaded.settings, clock, |_, addresses| say_ready(addresses))
+    serve(&loaded.settings, clock, |_, addresses| report_ready(addresses))
 }
 
 /// Settings from everywhere. Flags with short names win over the settings' own.
@@ -59,7 +59,7 @@ pub(crate) fn serve(
     ready: impl FnOnce(&Engine, &[SocketAddr]) -> Result<(), Failure>,
 ) -> Outcome {
     logging::start(settings)?;
-    memory::give_back();
+    memory::release_free_memory();
     // What blocks does nothing but compute, apart from a name that is looked up now and then: with more threads for it
     // than cores, each would only hold memory that the allocator keeps for it.
     let threads_max = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) + 1;
@@ -109,8 +109,8 @@ async fn stop(mut interrupts: Interrupts) {
     });
 }
 
-/// For programs: the first line of output tells where to connect.
-fn say_ready(addresses: &[SocketAddr]) -> Result<(), Failure> {
+/// For programs: the first line of output names the addresses to connect to.
+fn report_ready(addresses: &[SocketAddr]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     let said = addresses.iter().try_for_each(|address| writeln!(out, "listening on http://{address}"));
     // Who started the server and does not listen to it does not stop it.
@@ -135,11 +135,10 @@ fn explained(error: ServerError) -> anyhow::Error {
     };
     let hint = match kind {
         Some(io::ErrorKind::AddrInUse) => {
-            "\nAnother program listens there, perhaps another swiftwater. End it, or listen elsewhere: \
-             --listen 127.0.0.1:0 takes any free port."
+            "\nAnother program listens there, perhaps another swiftwater. Stop it, or use another port: --listen 127.0.0.1:0 selects any free port."
         }
         Some(io::ErrorKind::PermissionDenied) => {
-            "\nPorts below 1024 are for the administrator: choose a higher one."
+            "\nPorts below 1024 need an administrator: choose a higher port."
         }
         Some(io::ErrorKind::AddrNotAvailable) => "\nThis machine has no such address.",
         _ => "",

@@ -1,4 +1,4 @@
-//! Ctrl-C, SIGTERM, and SIGHUP, which a terminal sends when it closes.
+//! Catches the signals Ctrl-C, SIGTERM, and SIGHUP, which a terminal sends when it closes.
 
 use std::{future::Future, io};
 

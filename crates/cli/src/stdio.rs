@@ -1,4 +1,4 @@
-//! Standard input, output and error: what they are connected to, and what happens when a reader leaves.
+//! Standard input, output and error: their kind, and what happens when a reader leaves.
 
 use std::{
     fs::File,

@@ -1,6 +1,6 @@
-//! An answer as a table: CSV in, aligned columns out.
+//! Prints an answer as a table: CSV in, aligned columns out.
 //!
-//! Widths are found from the first rows; later ones that are wider stand out. Nothing but those rows is held.
+//! The first rows determine the widths; wider values in later rows overflow. Only those first rows are kept in memory.
 
 use std::io::{self, Write};
 

@@ -1,8 +1,8 @@
-//! What an acknowledgement stands for, as the kernel sees it: of each request that waits for the disk, the record was
-//! written into the log, and the log's file synced after that, before the first byte of the answer was sent.
+//! Tests with system calls that acknowledged events are durable. If a request waits for the disk, its record must be written
+//! and the log's file synced before the first byte of the answer is sent.
 //!
-//! The real server runs under `strace`, while several clients send at the same time. Where that cannot be had, the test
-//! says that it skipped.
+//! The real server runs under `strace`, while several clients send at the same time. If `strace` is not available, the test
+//! reports that it skipped.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! `swiftwater backup` and `restore` with the real server: killed at any instant, damaged, run again.
+//! Tests `swiftwater backup` and `restore` with the real server: killed at any instant, damaged, run again.
 
 #![allow(
     clippy::unwrap_used,
@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use common::{Ran, Running, TestServer, http::Connection, run, swiftwater};
+use common::{ProcessOutput, Running, TestServer, http::Connection, run, swiftwater};
 use serde_json::Value;
 use swiftwater_testkit::{Moto, Rng};
 
@@ -48,11 +48,11 @@ fn sender(server: &TestServer, stop: &Arc<AtomicBool>, sent: &Arc<AtomicU64>) ->
     })
 }
 
-fn backup(server: &TestServer, dir: &Path) -> Ran {
+fn backup(server: &TestServer, dir: &Path) -> ProcessOutput {
     run(&["backup", "--server", &server.url, dir.to_str().unwrap()])
 }
 
-fn verify(dir: &Path) -> Ran {
+fn verify(dir: &Path) -> ProcessOutput {
     run(&["backup", "--verify", dir.to_str().unwrap()])
 }
 
@@ -161,7 +161,7 @@ fn second_backup_fetches_what_has_changed_and_what_is_damaged() {
     // What was half restored is opened by nobody.
     let ran = run(&["serve", "--listen", "127.0.0.1:0", "--data", to]);
     assert_eq!(ran.code, Some(1));
-    assert!(ran.err.contains("is being restored from a backup"), "{}", ran.err);
+    assert!(ran.err.contains("the restore of the data directory"), "{}", ran.err);
     assert!(ran.err.contains("Run the same `swiftwater restore` again"), "{}", ran.err);
     // Cut off in the middle, as by an interruption: the rest is fetched behind what is there.
     fs::write(format!("{}.part", parquet.display()), &whole[..whole.len() / 3]).unwrap();
@@ -221,7 +221,7 @@ fn backup_is_restored_into_an_object_store_and_taken_from_one() {
     let again = tempfile::tempdir().unwrap();
     let to = again.path().to_str().unwrap();
     // By what S3's own tools read, while the server is told by options.
-    let restore = |to: &str| -> Ran {
+    let restore = |to: &str| -> ProcessOutput {
         let mut command =
             swiftwater(&[&["restore", dir.to_str().unwrap(), "--data", to][..], &s3[..2]].concat());
         command.envs(moto.options().into_iter().map(|(name, value)| (name.to_uppercase(), value)));
@@ -272,7 +272,7 @@ fn directory_of_something_else_is_left_alone() {
     for dir in [data.path(), mine.path()] {
         let ran = backup(&server, dir);
         assert_eq!(ran.code, Some(1));
-        assert!(ran.err.contains("is not empty, and holds no backup"), "{}", ran.err);
+        assert!(ran.err.contains("is not empty, and contains no backup"), "{}", ran.err);
     }
     assert_eq!(fs::read_to_string(mine.path().join("log/mine")).unwrap(), "x");
     let ran = verify(data.path());
@@ -288,7 +288,7 @@ fn directory_of_something_else_is_left_alone() {
     assert_eq!(ran.code, Some(1));
     assert!(ran.err.contains("is not empty"), "{}", ran.err);
     let ran = run(&["restore", dir.path().to_str().unwrap()]);
-    assert!(ran.err.contains("give the new data directory"), "{}", ran.err);
+    assert!(ran.err.contains("name the new data directory"), "{}", ran.err);
     let ran = run(&["backup", "--server", "http://127.0.0.1:1", dir.path().to_str().unwrap()]);
     assert_eq!(ran.code, Some(1));
     assert!(ran.err.contains("cannot reach a server"), "{}", ran.err);

@@ -1,7 +1,7 @@
-//! Bullet's own answers at the command line: every recorded query without steps of time or settings of its own is asked
-//! of the records it saw, by the binary itself, and what it prints is held against what Bullet answered.
+//! Tests Bullet's own answers at the command line. The binary runs every recorded query without time steps or settings of
+//! its own over the records it saw; its output is compared with Bullet's answer.
 //!
-//! The recordings lie beside the project, not in it; without them the test says that it skipped.
+//! The recordings are beside the project, not in it; without them the test reports that it skipped.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -18,7 +18,7 @@ use std::{
     thread,
 };
 
-use common::{Ran, swiftwater};
+use common::{ProcessOutput, swiftwater};
 use serde_json::Value as Json;
 use swiftwater_testkit::recorded::{RecordedCase, RecordedEmit, places, recorded_cases};
 
@@ -90,7 +90,7 @@ fn check(case: &RecordedCase, directory: &Path) -> Outcome {
     }
 }
 
-fn run(case: &RecordedCase, directory: &Path) -> Ran {
+fn run(case: &RecordedCase, directory: &Path) -> ProcessOutput {
     let file = |name: &str, content: String| {
         let path = directory.join(name);
         fs::write(&path, content).unwrap();
@@ -110,7 +110,7 @@ fn run(case: &RecordedCase, directory: &Path) -> Ran {
     swiftwater(&args).output().unwrap().into()
 }
 
-fn check_answered(case: &RecordedCase, ran: &Ran) -> Result<(), String> {
+fn check_answered(case: &RecordedCase, ran: &ProcessOutput) -> Result<(), String> {
     if ran.code != Some(0) {
         return Err(format!("exit status {:?}: {}{}", ran.code, ran.out, ran.err));
     }
@@ -119,7 +119,7 @@ fn check_answered(case: &RecordedCase, ran: &Ran) -> Result<(), String> {
     difference.map_or(Ok(()), Err)
 }
 
-fn check_rejected(case: &RecordedCase, ran: &Ran) -> Result<(), String> {
+fn check_rejected(case: &RecordedCase, ran: &ProcessOutput) -> Result<(), String> {
     let (wanted, has_placeless) = case.error_places();
     let errors = &case.json["expected"]["errors"];
     if ran.code != Some(2) {

@@ -1,6 +1,8 @@
-//! A server that has no room for a while: `swiftwater ingest` waits, goes on behind what was taken, and each event is there
-//! once, whatever the file holds. A real server with a small log, whose store is away until the client says that it waits, so
-//! the log is full after some hundred megabytes and has room again after a commit, however fast the machine is.
+//! Tests `swiftwater ingest` against a server that has no room for a while. It waits, resumes after the last event that was
+//! taken, and each event is stored once, whatever the file contains.
+//!
+//! A real server has a small log, and its store is away until the client reports that it waits. The log is therefore full
+//! after some hundred megabytes and has room again after a commit, however fast the machine is.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -15,7 +17,7 @@ use std::{
     thread::JoinHandle,
 };
 
-use common::{Ran, TestServer, http::Connection, run_with, swiftwater};
+use common::{ProcessOutput, TestServer, http::Connection, run_with, swiftwater};
 use serde_json::{Value, json};
 
 /// Events of a file, and the bytes of each.
@@ -63,15 +65,20 @@ fn check(server: &TestServer, directory: &Path, (stream, file): (&str, &str), re
     let mut child = swiftwater(&ingest).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap());
     let mut err = String::new();
-    while !err.contains("waiting until it has room") {
+    while !err.contains("waiting until the server has room") {
         assert!(lines.read_line(&mut err).unwrap() > 0, "the log has no room: {err}");
     }
     std::fs::remove_file(&tables).unwrap();
     std::fs::rename(&aside, &tables).unwrap();
     lines.read_to_string(&mut err).unwrap();
-    let ran = Ran { code: child.wait().unwrap().code(), out: String::new(), err };
+    let ran = ProcessOutput { code: child.wait().unwrap().code(), out: String::new(), err };
     assert_eq!(ran.code, Some(0), "{}", ran.err);
-    assert_eq!(ran.err.matches("waiting until it has room").count(), 1, "it is told once: {}", ran.err);
+    assert_eq!(
+        ran.err.matches("waiting until the server has room").count(),
+        1,
+        "it is told once: {}",
+        ran.err
+    );
     let lost = match rejected {
         0 => String::new(),
         rejected => format!(", {rejected} rejected"),

@@ -1,4 +1,4 @@
-//! What the demo tells people to try has to answer them soon.
+//! Tests that the examples that the demo suggests answer soon.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! The applications of `examples/`, each by its one command and in a short form, and what their answers must be.
+//! Tests the applications of `examples/`, each by its one command and in a short form, with its expected answers.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 

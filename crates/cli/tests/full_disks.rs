@@ -1,8 +1,8 @@
-//! Disks that are full: of the log, of the tables, of both. A real server on small file systems in memory, that another
-//! file fills to the last byte. What was acknowledged is there once, whatever is full and though the server is killed
-//! meanwhile, and all goes on by itself when there is room.
+//! Tests full disks: of the log, of the tables, of both. A real server runs on small file systems in memory, which another
+//! file fills to the last byte. Acknowledged events are stored once, whatever is full and although the server is killed
+//! meanwhile. The server resumes by itself when there is room.
 //!
-//! Where no file system can be mounted, the tests say that they skipped.
+//! If no file system can be mounted, the tests report that they skipped.
 
 #![allow(
     clippy::unwrap_used,

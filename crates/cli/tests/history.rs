@@ -1,10 +1,10 @@
-//! What stored streams have to stand, for each of which some other server once fell over: poison among good events, one
-//! huge event among small ones, a store that is away and comes back, a reader that does not read, and no end of it.
-//! Each test counts in the end, by SQL, what was acknowledged, and that the server's memory stayed within bounds.
+//! Tests stored streams under conditions at which some other server once failed. These are poison among good events, one
+//! huge event among small ones, a store that is away and comes back, a reader that does not read, and endless input. At its
+//! end, each test counts the acknowledged events by SQL, and checks that the server's memory stayed within bounds.
 //!
-//! With `SOAK_SECONDS` set (`make torture`) the tests do more, the store is away for a minute, and the last one goes on for
-//! so long; without, all of them are a matter of seconds. Kills in the middle of a commit are in `kills.rs`, disks that get
-//! full in `full_disks.rs`.
+//! With `SOAK_SECONDS` set (`make torture`) the tests do more, the store is away for a minute, and the last one runs for
+//! that long. Without it, all of them take seconds. Kills in the middle of a commit are in `kills.rs`, disks that get full
+//! in `full_disks.rs`.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 

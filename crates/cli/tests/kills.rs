@@ -1,11 +1,12 @@
-//! The real server, killed by SIGKILL at random instants while several clients send, while a job copies what is new into a
-//! table and into a stream, while views are kept, and while sinks and alerts deliver: what was acknowledged is there once, so is
-//! each copy, each view is what its query comes to over all of it (after every second start, too), and who is told of windows
-//! and changes is told of each.
+//! Tests the real server when SIGKILL ends it at random instants. Meanwhile several clients send, a job copies new events
+//! into a table and into a stream, views are maintained, and sinks and alerts deliver.
+//!
+//! Acknowledged events must be stored once, and so must each copy. Each view must equal its query over all of them (after
+//! every second start, too). Each target of windows and changes must receive all of them.
 //!
 //! Each client numbers its requests and sends one again, after a kill, until it is acknowledged. Tables are committed every
-//! 50 ms and the catalog written down every 20 ms, so kills fall into both. `KILLS` says how often (10), `KILLS_SEED` which
-//! instants; both are printed, with the events.
+//! 50 ms and the catalog is written every 20 ms, so kills hit both. `KILLS` sets the number of kills (10), `KILLS_SEED`
+//! their instants; both are printed, with the events.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! `generate` and `bench load`, with each other and with a server.
+//! Tests `generate` and `bench load`, with each other and with a server.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 

@@ -1,9 +1,10 @@
-//! Random statements that grow, over small tables, against the real binary: whatever they are, the memory of the process rises by
-//! at most `sql.memory_bytes_max` for the one that runs, and 1 GiB, and each ends within 2 s of its cancel.
+//! Tests the memory of random growing statements over small tables, against the real binary. For any statement, the memory
+//! of the process rises by at most `sql.memory_bytes_max` for the running one, and 1 GiB. Each ends within 2 s of its
+//! cancel.
 //!
-//! An answer and an error are both right; a crash, more memory, and a statement that goes on are not. The statements follow from
-//! `TORTURE_SEED`. With `SOAK_SECONDS` set (`make torture`) there are more of them, for so long. Named attacks are in the tests of
-//! the crate of SQL; these are those that nobody has thought of.
+//! An answer and an error are both right; a crash, more memory, and a statement that continues are not. `TORTURE_SEED`
+//! determines the statements. With `SOAK_SECONDS` set (`make torture`) there are more of them, for that long. Named attacks
+//! are in the tests of the crate `sql`; these are for the attacks that nobody has thought of.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,6 +1,7 @@
-//! The configurations of docs/how-to/proxy.md, run as they stand there: nginx and HAProxy in front of a real server, with TLS and a
-//! prefix, and the probes of the manifest for Kubernetes asked of a server with its arguments. Ports, the address of the server and
-//! the certificate's files are put in. Where a program cannot be had, a test says that it was skipped.
+//! Tests the configurations of docs/how-to/proxy.md as they are printed. nginx and HAProxy run in front of a real server,
+//! with TLS and a prefix. The probes of the manifest for Kubernetes go to a server with its arguments. The test inserts
+//! ports, the address of the server and the certificate's files. If a program is not available, a test reports that it was
+//! skipped.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,6 +1,6 @@
-//! The nine published statements, as they were printed, over stored streams: sent to the real server and by `swiftwater sql`,
-//! and held against a plain look at the same events. With the packages of `tests/delta/requirements.txt` in
-//! `SWIFTWATER_PYTHON` DuckDB reads the tables, too; without it that part says so.
+//! Tests the nine published statements, as they were printed, over stored streams. They are sent to the real server and by
+//! `swiftwater sql`, and compared with a simple loop over the same events. With the packages of
+//! `tests/delta/requirements.txt` in `SWIFTWATER_PYTHON`, DuckDB reads the tables, too; without it, that part reports this.
 
 #![allow(
     clippy::unwrap_used,

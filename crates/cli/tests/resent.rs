@@ -1,5 +1,5 @@
-//! `swiftwater ingest` against a server that fails on the way: killed by SIGKILL while it takes events, or cut off before its
-//! answer is read. Each event is stored once, and the count that is told is right.
+//! Tests `swiftwater ingest` against a server that fails during a request: killed by SIGKILL while it takes events, or cut
+//! off before its answer is read. Each event is stored once, and the reported count is right.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -13,7 +13,7 @@ use std::{
     process::Stdio,
 };
 
-use common::{Ran, TestServer, http::Connection, run, swiftwater, until};
+use common::{ProcessOutput, TestServer, http::Connection, run, swiftwater, until};
 use serde_json::{Value, json};
 
 const EVENTS: u64 = 24_000;
@@ -58,7 +58,12 @@ fn position(server: &TestServer, stream: &str) -> u64 {
 }
 
 /// Runs `ingest`, and kills the server twice as soon as it has taken more.
-fn ingest_under_kills(server: &mut TestServer, data: &Path, args: &[&str], input: Option<&str>) -> Ran {
+fn ingest_under_kills(
+    server: &mut TestServer,
+    data: &Path,
+    args: &[&str],
+    input: Option<&str>,
+) -> ProcessOutput {
     let stream = args[1];
     let mut command = swiftwater(args);
     command.args(["--server", &server.url]).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -148,14 +153,14 @@ fn request_whose_answer_was_lost_is_stored_once_and_counted() {
     let ran = run(&["ingest", "retried", file, "--server", &proxy, "--retry=30s", "--allow-rejected"]);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     assert!(ran.err.contains("12,000 events accepted, 12 rejected\n"), "{}", ran.err);
-    assert_eq!(ran.err.matches("waiting until it answers").count(), 1, "{}", ran.err);
+    assert_eq!(ran.err.matches("waiting until the server answers").count(), 1, "{}", ran.err);
     check(&server, "retried", 12_000);
 
     // Without --retry it fails, and says how to go on.
     let proxy = cutting_proxy(address(&server.url), 2);
     let ran = run(&["ingest", "resumed", file, "--server", &proxy]);
     assert_eq!(ran.code, Some(2), "{}", ran.err);
-    assert!(ran.err.contains("events of the last request may be"), "{}", ran.err);
+    assert!(ran.err.contains("the server did not answer the last request"), "{}", ran.err);
     let (_, name) = ran.err.split_once("--producer ").unwrap();
     let name = name.lines().next().unwrap();
     let stored = position(&server, "resumed");
@@ -195,7 +200,7 @@ fn name_of_a_run_stores_a_file_once_and_refuses_another_in_its_place() {
     std::fs::write(&b, "{\"n\":4}\n").unwrap();
     let ran = ingest(&[&b, "--producer", "day"]);
     assert_eq!(ran.code, Some(2), "{}", ran.err);
-    assert!(ran.err.contains("is stored with other events"), "{}", ran.err);
+    assert!(ran.err.contains("is already stored with other events"), "{}", ran.err);
     assert_eq!(position(&server, "s"), 5);
 
     for (args, said) in [
@@ -234,6 +239,6 @@ fn file_that_is_shorter_than_what_was_sent_under_its_name_is_refused() {
     }
     let ran = ingest();
     assert_eq!(ran.code, Some(2), "{}", ran.err);
-    assert!(ran.err.contains("ends before the place to which an earlier run"), "{}", ran.err);
+    assert!(ran.err.contains("ends before the position that an earlier run"), "{}", ran.err);
     assert_eq!(position(&server, "s"), 71);
 }

@@ -1,4 +1,4 @@
-//! `bench seeds` in its least form, and `bench validate`.
+//! Tests `bench seeds` in its smallest form, and `bench validate`.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -65,14 +65,14 @@ fn a_report_that_was_written_is_written_again_in_another_form() {
     assert!(again("html").contains("<td>bullet-1-latency"));
     std::fs::write(&file, "{}").unwrap();
     let ran = run(&["bench", "seeds", "--from", file.to_str().unwrap()]);
-    assert!(ran.code == Some(2) && ran.err.contains("is no report"), "{}", ran.err);
+    assert!(ran.code == Some(2) && ran.err.contains("is not a report"), "{}", ran.err);
 }
 
 #[test]
 fn what_cannot_be_begun_says_why() {
     let ran = run(&["bench", "seeds", "--only", "nothing"]);
     assert_eq!(ran.code, Some(2));
-    assert!(ran.err.contains("there is no scenario `nothing`; there are bullet-1-latency"), "{}", ran.err);
+    assert!(ran.err.contains("unknown scenario `nothing`; scenarios are bullet-1-latency"), "{}", ran.err);
     let ran = run(&["bench", "seeds", "--smoke", "--data", "/no/such/directory"]);
     assert_eq!(ran.code, Some(2));
     assert!(ran.err.contains("--data /no/such/directory"), "{}", ran.err);

@@ -1,8 +1,9 @@
-//! What a server has to stand: much at once, for long, from clients that break off, do not read or make no sense. Each
-//! test asks at the end that the server still answers, that it counted right, and that its memory stayed within bounds.
+//! Tests a server under heavy load: many requests at once, for long, from clients that break off, do not read or send
+//! nonsense. At its end, each test checks that the server still answers, that it counted right, and that its memory stayed
+//! within bounds.
 //!
-//! With `SOAK_SECONDS` set (`make torture`) the tests do more, and the last one goes on for so long; without, all of
-//! them are a matter of seconds. `TORTURE_SEED` is where chance begins.
+//! With `SOAK_SECONDS` set (`make torture`) the tests do more, and the last one runs for that long; without it, all of them
+//! take seconds. `TORTURE_SEED` is the random seed.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -167,7 +168,7 @@ fn ten_thousand_queries_are_asked_answered_and_forgotten() {
     let server = Tortured::start(&[]);
     let mut after = Vec::new();
     for round in 0..amount(2, 10) {
-        ask_answer_and_forget(&server, &format!("round-{round}"));
+        run_and_end_queries(&server, &format!("round-{round}"));
         after.push(server.memory().unwrap().now);
     }
     show(&format!("after each round: {:?} MiB", after.iter().map(|bytes| bytes / MIB).collect::<Vec<_>>()));
@@ -178,8 +179,8 @@ fn ten_thousand_queries_are_asked_answered_and_forgotten() {
     server.ends_well();
 }
 
-/// Lets queries stand, sends each its one event, and ends them all.
-fn ask_answer_and_forget(server: &Tortured, stream: &str) {
+/// Starts queries, sends each its one event, and ends them all.
+fn run_and_end_queries(server: &Tortured, stream: &str) {
     let standing = amount(1_000, 10_000);
     let (asked, streaming) = (amount(2_000, 10_000), amount(200, 500));
     let before = server.memory().unwrap().now;
@@ -295,7 +296,7 @@ impl Steady {
 }
 
 /// A client that asks or sends, and is gone in the middle of it.
-fn come_and_go(rng: &mut Rng, authority: &str) {
+fn disconnect_midway(rng: &mut Rng, authority: &str) {
     let mut connection = Connection::open(authority).unwrap();
     if rng.chance(0.4) {
         let body = events(0, 200);
@@ -329,7 +330,7 @@ fn clients_that_are_gone_leave_nothing_and_disturb_nobody() {
             let (authority, running) = (&server.authority, &running);
             scope.spawn(move || {
                 let mut rng = Rng::new(seed * 1_000 + number);
-                (0..clients).for_each(|_| come_and_go(&mut rng, authority));
+                (0..clients).for_each(|_| disconnect_midway(&mut rng, authority));
                 running.fetch_sub(1, Relaxed);
             });
         }
@@ -481,9 +482,9 @@ impl Soaker<'_> {
     fn act(&mut self) {
         match self.rng.below(8) {
             0 | 1 => self.attacker.attack(),
-            2 | 3 => come_and_go(&mut self.rng, &self.server.authority),
+            2 | 3 => disconnect_midway(&mut self.rng, &self.server.authority),
             4 | 5 => self.send(),
-            6 => self.ask_and_end(),
+            6 => self.end_detached(),
             _ => {
                 let silent = self.server.connect().query("SELECT * FROM STREAM(soak, MAX, TIME)").unwrap();
                 self.silent.push_back(silent);
@@ -508,7 +509,7 @@ impl Soaker<'_> {
     }
 
     /// A detached query that is ended, and whose results are read or never asked for.
-    fn ask_and_end(&mut self) {
+    fn end_detached(&mut self) {
         let mut connection = self.server.connect();
         let text = "SELECT user, COUNT(*) AS n FROM STREAM(soak, MAX, TIME) GROUP BY user";
         let answer = connection.ask("POST", "/v1/queries?detach=true", text.as_bytes()).unwrap();

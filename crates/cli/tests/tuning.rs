@@ -1,6 +1,6 @@
-//! What [docs/reference/tuning.md](../../../docs/reference/tuning.md) promises: settings are changed by a restart and all that is kept stays, one
-//! that does nothing is refused, a limit that is passed is told with what to do, and the sizing table is what
-//! `swiftwater bench size` says.
+//! Tests the promises of [docs/reference/tuning.md](../../../docs/reference/tuning.md). Settings change at a restart, and
+//! all stored data stays. A setting without effect is refused, and an exceeded limit is reported with its remedy. The sizing
+//! table matches the output of `swiftwater bench size`.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -124,9 +124,9 @@ fn a_setting_that_does_nothing_is_refused_with_what_it_lacks() {
     let ran = run(&["serve", "--listen", "127.0.0.1:0", "--sql.threads", "2", "--engine.shards", "1"]);
     assert_eq!(ran.code, Some(1));
     assert!(
-        ran.err.contains("the settings have a fault")
+        ran.err.contains("the settings have an error")
             && ran.err.contains("flag --sql.threads: `sql.threads` = 2 has no effect")
-            && ran.err.contains("set `data.dir` too (--data DIR)"),
+            && ran.err.contains("set `data.dir`, too (--data DIR)"),
         "{}",
         ran.err
     );
@@ -150,7 +150,7 @@ fn a_query_that_holds_too_much_is_told_which_limit_how_much_and_what_to_do() {
     let query = "SELECT n, COUNT(*) AS c FROM STREAM(s, MAX, TIME) GROUP BY n";
     let told = failed("--engine.query-state-bytes-max", "64KiB", query, &events);
     for text in [told.0, told.1] {
-        assert!(text.contains("the query holds "), "{text}");
+        assert!(text.contains("the query has "), "{text}");
         assert!(
             text.contains("limit is 65536 (`engine.query_state_bytes_max`): shorten its window"),
             "{text}"
@@ -158,8 +158,8 @@ fn a_query_that_holds_too_much_is_told_which_limit_how_much_and_what_to_do() {
     }
     let told = failed("--engine.state-bytes-max", "1MiB", query, &events);
     for text in [told.0, told.1] {
-        assert!(text.contains("all queries hold "), "{text}");
-        assert!(text.contains("limit is 1048576 (`engine.state_bytes_max`): end those"), "{text}");
+        assert!(text.contains("all queries have "), "{text}");
+        assert!(text.contains("limit is 1048576 (`engine.state_bytes_max`): end the largest"), "{text}");
     }
     let event = format!("{{\"text\":\"{}\"}}\n", "x".repeat(10_000));
     let told = failed("--engine.emit-bytes-max", "4KiB", "SELECT * FROM STREAM(s, MAX, TIME)", &event);
@@ -180,7 +180,7 @@ fn what_a_slow_reader_loses_is_logged_once_with_the_limit() {
     let ran = run(&["attach", "--server", &server.url, id.trim_end()]);
     assert!(ran.err.contains("\"dropped\":"), "{}", ran.err);
     let log = ended(server);
-    assert_eq!(log.matches("a reader is slower than its answers").count(), 1, "{log}");
+    assert_eq!(log.matches("a reader is slower than its results").count(), 1, "{log}");
     assert!(log.contains("engine.subscriber_emits_max") && log.contains("limit=2"), "{log}");
 }
 
@@ -207,10 +207,7 @@ fn a_statement_that_needs_too_much_is_told_which_limit_how_much_and_what_to_do()
     let (status, answer, log) = of("64GiB", aggregated);
     assert_eq!(status, 422, "{answer}");
     for text in [&answer, &log] {
-        assert!(
-            text.contains("needs more memory than it may have, limit is 1024.0 KB (`sql.memory_bytes_max`)"),
-            "{text}"
-        );
+        assert!(text.contains("exceeds its memory, limit is 1024.0 KB (`sql.memory_bytes_max`)"), "{text}");
         assert!(text.contains("raise sql.memory_bytes_max"), "{text}");
     }
     let sorted = "SELECT sum(r * (value % 7)) AS m \
@@ -218,7 +215,7 @@ fn a_statement_that_needs_too_much_is_told_which_limit_how_much_and_what_to_do()
     let (status, answer, log) = of("1MiB", sorted);
     assert_eq!(status, 422, "{answer}");
     for text in [&answer, &log] {
-        assert!(text.contains("more than 1024.0 KB on disk (`sql.spill_bytes_max`)"), "{text}");
+        assert!(text.contains("more than 1024.0 KB to disk (`sql.spill_bytes_max`)"), "{text}");
         assert!(text.contains("raise sql.spill_bytes_max"), "{text}");
     }
 }
@@ -325,9 +322,5 @@ fn costs_are_measured_with_lines_of_a_file() {
     let ran = run(&["bench", "size", "--events-per-second", "1", "--measure", "/no/such/file"]);
     assert!(ran.code == Some(2) && ran.err.contains("cannot read `/no/such/file`"), "{}", ran.err);
     let ran = run(&["bench", "size", "--events-per-second", "0", "--bytes", "10"]);
-    assert!(
-        ran.code == Some(2) && ran.err.contains("`--events-per-second 0`: allowed are 1 to"),
-        "{}",
-        ran.err
-    );
+    assert!(ran.code == Some(2) && ran.err.contains("`--events-per-second 0`: allowed: 1 to"), "{}", ran.err);
 }

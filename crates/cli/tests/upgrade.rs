@@ -1,9 +1,9 @@
-//! A data directory that an earlier version wrote opens with everything that it held. `upgrade/data.tar.zst` holds an object of
-//! each kind, a view and a table that are behind the log, and was left by `kill -9`; `upgrade/answers.txt` has what a
-//! server over it answers.
+//! Tests that a data directory of an earlier version opens with all its contents. `upgrade/data.tar.zst` contains an object
+//! of each kind, a view and a table that lag behind the log, and was left by `kill -9`. `upgrade/answers.txt` has the
+//! answers of a server over it.
 //!
-//! `SWIFTWATER_BLESS=answers` writes the answers anew, `SWIFTWATER_BLESS=data` both: only where a new version adds a kind of object,
-//! and beside the directory that is there, which later versions must still open.
+//! `SWIFTWATER_BLESS=answers` rewrites the answers, `SWIFTWATER_BLESS=data` both. Use them only where a new version adds a
+//! kind of object, and beside the existing directory, which later versions must still open.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 

@@ -1,8 +1,8 @@
-//! The settings of what is durable, with units in their names. The settings file of the binary has the same names.
+//! The settings of durable state, with units in their names. The binary's settings file uses the same names.
 
 use std::{path::PathBuf, time::Duration};
 
-use swiftwater_log::{Compressing, LogOptions};
+use swiftwater_log::{CompressionPolicy, LogOptions};
 use swiftwater_sql::SqlOptions;
 use swiftwater_store::StoreOptions;
 
@@ -18,7 +18,7 @@ pub struct HistoryConfig {
     /// Streams that begin by their first events are stored, as `CREATE STREAM name WITH (store = true)` declares them.
     pub store_new_streams: bool,
     /// When and how events are compressed in the log.
-    pub log_compression: Compressing,
+    pub log_compression: CompressionPolicy,
     /// The most bytes that the log writes before it syncs.
     pub log_commit_bytes: u64,
     /// Microseconds that the log waits for more before it writes and syncs; 0: not at all.
@@ -124,7 +124,7 @@ impl HistoryConfig {
             dir: dir.into(),
             ack: Ack::Disk,
             store_new_streams: false,
-            log_compression: Compressing::AsNeeded,
+            log_compression: CompressionPolicy::AsNeeded,
             log_commit_bytes: log.group_bytes_max,
             log_linger_micros: 0,
             log_segment_bytes: log.segment_bytes,

@@ -1,4 +1,4 @@
-//! What live queries need to know of what is durable: the engine's side of [`DurableObjects`].
+//! Implements [`DurableObjects`]: answers the questions of live queries about durable objects.
 
 use std::sync::Arc;
 

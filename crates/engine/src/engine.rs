@@ -1,4 +1,4 @@
-//! The façade: a runtime, and what is durable beside it.
+//! The engine's façade: a runtime with the durable state beside it.
 
 use std::{ops::Deref, path::PathBuf, pin::pin, sync::Arc, time::Duration};
 

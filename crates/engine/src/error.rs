@@ -1,9 +1,9 @@
-//! What can go wrong when the engine is asked for something.
+//! The errors of calls to the engine.
 
 pub use swiftwater_catalog::ErrorKind;
 use swiftwater_catalog::{CatalogError, ObjectKind};
 use swiftwater_lang::QueryErrors;
-use swiftwater_live::{Unfit, columns::ColumnsError};
+use swiftwater_live::{UnsupportedView, columns::ColumnsError};
 
 use crate::RuntimeError;
 
@@ -14,10 +14,10 @@ pub enum EngineError {
     #[error(transparent)]
     Runtime(#[from] RuntimeError),
     /// An alert would be on a query without groups.
-    #[error("an alert is on rows by key: its query needs GROUP BY, or aggregates over all events")]
+    #[error("the query of an alert needs GROUP BY, or aggregates over all events")]
     AlertOfEvents,
     /// What a join keeps cannot be read at present.
-    #[error("what join `{join}` keeps cannot be read at present: {why}")]
+    #[error("the state of join `{join}` cannot be read at present: {why}")]
     JoinUnavailable {
         /// Which.
         join: String,
@@ -28,7 +28,7 @@ pub enum EngineError {
     #[error("{0}")]
     JoinedTable(String),
     /// A table has not the columns that a sink would deliver.
-    #[error("table `{table}` does not take the rows of view `{view}`: {}", .faults.join(", "))]
+    #[error("table `{table}` cannot store the rows of view `{view}`: {}", .faults.join(", "))]
     SinkColumns {
         /// The table.
         table: String,
@@ -38,22 +38,22 @@ pub enum EngineError {
         faults: Vec<String>,
     },
     /// A sink would be of a view without windows.
-    #[error("view `{0}` has no windows, and a sink delivers those that are closed")]
+    #[error("view `{0}` has no windows, and a sink delivers closed windows")]
     SinkOfNoWindows(String),
     /// A sink would deliver to the stream that its view is of.
-    #[error("stream `{0}` is what the view is of: what is delivered there would be counted again")]
+    #[error("the view reads stream `{0}`: it would count the delivered rows again")]
     SinkIntoItself(String),
     /// A file that is there, with something in it that a sink would cut off.
-    #[error("file `{0}` is there already")]
+    #[error("file `{0}` already exists")]
     SinkFileThere(String),
     /// What a sink delivers to cannot be used.
     #[error("{0}")]
     SinkTarget(String),
     /// A query cannot be a view.
     #[error(transparent)]
-    Unfit(Unfit),
+    Unfit(UnsupportedView),
     /// A column of a view, which declares no type for it, holds values that have no type together.
-    #[error("column `{column}` of view `{view}` holds {what}, which SQL cannot compare with one another")]
+    #[error("column `{column}` of view `{view}` contains {what}, which SQL cannot compare with one another")]
     ViewColumnMixed {
         /// The view.
         view: String,
@@ -81,7 +81,7 @@ pub enum EngineError {
         found: usize,
     },
     /// The values of a range may be too many different keys.
-    #[error("a bound of these keys of view `{view}` may be more than {most} different ones")]
+    #[error("a bound of these keys of view `{view}` has more than {most} possible meanings")]
     KeyMeanings {
         /// The view.
         view: String,
@@ -129,18 +129,19 @@ pub enum EngineError {
     #[error(transparent)]
     Columns(ColumnsError),
     /// A stream whose events are kept cannot be made one whose events are not.
-    #[error("stream `{0}` is stored, and stays so")]
+    #[error("stream `{0}` is stored, and cannot become live-only")]
     StaysStored(String),
     /// Nothing can be stored without a data directory.
-    #[error("this server keeps nothing: it was started without a data directory")]
+    #[error("this server stores nothing: it was started without a data directory")]
     NoHistory,
     /// The log's disk is full, or the log has as many bytes as it may have.
-    #[error("nothing can be stored at present: the disk, or what the log may take of it, is full")]
+    #[error("nothing can be stored at present: the disk is full, or the log has reached its limit")]
     DiskFull,
     /// The log's disk has no room for the two files that the log needs beside the bytes that it leaves free.
     #[error(
-        "nothing can be stored at present: the log in `{dir}` needs {needed_bytes} bytes of its disk, \
-         data.log_free_bytes_min ({free_bytes_min}) and twice data.log_segment_bytes ({segment_bytes}), and has {has_bytes}"
+        "nothing can be stored at present: the log in `{dir}` needs {needed_bytes} free bytes on its disk, \
+         data.log_free_bytes_min ({free_bytes_min}) plus twice data.log_segment_bytes ({segment_bytes}), and there \
+         are {has_bytes}"
     )]
     DiskTooSmall {
         /// The log's directory.
@@ -176,7 +177,7 @@ pub enum EngineError {
     NotStored(String),
     /// Whether a request was stored is no longer known.
     #[error(
-        "request {sequence} of producer `{producer}` is too old to be told from a new one, {lowest} is the oldest that can"
+        "request {sequence} of producer `{producer}` is too old to be deduplicated, {lowest} is the oldest that can be"
     )]
     NumberForgotten {
         /// Who sent it.
@@ -188,7 +189,7 @@ pub enum EngineError {
     },
     /// A part of a request came before those that precede it.
     #[error(
-        "of request {sequence} of producer `{producer}` only {parts} parts are stored, a later one cannot be"
+        "only {parts} parts of request {sequence} of producer `{producer}` are stored, so a later one cannot be"
     )]
     PartMissing {
         /// Who sent it.
@@ -199,7 +200,7 @@ pub enum EngineError {
         parts: u32,
     },
     /// A producer's number was used before for other events.
-    #[error("request {sequence} of producer `{producer}` is stored with other events, and these are not")]
+    #[error("request {sequence} of producer `{producer}` is already stored with other events")]
     NumberReused {
         /// Who sent it.
         producer: String,
@@ -213,7 +214,7 @@ pub enum EngineError {
     #[error("{0}")]
     TableRefuses(String),
     /// No such backup.
-    #[error("no backup `{0}` stands")]
+    #[error("no backup `{0}` is open")]
     NoBackup(String),
     /// A backup has no such file.
     #[error("backup `{id}` has no file `{name}`")]
@@ -224,19 +225,19 @@ pub enum EngineError {
         name: String,
     },
     /// A table that a backup holds was dropped.
-    #[error("the backup is void: table `{table}` was dropped")]
+    #[error("the backup is invalid: table `{table}` was dropped")]
     BackupVoid {
         /// The table.
         table: String,
     },
     /// As many backups stand as may.
-    #[error("{standing} backups stand already, and no more may")]
+    #[error("{standing} backups are open, which is the limit")]
     TooManyBackups {
         /// How many.
         standing: usize,
     },
     /// A backup cannot be taken.
-    #[error("no backup can be taken at present: {0}")]
+    #[error("no backup can be started at present: {0}")]
     NotBackedUp(String),
 }
 
@@ -313,46 +314,48 @@ impl EngineError {
             EngineError::Runtime(error) => error.hint(),
             EngineError::NoHistory => Some("Start it with --data DIR.".to_owned()),
             EngineError::StaysStored(stream) => Some(format!(
-                "DROP STREAM {stream} and create it anew; SET (retention = …) keeps its table small."
+                "DROP STREAM {stream} and create it again; SET (retention = …) limits its table."
             )),
             EngineError::AlertOfEvents => Some(
-                "What a single event says: SELECT device, LAST(*) AS event … GROUP BY device, or MAX, or COUNT(*) FILTER (…)."
+                "For a single event, write SELECT device, LAST(*) AS event … GROUP BY device, or MAX, or COUNT(*) \
+                 FILTER (…)."
                     .to_owned(),
             ),
-            EngineError::Unfit(Unfit::NotTakenOut(_)) => {
-                Some("Ask for it in SQL over the view, or make a view of the stream.".to_owned())
+            EngineError::Unfit(UnsupportedView::NotTakenOut(_)) => {
+                Some("Compute it in SQL over the view, or create a view of the stream.".to_owned())
             }
-            EngineError::Unfit(Unfit::WindowsOfRows) => {
-                Some("GROUP BY a column, as the start of a window in the view below.".to_owned())
+            EngineError::Unfit(UnsupportedView::WindowsOfRows) => {
+                Some("GROUP BY a column instead, such as the start of a window in the view below.".to_owned())
             }
             EngineError::ViewColumnMixed { .. } => Some(
-                "Declare the stream's columns, or give the view one type with CAST, as in CAST(x AS STRING); \
-                 GET /v1/views/… reads the rows as they are."
+                "Declare the stream's columns, or convert the values to one type, as in CAST(x AS STRING). GET \
+                 /v1/views/… returns the rows unchanged."
                     .to_owned(),
             ),
             EngineError::KeyMeanings { .. } => {
-                Some("State fewer values, or write them as JSON, where a number is no text.".to_owned())
+                Some("State fewer values, or write them as JSON, which distinguishes numbers from text.".to_owned())
             }
             EngineError::BeyondEnd { .. } => Some(
-                "Take what the feed gave last; or begin at 0, with all rows first, or without a position, with what changes from now on."
+                "Use the last position of the feed, or 0 for all rows first, or no position for the changes from now \
+                 on."
                     .to_owned(),
             ),
             EngineError::EndpointUnfit { hint, .. } if !hint.is_empty() => Some((*hint).to_owned()),
             EngineError::SinkColumns { .. } => {
-                Some("Rows go into the table by the names of their columns.".to_owned())
+                Some("A sink matches the columns of the view and of the table by name.".to_owned())
             }
             EngineError::SinkOfNoWindows(_) => {
-                Some("Give the view's query WINDOWING TUMBLING(…, EVENT(…)).".to_owned())
+                Some("Add WINDOWING TUMBLING(…, EVENT(…)) to the view's query.".to_owned())
             }
             EngineError::JobRunning(_) => {
-                Some("Wait until `state` in SHOW JOBS is another, or DROP it.".to_owned())
+                Some("Wait until SHOW JOBS shows another `state`, or DROP the job.".to_owned())
             }
-            EngineError::TooLarge { .. } => Some("Send fewer at a time.".to_owned()),
+            EngineError::TooLarge { .. } => Some("Send fewer events at a time.".to_owned()),
             EngineError::DirectoryGone(_) => {
-                Some("Put it back where it was, or stop the server and restore a backup.".to_owned())
+                Some("Move it back, or stop the server and restore a backup.".to_owned())
             }
             EngineError::DiskStalled { .. } => {
-                Some("Look at the disk of the data directory; events are taken again once it answers.".to_owned())
+                Some("Check the disk of the data directory. The server accepts events again once the disk responds.".to_owned())
             }
             EngineError::DiskTooSmall { needed_bytes, has_bytes, .. } => {
                 let lacking = needed_bytes.saturating_sub(*has_bytes);
@@ -361,23 +364,24 @@ impl EngineError {
                 ))
             }
             EngineError::DiskFull => Some(
-                "Try again later; free space (DROP, or a shorter retention, is taken meanwhile), or raise data.log_bytes_max or lower data.log_free_bytes_min."
+                "Try again later. Free space (DROP and a shorter retention still run), raise data.log_bytes_max, or \
+                 lower data.log_free_bytes_min."
                     .to_owned(),
             ),
             EngineError::NoBackup(_) | EngineError::BackupVoid { .. } => {
-                Some("Begin another: files that are the same need not be fetched again.".to_owned())
+                Some("Begin another backup: unchanged files need not be fetched again.".to_owned())
             }
             EngineError::TooManyBackups { .. } => Some(
-                "End one with DELETE /v1/backups/{id}; one that nobody reads ends by itself in ten minutes."
+                "End one with DELETE /v1/backups/{id}. The server ends an unread backup after ten minutes."
                     .to_owned(),
             ),
             EngineError::NotStored(_) => Some("Try again: a numbered request is stored once.".to_owned()),
             EngineError::NumberForgotten { .. } => {
-                Some("Number requests upwards, and retry while few later ones are sent.".to_owned())
+                Some("Number requests in ascending order, and retry before many later ones are sent.".to_owned())
             }
             EngineError::PartMissing { .. } => Some("Send the whole request again.".to_owned()),
             EngineError::NumberReused { .. } => Some(
-                "Send other events under a number that was not used yet; a retry has the same body as the first try."
+                "Send other events under an unused number. A retry must have the same body as the first attempt."
                     .to_owned(),
             ),
             _ => None,

@@ -1,4 +1,4 @@
-//! What can go wrong with what is durable.
+//! The errors of the durable state.
 
 use std::{io, path::PathBuf};
 
@@ -25,7 +25,7 @@ pub enum HistoryError {
     #[error("the data directory `{}` is in use by another process", .0.display())]
     Locked(PathBuf),
     /// A backup was being restored into it, and is not all there.
-    #[error("the data directory `{}` is being restored from a backup, and is not whole", .0.display())]
+    #[error("the restore of the data directory `{}` is not complete", .0.display())]
     Restoring(PathBuf),
     /// The catalog cannot be read back.
     #[error(transparent)]
@@ -34,7 +34,7 @@ pub enum HistoryError {
     #[error("cannot read or write the catalog's file")]
     Snapshot(#[source] io::Error),
     /// The work was not done to its end.
-    #[error("a thread of this process ended before its work did")]
+    #[error("a thread of this process ended early")]
     Broken,
     /// The log.
     #[error("the log in the data directory")]
@@ -50,7 +50,8 @@ pub enum HistoryError {
     },
     /// The log has lost what the catalog counts, or a join has read.
     #[error(
-        "the log in `{}` ends at position {end}, but catalog and joins know it up to {known}: part of the log was lost",
+        "the log in `{}` ends at position {end}, but the catalog or a join refers to position {known}: part of the \
+         log was lost",
         dir.display()
     )]
     LogLost {
@@ -76,8 +77,8 @@ pub enum HistoryError {
     },
     /// Events that are counted are neither in the log nor in their table.
     #[error(
-        "the log in `{}` lacks events of stream `{stream}`, from offset {first} up to {end}, and its table has them not: \
-         part of the log was lost",
+        "the log in `{}` lacks events of stream `{stream}`, from offset {first} up to {end}, and its table does not \
+         have them: part of the log was lost",
         dir.display()
     )]
     EventsMissing {
@@ -108,8 +109,8 @@ pub enum HistoryError {
         /// The offset after the last event that it has.
         committed: u64,
     },
-    /// SQL cannot be had.
-    #[error("SQL cannot be had")]
+    /// SQL cannot be started.
+    #[error("SQL cannot be started")]
     Sql(#[from] swiftwater_sql::SqlError),
     /// The store.
     #[error("the store")]
@@ -120,30 +121,27 @@ impl HistoryError {
     /// What to do, where there is something to say.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            HistoryError::Locked(_) => {
-                Some("End the other server, or give this one a directory of its own: --data DIR.")
-            }
-            HistoryError::Restoring(_) => {
-                Some("Run the same `swiftwater restore` again: it goes on where it was.")
-            }
+            HistoryError::Locked(_) => Some("Stop the other server, or use another directory: --data DIR."),
+            HistoryError::Restoring(_) => Some("Run the same `swiftwater restore` again: it resumes."),
             HistoryError::Wire(WireError::Newer { .. }) => {
                 Some("Start the version that wrote it, or a newer one.")
             }
             HistoryError::Wire(_) => Some(
-                "The directory may be damaged: restore it from a backup, or move it away and begin anew.",
+                "The directory may be damaged: restore a backup, or move the directory away and begin with an empty \
+                 one.",
             ),
             HistoryError::LogLost { .. }
             | HistoryError::LogFrontLost { .. }
             | HistoryError::EventsLost { .. }
             | HistoryError::EventsMissing { .. } => Some(
-                "Put the log's segments back, or restore a backup. To go on without the events that are lost, start with \
+                "Move the log's segments back, or restore a backup. To continue without the lost events, start with \
                  --data.log-skip-corrupt yes.",
             ),
             HistoryError::LogUnopened { source: swiftwater_log::LogError::Corrupt { .. }, .. } => Some(
-                "Restore a backup. To go on without what is damaged, start with --data.log-skip-corrupt yes.",
+                "Restore a backup. To continue without the damaged records, start with --data.log-skip-corrupt yes.",
             ),
             HistoryError::LogUnopened { source, .. } => source.hint(),
-            HistoryError::Directory { .. } => Some("Give a directory that can be written to: --data DIR."),
+            HistoryError::Directory { .. } => Some("Use a writable directory: --data DIR."),
             _ => None,
         }
     }

@@ -1,9 +1,9 @@
-//! What is durable beside live queries: stored streams, views, alerts, sinks, joins, jobs, endpoints, tables, backups, and SQL
-//! over them. Joins the rooms below; knows nothing of HTTP.
+//! Adds durable state to live queries: stored streams, views, alerts, sinks, joins, jobs, endpoints, tables, backups, and
+//! SQL over them. Connects the rooms below; knows nothing of HTTP.
 //!
-//! [`Engine`] is the façade, over a [`Runtime`] that runs live queries and knows of all this through
-//! [`swiftwater_runtime::DurableObjects`] alone. [`durable`] keeps events and the catalog, [`objects`] runs what statements
-//! create, [`tables`] are what SQL sees, and [`ddl`] changes the catalog.
+//! [`Engine`] is the façade over a [`Runtime`]. The runtime runs live queries and reaches durable state only through
+//! [`swiftwater_runtime::DurableObjects`]. [`durable`] stores events and the catalog, [`objects`] runs the objects that
+//! statements create, [`tables`] provides the tables of SQL, and [`ddl`] changes the catalog.
 
 mod config;
 mod engine;
@@ -45,5 +45,5 @@ pub use objects::{
 };
 pub use status::{HistoryMetrics, JobStatus, TableMetrics, ViewsMetrics};
 pub use swiftwater_catalog::{CatalogError, ObjectKind, ScheduleError, kind::stream::QUARANTINE};
-pub use swiftwater_log::{Compressing, Compression};
+pub use swiftwater_log::{Compression, CompressionPolicy};
 pub use swiftwater_runtime::*;

@@ -1,4 +1,4 @@
-//! What all tasks of an engine share: the runtime, and what is durable beside it.
+//! The state that all tasks of an engine share: the runtime, and the durable state beside it.
 
 use std::{
     ops::Deref,

@@ -1,4 +1,4 @@
-//! Statements that are the engine's: streams, views, jobs and endpoints are created, altered, dropped, shown; jobs are run.
+//! Executes the engine's statements: CREATE, ALTER, DROP and SHOW of streams, views, jobs and endpoints, and RUN JOB.
 
 use std::sync::{Arc, Weak};
 
@@ -8,7 +8,7 @@ use swiftwater_catalog::ObjectKind;
 use swiftwater_event::StreamName;
 use swiftwater_lang::{
     Dialect, ParseOptions, QueryErrors,
-    ddl::{Ddl, Show, Thing, type_text},
+    ddl::{Ddl, DdlObjectKind, Show, type_text},
     parse_ddl, parse_kept_ddl,
 };
 use swiftwater_sql::{Dialect as SqlDialect, ErrorKind as SqlErrorKind, OtherStatements, Place, SqlError};
@@ -53,7 +53,7 @@ impl OtherStatements for Statements {
         let options = ParseOptions::new(Dialect::Native, shared.clock.now());
         let ddl = parse_ddl(text, &options).map_err(|errors| from_query(&errors))?;
         let Some(ddl) = ddl else {
-            return Err(SqlError::new(SqlErrorKind::Invalid, "the statement is none of the engine's"));
+            return Err(SqlError::new(SqlErrorKind::Invalid, "the statement is not one of the engine"));
         };
         match ddl {
             Ddl::Show(show) => history.show(&show).map(Some),
@@ -222,20 +222,20 @@ impl History {
         ])
     }
 
-    fn describe(&self, kind: Option<Thing>, name: &str) -> Result<RecordBatch, SqlError> {
-        if kind == Some(Thing::Job) {
+    fn describe(&self, kind: Option<DdlObjectKind>, name: &str) -> Result<RecordBatch, SqlError> {
+        if kind == Some(DdlObjectKind::Job) {
             return self.describe_job(name);
         }
-        if kind == Some(Thing::Join) {
+        if kind == Some(DdlObjectKind::Join) {
             return self.describe_join(name);
         }
-        if kind == Some(Thing::Sink) {
+        if kind == Some(DdlObjectKind::Sink) {
             return self.describe_sink(name);
         }
-        if kind == Some(Thing::View) || kind.is_none() && self.view(name).is_ok() {
+        if kind == Some(DdlObjectKind::View) || kind.is_none() && self.view(name).is_ok() {
             return self.describe_view(name);
         }
-        if kind == Some(Thing::Alert) {
+        if kind == Some(DdlObjectKind::Alert) {
             return self.describe_alert(name);
         }
         let entry = self.with_catalog(|catalog| {

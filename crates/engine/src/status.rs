@@ -1,4 +1,4 @@
-//! What is durable and what it costs, as numbers that only grow, for `/metrics` and `SHOW`.
+//! Metrics of the durable state and its cost, as counters and gauges, for `/metrics` and `SHOW`.
 
 use swiftwater_event::StreamName;
 

@@ -1,16 +1,16 @@
-//! One life for every object that a task maintains: it runs, is retried after failures and panics, and ends when the object is
-//! dropped or the engine closes.
+//! Supervises the tasks that maintain objects. It runs a task, retries it after failures and panics, and ends it when its
+//! object is dropped or the engine closes.
 //!
 //! ```text
 //!            ┌── failed or panicked: report, pause ──┐
 //!            ▼                                       │
 //! maintain ─ run ────────────────────────────────────┤
 //!                                                    ├─ nothing left to do ──► end
-//!                                                    ├─ the engine closes ───► end; the next start goes on from disk
+//!                                                    ├─ the engine closes ───► end; the next start resumes from disk
 //!                                                    └─ dropped ─────────────► delete its data ──► end
 //! ```
 //!
-//! Whatever a task waits for, its pauses included, ends at once when the object is dropped or the engine closes.
+//! Any wait of a task, its pauses included, ends at once when the object is dropped or the engine closes.
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -48,13 +48,18 @@ pub(crate) trait Maintained: Send + Sync + 'static {
     /// Why its work fails.
     type Error: Send;
 
+    /// Its work watches for a drop and for the close of the engine itself, as it has something to finish then. Other work is
+    /// cancelled wherever it waits.
+    const STOPS_ITSELF: bool = false;
+
     /// Its kind and name.
     fn object(&self) -> Object;
 
     /// Tells its task that it was dropped.
     fn drop_signal(&self) -> &DropSignal;
 
-    /// Works until there is nothing left to do. May be cancelled wherever it waits; then the next run goes on from disk.
+    /// Works until there is nothing left to do. Unless it stops itself, it may be cancelled wherever it waits; the next run
+    /// continues from disk.
     fn run(self: &Arc<Self>, history: &Arc<History>) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
     /// Reports a failure, where it is news, and decides when to try again.
@@ -110,7 +115,7 @@ impl History {
         loop {
             let retry = tokio::select! {
                 biased;
-                ended = self.ended(object.drop_signal()) => return Some(ended),
+                ended = self.ended(object.drop_signal()), if !M::STOPS_ITSELF => return Some(ended),
                 ran = AssertUnwindSafe(object.run(self)).catch_unwind() => match ran {
                     Ok(Ok(())) => return None,
                     Ok(Err(error)) => object.failed(self, error),

@@ -1,4 +1,4 @@
-//! What a query sees, and how it ends, where the shards are behind.
+//! Tests which events a query sees, and how it ends, where the shards are behind.
 
 use std::sync::{
     Arc,

@@ -1,4 +1,4 @@
-//! Pauses between attempts at something that fails.
+//! Computes the pauses between retries of an operation that fails.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Many events' bytes in one buffer, with their boundaries, times and positions.
+//! An event batch: the bytes of many events in one buffer, with their boundaries, times and positions.
 
 use std::{ops::Range, sync::Arc};
 

@@ -1,4 +1,9 @@
-//! Makes Arrow columns of values whose places are known, a whole column at a time.
+//! Builds Arrow columns from values whose places are known, one whole column after another.
+//!
+//! Containers are read here and nowhere before, from mark to mark. The keys of a map are first assumed to be those that
+//! the previous map had at the same places, and compared byte by byte. Whole numbers are read eight digits at once
+//! ([`crate::number`]). Strings without escapes become views into the batch's own bytes; strings with escapes are
+//! copied.
 
 use std::{collections::HashMap, hash::Hash, sync::Arc};
 
@@ -13,7 +18,7 @@ use bytes::Bytes;
 use crate::{
     Kind, Primitive, Tagged, TimeUnit, Values,
     layout::Layout,
-    number::{self, Plain},
+    number::{self, PlainInteger},
     scan::{same, skip_blank},
     structure::{
         Marks,
@@ -46,12 +51,16 @@ pub(crate) struct Source<'a> {
 ///
 /// The machine has them.
 #[inline(always)]
-unsafe fn column<B: Block>(source: &mut Source<'_>, layout: &Layout, slots: &[Slot]) -> (Values, Misfits) {
+unsafe fn column<B: Block>(
+    source: &mut Source<'_>,
+    layout: &Layout,
+    slots: &[Slot],
+) -> (Values, MistypedRows) {
     source.column_here(layout, slots)
 }
 
 /// Rows whose value does not fit the type, in order, each once.
-type Misfits = Vec<u32>;
+type MistypedRows = Vec<u32>;
 
 impl<'a> Source<'a> {
     pub(crate) fn new(bytes: &'a Bytes, marks: &'a Marks) -> Source<'a> {
@@ -73,17 +82,17 @@ impl<'a> Source<'a> {
     }
 
     /// The column of these values.
-    pub(crate) fn column(&mut self, layout: &Layout, slots: &[Slot]) -> (Values, Misfits) {
+    pub(crate) fn column(&mut self, layout: &Layout, slots: &[Slot]) -> (Values, MistypedRows) {
         let (isa, source) = (self.isa, self);
         with_block!(isa, column(
             source: &mut Source<'_>,
             layout: &Layout,
             slots: &[Slot],
-        ) -> (Values, Misfits))
+        ) -> (Values, MistypedRows))
     }
 
     #[inline(always)]
-    fn column_here(&mut self, layout: &Layout, slots: &[Slot]) -> (Values, Misfits) {
+    fn column_here(&mut self, layout: &Layout, slots: &[Slot]) -> (Values, MistypedRows) {
         let mut misfits = Vec::new();
         let values = match layout {
             Layout::Tagged => Values::Tagged(self.tagged(slots)),
@@ -115,7 +124,7 @@ impl<'a> Source<'a> {
     }
 
     #[inline(always)]
-    fn primitive(&mut self, primitive: Primitive, slots: &[Slot], misfits: &mut Misfits) -> Values {
+    fn primitive(&mut self, primitive: Primitive, slots: &[Slot], misfits: &mut MistypedRows) -> Values {
         let is_number = |first: u8| matches!(first, b'-' | b'0'..=b'9');
         match primitive {
             Primitive::Boolean => {
@@ -162,7 +171,7 @@ impl<'a> Source<'a> {
     fn numbers<T: ArrowPrimitiveType>(
         &self,
         slots: &[Slot],
-        misfits: &mut Misfits,
+        misfits: &mut MistypedRows,
         mut read: impl FnMut(&[u8], usize) -> Option<T::Native>,
     ) -> PrimitiveArray<T> {
         let mut nulls = Nulls::default();
@@ -182,7 +191,7 @@ impl<'a> Source<'a> {
     }
 
     #[inline(always)]
-    fn strings(&mut self, slots: &[Slot], misfits: &mut Misfits) -> StringViewArray {
+    fn strings(&mut self, slots: &[Slot], misfits: &mut MistypedRows) -> StringViewArray {
         let mut nulls = Nulls::default();
         let mut texts = Views::default();
         let mut views = vec![0; slots.len()];
@@ -249,7 +258,9 @@ impl<'a> Source<'a> {
                     longs.reserve(rest.len());
                     for slot in numbers() {
                         let text = &self.bytes[..slot.end()];
-                        let Plain::Value(value) = number::plain_integer_in(text, slot.start()) else { break };
+                        let PlainInteger::Value(value) = number::plain_integer_in(text, slot.start()) else {
+                            break;
+                        };
                         longs.push(value);
                     }
                     match longs.len() - from {
@@ -259,7 +270,7 @@ impl<'a> Source<'a> {
                             doubles.reserve(rest.len());
                             for slot in numbers() {
                                 let text = slot.text(self.bytes);
-                                if let Plain::Value(_) = number::plain_integer(text) {
+                                if let PlainInteger::Value(_) = number::plain_integer(text) {
                                     break;
                                 }
                                 doubles.push(number::double(text));
@@ -285,7 +296,13 @@ impl<'a> Source<'a> {
     }
 
     #[inline(always)]
-    fn list(&mut self, field: &FieldRef, inner: &Layout, slots: &[Slot], misfits: &mut Misfits) -> ArrayRef {
+    fn list(
+        &mut self,
+        field: &FieldRef,
+        inner: &Layout,
+        slots: &[Slot],
+        misfits: &mut MistypedRows,
+    ) -> ArrayRef {
         let mut elements = Elements { values: self.empty(likely_parts(slots)) };
         let (offsets, nulls) = self.containers(&mut elements, slots, misfits);
         let values = self.parts(inner, elements.values, &offsets, misfits);
@@ -299,7 +316,7 @@ impl<'a> Source<'a> {
         fields: &Fields,
         inner: &Layout,
         slots: &[Slot],
-        misfits: &mut Misfits,
+        misfits: &mut MistypedRows,
     ) -> ArrayRef {
         let likely = likely_parts(slots);
         let mut entries = Entries {
@@ -332,7 +349,7 @@ impl<'a> Source<'a> {
         &self,
         parts: &mut P,
         slots: &[Slot],
-        misfits: &mut Misfits,
+        misfits: &mut MistypedRows,
     ) -> (ScalarBuffer<i32>, Option<NullBuffer>) {
         let mut offsets = vec![0; slots.len() + 1];
         let mut nulls = Nulls::default();
@@ -355,7 +372,7 @@ impl<'a> Source<'a> {
         layout: &Layout,
         parts: Vec<Slot>,
         offsets: &[i32],
-        misfits: &mut Misfits,
+        misfits: &mut MistypedRows,
     ) -> ArrayRef {
         let (values, part_misfits) = self.column(layout, &parts);
         self.parts = parts;
@@ -501,7 +518,7 @@ impl Entries {
 
     /// Of fields with equal keys from the place `from` on, leaves the last; they are those of the object that begins at
     /// `at`.
-    fn keep_last(&mut self, bytes: &[u8], at: usize, from: usize) {
+    fn dedup_last(&mut self, bytes: &[u8], at: usize, from: usize) {
         const FEW: usize = 12;
         let keys = &self.keys.views[from..];
         let is_new = |(place, &key)| keys[..place].iter().all(|&before| !self.keys.equal(bytes, before, key));
@@ -510,7 +527,7 @@ impl Entries {
         }
         let mut fields: Vec<(u128, Slot)> =
             keys.iter().copied().zip(self.values[from..].iter().copied()).collect();
-        let kept = keep_last(&mut fields, |(key, _)| self.keys.text_of(bytes, *key));
+        let kept = dedup_last(&mut fields, |(key, _)| self.keys.text_of(bytes, *key));
         if kept < fields.len() {
             self.doubled.push(at as u32);
         }
@@ -550,7 +567,7 @@ impl Parts for Entries {
             _ => false,
         };
         if !differ {
-            self.keep_last(bytes, begin, from);
+            self.dedup_last(bytes, begin, from);
         }
     }
 
@@ -560,8 +577,8 @@ impl Parts for Entries {
     }
 }
 
-/// Moves the last of all fields with equal keys to the front, in their order, and says how many there are.
-pub(crate) fn keep_last<F: Copy, K: Eq + Hash>(fields: &mut [F], key: impl Fn(&F) -> K) -> usize {
+/// Moves the last of all fields with equal keys to the front, in their order, and returns how many there are.
+pub(crate) fn dedup_last<F: Copy, K: Eq + Hash>(fields: &mut [F], key: impl Fn(&F) -> K) -> usize {
     const FEW: usize = 12;
     let mut kept = 0;
     if fields.len() <= FEW {

@@ -1,4 +1,4 @@
-//! Errors as texts.
+//! Formats an error with its causes as text.
 
 /// An error with all that caused it, on one line. Many an error says what caused it in its own text, those of object stores
 /// over several levels: what is said already is not said again.

@@ -1,26 +1,28 @@
-//! Splits bytes into events and checks each one's structure and UTF-8, whoever asks or not.
+//! Splits bytes into events, and checks the structure and UTF-8 of each, independent of any query.
 //!
-//! Input is one JSON object, an array of objects, or objects one after another with any white space between them; the
-//! first byte that is not white space decides (`[` is an array). What was decided where JSON leaves a choice:
+//! The input is one JSON object, an array of objects, or objects one after another with any white space between them. The
+//! first byte that is not white space decides (`[` is an array). The following rules apply where JSON leaves a choice:
 //!
-//! - An event is a JSON object (RFC 8259); anything else in its place is refused. Equal keys are allowed (the last one
-//!   counts when it is decoded); numbers may have any size; half a surrogate pair in an escape is refused.
-//! - White space is space, tab, newline and carriage return. Empty lines are nothing. A byte order mark at the very
+//! - An event is a JSON object (RFC 8259); anything else in its place is refused. Equal keys are allowed (the decoder
+//!   uses the last one). Numbers may have any size. Half a surrogate pair in an escape is refused.
+//! - White space is space, tab, newline and carriage return. Empty lines are ignored. A byte order mark at the very
 //!   beginning is skipped. Lines end at a newline.
-//! - After a faulty event, reading goes on at the first line that starts after the fault; but if a line between the
-//!   event's beginning and the fault, or the end of the text, begins with `{`, the event ends too early before that
-//!   line, and reading goes on there: a line that was cut short takes none of those after it along.
-//!   Bytes may be read again for that, each at most once for each level of nesting.
-//! - A `{` after a `}` and a newline always begins an event; if one is open there, it is refused as ending too early.
-//!   No valid event holds such a place, so a text can be cut there ([`crate::last_cut`]) and its parts checked apart.
-//! - In an array, a faulty element is skipped up to the next `,` or `]` if its brackets balance, else to the next line;
-//!   if there is none, the rest belongs to it.
-//! - An event over the size limit is refused at its beginning and skipped by its brackets, without being kept.
+//! - After a faulty event, reading resumes at the first line that starts after the fault. There is one exception: a line
+//!   between the event's beginning and the fault, or the end of the text, begins with `{`. Then the event ends too early
+//!   before that line, and reading resumes there. A truncated line thus loses none of the following lines. Bytes may be
+//!   read again for that, each at most once for each level of nesting.
+//! - A `{` after a `}` and a newline always begins an event; an event that is open there is refused as ending too early.
+//!   No valid event contains such a place, so a text can be cut there ([`crate::last_cut`]) and its parts checked
+//!   separately.
+//! - In an array, a faulty element is skipped up to the next `,` or `]` if its brackets balance, else to the next line.
+//!   If there is no next line, the rest belongs to it.
+//! - An event over the size limit is refused at its beginning and skipped by its brackets, without being buffered whole.
+//!   At most [`CheckLimits::refused_bytes_kept`] bytes of its text are kept.
 //! - Results never depend on how the input is cut into chunks.
 //!
-//! Every event is checked against the whole grammar, numbers, literals and escapes too, whatever anybody asks of it.
-//! Good events are found many bytes at a time ([`crate::structure`]); where that finds none, byte by byte
-//! ([`crate::grammar`]), which knows what is wrong.
+//! Every event is checked against the whole grammar, numbers, literals and escapes too, whatever a query requests.
+//! [`crate::structure`] finds good events many bytes at a time. If it finds none, [`crate::grammar`] reads byte by byte
+//! and determines the error.
 
 use bytes::Bytes;
 
@@ -29,7 +31,7 @@ use crate::{
     grammar::{self, Fault, Verdict},
     scan::{is_space, skip_space},
     skip::{Skipper, Stop},
-    structure::{Bounds, Marks},
+    structure::{Marks, StructureLimits},
 };
 
 /// What is refused, and how much is said of it.
@@ -104,7 +106,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    fn of(base: Place) -> Origin {
+    fn of(base: TextPosition) -> Origin {
         Origin { line: base.line, line_start: 1 - base.column as i64 }
     }
 
@@ -116,7 +118,7 @@ impl Origin {
             line: self.line,
             line_start: self.line_start,
         };
-        let Place { line, column } = lines.place(buffer, at);
+        let TextPosition { line, column } = lines.place(buffer, at);
         (line, column)
     }
 }
@@ -138,7 +140,7 @@ pub struct Checker {
     /// Has read `carry`: while it finds no end, the event need not be checked again.
     ahead: Option<Skipper>,
     /// Where `carry`, or else the next chunk, begins.
-    base: Place,
+    base: TextPosition,
     /// Rejections described so far.
     described: usize,
     rejected: u64,
@@ -146,13 +148,13 @@ pub struct Checker {
     /// Where texts are kept: why an event has just been refused.
     refusal: Option<Rejection>,
     /// The text that is being skipped.
-    skipped: Option<Skipped>,
+    skipped: Option<SkippedText>,
     refused: Vec<RefusedText>,
 }
 
-/// A text that is being skipped, as far as it is kept.
+/// A text that is being skipped, as far as it is retained.
 #[derive(Debug, Default)]
-struct Skipped {
+struct SkippedText {
     rejection: Option<Rejection>,
     text: Vec<u8>,
     is_cut: bool,
@@ -160,7 +162,7 @@ struct Skipped {
 
 /// Line and column, both from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct TextPosition {
     line: u64,
     column: u64,
 }
@@ -174,7 +176,7 @@ enum State {
     /// In an array, where this may come.
     Array(Expect),
     /// Within an event that was refused, up to its end.
-    Skip { skipper: Skipper, undecided: Option<Undecided> },
+    Skip { skipper: Skipper, undecided: Option<PendingSizeLimit> },
     /// On the rest of a line that is not read.
     RestOfLine,
     /// After an array's end.
@@ -198,9 +200,9 @@ enum Expect {
 /// An event has exactly the most bytes allowed, but no end yet: if nothing more of it comes, it is not too long, but
 /// ends too early.
 #[derive(Debug)]
-struct Undecided {
-    begin: Place,
-    end: Place,
+struct PendingSizeLimit {
+    begin: TextPosition,
+    end: TextPosition,
 }
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -216,7 +218,7 @@ impl Checker {
             is_last: false,
             carry: Vec::new(),
             ahead: None,
-            base: Place { line: 1, column: 1 },
+            base: TextPosition { line: 1, column: 1 },
             described: 0,
             rejected: 0,
             rejections: Vec::new(),
@@ -230,9 +232,9 @@ impl Checker {
     /// larger one is refused as a whole.
     pub fn push(&mut self, chunk: Bytes) -> Checked {
         if chunk.len() > EventBatch::BYTES_MAX - self.carry.len().min(EventBatch::BYTES_MAX) {
-            let message = format!("{} bytes at once are too many, cut them into parts", chunk.len());
+            let message = format!("{} bytes at once are too many, divide them into parts", chunk.len());
             self.reject(self.base, message, true);
-            self.keep(&chunk);
+            self.retain_refused(&chunk);
             return self.checked(EventBatch::empty(), Origin::of(self.base));
         }
         if self.carry.is_empty() {
@@ -264,7 +266,7 @@ impl Checker {
             let end = rest.iter().rposition(|&byte| !is_space(byte)).map_or(0, |last| last + 1);
             let place = Lines::new(self.base).place(&rest, end);
             self.reject(place, ENDS_EARLY.to_owned(), false);
-            self.keep(&rest);
+            self.retain_refused(&rest);
         } else if let State::Skip { undecided: Some(undecided), .. } = &self.state {
             self.reject(undecided.end, ENDS_EARLY.to_owned(), false);
         } else if let State::Array(expect) = self.state
@@ -274,7 +276,7 @@ impl Checker {
         }
         // What was skipped up to here has its end.
         self.state = State::Ended;
-        self.keep(&[]);
+        self.retain_refused(&[]);
         self.state = State::Done;
         checked.rejected += std::mem::take(&mut self.rejected);
         checked.rejections.append(&mut self.rejections);
@@ -292,7 +294,7 @@ impl Checker {
         }
     }
 
-    fn reject(&mut self, place: Place, message: String, oversize: bool) {
+    fn reject(&mut self, place: TextPosition, message: String, oversize: bool) {
         self.rejected += 1;
         if self.limits.refused_bytes_kept > 0 {
             let message = message.clone();
@@ -304,8 +306,8 @@ impl Checker {
         }
     }
 
-    /// Keeps what a step went over, if it is, or begins, a text that is refused.
-    fn keep(&mut self, text: &[u8]) {
+    /// Retains what a step went over, if it is, or begins, a text that is refused.
+    fn retain_refused(&mut self, text: &[u8]) {
         let is_skipping = matches!(self.state, State::Skip { .. } | State::RestOfLine | State::Done);
         if self.refusal.is_none() && self.skipped.is_none() && !is_skipping {
             return;
@@ -319,7 +321,7 @@ impl Checker {
         if is_skipping {
             self.skipped = Some(skipped);
         } else if let Some(rejection) = skipped.rejection {
-            let Skipped { mut text, is_cut, .. } = skipped;
+            let SkippedText { mut text, is_cut, .. } = skipped;
             text.truncate(text.trim_ascii_end().len());
             self.refused.push(RefusedText { rejection, text, is_cut });
         }
@@ -339,7 +341,7 @@ impl Checker {
             let from = reader.at;
             let goes_on = self.step(&mut reader);
             if keeps {
-                self.keep(&bytes[from..reader.at]);
+                self.retain_refused(&bytes[from..reader.at]);
             }
             if !goes_on {
                 break;
@@ -472,7 +474,7 @@ impl Checker {
 
     /// Reads the event that begins here, and what good ones follow; `false` if it is to be kept until more of it comes.
     fn event(&mut self, reader: &mut Reader<'_>) -> bool {
-        let bounds = Bounds {
+        let bounds = StructureLimits {
             array: self.array,
             event_bytes_max: self.limits.event_bytes_max,
             depth_max: self.limits.depth_max,
@@ -533,7 +535,8 @@ impl Checker {
                 let mut skipper = Skipper::new(!self.array);
                 skipper.read(seen, begin);
                 let end = seen.iter().rposition(|&byte| !is_space(byte)).map_or(begin, |last| last + 1);
-                let undecided = Undecided { begin: reader.place(begin), end: reader.place(end.max(begin)) };
+                let undecided =
+                    PendingSizeLimit { begin: reader.place(begin), end: reader.place(end.max(begin)) };
                 reader.at = begin + most;
                 self.state = State::Skip { skipper, undecided: Some(undecided) };
             }
@@ -567,7 +570,7 @@ impl Checker {
         self.state = if self.array { self.skipping() } else { State::RestOfLine };
     }
 
-    fn reject_oversize(&mut self, begin: Place) {
+    fn reject_oversize(&mut self, begin: TextPosition) {
         let message = format!("the event is longer than {} bytes", self.limits.event_bytes_max);
         self.reject(begin, message, true);
     }
@@ -640,7 +643,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn place(&mut self, at: usize) -> Place {
+    fn place(&mut self, at: usize) -> TextPosition {
         self.lines.place(self.bytes, at)
     }
 }
@@ -657,7 +660,7 @@ struct Lines {
 }
 
 impl Lines {
-    fn new(base: Place) -> Lines {
+    fn new(base: TextPosition) -> Lines {
         let Origin { line, line_start } = Origin::of(base);
         let first = (line, line_start);
         Lines { first, counted: 0, line: first.0, line_start: first.1 }
@@ -669,7 +672,7 @@ impl Lines {
         self.first.1 = self.line_start;
     }
 
-    fn place(&mut self, bytes: &[u8], at: usize) -> Place {
+    fn place(&mut self, bytes: &[u8], at: usize) -> TextPosition {
         if at < self.counted {
             (self.counted, self.line, self.line_start) = (0, self.first.0, self.first.1);
         }
@@ -679,6 +682,6 @@ impl Lines {
             self.line_start = (self.counted + last + 1) as i64;
         }
         self.counted = at;
-        Place { line: self.line, column: (at as i64 - self.line_start + 1) as u64 }
+        TextPosition { line: self.line, column: (at as i64 - self.line_start + 1) as u64 }
     }
 }

@@ -1,4 +1,4 @@
-//! Time as data: whoever needs the time is handed a clock.
+//! The clock as a parameter: code that needs the time receives a clock from its caller.
 
 /// Milliseconds since 1970-01-01T00:00:00Z.
 pub type Millis = i64;

@@ -1,4 +1,4 @@
-//! What was decoded: one Arrow column per want, one row per event.
+//! The decoded columns of a batch: one Arrow column per want, one row per event.
 
 use arrow_array::{
     ArrayRef, BooleanArray, Float32Array, Float64Array, Int32Array, Int64Array, StringViewArray,

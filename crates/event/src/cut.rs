@@ -1,4 +1,4 @@
-//! Places where a text of events can be cut so that each part is checked by itself with the same result.
+//! Finds places where a text of events can be cut, so that checking each part separately returns the same result.
 
 use crate::scan::is_space;
 

@@ -1,8 +1,8 @@
-//! The grammar of JSON (RFC 8259), one value at a time.
+//! The grammar of JSON (RFC 8259), checked byte by byte, one value at a time.
 //!
-//! [`object`] says where an object ends, what is wrong with it and where, or that the text ends first. It reads
-//! strictly forward: a verdict other than [`Verdict::Incomplete`] stays the same however the text goes on, which is
-//! what lets a stream be cut anywhere.
+//! [`object`] reports where an object ends, or its error and the error's position, or that the text ends first. It reads
+//! strictly forward: a verdict other than [`Verdict::Incomplete`] stays the same however the text goes on. Therefore a
+//! stream can be cut anywhere.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! How the column of a type is made, with the Arrow fields that all such columns share.
+//! The layout of a type's column: how it is built, and the Arrow fields that all such columns share.
 
 use std::sync::Arc;
 
@@ -26,8 +26,8 @@ impl Layout {
         match ty {
             Type::Any => Layout::Tagged,
             Type::Primitive(primitive) => Layout::Primitive(*primitive),
-            Type::List(inner) if inner.holds_any() => Layout::TaggedWithin(b'['),
-            Type::Map(inner) if inner.holds_any() => Layout::TaggedWithin(b'{'),
+            Type::List(inner) if inner.contains_any() => Layout::TaggedWithin(b'['),
+            Type::Map(inner) if inner.contains_any() => Layout::TaggedWithin(b'{'),
             Type::List(inner) => {
                 let inner = Layout::of(inner);
                 Layout::List(Arc::new(Field::new("item", inner.arrow(), true)), Box::new(inner))

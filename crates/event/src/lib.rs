@@ -1,8 +1,9 @@
-//! Events and what can be said of one without knowing who asks: its bytes, its times, its position, the paths and
-//! types of its values, and the decoder that turns the asked-for paths of many events into Arrow columns.
+//! Events: their bytes, times and positions, the paths and types of their values, and the decoder.
 //!
-//! This room knows nothing of queries, streams' owners, threads or the wire. Everything above it takes an
-//! [`EventBatch`] as proof that structure and UTF-8 of every event in it were checked, whoever asks or not.
+//! The decoder turns the requested paths of many events into Arrow columns.
+//!
+//! This room knows nothing of queries, streams' owners, threads or the wire. To everything above it, an [`EventBatch`]
+//! proves that the structure and UTF-8 of every event in it were checked.
 
 mod path;
 mod types;

@@ -1,9 +1,9 @@
-//! For benchmarks and tests of speed: parts of the decoder by themselves, with each set of instructions that the machine has.
+//! Exposes parts of the decoder to benchmarks and speed tests, with each instruction set that the machine has.
 
 use crate::{
     CheckLimits, EventBatch,
     structure::{
-        Bounds, Marks,
+        Marks, StructureLimits,
         block::{self, Isa},
     },
 };
@@ -49,7 +49,7 @@ impl StructuralPass {
     /// Reads good events, one after another, against the whole grammar; answers how many there are.
     pub fn check(self, batch: &EventBatch) -> usize {
         let CheckLimits { event_bytes_max, depth_max, .. } = CheckLimits::default();
-        let bounds = Bounds { array: false, event_bytes_max, depth_max };
+        let bounds = StructureLimits { array: false, event_bytes_max, depth_max };
         let bytes = batch.bytes();
         let mut marks = Marks::new(bytes.len());
         let mut spans = Vec::new();

@@ -1,4 +1,4 @@
-//! Names of streams.
+//! Validates the names of streams.
 
 use std::{fmt, sync::Arc};
 
@@ -32,7 +32,7 @@ impl StreamName {
             return refuse("it must begin with a letter A-Z, a-z or `_`");
         }
         if !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.')) {
-            return refuse("only letters A-Z, a-z, digits, `_`, `-` and `.` may stand in it");
+            return refuse("only letters A-Z, a-z, digits, `_`, `-` and `.` are allowed in it");
         }
         Ok(StreamName(name.into()))
     }

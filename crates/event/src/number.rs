@@ -1,13 +1,13 @@
-//! Numbers of any size, as the wanted types take them. All functions read one number that the grammar allows.
+//! Parses numbers of any size as the wanted types. All functions parse one number that the grammar allows.
 
 /// The whole number that is written there, if it is one and fits: `5`, `5.0`, `50e-1` and `0.5e1` are all 5, exactly,
 /// without a detour over floating point. It begins at `start`, and ends where `text` does.
 #[inline(always)]
 pub(crate) fn integer_in(text: &[u8], start: usize) -> Option<i64> {
     match plain_integer_in(text, start) {
-        Plain::Value(value) => Some(value),
-        Plain::TooLarge => None,
-        Plain::Scaled => scaled_integer(&text[start..]),
+        PlainInteger::Value(value) => Some(value),
+        PlainInteger::TooLarge => None,
+        PlainInteger::Scaled => scaled_integer(&text[start..]),
     }
 }
 
@@ -17,7 +17,7 @@ pub(crate) fn integer(text: &[u8]) -> Option<i64> {
 }
 
 /// A number written without point and exponent.
-pub(crate) enum Plain {
+pub(crate) enum PlainInteger {
     Value(i64),
     TooLarge,
     /// It has a point or an exponent.
@@ -26,7 +26,7 @@ pub(crate) enum Plain {
 
 /// Reads a number written without point and exponent, which ends `text`; it begins at `start`. `-0` is 0.
 #[inline(always)]
-pub(crate) fn plain_integer_in(text: &[u8], start: usize) -> Plain {
+pub(crate) fn plain_integer_in(text: &[u8], start: usize) -> PlainInteger {
     let negative = text[start] == b'-';
     let len = text.len() - start - usize::from(negative);
     // The last eight bytes, and the eight before these.
@@ -38,8 +38,8 @@ pub(crate) fn plain_integer_in(text: &[u8], start: usize) -> Plain {
         _ => return long_integer(&text[start..]),
     };
     match value {
-        Some(value) => Plain::Value(if negative { -(value as i64) } else { value as i64 }),
-        None => Plain::Scaled,
+        Some(value) => PlainInteger::Value(if negative { -(value as i64) } else { value as i64 }),
+        None => PlainInteger::Scaled,
     }
 }
 
@@ -62,19 +62,19 @@ fn eight_digits(bytes: &[u8; 8], len: usize) -> Option<u64> {
 }
 
 /// [`plain_integer_in`], of a number alone.
-pub(crate) fn plain_integer(text: &[u8]) -> Plain {
+pub(crate) fn plain_integer(text: &[u8]) -> PlainInteger {
     plain_integer_in(text, 0)
 }
 
 #[cold]
-fn long_integer(text: &[u8]) -> Plain {
+fn long_integer(text: &[u8]) -> PlainInteger {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
     if !digits.iter().all(u8::is_ascii_digit) {
-        return Plain::Scaled;
+        return PlainInteger::Scaled;
     }
     match std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()) {
-        Some(value) => Plain::Value(value),
-        None => Plain::TooLarge,
+        Some(value) => PlainInteger::Value(value),
+        None => PlainInteger::TooLarge,
     }
 }
 
@@ -230,9 +230,9 @@ mod tests {
             let expected = is_plain.then(|| number.parse::<i64>().ok());
             let text = format!("{before}{number}");
             let found = match plain_integer_in(text.as_bytes(), before.len()) {
-                Plain::Value(value) => Some(Some(value)),
-                Plain::TooLarge => Some(None),
-                Plain::Scaled => None,
+                PlainInteger::Value(value) => Some(Some(value)),
+                PlainInteger::TooLarge => Some(None),
+                PlainInteger::Scaled => None,
             };
             prop_assert_eq!(found, expected);
         }
@@ -250,7 +250,7 @@ mod tests {
                     let mut text = [b'7'; 24];
                     text[24 - len + place] = byte;
                     let found = plain_integer_in(&text, 24 - len);
-                    assert!(matches!(found, Plain::Scaled), "{byte} at {place} of {len}");
+                    assert!(matches!(found, PlainInteger::Scaled), "{byte} at {place} of {len}");
                 }
             }
         }

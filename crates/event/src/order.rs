@@ -1,23 +1,23 @@
-//! Guesses of the events' own keys: which stands where, as learnt from earlier events of the buffer; after Li et al.,
-//! "Mison", VLDB 2017. What is guessed is compared with the whole key, so it changes no result. Where guesses fail, they
-//! are left alone for a while.
+//! Guesses the keys of an event by their place, as learnt from earlier events of the buffer: speculation on order, after
+//! Li et al., "Mison", VLDB 2017. Each guess is compared with the whole key, so it changes no result. If more than half
+//! of an event's guesses fail, the next 64 events are decoded without guesses.
 
 use crate::{plan::Target, scan::same};
 
 /// Keys of one object that are remembered.
 pub(crate) const SEEN_MAX: usize = 4096;
 
-/// The keys of the latest events, by their place.
+/// Predicts the keys of the next event from those of the latest events, by their place.
 #[derive(Debug, Default)]
-pub(crate) struct Order {
-    keys: Vec<Guess>,
+pub(crate) struct KeyPredictor {
+    keys: Vec<PredictedKey>,
     /// Events yet to come without a guess.
     pause: u32,
 }
 
-/// A key with its quotes, and what it leads to.
+/// A predicted key with its quotes, and what it leads to.
 #[derive(Debug, Clone, Copy)]
-struct Guess {
+struct PredictedKey {
     /// The last 16 bytes up to the key's end, and those bits of them that are the key's.
     last: u128,
     mask: u128,
@@ -27,8 +27,8 @@ struct Guess {
     target: Target,
 }
 
-/// What the guesses of an event's keys came to.
-pub(crate) struct Members {
+/// The position among the predicted keys of one event.
+pub(crate) struct KeyCursor {
     guess: bool,
     /// Which key is next.
     place: usize,
@@ -36,7 +36,7 @@ pub(crate) struct Members {
     wrong: usize,
 }
 
-impl Order {
+impl KeyPredictor {
     /// Events that are not guessed at once most guesses failed.
     const PAUSE: u32 = 64;
 
@@ -47,14 +47,14 @@ impl Order {
     }
 
     /// Before the keys of an event.
-    pub(crate) fn begin_event(&mut self) -> Members {
+    pub(crate) fn begin_event(&mut self) -> KeyCursor {
         let guess = self.pause == 0;
         self.pause = self.pause.saturating_sub(1);
-        Members { guess, place: 0, wrong: 0 }
+        KeyCursor { guess, place: 0, wrong: 0 }
     }
 
     /// After them.
-    pub(crate) fn end_event(&mut self, event: &Members) {
+    pub(crate) fn end_event(&mut self, event: &KeyCursor) {
         if self.pause == 0 && event.wrong * 2 > event.place {
             self.pause = Self::PAUSE;
         }
@@ -67,7 +67,7 @@ impl Order {
         &mut self,
         bytes: &[u8],
         colon: usize,
-        event: &mut Members,
+        event: &mut KeyCursor,
         find: impl FnOnce() -> (usize, Target),
     ) -> Target {
         if !event.guess {
@@ -83,19 +83,19 @@ impl Order {
         }
         event.wrong += usize::from(guess.is_some());
         let (start, target) = find();
-        self.learn(place, bytes, start, colon, target);
+        self.record_key(place, bytes, start, colon, target);
         target
     }
 
     #[cold]
-    fn learn(&mut self, place: usize, bytes: &[u8], start: usize, end: usize, target: Target) {
+    fn record_key(&mut self, place: usize, bytes: &[u8], start: usize, end: usize, target: Target) {
         let len = end - start;
         // What is too close to the buffer's beginning is remembered as what no key is.
         let (last, mask) = bytes[..end].last_chunk().map_or((1, 0), |last| {
             let mask = u128::MAX << (128 - 8 * len.min(16));
             (u128::from_le_bytes(*last) & mask, mask)
         });
-        let guess = Guess { last, mask, start: start as u32, len: len as u32, target };
+        let guess = PredictedKey { last, mask, start: start as u32, len: len as u32, target };
         if place < self.keys.len() {
             self.keys[place] = guess;
         } else if place < SEEN_MAX {
@@ -104,7 +104,7 @@ impl Order {
     }
 }
 
-impl Guess {
+impl PredictedKey {
     /// Whether this very key stands right before `colon`.
     #[inline(always)]
     fn is_before(&self, bytes: &[u8], colon: usize) -> bool {

@@ -1,4 +1,4 @@
-//! Where a value sits inside an event: `a`, `a.b`, `a[0].c`, `a['k']`.
+//! Paths: the locations of values inside an event, `a`, `a.b`, `a[0].c`, `a['k']`.
 
 use std::{fmt, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! What to decode: the union of the paths that anybody asked for.
+//! The decode plan: the union of the paths that queries request.
 
 use std::collections::HashMap;
 
@@ -110,7 +110,7 @@ impl DecodePlan {
                 continue;
             }
             let id = WantId(plan.wants.len() as u32);
-            plan.root.insert(want.path.steps(), id, want.ty.holds_any());
+            plan.root.insert(want.path.steps(), id, want.ty.contains_any());
             plan.by_want.insert(want.clone(), id);
             plan.layouts.push(Layout::of(&want.ty));
             plan.wants.push(want);

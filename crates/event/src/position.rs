@@ -1,4 +1,4 @@
-//! Where reading stands in a source.
+//! A position in a source: the next offset to read.
 
 /// A place in one partition of a source: the number of the event that is read next, from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]

@@ -1,7 +1,7 @@
-//! Finds the bytes that matter in JSON text, many at a time.
+//! Finds significant bytes in JSON text, many at a time.
 //!
-//! On x86-64 this uses SSE2, which every x86-64 has, so nothing is chosen at run time here; elsewhere, eight bytes in
-//! a general register. Every function is exact: what it does fast it also does byte by byte at the end of the text.
+//! On x86-64 it uses SSE2, which every x86-64 has, so nothing is chosen at run time. Elsewhere it uses eight bytes in a
+//! general register. Every function is exact: at the end of the text it does byte by byte what it does fast elsewhere.
 
 /// Whether `byte` is JSON's white space.
 #[inline(always)]

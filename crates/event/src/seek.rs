@@ -1,11 +1,17 @@
-//! Finds keys of events by what stands right before a colon.
+//! Finds keys of events by the bytes right before a colon.
 //!
-//! Of a key that is spelled plainly, its closing quote stands before the colon, and the key before that. [`Suffixes`]
-//! tells from the last three bytes of it, at all places of a block at once, whether it may be one of a set of keys: so
-//! hardly anything is spent on other keys, and their order is of no account. That is Teddy, as Wang et al. use it to find
-//! many patterns at once ("Hyperscan", NSDI 2019), put before a colon; and, like the filters of Palkar et al. ("Filter
-//! Before You Parse", VLDB 2018), it may pass what it need not. Where many keys are wanted, [`Tails`] does the same with one
-//! bit for each three bytes, a colon after another. [`KeyTable`] tells what is passed exactly.
+//! In a key that is spelled without escapes, the closing quote is right before the colon, and the key's last bytes are
+//! before the quote.
+//!
+//! - Up to 12 wanted keys: [`Suffixes`] tests the last three bytes of each key, at all colons of a block at once, in
+//!   tables of 16 entries by half bytes. Hardly any other key is then looked at, and the order of keys does not matter.
+//!   This is Teddy (Wang et al., "Hyperscan", NSDI 2019, which finds many patterns at once), applied before a colon.
+//!   Like the filters of Palkar et al. ("Filter Before You Parse", VLDB 2018), it may pass too much.
+//! - More wanted keys: [`Tails`] tests one bit for each hash of three such bytes, one colon after another, without a
+//!   branch. If it passes all colons of a search, the next 32 searches skip it.
+//!
+//! [`KeyTable`] finds the passed keys exactly, by their length and last eight bytes; a longer key is compared whole. So
+//! the filters cannot change a result.
 
 use memchr::memrchr;
 
@@ -89,7 +95,7 @@ impl Tails {
     }
 
     #[inline(always)]
-    fn passes(&self, bytes: &[u8], colon: usize) -> bool {
+    fn may_match(&self, bytes: &[u8], colon: usize) -> bool {
         let before = bytes[..colon].last_chunk();
         before.is_none_or(|before| {
             let (word, bit) = Self::place(*before);
@@ -165,15 +171,15 @@ impl Colons {
         &self.places[..self.len]
     }
 
-    /// Keeps those that `tails` passes.
+    /// Retains those that may match by `tails`.
     #[inline(always)]
-    fn keep(&mut self, bytes: &[u8], tails: &Tails) {
+    fn retain(&mut self, bytes: &[u8], tails: &Tails) {
         let mut kept = 0;
         // Each is written, whether it is kept or not, as a branch on that would be foretold badly.
         for at in 0..self.len {
             let colon = self.places[at];
             self.places[kept] = colon;
-            kept += usize::from(tails.passes(bytes, colon as usize));
+            kept += usize::from(tails.may_match(bytes, colon as usize));
         }
         if kept == self.len {
             self.unfiltered = Self::UNFILTERED;
@@ -214,7 +220,7 @@ unsafe fn find<B: Block>(
                 unsafe { found.add::<B>(block, colons) };
             }
             match found.unfiltered.checked_sub(1) {
-                None => found.keep(bytes, tails),
+                None => found.retain(bytes, tails),
                 Some(left) => found.unfiltered = left,
             }
         }

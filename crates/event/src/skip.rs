@@ -1,4 +1,4 @@
-//! Finds where a value ends by its brackets and quotes alone, whatever else is wrong with it, in pieces of any size.
+//! Finds the end of a value by its brackets and quotes alone, whatever else is wrong with it, in chunks of any size.
 
 use crate::{
     grammar::DEPTH_MAX,

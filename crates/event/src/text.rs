@@ -1,7 +1,7 @@
-//! Reads JSON text that is known to be good: where values end, and what strings say.
+//! Reads JSON text that is known to be valid: the ends of values, and the contents of strings.
 //!
-//! Every function takes a whole buffer and a place in it where the grammar was checked ([`crate::grammar`]). On text
-//! that was not, they may give nonsense or panic, but never read outside the buffer.
+//! Every function takes a whole buffer and a position in it where the grammar was checked ([`crate::grammar`]). On
+//! unchecked text they may return nonsense or panic, but they never read outside the buffer.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Points in time: microseconds since 1970-01-01T00:00:00Z from text and from whole numbers, and back to text.
+//! Converts points in time: microseconds since 1970-01-01T00:00:00Z from text and from whole numbers, and back to text.
 
 use crate::TimeUnit;
 

@@ -1,5 +1,7 @@
-//! The types a path can be wanted as: Bullet's (`reference` section "Record model and types" of its manual) and
-//! TIMESTAMP. [`Type::Any`] wants whatever kind the event holds there, event by event.
+//! The types that a query can request for a path: Bullet's and TIMESTAMP.
+//!
+//! Section "Record model and types" of Bullet's manual (`reference`) defines Bullet's types. [`Type::Any`] requests whatever
+//! kind the event has there, event by event.
 
 use std::fmt;
 
@@ -92,12 +94,12 @@ impl Type {
         }
     }
 
-    /// Whether values of any kind are wanted, be it within containers.
-    pub(crate) fn holds_any(&self) -> bool {
+    /// Whether the type contains `ANY`, be it within containers.
+    pub(crate) fn contains_any(&self) -> bool {
         match self {
             Type::Any => true,
             Type::Primitive(_) => false,
-            Type::List(inner) | Type::Map(inner) => inner.holds_any(),
+            Type::List(inner) | Type::Map(inner) => inner.contains_any(),
         }
     }
 

@@ -1,4 +1,4 @@
-//! One value of one event, borrowed from where it lies; read from JSON text and from columns, and written as JSON.
+//! One value of one event, borrowed from its source: read from JSON text and from columns, and written as JSON.
 
 use std::ops::Range;
 
@@ -10,9 +10,9 @@ use bumpalo::{Bump, collections::Vec as BumpVec};
 
 use crate::{
     Column, Kind, Tagged, Values,
-    build::keep_last,
+    build::dedup_last,
     grammar::{self, Verdict},
-    number::{self, Plain},
+    number::{self, PlainInteger},
     scan::string_stop,
     text::{each_element, each_field, unescape, value_end},
     time,
@@ -208,7 +208,7 @@ pub fn event_fields<'a>(event: &'a str, arena: &'a Bump) -> Vec<(&'a str, &'a st
             fields.push((read_string(event, key, escaped, arena), &event[at..end]));
             end
         });
-        let kept = keep_last(&mut fields, |(key, _)| *key);
+        let kept = dedup_last(&mut fields, |(key, _)| *key);
         fields.truncate(kept);
     }
     fields
@@ -234,7 +234,7 @@ fn read_value<'a>(text: &'a str, at: usize, arena: &'a Bump) -> (Value<'a>, usiz
                 fields.push((read_string(text, key, escaped, arena), value));
                 end
             });
-            let kept = keep_last(&mut fields, |(key, _)| *key);
+            let kept = dedup_last(&mut fields, |(key, _)| *key);
             fields.truncate(kept);
             (Value::Map(fields.into_bump_slice()), end)
         }
@@ -253,8 +253,8 @@ fn read_scalar<'a>(text: &'a str, place: Range<usize>, escaped: bool, arena: &'a
         b'f' => Value::Boolean(false),
         b'n' => Value::Null,
         _ => match number::plain_integer(scalar) {
-            Plain::Value(value) => Value::Long(value),
-            Plain::TooLarge | Plain::Scaled => Value::Double(number::double(scalar)),
+            PlainInteger::Value(value) => Value::Long(value),
+            PlainInteger::TooLarge | PlainInteger::Scaled => Value::Double(number::double(scalar)),
         },
     }
 }

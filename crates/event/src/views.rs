@@ -1,4 +1,4 @@
-//! What many columns are made of: Arrow's views of texts, and which rows are null.
+//! Building blocks of columns: Arrow's string views, and null masks.
 
 use std::sync::Arc;
 

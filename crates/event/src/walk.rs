@@ -1,10 +1,18 @@
 //! Walks events along a plan's tree of steps and notes where each wanted value lies.
+//!
+//! The walk looks at the colons of the events' own keys only ([`crate::structure`] marks them, [`crate::seek`] filters
+//! them). Many wanted keys are first compared with the key at the same place in an earlier event ([`crate::order`]);
+//! else a hash table finds them. Events with an escaped key, or with white space before the colon of a key, are walked
+//! key by key.
+//!
+//! A value ends at the next mark. A container is skipped by its brackets. A container that is wanted as a list or a map
+//! of a known type is not skipped at all: the code that builds its column ([`crate::build`]) finds its end.
 
 use std::ops::Range;
 
 use crate::{
     EventBatch,
-    order::{Members, Order, SEEN_MAX},
+    order::{KeyCursor, KeyPredictor, SEEN_MAX},
     plan::{DecodePlan, PlanNode, Search, Target},
     scan::{is_open, same, skip_blank},
     seek::{Colons, Filter, key_start},
@@ -99,7 +107,7 @@ pub(crate) struct Walk<'a> {
     /// The buffer's.
     pub(crate) marks: &'a Marks,
     pub(crate) isa: Isa,
-    pub(crate) order: &'a mut Order,
+    pub(crate) order: &'a mut KeyPredictor,
     pub(crate) colons: &'a mut Colons,
     /// By the number of the node.
     pub(crate) seen: &'a mut [Vec<SeenKey>],
@@ -204,7 +212,7 @@ impl Walk<'_> {
 
     /// Notes what is wanted of the value after this colon.
     #[inline(always)]
-    fn member<const GUESS: bool>(&mut self, plan: &DecodePlan, colon: usize, event: &mut Members) {
+    fn member<const GUESS: bool>(&mut self, plan: &DecodePlan, colon: usize, event: &mut KeyCursor) {
         let bytes = self.bytes;
         let Search { table, targets, .. } = &plan.search;
         let find = || {

@@ -1,8 +1,9 @@
-//! Tells which events hold more than what was decoded of them.
+//! Finds the events that contain more than their decoded columns.
 //!
-//! An event has as many colons of its own as it has keys. Where that is how many of the wanted fields were found, there is
-//! no other field, and none of them twice: so no key has to be looked at. Whether a key comes twice within one of them is
-//! noted by who makes a map of it ([`crate::build`]); where none is made, the value's text is all there.
+//! An event has as many colons of its own as it has keys. If this number equals the number of wanted fields that were
+//! found, there is no other field, and no wanted field occurs twice. Therefore no key has to be compared. The builder of
+//! a map ([`crate::build`]) records whether a key occurs twice within the map. A value of which no map is built is stored
+//! as its whole text.
 
 use arrow_buffer::BooleanBuffer;
 

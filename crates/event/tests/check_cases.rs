@@ -1,4 +1,4 @@
-//! What is accepted and refused, and what is said of it.
+//! Tests of checking: which events are accepted and refused, and with which messages.
 
 use bytes::Bytes;
 use swiftwater_event::{CheckLimits, Checked, Checker};

@@ -1,4 +1,4 @@
-//! Laws of checking: what is accepted is what serde_json accepts, and neither chunks nor cuts change anything.
+//! Property tests of checking: it accepts what serde_json accepts, and neither chunks nor cuts change anything.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 

@@ -1,4 +1,4 @@
-//! What fits which type, path by path.
+//! Tests of decoding: which values fit each type, path by path.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 

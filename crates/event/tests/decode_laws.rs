@@ -1,4 +1,4 @@
-//! Decoding against the same done slowly over `serde_json::Value`, for any events, plans and batch borders.
+//! Compares decoding with a slow decoder over `serde_json::Value`, for any events, plans and batch boundaries.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 

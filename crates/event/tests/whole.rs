@@ -1,4 +1,4 @@
-//! Which events hold more than the fields that are wanted.
+//! Tests which events contain more than the wanted fields.
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
 

@@ -1,4 +1,4 @@
-//! How fast events are made, in bytes a second.
+//! Measures how fast events are generated, in bytes per second.
 
 use divan::{Bencher, counter::BytesCount};
 use swiftwater_generate::{SwipesSettings, TelecomSettings, Workload};
@@ -9,7 +9,7 @@ fn main() {
     divan::main();
 }
 
-fn made(bencher: Bencher<'_, '_>, workload: Workload) {
+fn measure(bencher: Bencher<'_, '_>, workload: Workload) {
     let mut events = workload.begin(1).expect("the settings are in their ranges");
     let mut out = Vec::new();
     (0..EVENTS).for_each(|_| events.push(&mut out));
@@ -23,25 +23,25 @@ fn made(bencher: Bencher<'_, '_>, workload: Workload) {
 
 #[divan::bench]
 fn smart_home(bencher: Bencher<'_, '_>) {
-    made(bencher, Workload::SmartHome);
+    measure(bencher, Workload::SmartHome);
 }
 
 #[divan::bench]
 fn articles(bencher: Bencher<'_, '_>) {
-    made(bencher, Workload::Articles);
+    measure(bencher, Workload::Articles);
 }
 
 #[divan::bench]
 fn swipes(bencher: Bencher<'_, '_>) {
-    made(bencher, Workload::Swipes(SwipesSettings::default()));
+    measure(bencher, Workload::Swipes(SwipesSettings::default()));
 }
 
 #[divan::bench]
 fn telecom(bencher: Bencher<'_, '_>) {
-    made(bencher, Workload::Telecom(TelecomSettings::default()));
+    measure(bencher, Workload::Telecom(TelecomSettings::default()));
 }
 
 #[divan::bench]
 fn telecom_flows(bencher: Bencher<'_, '_>) {
-    made(bencher, Workload::Telecom(TelecomSettings { flows: true, ..TelecomSettings::default() }));
+    measure(bencher, Workload::Telecom(TelecomSettings { flows: true, ..TelecomSettings::default() }));
 }

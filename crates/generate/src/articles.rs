@@ -1,9 +1,9 @@
-//! Articles in the columns of a Wikipedia dump: `sha1`, `title`, `revision_ts`, `contributor_username`, `contributor_id`,
-//! `comment`, `model`, `format`, `text`, `length`. About 3.5 KB each, of very different lengths.
+//! Generates articles in the columns of a Wikipedia dump: `sha1`, `title`, `revision_ts`, `contributor_username`,
+//! `contributor_id`, `comment`, `model`, `format`, `text`, `length`. About 3.5 KB each, of very different lengths.
 //!
-//! The text is real prose, free of copyright, taken apart: short runs of words from random places, with links, names and
-//! numbers strewn in, so that no two articles are alike and they shrink about as well as articles do. Few contributors
-//! write much, and most write little.
+//! The text is real prose, free of copyright, taken apart: short runs of words from random places, with interspersed links,
+//! names and numbers. No two articles are alike, and they compress about as well as real ones. Few contributors write much,
+//! and most write little.
 
 use std::io::Write;
 

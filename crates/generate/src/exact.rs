@@ -1,5 +1,5 @@
-//! Logarithms and powers that are the same to the bit on every machine: made of the four operations alone, which IEEE 754
-//! fixes, where a system's own mathematics library may round otherwise. Good to about 15 digits.
+//! Logarithms and powers that are the same to the bit on every machine. They use only the four operations, which IEEE 754
+//! defines exactly; a system's own mathematics library may round otherwise. Good to about 15 digits.
 
 use std::f64::consts::{LN_2, SQRT_2};
 

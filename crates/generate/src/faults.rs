@@ -1,7 +1,7 @@
-//! What goes wrong with events on their way, for tests of who takes them: a share of the events of any workload is changed,
-//! each in one place that chance finds. All but corrupt events stay JSON.
+//! Injects faults into events, for tests of receivers: changes a share of the events of any workload, each in one random
+//! place. All but corrupt events stay JSON.
 //!
-//! Works on the text of an event that was just made, which has no white space between its parts.
+//! Works on the text of a newly generated event, which has no white space between its parts.
 
 use crate::{Events, rng::Rng};
 
@@ -59,7 +59,7 @@ impl Fault {
 }
 
 /// Events of which some are faulty.
-pub struct Faulty {
+pub struct FaultInjector {
     events: Box<dyn Events>,
     rng: Rng,
     /// In the order of [`Fault::ALL`]: the share, and how many have it so far.
@@ -79,11 +79,11 @@ struct Member {
     end: usize,
 }
 
-impl Faulty {
+impl FaultInjector {
     /// These events with these faults, each at its share, which is between 0 and 1.
-    pub fn new(events: Box<dyn Events>, seed: u64, faults: &[(Fault, f64)]) -> Faulty {
+    pub fn new(events: Box<dyn Events>, seed: u64, faults: &[(Fault, f64)]) -> FaultInjector {
         let share = |fault| faults.iter().find(|(of, _)| *of == fault).map_or(0.0, |(_, share)| *share);
-        Faulty {
+        FaultInjector {
             events,
             rng: Rng::new(seed ^ 0x5eed_f4a1),
             faults: Fault::ALL.map(|fault| (share(fault), 0)),
@@ -183,7 +183,7 @@ impl Faulty {
     }
 }
 
-impl Events for Faulty {
+impl Events for FaultInjector {
     fn push(&mut self, out: &mut Vec<u8>) {
         let start = out.len();
         self.events.push(out);

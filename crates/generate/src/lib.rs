@@ -1,8 +1,8 @@
-//! Events of published workloads, made from a seed: one JSON object a line, as fast as they can be written.
+//! Generates events of published workloads from a seed: one JSON object per line, as fast as they can be written.
 //!
-//! The same seed gives the same bytes, on every machine. Bytes are written directly: no event is a tree or an allocation of
-//! its own. Knows nothing of streams, servers or files; the command `swiftwater generate` and the benchmarks write what is
-//! made here.
+//! The same seed gives the same bytes, on every machine. Bytes are written directly: no event is a tree or has its own
+//! allocation.
+//! Knows nothing of streams, servers or files; the command `swiftwater generate` and the benchmarks write the output.
 
 mod articles;
 mod exact;
@@ -14,7 +14,7 @@ mod swipes;
 mod telecom;
 mod zipf;
 
-pub use faults::{Fault, Faulty};
+pub use faults::{Fault, FaultInjector};
 pub use rng::Rng;
 pub use swipes::SwipesSettings;
 pub use telecom::{DIMENSIONS, MEASURES, NOISE_MAX, TelecomSettings};
@@ -47,7 +47,7 @@ pub const VALUES_MAX: u32 = 1 << 24;
 
 /// Why a workload cannot be made.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Unmakeable {
+pub enum WorkloadError {
     /// A skew that is not in `[0, SKEW_MAX]`.
     Skew(f64),
     /// A number of users that is not in `[1, VALUES_MAX]`.
@@ -58,18 +58,18 @@ pub enum Unmakeable {
     Noise(u32),
 }
 
-impl fmt::Display for Unmakeable {
+impl fmt::Display for WorkloadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Unmakeable::Skew(skew) => write!(f, "a skew of {skew}: allowed are 0 to {SKEW_MAX}"),
-            Unmakeable::Users(users) => write!(f, "{users} users: allowed are 1 to {VALUES_MAX}"),
-            Unmakeable::Noise(noise) => write!(f, "a noise of {noise}: {NOISE_MAX} is the most"),
-            Unmakeable::Rate(rate) => write!(f, "{rate} events a second: the rate must be above 0"),
+            WorkloadError::Skew(skew) => write!(f, "a skew of {skew}: allowed are 0 to {SKEW_MAX}"),
+            WorkloadError::Users(users) => write!(f, "{users} users: allowed are 1 to {VALUES_MAX}"),
+            WorkloadError::Noise(noise) => write!(f, "a noise of {noise}: {NOISE_MAX} is the most"),
+            WorkloadError::Rate(rate) => write!(f, "{rate} events a second: the rate must be above 0"),
         }
     }
 }
 
-impl std::error::Error for Unmakeable {}
+impl std::error::Error for WorkloadError {}
 
 impl Workload {
     /// Begins with the first event. What is drawn from (up to 50 MB) is made here, in a fraction of a second.
@@ -77,9 +77,9 @@ impl Workload {
     /// # Errors
     ///
     /// Where a setting is out of its range.
-    pub fn begin(&self, seed: u64) -> Result<Box<dyn Events>, Unmakeable> {
+    pub fn begin(&self, seed: u64) -> Result<Box<dyn Events>, WorkloadError> {
         let skew = |skew: f64| {
-            if (0.0..=SKEW_MAX).contains(&skew) { Ok(()) } else { Err(Unmakeable::Skew(skew)) }
+            if (0.0..=SKEW_MAX).contains(&skew) { Ok(()) } else { Err(WorkloadError::Skew(skew)) }
         };
         Ok(match self {
             Workload::SmartHome => Box::new(smart_home::SmartHome::new(seed)),
@@ -88,7 +88,7 @@ impl Workload {
                 skew(settings.skew)?;
                 for users in [settings.swipers, settings.swipees] {
                     if !(1..=VALUES_MAX).contains(&users) {
-                        return Err(Unmakeable::Users(users));
+                        return Err(WorkloadError::Users(users));
                     }
                 }
                 Box::new(swipes::Swipes::new(seed, settings))
@@ -97,10 +97,10 @@ impl Workload {
                 skew(settings.skew)?;
                 let rate = settings.events_per_second;
                 if !(rate > 0.0 && rate.is_finite()) {
-                    return Err(Unmakeable::Rate(rate));
+                    return Err(WorkloadError::Rate(rate));
                 }
                 if settings.noise > NOISE_MAX {
-                    return Err(Unmakeable::Noise(settings.noise));
+                    return Err(WorkloadError::Noise(settings.noise));
                 }
                 Box::new(telecom::Telecom::new(seed, settings))
             }

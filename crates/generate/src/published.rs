@@ -1,10 +1,10 @@
-//! Events in the shape of Bullet's published load tests, written at memory speed, with matches planted in them.
+//! Generates events in the shape of Bullet's published load tests, at memory speed, with planted matches.
 //!
 //! An event has 92 fields: 62 strings, 4 longs, 23 maps (of strings, doubles, longs, booleans) and 3 lists of maps; about
 //! 1,850 bytes. Four of the strings have the form of a UUID, the others are shorter, so that all 92 fit that size.
 //!
-//! Events are made from templates: one is copied, then its random places are overwritten. So all events of a template
-//! have one length and the templates vary; and a planted value has the length of what it replaces.
+//! Events are made from templates: one is copied, then its random places are overwritten. All events of a template therefore
+//! have one length, and the templates vary. A planted value has the length of the value that it replaces.
 
 use crate::rng::Rng;
 
@@ -32,7 +32,7 @@ const TEMPLATES: usize = 64;
 
 /// What a random place is filled with.
 #[derive(Debug, Clone, Copy)]
-enum Fill {
+enum PlaceholderKind {
     Letters,
     Hex,
     Digits,
@@ -40,17 +40,17 @@ enum Fill {
 
 /// A random place of a template.
 #[derive(Debug, Clone, Copy)]
-struct Slot {
+struct Placeholder {
     start: usize,
     len: usize,
-    fill: Fill,
+    fill: PlaceholderKind,
 }
 
 #[derive(Debug, Clone, Default)]
 struct Template {
     /// One event and a line break.
     bytes: Vec<u8>,
-    slots: Vec<Slot>,
+    slots: Vec<Placeholder>,
     /// Where the text of each string field begins.
     strings: Vec<usize>,
     /// Where the digits of each long begin.
@@ -195,9 +195,9 @@ impl PublishedEvents {
 }
 
 #[inline]
-fn fill(place: &mut [u8], with: Fill, rng: &mut Rng) {
+fn fill(place: &mut [u8], with: PlaceholderKind, rng: &mut Rng) {
     match with {
-        Fill::Letters => {
+        PlaceholderKind::Letters => {
             for chunk in place.chunks_mut(12) {
                 let mut bits = rng.bits();
                 for byte in chunk {
@@ -206,7 +206,7 @@ fn fill(place: &mut [u8], with: Fill, rng: &mut Rng) {
                 }
             }
         }
-        Fill::Hex => {
+        PlaceholderKind::Hex => {
             for chunk in place.chunks_mut(16) {
                 let mut bits = rng.bits();
                 for byte in chunk {
@@ -215,7 +215,7 @@ fn fill(place: &mut [u8], with: Fill, rng: &mut Rng) {
                 }
             }
         }
-        Fill::Digits => {
+        PlaceholderKind::Digits => {
             for chunk in place.chunks_mut(8) {
                 let mut bits = rng.bits();
                 for byte in chunk {
@@ -244,7 +244,7 @@ fn planted(query: usize, rng: &mut Rng) -> Planted {
         *byte = LETTERS[number % 32];
         number /= 32;
     }
-    fill(&mut value[4..], Fill::Letters, rng);
+    fill(&mut value[4..], PlaceholderKind::Letters, rng);
     Planted { field, value }
 }
 
@@ -253,21 +253,21 @@ impl Template {
         self.bytes.extend_from_slice(text.as_bytes());
     }
 
-    fn slot(&mut self, len: usize, fill: Fill) {
-        self.slots.push(Slot { start: self.bytes.len(), len, fill });
+    fn slot(&mut self, len: usize, fill: PlaceholderKind) {
+        self.slots.push(Placeholder { start: self.bytes.len(), len, fill });
         self.bytes.resize(self.bytes.len() + len, b'0');
     }
 
     fn string(&mut self, len: usize) {
         self.text("\"");
-        self.slot(len, Fill::Letters);
+        self.slot(len, PlaceholderKind::Letters);
         self.text("\"");
     }
 
     /// So many digits; the first is no zero.
     fn long(&mut self, digits: usize, rng: &mut Rng) {
         self.bytes.push(rng.pick(b"123456789"));
-        self.slot(digits - 1, Fill::Digits);
+        self.slot(digits - 1, PlaceholderKind::Digits);
     }
 
     fn uuid(&mut self) {
@@ -276,7 +276,7 @@ impl Template {
             if at > 0 {
                 self.text("-");
             }
-            self.slot(len, Fill::Hex);
+            self.slot(len, PlaceholderKind::Hex);
         }
         self.text("\"");
     }
@@ -321,7 +321,7 @@ fn template(rng: &mut Rng) -> Template {
             0 => event.map(entries, |event| event.string(4)),
             1 => event.map(entries, |event| {
                 event.text("0.");
-                event.slot(4, Fill::Digits);
+                event.slot(4, PlaceholderKind::Digits);
             }),
             2 => event.map(entries, |event| event.long(5, rng)),
             _ => event.map(entries, |event| event.text(rng.pick(&["true", "false"]))),

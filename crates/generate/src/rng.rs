@@ -1,4 +1,4 @@
-//! Chance that is the same on every run.
+//! A random number generator that gives the same sequence on every run.
 
 /// A small, fast, seeded source of random numbers: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014). Not for secrets.
 #[derive(Debug, Clone)]

@@ -1,6 +1,11 @@
-//! Readings of devices in houses: `house_id` 1 to 21, `metro_area` one of ten, `state` that metro's (nine, one of them
-//! twice), `device_id` 1 to 7, `power_reading` an even share of 1 times a whole number from 1 to 10 times 100, `is_peak`
-//! a fair coin. About 115 bytes each.
+//! Generates readings of devices in houses, of about 115 bytes each.
+//!
+//! - `house_id`: 1 to 21.
+//! - `metro_area`: one of ten.
+//! - `state`: that of the metro area (nine, one of them twice).
+//! - `device_id`: 1 to 7.
+//! - `power_reading`: a uniform share from 0 to 1, times a whole number from 1 to 10, times 100.
+//! - `is_peak`: a fair coin.
 
 use std::io::Write;
 

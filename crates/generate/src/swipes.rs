@@ -1,4 +1,5 @@
-//! Swipes of a matching app: who swiped, whom, in which direction, and a comment of 256 letters. About 330 bytes each.
+//! Generates swipes of a matching app: the user who swiped, the other user, the direction, and a comment of 256 letters.
+//! About 330 bytes each.
 
 use crate::{Events, rng::Rng, zipf::Zipf};
 

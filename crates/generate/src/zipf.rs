@@ -1,6 +1,7 @@
-//! Draws of one of so many values, some of them more often than others by Zipf's law: the n-th most frequent one with a
-//! weight of n to the power of minus the skew. By Walker's alias tables (Vose, IEEE TSE 1991): one random number and one
-//! place in memory a draw, however many values there are.
+//! Draws one of n values by Zipf's law: the n-th most frequent one has a weight of n to the power of minus the skew.
+//!
+//! After Walker's alias tables (Vose, IEEE TSE 1991): a draw costs one random number and one memory access, however many
+//! values there are.
 
 use crate::{exact, rng::Rng};
 

@@ -1,9 +1,9 @@
-//! Faulty events: as many as were asked for, each with its one fault, and JSON unless they are corrupt.
+//! Tests faulty events: the requested number of them, each with its one fault, and JSON unless they are corrupt.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
 use serde_json::Value;
-use swiftwater_generate::{Events, Fault, Faulty, SwipesSettings, TelecomSettings, Workload};
+use swiftwater_generate::{Events, Fault, FaultInjector, SwipesSettings, TelecomSettings, Workload};
 
 const EVENTS: usize = 2000;
 
@@ -28,7 +28,7 @@ type Pair = (Vec<u8>, Vec<u8>);
 /// The events as they should be, and as they are with a fault, beside how many are said to have it.
 fn with(fault: Fault, workload: Workload) -> (Vec<Pair>, u64) {
     let right = lines(&mut *workload.begin(3).unwrap());
-    let mut faulty = Faulty::new(workload.begin(3).unwrap(), 3, &[(fault, fault.share())]);
+    let mut faulty = FaultInjector::new(workload.begin(3).unwrap(), 3, &[(fault, fault.share())]);
     let wrong = lines(&mut faulty);
     assert_eq!((right.len(), wrong.len()), (EVENTS, EVENTS), "{}: an event a line", fault.name());
     let counts: Vec<_> = faulty.counts().collect();
@@ -114,7 +114,7 @@ fn corrupt_lines_are_no_json() {
 fn faults_come_together() {
     let all: Vec<_> = Fault::ALL.into_iter().map(|fault| (fault, 1.0)).collect();
     for workload in workloads() {
-        let mut faulty = Faulty::new(workload.begin(1).unwrap(), 1, &all[..6]);
+        let mut faulty = FaultInjector::new(workload.begin(1).unwrap(), 1, &all[..6]);
         let lines = lines(&mut faulty);
         assert!(lines.iter().all(|line| serde_json::from_slice::<Value>(line).is_ok()), "{workload:?}");
     }

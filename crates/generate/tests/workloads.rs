@@ -1,12 +1,12 @@
-//! Events are as their workloads say: fields, how many values there are, what follows from what, sizes; and the same on
-//! every machine.
+//! Tests that events match their workloads: fields, numbers of values, dependencies between values, sizes; and that they are
+//! the same on every machine.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::Value;
-use swiftwater_generate::{DIMENSIONS, MEASURES, SwipesSettings, TelecomSettings, Unmakeable, Workload};
+use swiftwater_generate::{DIMENSIONS, MEASURES, SwipesSettings, TelecomSettings, Workload, WorkloadError};
 
 fn text(workload: Workload, seed: u64, count: usize) -> String {
     let mut events = workload.begin(seed).unwrap();
@@ -15,7 +15,7 @@ fn text(workload: Workload, seed: u64, count: usize) -> String {
     String::from_utf8(out).unwrap()
 }
 
-fn made(workload: Workload, seed: u64, count: usize) -> (String, Vec<Value>) {
+fn generate(workload: Workload, seed: u64, count: usize) -> (String, Vec<Value>) {
     let text = text(workload, seed, count);
     let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(events.len(), count);
@@ -65,7 +65,7 @@ fn the_same_seed_gives_the_same_bytes_on_every_machine() {
 
 #[test]
 fn smart_home_events_are_as_published() {
-    let (text, events) = made(Workload::SmartHome, 1, 20_000);
+    let (text, events) = generate(Workload::SmartHome, 1, 20_000);
     let distinct =
         |field: &str| events.iter().map(|event| event[field].to_string()).collect::<HashSet<_>>().len();
     assert_eq!((distinct("metro_area"), distinct("state")), (10, 9));
@@ -94,7 +94,7 @@ fn smart_home_events_are_as_published() {
 
 #[test]
 fn articles_are_as_published() {
-    let (text, events) = made(Workload::Articles, 1, 3000);
+    let (text, events) = generate(Workload::Articles, 1, 3000);
     let fields = [
         "sha1",
         "title",
@@ -126,7 +126,8 @@ fn articles_are_as_published() {
 
 #[test]
 fn swipes_are_as_published() {
-    let (text, events) = made(swipes(SwipesSettings { posted: true, ..SwipesSettings::default() }), 1, 5000);
+    let (text, events) =
+        generate(swipes(SwipesSettings { posted: true, ..SwipesSettings::default() }), 1, 5000);
     for event in &events {
         assert_eq!(event.as_object().unwrap().len(), 3);
         for field in ["swiper", "swipee"] {
@@ -137,7 +138,7 @@ fn swipes_are_as_published() {
     }
     assert!((290..310).contains(&(text.len() / 5000)), "{}", text.len() / 5000);
     let settings = SwipesSettings { swipers: 5000, swipees: 1_000_000, ..SwipesSettings::default() };
-    let (_, events) = made(swipes(settings), 1, 5000);
+    let (_, events) = generate(swipes(settings), 1, 5000);
     let most = |field: &str| events.iter().filter_map(|event| event[field].as_i64()).max();
     assert!((4_900..=5000).contains(&most("swiper").unwrap()), "{:?}", most("swiper"));
     assert!((990_000..=1_000_000).contains(&most("swipee").unwrap()), "{:?}", most("swipee"));
@@ -241,7 +242,7 @@ fn at<'a>(event: &'a Value, path: &str) -> &'a Value {
 
 #[test]
 fn telecom_records_have_their_fields_and_follow_their_dependencies() {
-    let (text, events) = made(telecom(0.0), 1, 20_000);
+    let (text, events) = generate(telecom(0.0), 1, 20_000);
     let mut values: BTreeMap<&str, HashSet<String>> = BTreeMap::new();
     let mut follows: HashMap<(&str, &str, String), String> = HashMap::new();
     for (seq, event) in events.iter().enumerate() {
@@ -283,7 +284,7 @@ fn telecom_records_have_their_fields_and_follow_their_dependencies() {
 
 #[test]
 fn telecom_rollups_add_up_to_the_grand_total() {
-    let (_, events) = made(telecom(1.0), 3, 5000);
+    let (_, events) = generate(telecom(1.0), 3, 5000);
     let grand: i64 = events.iter().map(|event| event["meas"]["bytesDl"].as_i64().unwrap()).sum();
     for (path, _) in VALUES_MAX {
         let mut rollup: HashMap<String, i64> = HashMap::new();
@@ -298,7 +299,7 @@ fn telecom_rollups_add_up_to_the_grand_total() {
 #[test]
 fn skew_makes_some_values_frequent() {
     let most = |skew| {
-        let (_, events) = made(telecom(skew), 1, 5000);
+        let (_, events) = generate(telecom(skew), 1, 5000);
         let mut counts: HashMap<i64, usize> = HashMap::new();
         events
             .iter()
@@ -311,7 +312,7 @@ fn skew_makes_some_values_frequent() {
 
 #[test]
 fn flows_have_services_and_measures_of_their_own() {
-    let (_, events) = made(flows(), 1, 2000);
+    let (_, events) = generate(flows(), 1, 2000);
     let mut lengths = HashSet::new();
     for event in &events {
         assert!(event.get("svc").is_none() && event.get("meas").is_none());
@@ -331,7 +332,7 @@ fn flows_have_services_and_measures_of_their_own() {
 fn records_come_at_their_rate() {
     let settings =
         TelecomSettings { start_ms: 5_000_000, events_per_second: 200.0, ..TelecomSettings::default() };
-    let (_, events) = made(Workload::Telecom(settings), 1, 401);
+    let (_, events) = generate(Workload::Telecom(settings), 1, 401);
     assert_eq!((&events[0]["tsEnd"], &events[400]["tsEnd"]), (&5_000_000.into(), &5_002_000.into()));
 }
 
@@ -339,7 +340,7 @@ fn records_come_at_their_rate() {
 fn noise_makes_records_larger_and_nothing_else() {
     let of = |noise| {
         let settings = TelecomSettings { noise, ..TelecomSettings::default() };
-        let (text, events) = made(Workload::Telecom(settings), 1, 500);
+        let (text, events) = generate(Workload::Telecom(settings), 1, 500);
         let elements = events[7]["raw"]["ies"].as_array().unwrap().len();
         (text.len() / 500, elements)
     };
@@ -351,12 +352,12 @@ fn noise_makes_records_larger_and_nothing_else() {
 #[test]
 fn settings_out_of_range_are_refused() {
     let refused = |workload: Workload| workload.begin(1).err().unwrap();
-    assert_eq!(refused(telecom(-0.1)), Unmakeable::Skew(-0.1));
-    assert_eq!(refused(telecom(f64::INFINITY)), Unmakeable::Skew(f64::INFINITY));
+    assert_eq!(refused(telecom(-0.1)), WorkloadError::Skew(-0.1));
+    assert_eq!(refused(telecom(f64::INFINITY)), WorkloadError::Skew(f64::INFINITY));
     assert_eq!(
         refused(swipes(SwipesSettings { swipers: 0, ..SwipesSettings::default() })),
-        Unmakeable::Users(0)
+        WorkloadError::Users(0)
     );
     let rate = TelecomSettings { events_per_second: 0.0, ..TelecomSettings::default() };
-    assert_eq!(refused(Workload::Telecom(rate)), Unmakeable::Rate(0.0));
+    assert_eq!(refused(Workload::Telecom(rate)), WorkloadError::Rate(0.0));
 }

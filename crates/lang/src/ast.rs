@@ -1,4 +1,4 @@
-//! A query as it is written: names unresolved, places kept, parentheses kept.
+//! The syntax tree of a query as written: unresolved names, source positions, and parentheses.
 
 mod pattern;
 mod stream_join;
@@ -135,22 +135,22 @@ pub(crate) struct Windowing {
 /// The kinds of windows, as they are written.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum WindowShape {
-    Tumbling(Extent),
-    Every(Extent, Include),
-    Session(Extent),
+    Tumbling(WindowSize),
+    Every(WindowSize, Include),
+    Session(WindowSize),
 }
 
 /// What a window that is emitted every so often holds.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Include {
     All,
-    First(Extent),
-    Last(Extent),
+    First(WindowSize),
+    Last(WindowSize),
 }
 
 /// `n, unit`.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Extent {
+pub(crate) struct WindowSize {
     pub(crate) span: Span,
     pub(crate) size: u64,
     pub(crate) unit: Unit,

@@ -1,4 +1,5 @@
-//! What sets the dialects apart, as a table of settings: the whole difference between Bullet's answers and ours.
+//! The differences between the dialects, as a table of settings: the whole difference between Bullet's answers and native
+//! ones.
 
 /// Whose rules a query runs under.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

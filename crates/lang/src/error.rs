@@ -1,4 +1,4 @@
-//! What is wrong with a query, and where.
+//! The errors of a query: what is wrong, and where.
 
 use std::fmt;
 

@@ -1,12 +1,13 @@
-//! A query's plan as a listing, a line for each of its parts: what EXPLAIN shows.
+//! Prints a query's plan for EXPLAIN, one line for each of its parts.
 
 use std::fmt::{self, Display};
 
 use crate::{
     names::aggregate_text,
     plan::{
-        Aggregate, AggregateFunction, Body, Expr, Group, LateralView, Measure, MeasureFunction, OutputColumn,
-        Pattern, Points, Query, Raw, Skip, TableAggregate, TableFunction, Take, Window, WindowClock,
+        Aggregate, AggregateFunction, Body, DistributionPoints, Expr, Group, LateralView, Measure,
+        MeasureFunction, OutputColumn, Pattern, Query, Raw, Skip, TableAggregate, TableFunction, Window,
+        WindowClock, WindowContents,
     },
 };
 
@@ -50,11 +51,11 @@ impl Display for TableAggregate {
             }
         };
         match points {
-            Points::Linear(count) => write!(f, "{name}({arguments}, {count} points)"),
-            Points::Region { start, end, increment } => {
+            DistributionPoints::Linear(count) => write!(f, "{name}({arguments}, {count} points)"),
+            DistributionPoints::Region { start, end, increment } => {
                 write!(f, "{name}({arguments}, {start} to {end} by {increment})")
             }
-            Points::Manual(points) => write!(f, "{name}({arguments}, {points:?})"),
+            DistributionPoints::Manual(points) => write!(f, "{name}({arguments}, {points:?})"),
         }
     }
 }
@@ -87,10 +88,10 @@ impl Display for Window {
         match self {
             Window::Session { gap_ms, .. } => write!(f, "a session, until {gap_ms} ms without an event")?,
             Window::Time { every_ms: every, take, .. } | Window::Records { every, take } => match take {
-                Take::First(first) if first == every => write!(f, "every {every} {unit}")?,
-                Take::First(first) => write!(f, "the first {first} of every {every} {unit}")?,
-                Take::Last(last) => write!(f, "the last {last}, every {every} {unit}")?,
-                Take::All => write!(f, "everything so far, every {every} {unit}")?,
+                WindowContents::First(first) if first == every => write!(f, "every {every} {unit}")?,
+                WindowContents::First(first) => write!(f, "the first {first} of every {every} {unit}")?,
+                WindowContents::Last(last) => write!(f, "the last {last}, every {every} {unit}")?,
+                WindowContents::All => write!(f, "everything so far, every {every} {unit}")?,
             },
             Window::None => {}
         }

@@ -1,4 +1,4 @@
-//! What the events of a query can be joined with: views and tables, as far as planning needs to know them.
+//! Descriptions of the views and tables that a query can join, as far as planning needs them.
 
 use swiftwater_event::Type;
 

@@ -1,4 +1,4 @@
-//! The words of the language, which of them are reserved, and what a misspelt one was meant to be.
+//! The keywords of the language: which are reserved, and which one a misspelt word probably was.
 
 use crate::Dialect;
 

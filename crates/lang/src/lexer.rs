@@ -1,14 +1,15 @@
-//! Text to tokens. All faults of spelling (a quote that is not closed, a number that cannot be) are found here,
-//! together; the parser sees only whole tokens.
+//! Splits text into tokens.
+//!
+//! It reports all lexical errors (an unclosed quote, an impossible number) together; the parser sees only valid tokens.
 //!
 //! ```text
 //! word    = letter (letter | digit | "_")*          letters are Unicode's (Bullet: ASCII's) and "_"
 //! quoted  = '"' (any | '""')+ '"'                   a name
 //! string  = "'" (any | "''")* "'"
-//! number  = digits ["L"]                            INTEGER; LONG with L, or where it fits no INTEGER
+//! number  = digits ["L"]                            INTEGER; LONG with L, or if it is beyond INTEGER
 //!         | (digits "." digits? | digits) [("e"|"E") ["+"|"-"] digits] ["f"]      DOUBLE; FLOAT with f
 //! parameter = "$" digits                            from $1 on
-//! named   = "$" word                                of an endpoint only: a name, its `$` included
+//! named   = "$" word                                in an endpoint only: a name, its `$` included
 //! ```
 
 use crate::{
@@ -120,7 +121,7 @@ fn tokenize_as(text: &str, dialect: Dialect, parameters: &[Literal], has_named: 
     if lexer.faults.is_empty() {
         let unused = lexer.used.iter().position(|used| !used);
         lexer.faults.extend(unused.map(|place| {
-            Fault::whole(format!("parameter ${} is given, but the query does not use it", place + 1))
+            Fault::whole(format!("parameter ${} is bound, but the query does not use it", place + 1))
         }));
     }
     Tokens { tokens: lexer.tokens, faults: lexer.faults, no_names: lexer.no_names }
@@ -183,14 +184,16 @@ impl Lexer<'_> {
         } else if self.dialect == Dialect::Native && self.rest().starts_with("/*") {
             match self.rest()[2..].find("*/") {
                 Some(end) => self.at += end + 4,
-                None => self.fault(self.rest().len(), "this comment has no end", Some("Close it with `*/`.")),
+                None => {
+                    self.fault(self.rest().len(), "this comment is not closed", Some("Close it with `*/`."))
+                }
             }
         } else if is_name_start(c) && (c.is_ascii() || dialect == Dialect::Native) {
             let ends = |c: char| !is_name_part(c) || (dialect == Dialect::Bullet && !c.is_ascii());
             let bytes = self.rest().find(ends).unwrap_or(self.rest().len());
             let keyword = Keyword::of(&self.rest()[..bytes]);
             self.push(TokenKind::Word(keyword), bytes);
-        } else if c.is_ascii_digit() || self.begins_with_point(c) {
+        } else if c.is_ascii_digit() || self.starts_with_point(c) {
             self.number();
         } else if c == '\'' || c == '"' {
             self.quoted(c);
@@ -220,12 +223,14 @@ impl Lexer<'_> {
                 self.push(TokenKind::Parameter(self.parameters[number - 1].clone()), bytes);
             }
             Ok(_) => self.fault(bytes, format!("there is no parameter {name}: {given}"), None),
-            Err(_) => self.fault(bytes, format!("`{name}` is no parameter: they are $1, $2, …"), None),
+            Err(_) => {
+                self.fault(bytes, format!("`{name}` is not a parameter: parameters are $1, $2, …"), None)
+            }
         }
     }
 
     /// Whether a number begins here with its point; in Bullet none does.
-    fn begins_with_point(&self, c: char) -> bool {
+    fn starts_with_point(&self, c: char) -> bool {
         self.dialect == Dialect::Native
             && c == '.'
             && self.byte(1).is_ascii_digit()
@@ -250,8 +255,8 @@ impl Lexer<'_> {
         loop {
             let Some(found) = self.rest()[from..].find(quote) else {
                 let what = if quote == '\'' { "string" } else { "quoted name" };
-                let hint = format!("Close it with `{quote}`; a `{quote}` inside it is written twice.");
-                return self.fault(self.rest().len(), format!("this {what} has no end"), Some(&hint));
+                let hint = format!("Close it with `{quote}`; write a `{quote}` inside it twice.");
+                return self.fault(self.rest().len(), format!("this {what} is not closed"), Some(&hint));
             };
             value.push_str(&self.rest()[from..from + found]);
             from += found + 1;
@@ -264,10 +269,10 @@ impl Lexer<'_> {
         if quote == '\'' {
             self.push(TokenKind::String(value.into()), from);
         } else if value.is_empty() && self.dialect == Dialect::Bullet {
-            let hint = "Text goes into single quotes: `''`.";
+            let hint = "Write text in single quotes: `''`.";
             self.no_name(TokenKind::Quoted(value.into()), from, "a name cannot be empty".to_owned(), hint);
         } else if value.is_empty() {
-            self.fault(from, "a name cannot be empty", Some("Text goes into single quotes: `''`."));
+            self.fault(from, "a name cannot be empty", Some("Write text in single quotes: `''`."));
         } else {
             self.push(TokenKind::Quoted(value.into()), from);
         }
@@ -300,7 +305,7 @@ impl Lexer<'_> {
         if run_on > 0 && !may_run_on {
             let what = &self.rest()[..total + run_on];
             let message = format!("`{}` is neither a number nor a name", short(what));
-            let hint = "A name that begins with a digit goes into double quotes; a FLOAT is written `5.0f`.";
+            let hint = "Write a name that begins with a digit in double quotes, and a FLOAT as `5.0f`.";
             if bullet {
                 return self.no_name(TokenKind::Word(None), total + run_on, message, hint);
             }
@@ -382,19 +387,19 @@ impl Lexer<'_> {
             '!' => Some("Write `NOT`, or `!=`."),
             '&' => Some("Write `AND`."),
             '|' => Some("Write `OR`."),
-            '`' => Some("Names go into double quotes."),
+            '`' => Some("Write names in double quotes."),
             '‘' | '’' | '“' | '”' | '„' => {
-                Some("Text goes into straight single quotes, names into straight double quotes.")
+                Some("Write text in straight single quotes, and names in straight double quotes.")
             }
-            '{' | '}' => Some("Lists are written `[1, 2]`; there are no literal maps."),
+            '{' | '}' => Some("Write a list as `[1, 2]`; there are no map literals."),
             '?' | '$' => {
-                Some("Parameters are written $1, $2, …; a name that holds this goes into double quotes.")
+                Some("Write parameters as $1, $2, …, and a name with this character in double quotes.")
             }
-            '@' => Some("A name that holds this character goes into double quotes."),
+            '@' => Some("Write a name with this character in double quotes."),
             _ => None,
         };
         let width = c.len_utf8() + usize::from(matches!(c, '&' | '|') && self.byte(1) == c as u8);
-        self.fault(width, format!("`{}` means nothing here", c.escape_debug()), hint);
+        self.fault(width, format!("unexpected `{}`", c.escape_debug()), hint);
     }
 }
 
@@ -472,21 +477,22 @@ mod tests {
 
     #[test]
     fn faults_are_reported_together() {
-        check("'abc", "this string has no end");
-        check("\"abc", "this quoted name has no end");
+        check("'abc", "this string is not closed");
+        check("\"abc", "this quoted name is not closed");
         check("\"\"", "a name cannot be empty");
-        check("/* abc", "this comment has no end");
+        check("/* abc", "this comment is not closed");
         check(
             "5f 1x ! ?",
-            "`5f` is neither a number nor a name; `1x` is neither a number nor a name; `!` means nothing here; `?` means nothing here",
+            "`5f` is neither a number nor a name; `1x` is neither a number nor a name; unexpected `!`; unexpected `?`",
         );
         check("9999999999999999999999999999999999999999999", "this number is too large");
-        check("a && b", "`&` means nothing here");
+        check("a && b", "unexpected `&`");
         check("$0", "there is no parameter $0");
         check(
             "$2 $x $1x",
-            "there is no parameter $2: one is given, $1; `$` means nothing here; `$1x` is no parameter: they are $1, $2, …",
+            "there is no parameter $2: one is given, $1; unexpected `$`; `$1x` is not a parameter: parameters are \
+             $1, $2, …",
         );
-        check("a | b", "`|` means nothing here");
+        check("a | b", "unexpected `|`");
     }
 }

@@ -1,7 +1,7 @@
 //! BQL: text in, plan or errors out.
 //!
-//! One parser and one planner serve all dialects; a dialect is a small table of settings ([`Dialect`]). This room
-//! knows paths and types of `event`, and nothing of how a plan is run.
+//! One parser and one planner serve all dialects; a dialect is a small table of settings ([`Dialect`]). This room knows
+//! the paths and types of `event`, and nothing of how a plan runs.
 //!
 //! ```
 //! use swiftwater_lang::{Dialect, ParseOptions, parse, plan::Body};
@@ -109,45 +109,45 @@ pub fn parse_typed(text: &str, options: &ParseOptions<'_>) -> Result<TypedStatem
 
 /// Why a sound query may answer less than its author expects.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Doubt {
+pub struct QueryWarning {
     /// What, where, and what to write.
-    pub doubt: QueryError,
+    pub warning: QueryError,
     /// Declared types prove it, whatever the events hold.
     pub is_certain: bool,
 }
 
-impl std::fmt::Display for Doubt {
+impl std::fmt::Display for QueryWarning {
     /// On one line: `1:34: no recent event has a field `hots`. Did you mean `host`?`
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if let (Some(line), Some(column)) = (self.doubt.line, self.doubt.column) {
+        if let (Some(line), Some(column)) = (self.warning.line, self.warning.column) {
             write!(f, "{line}:{column}: ")?;
         }
-        f.write_str(&self.doubt.message)?;
-        match &self.doubt.hint {
+        f.write_str(&self.warning.message)?;
+        match &self.warning.hint {
             Some(hint) => write!(f, ". {hint}"),
             None => Ok(()),
         }
     }
 }
 
-/// The most doubts told of one query.
-const DOUBTS_MAX: usize = 10;
+/// The most warnings of one query.
+const WARNINGS_MAX: usize = 10;
 
 /// What makes a query of the native dialect match less than its author may expect: none of a text that is no query, and none in
 /// Bullet's dialect. `seen`: names of fields that recent events of its stream had; empty where these are not known. Takes
 /// about the time of [`parse`].
-pub fn doubts(text: &str, options: &ParseOptions<'_>, seen: &[&str]) -> Vec<Doubt> {
+pub fn warnings(text: &str, options: &ParseOptions<'_>, seen: &[&str]) -> Vec<QueryWarning> {
     if check_length(text, options).is_err() || options.dialect != Dialect::Native {
         return Vec::new();
     }
     let Ok(ast) = parser::parse(text, options.dialect, options.parameters) else { return Vec::new() };
-    let mut found = planner::find_doubts(&ast, options, seen);
+    let mut found = planner::find_warnings(&ast, options, seen);
     found.sort_by_key(|(fault, is_certain)| (fault.span.map(|span| span.start), !is_certain));
     found.dedup_by(|one, other| one.0 == other.0);
-    found.truncate(DOUBTS_MAX);
+    found.truncate(WARNINGS_MAX);
     let located = found.into_iter().flat_map(|(fault, is_certain)| {
         let errors = locate(text, vec![fault], options.dialect).0;
-        errors.into_iter().map(move |doubt| Doubt { doubt, is_certain })
+        errors.into_iter().map(move |warning| QueryWarning { warning, is_certain })
     });
     located.collect()
 }

@@ -1,4 +1,4 @@
-//! Constants that come as JSON: the values of a query's parameters.
+//! Converts JSON constants, the values of a query's parameters, to literals.
 
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ impl Literal {
             Value::Number(number) => match (number.as_i64(), number.as_f64()) {
                 (Some(whole), _) => Ok(i32::try_from(whole).map_or(Literal::Long(whole), Literal::Integer)),
                 (None, Some(double)) if number.is_f64() && double.is_finite() => Ok(Literal::Double(double)),
-                (None, _) => Err("a number that no LONG holds"),
+                (None, _) => Err("a number out of the range of LONG"),
             },
         }
     }

@@ -1,27 +1,28 @@
-//! The text of an expression in its normal form, which names its column. Names follow Bullet in every dialect:
-//! single spaces round operators, function names in capitals, quotes inside strings not doubled, type hints left out,
-//! and no parentheses round the whole or round AND, OR and XOR. So a name is a name: it need not parse.
-//! Bullet's dialect has parentheses round arguments too, and none round IN and NOT.
+//! Prints an expression in its normal form, which is the name of its column.
 //!
-//! As part of a whole query's text ([`crate::query_text`]), the same, with quotes kept, and doubled in texts.
+//! Names follow Bullet in every dialect: single spaces around operators, function names in capitals, quotes inside
+//! strings not doubled, and no type hints. There are no parentheses around the whole, nor around AND, OR and XOR. A name
+//! therefore need not parse. In Bullet's dialect, arguments have parentheses too, and IN and NOT have none.
+//!
+//! In a whole query's text ([`crate::query_text`]), quotes around names are kept, and quotes in texts are doubled.
 
 use std::fmt::{self, Display};
 
 use crate::{
     ast::{Binary, Builtin, Name, Node, NodeKind, Unary},
     numbers,
-    plan::{AggregateFunction, Comparison, Literal, Points, Quantifier, TableFunction},
+    plan::{AggregateFunction, Comparison, DistributionPoints, Literal, Quantifier, TableFunction},
 };
 
 /// The name of the column that holds this expression, if it has no alias. `now` is put in for NOW in Bullet's dialect.
 pub(crate) fn column_name(node: &Node, now: Option<i64>) -> String {
-    Named { node: node.bare(), now, quotes: false }.to_string()
+    NormalizedExpr { node: node.bare(), now, quotes: false }.to_string()
 }
 
 /// The text of an expression that is part of another: in Bullet's dialect with the parentheses round it that have a
 /// meaning to it.
 pub(crate) fn node_name(node: &Node, now: Option<i64>) -> String {
-    let name = Named { node: if now.is_none() { node.bare() } else { node }, now, quotes: false };
+    let name = NormalizedExpr { node: if now.is_none() { node.bare() } else { node }, now, quotes: false };
     name.to_string()
 }
 
@@ -32,7 +33,7 @@ pub(crate) fn list_name(list: &[Node], now: Option<i64>) -> String {
 }
 
 /// An expression in its normal form.
-pub(crate) struct Named<'a> {
+pub(crate) struct NormalizedExpr<'a> {
     pub(crate) node: &'a Node,
     pub(crate) now: Option<i64>,
     /// Names that were written in quotes are so again, and quotes inside texts are doubled.
@@ -100,7 +101,7 @@ fn binary_text(binary: Binary) -> String {
     }
 }
 
-impl fmt::Display for Named<'_> {
+impl fmt::Display for NormalizedExpr<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let of = |node| self.with(node);
         match &self.node.kind {
@@ -119,7 +120,7 @@ impl fmt::Display for Named<'_> {
             }
             NodeKind::Index(base, index) if matches!(index.kind, NodeKind::Literal(_)) => {
                 // A quote inside a key is never doubled.
-                write!(f, "{}[{}]", of(base), Named { node: index, now: self.now, quotes: false })
+                write!(f, "{}[{}]", of(base), NormalizedExpr { node: index, now: self.now, quotes: false })
             }
             NodeKind::Index(base, index) => write!(f, "{}[{}]", of(base), of(self.argument(index))),
             NodeKind::Hint(base, _) => of(base).fmt(f),
@@ -226,9 +227,9 @@ impl fmt::Display for Named<'_> {
     }
 }
 
-impl Named<'_> {
-    fn with<'n>(&self, node: &'n Node) -> Named<'n> {
-        Named { node, now: self.now, quotes: self.quotes }
+impl NormalizedExpr<'_> {
+    fn with<'n>(&self, node: &'n Node) -> NormalizedExpr<'n> {
+        NormalizedExpr { node, now: self.now, quotes: self.quotes }
     }
 
     fn table(&self, f: &mut fmt::Formatter<'_>, function: &TableFunction, arguments: &[Node]) -> fmt::Result {
@@ -248,12 +249,12 @@ impl Named<'_> {
         write!(f, "{name}(")?;
         self.arguments(f, arguments)?;
         match points {
-            Points::Linear(count) => write!(f, ", LINEAR, {count})"),
-            Points::Region { start, end, increment } => {
+            DistributionPoints::Linear(count) => write!(f, ", LINEAR, {count})"),
+            DistributionPoints::Region { start, end, increment } => {
                 let [start, end, increment] = [start, end, increment].map(|point| numbers::double(*point));
                 write!(f, ", REGION, {start}, {end}, {increment})")
             }
-            Points::Manual(points) => {
+            DistributionPoints::Manual(points) => {
                 f.write_str(", MANUAL")?;
                 points.iter().try_for_each(|point| write!(f, ", {}", numbers::double(*point)))?;
                 f.write_str(")")

@@ -1,5 +1,6 @@
-//! Numbers with a point as Java prints them: at least one digit behind the point, and an exponent outside
-//! `[0.001, 10000000)`. `1.0`, `0.015`, `1.0E10`, `1.5E-5`.
+//! Prints floating-point numbers as Java does: `1.0`, `0.015`, `1.0E10`, `1.5E-5`.
+//!
+//! There is at least one digit after the point, and an exponent outside `[0.001, 10000000)`.
 
 /// A DOUBLE.
 pub(crate) fn double(value: f64) -> String {

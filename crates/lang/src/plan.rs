@@ -1,7 +1,7 @@
-//! The logical plan of a standing query: what every form and dialect of the language is translated to.
+//! The logical plan of a standing query; every form and dialect of the language is translated to it.
 //!
-//! All names are resolved: a path is a path into the event, a [`Expr::Slot`] a place in a row that was computed: by the
-//! lateral views, or by the aggregation. Knows nothing of matching, shards or time, except as numbers.
+//! All names are resolved. A path leads into the event. An [`Expr::Slot`] is a position in a row that the lateral views
+//! or the aggregation computed. Knows nothing of matching, shards or time, except as numbers.
 
 mod join;
 mod pattern;
@@ -273,11 +273,11 @@ impl TableAggregate {
 #[derive(Debug, Clone, PartialEq)]
 pub enum TableFunction {
     /// QUANTILE: a row per point; `Quantile` (the point, in [0, 1]) and `Value`, both DOUBLE.
-    Quantile(Points),
+    Quantile(DistributionPoints),
     /// FREQ: a row per range between points and beside them; `Range` (STRING), `Probability` and `Count` (DOUBLE).
-    Frequency(Points),
+    Frequency(DistributionPoints),
     /// CUMFREQ: as FREQ, each range from -∞ on.
-    CumulativeFrequency(Points),
+    CumulativeFrequency(DistributionPoints),
     /// TOP: a row per frequent combination of the arguments, most frequent first; the arguments' values (text in
     /// Bullet), and `Count` (LONG).
     Top {
@@ -301,7 +301,7 @@ impl TableFunction {
 
 /// Where a distribution is looked at.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Points {
+pub enum DistributionPoints {
     /// So many, evenly over [0, 1] for QUANTILE, over the data's own range else.
     Linear(u64),
     /// From, to, and the step between them.
@@ -339,7 +339,7 @@ pub enum Window {
         /// event time.
         every_ms: u64,
         /// What each holds, in milliseconds.
-        take: Take,
+        take: WindowContents,
         /// By which time.
         clock: WindowClock,
     },
@@ -348,7 +348,7 @@ pub enum Window {
         /// Matched events from one emit to the next.
         every: u64,
         /// What each emit holds, in matched events.
-        take: Take,
+        take: WindowContents,
     },
     /// Whenever no matched event (of a group, where there are groups) came for so long.
     Session {
@@ -369,9 +369,9 @@ impl Window {
     }
 }
 
-/// What a window that is emitted every n holds.
+/// Which events a window that is emitted every n contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Take {
+pub enum WindowContents {
     /// The first so much of each n, at most n: `First(n)` is a tumbling window.
     First(u64),
     /// The last so much before its end: hopping or sliding; never `Last(n)`, which is `First(n)`.
@@ -404,12 +404,12 @@ pub enum WindowClock {
 impl Window {
     /// Windows of `every_ms` by arrival, one after another.
     pub fn tumbling_ms(every_ms: u64) -> Window {
-        Window::Time { every_ms, take: Take::First(every_ms), clock: WindowClock::Arrival }
+        Window::Time { every_ms, take: WindowContents::First(every_ms), clock: WindowClock::Arrival }
     }
 
     /// Windows of `every` matched events, one after another.
     pub fn tumbling_records(every: u64) -> Window {
-        Window::Records { every, take: Take::First(every) }
+        Window::Records { every, take: WindowContents::First(every) }
     }
 
     /// What it goes by; none without windows and for those by record.

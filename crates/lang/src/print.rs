@@ -1,7 +1,7 @@
-//! Plans as text: an expression prints as the native dialect reads it, so that reading it gives the same plan.
+//! Prints plans as text: an expression prints in the native dialect, so that parsing it returns the same plan.
 //!
-//! Without a text of their own, and printed as what they are, remain slots (`#n`), UNIXTIMESTAMP without operands (only
-//! Bullet's dialect keeps it), and numbers that are not finite.
+//! Some expressions have no text in the language and print as what they are. These are slots (`#n`), UNIXTIMESTAMP
+//! without operands (only Bullet's dialect has it), and numbers that are not finite.
 
 use std::fmt::{self, Display, Write};
 

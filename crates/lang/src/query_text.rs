@@ -1,12 +1,12 @@
-//! A whole query in Bullet's normal form: what Bullet shows as the query it runs.
+//! Prints a whole query in Bullet's normal form, which Bullet shows as the query that it runs.
 //!
-//! It is not always the query: parentheses round AND, OR and XOR are left out, as in the names of columns.
+//! The text is not always equivalent to the query: it omits parentheses around AND, OR and XOR, as column names do.
 
 use std::fmt::{self, Display};
 
 use crate::{
-    ast::{Duration, Extent, Include, Item, Node, Query, Source, Unit, View, WindowShape},
-    names::{Named, write_name},
+    ast::{Duration, Include, Item, Node, Query, Source, Unit, View, WindowShape, WindowSize},
+    names::{NormalizedExpr, write_name},
 };
 
 /// The text of a query; `now` is put in for NOW.
@@ -20,8 +20,8 @@ struct QueryText<'a> {
 }
 
 impl QueryText<'_> {
-    fn expr<'n>(&self, node: &'n Node) -> Named<'n> {
-        Named { node: node.bare(), now: Some(self.now), quotes: true }
+    fn expr<'n>(&self, node: &'n Node) -> NormalizedExpr<'n> {
+        NormalizedExpr { node: node.bare(), now: Some(self.now), quotes: true }
     }
 
     fn item(&self, f: &mut fmt::Formatter<'_>, item: &Item) -> fmt::Result {
@@ -39,7 +39,7 @@ impl QueryText<'_> {
 
     fn view(&self, f: &mut fmt::Formatter<'_>, view: &View) -> fmt::Result {
         let outer = if view.is_outer { "OUTER " } else { "" };
-        let argument = Named { node: &view.argument, now: Some(self.now), quotes: true };
+        let argument = NormalizedExpr { node: &view.argument, now: Some(self.now), quotes: true };
         write!(f, "{outer}EXPLODE({argument}) AS ")?;
         match &*view.columns {
             [key, value] => {
@@ -112,7 +112,7 @@ impl Display for Window<'_> {
     }
 }
 
-impl Display for Extent {
+impl Display for WindowSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let unit = match self.unit {
             Unit::Time => "TIME",

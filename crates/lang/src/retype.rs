@@ -1,7 +1,8 @@
-//! Types of the events' own values, where these are known apart from what a query may be checked against.
+//! Replaces the types of a planned query by the types of the events' own values.
 //!
-//! A record of Bullet's carries the types of its fields, and is evaluated by those, whatever the schema said when the
-//! query was checked. Events in JSON carry none; so they are told beside them, and take the place of what was planned.
+//! A record of Bullet's carries the types of its fields. Bullet evaluates it by those, whatever the schema declared when
+//! the query was checked. JSON events carry no types, so a caller passes the types separately, and they replace the
+//! planned ones.
 
 use swiftwater_event::{Path, Step, Type};
 

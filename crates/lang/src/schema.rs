@@ -1,11 +1,11 @@
 //! Declared types of a stream's fields, and the file that declares them.
 //!
 //! ```text
-//! {"carrier": "STRING", "delays": "LIST[LONG]"}                        ours
-//! [{"name": "carrier", "type": "STRING", "description": "…"}, …]       Bullet's; what else it says is passed over
+//! {"carrier": "STRING", "delays": "LIST[LONG]"}                        native
+//! [{"name": "carrier", "type": "STRING", "description": "…"}, …]       Bullet's; its other entries are ignored
 //! ```
 //!
-//! A stream's declaration says more than a file: where in an event a column lies, and how late events may be.
+//! A stream's declaration contains more than a file: the path of a column in an event, and the lateness of events.
 
 use std::{collections::BTreeMap, fmt};
 

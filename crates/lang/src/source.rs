@@ -1,4 +1,4 @@
-//! Places in a query's text, and faults that point at them.
+//! Positions in a query's text, and the errors that point at them.
 
 use crate::{Dialect, QueryError, QueryErrors};
 

@@ -1,4 +1,4 @@
-//! Aggregates: distinct values, distributions, frequent items; filters; Bullet's automatic TOP.
+//! Tests of aggregates: distinct values, distributions, frequent items; filters; Bullet's automatic TOP.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail as tests do")]
 
@@ -69,7 +69,7 @@ fn what_depends_on_the_order_of_events() {
     native("SELECT COLLECT_SET(a, 10001) FROM STREAM()", "1:23: at most 10000 values can be collected");
     native("SELECT COLLECT_SET(a, b) FROM STREAM()", "1:23: expected a whole number, found `b`");
     native("SELECT ARG_MIN(a) FROM STREAM()", "1:17: expected `,`, found `)`");
-    native("SELECT FIRST(MAX(a)) FROM STREAM()", "1:14: an aggregate cannot stand within an aggregate");
+    native("SELECT FIRST(MAX(a)) FROM STREAM()", "1:14: an aggregate is not allowed inside an aggregate");
     bullet("SELECT LAST(a) FROM STREAM()", "1:12: no function `LAST`");
 }
 
@@ -82,7 +82,7 @@ fn filters() {
     );
     native(
         "SELECT COUNT(*) FILTER (WHERE SUM(a) > 1) FROM STREAM()",
-        "1:31: an aggregate cannot stand within an aggregate",
+        "1:31: an aggregate is not allowed inside an aggregate",
     );
     native("SELECT TOP(5, a) FILTER (WHERE b) FROM STREAM()", "1:18: FILTER is for aggregates of one value");
     bullet("SELECT COUNT(*) FILTER (WHERE a) FROM STREAM()", "1:17: expected `,` or FROM, found `FILTER`");
@@ -134,12 +134,12 @@ fn distributions() {
         "SELECT QUANTILE(a, LINAER, 5) FROM STREAM()",
         "1:20: expected LINEAR or REGION or MANUAL, found `LINAER`",
     );
-    let value = "QUANTILE, FREQ and CUMFREQ give rows, and cannot be part of an expression";
+    let value = "QUANTILE, FREQ and CUMFREQ return rows, and cannot be part of an expression";
     native("SELECT QUANTILE(a, LINEAR, 5) + 1 FROM STREAM()", &format!("1:8: {value}"));
     bullet("SELECT QUANTILE(a, LINEAR, 5) + 1 FROM STREAM()", value);
     native(
         "SELECT QUANTILE(a, LINEAR, 5) AS q FROM STREAM()",
-        "1:34: this gives the columns Quantile, Value: one alias cannot name them",
+        "1:34: this returns the columns Quantile, Value: one alias cannot name them",
     );
     bullet(
         "SELECT QUANTILE(a, LINEAR, 5) AS q FROM STREAM()",
@@ -250,7 +250,7 @@ fn a_window_in_group_by_adds_nothing() {
     );
     native(
         &format!("SELECT k, COUNT(*) AS n FROM STREAM() GROUP BY ROLLUP (window_start, k) {window}"),
-        "1:56: the window is of each group already, and cannot be in some grouping sets only",
+        "1:56: the window is part of every group, and cannot be in some grouping sets only",
     );
     // Columns that have the name are what they are.
     native(
@@ -278,7 +278,7 @@ fn a_declared_column_hides_the_window() {
     let errors = parse(&text("k"), &options).unwrap_err().0;
     assert_eq!(errors[0].message, "`window_start` is neither a key of the groups nor within an aggregate");
     let hint = errors[0].hint.as_deref().unwrap();
-    assert!(hint.ends_with("name that column otherwise where it is made (`window_start AS ws`)."), "{hint}");
+    assert!(hint.ends_with("rename that column where it is created (`window_start AS ws`)."), "{hint}");
 }
 
 #[test]

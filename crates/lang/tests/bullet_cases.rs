@@ -1,7 +1,9 @@
-//! Queries that the real Bullet took or refused: ours must take and refuse the same, find as many faults at the same
-//! places, name columns the same, and print the query the same.
+//! Compares the parser with the real Bullet, on queries that Bullet accepted or refused.
 //!
-//! The cases are read from the reference beside the project; without it the test says that it skipped them.
+//! The parser must accept and refuse the same queries, and find as many errors at the same places. It must name columns
+//! the same, and print the query the same.
+//!
+//! The cases are read from the reference beside the project; without it the test prints that it skipped them.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail as tests do")]
 

@@ -1,4 +1,4 @@
-//! Where Bullet's dialect finds a fault: at the first word that cannot be there, and nowhere else.
+//! Tests where Bullet's dialect reports an error: at the first word that cannot be there, and nowhere else.
 
 mod common;
 
@@ -63,11 +63,8 @@ fn what_may_run_on() {
 
 #[test]
 fn a_number_that_is_too_large_is_a_fault_of_the_whole_and_comes_last() {
-    bullet("SELECT 99999999999999999999 FROM STREAM()", "a number fits no LONG");
-    bullet(
-        "SELECT 99999999999999999999 FROM STREAM() LIMIT 0 LIMIT",
-        "1:51: LIMIT stands here a second time",
-    );
+    bullet("SELECT 99999999999999999999 FROM STREAM()", "a number is out of the range of LONG");
+    bullet("SELECT 99999999999999999999 FROM STREAM() LIMIT 0 LIMIT", "1:51: LIMIT occurs twice");
     bullet(
         "SELECT a FROM STREAM(99999999999999999999, TIME) LIMIT 99999999999",
         "a duration can be at most 9223372036854775807",

@@ -1,5 +1,6 @@
-//! Names and types in Bullet's dialect, as Bullet itself was seen to check and print them: where its faults are, in the
-//! order of the text, and the query as it is told back.
+//! Tests of names and types in Bullet's dialect, against the observed behaviour of Bullet.
+//!
+//! They compare the places of its errors, in the order of the text, and the query as it prints it.
 
 use swiftwater_event::Type;
 use swiftwater_lang::{Dialect, ParseOptions, Schema, parse};

@@ -1,4 +1,4 @@
-//! Every query in the documents can be parsed: blocks of the language `bql`, in the native dialect.
+//! Tests that every query in the documents parses: blocks of the language `bql`, in the native dialect.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! GROUPING SETS, ROLLUP, CUBE and GROUPING: the sets that they give, or what is wrong with them.
+//! Tests of GROUPING SETS, ROLLUP, CUBE and GROUPING: the resulting sets, or the errors.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail as tests do")]
 
@@ -81,9 +81,12 @@ fn grouping_is_the_same_before_a_list_of_rows_and_behind_it() {
 
 #[test]
 fn faults() {
-    native("SELECT GROUPING(c) AS g FROM STREAM() GROUP BY ROLLUP (a)", "1:17: this is no key of GROUP BY");
-    native("SELECT a FROM STREAM() WHERE GROUPING(a) = 1 GROUP BY a", "1:30: GROUPING cannot stand here");
-    native("SELECT GROUPING(a) AS g FROM STREAM()", "1:8: GROUPING cannot stand here");
+    native(
+        "SELECT GROUPING(c) AS g FROM STREAM() GROUP BY ROLLUP (a)",
+        "1:17: this is not a key of GROUP BY",
+    );
+    native("SELECT a FROM STREAM() WHERE GROUPING(a) = 1 GROUP BY a", "1:30: GROUPING is not allowed here");
+    native("SELECT GROUPING(a) AS g FROM STREAM()", "1:8: GROUPING is not allowed here");
     native(
         "SELECT a FROM STREAM() GROUP BY CUBE (a, b, c, d, e, f, g, h, i, j, k)",
         "1:33: a query has at most 1024 grouping sets",
@@ -94,7 +97,7 @@ fn faults() {
     );
     native(
         "SELECT a, COUNT(*) AS n FROM STREAM() GROUP BY ROLLUP (a) WINDOWING SESSION(5, TIME)",
-        "1:59: a session is of one group, and grouping sets give an event several",
+        "1:59: a session belongs to one group, and grouping sets put an event into several",
     );
     bullet("SELECT COUNT(*) FROM STREAM() GROUP BY ROLLUP (a)", "1:47: no function `ROLLUP`");
 }

@@ -1,4 +1,4 @@
-//! Joins of a stream with views and tables: their plans, or the faults found in them.
+//! Tests of joins of a stream with views and tables: their plans, or their errors.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail as tests do")]
 
@@ -131,7 +131,7 @@ fn joins_follow_one_another_and_lateral_views() {
     );
     plans(
         "SELECT b.name FROM STREAM(v) e JOIN users a ON a.id = b.id JOIN users b ON b.id = e.y",
-        "1:55: `b` is not joined yet where this stands",
+        "1:55: `b` is joined only after this condition",
     );
 }
 
@@ -172,15 +172,15 @@ fn columns_of_what_is_joined_have_its_types() {
 fn faults_say_where_and_what_to_do() {
     let on = |on: &str| format!("SELECT u.name FROM STREAM(s)\nJOIN users AS u ON {on}");
     for (text, expected) in [
-        (on("u.name = x"), "2:20: ON lacks `id`, which is of the key of view `users`"),
-        (on("u.id = x AND u.name = 'a'"), "2:20: `name` is not of the key of view `users`"),
-        (on("u.id > x"), "2:20: ON has nothing but columns that are equal to something"),
-        (on("u.id = x OR u.id = y"), "2:20: ON has nothing but columns that are equal to something"),
-        (on("x = y"), "2:20: no side of this is a column of `u`"),
+        (on("u.name = x"), "2:20: ON lacks `id`, which is part of the key of view `users`"),
+        (on("u.id = x AND u.name = 'a'"), "2:20: `name` is not part of the key of view `users`"),
+        (on("u.id > x"), "2:20: ON may contain only equalities of columns"),
+        (on("u.id = x OR u.id = y"), "2:20: ON may contain only equalities of columns"),
+        (on("x = y"), "2:20: neither side of this is a column of `u`"),
         (on("u.id = u.name"), "2:20: both sides of this are columns of `u`"),
-        (on("u.id = x AND u.id = y"), "2:33: `id` stands in ON twice"),
+        (on("u.id = x AND u.id = y"), "2:33: `id` occurs twice in ON"),
         (on("u.idd = x"), "2:22: view `users` has no column `idd`"),
-        (on("u.id = COUNT(*)"), "2:27: an aggregate cannot stand here"),
+        (on("u.id = COUNT(*)"), "2:27: an aggregate is not allowed here"),
         (on(""), "2:20: expected an expression, found the end of the query"),
         (
             "SELECT 1 FROM STREAM() JOIN user ON user.id = 1".to_owned(),
@@ -188,21 +188,24 @@ fn faults_say_where_and_what_to_do() {
         ),
         (
             "SELECT 1 FROM STREAM() JOIN hidden h ON h.n = 1".to_owned(),
-            "1:29: view `hidden` does not show all values of its key",
+            "1:29: view `hidden` does not select all values of its key",
         ),
         (
             "SELECT 1 FROM STREAM() JOIN rollup r ON r.n = 1".to_owned(),
-            "1:29: view `rollup` does not show all values of its key",
+            "1:29: view `rollup` does not select all values of its key",
         ),
         (
             "SELECT u FROM STREAM() JOIN users u ON u.id = x".to_owned(),
-            "1:8: `u` is a name for a whole row or event",
+            "1:8: `u` is the name of a whole row or event",
         ),
         (
             "SELECT u.x FROM STREAM() JOIN users u ON u.id = x".to_owned(),
             "1:10: view `users` has no column `x`",
         ),
-        ("SELECT u.id FROM STREAM() u JOIN users u ON u.id = x".to_owned(), "1:40: there are two `u`"),
+        (
+            "SELECT u.id FROM STREAM() u JOIN users u ON u.id = x".to_owned(),
+            "1:40: two sources are named `u`",
+        ),
         (
             "SELECT u.id, COUNT(*) FROM STREAM() JOIN users u ON u.id = x GROUP BY u.name".to_owned(),
             "1:8: `u.id` is neither a key of the groups nor within an aggregate",
@@ -220,7 +223,7 @@ fn faults_say_where_and_what_to_do() {
         ("SELECT 1 FROM STREAM() JOIN users u WHERE x = 1".to_owned(), "1:37: expected ON, found `WHERE`"),
         (
             "SELECT 1 FROM STREAM() WHERE x = 1 JOIN users u ON u.id = x".to_owned(),
-            "1:36: JOIN must stand before WHERE",
+            "1:36: JOIN must come before WHERE",
         ),
         (
             "SELECT 1 FROM (SELECT 1 FROM STREAM()) JOIN users u ON u.id = x".to_owned(),
@@ -242,7 +245,7 @@ fn faults_say_where_and_what_to_do() {
     hint("SELECT name FROM STREAM(s) JOIN users u ON u.id = x", "Write `u.name` or `s.name`.");
     hint(
         "SELECT name FROM STREAM() JOIN users u ON u.id = x",
-        "Write `u.name`, or give the stream a name with AS for the other.",
+        "Write `u.name`, or name the stream with AS for the other.",
     );
 }
 
@@ -256,7 +259,7 @@ fn a_stream_has_a_name_without_joins_too() {
 fn where_nothing_is_stored_nothing_can_be_joined() {
     let text = "SELECT 1 FROM STREAM() JOIN users u ON u.id = x";
     let errors = parse(text, &ParseOptions::new(Dialect::Native, NOW)).unwrap_err();
-    assert_eq!(errors.0[0].message, "there are no views and tables here that events could be joined with");
+    assert_eq!(errors.0[0].message, "this server has no views and tables to join with");
     assert_eq!(errors.0[0].column, Some(29));
     assert!(parse(text, &ParseOptions::new(Dialect::Bullet, NOW)).is_err());
 }

@@ -1,4 +1,4 @@
-//! Bullet's older query form: what its parts are translated to, and what is said of faults.
+//! Tests of Bullet's older query form: the translation of its parts, and the messages of errors.
 
 use proptest::prelude::*;
 use swiftwater_event::Type;
@@ -316,10 +316,10 @@ fn the_schema_tells_places_from_keys() {
 
 #[test]
 fn faults_tell_their_place() {
-    check("", "1:1: this is no JSON: EOF while parsing a value");
-    check("{\"filters\": [}", "1:14: this is no JSON: expected value");
+    check("", "1:1: this is not JSON: EOF while parsing a value");
+    check("{\"filters\": [}", "1:14: this is not JSON: expected value");
     check("[]", "1:1: a query must be an object");
-    check("{\"filter\": []}", "1:12: a query's JSON form has no `filter` here");
+    check("{\"filter\": []}", "1:12: unknown member `filter` of the query's JSON");
     check("{\"duration\": 0}", "1:14: a duration must be a whole number above 0");
     check("{\"filters\": {}}", "1:13: `filters` must be a list");
     check(
@@ -338,7 +338,7 @@ fn faults_tell_their_place() {
     check(
         "{\"aggregation\": {\"type\": \"DISTRIBUTION\", \"fields\": {\"a\": \"\"}, \"attributes\": {\"type\": \"QUANTILE\", \
          \"start\": 0, \"end\": 2, \"increment\": 1}}}",
-        "1:17: the points of QUANTILE lie between 0 and 1",
+        "1:17: the points of QUANTILE must be from 0 to 1",
     );
     check(
         "{\"postAggregations\": [{\"type\": \"ORDERBY\", \"fields\": [\"z\"]}], \"aggregation\": {\"type\": \"COUNT DISTINCT\", \

@@ -1,5 +1,7 @@
-//! Queries and the plans they give, or the faults found in them. A plan is shown as EXPLAIN shows it, its lines joined
-//! by ` | `, its first part (the stream) left out where it is the default stream without a duration.
+//! Tests of queries and their plans, or their errors.
+//!
+//! A plan is printed as EXPLAIN shows it, its lines joined by ` | `. Its first part (the stream) is omitted if it is the
+//! default stream without a duration.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail as tests do")]
 
@@ -49,14 +51,14 @@ fn streams() {
         "1:22: `1a` cannot be a stream's name: it must begin with a letter A-Z, a-z or `_` (`[A-Za-z_][A-Za-z0-9_.-]*`)",
     );
     bullet("SELECT * FROM STREAM(flights)", "1:22: a stream cannot be named in Bullet's dialect");
-    native("SELECT * FROM STREAM(0, TIME)", "1:22: how long the query stands must be above 0");
-    bullet("SELECT * FROM STREAM(0, TIME)", "how long the query stands must be above 0");
-    native("SELECT * FROM STREAM(-5, TIME)", "1:22: how long the query stands must be above 0");
+    native("SELECT * FROM STREAM(0, TIME)", "1:22: the duration of the query must be above 0");
+    bullet("SELECT * FROM STREAM(0, TIME)", "the duration of the query must be above 0");
+    native("SELECT * FROM STREAM(-5, TIME)", "1:22: the duration of the query must be above 0");
     bullet("SELECT * FROM STREAM(-5, TIME)", "1:22: expected a whole number, found `-`");
     both("SELECT * FROM STREAM(5, RECORD)", "1:25: a query's duration is a time, not a number of records");
     both("SELECT * FROM flights", "1:15: expected STREAM(…), found `flights`");
-    hint("SELECT * FROM flights", "A stream is named like this: `STREAM(flights)`.");
-    hint("SELECT * FROM STREAM(a-b)", "A stream's name with `-` or `.` in it goes into double quotes.");
+    hint("SELECT * FROM flights", "Name a stream with `STREAM(flights)`.");
+    hint("SELECT * FROM STREAM(a-b)", "Write a stream's name with `-` or `.` in double quotes.");
     let statement =
         parse("EXPLAIN SELECT * FROM STREAM()", &ParseOptions::new(Dialect::Native, NOW)).unwrap();
     assert_eq!(statement.explain, Some(Explain::Plan));
@@ -104,7 +106,7 @@ fn literals() {
     expr("\"a b\"", "\"a b\"", "\"a b\"");
     native("SELECT .5 AS x FROM STREAM()", "columns x = 0.5");
     fault(Dialect::Bullet, ".5", "2:1: expected an expression, found `.`");
-    fault(Dialect::Native, "9223372036854775808", "2:1: this number fits no LONG");
+    fault(Dialect::Native, "9223372036854775808", "2:1: this number is out of the range of LONG");
     fault(Dialect::Native, "1e999", "2:1: this number is too large");
     fault(Dialect::Native, "[]", "2:1: a list cannot be empty");
     fault(Dialect::Bullet, "[1, 'a']", "2:1: `[1, 'a']` needs elements of one type, not INTEGER, STRING");
@@ -138,7 +140,7 @@ fn paths() {
     fault(
         Dialect::Native,
         "a.b : LIST[LONG]",
-        "2:1: `a.b` cannot be: a value of type LIST[LONG] has no keys",
+        "2:1: `a.b` is not possible: a value of type LIST[LONG] has no keys",
     );
     fault(Dialect::Native, "a : LIST[LIST[LONG]]", "2:5: there is no type LIST[LIST[LONG]]");
     fault(Dialect::Native, "a : MAP[MAP[MAP[LONG]]]", "2:5: a type nests at most two levels deep");
@@ -255,7 +257,7 @@ fn raw_queries() {
     native("SELECT a, b + 1 FROM STREAM() ORDER BY 2", "columns a = a, b + 1 = b + 1 | order by b + 1");
     bullet("SELECT a FROM STREAM() ORDER BY 2", "columns a = a | order by 2");
     native("SELECT a FROM STREAM() ORDER BY 2", "1:33: there is no column 2: columns are 1 to 1");
-    native("SELECT *, a FROM STREAM() ORDER BY 1", "1:36: a position cannot be told behind `*`");
+    native("SELECT *, a FROM STREAM() ORDER BY 1", "1:36: a position is ambiguous after `*`");
     native("SELECT a FROM STREAM() LIMIT 0", "1:30: LIMIT must be above 0");
     bullet("SELECT a FROM STREAM() LIMIT 0", "LIMIT must be above 0");
     bullet("SELECT a FROM STREAM() LIMIT 99999999999", "LIMIT can be at most 2147483647");
@@ -316,7 +318,7 @@ fn grouped_queries() {
         "SELECT COUNT(*) FROM STREAM() GROUP BY 1",
         "keys #0 = 1 | aggregates #1 = COUNT(*) | columns COUNT(*) = #1",
     );
-    native("SELECT COUNT(*) FROM STREAM() GROUP BY 1", "1:40: an aggregate cannot stand in GROUP BY");
+    native("SELECT COUNT(*) FROM STREAM() GROUP BY 1", "1:40: an aggregate is not allowed in GROUP BY");
     native("SELECT k FROM STREAM() GROUP BY 2", "1:33: there is no column 2: columns are 1 to 1");
 }
 
@@ -335,12 +337,12 @@ fn faults_of_grouped_queries() {
         "SELECT a + 1 AS a, COUNT(*) FROM STREAM()",
         "1:8: `a` is neither a key of the groups nor within an aggregate",
     );
-    native("SELECT AVG(SUM(a)) FROM STREAM()", "1:12: an aggregate cannot stand within an aggregate");
-    bullet("SELECT AVG(SUM(a)) FROM STREAM()", "an aggregate cannot stand within an aggregate");
-    native("SELECT a FROM STREAM() WHERE SUM(a) > 5", "1:30: an aggregate cannot stand in WHERE");
-    bullet("SELECT a FROM STREAM() WHERE SUM(a) > 5", "an aggregate cannot stand in WHERE");
-    native("SELECT a FROM STREAM() GROUP BY SUM(a)", "1:33: an aggregate cannot stand in GROUP BY");
-    bullet("SELECT a FROM STREAM() GROUP BY SUM(a)", "an aggregate cannot stand in GROUP BY");
+    native("SELECT AVG(SUM(a)) FROM STREAM()", "1:12: an aggregate is not allowed inside an aggregate");
+    bullet("SELECT AVG(SUM(a)) FROM STREAM()", "an aggregate is not allowed inside an aggregate");
+    native("SELECT a FROM STREAM() WHERE SUM(a) > 5", "1:30: an aggregate is not allowed in WHERE");
+    bullet("SELECT a FROM STREAM() WHERE SUM(a) > 5", "an aggregate is not allowed in WHERE");
+    native("SELECT a FROM STREAM() GROUP BY SUM(a)", "1:33: an aggregate is not allowed in GROUP BY");
+    bullet("SELECT a FROM STREAM() GROUP BY SUM(a)", "an aggregate is not allowed in GROUP BY");
     native("SELECT a FROM STREAM() HAVING a", "1:24: HAVING needs GROUP BY");
     bullet("SELECT a FROM STREAM() HAVING a", "HAVING needs GROUP BY");
     native("SELECT * FROM STREAM() GROUP BY a", "1:8: `*` and GROUP BY do not go together");
@@ -357,11 +359,12 @@ fn faults_of_grouped_queries() {
     bullet("SELECT COUNT(*) AS a, SUM(b) AS a FROM STREAM()", "several columns have the same name: a");
     bullet(
         "SELECT *, SUM(a) FROM STREAM() WHERE SUM(a) > 5 HAVING a",
-        "an aggregate cannot stand in WHERE; HAVING needs GROUP BY; the query is of several kinds at once",
+        "an aggregate is not allowed in WHERE; HAVING needs GROUP BY; the query is of several kinds at once",
     );
     native(
         "SELECT *, SUM(a) FROM STREAM() WHERE SUM(a) > 5 HAVING a",
-        "1:8: `*` and aggregates do not go together; 1:38: an aggregate cannot stand in WHERE; 1:49: HAVING needs GROUP BY",
+        "1:8: `*` and aggregates do not go together; 1:38: an aggregate is not allowed in WHERE; 1:49: HAVING needs \
+         GROUP BY",
     );
 }
 
@@ -402,16 +405,16 @@ fn faults_point_and_advise() {
     both("SELECT * FROM STREAM();\n ;", "2:2: expected the end of the query, found `;`");
     both("SELECT a FORM STREAM()", "1:15: expected `,` or FROM, found `STREAM`");
     hint("SELECT a FORM STREAM()", "Did you mean FROM rather than `FORM`?");
-    hint("SELECT a FROM STREAM() WITH (ttl = '1 h')", "Options of a view, WITH (…), stand before AS.");
+    hint("SELECT a FROM STREAM() WITH (ttl = '1 h')", "Write the options of a view, WITH (…), before AS.");
     hint("SELECT a FROM STREAM() WEHRE a", "Did you mean WHERE rather than `WEHRE`?");
-    both("SELECT FROM STREAM()", "1:8: expected what to select, found `FROM`");
+    both("SELECT FROM STREAM()", "1:8: expected a select list, found `FROM`");
     both("SELECT a AS select FROM STREAM()", "1:13: expected a name, found `select`");
-    hint("SELECT a AS 'x' FROM STREAM()", "Names go into double quotes, text into single quotes.");
+    hint("SELECT a AS 'x' FROM STREAM()", "Write names in double quotes, and text in single quotes.");
     both(
         "SELECT a FROM STREAM() WHERE a = 5 AND",
         "1:39: expected an expression, found the end of the query",
     );
-    both("SELECT 'abc FROM STREAM()", "1:8: this string has no end");
+    both("SELECT 'abc FROM STREAM()", "1:8: this string is not closed");
     native("SELECT COUNT() FROM STREAM()", "1:14: expected `*` or an expression, found `)`");
     bullet("SELECT COUNT() FROM STREAM()", "1:14: expected `*` or DISTINCT, found `)`");
     bullet(
@@ -423,14 +426,11 @@ fn faults_point_and_advise() {
         "1:11: expected an expression, found `,`; 1:35: expected an expression, found `=`; \
          1:54: expected the end of the query, found `0`",
     );
-    both("SELECT a FROM STREAM() ORDER BY a WHERE b", "1:35: WHERE must stand before ORDER BY");
-    both("SELECT a FROM STREAM() WHERE a WHERE b", "1:32: WHERE stands here a second time");
+    both("SELECT a FROM STREAM() ORDER BY a WHERE b", "1:35: WHERE must come before ORDER BY");
+    both("SELECT a FROM STREAM() WHERE a WHERE b", "1:32: WHERE occurs twice");
     let errors =
         parse("SELECT a\nFROM STREAM()\nWHERE\ta ! b", &ParseOptions::new(Dialect::Native, NOW)).unwrap_err();
-    assert_eq!(
-        errors.to_string(),
-        "3:9: `!` means nothing here\nWHERE a ! b\n        ^\nWrite `NOT`, or `!=`."
-    );
+    assert_eq!(errors.to_string(), "3:9: unexpected `!`\nWHERE a ! b\n        ^\nWrite `NOT`, or `!=`.");
 }
 
 #[test]
@@ -536,7 +536,7 @@ fn schemas() {
     check(
         Dialect::Bullet,
         "SELECT id.x FROM STREAM()",
-        "1:8: `id.x` cannot be: a value of type STRING has no keys",
+        "1:8: `id.x` is not possible: a value of type STRING has no keys",
     );
 }
 

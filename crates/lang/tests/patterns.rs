@@ -1,4 +1,4 @@
-//! MATCH_RECOGNIZE: plans, and faults with their places.
+//! Tests of MATCH_RECOGNIZE: plans, and errors with their places.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail as tests do")]
 
@@ -59,9 +59,9 @@ fn faults() {
     pattern("PATTERN (A B) DEFINE A AS x)", "2:15: expected WITHIN, found `DEFINE`");
     pattern("PATTERN (A (B C)+ !D) WITHIN 5)", "2:12: a group within PATTERN is not supported yet");
     pattern("PATTERN (A | B) WITHIN 5)", "2:12: a choice within PATTERN is not supported yet");
-    pattern("PATTERN (!A B) WITHIN 5)", "2:10: a pattern cannot begin with what must be absent");
+    pattern("PATTERN (!A B) WITHIN 5)", "2:10: a pattern cannot begin with an absent variable");
     pattern("PATTERN (A? B*) WITHIN 5)", "2:1: this pattern is complete without any event");
-    pattern("PATTERN (A !B{2}) WITHIN 5)", "2:14: what must be absent has no quantifier");
+    pattern("PATTERN (A !B{2}) WITHIN 5)", "2:14: an absent variable has no quantifier");
     pattern(
         "PATTERN (A{3,2}) WITHIN 5)",
         "2:11: a quantifier's most must be its least or more, and at least 1",
@@ -69,22 +69,22 @@ fn faults() {
     pattern("PATTERN (A{2 B) WITHIN 5)", "2:14: expected `}`, found `B`");
     pattern("PATTERN () WITHIN 5)", "2:10: expected a variable, found `)`");
     pattern("PATTERN (A B) WITHIN 0)", "2:22: the time of a match must be above 0");
-    pattern("PATTERN (A) WITHIN 5 DEFINE B AS x)", "2:29: `B` does not stand in PATTERN");
+    pattern("PATTERN (A) WITHIN 5 DEFINE B AS x)", "2:29: `B` is not in PATTERN");
     pattern("PATTERN (A) WITHIN 5 DEFINE A AS x, A AS y)", "2:37: `A` is defined twice");
     pattern(
         "MEASURES x AS x PATTERN (A) WITHIN 5)",
-        "2:10: `x` does not say of which variable's events it is",
+        "2:10: `x` does not name the variable whose events it reads",
     );
     pattern("MEASURES A.x PATTERN (A) WITHIN 5)", "2:14: expected AS, found `PATTERN`");
     pattern("MEASURES A AS a PATTERN (A) WITHIN 5)", "2:10: `A` is a variable of the pattern");
     pattern("MEASURES B.x AS x PATTERN (A !B) WITHIN 5)", "2:10: `B` must be absent, so it has no events");
     pattern(
         "MEASURES A.x + B.y AS x, SUM(A.x + B.y) AS s PATTERN (A B) WITHIN 5)",
-        "2:26: this is of several variables at once",
+        "2:26: this reads several variables at once",
     );
     pattern(
         "MEASURES SUM(A.x + y) AS s PATTERN (A B) WITHIN 5)",
-        "2:20: this name does not say of which variable's events it is",
+        "2:20: this name does not name the variable whose events it reads",
     );
     pattern(
         "MEASURES COUNT(DISTINCT A.x) AS s PATTERN (A B) WITHIN 5)",
@@ -96,13 +96,13 @@ fn faults() {
     );
     pattern(
         "MEASURES FIRST(FIRST(A.x)) AS s PATTERN (A B) WITHIN 5)",
-        "2:16: FIRST and LAST stand in no other function of them, nor in an aggregate",
+        "2:16: FIRST and LAST are not allowed inside each other or inside an aggregate",
     );
     pattern("MEASURES A.x AS x, A.y AS x PATTERN (A B) WITHIN 5)", "2:27: two columns are named `x`");
     pattern("PATTERN (A B) WITHIN 5 DEFINE A AS B.x > 1)", "2:36: `B` comes only after `A`");
     pattern(
         "PATTERN (A B+) WITHIN 5 DEFINE B AS B.x > LAST(B.x))",
-        "2:43: the condition of `B` cannot look at its other events",
+        "2:43: the condition of `B` cannot read its other events",
     );
     pattern(
         "PATTERN (A B+) WITHIN 5 DEFINE B AS match_end > 1)",
@@ -127,11 +127,11 @@ fn faults() {
     );
     pattern(
         "ORDER BY EVENT(ts) DESC PATTERN (A B) WITHIN 5)",
-        "2:20: a pattern is looked for in the order of time, and in no other",
+        "2:20: a pattern is matched in ascending order of time only",
     );
     pattern("ORDER BY EVENT(ts), x PATTERN (A B) WITHIN 5)", "2:19: a pattern is ordered by one time");
     pattern("PATTERN (A B) WITHIN 5 MEASURES A.x AS x)", "2:24: expected `)`, found `MEASURES`");
-    pattern("PATTERN (A B) WITHIN 5) AS t", "2:25: what MATCH_RECOGNIZE gives has no name of its own");
+    pattern("PATTERN (A B) WITHIN 5) AS t", "2:25: the result of MATCH_RECOGNIZE has no name");
     pattern("PATTERN (A B) WITHIN 5) SAMPLE 0.5", "1:24: SAMPLE and MATCH_RECOGNIZE do not go together");
     pattern(
         "PATTERN (A B) WITHIN 5) LATERAL VIEW EXPLODE(x) AS y",
@@ -139,7 +139,7 @@ fn faults() {
     );
     pattern(
         "MEASURES A.x AS x PATTERN (A B) WITHIN 5) WHERE y = 1",
-        "2:49: MATCH_RECOGNIZE gives no column `y`",
+        "2:49: MATCH_RECOGNIZE returns no column `y`",
     );
     pattern(
         "MEASURES A.x AS x PATTERN (A B) WITHIN 5) WINDOWING TUMBLING(5, EVENT(x))",
@@ -169,7 +169,7 @@ fn hints() {
     assert!(hint("PATTERN (A B) DEFINE A AS x)").contains("`WITHIN INTERVAL '10 minutes'`"));
     assert_eq!(hint("PATTERN (A | B) WITHIN 5)"), "Write one variable, with OR in its DEFINE.");
     assert_eq!(hint("PATTERNN (A) WITHIN 5)"), "Did you mean PATTERN?");
-    assert!(hint("PATTERN (A) WITHIN 5 MEASURES A.x AS x)").starts_with("Its parts come in this order"));
+    assert!(hint("PATTERN (A) WITHIN 5 MEASURES A.x AS x)").starts_with("Its clauses have this order"));
     assert!(hint("MEASURES x AS x PATTERN (A) WITHIN 5)").starts_with("Write `A.x`"));
     assert_eq!(hint("PATTERN (Start) WITHIN 5 DEFINE Strat AS x)"), "Did you mean `Start`?");
 }
@@ -200,7 +200,7 @@ fn queries_around_patterns() {
 #[test]
 fn events_are_no_aggregates_of_matches() {
     let text = "SELECT k, LAST(*) AS e FROM STREAM() MATCH_RECOGNIZE (PARTITION BY k PATTERN (A) WITHIN 5) GROUP BY k";
-    native(text, "1:11: FIRST(*) and LAST(*) are of events, and a match is made of several");
+    native(text, "1:11: FIRST(*) and LAST(*) return one event, and a match has several");
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn words_of_patterns_are_names_elsewhere() {
         "SELECT pattern, within, measures FROM STREAM() WHERE firsts = 1 AND match_start > 2",
         "where firsts = 1 AND match_start > 2 | columns pattern = pattern, within = within, measures = measures",
     );
-    native("SELECT * FROM STREAM() WHERE a ! b", "1:32: `!` means nothing here");
+    native("SELECT * FROM STREAM() WHERE a ! b", "1:32: unexpected `!`");
     bullet(
         "SELECT * FROM STREAM() MATCH_RECOGNIZE (PATTERN (A) WITHIN 5)",
         "1:24: expected the end of the query, found `MATCH_RECOGNIZE`",

@@ -1,5 +1,9 @@
-//! Laws: what a plan prints reads as the same plan; Bullet's normal form of a query is its own normal form; parameters
-//! are what they stand for; no text makes the parser panic.
+//! Property tests of the language:
+//!
+//! - a printed plan parses as the same plan;
+//! - Bullet's normal form of a query is its own normal form;
+//! - parameters are equivalent to their values;
+//! - no text makes the parser panic.
 
 use proptest::prelude::*;
 use swiftwater_lang::{

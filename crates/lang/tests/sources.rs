@@ -1,4 +1,4 @@
-//! What a query is over: lateral views, other queries; and parameters, schemas and types.
+//! Tests of a query's sources: lateral views, other queries; and of parameters, schemas and types.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail as tests do")]
 
@@ -66,7 +66,7 @@ fn lateral_views() {
     bullet("SELECT X FROM STREAM() LATERAL VIEW EXPLODE(l) AS x", "views l as x | columns X = X");
     both(
         "SELECT a FROM STREAM() WHERE a LATERAL VIEW EXPLODE(l) AS x",
-        "1:32: LATERAL must stand before WHERE",
+        "1:32: LATERAL must come before WHERE",
     );
     both("SELECT x FROM STREAM() LATERAL VIEW l AS x", "1:37: expected EXPLODE, found `l`");
     both("SELECT x FROM STREAM() LATERAL VIEW EXPLODE(l) x", "1:48: expected AS, found `x`");
@@ -78,7 +78,7 @@ fn lateral_views() {
     native("SELECT EXPLODE(l) + 1 FROM STREAM()", "1:19: expected AS, found `+`");
     native(
         "SELECT 1 + EXPLODE(l) FROM STREAM()",
-        "1:12: EXPLODE gives rows, and cannot be part of an expression",
+        "1:12: EXPLODE returns rows, and cannot be part of an expression",
     );
 }
 
@@ -89,14 +89,14 @@ fn explode_in_the_select_list() {
         "SELECT OUTER EXPLODE(m) AS (k, v), LOWER(k), v AS w FROM STREAM() WHERE v > 1",
         "views outer m as k, v | where #1 > 1 | columns k = #0, v = #1, LOWER(k) = LOWER(#0), w = #1",
     );
-    both("SELECT EXPLODE(l) AS x, a FROM STREAM()", "1:25: EXPLODE gives no column `a`");
+    both("SELECT EXPLODE(l) AS x, a FROM STREAM()", "1:25: EXPLODE returns no column `a`");
     let name = "the names of keys and values are the same";
     both("SELECT EXPLODE(m) AS (k, k) FROM STREAM()", &format!("1:8: {name}"));
     let several = "EXPLODE can be selected only once";
     let two = "SELECT EXPLODE(a) AS x, EXPLODE(b) AS y FROM STREAM()";
     native(two, &format!("1:25: {several}"));
     bullet(two, several);
-    let kinds = "EXPLODE in the select list goes together with single fields only";
+    let kinds = "EXPLODE in the select list is allowed with single fields only";
     for text in ["SELECT EXPLODE(a) AS x, COUNT(*) FROM STREAM()", "SELECT EXPLODE(a) AS x, * FROM STREAM()"]
     {
         native(text, &format!("1:8: {kinds}"));
@@ -121,10 +121,7 @@ fn queries_over_queries() {
          | where \"COUNT(*)\" : LONG > 1 | columns k = k : STRING",
     );
     both("SELECT nope FROM (SELECT k FROM STREAM())", "1:8: the inner query has no column `nope`");
-    both(
-        "SELECT a FROM (SELECT b FROM (SELECT c FROM STREAM()))",
-        "1:30: a query over a query over a query is one too many",
-    );
+    both("SELECT a FROM (SELECT b FROM (SELECT c FROM STREAM()))", "1:30: queries can be nested only once");
     let window = "SELECT a FROM (SELECT a FROM STREAM()) WINDOWING TUMBLING(1, TIME)";
     both(window, "1:40: WINDOWING belongs to the inner query");
     both(
@@ -183,7 +180,7 @@ fn parameters() {
             dialect,
             2,
             "SELECT a FROM STREAM() WHERE a = $1",
-            "parameter $2 is given, but the query does not use it",
+            "parameter $2 is bound, but the query does not use it",
         );
         check(dialect, 1, "SELECT a $1 FROM STREAM()", "1:10: expected `,` or FROM, found `$1`");
     }

@@ -1,4 +1,4 @@
-//! Joins: their normal form, their plans, and what is wrong with them, with its place.
+//! Tests of stream joins: their normal form, their plans, and their errors with places.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -152,37 +152,44 @@ fn a_stream_is_joined_with_itself() {
 fn faults_tell_their_place() {
     let bound_hint = "Write p.at BETWEEN o.ts - INTERVAL '…' AND o.ts + INTERVAL '…'.";
     let wrong = [
-        ("SELECT * @ ON o.id = p.order_id AND #", "2:8 a join takes no `*` (Name the columns: SELECT x.id, y.amount.)".to_owned()),
+        ("SELECT * @ ON o.id = p.order_id AND #", "2:8 a join has no `*` (Name the columns: SELECT x.id, y.amount.)".to_owned()),
         (
             "SELECT o.id FROM STREAM(orders) AS o LEFT JOIN STREAM(payments) AS p ON o.id = p.order_id AND #",
-            "2:38 a LEFT JOIN is not supported yet (Only pairs are told. What has no counterpart is found by \
-             MATCH_RECOGNIZE with `!B` over one stream.)".to_owned(),
+            "2:38 a LEFT JOIN is not supported yet (A join returns only pairs. To find events without a counterpart, \
+             use MATCH_RECOGNIZE with `!B` over one stream.)".to_owned(),
         ),
         (
             "SELECT o.id FROM STREAM(orders) JOIN STREAM(payments) AS p ON o.id = p.order_id AND #",
-            "2:33 expected a name for the stream's events, found `JOIN` (Both streams get a name: STREAM(orders) AS x.)".to_owned(),
+            "2:33 expected a name for the stream's events, found `JOIN` (Name both streams: STREAM(orders) AS x.)".to_owned(),
         ),
-        ("SELECT o.id @ ON #", "1:36 ON says nothing that is equal (Events are joined that have something equal: ON x.id = y.id AND ….)".to_owned()),
-        ("SELECT o.id @ ON o.id = p.order_id", format!("1:36 ON does not say how far apart the events are at most ({bound_hint})")),
+        ("SELECT o.id @ ON #", "1:36 ON has no equality (A join needs an equality: ON x.id = y.id AND ….)".to_owned()),
+        ("SELECT o.id @ ON o.id = p.order_id", format!("1:36 ON does not limit the distance in time of the events \
+             ({bound_hint})")),
         ("SELECT amount @ ON o.id = p.order_id AND #", "1:8 both streams have a column `amount` (Write `o.amount` or `p.amount`.)".to_owned()),
         ("SELECT o.id, nix @ ON o.id = p.order_id AND #", "1:14 neither stream has a column `nix` (Write `o.nix` or `p.nix`.)".to_owned()),
-        ("SELECT o @ ON o.id = p.order_id AND #", "1:8 `o` is all of an event (Name a field of it: o.…)".to_owned()),
+        ("SELECT o @ ON o.id = p.order_id AND #", "1:8 `o` is a whole event (Name a field of it: o.…)".to_owned()),
         ("SELECT o.id + 1 @ ON o.id = p.order_id AND #", "1:8 this column has no name (Write `… AS name`.)".to_owned()),
         ("SELECT o.amount, p.amount @ ON o.id = p.order_id AND #", "1:18 two columns are named `amount` (Write `… AS name`.)".to_owned()),
-        ("SELECT o.id @ ON o.customer = p.order_id AND #", "1:68 values of type STRING and LONG cannot be what is equal in a join (Write CAST(… AS …) on one side.)".to_owned()),
-        ("SELECT o.id @ ON o.meta = p.who AND #", "1:68 values of type MAP[STRING] and ANY cannot be what is equal in a join (Write CAST(… AS …) on one side.)".to_owned()),
-        ("SELECT o.id @ ON o.id = p.order_id AND # AND #", format!("1:145 a join has one bound in time, and this is another ({bound_hint})")),
-        ("SELECT o.id @ ON o.id = p.order_id AND p.at BETWEEN o.ts + INTERVAL '2 seconds' AND o.ts", format!("1:90 no time is between these: the first must not be after the second ({bound_hint})")),
-        ("SELECT o.id @ ON o.id = p.order_id AND p.order_id BETWEEN o.ts AND o.ts + INTERVAL '2 seconds'", format!("1:90 a bound in time is between the times by which the streams' WATERMARKs go ({bound_hint})")),
+        ("SELECT o.id @ ON o.customer = p.order_id AND #", "1:68 values of type STRING and LONG cannot be compared \
+             in an equality of a join (Write CAST(… AS …) on one side.)".to_owned()),
+        ("SELECT o.id @ ON o.meta = p.who AND #", "1:68 values of type MAP[STRING] and ANY cannot be compared in an \
+             equality of a join (Write CAST(… AS …) on one side.)".to_owned()),
+        ("SELECT o.id @ ON o.id = p.order_id AND # AND #", format!("1:145 a join has one bound in time, and this is \
+             a second one ({bound_hint})")),
+        ("SELECT o.id @ ON o.id = p.order_id AND p.at BETWEEN o.ts + INTERVAL '2 seconds' AND o.ts", format!("1:90 this range is empty: its start must not be after its end ({bound_hint})")),
+        ("SELECT o.id @ ON o.id = p.order_id AND p.order_id BETWEEN o.ts AND o.ts + INTERVAL '2 seconds'", format!("1:90 a bound in time must compare the time columns of the streams' WATERMARKs ({bound_hint})")),
         ("SELECT o.id @ ON o.id = p.order_id AND p.at BETWEEN o.ts AND o.ts + INTERVAL '2 parsecs'", "2:128 no unit of time `parsecs` (Units are milliseconds, seconds, minutes, hours and days.)".to_owned()),
-        ("SELECT o.id @ ON o.id = p.order_id OR #", "2:86 OR cannot stand between the conditions of ON (Write `(a OR b)`, or put it behind WHERE.)".to_owned()),
-        ("SELECT COUNT(*) AS n @ ON o.id = p.order_id AND #", "1:8 an aggregate cannot stand here".to_owned()),
-        ("SELECT o.id @ ON o.id = p.order_id AND # WHERE o.ts < NOW", "1:154 NOW cannot stand in a join (What joins must not depend on when that is asked.)".to_owned()),
-        ("SELECT o.id @ ON o.id = p.order_id AND # GROUP BY o.id", "2:141 expected the end of the join, found `GROUP` (Groups, windows and order are for views and queries over the stream that gets the pairs.)".to_owned()),
-        ("SELECT o.id @ ON o.id = p.order_id AND # JOIN STREAM(x) AS x ON x.a = o.id", "2:141 a join of more than two streams is not supported yet (Let one join write into a stream, and another join that.)".to_owned()),
-        ("SELECT o.id FROM STREAM(orders) AS o JOIN STREAM(orders) AS O ON o.id = o.id AND #", "1:61 both streams are named `O` (Give them different names.)".to_owned()),
-        ("SELECT o.id FROM STREAM() AS o JOIN STREAM(orders) AS p ON o.id = p.id AND #", "2:18 a join is of streams that are named (Write STREAM(name).)".to_owned()),
-        ("SELECT o.id @ ON o.id = p.order_id AND o.customer AND #", "1:90 a join takes conditions, and this is STRING".to_owned()),
+        ("SELECT o.id @ ON o.id = p.order_id OR #", "2:86 OR is not allowed between the conditions of ON (Write `(a \
+             OR b)`, or move it into WHERE.)".to_owned()),
+        ("SELECT COUNT(*) AS n @ ON o.id = p.order_id AND #", "1:8 an aggregate is not allowed here".to_owned()),
+        ("SELECT o.id @ ON o.id = p.order_id AND # WHERE o.ts < NOW", "1:154 NOW is not allowed in a join (The \
+             result of a join must not depend on the time of the query.)".to_owned()),
+        ("SELECT o.id @ ON o.id = p.order_id AND # GROUP BY o.id", "2:141 expected the end of the join, found \
+             `GROUP` (Use groups, windows and order in a view or query over the stream of the pairs.)".to_owned()),
+        ("SELECT o.id @ ON o.id = p.order_id AND # JOIN STREAM(x) AS x ON x.a = o.id", "2:141 a join of more than two streams is not supported yet (Write the pairs of one join into a stream, and join that stream in another.)".to_owned()),
+        ("SELECT o.id FROM STREAM(orders) AS o JOIN STREAM(orders) AS O ON o.id = o.id AND #", "1:61 both streams are named `O` (Use different names.)".to_owned()),
+        ("SELECT o.id FROM STREAM() AS o JOIN STREAM(orders) AS p ON o.id = p.id AND #", "2:18 a join needs named streams (Write STREAM(name).)".to_owned()),
+        ("SELECT o.id @ ON o.id = p.order_id AND o.customer AND #", "1:90 a join needs conditions, and this is STRING".to_owned()),
     ];
     let told: Vec<String> = wrong.iter().map(|(query, _)| faults(query)).collect();
     let differ = told.iter().zip(&wrong).filter(|(told, (_, expected))| told != &expected);
@@ -192,9 +199,7 @@ fn faults_tell_their_place() {
     let create = join(&format!("SELECT o.id {FROM} ON o.id = p.order_id AND {WITHIN}")).unwrap();
     let told = shown(&create.plan([&stream(ORDERS), &unmarked]).unwrap_err());
     assert!(
-        told.starts_with(
-            "1:63 stream `payments` declares no WATERMARK (A join goes by the events' own time: "
-        ),
+        told.starts_with("1:63 stream `payments` declares no WATERMARK (A join uses event time: "),
         "{told}"
     );
 }
@@ -203,7 +208,7 @@ fn faults_tell_their_place() {
 fn a_live_query_hints_at_joins() {
     let text = "SELECT * FROM STREAM(orders) AS o JOIN STREAM(payments) AS p ON o.id = p.id";
     let errors = parse(text, &ParseOptions::new(Dialect::Native, 0)).unwrap_err();
-    let hint = "One query is over one stream, joined with views and tables. CREATE JOIN pairs events of two streams into a third; \
-                events of one stream that follow one another are found by MATCH_RECOGNIZE.";
+    let hint = "A query reads one stream, joined with views and tables. CREATE JOIN writes pairs of events of two \
+                streams into a third. MATCH_RECOGNIZE finds sequences of events in one stream.";
     assert_eq!(shown(&errors), format!("1:35 a join of streams is not supported yet ({hint})"));
 }

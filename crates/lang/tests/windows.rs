@@ -1,4 +1,4 @@
-//! WINDOWING, in both dialects.
+//! Tests of WINDOWING, in both dialects.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail as tests do")]
 
@@ -39,7 +39,7 @@ fn windows_that_both_have() {
     );
     let after_limit = "SELECT * FROM STREAM() LIMIT 5 WINDOWING TUMBLING(1, TIME)";
     native(after_limit, "the event itself | window every 1 ms of arrival | limit 5");
-    bullet(after_limit, "1:32: WINDOWING must stand before LIMIT");
+    bullet(after_limit, "1:32: WINDOWING must come before LIMIT");
     let records = "SELECT COUNT(*) FROM STREAM() WINDOWING TUMBLING(5, RECORD)";
     native(records, "aggregates #0 = COUNT(*) | columns COUNT(*) = #0 | window every 5 matched events");
     bullet(records, "a window counted in records is for queries without aggregation");
@@ -72,17 +72,17 @@ fn windows_that_cannot_be() {
     let size = "a window's size must be above 0";
     refused("EVERY(0, RECORD, FIRST, 0, RECORD)", &format!("2:7: {size}"), size);
     refused("EVERY(5, RECORD)", "2:16: expected `,`, found `)`", "2:16: expected `,`, found `)`");
-    let all = "a window over ALL needs an aggregation: a RAW query cannot keep all events";
+    let all = "a window over ALL needs an aggregation: a RAW query cannot store all events";
     refused("EVERY(5, TIME, ALL)", &format!("1:24: {all}"), all);
     refused(
         "EVERY(5, RECORD, ALL)",
         &format!("1:24: {all}"),
         "a window over ALL cannot be counted in records",
     );
-    let exactly = "a window must hold exactly what comes between two emits";
+    let exactly = "a window must contain exactly the events between two emits";
     refused(
         "EVERY(5, TIME, FIRST, 6, TIME)",
-        "2:23: the FIRST of what comes between two emits cannot be more than that",
+        "2:23: FIRST cannot be more than the distance between two emits",
         exactly,
     );
     refused("EVERY(5, TIME, FIRST, 5, RECORD)", "2:23: a window is counted in one unit", exactly);

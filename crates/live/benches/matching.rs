@@ -1,13 +1,23 @@
-//! The matcher alone, on one core, from decoded columns: events a second of CPU time by the number of standing queries, each row with
-//! what is matched of an event, counted against a loop over all queries on a sample.
+//! Measures the matcher alone, on one core, from decoded columns: events a second of CPU time by the number of standing
+//! queries.
+//!
+//! Each row also has the number of matches of an event, verified against a loop over all queries on a sample.
 //!
 //! `cargo bench -p swiftwater-live --bench matching [-- MOST_QUERIES [LEAST_QUERIES [MILLISECONDS]] [NAME]]`; NAME is the
-//! start of a workload's, MILLISECONDS is how long each is measured.
+//! start of a workload's name, MILLISECONDS is how long each workload is measured.
 //!
-//! Events have 50 fields: every third holds numbers, the others texts of 3 to 12 letters out of 10,600 each. Paths of
-//! queries are drawn by Zipf's law with exponent 1. The mixed set: 40 % one equality, 25 % an equality and a range that
-//! keeps half, 15 % a range that keeps 30 % of the events and one that keeps 0.01 %, 10 % IN of three values, 5 % a prefix
-//! or a regular expression, 5 % an OR of two of the former: with 100,000 about ten matches of an event.
+//! Events have 50 fields: every third contains numbers, the others texts of 3 to 12 letters, out of 10,600 each. Paths of
+//! queries are drawn by Zipf's law with exponent 1. The mixed workload consists of these queries:
+//!
+//! - 40 %: one equality.
+//! - 25 %: an equality, and a range that selects half of the events.
+//! - 15 %: a range that selects 30 % of the events, and one that selects 0.01 %.
+//! - 10 %: IN of three values.
+//! - 5 %: a prefix or a regular expression.
+//! - 5 %: an OR of two of the former.
+//!
+//! With 100,000 queries, an event has about ten matches.
+
 #![allow(clippy::print_stdout, reason = "the table is what this is for")]
 
 use std::{collections::BTreeMap, fmt::Write, sync::Arc, time::Duration};
@@ -153,7 +163,7 @@ fn index_of(queries: &[Arc<StandingQuery>], sample: &EventBatch) -> (Index, Dura
             index = index.rebuilt(rebuild.run());
         }
     }
-    index.look_at(&Decoder::default().decode(sample, index.plan()));
+    index.observe(&Decoder::default().decode(sample, index.plan()));
     if let Some(rebuild) = index.rebuild_now() {
         index = index.rebuilt(rebuild.run());
     }

@@ -1,5 +1,6 @@
-//! What it costs to close one of a row of overlapping windows, by how many slices each has: as it is done here, and by
-//! merging all slices of each. Every slice holds the same 200 groups.
+//! Measures the cost of closing one of a row of overlapping windows, by the number of its slices.
+//!
+//! It compares the slice tree with a merge of all slices of each window. Every slice has the same 200 groups.
 
 use std::sync::Arc;
 
@@ -8,7 +9,8 @@ use divan::{Bencher, black_box};
 use swiftwater_event::{CheckLimits, EventMeta, check_block};
 use swiftwater_lang::{Dialect, ParseOptions, parse};
 use swiftwater_live::{
-    Collector, CollectorLimits, Groups, Index, Partial, Place, Shard, Slices, StandingQuery, StepInput,
+    Collector, CollectorLimits, Groups, Index, Partial, Shard, Slices, SourcePosition, StandingQuery,
+    StepInput,
 };
 
 fn main() {
@@ -40,7 +42,7 @@ fn groups(query: &Arc<StandingQuery>) -> Groups {
         batch: &batch,
         arrivals: &[],
         before: None,
-        place: Place::Number(0),
+        place: SourcePosition::Number(0),
         now_micros: 0,
         record_bytes_max: usize::MAX,
         nanos: &|| 0,

@@ -1,4 +1,4 @@
-//! A condition on rows, told apart from any stream: which rows of a batch meet it.
+//! A condition on rows that belongs to no stream: finds the rows of a batch that meet it.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use swiftwater_lang::plan::Body;
 use crate::{
     StandingQuery,
     matching::Index,
-    step::{Place, Shard, StepInput},
+    step::{Shard, SourcePosition, StepInput},
 };
 
 /// The one query of the index.
@@ -34,7 +34,7 @@ impl RowCondition {
             batch,
             arrivals: &[],
             before: None,
-            place: Place::Number(meta.first.0),
+            place: SourcePosition::Number(meta.first.0),
             now_micros: meta.arrival.saturating_mul(1000),
             record_bytes_max: usize::MAX,
             nanos: &|| 0,

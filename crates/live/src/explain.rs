@@ -1,4 +1,4 @@
-//! The plan of a query as text, for people.
+//! Describes how a query runs, as text for people: decoding, matching, residual and operators.
 
 use std::fmt::Write;
 
@@ -24,7 +24,10 @@ pub fn explain(query: &StandingQuery) -> String {
     if let Some(share) = plan.sample {
         line("sample", format!("{share} of the events, by their place"));
     }
-    line("duration", plan.duration_ms.map_or("while its asker stays".to_owned(), |ms| format!("{ms} ms")));
+    line(
+        "duration",
+        plan.duration_ms.map_or("while its client is connected".to_owned(), |ms| format!("{ms} ms")),
+    );
     let wants = |wants: Vec<&swiftwater_event::Want>| {
         let mut texts: Vec<String> = wants.iter().map(|want| format!("{} {}", want.path, want.ty)).collect();
         texts.sort();
@@ -73,7 +76,7 @@ pub fn explain(query: &StandingQuery) -> String {
     if let Some(views) = &query.views
         && views.filter.is_some()
     {
-        line("", "rows are tested by what of the filter reads the views' columns".to_owned());
+        line("", "rows are filtered by the conditions on the views' columns".to_owned());
     }
     for (place, text) in plan
         .pattern

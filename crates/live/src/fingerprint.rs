@@ -1,8 +1,8 @@
-//! When two queries ask the same of a stream, however they are written: then one operator serves both.
+//! Identifies queries that compute the same aggregation, however they are written, so that one operator serves them all.
 //!
-//! What makes an aggregation is its events (the stream's sample, the lateral views, the filter), its keys and its
-//! aggregates. What is done with its groups afterwards is each query's own: windows, HAVING, columns, ORDER BY, LIMIT,
-//! an outer query. Knows nothing of who shares what.
+//! An aggregation is defined by its events (the stream's sample, the lateral views, the filter), its keys and its
+//! aggregates. Each query processes the groups in its own way afterwards: windows, HAVING, columns, ORDER BY, LIMIT, an
+//! outer query. Knows nothing of which queries share an operator.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -10,8 +10,8 @@ use swiftwater_event::Type;
 use swiftwater_lang::{
     Dialect,
     plan::{
-        Aggregate, AggregateFunction, Body, Comparison, Expr, Function, Quantifier, Query, Take, Window,
-        WindowClock,
+        Aggregate, AggregateFunction, Body, Comparison, Expr, Function, Quantifier, Query, Window,
+        WindowClock, WindowContents,
     },
 };
 
@@ -79,7 +79,7 @@ impl StandingQuery {
         }
         let by = match &plan.window {
             Window::None | Window::Time { clock: WindowClock::Arrival, .. } => "arrival",
-            Window::Time { take: Take::All, .. } => return None,
+            Window::Time { take: WindowContents::All, .. } => return None,
             Window::Time { .. } => "event",
             Window::Records { .. } => "record",
             Window::Session { .. } => "session",

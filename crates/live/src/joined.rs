@@ -1,6 +1,7 @@
-//! What events are joined with: rows by key, which somebody else keeps.
+//! The interface by which a step looks up the rows that its events are joined with, by key.
 //!
-//! A step asks for the rows of its events' keys, each key once for some events; who keeps the rows answers as they are then.
+//! A step requests the rows of its events' keys, each key once for a group of events. The owner of the rows returns their
+//! current state.
 
 use std::{
     fmt,
@@ -13,15 +14,19 @@ use swiftwater_event::{Millis, Value};
 /// Rows by key.
 pub trait JoinedRows: fmt::Debug + Send + Sync {
     /// For each key its rows: none, one, or where a key need not be of one row several.
-    fn look_up<'a>(&self, look_up: &LookUp<'_>, arena: &'a Bump) -> Result<Vec<RowsOfKey<'a>>, JoinFailure>;
+    fn look_up<'a>(
+        &self,
+        look_up: &LookupRequest<'_>,
+        arena: &'a Bump,
+    ) -> Result<Vec<KeyRows<'a>>, JoinFailure>;
 }
 
 /// The rows of a key, each with a value for each column. Those of columns that are not wanted may be anything.
-pub type RowsOfKey<'a> = &'a [&'a [Value<'a>]];
+pub type KeyRows<'a> = &'a [&'a [Value<'a>]];
 
-/// What is looked up.
+/// A request for the rows of keys.
 #[derive(Debug)]
-pub struct LookUp<'k> {
+pub struct LookupRequest<'k> {
     /// Keys, each once, of values that are not null.
     pub keys: &'k [&'k [Value<'k>]],
     /// The places of the columns whose values these are.
@@ -57,8 +62,8 @@ impl CompiledJoin {
         CompiledJoin { id: join.id, name: join.name.clone(), key, columns, rows: OnceLock::new() }
     }
 
-    /// Says where its rows are; once they are known, that stays.
-    pub fn give(&self, rows: Arc<dyn JoinedRows>) {
+    /// Sets the source of its rows; a second call has no effect.
+    pub fn set_rows(&self, rows: Arc<dyn JoinedRows>) {
         let _ = self.rows.set(rows);
     }
 
@@ -67,13 +72,15 @@ impl CompiledJoin {
         keys: &[&[Value<'_>]],
         now: Millis,
         arena: &'a Bump,
-    ) -> Result<Vec<RowsOfKey<'a>>, JoinFailure> {
+    ) -> Result<Vec<KeyRows<'a>>, JoinFailure> {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
         match self.rows.get() {
-            Some(rows) => rows.look_up(&LookUp { keys, key: &self.key, columns: &self.columns, now }, arena),
-            None => Err(JoinFailure(format!("nobody has the rows of `{}`", self.name))),
+            Some(rows) => {
+                rows.look_up(&LookupRequest { keys, key: &self.key, columns: &self.columns, now }, arena)
+            }
+            None => Err(JoinFailure(format!("the rows of `{}` are not available", self.name))),
         }
     }
 }

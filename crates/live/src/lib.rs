@@ -1,7 +1,9 @@
-//! Standing queries at work: the matcher finds which events concern which query, expressions are evaluated over whole
-//! batches, operators fold matched rows into partials, windows say when a result is due.
+//! The computation of standing queries: the matcher, expressions, operators and windows.
 //!
-//! All of it is pure steps: `(state, batch, now) -> outputs`. No I/O, no clock, no threads, no async; `engine` brings
+//! The matcher finds the queries that an event concerns. Expressions are evaluated over whole batches. Operators fold
+//! matched rows into partials. Windows determine when a result is due.
+//!
+//! All of it is pure steps: `(state, batch, now) -> outputs`. No I/O, no clock, no threads, no async; `engine` provides
 //! those.
 
 pub mod expr;
@@ -11,9 +13,9 @@ mod condition;
 mod explain;
 mod fingerprint;
 mod joined;
-mod kept_rows;
 mod keyed;
 mod matching;
+mod memory_rows;
 mod operate;
 mod plan_interning;
 mod standing;
@@ -24,22 +26,26 @@ pub use condition::RowCondition;
 pub use explain::explain;
 pub use expr::parse_rfc3339_micros;
 pub use fingerprint::{Fingerprint, FingerprintKey};
-pub use joined::{CompiledJoin, JoinFailure, JoinedRows, LookUp, RowsOfKey, value_in};
-pub use kept_rows::KeptRows;
+pub use joined::{CompiledJoin, JoinFailure, JoinedRows, KeyRows, LookupRequest, value_in};
 pub use keyed::{
-    Changes, Fold, Held, Key, KeyedPart, KeyedQuery, Row, RowsChanges, RowsError, RowsFold, Shown, Unfit,
-    ViewTime, ViewWindows, by_part, count_rows,
+    Changes, Fold, Key, KeyLocation, KeyedPart, KeyedQuery, Row, RowHash, RowsChanges, RowsError, RowsFold,
+    UnsupportedView, ViewTime, ViewWindows, by_part, count_rows,
 };
-pub use matching::{Index, Matching, QueryNumber, Rebuild, Rebuilt, Replaced, is_sampled};
+pub use matching::{Index, Matching, QueryNumber, Rebuild, Rebuilt, ReplacedLevels, is_sampled};
+pub use memory_rows::MemoryRows;
 pub use operate::{
-    Collector, CollectorLimits, CutCounts, Cuts, DistinctFigures, GroupTable, Groups, NoState, Partial,
-    PatternChunk, PatternEvent, PatternFaults, ResultSet, ResultWindow, Resumes, RowChunk, RowTimes, Series,
-    SketchFigures, SketchMeta, SlicePlan, Slices, Timeline,
+    Collector, CollectorLimits, CutCounts, DistinctFigures, GroupTable, Groups, InvalidState, Partial,
+    PatternChunk, PatternEvent, PatternFaults, ResultSet, ResultWindow, ResumeGranularity, RowChunk,
+    RowTimes, Series, SketchFigures, SketchMeta, SliceBoundaries, SlicePlan, Slices, Timeline,
 };
 pub use plan_interning::PlanInterner;
-pub use standing::{Common, StandingQuery, WINDOWS_OVERLAP_MAX};
-pub use step::{Generation, NO_TIME, Peak, Place, QueryStep, Shard, SingleRow, StepInput, StepNanos, Timed};
+pub use standing::{SharedPlan, StandingQuery, WINDOWS_OVERLAP_MAX};
+pub use step::{
+    EventTimeFold, Generation, MaxEventTime, NO_TIME, QueryStep, Shard, SingleRow, SourcePosition, StepInput,
+    StepNanos,
+};
 pub use stream_join::{
-    Apart, JoinEvent, JoinPair, JoinPlace, JoinProgress, JoinQuery, Kept, Match, SIDES, step as join_step,
+    JoinBuffer, JoinEvent, JoinPair, JoinPlace, JoinProgress, JoinQuery, JoinTimeBounds, Match, SIDES,
+    step as join_step,
 };
 pub use swiftwater_sketch::SketchSizes;

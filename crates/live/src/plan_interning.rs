@@ -1,7 +1,8 @@
-//! What many standing queries have in common, held once for all of them.
+//! Shares what many standing queries have in common.
 //!
-//! Of the queries of an application most are made from a few templates: they differ in the constants of their filters.
-//! All but the conditions and the residual is then the same value. Knows nothing of who asks.
+//! Most queries of an application come from a few templates: they differ in the constants of their filters. All but the
+//! conditions and the residual is then the same value, and the paths of conditions are few. Both are stored once. So a
+//! query that waits takes some 1 KB with all its tables. Knows nothing of who asks.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -13,7 +14,7 @@ use std::{
 use swiftwater_event::Path;
 use swiftwater_lang::plan::Query;
 
-use crate::{StandingQuery, standing::Common};
+use crate::{StandingQuery, standing::SharedPlan};
 
 /// Tables are looked through for what is gone when they have so many entries, or twice as many as were left then.
 const LOOK_THROUGH_MIN: usize = 1024;
@@ -21,7 +22,7 @@ const LOOK_THROUGH_MIN: usize = 1024;
 /// The common parts of the queries that stand. It keeps none of them: what no query has any more is gone.
 #[derive(Debug, Default)]
 pub struct PlanInterner {
-    by_hash: HashMap<u64, Weak<Common>>,
+    by_hash: HashMap<u64, Weak<SharedPlan>>,
     /// Paths of conditions: as many as are looked at, not as there are queries.
     paths: HashSet<Path>,
     hasher: RandomState,

@@ -1,4 +1,4 @@
-//! A standing query made ready to run: its expressions compiled, its access predicate chosen.
+//! Compiles a standing query: its expressions, and its access predicate.
 
 mod pattern;
 
@@ -12,8 +12,8 @@ use swiftwater_event::Want;
 use swiftwater_lang::{
     Dialect,
     plan::{
-        Aggregate, AggregateFunction, Body, Expr, Function, Group, LateralView, Literal, Points, Query,
-        SortKey, Star, TableFunction, Take, Window,
+        Aggregate, AggregateFunction, Body, DistributionPoints, Expr, Function, Group, LateralView, Literal,
+        Query, SortKey, Star, TableFunction, Window, WindowContents,
     },
 };
 use swiftwater_sketch::SketchSizes;
@@ -22,14 +22,14 @@ use crate::{
     expr::{CompileError, KeyOrder, Program, Wants},
     joined::CompiledJoin,
     matching::filter::Filter,
-    operate::Form,
+    operate::InputForm,
 };
 pub(crate) use pattern::CompiledPattern;
 
-/// A compiled query: immutable, shared by all shards. It can be used as its [`Common`].
+/// A compiled query: immutable, shared by all shards. It can be used as its [`SharedPlan`].
 #[derive(Debug)]
 pub struct StandingQuery {
-    pub(crate) common: Arc<Common>,
+    pub(crate) common: Arc<SharedPlan>,
     /// The conditions of its filter by which the matcher finds it, and which it checks itself.
     pub filter: Filter,
     /// What is left to be tested where they hold; `None`: nothing.
@@ -39,7 +39,7 @@ pub struct StandingQuery {
 /// What of a compiled query does not depend on how its events are found. Queries that are equal in it share it:
 /// [`PlanInterner`](crate::Commons).
 #[derive(Debug)]
-pub struct Common {
+pub struct SharedPlan {
     /// The plan that it was compiled from; where it is shared, without its texts and what the matcher knows of it.
     pub plan: Query,
     /// Paths that the body reads.
@@ -61,9 +61,9 @@ pub struct Common {
 }
 
 impl Deref for StandingQuery {
-    type Target = Common;
+    type Target = SharedPlan;
 
-    fn deref(&self) -> &Common {
+    fn deref(&self) -> &SharedPlan {
         &self.common
     }
 }
@@ -171,9 +171,12 @@ impl Shape {
     fn of(group: &Group, dialect: Dialect) -> Shape {
         let aggregates = group.aggregates.iter();
         let arguments: Vec<_> = aggregates
-            .map(|aggregate| (Form::of(aggregate.function, dialect), &aggregate.arguments, &aggregate.filter))
+            .map(|aggregate| {
+                (InputForm::of(aggregate.function, dialect), &aggregate.arguments, &aggregate.filter)
+            })
             .collect();
-        let table = group.table.as_ref().map(|table| (Form::of_table(&table.function), &table.arguments));
+        let table =
+            group.table.as_ref().map(|table| (InputForm::of_table(&table.function), &table.arguments));
         let text = format!("{:?} {arguments:?} {table:?}", group.keys);
         let mut hasher = DefaultHasher::new();
         text.hash(&mut hasher);
@@ -274,8 +277,8 @@ impl StandingQuery {
         delete_when: Option<&Expr>,
     ) -> Result<StandingQuery, CompileError> {
         let dialect = plan.dialect;
-        if let Window::Time { every_ms: every, take: Take::Last(size), .. }
-        | Window::Records { every, take: Take::Last(size) } = plan.window
+        if let Window::Time { every_ms: every, take: WindowContents::Last(size), .. }
+        | Window::Records { every, take: WindowContents::Last(size) } = plan.window
             && size.div_ceil(every.max(1)) > WINDOWS_OVERLAP_MAX
         {
             return Err(CompileError::Overlap {
@@ -379,7 +382,8 @@ impl StandingQuery {
             Some(outer) => outer.columns.clone(),
             None => body.column_names(),
         };
-        let common = Common { plan, body_wants, views, pattern, body, event_time, outer, is_outer, columns };
+        let common =
+            SharedPlan { plan, body_wants, views, pattern, body, event_time, outer, is_outer, columns };
         Ok(StandingQuery { common: Arc::new(common), filter, residual })
     }
 
@@ -514,10 +518,12 @@ fn points_max(plan: &Query) -> Result<usize, CompileError> {
         TableFunction::Top { .. } => return Ok(POINTS_MAX as usize),
     };
     let count = match points {
-        Points::Linear(count) => *count,
+        DistributionPoints::Linear(count) => *count,
         // A cast saturates.
-        Points::Region { start, end, increment } => (((end - start) / increment) as u64).saturating_add(1),
-        Points::Manual(points) => points.len() as u64,
+        DistributionPoints::Region { start, end, increment } => {
+            (((end - start) / increment) as u64).saturating_add(1)
+        }
+        DistributionPoints::Manual(points) => points.len() as u64,
     };
     if count > POINTS_MAX {
         return Err(CompileError::Points { count, most: POINTS_MAX });

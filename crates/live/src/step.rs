@@ -1,5 +1,6 @@
-//! One shard's step: a batch in; out come the records of RAW queries, and what the batch cost each query. Groups stay in
-//! the shard's state until they are flushed.
+//! One shard's step: takes a batch; returns the records of RAW queries, and the cost of the batch for each query.
+//!
+//! Groups stay in the shard's state until they are flushed.
 
 mod event_time;
 mod fold;
@@ -29,9 +30,9 @@ use crate::{
     standing::{CompiledBody, CompiledViews},
 };
 use event_time::EventTimes;
-pub use event_time::{NO_TIME, Peak};
+pub use event_time::{MaxEventTime, NO_TIME};
 use fold::Fold;
-pub use fold::{Generation, SingleRow, Timed};
+pub use fold::{EventTimeFold, Generation, SingleRow};
 use shape::{ShapeInput, Shapes};
 use shared_outputs::SharedOutputs;
 
@@ -44,7 +45,7 @@ pub struct StepInput<'b> {
     /// The arrival of the stream's last event before the batch; none if there was none, or it is unknown.
     pub before: Option<Millis>,
     /// The place of the first event in its source, and whether the others follow by number (else by byte).
-    pub place: Place,
+    pub place: SourcePosition,
     /// Now, in microseconds since 1970, for the records' times.
     pub now_micros: i64,
     /// Bytes of one query's records of the batch; with more, they are cut ([`RowChunk::is_cut`]).
@@ -58,18 +59,18 @@ const PART_ROWS: usize = 1024;
 
 /// Where events stand in their source: what sampling goes by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum SourcePosition {
     /// The first event's number; the others follow it.
     Number(u64),
     /// The first byte's place.
     Byte(u64),
 }
 
-impl Place {
+impl SourcePosition {
     /// The first event's number or byte.
     pub(crate) fn first(self) -> u64 {
         match self {
-            Place::Number(first) | Place::Byte(first) => first,
+            SourcePosition::Number(first) | SourcePosition::Byte(first) => first,
         }
     }
 }
@@ -102,7 +103,7 @@ pub struct QueryStep {
     /// Each matched event by itself, if it looks for a pattern.
     pub pattern: Option<Box<PatternChunk>>,
     /// What the batch brings by the events' own time, if its windows go by that.
-    pub timed: Option<Box<Timed>>,
+    pub timed: Option<Box<EventTimeFold>>,
     /// Why its events could not be joined: then nothing of this counts.
     pub failure: Option<Box<JoinFailure>>,
 }
@@ -128,13 +129,13 @@ pub struct Shard {
     view_scratch: Scratch,
     /// Records of the query in hand.
     text: Vec<u8>,
-    groups: HashMap<QueryNumber, HeldSlices>,
+    groups: HashMap<QueryNumber, QuerySlices>,
     /// Batches in which many queries matched.
     crowded: u64,
 }
 
 /// Slices of a query's groups; mostly there is one.
-type HeldSlices = SmallVec<[Partial; 1]>;
+type QuerySlices = SmallVec<[Partial; 1]>;
 
 /// So many queries before one is operated on, its memory is asked for.
 const AHEAD: usize = 8;
@@ -154,7 +155,7 @@ impl Shard {
         if rows == 0 {
             // An idle tick: event time advances, and nothing else happens.
             index.idle().filter(|entry| input.idle_until(entry).is_some()).for_each(|entry| {
-                let timed = Timed::new(input, entry, Peak::NONE);
+                let timed = EventTimeFold::new(input, entry, MaxEventTime::NONE);
                 out.push(QueryStep { timed: Some(Box::new(timed)), ..QueryStep::nothing(entry.number) });
             });
             return StepNanos::default();
@@ -167,7 +168,7 @@ impl Shard {
         let decoded_at = (input.nanos)();
         if index.statistics.is_due() {
             let sample = self.decoder.decode(&input.batch.select(&sampled_rows(rows)), &index.all);
-            index.statistics.keep(&index.all, sample);
+            index.statistics.store_sample(&index.all, sample);
         }
         let place = |row: u32| input.place_of(row);
         let match_input = MatchInput {
@@ -257,7 +258,12 @@ impl Shard {
     }
 
     /// Decodes what matched events have at the paths that only matched events are asked for.
-    fn decode_late(&mut self, index: &Index, batch: &EventBatch, matched: &[Matched<'_>]) -> Option<Late> {
+    fn decode_late(
+        &mut self,
+        index: &Index,
+        batch: &EventBatch,
+        matched: &[Matched<'_>],
+    ) -> Option<MaterializedColumns> {
         let mut rows: Vec<u32> = matched
             .iter()
             .filter(|found| found.entry.body_is_late && !found.entry.body().is_empty())
@@ -273,7 +279,7 @@ impl Shard {
             places[row as usize] = place as u32;
         }
         let decoded = self.decoder.decode(&batch.select(&rows), &index.late);
-        Some(Late { decoded, places })
+        Some(MaterializedColumns { decoded, places })
     }
 
     /// What a batch brings to a query that only counts: one addition. `None` where its rows may be of several slices.
@@ -330,8 +336,8 @@ impl Shard {
         let mut counts = EvalCounts { expression_errors: found.expression_errors };
         let mut step = QueryStep::of(found);
         self.text.clear();
-        step.timed = times.map(|times| Box::new(Timed::new(input, entry, times.latest)));
-        let at = Surroundings { input, entry, times, shape };
+        step.timed = times.map(|times| Box::new(EventTimeFold::new(input, entry, times.latest)));
+        let at = BatchContext { input, entry, times, shape };
         if !found.rows.is_empty() {
             step.mistyped += mistyped_rows(body.decoded, body.rows, entry.body());
             match &entry.query.views {
@@ -343,7 +349,7 @@ impl Shard {
                         now: input.batch.meta().arrival,
                     };
                     // Nothing is left to break off.
-                    let _ = self.take_rows(&at, (found.rows, &[]), rows, &mut counts, &mut step);
+                    let _ = self.operate_rows(&at, (found.rows, &[]), rows, &mut counts, &mut step);
                 }
                 Some(views) => self.explode(&at, views, found, body, &mut counts, &mut step),
             }
@@ -355,7 +361,7 @@ impl Shard {
             }
         }
         if let Some(chunk) = &mut step.rows {
-            chunk.text = self.take_text();
+            chunk.text = self.finish_text();
         }
         step.expression_errors = counts.expression_errors;
         step.nanos = found.nanos + (nanos() - start) * weight;
@@ -363,7 +369,7 @@ impl Shard {
     }
 
     /// The records that were made last, in as many bytes as they need.
-    fn take_text(&mut self) -> Bytes {
+    fn finish_text(&mut self) -> Bytes {
         if self.text.capacity() <= TEXT_KEPT_BYTES {
             return Bytes::copy_from_slice(&self.text);
         }
@@ -373,7 +379,7 @@ impl Shard {
     /// Makes rows of matched events by lateral views, and operates on them.
     fn explode(
         &mut self,
-        at: &Surroundings<'_>,
+        at: &BatchContext<'_>,
         views: &CompiledViews,
         found: &Matched<'_>,
         body: &Body<'_>,
@@ -405,7 +411,7 @@ impl Shard {
                     rows_of_event
                 });
                 let row_of_event: Vec<u32> = row_of_event.collect();
-                let flow = self.take_rows(at, (&matched, &row_of_event), made.rows, counts, step);
+                let flow = self.operate_rows(at, (&matched, &row_of_event), made.rows, counts, step);
                 if let Some(chunk) = &mut step.rows {
                     let new = chunk.len() - chunk.matched.len();
                     chunk.matched.extend(made.matches[..new].iter().map(|&place| place as u64 + 1));
@@ -419,9 +425,9 @@ impl Shard {
 
     /// Operates on rows; `matched` are the rows of their events in the batch, and where lateral views made them which of its
     /// event's rows each is. Breaks off where the query needs no more rows of this batch.
-    fn take_rows(
+    fn operate_rows(
         &mut self,
-        at: &Surroundings<'_>,
+        at: &BatchContext<'_>,
         (matched, row_of_event): (&[u32], &[u32]),
         rows: Rows<'_>,
         counts: &mut EvalCounts,
@@ -522,7 +528,7 @@ impl Shard {
     /// Takes out a query's slices that begin before `before`.
     pub fn flush(&mut self, number: QueryNumber, before: i64) -> Vec<Partial> {
         let Some(slices) = self.groups.get_mut(&number) else { return Vec::new() };
-        let flushed = take_where(slices, |slice| slice.start < before);
+        let flushed = drain_where(slices, |slice| slice.start < before);
         if slices.is_empty() {
             self.groups.remove(&number);
         }
@@ -532,7 +538,7 @@ impl Shard {
     /// Takes out a query's slices of the epochs before this one.
     pub fn flush_epochs(&mut self, number: QueryNumber, before: u64) -> Vec<Partial> {
         let Some(slices) = self.groups.get_mut(&number) else { return Vec::new() };
-        take_where(slices, |slice| slice.epoch < before)
+        drain_where(slices, |slice| slice.epoch < before)
     }
 
     /// Takes out all that is held of a query.
@@ -541,8 +547,8 @@ impl Shard {
     }
 }
 
-/// Takes out those of which it holds, in their order.
-fn take_where(slices: &mut HeldSlices, is_taken: impl Fn(&Partial) -> bool) -> Vec<Partial> {
+/// Drains those for which the condition is true, in their order.
+fn drain_where(slices: &mut QuerySlices, is_taken: impl Fn(&Partial) -> bool) -> Vec<Partial> {
     let (taken, left) = std::mem::take(slices).into_iter().partition::<Vec<_>, _>(is_taken);
     slices.extend(left);
     taken
@@ -586,8 +592,8 @@ impl StepInput<'_> {
     /// The number of an event of the batch, or the place of its first byte.
     fn place_of(&self, row: u32) -> u64 {
         match self.place {
-            Place::Number(first) => first + u64::from(row),
-            Place::Byte(first) => first + self.batch.span(row as usize).start as u64,
+            SourcePosition::Number(first) => first + u64::from(row),
+            SourcePosition::Byte(first) => first + self.batch.span(row as usize).start as u64,
         }
     }
 
@@ -603,10 +609,10 @@ impl StepInput<'_> {
     }
 }
 
-impl Timed {
+impl EventTimeFold {
     /// The event times of a batch, without partials yet.
-    fn new(input: &StepInput<'_>, entry: &Entry, latest: Peak) -> Timed {
-        Timed {
+    fn new(input: &StepInput<'_>, entry: &Entry, latest: MaxEventTime) -> EventTimeFold {
+        EventTimeFold {
             idle_until: input.idle_until(entry),
             latest,
             epoch: entry.slices.epoch(input.place.first()),
@@ -618,8 +624,8 @@ impl Timed {
 /// The values of some columns, by row.
 type Evaluated<'v> = SmallVec<[Vec<Value<'v>>; 4]>;
 
-/// Where a query looks at a batch.
-struct Surroundings<'s> {
+/// What the operators of a query read of a batch.
+struct BatchContext<'s> {
     input: &'s StepInput<'s>,
     entry: &'s Entry,
     /// The events' own times, where its windows go by these.
@@ -635,7 +641,7 @@ struct Body<'d> {
 }
 
 /// Columns of matched events only.
-struct Late {
+struct MaterializedColumns {
     decoded: Decoded,
     /// Where each matched event of the batch is in them.
     places: Vec<u32>,

@@ -1,6 +1,6 @@
-//! Answers of HTTP/1.1, read from whatever pieces they come in. Does no I/O.
+//! Parses HTTP/1.1 answers from pieces of any size. Does no I/O.
 //!
-//! Only what a body's end depends on is looked at; bodies are counted and passed over.
+//! Reads only the fields that determine a body's end; bodies are counted and skipped.
 
 /// The most bytes that the head of an answer may have.
 const HEAD_BYTES_MAX: usize = 64 << 10;
@@ -108,12 +108,12 @@ enum At {
 }
 
 impl Reader {
-    /// Takes the next bytes: the head once the answer is complete, and how many bytes belong to it.
+    /// Reads the next bytes: the head once the answer is complete, and how many bytes belong to it.
     ///
     /// # Errors
     ///
     /// Where the bytes are no answer; the connection is of no more use.
-    pub(crate) fn take(&mut self, bytes: &[u8]) -> Result<(Option<Head>, usize), Malformed> {
+    pub(crate) fn read(&mut self, bytes: &[u8]) -> Result<(Option<Head>, usize), Malformed> {
         let mut taken = 0;
         loop {
             let rest = &bytes[taken..];
@@ -219,7 +219,7 @@ mod tests {
         for piece in bytes.chunks(piece) {
             let mut rest = piece;
             while !rest.is_empty() {
-                let (head, taken) = reader.take(rest).unwrap();
+                let (head, taken) = reader.read(rest).unwrap();
                 size += taken;
                 rest = &rest[taken..];
                 if let Some(head) = head {
@@ -245,15 +245,15 @@ mod tests {
     #[test]
     fn a_body_of_unknown_length_ends_with_the_connection() {
         let mut reader = Reader::default();
-        assert_eq!(reader.take(b"HTTP/1.0 200 OK\r\n\r\nabc").unwrap(), (None, 22));
+        assert_eq!(reader.read(b"HTTP/1.0 200 OK\r\n\r\nabc").unwrap(), (None, 22));
         assert_eq!(reader.close().map(|head| (head.status, head.keep_alive)), Some((200, false)));
-        assert_eq!(reader.take(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc").unwrap().0, None);
+        assert_eq!(reader.read(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc").unwrap().0, None);
         assert_eq!(reader.close(), None);
     }
 
     #[test]
     fn what_is_no_answer_is_refused() {
-        let fault = |bytes: &[u8]| Reader::default().take(bytes).unwrap_err();
+        let fault = |bytes: &[u8]| Reader::default().read(bytes).unwrap_err();
         assert_eq!(fault(b"SSH-2.0-x\r\n\r\n"), Malformed::Status);
         assert_eq!(fault(b"HTTP/1.1 abc\r\n\r\n"), Malformed::Status);
         assert_eq!(fault(b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n"), Malformed::Length);

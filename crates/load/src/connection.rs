@@ -1,4 +1,4 @@
-//! One connection: what is still to be written of a request, what was read of its answer.
+//! One connection: the unsent rest of a request, and the part of its answer that was read.
 
 use std::{
     io::{self, Read, Write},
@@ -39,9 +39,9 @@ pub(crate) struct Connection {
     pub(crate) sequence: u64,
 }
 
-/// What came of looking at a connection.
+/// The state of a connection after polling its socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Looked {
+pub(crate) enum ConnectionState {
     /// Its request goes on, or it has none.
     Waiting,
     /// The attempt ended so.
@@ -56,7 +56,7 @@ impl Connection {
         registry: &Registry,
         token: Token,
         scratch: &mut [u8],
-    ) -> Looked {
+    ) -> ConnectionState {
         self.written = 0;
         self.reader = Reader::default();
         if self.stream.is_none() {
@@ -69,23 +69,23 @@ impl Connection {
             });
             match connected {
                 Ok(stream) => self.stream = Some(stream),
-                Err(_) => return Looked::Ended(Outcome::Unreachable),
+                Err(_) => return ConnectionState::Ended(Outcome::Unreachable),
             }
         }
-        self.look(scratch)
+        self.poll_io(scratch)
     }
 
     /// Writes and reads what can be.
-    pub(crate) fn look(&mut self, scratch: &mut [u8]) -> Looked {
-        let Some(stream) = &mut self.stream else { return Looked::Waiting };
+    pub(crate) fn poll_io(&mut self, scratch: &mut [u8]) -> ConnectionState {
+        let Some(stream) = &mut self.stream else { return ConnectionState::Waiting };
         if !self.is_connected {
             let failed = !matches!(stream.take_error(), Ok(None));
             match stream.peer_addr() {
                 Ok(_) if !failed => self.is_connected = true,
-                Err(error) if !failed && is_pending(&error) => return Looked::Waiting,
+                Err(error) if !failed && is_pending(&error) => return ConnectionState::Waiting,
                 _ => {
                     self.stream = None;
-                    return Looked::Ended(Outcome::Unreachable);
+                    return ConnectionState::Ended(Outcome::Unreachable);
                 }
             }
         }
@@ -106,47 +106,47 @@ impl Connection {
         self.read(scratch)
     }
 
-    fn read(&mut self, scratch: &mut [u8]) -> Looked {
+    fn read(&mut self, scratch: &mut [u8]) -> ConnectionState {
         while let Some(stream) = &mut self.stream {
             let count = match stream.read(scratch) {
                 Ok(0) => return self.closed(),
                 Ok(count) => count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Looked::Waiting,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return ConnectionState::Waiting,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(_) => return self.closed(),
             };
             let Some(job) = &mut self.job else {
                 // Nobody asked for it.
                 self.stream = None;
-                return Looked::Waiting;
+                return ConnectionState::Waiting;
             };
             job.received_bytes += count as u64;
-            match self.reader.take(&scratch[..count]) {
+            match self.reader.read(&scratch[..count]) {
                 Ok((Some(head), taken)) => {
                     // An answer to a request that is not out yet, or two to one: what comes next could not be told apart.
                     if !head.keep_alive || taken < count || self.written < self.out.len() {
                         self.stream = None;
                     }
-                    return Looked::Ended(Outcome::Answered(head.status));
+                    return ConnectionState::Ended(Outcome::Answered(head.status));
                 }
                 // Less than was asked for is all there is; more will be told of.
-                Ok((None, _)) if count < scratch.len() => return Looked::Waiting,
+                Ok((None, _)) if count < scratch.len() => return ConnectionState::Waiting,
                 Ok((None, _)) => {}
                 Err(_) => {
                     self.stream = None;
-                    return Looked::Ended(Outcome::Malformed);
+                    return ConnectionState::Ended(Outcome::Malformed);
                 }
             }
         }
-        Looked::Waiting
+        ConnectionState::Waiting
     }
 
-    fn closed(&mut self) -> Looked {
+    fn closed(&mut self) -> ConnectionState {
         self.stream = None;
         match (self.reader.close(), self.job) {
-            (_, None) => Looked::Waiting,
-            (Some(Head { status, .. }), _) => Looked::Ended(Outcome::Answered(status)),
-            (None, _) => Looked::Ended(Outcome::Closed),
+            (_, None) => ConnectionState::Waiting,
+            (Some(Head { status, .. }), _) => ConnectionState::Ended(Outcome::Answered(status)),
+            (None, _) => ConnectionState::Ended(Outcome::Closed),
         }
     }
 

@@ -1,5 +1,5 @@
-//! How often which latency came: in buckets of whole nanoseconds that are as wide as 1/256 of their values at most, so that a
-//! percentile is no further off than that. The extremes and the sum are exact. 120 KB, whatever is counted.
+//! A histogram of latencies. Its buckets are whole nanoseconds, as wide as 1/256 of their values at most, so a percentile is
+//! no further off than that. The extremes and the sum are exact. It takes 120 KB, however many values it counts.
 
 /// Buckets of one power of two.
 const BUCKETS: u64 = 256;

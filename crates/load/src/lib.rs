@@ -1,12 +1,11 @@
-//! HTTP load: requests over many connections that are kept, closed loop or open, with how long each took.
+//! Generates HTTP load: requests over many persistent connections, in a closed or an open loop, with the latency of each.
 //!
-//! In a closed loop a connection sends its next request when the last is answered, so a server that stalls is asked less, and its
-//! stall is seen in few latencies. In an open loop requests are due at a steady rate whatever becomes of them, and a latency
-//! counts from when the request was due: whoever had to wait for a stall to end is seen.
+//! In a closed loop, a connection sends its next request when the last is answered. A server that stalls gets fewer
+//! requests, so few latencies show its stall. In an open loop, requests are due at a steady rate regardless of answers, and
+//! a latency counts from when the request was due. Every request that waited for a stall to end then shows it.
 //!
-//! Knows HTTP/1.1 without TLS, and nothing of streams or of what is asked. A few threads, each over its share of the
-//! connections; what is sent and read lies in buffers that are kept, so a request costs two calls to the system and no
-//! allocation.
+//! Knows HTTP/1.1 without TLS, and nothing of streams or of the contents of requests. A few threads each run a share of the
+//! connections. Requests and answers use persistent buffers, so a request costs two system calls and no allocation.
 
 mod answer;
 mod connection;
@@ -23,4 +22,4 @@ pub use plan::{Arrival, Body, CONNECTIONS_MAX, Lines, Plan, Request, WEIGHTS_MAX
 pub use report::{Counts, Interval, Outcome, Report, Sample};
 pub use run::run;
 pub use template::{Template, TemplateError};
-pub use worker::TakeSamples;
+pub use worker::SampleConsumer;

@@ -1,4 +1,4 @@
-//! What is to be sent, how often, and when it ends: plain data that a person's flags are read into.
+//! The plan of a load: which requests to send, how often, and when to end. It is plain data, parsed from flags.
 
 use std::{net::SocketAddr, ops::Range, sync::Arc, time::Duration};
 
@@ -117,7 +117,7 @@ impl Lines {
 
 /// The order in which requests of a mix follow each other: as evenly as may be, and the same over and over (smooth weighted
 /// round-robin).
-pub(crate) fn turns(requests: &[Request]) -> Vec<usize> {
+pub(crate) fn round_robin(requests: &[Request]) -> Vec<usize> {
     let weights: Vec<i64> = requests.iter().map(|request| i64::from(request.weight.max(1))).collect();
     let total: i64 = weights.iter().sum();
     let mut credits = vec![0; weights.len()];
@@ -147,8 +147,8 @@ mod tests {
 
     #[test]
     fn a_mix_is_even() {
-        assert_eq!(turns(&[request(1)]), [0]);
-        assert_eq!(turns(&[request(1), request(4), request(4)]), [1, 2, 0, 1, 2, 1, 2, 1, 2]);
+        assert_eq!(round_robin(&[request(1)]), [0]);
+        assert_eq!(round_robin(&[request(1), request(4), request(4)]), [1, 2, 0, 1, 2, 1, 2, 1, 2]);
     }
 
     #[test]

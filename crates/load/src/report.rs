@@ -1,4 +1,4 @@
-//! What became of requests, by kind: counted while they go on, and put together at the end.
+//! Counts the outcomes of requests by kind during a run, and merges the counts at the end.
 
 use std::collections::BTreeMap;
 
@@ -80,7 +80,7 @@ pub struct Counts {
 
 impl Counts {
     /// Counts one.
-    pub(crate) fn take(&mut self, sample: &Sample) {
+    pub(crate) fn record(&mut self, sample: &Sample) {
         self.latency.record(sample.latency_nanos);
         self.failures += u64::from(sample.is_failure);
         self.retries += u64::from(sample.attempts.saturating_sub(1));

@@ -1,4 +1,4 @@
-//! A run from its first request to its last answer: threads, and what they have counted put together.
+//! Runs a plan from its first request to its last answer: starts the threads, and merges their counts.
 
 use std::{
     io,
@@ -17,7 +17,7 @@ use crate::{
     histogram::Histogram,
     plan::Plan,
     report::{Counts, Interval, Report},
-    worker::{Run, TakeSamples, Tally, Worker},
+    worker::{Run, SampleConsumer, Tally, Worker},
 };
 
 /// Runs a plan to its end. Samples are handed on by the threads, some at a time and in no order between threads; intervals
@@ -30,7 +30,7 @@ pub fn run(
     plan: &Plan,
     clock: &dyn Clock,
     stop: &AtomicBool,
-    samples: Option<&TakeSamples<'_>>,
+    samples: Option<&SampleConsumer<'_>>,
     every: Option<Duration>,
     mut interval: impl FnMut(&Interval),
 ) -> io::Result<Report> {
@@ -58,7 +58,7 @@ pub fn run(
             match worked.recv_timeout(every) {
                 Err(RecvTimeoutError::Timeout) => {
                     let now = clock.monotonic_nanos();
-                    interval(&taken(&tallies, run.began, told, now));
+                    interval(&collect_interval(&tallies, run.began, told, now));
                     told = now;
                 }
                 Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
@@ -73,7 +73,7 @@ pub fn run(
 }
 
 /// What came to an end since the last interval.
-fn taken(tallies: &[Mutex<Tally>], began: u64, told: u64, now: u64) -> Interval {
+fn collect_interval(tallies: &[Mutex<Tally>], began: u64, told: u64, now: u64) -> Interval {
     let (mut latency, mut failures) = (Histogram::default(), 0);
     for tally in tallies {
         let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,7 +1,7 @@
-//! Texts with places that chance fills: `/stats/{1..50000}`, `/swipe/{left|right}/`.
+//! Templates: texts with random places, such as `/stats/{1..50000}` and `/swipe/{left|right}/`.
 //!
-//! `{a..b}` is a whole number from a to b, both included; `{x|y}` one of these words, which are letters, digits, `_`, `-` and
-//! `.`; `{n}` the request's number, from 0. Any other brace stands for itself, so that JSON can be written.
+//! `{a..b}` is a whole number from a to b, both included; `{x|y}` one of these words, which are letters, digits, `_`, `-`
+//! and `.`; `{n}` the request's number, from 0. Any other brace is literal, so that JSON can be written.
 
 use std::ops::Range;
 

@@ -1,7 +1,7 @@
-//! A thread's share of a run: its connections, the requests that are due on them, and what became of each.
+//! A worker thread's share of a run: its connections, the requests that are due on them, and their outcomes.
 //!
-//! Requests have numbers; with t threads, thread k has those that leave k when divided by t. In an open loop number i is due at
-//! i divided by the rate, and sent over whichever connection is free then, or as soon as one is.
+//! Requests have numbers; with t threads, thread k sends those whose number modulo t is k. In an open loop, number i is due
+//! at i divided by the rate. It is sent over any connection that is free then, or as soon as one is.
 
 use std::{
     io,
@@ -19,9 +19,9 @@ use swiftwater_event::Clock;
 use swiftwater_generate::{Events, Rng};
 
 use crate::{
-    connection::{Connection, Job, Looked},
+    connection::{Connection, ConnectionState, Job},
     histogram::Histogram,
-    plan::{Arrival, Body, Plan, turns},
+    plan::{Arrival, Body, Plan, round_robin},
     report::{Counts, Outcome, Sample},
 };
 
@@ -46,8 +46,8 @@ pub(crate) struct Tally {
     pub(crate) unsent: u64,
 }
 
-/// Takes some samples, on the thread that has them.
-pub type TakeSamples<'s> = dyn Fn(&[Sample]) + Sync + 's;
+/// Consumes some samples, on the thread that has them.
+pub type SampleConsumer<'s> = dyn Fn(&[Sample]) + Sync + 's;
 
 /// What all threads of a run share.
 pub(crate) struct Run<'a> {
@@ -55,7 +55,7 @@ pub(crate) struct Run<'a> {
     pub(crate) clock: &'a dyn Clock,
     pub(crate) began: u64,
     pub(crate) stop: &'a AtomicBool,
-    pub(crate) samples: Option<&'a TakeSamples<'a>>,
+    pub(crate) samples: Option<&'a SampleConsumer<'a>>,
 }
 
 pub(crate) struct Worker<'a> {
@@ -158,7 +158,7 @@ impl<'a> Worker<'a> {
             idle: (0..share).rev().collect(),
             resting: Vec::new(),
             busy: 0,
-            turns: turns(&plan.requests),
+            turns: round_robin(&plan.requests),
             heads: plan.requests.iter().map(|request| heads(plan, request)).collect(),
             made: made.collect(),
             numbers: Numbers::of(plan, thread),
@@ -182,8 +182,8 @@ impl<'a> Worker<'a> {
         loop {
             let now = self.now();
             let is_stopped = self.run.stop.load(Ordering::Relaxed) || now >= patience;
-            self.wake(now);
-            let wait_until = self.begin_what_is_due(now, is_stopped);
+            self.requeue_rested(now);
+            let wait_until = self.start_due(now, is_stopped);
             let next = if is_stopped { Next::Over } else { self.numbers.next(self.next, now) };
             if self.busy == 0 && next == Next::Over {
                 break;
@@ -195,12 +195,12 @@ impl<'a> Worker<'a> {
             })?;
             for event in &ready {
                 let place = event.token().0;
-                let looked = self.connections[place].look(&mut self.scratch);
-                self.looked(place, looked);
+                let looked = self.connections[place].poll_io(&mut self.scratch);
+                self.complete_attempt(place, looked);
             }
             self.sweep();
         }
-        self.hand_on();
+        self.deliver_samples();
         let now = self.now();
         let due = (self.next..self.numbers.count)
             .take_while(|next| self.numbers.rate.is_some() && self.numbers.due(*next) <= now);
@@ -214,7 +214,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Connections that have rested are idle again.
-    fn wake(&mut self, now: u64) {
+    fn requeue_rested(&mut self, now: u64) {
         let Worker { resting, idle, .. } = self;
         resting.retain(|(until, place)| {
             let is_over = *until <= now;
@@ -226,7 +226,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Sends what is due over idle connections; answers until when there is nothing to do unless something comes in.
-    fn begin_what_is_due(&mut self, now: u64, is_stopped: bool) -> u64 {
+    fn start_due(&mut self, now: u64, is_stopped: bool) -> u64 {
         let mut until = self.swept + SWEEP_NANOS;
         while !is_stopped && let Some(&place) = self.idle.last() {
             match self.numbers.next(self.next, now) {
@@ -272,7 +272,7 @@ impl<'a> Worker<'a> {
         let address = self.run.plan.address;
         let connection = &mut self.connections[place];
         let looked = connection.send(address, self.poll.registry(), Token(place), &mut self.scratch);
-        self.looked(place, looked);
+        self.complete_attempt(place, looked);
     }
 
     /// Puts a request together where its connection sends it from.
@@ -324,8 +324,8 @@ impl<'a> Worker<'a> {
     }
 
     /// Goes on with a connection: sends again what failed, or counts it.
-    fn looked(&mut self, place: usize, looked: Looked) {
-        let Looked::Ended(outcome) = looked else { return };
+    fn complete_attempt(&mut self, place: usize, looked: ConnectionState) {
+        let ConnectionState::Ended(outcome) = looked else { return };
         let now = self.now();
         let plan = self.run.plan;
         let Some(job) = &mut self.connections[place].job else { return };
@@ -377,18 +377,18 @@ impl<'a> Worker<'a> {
         }
         tally.last_nanos = now;
         if let Some(counts) = tally.kinds.get_mut(request) {
-            counts.take(&sample);
+            counts.record(&sample);
         }
         drop(tally);
         if self.run.samples.is_some() {
             self.samples.push(sample);
             if self.samples.len() == SAMPLES {
-                self.hand_on();
+                self.deliver_samples();
             }
         }
     }
 
-    fn hand_on(&mut self) {
+    fn deliver_samples(&mut self) {
         if let Some(take) = self.run.samples {
             take(&self.samples);
         }
@@ -412,7 +412,7 @@ impl<'a> Worker<'a> {
                 self.attempt(place);
             } else if now.saturating_sub(job.begun) >= timeout {
                 connection.drop_stream();
-                self.looked(place, Looked::Ended(Outcome::TimedOut));
+                self.complete_attempt(place, ConnectionState::Ended(Outcome::TimedOut));
             }
         }
     }

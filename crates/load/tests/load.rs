@@ -1,4 +1,4 @@
-//! Load against a server made of threads, which answers as each test says.
+//! Tests load against a server made of threads, which answers as each test specifies.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -18,21 +18,21 @@ use swiftwater_load::{Arrival, Body, Lines, Outcome, Plan, Report, Request, Samp
 
 /// A request as the server saw it.
 #[derive(Debug, Clone)]
-struct Seen {
+struct ReceivedRequest {
     line: String,
     fields: Vec<String>,
     body: String,
 }
 
 /// What a server does with a request: whole answers, or nothing, and then it closes the connection.
-type Answer = dyn Fn(&Seen, u64) -> Option<Vec<u8>> + Send + Sync;
+type Answer = dyn Fn(&ReceivedRequest, u64) -> Option<Vec<u8>> + Send + Sync;
 
 struct Server {
     address: SocketAddr,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    seen: Arc<Mutex<Vec<ReceivedRequest>>>,
 }
 
-fn read(reader: &mut BufReader<TcpStream>) -> Option<Seen> {
+fn read(reader: &mut BufReader<TcpStream>) -> Option<ReceivedRequest> {
     let mut lines = Vec::new();
     loop {
         let mut line = String::new();
@@ -48,11 +48,11 @@ fn read(reader: &mut BufReader<TcpStream>) -> Option<Seen> {
     let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
     reader.read_exact(&mut body).ok()?;
     let line = lines.remove(0);
-    Some(Seen { line, fields: lines, body: String::from_utf8(body).unwrap() })
+    Some(ReceivedRequest { line, fields: lines, body: String::from_utf8(body).unwrap() })
 }
 
 impl Server {
-    fn start(answer: impl Fn(&Seen, u64) -> Option<Vec<u8>> + Send + Sync + 'static) -> Server {
+    fn start(answer: impl Fn(&ReceivedRequest, u64) -> Option<Vec<u8>> + Send + Sync + 'static) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (seen, number) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicU64::new(0)));
@@ -76,12 +76,12 @@ impl Server {
         Server { address, seen }
     }
 
-    fn seen(&self) -> Vec<Seen> {
+    fn received(&self) -> Vec<ReceivedRequest> {
         self.seen.lock().unwrap().clone()
     }
 }
 
-fn ok(_: &Seen, _: u64) -> Option<Vec<u8>> {
+fn ok(_: &ReceivedRequest, _: u64) -> Option<Vec<u8>> {
     Some(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec())
 }
 
@@ -132,7 +132,7 @@ fn every_request_is_sent_and_counted_once() {
     ];
     requests[1].weight = 3;
     let (report, samples) = done(&plan(server.address, requests, 1000));
-    let seen = server.seen();
+    let seen = server.received();
     let gets: Vec<_> = seen.iter().filter(|seen| seen.line.starts_with("GET /y/")).collect();
     assert_eq!((seen.len(), gets.len()), (1000, 750));
     for number in ["1", "2", "3"] {
@@ -162,7 +162,7 @@ fn the_same_seed_asks_the_same() {
         let server = Server::start(ok);
         let requests = vec![request("POST", "/{1..1000000}", Body::Text(Template::new("{1..99}").unwrap()))];
         done(&plan(server.address, requests, 200));
-        let mut asked: Vec<_> = server.seen().into_iter().map(|seen| (seen.line, seen.body)).collect();
+        let mut asked: Vec<_> = server.received().into_iter().map(|seen| (seen.line, seen.body)).collect();
         asked.sort();
         asked
     };
@@ -192,9 +192,9 @@ fn what_fails_is_sent_again_and_then_counted() {
     let failed = one(9, 10);
     assert_eq!((failed.failures, failed.retries), (10, 90));
     assert_eq!(failed.outcomes.get(&Outcome::Answered(503)), Some(&10));
-    let seen = server.seen();
+    let seen = server.received();
     // A retry has the number of its request.
-    let numbers = |of: &[Seen]| -> Vec<String> {
+    let numbers = |of: &[ReceivedRequest]| -> Vec<String> {
         of.iter()
             .flat_map(|seen| seen.fields.iter().filter(|field| field.starts_with("Swiftwater-Sequence")))
             .cloned()
@@ -206,7 +206,7 @@ fn what_fails_is_sent_again_and_then_counted() {
     );
     assert!(seen[0].fields.contains(&"Swiftwater-Producer: p-0-0".to_owned()), "{:?}", seen[0]);
     let plan = Plan { expected: vec![503], ..plan(server.address, vec![request("GET", "/", Body::None)], 5) };
-    assert_eq!((done(&plan).0.total().failures, server.seen().len()), (0, 105));
+    assert_eq!((done(&plan).0.total().failures, server.received().len()), (0, 105));
     let good = one(9, 10);
     assert_eq!((good.failures, good.retries, good.latency.count()), (0, 0, 10));
 }

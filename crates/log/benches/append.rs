@@ -1,8 +1,9 @@
-//! How fast the log makes events durable, next to a bare loop on the same disk in the same run:
-//! `cargo bench -p swiftwater-log --bench append`.
+//! Measures how fast the log makes events durable, next to a bare loop on the same disk in the same run.
 //!
-//! Rounds of each alternate, as disks and neighbours do not stand still; the median of each is told, and the ratio of
-//! the medians. Files lie in `SWIFTWATER_BENCH_DIR`, else in a temporary directory.
+//! `cargo bench -p swiftwater-log --bench append`
+//!
+//! Rounds of each alternate, because the speed of disks and the load of neighbours change. The benchmark prints the
+//! median of each, and the ratio of the medians. Its files are in `SWIFTWATER_BENCH_DIR`, else in a temporary directory.
 
 #![allow(missing_docs, clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark that prints a table")]
 
@@ -20,7 +21,7 @@ use std::{
 
 use swiftwater_event::{Clock, Offset, SystemClock};
 use swiftwater_log::{
-    Compression, DirDisk, EventsHead, Head, Horizons, Log, LogOptions, LogPosition, Packed, StreamId,
+    Compression, DirDisk, EventsHead, Head, Horizons, Log, LogOptions, LogPosition, PackedPayload, StreamId,
 };
 use swiftwater_testkit::published::PublishedEvents;
 
@@ -111,14 +112,14 @@ fn open(
 fn throughput(directory: &Path, clock: &Arc<SystemClock>, requests: &[Vec<u8>]) {
     let log = open(&directory.join("throughput"), clock, |_| ());
     let group_bytes = options().group_bytes_max as usize;
-    let mut bare = Bare::new(&directory.join("bare"), group_bytes);
-    let bares: Vec<Mutex<Bare>> = (0..PRODUCERS)
+    let mut bare = BareWriter::new(&directory.join("bare"), group_bytes);
+    let bares: Vec<Mutex<BareWriter>> = (0..PRODUCERS)
         .map(|number| {
-            Mutex::new(Bare::new(&directory.join(format!("bare-{number}")), group_bytes / PRODUCERS))
+            Mutex::new(BareWriter::new(&directory.join(format!("bare-{number}")), group_bytes / PRODUCERS))
         })
         .collect();
     let round_bytes: usize = (0..ROUND_REQUESTS).map(|number| requests[number % REQUESTS].len()).sum();
-    let packed = Packed::new(&requests[0], Compression::Lz4).unwrap();
+    let packed = PackedPayload::new(&requests[0], Compression::Lz4).unwrap();
     let shrinks = requests[0].len() as f64 / packed.bytes() as f64;
     println!("published events of 1.85 KB, {REQUEST_EVENTS} a request, {shrinks:.2} times smaller as LZ4");
     // What is measured is a log that has run for a while: its files were all written before.
@@ -168,7 +169,7 @@ fn by_producers(requests: &[Vec<u8>], each: impl Fn(usize, &[u8]) + Sync) {
 }
 
 /// As many bare loops as there are producers, which so take as much of a busy machine.
-fn bare_round(bares: &[Mutex<Bare>], requests: &[Vec<u8>]) {
+fn bare_round(bares: &[Mutex<BareWriter>], requests: &[Vec<u8>]) {
     by_producers(requests, |number, request| {
         // Any that is free: there are as many as may be at it.
         let free = bares.iter().cycle().skip(number % PRODUCERS).find_map(|bare| bare.try_lock().ok());
@@ -180,7 +181,7 @@ fn bare_round(bares: &[Mutex<Bare>], requests: &[Vec<u8>]) {
 /// Until all is synced; what is synced is trimmed now and then.
 fn append_round(log: &Log, requests: &[Vec<u8>]) {
     by_producers(requests, |number, request| {
-        let packed = Packed::new(request, Compression::Lz4).unwrap();
+        let packed = PackedPayload::new(request, Compression::Lz4).unwrap();
         let room = log.reserve_blocking(packed.bytes()).unwrap();
         log.append(head(), packed, room).unwrap();
         if number.is_multiple_of(64) {
@@ -192,12 +193,12 @@ fn append_round(log: &Log, requests: &[Vec<u8>]) {
 
 fn compress_round(requests: &[Vec<u8>]) {
     by_producers(requests, |_, request| {
-        std::hint::black_box(Packed::new(request, Compression::Lz4).unwrap());
+        std::hint::black_box(PackedPayload::new(request, Compression::Lz4).unwrap());
     });
 }
 
 /// What anybody would write: compress until a group is full, write it, sync it; over and over in one file.
-struct Bare {
+struct BareWriter {
     file: File,
     at: u64,
     group: Vec<u8>,
@@ -205,13 +206,13 @@ struct Bare {
     room: u64,
 }
 
-impl Bare {
-    fn new(path: &Path, group_bytes: usize) -> Bare {
+impl BareWriter {
+    fn new(path: &Path, group_bytes: usize) -> BareWriter {
         let file = File::create(path).unwrap();
         let room = 8 * group_bytes as u64;
         file.write_all_at(&vec![0; room as usize], 0).unwrap();
         file.sync_all().unwrap();
-        Bare { file, at: 0, group: Vec::new(), group_bytes, room }
+        BareWriter { file, at: 0, group: Vec::new(), group_bytes, room }
     }
 
     fn round(&mut self, requests: &[Vec<u8>]) {
@@ -288,7 +289,7 @@ fn latency(directory: &Path, clock: &Arc<SystemClock>) {
     for _ in 0..LATENCY_ROUNDS {
         paced(clock, |dues| {
             for &due in dues {
-                let packed = Packed::new(&payload, Compression::None).unwrap();
+                let packed = PackedPayload::new(&payload, Compression::None).unwrap();
                 let room = log.reserve_blocking(packed.bytes()).unwrap();
                 let mut waiting = waiting.lock().unwrap();
                 let end = log.append(head(), packed, room).unwrap();
@@ -321,8 +322,8 @@ fn latency(directory: &Path, clock: &Arc<SystemClock>) {
 fn recovery(directory: &Path, clock: &Arc<SystemClock>, requests: &[Vec<u8>]) {
     let directory = directory.join("recovery");
     let log = open(&directory, clock, |_| ());
-    let packed: Vec<Packed> =
-        requests.iter().map(|request| Packed::new(request, Compression::Lz4).unwrap()).collect();
+    let packed: Vec<PackedPayload> =
+        requests.iter().map(|request| PackedPayload::new(request, Compression::Lz4).unwrap()).collect();
     for number in 0.. {
         if log.horizons().appended.0 >= RECOVERED_BYTES {
             break;

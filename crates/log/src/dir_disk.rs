@@ -1,4 +1,4 @@
-//! A directory of the machine's file system.
+//! Implements [`Disk`] over a directory of the machine's file system.
 
 use std::{
     fs::File,

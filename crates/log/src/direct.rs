@@ -1,9 +1,10 @@
-//! Writing past the page cache.
+//! Writes past the page cache with `O_DIRECT`.
 //!
-//! A large group is synced right after it is written, and hardly ever read again: in the page cache it would cost a copy
-//! into pages that have to be found first, and then take the place of what is read. A second descriptor of the file, open
-//! with `O_DIRECT`, takes the whole blocks of such a write; the rests before and behind them, which share their blocks with
-//! other groups, go through the page cache, as small groups do. Linux keeps the two in step: see open(2), `O_DIRECT`.
+//! A large group is synced right after it is written, and hardly ever read again. In the page cache it would cost a copy
+//! into pages that have to be found first, and would then displace pages that are read. A second descriptor of the file,
+//! open with `O_DIRECT`, writes the whole blocks of such a write. The remainders before and after them share their blocks
+//! with other groups, so they go through the page cache, as small groups do. Linux keeps the two consistent: see open(2),
+//! `O_DIRECT`.
 
 use std::{
     fs::File,

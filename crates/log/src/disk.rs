@@ -1,4 +1,4 @@
-//! What the log asks of a disk: one directory of files, and the difference between written and synced.
+//! The disk interface of the log: one directory of files, and the difference between written and synced.
 
 use std::io::{self, IoSlice};
 

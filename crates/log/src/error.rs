@@ -1,4 +1,4 @@
-//! What can go wrong in the log.
+//! The errors of the log.
 
 use std::io;
 
@@ -34,7 +34,7 @@ pub enum LogError {
         source: io::Error,
     },
     /// A record is larger than the log takes.
-    #[error("a record would take {bytes} bytes in the log, limit is {bytes_max}")]
+    #[error("a record would need {bytes} bytes in the log, limit is {bytes_max}")]
     TooLarge {
         /// How large it is.
         bytes: u64,
@@ -81,7 +81,7 @@ pub enum LogError {
         resumes: Option<LogPosition>,
     },
     /// The log ends before what is known to have been synced: its last files are missing, or damaged to their end.
-    #[error("the log ends at position {}, but it was synced up to {} once", end.0, known.0)]
+    #[error("the log ends at position {}, but it was once synced up to {}", end.0, known.0)]
     Short {
         /// Where it ends.
         end: LogPosition,
@@ -99,7 +99,7 @@ pub enum LogError {
         version_max: u32,
     },
     /// A setting is out of its range.
-    #[error("`{setting}` is {value}, at least {least} is needed")]
+    #[error("`{setting}` is {value}, but must be at least {least}")]
     Setting {
         /// Which.
         setting: &'static str,
@@ -127,13 +127,13 @@ impl LogError {
     /// What to do, where there is something to say.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            LogError::Full => Some("Free space on the log's disk, or raise the bytes that the log may take."),
-            LogError::TooLarge { .. } => Some("Send less at a time, or raise the bytes of a record."),
+            LogError::Full => Some("Free space on the log's disk, or raise the limit of the log's bytes."),
+            LogError::TooLarge { .. } => Some("Send less at a time, or raise the limit of a record's bytes."),
             LogError::Corrupt { resumes: Some(_), .. } => {
-                Some("Restore a backup, or open the log and skip what is damaged.")
+                Some("Restore a backup, or open the log without the damaged records.")
             }
             LogError::Short { .. } => Some(
-                "Put the missing files back, or restore a backup, or open the log and skip what is lost.",
+                "Move the missing files back, restore a backup, or open the log without the lost records.",
             ),
             LogError::Newer { .. } => Some("Use the version that wrote it, or a newer one."),
             _ => None,

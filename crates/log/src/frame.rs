@@ -1,6 +1,6 @@
-//! Frames: how records stand in a segment.
+//! Frames: the format of records in a segment.
 //!
-//! Numbers are little-endian. A frame takes a multiple of 8 bytes, so that one can be looked for behind damage.
+//! Numbers are little-endian. A frame takes a multiple of 8 bytes, so that recovery can search for one after damage.
 //!
 //! ```text
 //! frame   = crc:u32           CRC-32C of what follows up to the payload, begun with the segment's seed
@@ -24,15 +24,15 @@
 //! meta of tick    = now:i64
 //! ```
 //!
-//! A frame is good only in its segment and at its place: the seed is that of the segment's number, and the position is
-//! summed. So what an earlier use of the file left behind never passes for what was written now.
-//! `unsynced` tells damage from a torn tail: a frame written after all before it was synced is the proof that what is
-//! missing before it was once there (`recovery.rs`).
+//! A frame is valid only in its segment and at its position. The checksum starts from a seed of the segment's number, and
+//! covers the position. Therefore bytes from an earlier use of the file never pass for current ones. `unsynced`
+//! distinguishes damage from a torn tail. A frame that was written after all before it was synced proves that the missing
+//! bytes before it once existed (`recovery.rs`).
 
 use swiftwater_event::Offset;
 
 use crate::{
-    packed::{Compression, PAYLOAD_BYTES_MAX, Packed},
+    packed::{Compression, PAYLOAD_BYTES_MAX, PackedPayload},
     record::{EventsHead, Head, PRODUCER_ID_BYTES_MAX, Producer, StreamId},
 };
 
@@ -50,11 +50,11 @@ const HAS_PRODUCER: u16 = 2;
 const HAS_HASH: u16 = 4;
 
 /// What is wrong with bytes that should be a frame.
-pub(crate) type Flaw = &'static str;
+pub(crate) type FrameFault = &'static str;
 
 /// The front of a frame, checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Front {
+pub(crate) struct FrameHeader {
     kind: u8,
     meta_bytes: usize,
     pub(crate) packing: Compression,
@@ -65,7 +65,7 @@ pub(crate) struct Front {
     pub(crate) synced_before: u64,
 }
 
-impl Front {
+impl FrameHeader {
     /// Bytes before the payload.
     pub(crate) fn head_bytes(&self) -> usize {
         FIXED_BYTES + self.meta_bytes
@@ -82,7 +82,7 @@ fn padded(bytes: usize) -> usize {
 }
 
 /// Bytes that a record takes on disk.
-pub(crate) fn frame_bytes(head: &Head, packed: &Packed) -> u64 {
+pub(crate) fn frame_bytes(head: &Head, packed: &PackedPayload) -> u64 {
     padded(FIXED_BYTES + meta_bytes(head) + packed.payload.len()) as u64
 }
 
@@ -106,7 +106,7 @@ fn meta_bytes(head: &Head) -> usize {
 /// The producer's id was checked to be short enough, and `synced` to be at most `position`.
 pub(crate) fn write_front(
     head: &Head,
-    packed: &Packed,
+    packed: &PackedPayload,
     seed: u32,
     position: u64,
     synced: u64,
@@ -170,10 +170,10 @@ fn write_meta(head: &Head, into: &mut Vec<u8>) {
     }
 }
 
-/// Takes bytes off the front of a slice.
-struct Taker<'a>(&'a [u8]);
+/// Reads bytes off the front of a slice.
+struct ByteReader<'a>(&'a [u8]);
 
-impl Taker<'_> {
+impl ByteReader<'_> {
     fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (taken, rest) = self.0.split_first_chunk::<N>()?;
         self.0 = rest;
@@ -203,8 +203,8 @@ pub(crate) fn position_in(bytes: &[u8]) -> Option<u64> {
 }
 
 /// Reads the front of a frame; `bytes` begins with it and holds its meta.
-pub(crate) fn read_front(bytes: &[u8], seed: u32, position: u64) -> Result<Front, Flaw> {
-    let mut taker = Taker(bytes);
+pub(crate) fn read_front(bytes: &[u8], seed: u32, position: u64) -> Result<FrameHeader, FrameFault> {
+    let mut taker = ByteReader(bytes);
     let mut fixed = || {
         let crc = taker.u32()?;
         let meta_bytes = usize::from(taker.u16()?);
@@ -235,12 +235,12 @@ pub(crate) fn read_front(bytes: &[u8], seed: u32, position: u64) -> Result<Front
     }
     let synced_before = position
         .checked_sub(u64::from(unsynced))
-        .ok_or("it counts more unsynced bytes than lie before it")?;
-    Ok(Front { kind, meta_bytes, packing, payload_bytes, unpacked_bytes, payload_crc, synced_before })
+        .ok_or("it counts more unsynced bytes than there are before it")?;
+    Ok(FrameHeader { kind, meta_bytes, packing, payload_bytes, unpacked_bytes, payload_crc, synced_before })
 }
 
 /// The payload of a frame; `frame` holds at least all of it.
-pub(crate) fn payload<'a>(front: &Front, frame: &'a [u8]) -> Result<&'a [u8], Flaw> {
+pub(crate) fn payload<'a>(front: &FrameHeader, frame: &'a [u8]) -> Result<&'a [u8], FrameFault> {
     let start = front.head_bytes();
     let payload = frame.get(start..start + front.payload_bytes).ok_or("its payload is cut off")?;
     if crc32c::crc32c(payload) != front.payload_crc {
@@ -250,9 +250,9 @@ pub(crate) fn payload<'a>(front: &Front, frame: &'a [u8]) -> Result<&'a [u8], Fl
 }
 
 /// The head of the record in a frame whose front was read.
-pub(crate) fn read_head(front: &Front, frame: &[u8]) -> Result<Head, Flaw> {
+pub(crate) fn read_head(front: &FrameHeader, frame: &[u8]) -> Result<Head, FrameFault> {
     let meta = frame.get(FIXED_BYTES..front.head_bytes()).ok_or("its head is cut off")?;
-    let mut taker = Taker(meta);
+    let mut taker = ByteReader(meta);
     let head = match front.kind {
         1 => events_head(&mut taker).map(Head::Events),
         2 => Some(Head::Catalog),
@@ -262,7 +262,7 @@ pub(crate) fn read_head(front: &Front, frame: &[u8]) -> Result<Head, Flaw> {
     head.filter(|_| taker.0.is_empty()).ok_or("its head is not as long as it should be")
 }
 
-fn events_head(taker: &mut Taker) -> Option<EventsHead> {
+fn events_head(taker: &mut ByteReader) -> Option<EventsHead> {
     let stream = StreamId(taker.u32()?);
     let events = taker.u32()?;
     let first = Offset(taker.u64()?);
@@ -295,7 +295,7 @@ pub fn check_frame(bytes: &[u8], seed: u32, position: u64) -> Option<Vec<u8>> {
     let front = read_front(bytes, seed, position).ok()?;
     let payload = payload(&front, bytes).ok()?;
     let head = read_head(&front, bytes).ok()?;
-    let packed = Packed {
+    let packed = PackedPayload {
         payload: bytes::Bytes::copy_from_slice(payload),
         packing: front.packing,
         unpacked_bytes: front.unpacked_bytes as u32,
@@ -339,8 +339,14 @@ mod tests {
         prop_oneof![events, Just(Head::Catalog), any::<i64>().prop_map(|now| Head::Tick { now })]
     }
 
-    fn written(head: &Head, payload: &[u8], seed: u32, position: u64, synced: u64) -> (Vec<u8>, Packed) {
-        let packed = Packed::new(payload, Compression::Lz4).unwrap();
+    fn written(
+        head: &Head,
+        payload: &[u8],
+        seed: u32,
+        position: u64,
+        synced: u64,
+    ) -> (Vec<u8>, PackedPayload) {
+        let packed = PackedPayload::new(payload, Compression::Lz4).unwrap();
         let mut frame = Vec::new();
         write_front(head, &packed, seed, position, synced, &mut frame);
         frame.extend_from_slice(&packed.payload);
@@ -425,7 +431,7 @@ mod tests {
         bytes[..4].copy_from_slice(&crc.to_le_bytes());
         assert_eq!(
             read_front(&bytes, 1, position).map(|front| front.synced_before),
-            Err("it counts more unsynced bytes than lie before it")
+            Err("it counts more unsynced bytes than there are before it")
         );
     }
 }

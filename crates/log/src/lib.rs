@@ -1,23 +1,24 @@
-//! The durable log: one physical log for all streams of a node, so that one sync serves all, and what changes the
-//! catalog is ordered against events.
+//! The durable log: one physical log for all streams of a node, so one sync serves all, and catalog changes are ordered
+//! with events.
 //!
-//! A record is put into the log's queue by [`Log::append`], which gives it its place and never waits; one thread writes
-//! what is queued, in groups, syncs, and only then calls it synced. What was synced is there after any crash, once and
-//! in order; what was not may be lost, from the end. Records are payloads with a small head: what is in a payload, and
-//! what streams are, is for others to know. All I/O goes through [`Disk`], so that tests can lose power at any call.
+//! [`Log::append`] puts a record into the log's queue, assigns its position and never waits. One thread writes the queue
+//! in groups, syncs them, and only then reports them as synced. Synced records are present after any crash, once and in
+//! order. Records that were not synced may be lost, from the end. Records are payloads with a small head: the log knows
+//! nothing of the contents of payloads, nor of streams. All I/O goes through [`Disk`], so that tests can simulate a power
+//! loss at any call.
 //!
-//! The format is written down where it is made: a segment in `segment.rs`, a frame in `frame.rs`.
+//! Each format is documented where it is implemented: a segment in `segment.rs`, a frame in `frame.rs`.
 //!
 //! ```
 //! use std::sync::Arc;
-//! use swiftwater_log::{Compression, DirDisk, Head, Log, LogOptions, LogPosition, Packed};
+//! use swiftwater_log::{Compression, DirDisk, Head, Log, LogOptions, LogPosition, PackedPayload};
 //!
 //! # let directory = tempfile::tempdir()?;
 //! let disk = Arc::new(DirDisk::open(directory.path())?);
 //! let clock = Arc::new(swiftwater_event::SystemClock::new());
 //! let log = Log::open(disk, clock, LogOptions::default(), Box::new(|_| ()))?;
 //!
-//! let packed = Packed::new(b"CREATE STREAM flights", Compression::Lz4)?;
+//! let packed = PackedPayload::new(b"CREATE STREAM flights", Compression::Lz4)?;
 //! let room = log.reserve_blocking(packed.bytes())?;
 //! let end = log.append(Head::Catalog, packed, room)?;
 //! log.wait_synced(end)?;
@@ -60,10 +61,10 @@ pub use disk::{Disk, DiskFile};
 pub use error::{LogError, LogErrorKind};
 pub use frame::check_frame;
 pub use log::Log;
-pub use log_snapshot::{LogHold, LogSnapshot, LogSnapshotFile};
+pub use log_snapshot::{LogRetentionGuard, LogSnapshot, LogSnapshotFile};
 pub use options::LogOptions;
-pub use packed::{Compressing, Compression, Packed};
-pub use position::{DiskRoom, Horizons, LogPosition, LogUsage, Trouble};
+pub use packed::{Compression, CompressionPolicy, PackedPayload};
+pub use position::{DiskRoom, Horizons, LogPosition, LogUsage, StallReason};
 pub use reader::LogReader;
 pub use record::{EventsHead, Head, PRODUCER_ID_BYTES_MAX, Producer, Record, StreamId};
-pub use sync_futures::{Reservation, Reserve, Synced};
+pub use sync_futures::{Reservation, ReserveFuture, Synced};

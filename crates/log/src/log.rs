@@ -1,4 +1,4 @@
-//! The log as its users see it.
+//! The public interface of the log.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -9,8 +9,9 @@ use bytes::Bytes;
 use swiftwater_event::Clock;
 
 use crate::{
-    Compressing, Compression, Disk, DiskRoom, Head, Horizons, LogError, LogHold, LogOptions, LogPosition,
-    LogReader, LogSnapshot, LogUsage, PRODUCER_ID_BYTES_MAX, Packed, Reservation, Reserve, Synced, frame,
+    Compression, CompressionPolicy, Disk, DiskRoom, Head, Horizons, LogError, LogOptions, LogPosition,
+    LogReader, LogRetentionGuard, LogSnapshot, LogUsage, PRODUCER_ID_BYTES_MAX, PackedPayload, Reservation,
+    ReserveFuture, Synced, frame,
     queue::{Queue, Queued, Shared},
     recovery,
     segments::file_bytes,
@@ -69,8 +70,8 @@ impl Log {
 
     /// As [`try_reserve`](Self::try_reserve), but waits while the queue is full: here is where producers wait. Fails
     /// at once, and with [`LogError::Full`] or [`LogError::Failing`], where waiting may be long.
-    pub fn reserve(&self, bytes: u64) -> Reserve {
-        Reserve::new(&self.shared, bytes, false)
+    pub fn reserve(&self, bytes: u64) -> ReserveFuture {
+        ReserveFuture::new(&self.shared, bytes, false)
     }
 
     /// As [`reserve`](Self::reserve), for threads that may stand still.
@@ -80,32 +81,39 @@ impl Log {
 
     /// Makes a payload ready to be appended, compressed as the options say. Takes the caller's time, and shares what is
     /// large and stays as it is.
-    pub fn pack(&self, payload: Bytes) -> Result<Packed, LogError> {
+    pub fn pack(&self, payload: Bytes) -> Result<PackedPayload, LogError> {
         let options = &self.shared.options;
         let compression = match options.compressing {
-            Compressing::Always(compression) => compression,
+            CompressionPolicy::Always(compression) => compression,
             // One that would be too large without is tried so.
-            Compressing::AsNeeded if payload.len() as u64 > options.record_bytes_max => Compression::Lz4,
-            Compressing::AsNeeded if self.shared.queue().is_short_of_bytes(options) => Compression::Lz4,
-            Compressing::AsNeeded => Compression::None,
+            CompressionPolicy::AsNeeded if payload.len() as u64 > options.record_bytes_max => {
+                Compression::Lz4
+            }
+            CompressionPolicy::AsNeeded if self.shared.queue().is_short_of_bytes(options) => Compression::Lz4,
+            CompressionPolicy::AsNeeded => Compression::None,
         };
         match compression {
-            Compression::None if payload.len() >= SHARED_BYTES_MIN => Packed::raw(payload),
-            compression => Packed::new(&payload, compression),
+            Compression::None if payload.len() >= SHARED_BYTES_MIN => PackedPayload::raw(payload),
+            compression => PackedPayload::new(&payload, compression),
         }
     }
 
     /// As [`reserve`](Self::reserve), also where the log has no room for anything else: a segment's bytes are kept for what may
     /// make room, and they are taken from the disk ahead. For few and small records.
-    pub fn reserve_urgent(&self, bytes: u64) -> Reserve {
-        Reserve::new(&self.shared, bytes, true)
+    pub fn reserve_urgent(&self, bytes: u64) -> ReserveFuture {
+        ReserveFuture::new(&self.shared, bytes, true)
     }
 
     /// Appends a record and gives the position behind it, which is synced sooner or later. Never waits: records stand
     /// in the log in the order of these calls.
     ///
     /// Room that was reserved too small is made good, so the queue may exceed its bytes by what was lacking.
-    pub fn append(&self, head: Head, packed: Packed, room: Reservation) -> Result<LogPosition, LogError> {
+    pub fn append(
+        &self,
+        head: Head,
+        packed: PackedPayload,
+        room: Reservation,
+    ) -> Result<LogPosition, LogError> {
         check(&head, &packed, &self.shared.options)?;
         let frame_bytes = frame::frame_bytes(&head, &packed);
         let mut queue = self.shared.queue();
@@ -154,7 +162,7 @@ impl Log {
 
     /// Whether a small record that is not urgent finds room, now or after the next record.
     pub fn has_room(&self) -> bool {
-        self.has_room_now() || self.goes_on_with_a_record()
+        self.has_room_now() || self.resumes_after_record()
     }
 
     /// Whether a small record that is not urgent finds room now.
@@ -168,7 +176,7 @@ impl Log {
         let options = &self.shared.options;
         // Where nobody needs what the log has, its files are used again.
         let own =
-            if self.goes_on_with_a_record() { &self.shared.file_bytes } else { &self.shared.spare_bytes };
+            if self.resumes_after_record() { &self.shared.file_bytes } else { &self.shared.spare_bytes };
         let two = file_bytes(options).saturating_mul(2);
         Ok(DiskRoom {
             free_bytes: self.disk.free_bytes()?,
@@ -177,10 +185,10 @@ impl Log {
         })
     }
 
-    /// Whether a log that takes no event for want of room would after an [urgent](Self::reserve_urgent) record, as it has been
-    /// [trimmed](Self::trim) up to its end.
-    pub fn goes_on_with_a_record(&self) -> bool {
-        self.shared.queue().goes_on_with_a_record(&self.shared.options)
+    /// Whether a log that accepts no event for want of room would accept one after an [urgent](Self::reserve_urgent) record,
+    /// as it has been [trimmed](Self::trim) up to its end.
+    pub fn resumes_after_record(&self) -> bool {
+        self.shared.queue().resumes_after_record(&self.shared.options)
     }
 
     /// Gives up what stands before a position, by whole segments, sooner or later. Whoever reads there can go on to
@@ -190,14 +198,14 @@ impl Log {
         if before.0 > queue.trim_before {
             queue.trim_before = before.0.min(queue.synced);
         }
-        queue.chores.trim = true;
+        queue.maintenance.trim = true;
         self.shared.notify_writer(&mut queue);
     }
 
-    /// Keeps all that can be read now, and what is appended, from being given up until the answer is dropped. For moments:
+    /// Retains all that can be read now, and what is appended, until the guard is dropped. For moments:
     /// meanwhile the log only grows.
-    pub fn hold(&self) -> LogHold {
-        LogHold::new(&self.shared)
+    pub fn retain_all(&self) -> LogRetentionGuard {
+        LogRetentionGuard::new(&self.shared)
     }
 
     /// The log as it is, up to what is synced, to be copied.
@@ -257,7 +265,7 @@ impl Drop for Log {
     }
 }
 
-fn check(head: &Head, packed: &Packed, options: &LogOptions) -> Result<(), LogError> {
+fn check(head: &Head, packed: &PackedPayload, options: &LogOptions) -> Result<(), LogError> {
     if packed.bytes() > options.record_bytes_max {
         return Err(LogError::TooLarge { bytes: packed.bytes(), bytes_max: options.record_bytes_max });
     }

@@ -1,9 +1,10 @@
-//! A cut: the log up to what is synced, as files that are a log of their own.
+//! A log snapshot: the log up to what is synced, as files that form a log of their own.
 //!
-//! Each file is a segment up to where the cut, or the next segment, begins; put under its name into an empty directory,
-//! they open as a log that ends where the cut does. A cut holds its segments open: one that is given up meanwhile is
-//! removed and not used again, and is read to its end all the same. So neither writing nor giving up segments waits for a
-//! cut, however long somebody reads it; what it costs is their room on the disk until it is dropped.
+//! Each file is a segment up to the beginning of the next segment, or to the end of the snapshot. Copied under their
+//! names into an empty directory, the files open as a log that ends where the snapshot does. A snapshot holds its
+//! segments open. Retention may remove a segment meanwhile; its file is not reused, and the snapshot still reads it to
+//! the end. Therefore neither writing nor retention waits for a snapshot, however long it is read. Its cost is the disk
+//! space of the segments until it is dropped.
 
 use std::sync::Arc;
 
@@ -69,24 +70,24 @@ impl LogSnapshotFile {
     }
 }
 
-/// Keeps the log from giving up segments as long as it lives.
-pub struct LogHold {
+/// While it lives, the log deletes no segments.
+pub struct LogRetentionGuard {
     shared: Arc<Shared>,
 }
 
-impl LogHold {
-    pub(crate) fn new(shared: &Arc<Shared>) -> LogHold {
+impl LogRetentionGuard {
+    pub(crate) fn new(shared: &Arc<Shared>) -> LogRetentionGuard {
         shared.live().holds += 1;
-        LogHold { shared: Arc::clone(shared) }
+        LogRetentionGuard { shared: Arc::clone(shared) }
     }
 }
 
-impl Drop for LogHold {
+impl Drop for LogRetentionGuard {
     fn drop(&mut self) {
         self.shared.live().holds -= 1;
         // What was to be given up meanwhile can go now.
         let mut queue = self.shared.queue();
-        queue.chores.trim = true;
+        queue.maintenance.trim = true;
         self.shared.notify_writer(&mut queue);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Compressing, LogError, LogPosition};
+use crate::{CompressionPolicy, LogError, LogPosition};
 
 /// How the log writes, and what it may take.
 #[derive(Debug, Clone)]
@@ -25,7 +25,7 @@ pub struct LogOptions {
     /// How many segments that were trimmed are kept to be used again. 8.
     pub spare_segments_max: usize,
     /// When payloads are compressed: as needed.
-    pub compressing: Compressing,
+    pub compressing: CompressionPolicy,
     /// Go on behind frames that were synced once and are damaged or missing now, instead of refusing to open.
     pub skip_corrupt: bool,
     /// What comes before is known, from elsewhere, to have been synced once: of a log that ends before, part was lost. 0.
@@ -43,7 +43,7 @@ impl Default for LogOptions {
             bytes_max: 16 << 30,
             free_bytes_min: 512 << 20,
             spare_segments_max: 8,
-            compressing: Compressing::AsNeeded,
+            compressing: CompressionPolicy::AsNeeded,
             skip_corrupt: false,
             known_end: LogPosition(0),
         }

@@ -1,4 +1,4 @@
-//! Payloads, compressed and summed in the caller's thread, so that the log's own thread has nothing to do but write.
+//! Payloads that the caller's thread compresses and checksums, so that the log's own thread only writes.
 
 use std::cell::RefCell;
 
@@ -27,7 +27,7 @@ pub enum Compression {
 
 /// When payloads are compressed, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Compressing {
+pub enum CompressionPolicy {
     /// By LZ4 where the disk or the room on it is short, which [`Log::pack`](crate::Log::pack) sees; else not at all, as
     /// compressing takes longer than writing.
     #[default]
@@ -38,7 +38,7 @@ pub enum Compressing {
 
 /// A payload, ready to be appended.
 #[derive(Debug, Clone)]
-pub struct Packed {
+pub struct PackedPayload {
     pub(crate) payload: Bytes,
     pub(crate) packing: Compression,
     pub(crate) unpacked_bytes: u32,
@@ -55,9 +55,9 @@ thread_local! {
 /// Scratch space beyond this is given back, so that one large payload does not stay with every thread.
 const SCRATCH_BYTES_KEPT: usize = 4 << 20;
 
-impl Packed {
+impl PackedPayload {
     /// Compresses a payload, or keeps a copy of it where that gains nothing.
-    pub fn new(payload: &[u8], compression: Compression) -> Result<Packed, LogError> {
+    pub fn new(payload: &[u8], compression: Compression) -> Result<PackedPayload, LogError> {
         check_bytes(payload)?;
         let compressed = match compression {
             _ if payload.len() < COMPRESSED_BYTES_MIN => None,
@@ -66,27 +66,27 @@ impl Packed {
             Compression::Zstd => zstd_compressed(payload),
         };
         Ok(match compressed {
-            Some(bytes) => Packed::of(bytes, compression, payload.len()),
-            None => Packed::of(Bytes::copy_from_slice(payload), Compression::None, payload.len()),
+            Some(bytes) => PackedPayload::of(bytes, compression, payload.len()),
+            None => PackedPayload::of(Bytes::copy_from_slice(payload), Compression::None, payload.len()),
         })
     }
 
     /// Takes a payload as it is, without a copy.
-    pub fn raw(payload: Bytes) -> Result<Packed, LogError> {
+    pub fn raw(payload: Bytes) -> Result<PackedPayload, LogError> {
         check_bytes(&payload)?;
         let unpacked_bytes = payload.len();
-        Ok(Packed::of(payload, Compression::None, unpacked_bytes))
+        Ok(PackedPayload::of(payload, Compression::None, unpacked_bytes))
     }
 
     /// No payload, for records whose head says all.
-    pub fn empty() -> Packed {
-        Packed::of(Bytes::new(), Compression::None, 0)
+    pub fn empty() -> PackedPayload {
+        PackedPayload::of(Bytes::new(), Compression::None, 0)
     }
 
-    fn of(payload: Bytes, packing: Compression, unpacked_bytes: usize) -> Packed {
+    fn of(payload: Bytes, packing: Compression, unpacked_bytes: usize) -> PackedPayload {
         let crc = crc32c::crc32c(&payload);
         // Lengths were checked against `PAYLOAD_BYTES_MAX`, so nothing is cut off here.
-        Packed { payload, packing, unpacked_bytes: unpacked_bytes as u32, crc }
+        PackedPayload { payload, packing, unpacked_bytes: unpacked_bytes as u32, crc }
     }
 
     /// The bytes it takes in the log's queue and, but for a few, on disk.
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     fn check(payload: &[u8], compression: Compression, expected: Compression) {
-        let packed = Packed::new(payload, compression).unwrap();
+        let packed = PackedPayload::new(payload, compression).unwrap();
         assert_eq!(packed.packing, expected);
         let mut unpacked = vec![7; 3];
         unpack(&packed.payload, packed.packing, packed.unpacked_bytes as usize, &mut unpacked).unwrap();
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn wrong_length_is_told() {
         let text = b"abcdefgh".repeat(100);
-        let packed = Packed::new(&text, Compression::Lz4).unwrap();
+        let packed = PackedPayload::new(&text, Compression::Lz4).unwrap();
         let mut into = Vec::new();
         assert_eq!(unpack(&packed.payload, packed.packing, text.len() - 1, &mut into), None);
         assert_eq!(unpack(&packed.payload, packed.packing, text.len() + 1, &mut into), None);

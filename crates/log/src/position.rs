@@ -1,4 +1,4 @@
-//! Places in the log, and how far it has come.
+//! Positions in the log, and its horizons: appended and synced.
 
 /// A place in the one log of a node: bytes of frames before it, counted over all segments, trimmed ones included.
 ///
@@ -14,12 +14,12 @@ pub struct Horizons {
     /// The end of what is synced: it is there after any crash.
     pub synced: LogPosition,
     /// Why nothing is synced at present.
-    pub trouble: Option<Trouble>,
+    pub trouble: Option<StallReason>,
 }
 
-/// Why the log does not get on; it tries again by itself, and nothing that was appended is lost meanwhile.
+/// Why the log is stalled; it tries again by itself, and nothing that was appended is lost meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trouble {
+pub enum StallReason {
     /// The disk is full, or the log has reached the bytes it may take.
     Full,
     /// The disk failed a write or a sync.

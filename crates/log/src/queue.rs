@@ -1,7 +1,11 @@
-//! What is appended and not yet synced, and who waits for what.
+//! Records that are appended and not yet synced, and who waits for what.
 //!
-//! One lock guards it. The log's thread takes groups out of it, and holds the lock for that alone; callers hold it to
-//! put a record in, which gives the record its position. Nobody calls out or does I/O under it.
+//! One lock guards the queue. The log's thread takes groups out of it, and holds the lock for that alone. Callers take
+//! the lock to append a record, which gives the record its position. Nothing calls out or does I/O under it.
+//!
+//! Callers compress their records in their own threads ([`packed`](crate::packed)), but only while bytes are short: the
+//! disk is the bottleneck, or the log has used half of its room ([`Queue::is_short_of_bytes`]). Otherwise compression
+//! takes longer than writing.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -12,17 +16,17 @@ use std::{
 use swiftwater_event::Clock;
 
 use crate::{
-    Horizons, LogError, LogOptions, LogPosition, Packed, Trouble,
+    Horizons, LogError, LogOptions, LogPosition, PackedPayload, StallReason,
     frame::{self, OVERHEAD_BYTES_MAX},
     record::Head,
-    segments::Live,
+    segments::LiveSegments,
 };
 
 /// A record with its place.
 pub(crate) struct Queued {
     pub(crate) position: u64,
     pub(crate) head: Head,
-    pub(crate) packed: Packed,
+    pub(crate) packed: PackedPayload,
 }
 
 impl Queued {
@@ -31,16 +35,16 @@ impl Queued {
     }
 }
 
-/// What the log's thread is asked to do beside writing.
+/// Maintenance that the log's thread is asked for beside writing.
 #[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Chores {
+pub(crate) struct MaintenanceRequests {
     /// Segments may have become free.
     pub(crate) trim: bool,
     /// Somebody was refused for want of room: is there still none?
     pub(crate) room: bool,
 }
 
-impl Chores {
+impl MaintenanceRequests {
     pub(crate) fn any(self) -> bool {
         self.trim || self.room
     }
@@ -61,12 +65,12 @@ pub(crate) struct Queue {
     pub(crate) position_max: u64,
     /// The same for what is urgent.
     pub(crate) urgent_position_max: u64,
-    pub(crate) trouble: Option<Trouble>,
+    pub(crate) trouble: Option<StallReason>,
     /// No more is taken.
     pub(crate) closing: bool,
     /// The log's thread has ended.
     pub(crate) closed: bool,
-    pub(crate) chores: Chores,
+    pub(crate) maintenance: MaintenanceRequests,
     pub(crate) trim_before: u64,
     /// The log's thread waits for something to do.
     pub(crate) writer_waits: bool,
@@ -90,7 +94,7 @@ impl Queue {
             trouble: None,
             closing: false,
             closed: false,
-            chores: Chores { trim: false, room: true },
+            maintenance: MaintenanceRequests { trim: false, room: true },
             trim_before: oldest,
             writer_waits: false,
             room_waiters: BTreeMap::new(),
@@ -120,7 +124,7 @@ impl Queue {
 
     /// Whether any record gives the log room that it has not got now: nobody needs what it has, and the next one begins another
     /// segment.
-    pub(crate) fn goes_on_with_a_record(&self, options: &LogOptions) -> bool {
+    pub(crate) fn resumes_after_record(&self, options: &LogOptions) -> bool {
         let rest = self.position_max.saturating_sub(self.appended);
         self.trim_before >= self.appended && rest < options.record_bytes_max + OVERHEAD_BYTES_MAX
     }
@@ -136,8 +140,8 @@ impl Queue {
             return Err(LogError::Closed);
         }
         match self.trouble {
-            Some(Trouble::Full) => return Err(LogError::Full),
-            Some(Trouble::Failing) => return Err(LogError::Failing),
+            Some(StallReason::Full) => return Err(LogError::Full),
+            Some(StallReason::Failing) => return Err(LogError::Failing),
             None => {}
         }
         let wanted = self.reserved_bytes + bytes;
@@ -164,8 +168,8 @@ impl Queue {
         self.room_waiters.first_key_value().map(|(_, waker)| waker.clone())
     }
 
-    /// Takes all out who wait for no more than what is synced.
-    pub(crate) fn take_synced_waiters(&mut self) -> BTreeMap<(u64, u64), Waker> {
+    /// Drains all who wait for no more than what is synced.
+    pub(crate) fn drain_synced_waiters(&mut self) -> BTreeMap<(u64, u64), Waker> {
         let rest = self.sync_waiters.split_off(&(self.synced + 1, 0));
         std::mem::replace(&mut self.sync_waiters, rest)
     }
@@ -176,7 +180,7 @@ pub(crate) struct Shared {
     queue: Mutex<Queue>,
     /// There is something to do for the log's thread.
     pub(crate) work: Condvar,
-    live: Mutex<Live>,
+    live: Mutex<LiveSegments>,
     pub(crate) options: LogOptions,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) on_progress: Box<dyn Fn(Horizons) + Send + Sync>,
@@ -190,7 +194,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(
         queue: Queue,
-        live: Live,
+        live: LiveSegments,
         options: LogOptions,
         clock: Arc<dyn Clock>,
         on_progress: Box<dyn Fn(Horizons) + Send + Sync>,
@@ -216,7 +220,7 @@ impl Shared {
     }
 
     /// As [`queue`](Self::queue). Taken under no other lock and holds none while others are taken.
-    pub(crate) fn live(&self) -> MutexGuard<'_, Live> {
+    pub(crate) fn live(&self) -> MutexGuard<'_, LiveSegments> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

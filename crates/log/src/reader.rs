@@ -1,4 +1,4 @@
-//! Reading the log while it is written.
+//! Reads the log while it is written.
 
 use std::sync::Arc;
 
@@ -7,27 +7,33 @@ use crate::{
     packed::{Compression, unpack},
     queue::Shared,
     segments::Segment,
-    window::{Place, Window},
+    window::{ReadBuffer, ReadLimit},
 };
 
 /// Reads records in order, those that are synced and no others: what is not may still be lost.
 pub struct LogReader {
     shared: Arc<Shared>,
     position: u64,
-    segment: Option<Reading>,
-    window: Window,
+    segment: Option<SegmentCursor>,
+    window: ReadBuffer,
     unpacked: Vec<u8>,
 }
 
 /// The segment that is read, and the position up to which.
-struct Reading {
+struct SegmentCursor {
     segment: Arc<Segment>,
     limit: u64,
 }
 
 impl LogReader {
     pub(crate) fn new(shared: Arc<Shared>, from: LogPosition) -> LogReader {
-        LogReader { shared, position: from.0, segment: None, window: Window::default(), unpacked: Vec::new() }
+        LogReader {
+            shared,
+            position: from.0,
+            segment: None,
+            window: ReadBuffer::default(),
+            unpacked: Vec::new(),
+        }
     }
 
     /// Where the next record begins.
@@ -54,7 +60,7 @@ impl LogReader {
             return Ok(None);
         };
         let segment = &reading.segment;
-        let place = Place { file: &*segment.file, id: segment.id, limit: reading.limit };
+        let place = ReadLimit { file: &*segment.file, id: segment.id, limit: reading.limit };
         let begin = *position;
         let corrupt = |flaw| LogError::Corrupt {
             position: LogPosition(begin),
@@ -108,7 +114,7 @@ impl LogReader {
         if !is_same {
             self.window.clear();
         }
-        self.segment = Some(Reading { segment, limit });
+        self.segment = Some(SegmentCursor { segment, limit });
         Ok(true)
     }
 }

@@ -1,4 +1,4 @@
-//! What stands in the log: records, of which the log knows the head and no more.
+//! The records of the log; the log knows their heads and nothing more.
 
 use swiftwater_event::{Millis, Offset};
 

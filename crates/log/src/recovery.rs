@@ -1,37 +1,39 @@
-//! Opening what a crash, or time, has left.
+//! Opens the log after a crash, or after damage.
 //!
-//! All segments are read from front to back, every checksum included. Damage before the last segment is damage: a
-//! segment is begun only when all before it is synced. In the last one, bad bytes are the torn tail of what was being
-//! written, unless a good frame behind them says that they were synced before it was written; writes that were not
-//! synced may reach the disk in any order. A torn tail is left behind: what is appended next goes into a new segment,
-//! whose base ends this one.
+//! All segments are read from front to back, every checksum included. A bad frame before the last segment is damage: a
+//! segment is begun only when all before it is synced. Damage is reported by position. In the last segment, bad bytes
+//! are the torn tail of an unfinished write, unless a good frame behind them proves that they were synced before it was
+//! written. Writes that were not synced may reach the disk in any order. The log does not append to a torn tail: the
+//! next record goes into a new segment, whose base ends this one. A long torn tail is cut off.
 //!
-//! That all files are gone, or the last ones, no file tells: the caller knows how far the log had come at least
-//! ([`LogOptions::known_end`]). Where what is lost is skipped, the log goes on behind that: no position is used twice.
+//! No file shows that all files are missing, or the last ones. The caller knows how far the log had come at least
+//! ([`LogOptions::known_end`]): the catalog's snapshot and joins record it. It also finds missing first files: the
+//! snapshot's position and the offsets that each table lacks must be in the log. If the log is to continue in spite of a
+//! loss, it continues behind the lost records: no position is used twice.
 
 use std::{io, ops::Range, sync::Arc, sync::atomic::AtomicU64};
 
 use crate::{
     Disk, LogError, LogOptions, LogPosition,
-    frame::Flaw,
-    segment::{FRAMES_START, Found, identify, parse_name},
-    segments::{Files, Live, Segment, may_be_spare},
-    window::{Place, Window},
+    frame::FrameFault,
+    segment::{FRAMES_START, FileKind, identify, parse_name},
+    segments::{LiveSegments, Segment, SegmentFiles, may_be_spare},
+    window::{ReadBuffer, ReadLimit},
 };
 
 /// A torn tail, and room that was taken and not used, is cut off where there is more of it than this.
 const CUT_BYTES_MIN: u64 = 64 << 10;
 
-/// What was found.
-pub(crate) struct Recovered {
-    pub(crate) live: Live,
-    pub(crate) files: Files,
+/// The recovered log.
+pub(crate) struct RecoveredLog {
+    pub(crate) live: LiveSegments,
+    pub(crate) files: SegmentFiles,
     /// Where the log ends.
     pub(crate) end: u64,
 }
 
-pub(crate) fn recover(disk: Arc<dyn Disk>, options: &LogOptions) -> Result<Recovered, LogError> {
-    let mut files = Files {
+pub(crate) fn recover(disk: Arc<dyn Disk>, options: &LogOptions) -> Result<RecoveredLog, LogError> {
+    let mut files = SegmentFiles {
         disk: Arc::clone(&disk),
         next_sequence: 1,
         file_bytes: 0,
@@ -47,8 +49,8 @@ pub(crate) fn recover(disk: Arc<dyn Disk>, options: &LogOptions) -> Result<Recov
             return Err(corrupt(segment, segment.id.base, "it begins before the segment before it", None));
         }
     }
-    let mut scan = Scan { window: Window::default(), skips: options.skip_corrupt, holes: Vec::new() };
-    let mut live = Live::default();
+    let mut scan = Scan { window: ReadBuffer::default(), skips: options.skip_corrupt, holes: Vec::new() };
+    let mut live = LiveSegments::default();
     let mut end = segments.first().map_or(0, |segment| segment.id.base);
     for (index, segment) in segments.iter().enumerate() {
         end = match segments.get(index + 1) {
@@ -63,20 +65,20 @@ pub(crate) fn recover(disk: Arc<dyn Disk>, options: &LogOptions) -> Result<Recov
         if !options.skip_corrupt {
             return Err(error);
         }
-        tracing::error!(%error, "records are lost; the log goes on behind them, as it was told to");
+        tracing::error!(%error, "records are lost; the log continues after them, because of data.log_skip_corrupt");
     }
     files.clear_unused();
     let (count, mut cut_bytes) = (segments.len(), 0);
     for (index, mut segment) in segments.into_iter().enumerate() {
         if index + 1 == count {
             let bytes = segment.file_bytes;
-            segment = settle(segment, end)?;
+            segment = sync_recovered(segment, end)?;
             cut_bytes = bytes - segment.file_bytes;
         }
         live.segments.push_back(Arc::new(segment));
     }
     files.file_bytes += live.segments.iter().map(|segment| segment.file_bytes).sum::<u64>();
-    files.keep_what_was_cut(options, cut_bytes);
+    files.reserve_trimmed(options, cut_bytes);
     // What holds nothing is dropped: a segment in which nothing was synced before the next was begun, or the crash.
     let mut index = 0;
     while let Some(segment) = live.segments.get(index) {
@@ -93,11 +95,11 @@ pub(crate) fn recover(disk: Arc<dyn Disk>, options: &LogOptions) -> Result<Recov
         end = lost.end;
         live.holes.push(lost);
     }
-    Ok(Recovered { live, files, end })
+    Ok(RecoveredLog { live, files, end })
 }
 
 /// Opens all segments, in order; one of the other files is kept as a spare, and the rest is to be removed.
-fn open_all(files: &mut Files, options: &LogOptions) -> Result<Vec<Segment>, LogError> {
+fn open_all(files: &mut SegmentFiles, options: &LogOptions) -> Result<Vec<Segment>, LogError> {
     let names = files.disk.names().map_err(|source| LogError::io("list", ".", source))?;
     let (mut segments, mut spares) = (Vec::new(), Vec::new());
     for name in names {
@@ -111,11 +113,11 @@ fn open_all(files: &mut Files, options: &LogOptions) -> Result<Vec<Segment>, Log
             continue;
         }
         match identify(&*file, &name, sequence)? {
-            Found::Segment(id) => {
+            FileKind::Segment(id) => {
                 let written_to = AtomicU64::new(FRAMES_START);
                 segments.push(Segment { id, name, file, file_bytes: bytes, written_to });
             }
-            Found::Unborn => {
+            FileKind::Unborn => {
                 files.file_bytes += bytes;
                 files.doomed.push((name, bytes));
             }
@@ -135,7 +137,7 @@ fn open_all(files: &mut Files, options: &LogOptions) -> Result<Vec<Segment>, Log
 }
 
 /// Makes durable what was found in the last segment: a process that was killed may have written and not synced it.
-fn settle(mut segment: Segment, end: u64) -> Result<Segment, LogError> {
+fn sync_recovered(mut segment: Segment, end: u64) -> Result<Segment, LogError> {
     let place = segment.id.place(end);
     let settled = || -> io::Result<u64> {
         let cuts = segment.file_bytes.saturating_sub(place) > CUT_BYTES_MIN;
@@ -150,7 +152,7 @@ fn settle(mut segment: Segment, end: u64) -> Result<Segment, LogError> {
 }
 
 struct Scan {
-    window: Window,
+    window: ReadBuffer,
     skips: bool,
     holes: Vec<Range<u64>>,
 }
@@ -158,7 +160,7 @@ struct Scan {
 impl Scan {
     /// Reads a segment that ends where the next begins.
     fn whole(&mut self, segment: &Segment, next: u64) -> Result<u64, LogError> {
-        let place = Place { file: &*segment.file, id: segment.id, limit: next };
+        let place = ReadLimit { file: &*segment.file, id: segment.id, limit: next };
         let failed = |source| LogError::io("read", &segment.name, source);
         self.window.clear();
         let mut position = segment.id.base;
@@ -172,7 +174,7 @@ impl Scan {
 
     /// Reads the last segment and says where it ends.
     fn last(&mut self, segment: &Segment) -> Result<u64, LogError> {
-        let place = Place { file: &*segment.file, id: segment.id, limit: segment.position_max() };
+        let place = ReadLimit { file: &*segment.file, id: segment.id, limit: segment.position_max() };
         let failed = |source| LogError::io("read", &segment.name, source);
         self.window.clear();
         let mut position = segment.id.base;
@@ -184,8 +186,8 @@ impl Scan {
                     None => tracing::debug!(position, %name, flaw, "the log ends here"),
                     Some(behind) => tracing::warn!(
                         position, %name, flaw, behind,
-                        "the log ends at a record that is not whole; others stand behind it, and nothing shows that they were synced: \
-                         they are left out"
+                        "the log ends at an incomplete record; later records are skipped, because nothing shows that \
+                         they were synced"
                     ),
                 }
                 return Ok(bad);
@@ -199,7 +201,7 @@ impl Scan {
     }
 
     /// Goes on over good frames up to the limit; `Some`: a bad one stands there.
-    fn walk(&mut self, place: &Place, position: &mut u64) -> io::Result<Option<(u64, Flaw)>> {
+    fn walk(&mut self, place: &ReadLimit, position: &mut u64) -> io::Result<Option<(u64, FrameFault)>> {
         while *position < place.limit {
             match self.window.check(place, *position)? {
                 Ok(end) => *position = end,
@@ -210,7 +212,7 @@ impl Scan {
     }
 
     /// The first good frame behind a position.
-    fn next_good(&mut self, place: &Place, bad: u64) -> io::Result<Option<u64>> {
+    fn next_good(&mut self, place: &ReadLimit, bad: u64) -> io::Result<Option<u64>> {
         let mut from = bad + crate::frame::ALIGNMENT as u64;
         while let Some((position, _)) = self.window.next_front(place, from)? {
             if self.window.check(place, position)?.is_ok() {
@@ -222,7 +224,7 @@ impl Scan {
     }
 
     /// The first frame behind a position that was written when what stands there was synced; and the first frame behind it.
-    fn witness(&mut self, place: &Place, bad: u64) -> io::Result<(Option<u64>, Option<u64>)> {
+    fn witness(&mut self, place: &ReadLimit, bad: u64) -> io::Result<(Option<u64>, Option<u64>)> {
         let (mut from, mut first) = (bad + crate::frame::ALIGNMENT as u64, None);
         while let Some((position, front)) = self.window.next_front(place, from)? {
             first.get_or_insert(position);
@@ -234,18 +236,19 @@ impl Scan {
         Ok((None, first))
     }
 
-    fn skip(&mut self, segment: &Segment, bad: u64, flaw: Flaw, resumes: u64) -> Result<(), LogError> {
+    fn skip(&mut self, segment: &Segment, bad: u64, flaw: FrameFault, resumes: u64) -> Result<(), LogError> {
         let error = corrupt(segment, bad, flaw, Some(resumes));
         if !self.skips {
             return Err(error);
         }
-        tracing::error!(%error, resumes, "records are lost; the log goes on behind them, as it was told to");
+        tracing::error!(%error, resumes, "records are lost; the log continues after them, because of \
+             data.log_skip_corrupt");
         self.holes.push(bad..resumes);
         Ok(())
     }
 }
 
-fn corrupt(segment: &Segment, position: u64, flaw: Flaw, resumes: Option<u64>) -> LogError {
+fn corrupt(segment: &Segment, position: u64, flaw: FrameFault, resumes: Option<u64>) -> LogError {
     LogError::Corrupt {
         position: LogPosition(position),
         name: segment.name.clone(),

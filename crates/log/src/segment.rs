@@ -1,16 +1,15 @@
-//! Segments: the files that the log is cut into.
+//! Segments: the files of the log.
 //!
 //! ```text
 //! segment = header header zeros frame*        frames begin at byte 4096
 //! header  = "SWFTLOG" 0x0a  version:u32  reserved:u32  sequence:u64  base:u64  crc:u32    the second at byte 2048
 //! ```
 //!
-//! `sequence` counts segments, `base` is the position of the first frame, `crc` the CRC-32C of what stands before it.
-//! A file is named by its sequence, `0000000000000007.segment`; one that waits to be used again ends in `.spare`.
-//! A frame at byte `b` has the position `base + b - 4096`. What a segment holds ends where the next begins, even if
-//! frames stand behind that: those had not been synced when the disk failed, and were written again there.
-//! Sequences are not used again: a file gets its name, durably, before it gets its header, and its header, durably,
-//! before its first frame.
+//! `sequence` counts segments, `base` is the position of the first frame, `crc` is the CRC-32C of the bytes before it. A
+//! file is named by its sequence, `0000000000000007.segment`; a file that waits for reuse ends in `.spare`. A frame at
+//! byte `b` has the position `base + b - 4096`. The contents of a segment end where the next begins, even if frames
+//! follow. Those had not been synced when the disk failed, and were written again in the next segment. Sequences are not
+//! reused. A file gets its name, durably, before its header, and its header, durably, before its first frame.
 
 use std::io::IoSlice;
 
@@ -65,9 +64,9 @@ impl SegmentId {
     }
 }
 
-/// What a file turned out to be.
+/// The kind of a file.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum FileKind {
     /// A segment.
     Segment(SegmentId),
     /// One that got its name and no more before a crash: nothing in it was ever synced.
@@ -75,7 +74,7 @@ pub(crate) enum Found {
 }
 
 /// Reads who a segment is from the front of its file, whose name says `sequence`.
-pub(crate) fn identify(file: &dyn DiskFile, name: &str, sequence: u64) -> Result<Found, LogError> {
+pub(crate) fn identify(file: &dyn DiskFile, name: &str, sequence: u64) -> Result<FileKind, LogError> {
     let mut page = vec![0; FRAMES_START as usize + frame::FIXED_BYTES + frame::META_BYTES_MAX];
     let mut filled = 0;
     while filled < page.len() {
@@ -92,7 +91,7 @@ pub(crate) fn identify(file: &dyn DiskFile, name: &str, sequence: u64) -> Result
             Some(SegmentId { version, .. }) if version > VERSION => {
                 return Err(LogError::Newer { name: name.into(), version, version_max: VERSION });
             }
-            Some(id) if id.sequence == sequence => return Ok(Found::Segment(id)),
+            Some(id) if id.sequence == sequence => return Ok(FileKind::Segment(id)),
             // The header of an earlier use of the file, or none.
             _ => {}
         }
@@ -102,11 +101,11 @@ pub(crate) fn identify(file: &dyn DiskFile, name: &str, sequence: u64) -> Result
     if let Some(base) = frame::position_in(first) {
         let mut ids = (1..=VERSION).map(|version| SegmentId { version, sequence, base });
         if let Some(id) = ids.find(|id| frame::read_front(first, id.seed(), base).is_ok()) {
-            tracing::warn!(%name, "both headers of a log segment are damaged; its first frame says who it is");
-            return Ok(Found::Segment(id));
+            tracing::warn!(%name, "both headers of a log segment are damaged; its first frame identifies it");
+            return Ok(FileKind::Segment(id));
         }
     }
-    Ok(Found::Unborn)
+    Ok(FileKind::Unborn)
 }
 
 fn read_header(header: &[u8]) -> Option<SegmentId> {

@@ -1,7 +1,10 @@
-//! The files of the log: which there are, making new ones, and giving up old ones.
+//! The files of the log: lists them, creates new ones, and retires old ones.
 //!
-//! All changes are made by the log's thread; readers look at [`Live`] only. Names are synced after each change, so that
-//! a crash leaves no gap between segments.
+//! The log's thread makes all changes; readers see only [`LiveSegments`]. Names are synced after each change, so that a crash
+//! leaves no gap between segments.
+//!
+//! The log has one file in reserve, allocated on the disk ahead, for urgent records: catalog changes, which may be what
+//! makes room. So a full disk cannot stop them. A start deletes further reserve files.
 
 use std::{
     collections::VecDeque,
@@ -38,7 +41,7 @@ impl Segment {
 
 /// What can be read.
 #[derive(Default)]
-pub(crate) struct Live {
+pub(crate) struct LiveSegments {
     /// In order; never two with the same base. A segment ends where the next begins.
     pub(crate) segments: VecDeque<Arc<Segment>>,
     /// What was damaged when the log was opened, and is skipped.
@@ -47,7 +50,7 @@ pub(crate) struct Live {
     pub(crate) holds: usize,
 }
 
-impl Live {
+impl LiveSegments {
     /// The segment that holds a position, and the position where the next begins.
     pub(crate) fn find(&self, position: u64) -> Option<(Arc<Segment>, Option<u64>)> {
         let after = self.segments.partition_point(|segment| segment.id.base <= position);
@@ -67,13 +70,13 @@ impl Live {
 }
 
 /// A file that waits to be used again.
-pub(crate) struct Spare {
+pub(crate) struct SpareFile {
     pub(crate) name: Box<str>,
     pub(crate) file_bytes: u64,
     pub(crate) written_to: u64,
 }
 
-impl Spare {
+impl SpareFile {
     /// Bytes of frames that fit into it.
     fn segment_bytes(&self) -> u64 {
         self.file_bytes.saturating_sub(FRAMES_START)
@@ -95,14 +98,14 @@ impl From<io::Error> for BeginError {
     }
 }
 
-/// The files, as the log's thread holds them.
-pub(crate) struct Files {
+/// The files of the segments, owned by the log's thread.
+pub(crate) struct SegmentFiles {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) next_sequence: u64,
     /// Bytes of all files.
     pub(crate) file_bytes: u64,
     /// Of the size that segments have now; or one alone that is smaller, where the disk has no room for another.
-    pub(crate) spares: Vec<Spare>,
+    pub(crate) spares: Vec<SpareFile>,
     /// Files that hold nothing and could not be removed yet, with their bytes.
     pub(crate) doomed: Vec<(Box<str>, u64)>,
     /// Names were changed since they were last synced.
@@ -131,7 +134,7 @@ fn bytes_max(options: &LogOptions) -> u64 {
     options.bytes_max.saturating_add(file_bytes(options))
 }
 
-impl Files {
+impl SegmentFiles {
     /// Makes a segment that begins at `base` and has room for so many bytes of frames, durable but for frames, and the last of
     /// those that can be read.
     pub(crate) fn begin(
@@ -200,39 +203,39 @@ impl Files {
 
     /// Sees to it that there is a spare, so that a disk that others fill has room for what makes room. It may be of the bytes that
     /// the log leaves free for others, as long as they have as many more. Where there is none for a spare either, it is tried again
-    /// with the next chores.
+    /// with the next maintenance.
     pub(crate) fn ensure_spare(&mut self, options: &LogOptions) {
         let bytes = file_bytes(options);
         let is_wanted = self.spares.is_empty() && self.doomed.is_empty() && self.may_have_more(options);
         if is_wanted && self.disk.free_bytes().is_ok_and(|free| free >= 2 * bytes) {
-            self.make_spare(bytes);
+            self.create_spare(bytes);
         }
     }
 
-    /// Makes a spare, if there is none, of bytes that were given back to the disk just now, before others take them.
-    pub(crate) fn keep_what_was_cut(&mut self, options: &LogOptions, cut_bytes: u64) {
+    /// Creates a spare, if there is none, from bytes that were just freed on the disk, before others use them.
+    pub(crate) fn reserve_trimmed(&mut self, options: &LogOptions, cut_bytes: u64) {
         self.ensure_spare(options);
         let bytes = cut_bytes.min(file_bytes(options)) / BLOCK_BYTES * BLOCK_BYTES;
         if self.spares.is_empty() && may_be_spare(bytes, options, true) {
-            self.make_spare(bytes);
+            self.create_spare(bytes);
         }
     }
 
     /// Gives files in reserve back to the disk, all but one, where less is free than the log leaves to others: what tables cannot
     /// commit for want of room cannot be trimmed either, and then nothing would go on.
     pub(crate) fn release_spares(&mut self, options: &LogOptions) {
-        while self.spares.len() > 1 && self.doomed.is_empty() && !self.leaves_enough(options) {
+        while self.spares.len() > 1 && self.doomed.is_empty() && !self.has_free_reserve(options) {
             let spare = self.spares.remove(0);
             self.doom(spare.name, spare.file_bytes);
         }
     }
 
-    /// Whether as much of the disk is free as the log leaves to others. A disk that does not say is found out by writing.
-    fn leaves_enough(&self, options: &LogOptions) -> bool {
+    /// Whether as much of the disk is free as the log leaves to others. True where the disk does not report it: then writes fail.
+    fn has_free_reserve(&self, options: &LogOptions) -> bool {
         self.disk.free_bytes().map_or(true, |free| free >= options.free_bytes_min)
     }
 
-    fn make_spare(&mut self, bytes: u64) {
+    fn create_spare(&mut self, bytes: u64) {
         let name = self.next_spare_name();
         match self.disk.create(&name, bytes) {
             Ok(_) => {
@@ -240,13 +243,13 @@ impl Files {
                 self.names_dirty = true;
                 self.add_spare(name, bytes, FRAMES_START);
             }
-            Err(error) => tracing::debug!(%error, "the log cannot have a file in reserve"),
+            Err(error) => tracing::debug!(%error, "the log cannot create its reserve file"),
         }
     }
 
     /// Bytes of frames that the next segment has room for, whichever file it gets.
     pub(crate) fn next_segment_bytes(&self, options: &LogOptions) -> u64 {
-        self.spares.last().map_or(options.segment_bytes, Spare::segment_bytes)
+        self.spares.last().map_or(options.segment_bytes, SpareFile::segment_bytes)
     }
 
     fn next_spare_name(&mut self) -> Box<str> {
@@ -262,7 +265,7 @@ impl Files {
         {
             self.doom(small.name, small.file_bytes);
         }
-        self.spares.push(Spare { name, file_bytes, written_to });
+        self.spares.push(SpareFile { name, file_bytes, written_to });
     }
 
     /// Whether the disk has room for what was taken. What the log may have is asked before anything is taken: where
@@ -297,7 +300,7 @@ impl Files {
     /// Removes the files that a start has found and the log has no use for, now or later.
     pub(crate) fn clear_unused(&mut self) {
         if let Err(error) = self.clear_doomed() {
-            tracing::warn!(%error, "cannot remove files of the log that hold nothing; tried again later");
+            tracing::warn!(%error, "empty files of the log cannot be deleted; the server retries later");
         }
     }
 
@@ -305,7 +308,7 @@ impl Files {
     fn doom(&mut self, name: Box<str>, bytes: u64) {
         self.doomed.push((name, bytes));
         if let Err(error) = self.clear_doomed() {
-            tracing::warn!(%error, "cannot remove a file of the log that holds nothing; tried again later");
+            tracing::warn!(%error, "an empty file of the log cannot be deleted; the server retries later");
         }
     }
 
@@ -346,7 +349,7 @@ impl Files {
         let is_read = Arc::strong_count(&segment) > 1;
         let fits = may_be_spare(segment.file_bytes, &shared.options, self.spares.is_empty());
         let has_room = self.spares.len() < shared.options.spare_segments_max.max(1)
-            && (self.spares.is_empty() || self.leaves_enough(&shared.options));
+            && (self.spares.is_empty() || self.has_free_reserve(&shared.options));
         let keeps = !is_read && fits && has_room;
         let spare: Box<str> = spare_name(segment.id.sequence).into();
         let given_up =

@@ -1,5 +1,5 @@
-//! Waiting for room in the log's queue, and for what was appended to be synced: as futures of no runtime in particular,
-//! and by blocking.
+//! Waits for room in the log's queue, and for appended records to be synced: by runtime-independent futures, and by
+//! blocking.
 
 use std::{
     pin::{Pin, pin},
@@ -51,12 +51,12 @@ impl Drop for Reservation {
 
 /// Takes room without waiting, where nobody waits already.
 pub(crate) fn try_reserve(shared: &Arc<Shared>, bytes: u64) -> Result<Option<Reservation>, LogError> {
-    let bytes = wanted(shared, bytes)?;
+    let bytes = queue_bytes(shared, bytes)?;
     let mut queue = shared.queue();
     let others_wait = !queue.room_waiters.is_empty();
     let reserved = queue.reserve(bytes, false, &shared.options);
     if matches!(reserved, Err(LogError::Full)) {
-        queue.chores.room = true;
+        queue.maintenance.room = true;
         shared.notify_writer(&mut queue);
     }
     if reserved? {
@@ -69,7 +69,7 @@ pub(crate) fn try_reserve(shared: &Arc<Shared>, bytes: u64) -> Result<Option<Res
 }
 
 /// Bytes of the queue that a record of so many bytes needs.
-fn wanted(shared: &Shared, bytes: u64) -> Result<u64, LogError> {
+fn queue_bytes(shared: &Shared, bytes: u64) -> Result<u64, LogError> {
     let bytes_max = shared.options.record_bytes_max;
     if bytes > bytes_max {
         return Err(LogError::TooLarge { bytes, bytes_max });
@@ -80,7 +80,7 @@ fn wanted(shared: &Shared, bytes: u64) -> Result<u64, LogError> {
 
 /// Waits for room in the log's queue; whoever asked first gets it first. Can be dropped at any time.
 #[must_use = "it does nothing until it is awaited"]
-pub struct Reserve {
+pub struct ReserveFuture {
     shared: Arc<Shared>,
     bytes: u64,
     is_urgent: bool,
@@ -88,18 +88,18 @@ pub struct Reserve {
     ticket: Option<u64>,
 }
 
-impl Reserve {
-    pub(crate) fn new(shared: &Arc<Shared>, bytes: u64, is_urgent: bool) -> Reserve {
-        Reserve { shared: Arc::clone(shared), bytes, is_urgent, ticket: None }
+impl ReserveFuture {
+    pub(crate) fn new(shared: &Arc<Shared>, bytes: u64, is_urgent: bool) -> ReserveFuture {
+        ReserveFuture { shared: Arc::clone(shared), bytes, is_urgent, ticket: None }
     }
 }
 
-impl Future for Reserve {
+impl Future for ReserveFuture {
     type Output = Result<Reservation, LogError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        let bytes = wanted(&this.shared, this.bytes)?;
+        let bytes = queue_bytes(&this.shared, this.bytes)?;
         let mut queue = this.shared.queue();
         let ticket = *this.ticket.get_or_insert_with(|| queue.ticket());
         let is_first = queue.room_waiters.first_key_value().is_none_or(|(&first, _)| first >= ticket);
@@ -117,7 +117,7 @@ impl Future for Reserve {
         queue.room_waiters.remove(&ticket);
         this.ticket = None;
         if matches!(reserved, Err(LogError::Full)) {
-            queue.chores.room = true;
+            queue.maintenance.room = true;
             this.shared.notify_writer(&mut queue);
         }
         // Whoever is next may find room as well, or has to be told the same.
@@ -130,7 +130,7 @@ impl Future for Reserve {
     }
 }
 
-impl Drop for Reserve {
+impl Drop for ReserveFuture {
     fn drop(&mut self) {
         let Some(ticket) = self.ticket else { return };
         let mut queue = self.shared.queue();
@@ -183,9 +183,9 @@ impl Drop for Synced {
     }
 }
 
-struct Unpark(Thread);
+struct UnparkWaker(Thread);
 
-impl Wake for Unpark {
+impl Wake for UnparkWaker {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }
@@ -193,7 +193,7 @@ impl Wake for Unpark {
 
 /// Runs a future on this thread, which stands still meanwhile.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let waker = Waker::from(Arc::new(UnparkWaker(std::thread::current())));
     let mut context = Context::from_waker(&waker);
     let mut future = pin!(future);
     loop {

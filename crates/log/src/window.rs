@@ -1,10 +1,10 @@
-//! Frames, read from front to back through a buffer.
+//! Reads frames from front to back through a buffer.
 
 use std::io;
 
 use crate::{
     DiskFile,
-    frame::{self, ALIGNMENT, FIXED_BYTES, Flaw, Front, META_BYTES_MAX},
+    frame::{self, ALIGNMENT, FIXED_BYTES, FrameFault, FrameHeader, META_BYTES_MAX},
     segment::SegmentId,
 };
 
@@ -15,23 +15,23 @@ const KEPT_BYTES: usize = 8 << 20;
 
 /// A segment's file, and up to where it may be read.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct ReadLimit<'a> {
     pub(crate) file: &'a dyn DiskFile,
     pub(crate) id: SegmentId,
     /// No frame reaches beyond this position; nothing behind it is read, as it may be being written.
     pub(crate) limit: u64,
 }
 
-/// What was last read of a file.
+/// A buffer of what was last read of a file.
 #[derive(Default)]
-pub(crate) struct Window {
+pub(crate) struct ReadBuffer {
     buffer: Vec<u8>,
     /// Where in the file the buffer begins.
     start: u64,
     filled: usize,
 }
 
-impl Window {
+impl ReadBuffer {
     /// Forgets what was read, for another file.
     pub(crate) fn clear(&mut self) {
         self.filled = 0;
@@ -41,7 +41,7 @@ impl Window {
     }
 
     /// The bytes at a position; fewer where the file or what may be read of it ends.
-    fn bytes(&mut self, place: &Place, position: u64, length: usize) -> io::Result<&[u8]> {
+    fn bytes(&mut self, place: &ReadLimit, position: u64, length: usize) -> io::Result<&[u8]> {
         let at = place.id.place(position);
         let limit = place.id.place(place.limit);
         let length = length.min(usize::try_from(limit.saturating_sub(at)).unwrap_or(usize::MAX));
@@ -80,7 +80,11 @@ impl Window {
     }
 
     /// The front of the frame at a position.
-    pub(crate) fn front(&mut self, place: &Place, position: u64) -> io::Result<Result<Front, Flaw>> {
+    pub(crate) fn front(
+        &mut self,
+        place: &ReadLimit,
+        position: u64,
+    ) -> io::Result<Result<FrameHeader, FrameFault>> {
         let bytes = self.bytes(place, position, FIXED_BYTES + META_BYTES_MAX)?;
         let front = frame::read_front(bytes, place.id.seed(), position);
         Ok(front.and_then(|front| {
@@ -90,12 +94,17 @@ impl Window {
     }
 
     /// All bytes of a frame whose front was read.
-    pub(crate) fn frame(&mut self, place: &Place, position: u64, front: &Front) -> io::Result<&[u8]> {
+    pub(crate) fn frame(
+        &mut self,
+        place: &ReadLimit,
+        position: u64,
+        front: &FrameHeader,
+    ) -> io::Result<&[u8]> {
         self.bytes(place, position, front.frame_bytes())
     }
 
     /// The end of the frame at a position, if all of it is good.
-    pub(crate) fn check(&mut self, place: &Place, position: u64) -> io::Result<Result<u64, Flaw>> {
+    pub(crate) fn check(&mut self, place: &ReadLimit, position: u64) -> io::Result<Result<u64, FrameFault>> {
         let front = match self.front(place, position)? {
             Ok(front) => front,
             Err(flaw) => return Ok(Err(flaw)),
@@ -105,7 +114,11 @@ impl Window {
     }
 
     /// The first position at or behind `from` where a frame's front is good, and that front.
-    pub(crate) fn next_front(&mut self, place: &Place, from: u64) -> io::Result<Option<(u64, Front)>> {
+    pub(crate) fn next_front(
+        &mut self,
+        place: &ReadLimit,
+        from: u64,
+    ) -> io::Result<Option<(u64, FrameHeader)>> {
         let mut position = from;
         while position + FIXED_BYTES as u64 <= place.limit {
             let bytes = self.bytes(place, position, CHUNK_BYTES / 2)?;

@@ -1,9 +1,14 @@
-//! The log's thread: takes groups of records from the queue, writes and syncs them, and tells how far it has come.
+//! The log's thread: takes groups of records from the queue, writes them, calls fdatasync, and only then reports them as
+//! synced.
 //!
-//! Whatever fails, what was appended stays in memory until it is synced. After a failed write or sync the file is not
-//! synced again, as a kernel may have dropped the pages that it could not write and call the next sync a success
-//! (Rebello et al., "Can Applications Recover from fsync Failures?", ATC 2020): all that was not synced is written anew
-//! into a new segment, which begins where what is synced ends.
+//! Large groups bypass the page cache if the file system can do that ([`direct`](crate::direct)). Before small groups
+//! the thread writes zeros into a new file, preferably while nothing waits. The later syncs then have no metadata to
+//! write.
+//!
+//! Whatever fails, a record stays in memory until it is synced. After a failed write or sync the file is not synced
+//! again: a kernel may have dropped the pages that it could not write and report the next sync as a success (Rebello et
+//! al., "Can Applications Recover from fsync Failures?", ATC 2020). All unsynced records are written again into a new
+//! segment, which begins where the synced records end. A record has the same position there.
 
 use std::{
     io::{self, IoSlice},
@@ -14,10 +19,10 @@ use std::{
 use swiftwater_event::Backoff;
 
 use crate::{
-    Trouble,
+    StallReason,
     frame::{self, ALIGNMENT},
-    queue::{Chores, Queue, Queued, Shared},
-    segments::{BeginError, Files, Segment},
+    queue::{MaintenanceRequests, Queue, Queued, Shared},
+    segments::{BeginError, Segment, SegmentFiles},
 };
 
 /// Payloads up to this are copied next to their fronts: a part more of a system call costs as much.
@@ -40,7 +45,7 @@ const RETRY: Backoff = Backoff::new(Duration::from_millis(5), Duration::from_mil
 
 pub(crate) struct Writer {
     shared: Arc<Shared>,
-    files: Files,
+    files: SegmentFiles,
     /// What is written to; `None` at first, and after a failure.
     active: Option<Arc<Segment>>,
     /// The end of what is synced, and of what stands in `active`.
@@ -50,7 +55,7 @@ pub(crate) struct Writer {
     /// Fronts, small payloads and padding of the group.
     fronts: Vec<u8>,
     /// The last step was a chore.
-    has_done_chores: bool,
+    has_run_maintenance: bool,
     /// The last group was small, and more such are likely.
     writes_ahead: bool,
 }
@@ -60,14 +65,14 @@ enum Step {
     /// A group was taken.
     Write,
     WriteAhead,
-    Chores(Chores),
+    Maintenance(MaintenanceRequests),
     End,
 }
 
-/// Tells everyone, however the thread ends, that nothing more will be synced.
-struct Ending(Arc<Shared>);
+/// Notifies all waiters, however the thread ends, that nothing more will be synced.
+struct ShutdownNotifier(Arc<Shared>);
 
-impl Drop for Ending {
+impl Drop for ShutdownNotifier {
     fn drop(&mut self) {
         let mut queue = self.0.queue();
         queue.closing = true;
@@ -80,7 +85,7 @@ impl Drop for Ending {
 }
 
 impl Writer {
-    pub(crate) fn new(shared: Arc<Shared>, files: Files, end: u64) -> Writer {
+    pub(crate) fn new(shared: Arc<Shared>, files: SegmentFiles, end: u64) -> Writer {
         let (group, fronts) = (Vec::new(), Vec::new());
         Writer {
             shared,
@@ -89,14 +94,14 @@ impl Writer {
             synced: end,
             group,
             fronts,
-            has_done_chores: false,
+            has_run_maintenance: false,
             writes_ahead: false,
         }
     }
 
     /// Works until the log is closed and all is synced, or cannot be.
     pub(crate) fn run(mut self) {
-        let _ending = Ending(Arc::clone(&self.shared));
+        let _ending = ShutdownNotifier(Arc::clone(&self.shared));
         loop {
             match self.wait() {
                 Step::Write => {
@@ -105,7 +110,7 @@ impl Writer {
                     }
                 }
                 Step::WriteAhead => self.write_ahead(),
-                Step::Chores(chores) => self.do_chores(chores),
+                Step::Maintenance(maintenance) => self.run_maintenance(maintenance),
                 Step::End => return,
             }
         }
@@ -116,13 +121,13 @@ impl Writer {
         let shared = Arc::clone(&self.shared);
         let mut queue = shared.queue();
         loop {
-            // Chores and groups take turns: giving up many segments must not hold up what is to be synced.
-            if queue.chores.any() && (queue.frames.is_empty() || !self.has_done_chores) {
-                self.has_done_chores = true;
-                return Step::Chores(std::mem::take(&mut queue.chores));
+            // Maintenance and groups take turns: giving up many segments must not hold up what is to be synced.
+            if queue.maintenance.any() && (queue.frames.is_empty() || !self.has_run_maintenance) {
+                self.has_run_maintenance = true;
+                return Step::Maintenance(std::mem::take(&mut queue.maintenance));
             }
             if !queue.frames.is_empty() {
-                self.has_done_chores = false;
+                self.has_run_maintenance = false;
                 break;
             }
             if queue.closing {
@@ -145,16 +150,16 @@ impl Writer {
             queue = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
             queue.writer_waits = false;
         }
-        self.take_group(&mut queue);
+        self.next_group(&mut queue);
         Step::Write
     }
 
-    /// Takes what goes into one segment and one sync; if not even one record fits into this segment, it is left.
-    fn take_group(&mut self, queue: &mut Queue) {
+    /// The records that go into one segment and one sync; if not even one record fits into this segment, it is left.
+    fn next_group(&mut self, queue: &mut Queue) {
         let Some(first) = queue.frames.front() else { return };
         let end = first.position + first.frame_bytes();
         if self.active.as_ref().is_some_and(|active| end > active.position_max())
-            || self.leaves_segment(queue, first.frame_bytes())
+            || self.rolls_early(queue, first.frame_bytes())
         {
             self.active = None;
         }
@@ -178,7 +183,7 @@ impl Writer {
 
     /// Whether another segment is begun before this one is full: where there is room for no more than that, and nobody needs what
     /// this one has. Then it can be given up, and is the one in reserve. The next one, which may be smaller, has room for the frame.
-    fn leaves_segment(&self, queue: &Queue, frame_bytes: u64) -> bool {
+    fn rolls_early(&self, queue: &Queue, frame_bytes: u64) -> bool {
         let options = &self.shared.options;
         let is_needed = queue.trim_before < self.synced;
         let has_records = self.active.as_ref().is_some_and(|active| active.id.base < self.synced);
@@ -193,15 +198,18 @@ impl Writer {
         while let Err(error) = self.write() {
             self.abandon_active();
             let trouble = match &error {
-                BeginError::Full => Trouble::Full,
-                BeginError::Io(error) if is_full(error) => Trouble::Full,
-                BeginError::Io(_) => Trouble::Failing,
+                BeginError::Full => StallReason::Full,
+                BeginError::Io(error) if is_full(error) => StallReason::Full,
+                BeginError::Io(_) => StallReason::Failing,
             };
             if self.report_trouble(trouble) {
-                tracing::warn!(?error, "the log cannot be written; it tries again until it can");
+                tracing::warn!(?error, "the log cannot be written; the server retries");
             }
             if !self.pause(backoff.pause()) {
-                tracing::error!(?error, "the log is closed and what was last appended could not be written");
+                tracing::error!(
+                    ?error,
+                    "the log is closed, and the last appended records could not be written"
+                );
                 return false;
             }
         }
@@ -292,7 +300,7 @@ impl Writer {
         match write_zeros(active, place, AHEAD_STEP_BYTES) {
             Ok(end) => _ = active.written_to.fetch_max(end, Ordering::Relaxed),
             Err(error) => {
-                tracing::debug!(%error, "zeros cannot be written ahead of what comes into the log");
+                tracing::debug!(%error, "space for the log cannot be reserved in advance");
                 self.writes_ahead = false;
             }
         }
@@ -319,7 +327,7 @@ impl Writer {
         queue.synced = end;
         queue.trouble = None;
         let horizons = queue.horizons();
-        let synced = queue.take_synced_waiters();
+        let synced = queue.drain_synced_waiters();
         let next = queue.next_room_waiter();
         drop(queue);
         self.synced = end;
@@ -329,7 +337,7 @@ impl Writer {
     }
 
     /// Whether it is new.
-    fn report_trouble(&self, trouble: Trouble) -> bool {
+    fn report_trouble(&self, trouble: StallReason) -> bool {
         let mut queue = self.shared.queue();
         if queue.trouble == Some(trouble) {
             return false;
@@ -349,28 +357,28 @@ impl Writer {
         let queue = shared.queue();
         let idle = |queue: &mut Queue| {
             queue.writer_waits = true;
-            !queue.closing && !queue.chores.any()
+            !queue.closing && !queue.maintenance.any()
         };
         let waited = shared.work.wait_timeout_while(queue, pause, idle);
         let mut queue = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
         queue.writer_waits = false;
-        let chores = std::mem::take(&mut queue.chores);
+        let maintenance = std::mem::take(&mut queue.maintenance);
         let closing = queue.closing;
         drop(queue);
-        if chores.any() {
-            self.do_chores(chores);
+        if maintenance.any() {
+            self.run_maintenance(maintenance);
         }
         !closing
     }
 
-    fn do_chores(&mut self, chores: Chores) {
-        if chores.trim {
+    fn run_maintenance(&mut self, maintenance: MaintenanceRequests) {
+        if maintenance.trim {
             let before = self.shared.queue().trim_before;
             match self.files.trim_one(&self.shared, before) {
-                Ok(true) => self.shared.queue().chores.trim = true,
+                Ok(true) => self.shared.queue().maintenance.trim = true,
                 Ok(false) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "cannot give up a segment of the log; tried again at the next trim");
+                    tracing::warn!(%error, "a segment of the log cannot be deleted; the next trim retries");
                 }
             }
         }

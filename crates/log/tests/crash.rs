@@ -1,6 +1,6 @@
-//! Power lost, calls failed and disks filled at every call in turn, on a simulated disk.
+//! Simulates power loss, failed calls and a full disk at every call in turn, on a simulated disk.
 //!
-//! What was told to be synced is there afterwards, once and in order, and nothing that was not appended.
+//! Records that were reported as synced are present afterwards, once and in order, and nothing that was not appended is.
 
 use std::{
     io::ErrorKind,
@@ -12,7 +12,8 @@ use std::{
 
 use swiftwater_event::{Clock, Offset, SystemClock};
 use swiftwater_log::{
-    Compression, EventsHead, Head, Log, LogError, LogOptions, LogPosition, Packed, StreamId, Trouble,
+    Compression, EventsHead, Head, Log, LogError, LogOptions, LogPosition, PackedPayload, StallReason,
+    StreamId,
 };
 use swiftwater_testkit::{Fault, Rng, SimDisk, at_once};
 
@@ -32,7 +33,7 @@ fn options() -> LogOptions {
 
 /// What was appended, record by record; the test's own memory, which no crash takes.
 #[derive(Default)]
-struct Truth {
+struct ExpectedLog {
     /// Payload and end of each record.
     records: Vec<(Vec<u8>, LogPosition)>,
     /// The log said that it is synced up to here.
@@ -52,7 +53,7 @@ fn open(disk: &SimDisk, options: LogOptions) -> (Result<Log, LogError>, Arc<Atom
     (log, synced)
 }
 
-fn append(log: &Log, truth: &mut Truth, rng: &mut Rng) -> Result<LogPosition, LogError> {
+fn append(log: &Log, truth: &mut ExpectedLog, rng: &mut Rng) -> Result<LogPosition, LogError> {
     let bytes = match rng.below(10) {
         0 => 3000 + rng.below(2000),
         1..4 => rng.below(1000),
@@ -70,7 +71,7 @@ fn append(log: &Log, truth: &mut Truth, rng: &mut Rng) -> Result<LogPosition, Lo
         producer: None,
         part: 0,
     });
-    let packed = Packed::new(&payload, Compression::Lz4)?;
+    let packed = PackedPayload::new(&payload, Compression::Lz4)?;
     let room = log.reserve_blocking(packed.bytes())?;
     let end = log.append(head, packed, room)?;
     truth.next += 1;
@@ -79,7 +80,7 @@ fn append(log: &Log, truth: &mut Truth, rng: &mut Rng) -> Result<LogPosition, Lo
 }
 
 /// Appends, waits and trims at random, for some thirty records or until something fails.
-fn work(log: &Log, truth: &mut Truth, rng: &mut Rng) -> Result<(), LogError> {
+fn work(log: &Log, truth: &mut ExpectedLog, rng: &mut Rng) -> Result<(), LogError> {
     for _ in 0..30 {
         let end = append(log, truth, rng)?;
         if rng.below(3) > 0 {
@@ -112,7 +113,7 @@ fn wait(log: &Log, end: LogPosition) -> Result<(), LogError> {
 }
 
 /// Holds what can be read against what was appended, and forgets what was lost.
-fn verify(log: &Log, truth: &mut Truth, what: &str) {
+fn verify(log: &Log, truth: &mut ExpectedLog, what: &str) {
     let oldest = log.usage().oldest;
     assert!(oldest <= truth.trimmed.max(LogPosition(0)), "{what}: it begins behind what was trimmed");
     let mut reader = log.read(oldest);
@@ -136,7 +137,7 @@ fn lives(seed: u64, call: u64) -> bool {
     let what = format!("seed {seed}, call {call}");
     let disk = SimDisk::new(seed ^ call << 20);
     let mut rng = Rng::new(seed.wrapping_mul(1000) + call);
-    let mut truth = Truth::default();
+    let mut truth = ExpectedLog::default();
     disk.fail_at(call, Fault::PowerLoss);
     let mut reached = false;
     for life in 0..4 {
@@ -201,7 +202,7 @@ fn call_that_fails_anywhere_is_got_over_without_help() {
             let what = format!("{fault:?} at call {call}");
             let disk = SimDisk::new(call);
             let mut rng = Rng::new(call);
-            let mut truth = Truth::default();
+            let mut truth = ExpectedLog::default();
             disk.fail_at(call, fault);
             let log = match open(&disk, options()).0 {
                 Ok(log) => log,
@@ -237,11 +238,11 @@ fn call_that_fails_anywhere_is_got_over_without_help() {
 const AHEAD_RECORD_BYTES: usize = 200 << 10;
 
 /// Appends some, each when the one before it is synced, or until that cannot be.
-fn one_by_one(log: &Log, truth: &mut Truth, records: usize) -> Result<(), LogError> {
+fn one_by_one(log: &Log, truth: &mut ExpectedLog, records: usize) -> Result<(), LogError> {
     for _ in 0..records {
         let mut payload = truth.next.to_le_bytes().to_vec();
         payload.resize(AHEAD_RECORD_BYTES, truth.next as u8 | 1);
-        let packed = Packed::raw(payload.clone().into())?;
+        let packed = PackedPayload::raw(payload.clone().into())?;
         let room = log.reserve_blocking(packed.bytes())?;
         let end = log.append(Head::Catalog, packed, room)?;
         truth.next += 1;
@@ -265,7 +266,7 @@ fn roomy() -> LogOptions {
 fn zeros_are_written_ahead_while_nothing_waits() {
     let disk = SimDisk::new(3);
     let log = open(&disk, roomy()).0.unwrap();
-    let mut truth = Truth::default();
+    let mut truth = ExpectedLog::default();
     // The first of a segment has them written beside itself, and the second uses some of those.
     one_by_one(&log, &mut truth, 1).unwrap();
     let calls = disk.calls();
@@ -286,7 +287,7 @@ fn zeros_that_cannot_be_written_ahead_lose_nothing() {
         for call in 0.. {
             let what = format!("{fault:?} at call {call}");
             let disk = SimDisk::new(call);
-            let mut truth = Truth::default();
+            let mut truth = ExpectedLog::default();
             disk.fail_at(call, fault);
             let (log, synced) = open(&disk, roomy());
             let worked = log.and_then(|log| one_by_one(&log, &mut truth, 6));
@@ -314,14 +315,14 @@ fn what_is_told_to_be_synced_is_synced_before() {
     });
     let shared: Arc<SimDisk> = Arc::new(disk);
     let log = Log::open(shared, Arc::new(SystemClock::new()), options(), on_progress).unwrap();
-    let mut truth = Truth::default();
+    let mut truth = ExpectedLog::default();
     work(&log, &mut truth, &mut Rng::new(4)).unwrap();
     log.close().unwrap();
     let told = told.lock().unwrap();
     assert!(told.len() > 5, "{}", told.len());
     for (synced, disk) in &*told {
         let mut truth =
-            Truth { records: truth.records.clone(), synced: *synced, trimmed: truth.trimmed, next: 0 };
+            ExpectedLog { records: truth.records.clone(), synced: *synced, trimmed: truth.trimmed, next: 0 };
         verify(&open(disk, options()).0.unwrap(), &mut truth, "as it was synced");
     }
 }
@@ -331,8 +332,10 @@ fn disk_that_fails_for_long_refuses_and_goes_on_by_itself() {
     let disk = SimDisk::new(2);
     let (log, _) = open(&disk, options());
     let log = log.unwrap();
-    let (mut truth, mut rng) = (Truth::default(), Rng::new(8));
-    for (kind, trouble) in [(ErrorKind::Other, Trouble::Failing), (ErrorKind::StorageFull, Trouble::Full)] {
+    let (mut truth, mut rng) = (ExpectedLog::default(), Rng::new(8));
+    for (kind, trouble) in
+        [(ErrorKind::Other, StallReason::Failing), (ErrorKind::StorageFull, StallReason::Full)]
+    {
         for _ in 0..20 {
             append(&log, &mut truth, &mut rng).unwrap();
         }
@@ -363,8 +366,8 @@ fn full_disk_is_got_over_when_there_is_room() {
     disk.set_bytes_max(64 << 10);
     let (log, _) = open(&disk, LogOptions { free_bytes_min: 8 << 10, ..options() });
     let log = log.unwrap();
-    let (mut truth, mut rng) = (Truth::default(), Rng::new(8));
-    let fill = |truth: &mut Truth, rng: &mut Rng| loop {
+    let (mut truth, mut rng) = (ExpectedLog::default(), Rng::new(8));
+    let fill = |truth: &mut ExpectedLog, rng: &mut Rng| loop {
         match append(&log, truth, rng) {
             Ok(end) => log.wait_synced(end).unwrap(),
             Err(LogError::Full) => break,
@@ -391,16 +394,16 @@ fn disk_of_two_segments_is_enough_for_a_log_that_nobody_needs() {
     disk.set_bytes_max(25 << 10);
     let (log, _) = open(&disk, options());
     let log = log.unwrap();
-    let (mut truth, mut rng) = (Truth::default(), Rng::new(9));
+    let (mut truth, mut rng) = (ExpectedLog::default(), Rng::new(9));
     let mut ticks = 0;
     while truth.records.len() < 200 {
         match append(&log, &mut truth, &mut rng) {
             Ok(end) => log.wait_synced(end).unwrap(),
             Err(LogError::Full) => {
                 log.trim(log.horizons().synced);
-                if log.goes_on_with_a_record() {
+                if log.resumes_after_record() {
                     let room = at_once(log.reserve_urgent(0)).unwrap();
-                    let end = log.append(Head::Tick { now: ticks }, Packed::empty(), room).unwrap();
+                    let end = log.append(Head::Tick { now: ticks }, PackedPayload::empty(), room).unwrap();
                     log.wait_synced(end).unwrap();
                     ticks += 1;
                 }
@@ -418,10 +421,10 @@ fn slow_disk_lets_producers_wait_and_queue_stays_bounded() {
     let disk = SimDisk::new(2);
     let (log, _) = open(&disk, options());
     let log = log.unwrap();
-    let payload = Packed::raw(vec![7; 1000].into()).unwrap();
+    let payload = PackedPayload::raw(vec![7; 1000].into()).unwrap();
     let room = log.reserve_blocking(payload.bytes()).unwrap();
     log.wait_synced(log.append(Head::Catalog, payload.clone(), room).unwrap()).unwrap();
-    disk.hold_syncs(true);
+    disk.block_syncs(true);
     let mut count = 1;
     while let Some(room) = log.try_reserve(payload.bytes()).unwrap() {
         log.append(Head::Catalog, payload.clone(), room).unwrap();
@@ -431,7 +434,7 @@ fn slow_disk_lets_producers_wait_and_queue_stays_bounded() {
     assert!((12..=16).contains(&count), "{count}");
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| log.reserve_blocking(payload.bytes()).map(drop));
-        disk.hold_syncs(false);
+        disk.block_syncs(false);
         waiting.join().unwrap().unwrap();
     });
     log.wait_synced(log.horizons().appended).unwrap();

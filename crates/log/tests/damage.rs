@@ -1,11 +1,13 @@
-//! Logs that are damaged while they are closed: what is told, what is skipped, what is cut.
+//! Tests of logs that are damaged while they are closed: what is reported, what is skipped, what is truncated.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::sync::Arc;
 
 use swiftwater_event::SystemClock;
-use swiftwater_log::{Compression, Disk, Head, Log, LogError, LogErrorKind, LogOptions, LogPosition, Packed};
+use swiftwater_log::{
+    Compression, Disk, Head, Log, LogError, LogErrorKind, LogOptions, LogPosition, PackedPayload,
+};
 use swiftwater_testkit::SimDisk;
 
 fn options() -> LogOptions {
@@ -33,7 +35,7 @@ fn written(disk: &SimDisk, records: usize) -> Vec<LogPosition> {
     let log = open(disk, options()).unwrap();
     let mut ends = Vec::new();
     for number in 0..records {
-        let packed = Packed::new(&payload(number), Compression::None).unwrap();
+        let packed = PackedPayload::new(&payload(number), Compression::None).unwrap();
         let room = log.reserve_blocking(packed.bytes()).unwrap();
         let end = log.append(Head::Catalog, packed, room).unwrap();
         log.wait_synced(end).unwrap();
@@ -120,7 +122,7 @@ fn damaged_end_is_cut_and_appended_behind() {
     for run in 0..3 {
         let log = open(&disk, options()).unwrap();
         assert_eq!(read(&log), (0..29 + run).collect::<Vec<_>>());
-        let packed = Packed::new(&payload(29 + run), Compression::None).unwrap();
+        let packed = PackedPayload::new(&payload(29 + run), Compression::None).unwrap();
         let room = log.reserve_blocking(packed.bytes()).unwrap();
         log.append(Head::Catalog, packed, room).unwrap();
         log.close().unwrap();
@@ -175,7 +177,7 @@ fn log_that_ends_before_what_was_synced_is_refused_and_goes_on_behind_it_when_to
         assert_eq!(found, (0..found.len()).collect::<Vec<_>>());
         assert_eq!(found.is_empty(), kept == 0);
         assert_eq!(log.horizons().appended, ends[59], "no position is used twice");
-        let packed = Packed::new(&payload(60), Compression::None).unwrap();
+        let packed = PackedPayload::new(&payload(60), Compression::None).unwrap();
         let room = log.reserve_blocking(packed.bytes()).unwrap();
         let end = log.append(Head::Catalog, packed, room).unwrap();
         log.wait_synced(end).unwrap();

@@ -1,4 +1,4 @@
-//! A real disk that is full: a small file system in memory, mounted for the test.
+//! Tests on a real disk that is full: a small file system in memory, mounted for the test.
 
 use std::{
     io::{ErrorKind, Write},
@@ -7,7 +7,7 @@ use std::{
 };
 
 use swiftwater_event::SystemClock;
-use swiftwater_log::{DirDisk, Head, Log, LogError, LogOptions, LogPosition, Packed};
+use swiftwater_log::{DirDisk, Head, Log, LogError, LogOptions, LogPosition, PackedPayload};
 use swiftwater_testkit::{Mount, at_once};
 
 fn options() -> LogOptions {
@@ -42,7 +42,7 @@ fn full_file_system_is_refused_before_and_got_over_after() {
     let path = mount.path().join("log");
     let open = || Log::open(disk(&path), Arc::new(SystemClock::new()), options(), Box::new(|_| ())).unwrap();
     let log = open();
-    let payload = |number: usize| Packed::raw(vec![number as u8; 50_000].into()).unwrap();
+    let payload = |number: usize| PackedPayload::raw(vec![number as u8; 50_000].into()).unwrap();
     let append = |number: usize| -> Result<LogPosition, LogError> {
         let packed = payload(number);
         let room = log.reserve_blocking(packed.bytes())?;
@@ -112,7 +112,7 @@ fn full_file_system_takes_what_is_urgent_after_each_of_many_starts() {
         while hog.write_all(&[1; 4096]).is_ok() {}
     };
     let append = |log: &Log, number: usize, is_urgent: bool| -> Result<(), LogError> {
-        let packed = Packed::raw(vec![number as u8; 50_000].into())?;
+        let packed = PackedPayload::raw(vec![number as u8; 50_000].into())?;
         let bytes = packed.bytes();
         let room = if is_urgent { log.reserve_urgent(bytes) } else { log.reserve(bytes) };
         let end = log.append(Head::Catalog, packed, at_once(room)?)?;
@@ -147,9 +147,9 @@ fn full_file_system_takes_what_is_urgent_after_each_of_many_starts() {
     for number in count..count + 100 {
         while append(&log, number, false).is_err() {
             log.trim(log.horizons().synced);
-            if log.goes_on_with_a_record() {
+            if log.resumes_after_record() {
                 let room = at_once(log.reserve_urgent(0)).unwrap();
-                let end = log.append(Head::Tick { now: 0 }, Packed::empty(), room).unwrap();
+                let end = log.append(Head::Tick { now: 0 }, PackedPayload::empty(), room).unwrap();
                 log.wait_synced(end).unwrap();
             }
             std::thread::yield_now();

@@ -1,4 +1,4 @@
-//! The log on the machine's own disk.
+//! Tests of the log on the machine's own disk.
 
 use std::{
     path::Path,
@@ -8,7 +8,7 @@ use std::{
 use swiftwater_event::{Offset, SystemClock};
 use swiftwater_log::{
     Compression, DirDisk, EventsHead, Head, Horizons, Log, LogError, LogErrorKind, LogOptions, LogPosition,
-    LogSnapshot, Packed, Producer, StreamId,
+    LogSnapshot, PackedPayload, Producer, StreamId,
 };
 use swiftwater_testkit::{SimDisk, at_once};
 
@@ -30,7 +30,7 @@ fn open(path: &Path, options: LogOptions) -> Result<Log, LogError> {
 }
 
 fn append(log: &Log, head: Head, payload: &[u8]) -> Result<LogPosition, LogError> {
-    let packed = Packed::new(payload, Compression::Lz4)?;
+    let packed = PackedPayload::new(payload, Compression::Lz4)?;
     let room = log.reserve_blocking(packed.bytes())?;
     log.append(head, packed, room)
 }
@@ -299,8 +299,8 @@ fn start_keeps_one_file_in_reserve_of_those_that_an_earlier_run_has_left() {
     assert_eq!(log.usage().file_bytes, bytes_of_files(directory.path()));
 }
 
-/// Fills segments, lets go of them and closes the log: their files are spares.
-fn leave_spares(log: Log) {
+/// Fills segments, trims them and closes the log: their files are spares.
+fn create_spares(log: Log) {
     let mut end = LogPosition(0);
     for number in 0..100 {
         end = append(&log, events(number), &payload(number, 4000)).expect("there is room");
@@ -317,7 +317,7 @@ fn leave_spares(log: Log) {
 fn files_of_segments_that_had_another_size_are_gone_after_a_start() {
     let directory = tempfile::tempdir().unwrap();
     let log = open(directory.path(), small()).unwrap();
-    leave_spares(log);
+    create_spares(log);
     assert!(spares(directory.path()) >= 5);
     let log =
         open(directory.path(), LogOptions { segment_bytes: 32 << 10, record_bytes_max: 8 << 10, ..small() });
@@ -442,7 +442,7 @@ fn cut_ends_with_what_is_synced_and_nothing_goes_while_the_log_is_held() {
     let directory = tempfile::tempdir().unwrap();
     let log = open(directory.path(), small()).unwrap();
     assert_eq!(log.cut().files().len(), 0);
-    let hold = log.hold();
+    let hold = log.retain_all();
     for number in 0..100 {
         let end = append(&log, events(number), &payload(number, 4000)).unwrap();
         log.wait_synced(end).unwrap();
@@ -479,7 +479,7 @@ fn full_log_refuses_and_goes_on_when_trimmed() {
     assert!(log.usage().file_bytes <= 4 * (68 << 10), "what it may take, and one file in reserve");
     // What is urgent has a segment for itself, and no more.
     let urgent = |number: u64| -> Result<(), LogError> {
-        let packed = Packed::raw(payload(number, 4000).into())?;
+        let packed = PackedPayload::raw(payload(number, 4000).into())?;
         let room = at_once(log.reserve_urgent(packed.bytes()))?;
         let end = log.append(Head::Catalog, packed, room)?;
         assert!(matches!(append(&log, events(count), &payload(count, 4000)), Err(LogError::Full)));
@@ -573,5 +573,5 @@ fn settings_out_of_range_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let options = LogOptions { segment_bytes: 32 << 10, ..small() };
     let Err(error) = open(directory.path(), options) else { panic!("it was taken") };
-    assert!(error.to_string().starts_with("`segment_bytes` is 32768, at least "), "{error}");
+    assert!(error.to_string().starts_with("`segment_bytes` is 32768, but must be at least "), "{error}");
 }

@@ -1,6 +1,6 @@
-//! Curves as pictures: SVG as text, both axes logarithmic.
+//! Plots curves as SVG text, with both axes logarithmic.
 //!
-//! Knows nothing of what is drawn. Points that are not above 0 cannot be drawn on such axes and are left out.
+//! Knows nothing of the plotted values. Points that are not above 0 cannot be drawn on such axes and are left out.
 
 use std::fmt;
 
@@ -30,15 +30,15 @@ pub struct Line {
 
 /// Why a picture could not be drawn.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Undrawable(String);
+pub struct PlotError(String);
 
-impl fmt::Display for Undrawable {
+impl fmt::Display for PlotError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Undrawable {}
+impl std::error::Error for PlotError {}
 
 const SIZE: (u32, u32) = (800, 420);
 const COLOURS: [RGBColor; 6] = [
@@ -56,11 +56,11 @@ impl Plot {
     /// # Errors
     ///
     /// Where there is no point above 0.
-    pub fn svg(&self) -> Result<String, Undrawable> {
+    pub fn svg(&self) -> Result<String, PlotError> {
         let mut text = String::new();
         // Errors of drawing borrow from the drawing; as text they do not.
         let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
-        self.draw(&area).map_err(|error| Undrawable(format!("cannot draw `{}`: {error}", self.title)))?;
+        self.draw(&area).map_err(|error| PlotError(format!("cannot draw `{}`: {error}", self.title)))?;
         drop(area);
         Ok(text)
     }

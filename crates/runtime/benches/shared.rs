@@ -1,5 +1,5 @@
-//! What a batch costs by how many queries of one meaning stand: as one member of an operator, and as a thousand. By
-//! arrival, by the events' own time, and with windows of two lengths.
+//! Measures the cost of a batch by the number of equivalent queries: as one member of an operator, and as a thousand. By
+//! arrival, by event time, and with windows of two lengths.
 
 use std::sync::Arc;
 

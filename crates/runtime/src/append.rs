@@ -1,9 +1,9 @@
-//! What is said of events when they are appended, and what becomes of them.
+//! The options and the result of an append: acknowledgement, numbered requests, refused events.
 
 use std::sync::Arc;
 
 use swiftwater_event::{Offset, Position, RefusedText, StreamName};
-use swiftwater_live::columns::{Rejected, Rule};
+use swiftwater_live::columns::{RejectedEvent, ValidationRule};
 use xxhash_rust::xxh3::Xxh3Default;
 
 /// When the sender of events gets its answer.
@@ -123,14 +123,14 @@ pub struct Refusal {
     /// The column at fault.
     pub path: String,
     /// The rule that the event breaks.
-    pub rule: Rule,
+    pub rule: ValidationRule,
     /// What is wrong.
     pub message: String,
 }
 
-impl From<&Rejected> for Refusal {
-    fn from(rejected: &Rejected) -> Refusal {
-        let Rejected { row, path, rule, message } = rejected;
+impl From<&RejectedEvent> for Refusal {
+    fn from(rejected: &RejectedEvent) -> Refusal {
+        let RejectedEvent { row, path, rule, message } = rejected;
         Refusal { row: *row, path: path.to_string(), rule: *rule, message: message.clone() }
     }
 }

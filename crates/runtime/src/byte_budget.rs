@@ -1,6 +1,6 @@
-//! A bound on bytes: a caller that brings more waits until some were taken away.
+//! A bound on bytes: a caller that adds more waits until some bytes have left.
 //!
-//! Callers enter in the order in which they began to wait, so small ones cannot pass a large one for ever.
+//! Callers enter in the order in which they began to wait, so small ones cannot starve a large one.
 
 use std::{
     collections::VecDeque,

@@ -1,4 +1,4 @@
-//! The engine's settings, with units in their names. The settings file of the binary has the same names.
+//! The runtime's settings, with units in their names. The binary's settings file uses the same names.
 
 use swiftwater_event::StreamName;
 use swiftwater_live::SketchSizes;

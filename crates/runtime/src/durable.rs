@@ -1,7 +1,7 @@
-//! What a runtime asks of durable objects, where there are any: declarations, views, joined rows, durable queries.
+//! The interface through which a runtime uses durable objects: declarations, views, joined rows, durable queries.
 //!
-//! A runtime by itself has none of them. Whoever adds them implements [`DurableObjects`] and sets it before the runtime is
-//! given out ([`crate::Runtime::set_durable`]).
+//! A runtime by itself has none of them. The room above implements [`DurableObjects`], and sets it before it passes the
+//! runtime to callers ([`crate::Runtime::set_durable`]).
 
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ impl JoinSources {
     pub fn attach(&self, query: &StandingQuery) {
         for join in query.joins() {
             if let Some((_, rows)) = self.rows.iter().find(|(id, _)| *id == join.id) {
-                join.give(Arc::clone(rows));
+                join.set_rows(Arc::clone(rows));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What a standing query answers: records, and what is to be known about them.
+//! Emits: the records that a standing query returns, and their metadata.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What can go wrong when a runtime is asked for something.
+//! The errors of calls to a runtime.
 
 pub use swiftwater_catalog::ErrorKind;
 use swiftwater_catalog::{CatalogError, ObjectKind};
@@ -22,7 +22,7 @@ pub enum RuntimeError {
     #[error("no query `{0}`")]
     NoQuery(String),
     /// It is not detached: the client that submitted it reads its results.
-    #[error("the results of query `{0}` go to the client that submitted it")]
+    #[error("only the client that submitted query `{0}` can read its results")]
     Attached(String),
     /// More than a limit allows.
     #[error("{what} would be {wanted}, limit is {limit}")]
@@ -37,14 +37,14 @@ pub enum RuntimeError {
         limit: u64,
     },
     /// A source of the process's own would append to a stream of the catalog.
-    #[error("nothing can be stored at present: this source gives no events to declared streams")]
+    #[error("nothing can be stored at present: this source does not write to declared streams")]
     Declared,
     /// A stream was dropped or declared anew while events waited to be appended to it.
-    #[error("stream `{0}` was dropped or declared anew while these events waited to be appended")]
+    #[error("stream `{0}` was dropped or redeclared while these events waited to be appended")]
     StreamReplaced(String),
     /// A client sends under a name of the server's own.
     #[error(
-        "producer `{0}` has a name that is reserved: those that begin with `swiftwater/` or `join ` are the server's own"
+        "the name of producer `{0}` is reserved: names that begin with `swiftwater/` or `join ` belong to the server"
     )]
     ReservedProducer(String),
     /// The runtime is shutting down.
@@ -101,11 +101,11 @@ impl RuntimeError {
                 "Write FROM STREAM(name, MAX, TIME), or start the server with --default-stream.".to_owned(),
             ),
             RuntimeError::StreamReplaced(_) => {
-                Some("Send them again: they are validated against what is declared now.".to_owned())
+                Some("Send them again: they are validated against the new declaration.".to_owned())
             }
             RuntimeError::ReservedProducer(_) => Some("Choose another name for the producer.".to_owned()),
             RuntimeError::Limit { setting, .. } => {
-                Some(format!("The limit is the setting `{setting}`: ask for less, or raise it."))
+                Some(format!("The limit is the setting `{setting}`: reduce the request, or raise it."))
             }
             _ => None,
         }

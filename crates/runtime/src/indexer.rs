@@ -1,7 +1,7 @@
-//! The indexer: a thread that builds large indexes anew, so that whoever adds or ends a query does not wait for it.
+//! The indexer: a thread that rebuilds large indexes, so that no caller that adds or ends a query waits for it.
 //!
-//! The ticker looks for what is due. Of each stream at most one rebuild is under way, so the queue is bounded by the
-//! number of streams.
+//! The ticker finds the indexes that are due. At most one rebuild per stream is in progress, so the number of streams bounds
+//! the queue.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use swiftwater_live::{Rebuild, Replaced};
+use swiftwater_live::{Rebuild, ReplacedLevels};
 use tracing::error;
 
 use crate::stream::{Stream, lock};
@@ -25,7 +25,7 @@ const LATER: Duration = Duration::from_millis(100);
 
 /// Builds what comes until nobody sends any more.
 pub(crate) fn run_indexer(inbox: &mpsc::Receiver<IndexErrand>) {
-    let mut replaced: Vec<Replaced> = Vec::new();
+    let mut replaced: Vec<ReplacedLevels> = Vec::new();
     loop {
         // What a shard still looks at is taken apart by none of those who wait for something, but here, some time later.
         let errand = match replaced.is_empty() {
@@ -39,7 +39,7 @@ pub(crate) fn run_indexer(inbox: &mpsc::Receiver<IndexErrand>) {
             Err(RecvTimeoutError::Disconnected) => return,
         };
         let Ok(built) = catch_unwind(AssertUnwindSafe(|| rebuild.run())) else {
-            error!(stream = %stream.name, "an index could not be built anew: it stays right, and becomes slower");
+            error!(stream = %stream.name, "an index could not be rebuilt: it remains correct, but slower");
             continue;
         };
         replaced.push(built.replaced());

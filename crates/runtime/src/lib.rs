@@ -1,8 +1,8 @@
-//! Live queries without anything durable: streams with their queues, shards that look at every event, standing queries and
-//! their limits, the ticker, shutdown. Knows nothing of disks, SQL or HTTP.
+//! Runs live queries without any durable state: streams with their queues, shards that process every event, standing queries
+//! and their limits, the ticker, shutdown. Knows nothing of disks, SQL or HTTP.
 //!
-//! [`Runtime`] is the façade. What is durable is above: it gives a runtime what it knows through [`DurableObjects`], and works
-//! with the parts in [`parts`].
+//! [`Runtime`] is the façade. Durable state is in the room above, which implements [`DurableObjects`] for the runtime and
+//! uses the parts in [`parts`].
 
 mod append;
 mod config;
@@ -56,7 +56,7 @@ pub use runtime::Runtime;
 pub use status::{LATENCY_BOUNDS_MICROS, Metrics, QueryCost, QueryStatus, STAGES, ShardStatus, StreamStatus};
 pub use subscription::Subscription;
 pub use swiftwater_catalog::{CatalogError, ObjectKind, kind::durable_query::EndReason};
-pub use swiftwater_live::columns::Rule;
+pub use swiftwater_live::columns::ValidationRule;
 pub use swiftwater_live::{DistinctFigures, Row, SketchFigures, SketchMeta};
 
 /// What whoever adds durable objects works with.
@@ -64,7 +64,7 @@ pub mod parts {
     pub use crate::{
         panic_guard::count_panic,
         query::{
-            active::{Fleeting, QueryHandle},
+            handle::{Fleeting, QueryHandle},
             resume_point::ResumePoints,
             submit::{Place, WantedQuery},
         },

@@ -1,14 +1,14 @@
-//! What is said where a limit of memory is passed: which setting it is, how much is held, and what to do.
+//! The messages for exceeded memory limits: which setting it is, how much is in use, and what to do.
 //!
-//! Knows the settings and nothing of who holds. Such a text is the reason of a query's end, which its reader gets and the
-//! log has.
+//! Knows the settings, but not the owners of the memory. Such a message is the reason of a query's end; its reader and the
+//! log get it.
 
 use crate::EngineConfig;
 
 /// One query holds too much.
 pub(crate) fn query_state(held_bytes: u64, config: &EngineConfig) -> String {
     format!(
-        "the query holds {held_bytes} bytes of groups and rows, limit is {} (`engine.query_state_bytes_max`): shorten its \
+        "the query has {held_bytes} bytes of groups and rows, limit is {} (`engine.query_state_bytes_max`): shorten its \
          window, group by fewer values, or raise the limit",
         config.query_state_bytes_max
     )
@@ -17,8 +17,8 @@ pub(crate) fn query_state(held_bytes: u64, config: &EngineConfig) -> String {
 /// All queries together hold too much, and this one has just taken more.
 pub(crate) fn all_state(held_bytes: u64, config: &EngineConfig) -> String {
     format!(
-        "all queries hold {held_bytes} bytes of groups and rows, limit is {} (`engine.state_bytes_max`): end those that hold \
-         most (`swiftwater top --sort state`), or raise the limit",
+        "all queries have {held_bytes} bytes of groups and rows, limit is {} (`engine.state_bytes_max`): end the \
+         largest (`swiftwater top --sort state`), or raise the limit",
         config.state_bytes_max
     )
 }
@@ -35,7 +35,8 @@ pub(crate) fn one_result(bytes: usize, config: &EngineConfig) -> String {
 /// What one batch gives is too large.
 pub(crate) fn one_batch(config: &EngineConfig) -> String {
     format!(
-        "the records of one batch pass {} bytes (`engine.emit_bytes_max`): select less of each event, or raise the limit",
+        "the records of one batch exceed {} bytes (`engine.emit_bytes_max`): select less of each event, or raise the \
+         limit",
         config.emit_bytes_max
     )
 }
@@ -56,8 +57,8 @@ impl Full {
     pub(crate) fn cut_off(self) -> String {
         let Full { setting, held, limit } = self;
         format!(
-            "the reader is slower than the answers (`engine.slow_reader` is `cut_off`): {held} wait, limit is {limit} \
-             (`{setting}`): read faster, ask for less, or raise the limit"
+            "the reader is slower than the results (`engine.slow_reader` is `cut_off`): {held} wait, limit is \
+             {limit} (`{setting}`): read faster, select less, or raise the limit"
         )
     }
 }

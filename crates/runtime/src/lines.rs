@@ -1,13 +1,13 @@
-//! The windows by the events' own time of an operator's members: members whose windows close together stand in one line.
+//! Groups an operator's members by their event-time windows: members whose windows close together share one line.
 //!
-//! A member sees the events from an offset on, and its watermark is that of these events: whoever joins behind a time
-//! that was far ahead has a line of its own, until the time of the events has passed that again. Cost of a batch: a few
-//! comparisons per line and slice, and of a window that closes: its members.
+//! A member sees the events from an offset on, and its watermark is that of these events. A member that joins after a time
+//! far ahead has a line of its own, until event time has passed that time again. Cost of a batch: a few comparisons per line
+//! and slice. Cost of closing a window: its members.
 
 use std::collections::{BTreeMap, HashMap};
 
 use swiftwater_event::Millis;
-use swiftwater_live::{Peak, QueryNumber, Slices, Timeline};
+use swiftwater_live::{MaxEventTime, QueryNumber, Slices, Timeline};
 
 #[derive(Debug)]
 struct Line {
@@ -22,7 +22,7 @@ struct Line {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum By {
     /// The latest time of a batch so far.
-    Event(Peak),
+    Event(MaxEventTime),
     /// The stream was idle until this arrival.
     Idle(Millis),
 }
@@ -96,7 +96,7 @@ impl Lines {
 
     /// Advances event time before or within a batch whose first event has the offset `first`. Returns the members whose windows
     /// close, each with its new peak.
-    pub(crate) fn advance(&mut self, by: By, first: u64) -> Vec<(QueryNumber, Peak)> {
+    pub(crate) fn advance(&mut self, by: By, first: u64) -> Vec<(QueryNumber, MaxEventTime)> {
         let mut over = Vec::new();
         let mut moved = Vec::new();
         for (place, line) in self.lines.iter_mut().filter(|(_, line)| line.sees(first)) {
@@ -141,7 +141,7 @@ impl Lines {
     pub(crate) fn take(&mut self, start: i64, events: u64, first: u64) -> bool {
         let mut is_held = false;
         for line in self.lines.values_mut().filter(|line| line.sees(first)) {
-            is_held |= line.timeline.takes(start, events);
+            is_held |= line.timeline.admit(start, events);
         }
         is_held
     }

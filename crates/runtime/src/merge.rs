@@ -1,16 +1,22 @@
-//! Where the outputs of a stream's shards meet, in the order of its events: its queries as they run, and the operators that
+//! The outputs of a stream's shards meet here, in the order of its events: its running queries, and the operators that
 //! they share. Behind one lock, [`Stream::merge`].
+//!
+//! With very many queries, a batch matches each of them about once, and the cost is memory that is far from the
+//! processor. So shards and the merge prefetch it some queries ahead. For the same reason `COUNT(*)` without groups is
+//! one number on each shard, and an emit waits for its reader in a small form
+//! ([`subscriber_queue`](crate::subscriber_queue)).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use hashbrown::HashMap;
 use swiftwater_event::Millis;
-use swiftwater_live::{Cuts, Fingerprint, FingerprintKey, Index, QueryNumber, QueryStep};
+use swiftwater_live::{Fingerprint, FingerprintKey, Index, QueryNumber, QueryStep, SliceBoundaries};
 
 use crate::{
     EndReason,
     operator::Operator,
-    query::active::{Running, Totals},
+    query::active::Running,
+    query::totals::Totals,
     stream::{Stream, Turn},
 };
 
@@ -86,7 +92,7 @@ impl Merge {
     pub(crate) fn find_operator(
         &self,
         meaning: &Fingerprint,
-        cuts: &Cuts,
+        cuts: &SliceBoundaries,
     ) -> Option<(QueryNumber, Box<[usize]>)> {
         let latest = self.by_meaning.get(&meaning.key())?.iter().rev().take(OPERATORS_LOOKED_AT);
         latest.filter_map(|number| Some((*number, self.operators.get(number)?))).find_map(
@@ -114,10 +120,10 @@ impl Merge {
         let timeline = collector.timeline();
         let (first, _) = begins;
         if !operator.passes_on {
-            collector.look_at(first..u64::MAX);
+            collector.restrict_epochs(first..u64::MAX);
         }
         if let Some(places) = places {
-            collector.look_at_aggregates(places);
+            collector.map_aggregates(places);
         }
         running.work().operator = Some(number);
         operator.join(running.handle.number, (cuts, timeline), begins, self.position);
@@ -149,7 +155,7 @@ impl Merge {
         let (last, _) = stream.turn(Turn::Leaves(at), index, Some((&operator.plan, cuts, self.position)));
         operator.leave(number, last, self.position);
         if !operator.passes_on {
-            running.work().collector.look_until(last);
+            running.work().collector.restrict_until(last);
         }
         Some(last)
     }
@@ -161,9 +167,9 @@ impl Merge {
         let operator = running.operator().and_then(|operator| self.operators.get_mut(&operator));
         let Some(operator) = operator.filter(|operator| !operator.passes_on) else { return };
         let (_, cuts) = operator.plan.at(offset);
-        operator.plan.begin(offset, Cuts::clone(&cuts), self.position);
+        operator.plan.begin(offset, SliceBoundaries::clone(&cuts), self.position);
         operator.look_from(number, offset, now);
-        running.work().collector.look_at(offset..u64::MAX);
+        running.work().collector.restrict_epochs(offset..u64::MAX);
     }
 
     /// Forgets a member that has left, and an operator without any.

@@ -1,16 +1,24 @@
-//! An operator that several queries share: what it has merged, who its members are, and each one's part of the work.
+//! An operator that several queries share: its merged state, its members, and each member's part of the work.
+//!
+//! Aggregations of one meaning are members of one operator, however they are written and in whatever order their
+//! aggregates are. An event is matched and folded once for all of them. Each member has its own windows over the
+//! operator's slices, from the event at which it joined. Sessions and windows by record begin when their query begins.
+//! Members with such windows share the matching and the values that are computed from each event; each member has
+//! windows of its own. By event time, each member has the watermark of the events that it saw itself
+//! ([`lines`](crate::lines)).
 //!
 //! A member sees the events from the offset at which it joined to the one at which it leaves. Outputs are delivered in
-//! the order of the stream, so what the operator had counted at either is known when the first output behind it comes.
+//! the order of the stream, so the operator's counts at either offset are known when the first output behind it comes.
 
 use std::{collections::BTreeMap, sync::Arc, sync::atomic::Ordering};
 
 use swiftwater_event::Millis;
 use swiftwater_live::{
-    CutCounts, Cuts, Fingerprint, NO_TIME, Partial, QueryNumber, QueryStep, SlicePlan, Slices, Timeline,
+    CutCounts, Fingerprint, NO_TIME, Partial, QueryNumber, QueryStep, SliceBoundaries, SlicePlan, Slices,
+    Timeline,
 };
 
-use crate::{EngineConfig, limits, lines::Lines, query::active::Totals};
+use crate::{EngineConfig, limits, lines::Lines, query::totals::Totals};
 
 /// Series of cuts that one operator may have; beyond, a further operator is opened.
 const CUTS_MAX: usize = 64;
@@ -33,7 +41,7 @@ pub(crate) struct Tally {
 
 #[derive(Debug)]
 struct Member {
-    cuts: Cuts,
+    cuts: SliceBoundaries,
     /// The first offset that it sees, and the first that it does not.
     first: u64,
     last: Option<u64>,
@@ -107,7 +115,7 @@ impl Operator {
     }
 
     /// Where its members' windows cut, of those that are not leaving.
-    pub(crate) fn cuts(&self) -> Cuts {
+    pub(crate) fn cuts(&self) -> SliceBoundaries {
         self.cuts.cuts()
     }
 
@@ -117,7 +125,7 @@ impl Operator {
     }
 
     /// Whether a query with these cuts may join.
-    pub(crate) fn has_room(&self, cuts: &Cuts) -> bool {
+    pub(crate) fn has_room(&self, cuts: &SliceBoundaries) -> bool {
         self.cuts().and(cuts).series_count() <= CUTS_MAX && self.apart.len() < EPOCHS_MAX
     }
 
@@ -126,7 +134,7 @@ impl Operator {
     pub(crate) fn join(
         &mut self,
         number: QueryNumber,
-        (cuts, timeline): (Cuts, Option<Timeline>),
+        (cuts, timeline): (SliceBoundaries, Option<Timeline>),
         (first, arrived): (u64, Millis),
         position: u64,
     ) {
@@ -176,7 +184,7 @@ impl Operator {
     }
 
     /// Takes a member's cuts away, before it leaves; answers those of the others.
-    pub(crate) fn cuts_without(&mut self, number: QueryNumber) -> Cuts {
+    pub(crate) fn cuts_without(&mut self, number: QueryNumber) -> SliceBoundaries {
         if let Some(member) = self.members.get(&number).filter(|member| member.last.is_none()) {
             self.cuts.remove(&member.cuts);
         }

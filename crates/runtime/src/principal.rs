@@ -1,4 +1,4 @@
-//! Who asks.
+//! The principal: the identity of the caller, which every call into the engine carries.
 
 use std::sync::Arc;
 

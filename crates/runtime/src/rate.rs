@@ -1,12 +1,13 @@
-//! How often a query may answer.
+//! Limits the rate at which a query emits results.
 //!
-//! Emits are counted over intervals at least as long as the setting says: an interval ends with the first look after
-//! that time. More in it than its length allows ends the query, or is dropped. A burst is told at the interval's end though nothing
-//! comes after it: until then the query is on the agenda.
+//! Emits are counted over intervals at least as long as the setting: an interval ends with the first check after that time.
+//! A query that exceeds the rate of an interval is ended, or its further emits are dropped. The end of the interval reports
+//! a burst even if no emit follows it; until then the query is on the agenda.
 //!
-//! In Bullet what matching hands on is counted in the same way, apart: each matched event where windows go by record, what
-//! each window gathered where they go by time. Its intervals end with looks at the clock that are not made here for
-//! queries with nothing to tell, so the last ones are remembered, and gone through when something is counted.
+//! In Bullet's dialect, the outputs of matching are counted separately in the same way. These are each matched event for
+//! windows by record, and the contents of each window for windows by time. Bullet ends these intervals at clock checks that
+//! this engine does not make for queries without output. The last checks are therefore remembered, and applied when
+//! something is counted.
 
 use std::{
     collections::VecDeque,
@@ -103,8 +104,8 @@ impl EmitRate {
         let EmitRate { max, interval_ms, dropped, setting, .. } = self;
         (*dropped > 0).then(|| {
             format!(
-                "{dropped} answers were left out, for there may be {max} in {interval_ms} ms (`{setting}`): keep fewer \
-                 events with a filter, or take larger windows"
+                "{dropped} emits were dropped: the limit is {max} in {interval_ms} ms (`{setting}`). Filter more \
+                 events out, or use larger windows"
             )
         })
     }
@@ -145,7 +146,7 @@ impl EmitRate {
         let limit = self.max as f64 / self.interval_ms as f64 * 1000.0;
         let rates = [self.parts.end(now, self.interval_ms), self.emits.end(now, self.interval_ms)];
         let rate = rates.into_iter().flatten().find(|rate| *rate > limit)?;
-        Some(format!("the query answers {rate:.2} times a second, limit is {limit:.2} (`{}`)", self.setting))
+        Some(format!("the query emits {rate:.2} times a second, limit is {limit:.2} (`{}`)", self.setting))
     }
 
     /// When it must be looked at though nothing more is emitted.
@@ -174,7 +175,7 @@ mod tests {
         assert_eq!(rate.check(1099), None);
         assert_eq!(rate.due(), Some(1100));
         let told = rate.check(1100).unwrap();
-        assert_eq!(told, "the query answers 30.00 times a second, limit is 20.00 (`engine.query_emits_max`)");
+        assert_eq!(told, "the query emits 30.00 times a second, limit is 20.00 (`engine.query_emits_max`)");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The line of streams that have work, where shards wait for some.
+//! The queue of streams with pending work, from which shards take the next one.
 
 use std::{
     collections::VecDeque,

@@ -1,8 +1,8 @@
-//! A shard's loop: takes a batch, looks at it, hands what came of it on in the order of the stream.
+//! A shard's loop: takes a batch, processes it, and passes its output on in stream order.
 
 use std::sync::{Arc, atomic::Ordering};
 
-use swiftwater_live::{Place, QueryNumber, QueryStep, ResultSet, StepInput, StepNanos};
+use swiftwater_live::{QueryNumber, QueryStep, ResultSet, SourcePosition, StepInput, StepNanos};
 
 use crate::{
     EndReason, LATENCY_BOUNDS_MICROS,
@@ -58,14 +58,14 @@ impl Shared {
         let nanos = || clock.monotonic_nanos();
         let mut spent = StepNanos::default();
         let mut now_micros = work.batch.meta().read_micros;
-        let looked = guarded("a batch could not be looked at", || {
+        let looked = guarded("a batch could not be processed", || {
             now_micros = clock.now_micros();
             if !work.index.is_empty() {
                 let input = StepInput {
                     batch: &work.batch,
                     arrivals: &work.arrivals,
                     before: work.before,
-                    place: Place::Number(work.batch.meta().first.0),
+                    place: SourcePosition::Number(work.batch.meta().first.0),
                     now_micros,
                     record_bytes_max: self.config.emit_bytes_max,
                     nanos: &nanos,
@@ -127,7 +127,7 @@ impl Shared {
             merge.position = output.position;
             let first = output.first;
             let fault = output.fault.take().or_else(|| {
-                guarded("results could not be handed on", || self.hand_on(stream, merge, output)).err()
+                guarded("results could not be delivered", || self.hand_on(stream, merge, output)).err()
             });
             if let Some(fault) = fault {
                 self.fail_from(merge, first, &fault);
@@ -161,7 +161,7 @@ impl Shared {
             if running.is_ending {
                 continue;
             }
-            let taken = guarded("matches could not be taken in", || {
+            let taken = guarded("matches could not be processed", || {
                 self.accept_step(running, step, output.first, &mut results, &context)
             });
             let ending = taken.unwrap_or_else(|fault| {

@@ -1,4 +1,4 @@
-//! What all threads of an engine share.
+//! The state that all threads of a runtime share.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -21,7 +21,9 @@ use crate::{
     RuntimeError, STAGES, ShardStatus, StreamStatus,
     byte_budget::ByteBudget,
     durable::DurableObjects,
-    query::active::{EmitContext, QueryHandle, Running, Totals},
+    query::active::{EmitContext, Running},
+    query::handle::QueryHandle,
+    query::totals::Totals,
     run_queue::RunQueue,
     steady_clock::SteadyClock,
     stream::{Stream, lock},
@@ -140,6 +142,11 @@ impl Shared {
     /// Waits until there is room for so many bytes among those that wait to be looked at.
     pub async fn enter(&self, bytes: usize) -> Result<(), RuntimeError> {
         self.pending.enter(bytes).await.map_err(|_| RuntimeError::ShuttingDown)
+    }
+
+    /// As [`Shared::enter`], for a thread that may wait.
+    pub(crate) fn enter_blocking(&self, bytes: usize) -> Result<(), RuntimeError> {
+        self.pending.enter_blocking(bytes).map_err(|_| RuntimeError::ShuttingDown)
     }
 
     /// So many bytes do not wait after all.

@@ -1,4 +1,4 @@
-//! What runs and what it costs, as numbers that only grow, for `GET /v1/…`, `/metrics` and `swiftwater top`.
+//! Metrics of the running queries and streams and their cost, for `GET /v1/…`, `/metrics` and `swiftwater top`.
 
 use std::sync::Arc;
 

@@ -1,8 +1,9 @@
-//! The engine's own time: the machine's clock without its jumps.
+//! The engine's clock: the machine's clock without its jumps.
 //!
-//! Arrival times never go back. If the engine followed a clock that is two hours ahead for a moment, nothing would arrive
-//! later for two hours. So a jump ahead is followed only when it has lasted for a minute; until then time goes on as the
-//! monotonic clock says. While the machine's clock is behind, the engine's time runs at half speed, until that has caught up.
+//! Arrival times never go back. If the engine followed a clock that is two hours ahead for a moment, no event would get a
+//! later arrival for two hours. It therefore follows a jump ahead only when it has lasted for a minute; until then, time
+//! follows the monotonic clock. While the machine's clock is behind, the engine's time runs at half speed until the
+//! machine's has caught up.
 
 use std::{
     sync::{Arc, Mutex},
@@ -133,9 +134,7 @@ impl SteadyClock {
             tracing::warn!(
                 %last_arrival,
                 %clock,
-                "the machine's clock is more than a day before the last event in the log: time goes by the clock, and events of \
-                 streams whose last event is later arrive at that event's time until the clock has passed it; set the clock if it is \
-                 wrong, or create these streams anew if it was wrong when the events came"
+                "the machine's clock is more than a day before the last event in the log. The engine uses the clock. In a stream whose last event is later, events get that event's arrival time until the clock passes it. Set the clock if it is wrong now; create these streams again if it was wrong earlier"
             );
             return;
         }
@@ -143,9 +142,9 @@ impl SteadyClock {
             tracing::warn!(
                 %last_arrival,
                 %clock,
-                "the machine's clock is more than an hour before the last event in the log: the engine's time goes on from that event \
-                 at half the speed until the clock has caught up, so windows by arrival and durations take twice as long; set the \
-                 clock if it is wrong"
+                "the machine's clock is more than an hour before the last event in the log. The engine's time \
+                 continues from that event at half speed until the clock reaches it; windows by arrival and \
+                 durations take twice as long. Set the clock if it is wrong"
             );
         }
         let mut state = lock(&self.state);
@@ -189,7 +188,8 @@ impl Clock for SteadyClock {
             None => {}
             Some(Turn::Jumped { ahead }) => tracing::warn!(
                 seconds = seconds(ahead),
-                "the machine's clock jumped ahead: the engine's time goes on without the jump, and follows if it lasts for a minute"
+                "the machine's clock jumped ahead: the engine's time ignores the jump, and follows if it lasts for a \
+                 minute"
             ),
             Some(Turn::Followed { ahead }) => {
                 tracing::warn!(
@@ -199,9 +199,10 @@ impl Clock for SteadyClock {
             }
             Some(Turn::Slowed { behind }) => tracing::warn!(
                 seconds = seconds(behind),
-                "the machine's clock is behind the engine's time, which goes on at half the speed until that has caught up"
+                "the machine's clock is behind the engine's time, which continues at half speed until the clock \
+                 reaches it"
             ),
-            Some(Turn::InStep) => tracing::info!("the engine's time is that of the machine's clock again"),
+            Some(Turn::InStep) => tracing::info!("the engine's time equals the machine's clock again"),
         }
         i64::try_from(now.div_euclid(1000)).unwrap_or(i64::MAX)
     }

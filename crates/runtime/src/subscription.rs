@@ -4,9 +4,9 @@ use std::sync::{Arc, atomic::Ordering};
 
 use crate::{
     Emit, EndReason, QueryId, QueryMeta,
-    query::active::QueryHandle,
+    query::handle::QueryHandle,
     shared::Shared,
-    subscriber_queue::{Reader, Waiting},
+    subscriber_queue::{QueuedEmit, Reader},
 };
 
 /// The reading end of a standing query. Dropping it ends the query, unless it is detached.
@@ -44,7 +44,7 @@ impl Subscription {
         Some(self.whole(waiting))
     }
 
-    fn whole(&self, waiting: Waiting) -> Emit {
+    fn whole(&self, waiting: QueuedEmit) -> Emit {
         waiting.into_emit(&self.handle.meta, &self.handle.stream)
     }
 

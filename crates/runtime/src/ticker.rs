@@ -1,4 +1,9 @@
-//! The ticker: closes windows as time goes by, ends queries whose duration is over, and runs errands between.
+//! The ticker: closes windows as time passes, ends queries whose duration is over, and runs errands between.
+//!
+//! Windows are closed and queries ended one at a time (a stream's `tick`), each with one reading of the clock. Windows
+//! that are due by then are closed first, so an answer and the reason of its end do not depend on who came first. If
+//! very many queries are due together, they are closed in portions of 256. The locks of the shards and of the merge are
+//! released between portions.
 
 use std::{
     collections::BTreeMap,
@@ -12,8 +17,10 @@ use swiftwater_live::QueryNumber;
 use crate::{
     EndReason, QueryId,
     indexer::IndexErrand,
+    merge::Merge,
     panic_guard::guarded,
-    query::active::QueryHandle,
+    query::active::EmitContext,
+    query::handle::QueryHandle,
     shared::{Errand, Shared},
     stream::{Stream, lock},
 };
@@ -143,127 +150,24 @@ impl Shared {
     /// Closes what [`Shared::look`] finds due, some queries at a time: between these, queries begin and statuses are read. Nothing
     /// that came after `now` is taken meanwhile, as the stream stays due until the last of them is closed.
     fn close_due(&self, stream: &Stream, now: Millis, after: Option<u64>) {
-        let mut due: Vec<(QueryNumber, Option<i64>)> = Vec::new();
-        let mut over: Vec<Arc<QueryHandle>> = Vec::new();
-        // Operators with members that are due: what of theirs is over, and how many are.
-        let mut operators: BTreeMap<QueryNumber, (i64, usize)> = BTreeMap::new();
-        {
-            let merge = lock(&stream.merge);
-            let on_agenda = merge.agenda.iter().take_while(|(at, _)| *at <= now).map(|(_, number)| number);
-            let looked_at: Vec<QueryNumber> = match after {
-                None => on_agenda.copied().collect(),
-                Some(_) => merge.lagging.iter().copied().collect(),
-            };
-            for number in &looked_at {
-                let Some(running) = merge.running.get(number) else { continue };
-                if running.handle.ends.is_some_and(|ends| ends <= now) {
-                    over.push(Arc::clone(&running.handle));
-                }
-                // A window that is closed by an event holds it.
-                let all = after.map(|_| i64::MAX);
-                match running.operator().and_then(|number| Some((number, merge.operators.get(&number)?))) {
-                    Some((shared, operator)) => {
-                        let entry = operators.entry(shared);
-                        entry
-                            .or_insert_with(|| (all.unwrap_or_else(|| operator.cuts().start_of(now)), 0))
-                            .1 += 1;
-                        due.push((*number, None));
-                    }
-                    None => due.push((*number, all.or_else(|| running.is_over_before(now)))),
-                }
-            }
-        }
-        let shared: Vec<(QueryNumber, i64, usize)> =
-            operators.into_iter().map(|(number, (before, closed))| (number, before, closed)).collect();
-        for portion in shared.chunks(PORTION) {
-            for shard in &stream.shards {
-                let mut state = lock(shard);
-                let mut merge = lock(&stream.merge);
-                for &(number, before, _) in portion {
-                    let slices = state.shard.flush(number, before);
-                    if let Some(operator) = merge.operators.get_mut(&number) {
-                        operator.accept_slices(slices);
-                    }
-                }
-            }
+        let DueWork { queries, over, operators } = find_due(&lock(&stream.merge), now, after);
+        for portion in operators.chunks(PORTION) {
+            flush_operators(stream, portion);
         }
         let mut ended: Vec<(Arc<QueryHandle>, EndReason)> =
             over.into_iter().map(|handle| (handle, EndReason::Duration)).collect();
         // One for all: windows that close together are told at one time.
         let mut context = None;
-        for portion in due.chunks(PORTION) {
-            // Those of operators have theirs.
-            let alone: Vec<(QueryNumber, i64)> =
-                portion.iter().filter_map(|(number, open)| Some((*number, (*open)?))).collect();
-            // Through all shards in any case: then all that was taken is delivered.
-            for shard in &stream.shards {
-                let mut state = lock(shard);
-                let mut merge = lock(&stream.merge);
-                for &(number, open) in &alone {
-                    let slices = state.shard.flush(number, open);
-                    if let Some(running) = merge.running.get_mut(&number) {
-                        running.accept_slices(slices);
-                    }
-                }
-            }
+        for portion in queries.chunks(PORTION) {
+            flush_queries(stream, portion);
             let mut merge = lock(&stream.merge);
-            let merge = &mut *merge;
             let context = context.get_or_insert_with(|| self.context(stream, merge.position));
             for &(number, _) in portion {
-                merge.tell(number);
-                let Some(running) = merge.running.get_mut(&number) else { continue };
-                let ends = running.handle.ends.filter(|ends| *ends <= now);
-                let closed = guarded("a window could not be closed", || {
-                    if let Some(reason) = running.exceeds_rate(context) {
-                        return Some(reason);
-                    }
-                    let mut results = Vec::new();
-                    let operator = running.operator().and_then(|number| merge.operators.get_mut(&number));
-                    // In Bullet the window that is open when a query's time is over is its last result, whatever others
-                    // would have been over by then.
-                    if ends.is_none() || !running.closes_singly() {
-                        let at = after.is_none().then(|| ends.unwrap_or(now));
-                        running.close(operator.map(Box::as_mut), at, context.now_micros, &mut results);
-                    }
-                    if ends.is_none() && !running.is_ending && running.work().collector.is_done() {
-                        // The last match that LIMIT asks for was complete when its time was over.
-                        running.is_ending = true;
-                        self.finish_at_limit(running, &mut results, context);
-                        return Some(EndReason::Limit);
-                    }
-                    let reason = running.give_out(&mut results, None, context);
-                    reason.or_else(|| running.account(&self.config, &self.totals))
-                });
-                let reason = closed.unwrap_or_else(Some);
-                ended.extend(reason.map(|reason| (Arc::clone(&running.handle), reason)));
-                // A query whose duration is over stays due until it has ended.
-                let next = running.next_due();
-                if let Some(due) = std::mem::replace(&mut running.due, next) {
-                    merge.agenda.remove(&(due, number));
-                }
-                if let Some(next) = next {
-                    merge.agenda.insert((next, number));
-                }
-                if running.lags() {
-                    merge.lagging.insert(number);
-                } else {
-                    merge.lagging.remove(&number);
-                }
-                if let Some(after) = after {
-                    // The next window holds nothing of what this one does.
-                    merge.look_from(number, after, now);
-                }
+                ended.extend(self.close_windows(&mut merge, number, now, after, context));
             }
         }
-        for portion in shared.chunks(PORTION) {
-            let mut merge = lock(&stream.merge);
-            for &(number, _, closed) in portion {
-                merge.drop_slices(number, closed);
-                if let Some(operator) = merge.operators.get_mut(&number) {
-                    // What passes a limit is found out with the next batch.
-                    operator.account(&self.config, &self.totals);
-                }
-            }
+        for portion in operators.chunks(PORTION) {
+            self.drop_closed_slices(&mut lock(&stream.merge), portion);
         }
         {
             let merge = lock(&stream.merge);
@@ -272,6 +176,162 @@ impl Shared {
         }
         for (handle, reason) in ended {
             self.end_held(stream, &handle, reason, now);
+        }
+    }
+
+    /// Closes the windows of one query that are over, emits their results, and reschedules it. Returns why it is to end, if it
+    /// is.
+    fn close_windows(
+        &self,
+        merge: &mut Merge,
+        number: QueryNumber,
+        now: Millis,
+        after: Option<u64>,
+        context: &EmitContext<'_>,
+    ) -> Option<(Arc<QueryHandle>, EndReason)> {
+        merge.tell(number);
+        let running = merge.running.get_mut(&number)?;
+        let ends = running.handle.ends.filter(|ends| *ends <= now);
+        let closed = guarded("a window could not be closed", || {
+            if let Some(reason) = running.exceeds_rate(context) {
+                return Some(reason);
+            }
+            let mut results = Vec::new();
+            let operator = running.operator().and_then(|number| merge.operators.get_mut(&number));
+            // In Bullet the window that is open when a query's time is over is its last result, whatever others
+            // would have been over by then.
+            if ends.is_none() || !running.closes_singly() {
+                let at = after.is_none().then(|| ends.unwrap_or(now));
+                running.close(operator.map(Box::as_mut), at, context.now_micros, &mut results);
+            }
+            if ends.is_none() && !running.is_ending && running.work().collector.is_done() {
+                // The last match that LIMIT asks for was complete when its time was over.
+                running.is_ending = true;
+                self.finish_at_limit(running, &mut results, context);
+                return Some(EndReason::Limit);
+            }
+            let reason = running.give_out(&mut results, None, context);
+            reason.or_else(|| running.account(&self.config, &self.totals))
+        });
+        let ended = closed.unwrap_or_else(Some).map(|reason| (Arc::clone(&running.handle), reason));
+        merge.reschedule(number);
+        if let Some(after) = after {
+            // The next window holds nothing of what this one does.
+            merge.look_from(number, after, now);
+        }
+        ended
+    }
+
+    /// Drops the slices of operators that no member needs any more.
+    fn drop_closed_slices(&self, merge: &mut Merge, portion: &[DueOperator]) {
+        for &DueOperator { number, members, .. } in portion {
+            merge.drop_slices(number, members);
+            if let Some(operator) = merge.operators.get_mut(&number) {
+                // What passes a limit is found out with the next batch.
+                operator.account(&self.config, &self.totals);
+            }
+        }
+    }
+}
+
+/// What is due at one look.
+struct DueWork {
+    /// Queries of which windows may close; where they share no operator, with the start of their slice that is still open.
+    queries: Vec<(QueryNumber, Option<i64>)>,
+    /// Those of them whose duration is over.
+    over: Vec<Arc<QueryHandle>>,
+    operators: Vec<DueOperator>,
+}
+
+/// An operator with members that are due.
+struct DueOperator {
+    number: QueryNumber,
+    /// The start of its slice that is still open: those before it are over.
+    open: i64,
+    /// How many of its members are due.
+    members: usize,
+}
+
+/// Finds what is due at `now`; with the offset after an event, what that event closes.
+fn find_due(merge: &Merge, now: Millis, after: Option<u64>) -> DueWork {
+    let on_agenda = merge.agenda.iter().take_while(|(at, _)| *at <= now).map(|(_, number)| number);
+    let looked_at: Vec<QueryNumber> = match after {
+        None => on_agenda.copied().collect(),
+        Some(_) => merge.lagging.iter().copied().collect(),
+    };
+    let mut queries = Vec::new();
+    let mut over = Vec::new();
+    let mut operators: BTreeMap<QueryNumber, DueOperator> = BTreeMap::new();
+    for number in looked_at {
+        let Some(running) = merge.running.get(&number) else { continue };
+        if running.handle.ends.is_some_and(|ends| ends <= now) {
+            over.push(Arc::clone(&running.handle));
+        }
+        // A window that is closed by an event holds it.
+        let all = after.map(|_| i64::MAX);
+        match running.operator().and_then(|shared| Some((shared, merge.operators.get(&shared)?))) {
+            Some((shared, operator)) => {
+                let entry = operators.entry(shared).or_insert_with(|| {
+                    let open = all.unwrap_or_else(|| operator.cuts().start_of(now));
+                    DueOperator { number: shared, open, members: 0 }
+                });
+                entry.members += 1;
+                queries.push((number, None));
+            }
+            None => queries.push((number, all.or_else(|| running.is_over_before(now)))),
+        }
+    }
+    DueWork { queries, over, operators: operators.into_values().collect() }
+}
+
+/// Collects the slices of operators that are over from all shards.
+fn flush_operators(stream: &Stream, portion: &[DueOperator]) {
+    for shard in &stream.shards {
+        let mut state = lock(shard);
+        let mut merge = lock(&stream.merge);
+        for &DueOperator { number, open, .. } in portion {
+            let slices = state.shard.flush(number, open);
+            if let Some(operator) = merge.operators.get_mut(&number) {
+                operator.accept_slices(slices);
+            }
+        }
+    }
+}
+
+/// Collects the slices that are over of queries without an operator from all shards.
+fn flush_queries(stream: &Stream, portion: &[(QueryNumber, Option<i64>)]) {
+    // Those of operators have theirs.
+    let alone: Vec<(QueryNumber, i64)> =
+        portion.iter().filter_map(|(number, open)| Some((*number, (*open)?))).collect();
+    // Through all shards in any case: then all that was taken is delivered.
+    for shard in &stream.shards {
+        let mut state = lock(shard);
+        let mut merge = lock(&stream.merge);
+        for &(number, open) in &alone {
+            let slices = state.shard.flush(number, open);
+            if let Some(running) = merge.running.get_mut(&number) {
+                running.accept_slices(slices);
+            }
+        }
+    }
+}
+
+impl Merge {
+    /// Puts a query on the agenda for when it is due next, and among the lagging ones if it lags. A query whose duration is over
+    /// stays due until it has ended.
+    fn reschedule(&mut self, number: QueryNumber) {
+        let Some(running) = self.running.get_mut(&number) else { return };
+        let next = running.next_due();
+        if let Some(due) = std::mem::replace(&mut running.due, next) {
+            self.agenda.remove(&(due, number));
+        }
+        if let Some(next) = next {
+            self.agenda.insert((next, number));
+        }
+        if running.lags() {
+            self.lagging.insert(number);
+        } else {
+            self.lagging.remove(&number);
         }
     }
 }

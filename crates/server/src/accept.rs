@@ -1,4 +1,4 @@
-//! Which form an answer takes, by the `Accept` field (RFC 9110, section 12.5.1).
+//! Chooses the form of an answer by the `Accept` field (RFC 9110, section 12.5.1).
 
 use axum::http::{HeaderMap, StatusCode, header};
 #[cfg(feature = "history")]
@@ -27,7 +27,7 @@ const FORMS: [(Form, &str); 3] = [
 /// The form that the client wants most: by weight, then by how exactly it is named. Who does not say gets NDJSON,
 /// since a live query may have no end at which to give one answer.
 pub(crate) fn form(headers: &HeaderMap) -> Result<Form, Problem> {
-    wanted_most(headers, &FORMS)
+    preferred_form(headers, &FORMS)
 }
 
 /// The form of an answer to SQL: who does not say gets JSON.
@@ -37,10 +37,13 @@ pub(crate) fn sql_form(headers: &HeaderMap) -> Result<SqlForm, Problem> {
         let media_type = form.media_type();
         (form, media_type.split(';').next().unwrap_or(media_type))
     });
-    wanted_most(headers, &forms)
+    preferred_form(headers, &forms)
 }
 
-fn wanted_most<T: Copy, const N: usize>(headers: &HeaderMap, forms: &[(T, &str); N]) -> Result<T, Problem> {
+fn preferred_form<T: Copy, const N: usize>(
+    headers: &HeaderMap,
+    forms: &[(T, &str); N],
+) -> Result<T, Problem> {
     let Some(accept) = joined(headers) else { return Ok(forms[0].0) };
     let mut best: Option<((u16, u8), T)> = None;
     for &(form, media_type) in forms {
@@ -54,10 +57,10 @@ fn wanted_most<T: Copy, const N: usize>(headers: &HeaderMap, forms: &[(T, &str);
         Problem::new(
             StatusCode::NOT_ACCEPTABLE,
             "not-acceptable",
-            "No form of the answer is acceptable",
-            "results cannot be given in any form that `Accept` allows",
+            "No format of the answer is acceptable",
+            "the server has no format that `Accept` allows",
         )
-        .hint(format!("Forms are: {names}."))
+        .hint(format!("Formats are: {names}."))
     })
 }
 

@@ -1,7 +1,7 @@
-//! `/v1/backups`: a cut of everything durable, which stands while its files are fetched.
+//! `/v1/backups`: a snapshot of all durable state, which exists while a client fetches its files.
 //!
-//! A client begins one, fetches what it lacks of its files, from wherever an earlier answer broke off (`Range`), and ends
-//! it. One that nobody reads ends by itself. What a backup is, and what is promised of it, is the engine's to say.
+//! A client begins a backup, fetches the files that it lacks, and ends it. A download resumes where an earlier answer broke
+//! off (`Range`). A backup that no client reads expires. The engine defines what a backup contains and promises.
 
 use std::{ops::Range, sync::Arc};
 
@@ -28,7 +28,7 @@ use crate::{
 pub(crate) async fn begin(State(shared): State<Arc<Shared>>, uri: Uri) -> Result<Response, Problem> {
     Parameters::parse(uri.query(), &[])?;
     let backup = shared.engine.start_backup(&Principal::anonymous()).await?;
-    let mut response = told(StatusCode::CREATED, &backup)?;
+    let mut response = backup_response(StatusCode::CREATED, &backup)?;
     if let Ok(place) = HeaderValue::from_str(&format!("/v1/backups/{}", backup.manifest().id)) {
         response.headers_mut().insert(header::LOCATION, place);
     }
@@ -43,7 +43,7 @@ pub(crate) async fn show(
 ) -> Result<Response, Problem> {
     Parameters::parse(uri.query(), &[])?;
     let backup = shared.engine.backup(&Principal::anonymous(), &name(path)?)?;
-    told(StatusCode::OK, &backup)
+    backup_response(StatusCode::OK, &backup)
 }
 
 /// Lets a backup go.
@@ -57,7 +57,7 @@ pub(crate) async fn end(
     Ok(StatusCode::NO_CONTENT)
 }
 
-fn told(status: StatusCode, backup: &Backup) -> Result<Response, Problem> {
+fn backup_response(status: StatusCode, backup: &Backup) -> Result<Response, Problem> {
     heavy(usize::MAX, || {
         let manifest = serde_json::to_value(backup.manifest());
         let manifest = manifest.map_err(|error| Problem::internal(error.to_string()))?;
@@ -116,7 +116,7 @@ pub(crate) async fn file(
 
 fn beyond(bytes: u64) -> Problem {
     let detail = format!("`Range` begins beyond the file's {bytes} bytes");
-    Problem::new(StatusCode::RANGE_NOT_SATISFIABLE, "range-invalid", "There are no such bytes", detail)
+    Problem::new(StatusCode::RANGE_NOT_SATISFIABLE, "range-invalid", "The range is outside the file", detail)
         .with("bytes", bytes)
 }
 

@@ -1,4 +1,4 @@
-//! Bodies of requests, decompressed and cut into pieces of bounded size as they come.
+//! Reads request bodies: decompresses them and splits them into pieces of bounded size as they arrive.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use http_body_util::BodyExt;
 use zstd::stream::raw::{DParameter, Operation};
 
 use crate::{
-    budget::{Full, Share},
+    budget::{BudgetExceeded, Share},
     inputs::CsvEvents,
     parameters::cut,
     problem::Problem,
@@ -60,8 +60,11 @@ impl Encoding {
                 (Encoding::Identity, "deflate") => Encoding::Deflate,
                 (Encoding::Identity, "zstd") => Encoding::Zstd,
                 _ => {
-                    return Err(unsupported(format!("the body's encoding `{}` is not known", cut(name)))
-                        .hint("Encodings are: identity, gzip, deflate, zstd; one of them."));
+                    return Err(unsupported(format!(
+                        "the body's encoding `{}` cannot be resolved",
+                        cut(name)
+                    ))
+                    .hint("Encodings are: identity, gzip, deflate, zstd; one of them."));
                 }
             };
         }
@@ -74,7 +77,7 @@ pub(crate) fn unsupported(detail: impl Into<String>) -> Problem {
     Problem::new(
         StatusCode::UNSUPPORTED_MEDIA_TYPE,
         "unsupported-content",
-        "The body has a form that is not read here",
+        "The format of the body is not supported",
         detail,
     )
 }
@@ -150,9 +153,9 @@ impl Pieces {
         }
     }
 
-    /// Says that so many bytes of what came out are held until the body goes on or ends; the decoder's window is counted
+    /// Reserves so many bytes for decoded data until the body goes on or ends; the decoder's window is counted
     /// with them.
-    pub(crate) fn hold(&mut self, bytes: usize) -> Result<(), BodyFault> {
+    pub(crate) fn reserve(&mut self, bytes: usize) -> Result<(), BodyFault> {
         self.held = bytes;
         self.share.set(bytes + self.decoder.window_bytes(self.decoded)).map_err(|_| BodyFault::NoRoom)
     }
@@ -193,7 +196,7 @@ impl Pieces {
                 }
             };
             self.decoded += piece.len() as u64;
-            if let Err(fault) = self.hold(self.held) {
+            if let Err(fault) = self.reserve(self.held) {
                 self.fault = Some(fault);
                 continue;
             }
@@ -215,14 +218,14 @@ impl Pieces {
 
     /// The whole body, if it is not longer than the limit.
     pub(crate) async fn whole(self) -> Result<Vec<u8>, BodyFault> {
-        Ok(self.held_whole().await?.0)
+        Ok(self.collect_with_share().await?.0)
     }
 
-    /// The same, with the share that it takes up as long as it is held.
-    pub(crate) async fn held_whole(mut self) -> Result<(Vec<u8>, Share), BodyFault> {
+    /// The same, with the share of the budget that it uses.
+    pub(crate) async fn collect_with_share(mut self) -> Result<(Vec<u8>, Share), BodyFault> {
         let mut whole = Vec::new();
         while let Some(piece) = self.next().await? {
-            self.hold(whole.len() + piece.len())?;
+            self.reserve(whole.len() + piece.len())?;
             whole.extend_from_slice(&piece);
         }
         Ok((whole, self.share))
@@ -235,7 +238,7 @@ impl Pieces {
         let mut whole = BytesMut::from(&*first);
         whole.extend_from_slice(&second);
         while let Some(piece) = self.next().await? {
-            self.hold(whole.len() + piece.len())?;
+            self.reserve(whole.len() + piece.len())?;
             whole.extend_from_slice(&piece);
         }
         Ok(whole.freeze())
@@ -451,8 +454,8 @@ impl BodyFault {
     /// The problem, for a client that is still there; `bytes_max` is the limit and `setting` its name.
     pub(crate) fn problem(&self, setting: &'static str, bytes_max: u64) -> Problem {
         match self {
-            BodyFault::NoRoom => Full.problem(),
-            BodyFault::BrokenOff(why) => Problem::bad_request(format!("the body broke off: {why}")),
+            BodyFault::NoRoom => BudgetExceeded.problem(),
+            BodyFault::BrokenOff(why) => Problem::bad_request(format!("the body ended early: {why}")),
             BodyFault::Timeout => Problem::new(
                 StatusCode::REQUEST_TIMEOUT,
                 "timeout",
@@ -470,9 +473,9 @@ impl BodyFault {
                 StatusCode::SERVICE_UNAVAILABLE,
                 "unavailable",
                 "The server cannot do this now",
-                format!("the body cannot be held on disk: {why}"),
+                format!("the body cannot be stored on disk: {why}"),
             )
-            .hint("It is held in the directory for temporary files, which TMPDIR names."),
+            .hint("The server stores it in the directory of temporary files, which TMPDIR names."),
             BodyFault::Unreadable(what) => Problem::new(
                 StatusCode::BAD_REQUEST,
                 "body-corrupt",

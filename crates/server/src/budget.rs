@@ -1,9 +1,9 @@
-//! One bound on the bytes of all that clients have begun and not finished: events without an end, bodies that are gathered
-//! whole, parts of numbered requests, heads of requests, messages and portals of PostgreSQL's protocol.
+//! One budget for the bytes of all unfinished input of clients. It covers incomplete events, bodies that are gathered whole,
+//! parts of numbered requests, heads of requests, and messages and portals of PostgreSQL's protocol.
 //!
-//! A [`Share`] belongs to one request or connection, counts what it holds, and frees it when it is dropped. A share of up to
-//! [`FREE_BYTES`] always has room, so that clients who hold little go on while others have used the budget up; what is
-//! larger is refused then. The setting is `server.unfinished_bytes_max`.
+//! A [`Share`] belongs to one request or connection, counts its bytes, and frees them when it is dropped. A share of up to
+//! [`FREE_BYTES`] always has room, so clients with little data continue when others have used the budget up. A larger share
+//! is refused then. The setting is `server.unfinished_bytes_max`.
 
 use std::sync::{
     Arc,
@@ -26,7 +26,7 @@ pub(crate) struct Budget {
 
 /// There is no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Full;
+pub(crate) struct BudgetExceeded;
 
 impl Budget {
     pub(crate) fn new(max: u64) -> Budget {
@@ -52,7 +52,7 @@ impl Share {
     }
 
     /// It now holds so many bytes. Where there is no room for more, it stays as it was.
-    pub(crate) fn set(&mut self, bytes: usize) -> Result<(), Full> {
+    pub(crate) fn set(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
         let used = &self.budget.used;
         if bytes <= self.bytes {
             used.fetch_sub((self.bytes - bytes) as u64, Ordering::Relaxed);
@@ -61,7 +61,7 @@ impl Share {
             let before = used.fetch_add(more, Ordering::Relaxed);
             if bytes > FREE_BYTES && before + more > self.budget.max {
                 used.fetch_sub(more, Ordering::Relaxed);
-                return Err(Full);
+                return Err(BudgetExceeded);
             }
         }
         self.bytes = bytes;
@@ -75,11 +75,11 @@ impl Drop for Share {
     }
 }
 
-impl Full {
+impl BudgetExceeded {
     /// For a client of HTTP.
     pub(crate) fn problem(self) -> Problem {
-        let detail = "the server holds as many bytes of unfinished requests as it may";
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "limit-passed", "A limit was passed", detail)
+        let detail = "the bytes of unfinished requests have reached their limit";
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "limit-passed", "A limit was exceeded", detail)
             .with("setting", "server.unfinished_bytes_max")
             .hint("Try again later, send smaller events and bodies, or raise server.unfinished_bytes_max.")
     }
@@ -94,7 +94,7 @@ mod tests {
         let budget = Arc::new(Budget::new(100_000));
         let (mut one, mut other) = (Share::of(&budget), Share::of(&budget));
         assert_eq!(one.set(90_000), Ok(()));
-        assert_eq!(other.set(FREE_BYTES + 1), Err(Full));
+        assert_eq!(other.set(FREE_BYTES + 1), Err(BudgetExceeded));
         assert_eq!(budget.used(), 90_000);
         // A client that holds little goes on.
         assert_eq!(other.set(FREE_BYTES), Ok(()));

@@ -1,8 +1,8 @@
-//! `GET /v1/views/{view}/changes`: what changes in a view, as it changes, as server-sent events or NDJSON.
+//! `GET /v1/views/{view}/changes`: the change feed of a view, as server-sent events or NDJSON.
 //!
-//! A change is `{"key": […], "row": {…} | null}`. Those that belong together end with one that has `position` as well (and,
-//! as an event, an `id`): all before that position was given then, and a feed that breaks goes on from there, by `from`
-//! or `Last-Event-ID`. The body is fetched no faster than the client reads.
+//! A change is `{"key": […], "row": {…} | null}`. The last change of a group also has `position` (and, as an event, an
+//! `id`): all changes before that position have been sent then. An interrupted feed resumes from there, by `from` or
+//! `Last-Event-ID`. The body is produced no faster than the client reads.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -36,7 +36,7 @@ pub(crate) async fn changes(
     // What a browser adds when it connects again tells more than the address that it began with.
     let from = match last.or(parameters.get("from")) {
         None => None,
-        Some(text) => Some(text.parse().map_err(|_| bad(format!("`{}` is no position", cut(text))))?),
+        Some(text) => Some(text.parse().map_err(|_| bad(format!("`{}` is not a position", cut(text))))?),
     };
     let is_ndjson = prefers(&headers, "application/x-ndjson", "text/event-stream");
     let view = name(path)?;

@@ -1,4 +1,4 @@
-//! The listeners' settings, with units in their names. The settings file of the binary has the same names.
+//! The settings of the listeners, with units in their names. The binary's settings file uses the same names.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},

@@ -1,8 +1,8 @@
-//! Requests of endpoints, which are declared in SQL: what stands where in a request, and answers in their form.
+//! Serves requests of endpoints, which are declared in SQL: finds the values in a request, and answers in the declared form.
 //!
-//! Segments of the path and the query string are decoded here, and the body is read; what they mean is the engine's.
-//! A query string may hold the endpoint's parameters and, of GET, `consistent`; anything else is refused. A body is one JSON
-//! object, packed or not. Errors are problem details, or `{"message": …}` where the endpoint was declared so.
+//! This module decodes the segments of the path and the query string, and reads the body; the engine interprets them. A
+//! query string may contain the endpoint's parameters and, for GET, `consistent`; anything else is refused. A body is one
+//! JSON object, compressed or not. Errors are problem details, or `{"message": …}` if the endpoint was declared so.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -27,7 +27,7 @@ use crate::{
     problem::Problem,
     received::Received,
     server::Shared,
-    views::{POSITION, entity_tag, has_tag, marks, wanted_as},
+    views::{POSITION, entity_tag, has_tag, marks, parse_consistency},
 };
 
 /// Header fields of an answer, for which there is room from the start.
@@ -50,10 +50,10 @@ pub(crate) fn wrong_method(allow: &'static str, method: &str) -> Response {
     let mut response = Problem::new(
         StatusCode::METHOD_NOT_ALLOWED,
         "method-not-allowed",
-        "This cannot be done here",
-        format!("`{}` cannot be done here", cut(method)),
+        "The method is not allowed",
+        format!("method `{}` is not allowed here", cut(method)),
     )
-    .hint("The field `Allow` says what can.")
+    .hint("The header field `Allow` lists the allowed methods.")
     .into_response();
     response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allow));
     response
@@ -79,9 +79,9 @@ impl From<EndpointError> for Fault {
             EndpointError::Refused { status, message, reading } => {
                 let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
                 let (word, title) = match status {
-                    StatusCode::NOT_FOUND => ("not-found", "There is no such thing"),
-                    StatusCode::PAYLOAD_TOO_LARGE => ("limit-passed", "A limit was passed"),
-                    _ => ("request-refused", "The request is not what is taken here"),
+                    StatusCode::NOT_FOUND => ("not-found", "The object does not exist"),
+                    StatusCode::PAYLOAD_TOO_LARGE => ("limit-passed", "A limit was exceeded"),
+                    _ => ("request-refused", "The request was refused"),
                 };
                 Fault { problem: Problem::new(status, word, title, message), reading }
             }
@@ -94,7 +94,7 @@ impl Fault {
         let mut response = match form {
             ErrorForm::Problem => self.problem.into_response(),
             ErrorForm::Message => {
-                let text = format!("{}\n", json!({"message": self.problem.told()}));
+                let text = format!("{}\n", json!({"message": self.problem.full_text()}));
                 let mut response = self.problem.into_response();
                 *response.body_mut() = Body::from(text);
                 let json = HeaderValue::from_static("application/json");
@@ -109,7 +109,7 @@ impl Fault {
 
 async fn get(shared: &Shared, endpoint: &Endpoint, request: &Parts) -> Result<Response, Fault> {
     let (texts, consistent) = texts(endpoint, &request.uri, endpoint.create.view().map(|_| "consistent"))?;
-    let wanted = wanted_as(consistent.as_deref())?;
+    let wanted = parse_consistency(consistent.as_deref())?;
     let input = EndpointInput { texts, body: Bytes::new() };
     let answer = shared.engine.answer(&Principal::anonymous(), endpoint, &input, wanted).await?;
     let EndpointAnswer { status, body, reading, changed, .. } = answer;
@@ -141,9 +141,8 @@ async fn post(shared: &Shared, endpoint: &Endpoint, request: &Parts, body: Body)
     if let (Some(_), Some(stream)) = (&numbered, endpoint.create.stream())
         && shared.engine.ack(stream).is_none()
     {
-        let detail =
-            format!("stream `{stream}` is not stored, so no number of a request is remembered for it");
-        let problem = Problem::new(StatusCode::CONFLICT, "not-stored", "The stream is not stored", detail);
+        let detail = format!("stream `{stream}` is live-only, so the server cannot deduplicate its requests");
+        let problem = Problem::new(StatusCode::CONFLICT, "not-stored", "The stream is live-only", detail);
         return Err(problem.hint("Send without Swiftwater-Producer and Swiftwater-Sequence.").into());
     }
     let config = &shared.config;

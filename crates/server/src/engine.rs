@@ -1,4 +1,4 @@
-//! The engine that is served: one with history, or, in a binary that was built without that feature, a runtime.
+//! The engine that the server uses: one with history or, in a binary built without that feature, a runtime.
 
 #[cfg(feature = "history")]
 pub use swiftwater_engine::{Engine, EngineError};

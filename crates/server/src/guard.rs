@@ -1,13 +1,17 @@
-//! Keeps web pages of strangers away: checks `Host` (against DNS rebinding) and `Origin` (against requests across
-//! sites) of every request, whatever it asks for.
+//! Protects the server from web pages of other sites: checks `Host` (against DNS rebinding) and `Origin` (against cross-site
+//! requests) of every request.
 //!
-//! `Host` may be `localhost` or a loopback address with any port (so that a forwarded port works), an address that the
-//! server listens on (any address, where it listens on all: an address cannot be rebound), or a name of
-//! `hosts_allowed`. `Origin`, where a browser sends one, must be the page's own server, which is this one, or one of
-//! `origins_allowed`; those also get the answers that CORS wants.
+//! `Host` has three allowed forms:
 //!
-//! Probes are taken whatever their `Host`, and without one: Kubernetes and Prometheus ask by an address that the server
-//! may not know, HAProxy by HTTP/1.0. What they answer is nobody's secret.
+//! - `localhost` or a loopback address with any port, so that a forwarded port works;
+//! - an address that the server listens on; any address, if it listens on all, because an address cannot be rebound;
+//! - a name of `hosts_allowed`.
+//!
+//! If a browser sends `Origin`, it must be this server or one of `origins_allowed`. Answers to the latter also carry the
+//! CORS fields.
+//!
+//! Probes are accepted with any `Host`, and without one. Kubernetes and Prometheus use an address that the server may not
+//! know, and HAProxy uses HTTP/1.0. Their answers contain no secrets.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -35,9 +39,9 @@ pub(crate) struct Guard {
     origins: Vec<String>,
 }
 
-/// A request that may pass, and what its answer must say to a browser.
+/// A request that is admitted, and the headers that its answer needs for a browser.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Pass {
+pub(crate) struct AdmittedRequest {
     /// The origin of another site that may read the answer.
     cross_origin: Option<HeaderValue>,
     /// That origin is allowed by its name, not because all are.
@@ -58,7 +62,7 @@ impl Guard {
     }
 
     /// Lets a request pass, or says why not.
-    pub(crate) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<Pass, Problem> {
+    pub(crate) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<AdmittedRequest, Problem> {
         let is_probe = PROBES.contains(&uri.path());
         let host = match single(headers, &header::HOST)? {
             Some(host) => host,
@@ -79,18 +83,18 @@ impl Guard {
         }
         let Some(origin) = single(headers, &header::ORIGIN)? else {
             return match across_sites(headers) {
-                true => Err(forbidden("a page of another site asked for this")),
-                false => Ok(Pass::default()),
+                true => Err(forbidden("a page of another site sent the request")),
+                false => Ok(AdmittedRequest::default()),
             };
         };
         let lower = origin.to_ascii_lowercase();
         let own = lower.strip_prefix("http://").or_else(|| lower.strip_prefix("https://"));
         if own.is_some_and(|own| own.eq_ignore_ascii_case(host)) {
-            return Ok(Pass::default());
+            return Ok(AdmittedRequest::default());
         }
         let by_name = self.origins.contains(&lower);
         if by_name || self.origins.iter().any(|allowed| allowed == "*") {
-            return Ok(Pass { cross_origin: headers.get(header::ORIGIN).cloned(), by_name });
+            return Ok(AdmittedRequest { cross_origin: headers.get(header::ORIGIN).cloned(), by_name });
         }
         Err(forbidden(format!("pages of `{}` may not use this server", cut(origin)))
             .hint("Add the origin to the setting `server.origins_allowed`."))
@@ -110,7 +114,7 @@ impl Guard {
     }
 }
 
-impl Pass {
+impl AdmittedRequest {
     /// The answer to a browser that asks, before a request, whether it may send it.
     pub(crate) fn preflight(&self, method: &Method, headers: &HeaderMap) -> Option<Response> {
         self.cross_origin.as_ref()?;
@@ -146,7 +150,7 @@ impl Pass {
     }
 }
 
-impl Pass {
+impl AdmittedRequest {
     /// This server asks for no credentials, but SockJS's client has the browser send what there is, and then the answer
     /// has to allow it. Not where all origins are: those of a proxy in front would be at every page's service.
     fn allow_credentials(&self, headers: &mut HeaderMap) {

@@ -1,5 +1,5 @@
-//! Counts what a connection has sent of a request's head, so that heads that never end find an end: they are part of what
-//! clients may hold unfinished ([`crate::budget`]). A connection whose head finds no room is closed.
+//! Counts the bytes of a request's head as a connection sends them, so that endless heads are bounded. They are part of the
+//! budget for unfinished input ([`crate::budget`]). A connection whose head finds no room is closed.
 
 use std::{
     io,
@@ -39,7 +39,10 @@ impl CountedHeads {
             return Ok(());
         }
         self.share.set(self.bytes).map_err(|_| {
-            io::Error::new(io::ErrorKind::OutOfMemory, "unfinished requests hold as many bytes as they may")
+            io::Error::new(
+                io::ErrorKind::OutOfMemory,
+                "the bytes of unfinished requests have reached their limit",
+            )
         })
     }
 }

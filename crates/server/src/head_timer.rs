@@ -1,8 +1,9 @@
-//! How long a connection may take over a request's head: one timer a connection, however many requests come over it.
+//! Limits the time that a connection may take for a request's head: one timer per connection, however many requests it
+//! carries.
 //!
-//! hyper makes a timer for each head it waits for. With tokio's each is put into a wheel that all connections share, behind a
-//! lock, and taken out again when the head is there; here it is one word that is written, and the connection looks at it
-//! when the last head's time would be up.
+//! hyper creates a timer for each head that it waits for. With tokio's timers, each is inserted into a wheel that all
+//! connections share, behind a lock, and removed when the head has arrived. Here, each head writes one word, and the
+//! connection checks it when the last head's time would be up.
 
 use std::{
     future::Future,
@@ -25,13 +26,13 @@ const PASSED: u64 = 0;
 
 /// When the head must be there that a connection waits for.
 #[derive(Debug)]
-struct Due {
+struct HeadDeadline {
     /// Nanoseconds from `start`, [`NONE`] or [`PASSED`]. Only the connection's own task touches it.
     nanos: AtomicU64,
     start: Instant,
 }
 
-impl Due {
+impl HeadDeadline {
     fn nanos_of(&self, instant: Instant) -> u64 {
         let nanos = instant.saturating_duration_since(self.start).as_nanos();
         u64::try_from(nanos).unwrap_or(NONE - 1).clamp(PASSED + 1, NONE - 1)
@@ -40,11 +41,11 @@ impl Due {
 
 /// A connection's timer as hyper wants it, for heads only.
 #[derive(Debug, Clone)]
-pub(crate) struct HeadTimer(Arc<Due>);
+pub(crate) struct HeadTimer(Arc<HeadDeadline>);
 
 impl HeadTimer {
     pub(crate) fn new() -> HeadTimer {
-        HeadTimer(Arc::new(Due { nanos: AtomicU64::new(NONE), start: Instant::now() }))
+        HeadTimer(Arc::new(HeadDeadline { nanos: AtomicU64::new(NONE), start: Instant::now() }))
     }
 
     /// Whether a head is waited for.
@@ -54,7 +55,7 @@ impl HeadTimer {
 
     /// Ready when a head did not come in time: hyper is to be asked again then, and ends the connection. A head is given `timeout`.
     pub(crate) async fn passed(&self, timeout: Duration) {
-        let Due { nanos, start } = &*self.0;
+        let HeadDeadline { nanos, start } = &*self.0;
         loop {
             let due = match nanos.load(Ordering::Relaxed) {
                 // Whatever is waited for from now on is due then or later.
@@ -86,7 +87,7 @@ impl Timer for HeadTimer {
 }
 
 /// Ready once its head did not come in time.
-struct HeadSleep(Arc<Due>);
+struct HeadSleep(Arc<HeadDeadline>);
 
 impl Future for HeadSleep {
     type Output = ();

@@ -1,4 +1,4 @@
-//! Counts of requests and how long they took, by route and status.
+//! Counts requests and their durations, by route and status.
 
 use std::{
     collections::BTreeMap,
@@ -30,12 +30,12 @@ pub(crate) struct Requests {
     /// By route, method and status.
     pub(crate) counts: BTreeMap<(&'static str, &'static str, u16), u64>,
     /// Time until the answer's head was ready, by route.
-    pub(crate) times: BTreeMap<&'static str, Times>,
+    pub(crate) times: BTreeMap<&'static str, LatencyHistogram>,
 }
 
 /// A histogram over [`LATENCY_BOUNDS_MICROS`], with one bucket above.
 #[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Times {
+pub(crate) struct LatencyHistogram {
     pub(crate) counts: [u64; LATENCY_BOUNDS_MICROS.len() + 1],
     pub(crate) sum_micros: u64,
 }

@@ -1,19 +1,25 @@
 //! `POST /v1/streams/{stream}/events`: one object, an array, NDJSON, or CSV with a header, of any length; or Parquet.
 //!
-//! A body goes on in pieces: read, decompressed, split and checked, appended; the next piece is read when the engine
-//! has taken the last one, so a full queue is felt by the sender's socket and memory stays within a few pieces. The
-//! work is a task of its own, so that what was read is counted even if the client breaks off.
+//! A body is processed in pieces: each is read, decompressed, split, checked, and appended. The next piece is read when the
+//! engine has taken the last one. A full queue therefore causes back-pressure on the sender's socket, and memory stays
+//! within a few pieces. A separate task does the work, so that events that were read are counted even if the client
+//! disconnects.
 //!
-//! `ack` says when the answer comes: `disk` when all events are synced; `memory` when the engine has taken them; `none`,
-//! with 202 and no position, when all were checked, while the last piece may still wait for room. What is not said is
-//! as the stream's declaration has it: `disk` for a stored one, `memory` for another, of which `disk` is refused. A request
-//! that is refused part way tells what was taken before by the same rule; where the disk does not sync that in a time, it
-//! says that it does not know.
+//! `ack` selects when the answer comes:
 //!
-//! With `Swiftwater-Producer` and `Swiftwater-Sequence`, the sender's name and its number for the request, a stored stream
-//! stores the request once, however often it is sent: whole, or not at all, up to 16 MiB of events; a longer one in parts
-//! of as much, each of them once ([`crate::numbered`]). `sample` keeps each event with this probability, by a hash of its number in the connection, or in a numbered request. `sent` (or
-//! the field `Swiftwater-Sent`) is the sender's time, in microseconds since 1970 or RFC 3339.
+//! - `disk`: when all events are synced.
+//! - `memory`: when the engine has taken them.
+//! - `none`: when all were checked, with 202 and no position; the last piece may still wait for room.
+//!
+//! Without `ack`, the stream's declaration decides: `disk` for a stored stream. For another it is `memory`, and `disk` is
+//! refused. A request that is refused part way reports the events accepted before, by the same rule. If the disk does not
+//! sync them in time, the answer says that their state is unknown.
+//!
+//! `Swiftwater-Producer` and `Swiftwater-Sequence` are the sender's name and its number for the request. With them, a stored
+//! stream stores the request once, however often it is sent. Up to 16 MiB of events are stored whole or not at all; a longer
+//! request is stored in parts of that size, each once ([`crate::numbered`]). `sample` keeps each event with this
+//! probability, by a hash of its number in the connection, or in a numbered request. `sent` (or the field `Swiftwater-Sent`)
+//! is the sender's time, in microseconds since 1970 or RFC 3339.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -41,8 +47,8 @@ use crate::{
     config::ServerConfig,
     engine::EngineError,
     inputs::{
-        CsvEvents, FAULT_BYTES, held, is_csv, is_parquet, is_without_header, not_kept, report_faults,
-        warn_in_head,
+        CsvEvents, FAULT_BYTES, buffer_to_file, is_csv, is_parquet, is_without_header, not_kept,
+        report_faults, warn_in_head,
     },
     numbered::{Parts, Piece, number_of},
     parameters::{Parameters, bad, cut},
@@ -92,10 +98,10 @@ impl BodyForm {
         }
     }
 
-    /// Of a record of CSV its beginning is told: what is known is a place in the event that it became.
-    fn told(self, refused: Refused) -> Refused {
+    /// Of a record of CSV the position of its beginning: the position that is known is one in the event that it became.
+    fn with_row_position(self, refused: RejectedEvent) -> RejectedEvent {
         match self {
-            BodyForm::Csv => Refused { column: 1, ..refused },
+            BodyForm::Csv => RejectedEvent { column: 1, ..refused },
             BodyForm::Json | BodyForm::Parquet => refused,
         }
     }
@@ -124,7 +130,7 @@ struct Tally {
     ticket: Option<Ticket>,
     /// The request is refused, and whether what was taken is on disk, as it was to be, is not known.
     is_unsure: bool,
-    rejections: Vec<Refused>,
+    rejections: Vec<RejectedEvent>,
     oversize: bool,
     /// A warning: the sender may not know where its events went.
     warning: Option<String>,
@@ -134,7 +140,7 @@ struct Tally {
 
 /// An event that was refused, by its structure or by the stream's columns.
 #[derive(Debug)]
-pub(crate) struct Refused {
+pub(crate) struct RejectedEvent {
     pub(crate) line: u64,
     pub(crate) column: u64,
     /// The column at fault, where it is one.
@@ -142,9 +148,9 @@ pub(crate) struct Refused {
     pub(crate) message: String,
 }
 
-/// Events that are none, beside good ones.
+/// Rejected events, beside good ones.
 #[derive(Debug, Default)]
-pub(crate) struct Bad {
+pub(crate) struct RejectedEvents {
     pub(crate) count: u64,
     /// Their texts, where they are kept.
     pub(crate) texts: Vec<RefusedText>,
@@ -152,14 +158,14 @@ pub(crate) struct Bad {
     pub(crate) part: u16,
 }
 
-impl Bad {
+impl RejectedEvents {
     pub(crate) fn is_none(&self) -> bool {
         self.count == 0 && self.texts.is_empty()
     }
 }
 
-/// Why not all of a body was looked at.
-enum Stop {
+/// Why the rest of a body was not ingested.
+enum IngestFailure {
     Body(BodyFault),
     Engine(EngineError),
 }
@@ -177,7 +183,7 @@ pub(crate) async fn ingest(
     let options = Options::of(parts.uri.query(), &parts.headers, &stream, default)?;
     let number = number_of(&parts.headers)?;
     if number.is_some() && default.is_none() {
-        return Err(not_stored(&stream, "no number of a request is remembered for it").hint(
+        return Err(not_stored(&stream, "the server cannot deduplicate its requests").hint(
             "Send without Swiftwater-Producer and Swiftwater-Sequence, or create the stream: CREATE STREAM.",
         ));
     }
@@ -199,7 +205,7 @@ pub(crate) async fn ingest(
         seen: 0,
     };
     tokio::spawn(ingest.run(body, encoding, answer));
-    answered.await.map_err(|_| Problem::internal("the events were not looked at to their end").closing())
+    answered.await.map_err(|_| Problem::internal("the events could not be processed to their end").closing())
 }
 
 fn content_length(headers: &HeaderMap) -> u64 {
@@ -246,7 +252,10 @@ impl Options {
         let sent_micros = match parameters.get("sent").or(field) {
             None => None,
             Some(text) => Some(parse_time(text.trim()).ok_or_else(|| {
-                bad(format!("the time sent is microseconds since 1970 or RFC 3339, not `{}`", cut(text)))
+                bad(format!(
+                    "the time of sending must be microseconds since 1970 or RFC 3339, not `{}`",
+                    cut(text)
+                ))
             })?),
         };
         let form = BodyForm::of(headers);
@@ -267,7 +276,7 @@ struct Ingest {
     options: Options,
     tally: Tally,
     /// With `ack=none`: the last events that were checked, and the number refused with them.
-    waiting: Option<(Piece, Bad)>,
+    waiting: Option<(Piece, RejectedEvents)>,
     /// Where the request has a number: its parts.
     parts: Option<Parts>,
     /// Events of a numbered request that were looked at for its sample.
@@ -295,7 +304,7 @@ impl Ingest {
             stop = self.finish().await.err();
         }
         if stop.is_some() {
-            self.settle().await;
+            self.await_sync().await;
         }
         if self.tally.accepted > 0 {
             self.tally.warning = not_kept(&self.shared, &self.stream);
@@ -308,11 +317,11 @@ impl Ingest {
         if let Some((piece, rejected)) = self.waiting.take()
             && let Err(error) = self.append(piece, rejected, None).await
         {
-            tracing::debug!(stream = %self.stream, %error, "events that nobody waits for were not taken");
+            tracing::debug!(stream = %self.stream, %error, "events of a disconnected client were not accepted");
         }
-        if gone || matches!(stop, Some(Stop::Body(BodyFault::BrokenOff(_)))) {
+        if gone || matches!(stop, Some(IngestFailure::Body(BodyFault::BrokenOff(_)))) {
             let Tally { accepted, rejected, .. } = self.tally;
-            tracing::debug!(stream = %self.stream, accepted, rejected, "a client broke off");
+            tracing::debug!(stream = %self.stream, accepted, rejected, "a client disconnected early");
         }
     }
 
@@ -334,18 +343,18 @@ impl Ingest {
     }
 
     #[cfg(not(feature = "history"))]
-    async fn read_parquet(&mut self, _pieces: &mut Pieces) -> Result<(), Stop> {
-        Err(Stop::Body(BodyFault::Unreadable(crate::engine::WITHOUT_HISTORY.to_owned())))
+    async fn read_parquet(&mut self, _pieces: &mut Pieces) -> Result<(), IngestFailure> {
+        Err(IngestFailure::Body(BodyFault::Unreadable(crate::engine::WITHOUT_HISTORY.to_owned())))
     }
 
     /// Each row of a file is an event, and its number is the line that is told of it.
     #[cfg(feature = "history")]
-    async fn read_parquet(&mut self, pieces: &mut Pieces) -> Result<(), Stop> {
+    async fn read_parquet(&mut self, pieces: &mut Pieces) -> Result<(), IngestFailure> {
         let shared = Arc::clone(&self.shared);
         // It is never closed.
         let _place = shared.parquet_places.acquire().await;
-        let file = held(pieces).await.map_err(Stop::Body)?;
-        let unreadable = |error: SqlError| Stop::Body(BodyFault::Unreadable(error.to_string()));
+        let file = buffer_to_file(pieces).await.map_err(IngestFailure::Body)?;
+        let unreadable = |error: SqlError| IngestFailure::Body(BodyFault::Unreadable(error.to_string()));
         let mut rows = heavy(usize::MAX, || ParquetRows::open(file)).map_err(unreadable)?;
         let mut checker = self.checker();
         loop {
@@ -360,46 +369,46 @@ impl Ingest {
             });
             // What was read before a fault counts, as with all bodies.
             let checked = heavy(lines.len(), || checker.push(lines.into()));
-            self.take(checked).await?;
+            self.append_checked(checked).await?;
             if !read.map_err(unreadable)? {
-                return self.take(checker.finish()).await;
+                return self.append_checked(checker.finish()).await;
             }
         }
     }
 
-    async fn read(&mut self, pieces: &mut Pieces) -> Result<(), Stop> {
+    async fn read(&mut self, pieces: &mut Pieces) -> Result<(), IngestFailure> {
         let mut checker = self.checker();
         loop {
             match pieces.next().await {
                 Ok(Some(piece)) => {
                     let checked = heavy(piece.len(), || checker.push(piece));
-                    self.take(checked).await?;
+                    self.append_checked(checked).await?;
                     let gathered = self.parts.as_ref().map_or(0, Parts::gathered_bytes);
-                    pieces.hold(checker.carried_bytes() + gathered).map_err(Stop::Body)?;
+                    pieces.reserve(checker.carried_bytes() + gathered).map_err(IngestFailure::Body)?;
                 }
-                Ok(None) => return self.take(checker.finish()).await,
+                Ok(None) => return self.append_checked(checker.finish()).await,
                 // What a limit cut off is told as such, not as an event that ends too early.
-                Err(BodyFault::TooLong) => return Err(Stop::Body(BodyFault::TooLong)),
+                Err(BodyFault::TooLong) => return Err(IngestFailure::Body(BodyFault::TooLong)),
                 Err(fault) => {
-                    self.take(checker.finish()).await?;
-                    return Err(Stop::Body(fault));
+                    self.append_checked(checker.finish()).await?;
+                    return Err(IngestFailure::Body(fault));
                 }
             }
         }
     }
 
     /// Counts and appends what was checked.
-    async fn take(&mut self, mut checked: Checked) -> Result<(), Stop> {
+    async fn append_checked(&mut self, mut checked: Checked) -> Result<(), IngestFailure> {
         if self.options.form == BodyForm::Csv {
             report_faults(&mut checked);
         }
         let Checked { batch, rejected, rejections, refused, begins } = checked;
         self.tally.rejected += rejected;
-        let rejected = Bad { count: rejected, texts: refused, part: 0 };
+        let rejected = RejectedEvents { count: rejected, texts: refused, part: 0 };
         self.tally.oversize |= rejections.iter().any(|rejection| rejection.oversize);
         let told = self.tally.rejections.len();
         let form = self.options.form;
-        self.tally.describe(rejections.into_iter().map(|rejection| form.told(rejection.into())));
+        self.tally.describe(rejections.into_iter().map(|rejection| form.with_row_position(rejection.into())));
         let sampled_out = self.tally.sampled_out;
         let (sampled, first) = (self.sample(batch.clone()), batch);
         let piece = Piece::new(sampled, begins);
@@ -426,7 +435,7 @@ impl Ingest {
                 if stored.is_err() {
                     let at = if first.is_empty() { 0 } else { first.span(0).start };
                     self.tally.sampled_out = sampled_out;
-                    self.tally.go_on_at(begins.place(first.bytes(), at), (told, count));
+                    self.tally.set_resume_position(begins.place(first.bytes(), at), (told, count));
                 }
                 stored
             }
@@ -440,7 +449,12 @@ impl Ingest {
     }
 
     /// Appends and counts; `part`: its number, where the request has one.
-    async fn store(&mut self, piece: Piece, rejected: Bad, part: Option<u16>) -> Result<(), Stop> {
+    async fn store(
+        &mut self,
+        piece: Piece,
+        rejected: RejectedEvents,
+        part: Option<u16>,
+    ) -> Result<(), IngestFailure> {
         let source = piece.source();
         let numbered = self.parts.as_ref().zip(part).map(|(parts, part)| parts.numbered(part, &piece));
         let Appended { position, accepted, refusals, quarantined, is_repeated, ticket } =
@@ -455,7 +469,7 @@ impl Ingest {
         tally.quarantined += quarantined;
         tally.repeated |= is_repeated;
         let form = self.options.form;
-        tally.describe(refusals.into_iter().map(|refusal| form.told(source.describe(refusal))));
+        tally.describe(refusals.into_iter().map(|refusal| form.with_row_position(source.describe(refusal))));
         tally.accepted += accepted;
         if accepted > 0 {
             tally.position = Some(position);
@@ -465,21 +479,21 @@ impl Ingest {
     }
 
     /// After the body's end: the last part, and the disk.
-    async fn finish(&mut self) -> Result<(), Stop> {
+    async fn finish(&mut self) -> Result<(), IngestFailure> {
         let rest = self.parts.as_mut().map(Parts::rest).unwrap_or_default();
         for (piece, rejected, part) in rest {
             self.store(piece, rejected, Some(part)).await?;
         }
         match self.tally.ticket {
             Some(ticket) if self.options.ack == Ack::Disk => {
-                self.shared.engine.synced(ticket).await.map_err(Stop::Engine)
+                self.shared.engine.synced(ticket).await.map_err(IngestFailure::Engine)
             }
             _ => Ok(()),
         }
     }
 
-    /// Before the request is refused: waits for the disk, but not without end.
-    async fn settle(&mut self) {
+    /// Before the request is refused: waits for the sync, but not without end.
+    async fn await_sync(&mut self) {
         let (Some(ticket), Ack::Disk) = (self.tally.ticket, self.options.ack) else { return };
         let is_synced = succeeds_within(SYNC_TIME_MAX, self.shared.engine.synced(ticket)).await;
         self.tally.is_unsure = !is_synced;
@@ -513,9 +527,9 @@ impl Ingest {
     async fn append(
         &self,
         piece: Piece,
-        rejected: Bad,
+        rejected: RejectedEvents,
         numbered: Option<Numbered>,
-    ) -> Result<Appended, Stop> {
+    ) -> Result<Appended, IngestFailure> {
         let Options { ack, sent_micros, sample, .. } = self.options;
         let engine = &self.shared.engine;
         let read_micros = engine.clock().now_micros();
@@ -535,19 +549,22 @@ impl Ingest {
             ack,
             ..AppendOptions::default()
         };
-        engine.append(&Principal::anonymous(), &self.stream, batch, options).await.map_err(Stop::Engine)
+        engine
+            .append(&Principal::anonymous(), &self.stream, batch, options)
+            .await
+            .map_err(IngestFailure::Engine)
     }
 
-    fn response(&self, stop: Option<&Stop>) -> Response {
+    fn response(&self, stop: Option<&IngestFailure>) -> Response {
         let (tally, options, config) = (&self.tally, self.options, &self.shared.config);
         let limit = options.form.limit(config);
         match stop {
-            Some(Stop::Body(BodyFault::TooLong)) => too_long(tally, options, limit).into_response(),
-            Some(Stop::Body(fault)) => {
-                tally.told_by(fault.problem(limit.0, limit.1), options).into_response()
+            Some(IngestFailure::Body(BodyFault::TooLong)) => too_long(tally, options, limit).into_response(),
+            Some(IngestFailure::Body(fault)) => {
+                tally.add_outcome(fault.problem(limit.0, limit.1), options).into_response()
             }
-            Some(Stop::Engine(error)) => {
-                tally.told_by(Problem::from(error.clone()).closing(), options).into_response()
+            Some(IngestFailure::Engine(error)) => {
+                tally.add_outcome(Problem::from(error.clone()).closing(), options).into_response()
             }
             None if tally.accepted > 0 || tally.sampled_out > 0 || tally.rejected == 0 => {
                 let status = if options.ack == Ack::None { StatusCode::ACCEPTED } else { StatusCode::OK };
@@ -560,54 +577,54 @@ impl Ingest {
                     "server.event_bytes_max",
                     limit,
                 );
-                tally.told_by(problem, options).into_response()
+                tally.add_outcome(problem, options).into_response()
             }
             None => {
                 let first = tally.rejections.first().map_or("", |rejection| rejection.message.as_str());
                 let detail = format!("no event was accepted: {first}");
                 let problem =
                     Problem::new(StatusCode::BAD_REQUEST, "events-rejected", "No event was accepted", detail);
-                tally.told_by(problem, options).into_response()
+                tally.add_outcome(problem, options).into_response()
             }
         }
     }
 }
 
-impl std::fmt::Display for Stop {
+impl std::fmt::Display for IngestFailure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Stop::Body(fault) => write!(f, "{fault:?}"),
-            Stop::Engine(error) => error.fmt(f),
+            IngestFailure::Body(fault) => write!(f, "{fault:?}"),
+            IngestFailure::Engine(error) => error.fmt(f),
         }
     }
 }
 
 fn too_long(tally: &Tally, options: Options, (setting, bytes_max): (&'static str, u64)) -> Problem {
-    tally.told_by(BodyFault::TooLong.problem(setting, bytes_max), options)
+    tally.add_outcome(BodyFault::TooLong.problem(setting, bytes_max), options)
 }
 
-impl From<Rejection> for Refused {
-    fn from(rejection: Rejection) -> Refused {
+impl From<Rejection> for RejectedEvent {
+    fn from(rejection: Rejection) -> RejectedEvent {
         let Rejection { line, column, message, .. } = rejection;
-        Refused { line, column, path: None, message }
+        RejectedEvent { line, column, path: None, message }
     }
 }
 
 fn not_stored(stream: &StreamName, what: &str) -> Problem {
-    let detail = format!("stream `{stream}` is not stored, so {what}");
-    Problem::new(StatusCode::CONFLICT, "not-stored", "The stream is not stored", detail)
+    let detail = format!("stream `{stream}` is live-only, so {what}");
+    Problem::new(StatusCode::CONFLICT, "not-stored", "The stream is live-only", detail)
 }
 
 impl Tally {
-    fn describe(&mut self, refused: impl Iterator<Item = Refused>) {
+    fn describe(&mut self, refused: impl Iterator<Item = RejectedEvent>) {
         let room = REJECTIONS_MAX.saturating_sub(self.rejections.len());
         self.rejections.extend(refused.take(room));
     }
 
-    /// Notes where a sender goes on when a piece is refused. What the piece has from there on was not looked at, as far as
+    /// Sets where a sender resumes when a piece is refused. What the piece has from there on was not looked at, as far as
     /// the sender is concerned: of its rejections, those are taken back, unless there are more than are described.
     /// `of_piece`: how many were described before it, and how many it has.
-    fn go_on_at(&mut self, next: (u64, u64), of_piece: (usize, u64)) {
+    fn set_resume_position(&mut self, next: (u64, u64), of_piece: (usize, u64)) {
         self.next = Some(next);
         let (told, count) = of_piece;
         if (self.rejections.len() - told) as u64 == count {
@@ -648,8 +665,8 @@ impl Tally {
         value
     }
 
-    /// Adds what became of the events to a problem.
-    fn told_by(&self, problem: Problem, options: Options) -> Problem {
+    /// Adds the outcome of the events to a problem.
+    fn add_outcome(&self, problem: Problem, options: Options) -> Problem {
         let Value::Object(members) = self.to_json(options) else { return problem };
         let problem = if self.is_unsure { unsure(problem) } else { problem };
         members
@@ -664,8 +681,8 @@ fn unsure(problem: Problem) -> Problem {
     let told = problem.to_json();
     let detail = told["detail"].as_str().unwrap_or_default();
     let detail = format!(
-        "{detail}; what was sent before may or may not be stored: it was taken, and the disk has not synced it (a request \
-         with a number can be sent again and is stored once)"
+        "{detail}; the events before may or may not be stored: the server accepted them, and the disk has not synced \
+         them (a numbered request can be sent again and is stored once)"
     );
     // A member of this name takes the place of the detail.
     problem.with("detail", detail)
@@ -690,7 +707,7 @@ mod tests {
 
     use super::*;
 
-    fn told(is_unsure: bool) -> Value {
+    fn refused_response(is_unsure: bool) -> Value {
         let options = Options { ack: Ack::Disk, sample: None, sent_micros: None, form: BodyForm::Json };
         let tally = Tally {
             accepted: 133,
@@ -702,12 +719,12 @@ mod tests {
             is_unsure,
             ..Tally::default()
         };
-        tally.told_by(Problem::from(EngineError::DiskFull), options).to_json()
+        tally.add_outcome(Problem::from(EngineError::DiskFull), options).to_json()
     }
 
     #[test]
     fn refused_request_tells_what_is_stored() {
-        let told = told(false);
+        let told = refused_response(false);
         assert_eq!((&told["accepted"], &told["position"]["offset"]), (&json!(133), &json!(133)));
         assert_eq!(told["detail"], EngineError::DiskFull.to_string());
         assert_eq!(told["next"], json!({"line": 136, "column": 1}));
@@ -715,24 +732,24 @@ mod tests {
 
     #[test]
     fn rejections_from_where_a_sender_goes_on_are_taken_back() {
-        let refused = |line| Refused { line, column: 3, path: None, message: String::new() };
+        let refused = |line| RejectedEvent { line, column: 3, path: None, message: String::new() };
         let tally = |described: &[u64], rejected| Tally {
             rejections: described.iter().map(|line| refused(*line)).collect(),
             rejected,
             ..Tally::default()
         };
         let mut exact = tally(&[2, 5, 9], 3);
-        exact.go_on_at((7, 1), (1, 2));
+        exact.set_resume_position((7, 1), (1, 2));
         assert_eq!((exact.rejected, exact.rejections.len(), exact.next), (2, 2, Some((7, 1))));
         // Where the others stood is not known.
         let mut more = tally(&[2, 5, 9], 20);
-        more.go_on_at((7, 1), (1, 19));
+        more.set_resume_position((7, 1), (1, 19));
         assert_eq!((more.rejected, more.rejections.len()), (20, 3));
     }
 
     #[test]
     fn refused_request_claims_nothing_that_may_not_be_on_disk() {
-        let told = told(true);
+        let told = refused_response(true);
         for name in SAID_OF_STORED {
             assert!(told.get(name).is_none(), "{name}: {told}");
         }

@@ -1,9 +1,8 @@
-//! The listeners of a running engine: events come in over HTTP, queries are asked and answered over HTTP, and what the
-//! engine does is told to whoever measures it.
+//! The listeners of a running engine: accept events and queries over HTTP, answer them, and expose the engine's metrics.
 //!
-//! This is the only room that knows the wire. It parses and writes; what an event or a query means is the engine's to
-//! say. Every queue here is bounded by the socket: a body is read no faster than the engine takes its events, and an
-//! answer is fetched from the engine no faster than its client reads.
+//! This is the only room that knows the wire. It parses and writes; the engine interprets events and queries. The socket
+//! bounds every queue here. A body is read no faster than the engine takes its events. An answer is fetched from the engine
+//! no faster than its client reads.
 
 // What needs history leaves what only that uses.
 #![cfg_attr(not(feature = "history"), allow(dead_code, unused_imports))]
@@ -30,8 +29,8 @@ mod changes;
 mod endpoints;
 mod ingest;
 mod inputs;
-mod newcomers;
 mod numbered;
+mod pending_connections;
 #[cfg_attr(not(feature = "history"), path = "postgres_live_only.rs")]
 mod postgres;
 mod queries;
@@ -49,9 +48,9 @@ mod prefix;
 mod prepared;
 
 mod accept;
-mod ask;
 mod parameters;
 mod problem;
+mod query_request;
 pub mod wire;
 
 mod http_stats;

@@ -1,4 +1,4 @@
-//! What stands where history is, in a binary that was built without it: an engine that stores nothing, and answers that say so.
+//! Replaces the history in a binary built without it: an engine that stores nothing, and answers that report this.
 
 use std::{ops::Deref, sync::Arc};
 

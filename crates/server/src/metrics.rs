@@ -1,6 +1,6 @@
-//! The one table of all numbers, from which both the Prometheus page and the OTLP push are written.
+//! The one table of all metrics, from which both the Prometheus page and the OTLP push are written.
 //!
-//! Names are Prometheus's way: `swiftwater_`, what is counted, the unit in full, `_total` for what only grows.
+//! Names follow Prometheus's convention: `swiftwater_`, the thing counted, the full unit, and `_total` for counters.
 
 #[cfg(feature = "history")]
 pub(crate) mod history;
@@ -171,7 +171,7 @@ pub(crate) fn families(
     stream_families(&mut table, &own, others.as_ref());
     durable(&mut table, &own);
     http_families(&mut table, http);
-    let unfinished = "Bytes that clients have begun and not finished, of all protocols.";
+    let unfinished = "Bytes of unfinished input of all protocols.";
     table.gauge("swiftwater_unfinished_bytes", unfinished, unfinished_bytes);
     syslog_families(&mut table, syslog);
     table.0
@@ -179,35 +179,43 @@ pub(crate) fn families(
 
 fn process_families(table: &mut Table, process: ProcessNumbers, start_micros: i64) {
     if let Some(bytes) = process.resident_bytes {
-        table.gauge("process_resident_memory_bytes", "Memory of the process that is resident.", bytes);
+        table.gauge("process_resident_memory_bytes", "Resident memory of the process.", bytes);
     }
     if let Some(seconds) = process.cpu_seconds {
-        table.counter("process_cpu_seconds_total", "Processor time used by the process.", seconds);
+        table.counter("process_cpu_seconds_total", "Processor time of the process.", seconds);
     }
     let start = start_micros as f64 / 1e6;
-    table.gauge("process_start_time_seconds", "When the server began, in seconds since 1970.", start);
+    table.gauge(
+        "process_start_time_seconds",
+        "Time at which the server started, in seconds since 1970.",
+        start,
+    );
 }
 
 fn query_families(table: &mut Table, engine: &Metrics) {
-    let offset = "The engine's time less the machine's clock; not 0 for a while after that has jumped.";
+    let offset = "The engine's time minus the machine's clock; not 0 for some time after the clock jumped.";
     table.gauge("swiftwater_clock_offset_seconds", offset, engine.clock_offset_seconds);
-    let faults = "Panics that the engine contained; its log describes each.";
+    let faults = "Panics that the engine contained; the server's log describes each.";
     table.counter("swiftwater_faults_total", faults, swiftwater_runtime::faults());
-    table.gauge("swiftwater_queries", "Queries that stand.", engine.queries);
-    table.counter("swiftwater_queries_submitted_total", "Queries submitted.", engine.queries_submitted);
-    table.counter("swiftwater_queries_refused_total", "Queries refused.", engine.queries_refused);
-    table.counter("swiftwater_queries_ended_total", "Queries ended, by anything.", engine.queries_ended);
-    table.counter("swiftwater_queries_failed_total", "Queries ended by a failure.", engine.queries_failed);
-    table.counter("swiftwater_records_out_total", "Records given to subscribers.", engine.records_out);
+    table.gauge("swiftwater_queries", "Running queries.", engine.queries);
+    table.counter("swiftwater_queries_submitted_total", "Accepted queries.", engine.queries_submitted);
+    table.counter("swiftwater_queries_refused_total", "Refused queries.", engine.queries_refused);
+    table.counter("swiftwater_queries_ended_total", "Ended queries, for any reason.", engine.queries_ended);
+    table.counter(
+        "swiftwater_queries_failed_total",
+        "Queries that ended with an error.",
+        engine.queries_failed,
+    );
+    table.counter("swiftwater_records_out_total", "Records sent to subscribers.", engine.records_out);
     table.counter(
         "swiftwater_record_bytes_out_total",
-        "Bytes of records given to subscribers.",
+        "Bytes of records sent to subscribers.",
         engine.bytes_out,
     );
     let dropped = engine.records_dropped;
     table.counter(
         "swiftwater_records_dropped_total",
-        "Records lost, because a subscriber read too slowly.",
+        "Records dropped because a subscriber read too slowly.",
         dropped,
     );
     let number =
@@ -223,7 +231,7 @@ fn query_families(table: &mut Table, engine: &Metrics) {
     table.family(
         Kind::Gauge,
         "swiftwater_memory_bytes",
-        "Bytes held: events that wait to be looked at, emits that wait for subscribers, groups and windows of queries, the matcher's index.",
+        "Bytes of memory: events that wait for a shard, emits that wait for subscribers, groups, rows and windows of queries, the index of query conditions.",
         vec![
             owned("pending", engine.pending_bytes.0),
             owned("subscribers", engine.subscriber_bytes),
@@ -234,7 +242,7 @@ fn query_families(table: &mut Table, engine: &Metrics) {
     table.family(
         Kind::Gauge,
         "swiftwater_memory_bytes_max",
-        "The most bytes that may be held, where there is one limit for all.",
+        "Limit of these bytes, for the owners that have one.",
         vec![owned("pending", engine.pending_bytes.1), owned("state", engine.state_bytes.1)],
     );
 }
@@ -244,49 +252,49 @@ fn shard_families(table: &mut Table, engine: &Metrics) {
     let label = |shard: usize| ("shard", shard.to_string());
     let batches =
         shards().map(|(at, shard)| Sample { labels: vec![label(at)], number: shard.batches.into() });
-    table.family(Kind::Counter, "swiftwater_shard_batches_total", "Batches looked at.", batches.collect());
+    table.family(Kind::Counter, "swiftwater_shard_batches_total", "Batches processed.", batches.collect());
     let events = shards().map(|(at, shard)| Sample { labels: vec![label(at)], number: shard.events.into() });
-    table.family(Kind::Counter, "swiftwater_shard_events_total", "Events looked at.", events.collect());
+    table.family(Kind::Counter, "swiftwater_shard_events_total", "Events processed.", events.collect());
     let busy = shards().flat_map(|(at, shard)| {
         STAGES.iter().zip(shard.busy_nanos).map(move |(stage, nanos)| Sample {
             labels: vec![label(at), ("stage", (*stage).to_owned())],
             number: (nanos as f64 / 1e9).into(),
         })
     });
-    let help = "Time spent in each stage of a shard's work.";
+    let help = "Time in each stage of a shard's work.";
     table.family(Kind::Counter, "swiftwater_shard_busy_seconds_total", help, busy.collect());
     let up = shards()
         .map(|(at, shard)| Sample { labels: vec![label(at)], number: (shard.up_nanos as f64 / 1e9).into() });
     table.family(
         Kind::Counter,
         "swiftwater_shard_up_seconds_total",
-        "Time since the shard began.",
+        "Time since the shard started.",
         up.collect(),
     );
 }
 
 fn stream_families(table: &mut Table, own: &[StreamStatus], others: Option<&StreamStatus>) {
     let families: Numbers<'_, StreamStatus> = &[
-        (Kind::Counter, "swiftwater_stream_events_total", "Events accepted.", |stream| stream.events.into()),
-        (Kind::Counter, "swiftwater_stream_bytes_total", "Bytes of events accepted.", |stream| {
+        (Kind::Counter, "swiftwater_stream_events_total", "Accepted events.", |stream| stream.events.into()),
+        (Kind::Counter, "swiftwater_stream_bytes_total", "Bytes of accepted events.", |stream| {
             stream.bytes.into()
         }),
-        (Kind::Counter, "swiftwater_stream_rejected_total", "Events refused.", |stream| {
+        (Kind::Counter, "swiftwater_stream_rejected_total", "Rejected events.", |stream| {
             stream.rejected.into()
         }),
-        (Kind::Gauge, "swiftwater_stream_queries", "Queries that stand on the stream.", |stream| {
+        (Kind::Gauge, "swiftwater_stream_queries", "Running queries over the stream.", |stream| {
             stream.queries.into()
         }),
         (
             Kind::Gauge,
             "swiftwater_stream_pending_bytes",
-            "Bytes of events that wait to be looked at.",
+            "Bytes of events that wait for a shard.",
             |stream| stream.pending_bytes.into(),
         ),
         (
             Kind::Gauge,
             "swiftwater_stream_lag_seconds",
-            "How long the oldest event has waited that queries have not looked at, or that the table or a view has not committed.",
+            "Age of the oldest event that a shard has not processed, or that the table or a view has not committed.",
             |stream| (stream.lag_ms.max(stream.stored_lag_ms) as f64 / 1e3).into(),
         ),
     ];
@@ -296,13 +304,13 @@ fn stream_families(table: &mut Table, own: &[StreamStatus], others: Option<&Stre
 /// There are no more jobs than `jobs.jobs_max`, so each has numbers of its own.
 /// There are no more sinks than `sinks.sinks_max`, so each has numbers of its own.
 fn http_families(table: &mut Table, http: &HttpStats) {
-    table.gauge("swiftwater_http_connections", "Connections that are open.", http.connections());
+    table.gauge("swiftwater_http_connections", "Open connections.", http.connections());
     let taken = http.connections_taken.load(Ordering::Relaxed);
-    table.counter("swiftwater_http_connections_taken_total", "Connections taken.", taken);
+    table.counter("swiftwater_http_connections_taken_total", "Accepted connections.", taken);
     let refused = http.connections_refused.load(Ordering::Relaxed);
     table.counter(
         "swiftwater_http_connections_refused_total",
-        "Connections refused: there were too many.",
+        "Connections refused because of server.connections_max.",
         refused,
     );
     let requests = http.requests();
@@ -314,13 +322,13 @@ fn http_families(table: &mut Table, http: &HttpStats) {
         ],
         number: count.into(),
     });
-    let help = "Requests answered, by route, method and status.";
+    let help = "Answered requests by route, method and status.";
     table.family(Kind::Counter, "swiftwater_http_requests_total", help, counts.collect());
     let times = requests.times.into_iter().map(|(route, times)| Sample {
         labels: vec![("route", route.to_owned())],
         number: Number::Seconds { counts: times.counts, sum: times.sum_micros as f64 / 1e6 },
     });
-    let help = "Time from a request's head to its answer's head.";
+    let help = "Time from the head of a request to the head of its answer.";
     table.family(Kind::Histogram, "swiftwater_http_request_seconds", help, times.collect());
 }
 
@@ -334,18 +342,18 @@ fn syslog_families(table: &mut Table, syslog: &SyslogStats) {
     table.family(
         Kind::Counter,
         "swiftwater_syslog_messages_total",
-        "Messages of syslog that came.",
+        "Received syslog messages.",
         vec![of("tcp", &syslog.tcp_messages), of("udp", &syslog.udp_messages)],
     );
-    let malformed = "Messages of syslog that were not well formed; they are kept.";
+    let malformed = "Malformed syslog messages; they are stored with the reason.";
     table.counter("swiftwater_syslog_malformed_total", malformed, read(&syslog.malformed));
-    let dropped = "Messages of syslog that were lost: there was no room for them, or no event may be so.";
+    let dropped = "Lost syslog messages: no room, or not allowed as an event.";
     table.counter("swiftwater_syslog_dropped_total", dropped, read(&syslog.dropped));
-    let unkept = "Messages of syslog in a stream that is not created, on a server that stores events: they are not stored.";
+    let unkept = "Syslog messages that are not stored, because nobody created the stream.";
     table.counter("swiftwater_syslog_unkept_total", unkept, read(&syslog.unkept));
     let ended = read(&syslog.connections_ended);
     let open = read(&syslog.connections_taken).saturating_sub(ended);
-    table.gauge("swiftwater_syslog_connections", "Connections of syslog that are open.", open);
+    table.gauge("swiftwater_syslog_connections", "Open syslog connections.", open);
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Requests that have a number, and the parts in which they are stored.
+//! Splits numbered requests into the parts in which they are stored.
 //!
-//! A part has up to [`PART_BYTES`] of events' text, and as many events as fit, in order; so the parts of a body depend on
-//! nothing but its events, and a body that is sent again is cut at the same places. Where each event stood in the body is
-//! kept beside, for telling what is wrong with it.
+//! A part has up to [`PART_BYTES`] of events' text, and as many events as fit, in order. The parts of a body depend only on
+//! its events, so a body that is sent again is split at the same places. The position of each event in the body is recorded,
+//! for error messages.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use swiftwater_runtime::{
 };
 
 use crate::{
-    ingest::{Bad, Refused},
+    ingest::{RejectedEvent, RejectedEvents},
     parameters::{bad, cut},
     problem::Problem,
 };
@@ -29,7 +29,7 @@ pub(crate) fn number_of(headers: &HeaderMap) -> Result<Option<(Arc<str>, u64)>, 
         (None, None) => return Ok(None),
         (Some(producer), Some(sequence)) => (producer, sequence),
         _ => {
-            return Err(bad("of Swiftwater-Producer and Swiftwater-Sequence one is missing")
+            return Err(bad("the header field Swiftwater-Producer or Swiftwater-Sequence is missing")
                 .hint("Send both: a name, and a number that rises with each request."));
         }
     };
@@ -101,13 +101,13 @@ impl Piece {
 
 impl Source {
     /// What is said of an event that the stream's columns refuse.
-    pub(crate) fn describe(&self, refusal: Refusal) -> Refused {
+    pub(crate) fn describe(&self, refusal: Refusal) -> RejectedEvent {
         let Refusal { row, path, message, .. } = refusal;
         let segment = self.segments.iter().rev().find(|(first, ..)| *first <= row);
         let (line, column) = segment.map_or((0, 0), |(first, batch, begins)| {
             begins.place(batch.bytes(), batch.span((row - first) as usize).start)
         });
-        Refused { line, column, path: Some(path), message }
+        RejectedEvent { line, column, path: Some(path), message }
     }
 }
 
@@ -121,7 +121,7 @@ pub(crate) struct Parts {
     after: u16,
     gathered: Vec<(EventBatch, Origin)>,
     bytes: usize,
-    rejected: Bad,
+    rejected: RejectedEvents,
     /// Of the texts in `rejected`.
     rejected_bytes: usize,
 }
@@ -135,7 +135,7 @@ impl Parts {
             after: 0,
             gathered: Vec::new(),
             bytes: 0,
-            rejected: Bad::default(),
+            rejected: RejectedEvents::default(),
             rejected_bytes: 0,
         }
     }
@@ -153,13 +153,13 @@ impl Parts {
     /// Takes events, and those that were refused beside them; answers the parts that they complete. Texts of refused ones
     /// are told of apart from events, in pieces of their own: where parts and pieces end must not depend on how the body
     /// arrives.
-    pub(crate) fn push(&mut self, piece: Piece, bad: Bad) -> Vec<(Piece, Bad, u16)> {
+    pub(crate) fn push(&mut self, piece: Piece, bad: RejectedEvents) -> Vec<(Piece, RejectedEvents, u16)> {
         let mut complete = Vec::new();
         self.rejected.count += bad.count;
         for refused in bad.texts {
             let bytes = refused.text.len().max(1);
             if self.rejected_bytes > 0 && self.rejected_bytes + bytes > QUARANTINED_BYTES {
-                complete.push((Piece::joined(Vec::new()), self.take_texts(), self.part));
+                complete.push((Piece::joined(Vec::new()), self.drain_texts(), self.part));
             }
             self.rejected_bytes += bytes;
             self.rejected.texts.push(refused);
@@ -194,17 +194,17 @@ impl Parts {
     }
 
     /// The texts of refused events so far, which are a piece.
-    fn take_texts(&mut self) -> Bad {
+    fn drain_texts(&mut self) -> RejectedEvents {
         let (texts, part) = (std::mem::take(&mut self.rejected.texts), self.rejected.part);
         self.rejected_bytes = 0;
         let count = self.rejected.count.min(texts.len() as u64);
         self.rejected.count -= count;
         self.rejected.part = part.saturating_add(u16::from(!texts.is_empty()));
-        Bad { count, texts, part }
+        RejectedEvents { count, texts, part }
     }
 
     /// The part that was gathered, with its number; none where there are no events.
-    fn finish(&mut self) -> Option<(Piece, Bad, u16)> {
+    fn finish(&mut self) -> Option<(Piece, RejectedEvents, u16)> {
         let gathered = std::mem::take(&mut self.gathered);
         self.bytes = 0;
         if gathered.is_empty() {
@@ -215,14 +215,14 @@ impl Parts {
         // Those without a text, where none are kept.
         let count = self.rejected.count.saturating_sub(self.rejected.texts.len() as u64);
         self.rejected.count -= count;
-        Some((Piece::joined(gathered), Bad { count, ..Bad::default() }, number))
+        Some((Piece::joined(gathered), RejectedEvents { count, ..RejectedEvents::default() }, number))
     }
 
     /// What is left at the end of the body.
-    pub(crate) fn rest(&mut self) -> Vec<(Piece, Bad, u16)> {
+    pub(crate) fn rest(&mut self) -> Vec<(Piece, RejectedEvents, u16)> {
         let mut rest: Vec<_> = self.finish().into_iter().collect();
         let count = self.rejected.count;
-        let bad = Bad { count, ..self.take_texts() };
+        let bad = RejectedEvents { count, ..self.drain_texts() };
         if !bad.is_none() {
             rest.push((Piece::joined(Vec::new()), bad, self.part));
         }
@@ -250,7 +250,7 @@ impl Parts {
 mod tests {
     use bytes::Bytes;
     use swiftwater_event::{CheckLimits, Checker};
-    use swiftwater_runtime::Rule;
+    use swiftwater_runtime::ValidationRule;
 
     use super::*;
 
@@ -270,7 +270,7 @@ mod tests {
             let mut parts = Parts::new(("p".into(), 7));
             let mut complete: Vec<_> = pieces(&text, sizes)
                 .into_iter()
-                .flat_map(|piece| parts.push(piece, Bad::default()))
+                .flat_map(|piece| parts.push(piece, RejectedEvents::default()))
                 .collect();
             complete.extend(parts.rest());
             complete.into_iter().map(|(piece, _, part)| (piece.len(), part)).collect::<Vec<_>>()
@@ -287,14 +287,18 @@ mod tests {
         for sizes in 1..text.len() {
             let mut parts = Parts::new(("p".into(), 1));
             for piece in pieces(text, sizes) {
-                assert!(parts.push(piece, Bad::default()).is_empty());
+                assert!(parts.push(piece, RejectedEvents::default()).is_empty());
             }
             let rest = parts.rest();
             let [(piece, ..)] = &rest[..] else { panic!("there is one part") };
-            let refusal =
-                |row| Refusal { row, path: "n".to_owned(), rule: Rule::Type, message: "no".to_owned() };
+            let refusal = |row| Refusal {
+                row,
+                path: "n".to_owned(),
+                rule: ValidationRule::Type,
+                message: "no".to_owned(),
+            };
             let place = |row| {
-                let Refused { line, column, .. } = piece.source().describe(refusal(row));
+                let RejectedEvent { line, column, .. } = piece.source().describe(refusal(row));
                 (line, column)
             };
             assert_eq!([place(0), place(1), place(2)], [(1, 1), (2, 1), (3, 3)], "pieces of {sizes}");
@@ -314,7 +318,7 @@ mod tests {
             checked.push(checker.finish());
             let mut complete = Vec::new();
             for checked in checked {
-                let bad = Bad { count: checked.rejected, texts: checked.refused, part: 0 };
+                let bad = RejectedEvents { count: checked.rejected, texts: checked.refused, part: 0 };
                 complete.extend(parts.push(Piece::new(checked.batch, checked.begins), bad));
             }
             complete.extend(parts.rest());

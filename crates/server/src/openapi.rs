@@ -1,5 +1,5 @@
-//! `/v1/openapi.json`: the contract. Tests hold every answer of the server's tests against it. Endpoints, which are declared
-//! while the server runs, are added to it.
+//! Serves `/v1/openapi.json`, the API contract. Tests check every answer of the server's tests against it. Endpoints, which
+//! are declared while the server runs, are added to it.
 
 #[cfg(feature = "history")]
 mod endpoints;

@@ -1,7 +1,7 @@
 //! Pushes the metrics to a collector, as OTLP over HTTP in JSON, from the same table as the Prometheus page.
 //!
-//! All numbers are cumulative, so a push that fails loses nothing: the next one tells the same and more. A collector
-//! that is away is told of once in the log, and once when it is back.
+//! All numbers are cumulative, so a failed push loses nothing: the next one includes its numbers. The log reports an
+//! unreachable collector once, and once more when it is back.
 
 use std::{sync::Arc, time::Duration};
 
@@ -39,11 +39,11 @@ pub(crate) enum OtlpSettingError {
 enum PushError {
     #[error("no connection to `{0}`")]
     Connect(String, #[source] std::io::Error),
-    #[error("the exchange broke off")]
+    #[error("the connection ended early")]
     Exchange(#[from] hyper::Error),
     #[error("the collector answered {0}")]
     Status(StatusCode),
-    #[error("the collector gave no answer in time")]
+    #[error("the collector did not answer in time")]
     Timeout,
 }
 
@@ -105,7 +105,7 @@ impl Pusher {
                 Err(error) => {
                     if failures == 0 {
                         let error = &error as &dyn std::error::Error;
-                        tracing::warn!(endpoint = %self.authority, error, "metrics cannot be pushed, trying again");
+                        tracing::warn!(endpoint = %self.authority, error, "metrics cannot be pushed; the server retries");
                     }
                     failures = failures.saturating_add(1);
                 }

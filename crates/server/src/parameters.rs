@@ -1,4 +1,4 @@
-//! What stands after the `?` of a request, and its faults.
+//! Parses the query string of a request, and reports its faults.
 
 use std::borrow::Cow;
 

@@ -1,9 +1,10 @@
-//! PostgreSQL's protocol in a binary that was built without history: sessions begin, and each statement is answered with what to do.
+//! PostgreSQL's protocol in a binary built without history: sessions begin, and each statement fails with an error that
+//! names the remedy.
 
 use std::{io, sync::Arc, time::Duration};
 
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt, BufReader},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader},
     net::{TcpListener, TcpStream},
     sync::{Semaphore, mpsc},
 };
@@ -15,7 +16,9 @@ use crate::{
 
 /// Sessions at once; others wait to be taken.
 const SESSIONS_MAX: usize = 200;
-/// How long a connection may be silent.
+/// How long a client may take to begin its session, from the connection on.
+const STARTUP_TIME_MAX: Duration = Duration::from_secs(10);
+/// How long a session may be silent, and how long one message may take.
 const SILENCE_MAX: Duration = Duration::from_secs(600);
 /// The longest message that is read.
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
@@ -42,7 +45,7 @@ pub(crate) async fn accept(listener: TcpListener, shared: Arc<Shared>, alive: mp
         let stream = match taken {
             Ok((stream, _)) => stream,
             Err(error) => {
-                tracing::debug!(%error, "a connection cannot be taken");
+                tracing::debug!(%error, "a connection cannot be accepted");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
@@ -54,7 +57,7 @@ pub(crate) async fn accept(listener: TcpListener, shared: Arc<Shared>, alive: mp
                 () = shared.reached(Phase::Closing) => Ok(()),
             };
             if let Err(error) = ended {
-                tracing::debug!(%error, "a connection of PostgreSQL's protocol broke off");
+                tracing::debug!(%error, "a connection of PostgreSQL's protocol ended early");
             }
             drop((place, alive));
         });
@@ -64,15 +67,8 @@ pub(crate) async fn accept(listener: TcpListener, shared: Arc<Shared>, alive: mp
 async fn speak(stream: TcpStream) -> io::Result<()> {
     prepare(&stream)?;
     let mut stream = BufReader::new(stream);
-    loop {
-        let body = body(&mut stream).await?;
-        let (code, _) =
-            body.split_first_chunk().ok_or_else(|| malformed("the first message is too short"))?;
-        match i32::from_be_bytes(*code) {
-            code if ENCRYPTION_REQUESTS.contains(&code) => stream.write_all(b"N").await?,
-            CANCEL_REQUEST => return Ok(()),
-            _ => break,
-        }
+    if !tokio::time::timeout(STARTUP_TIME_MAX, begins_session(&mut stream)).await?? {
+        return Ok(());
     }
     let mut out = message(b'R', &0_i32.to_be_bytes());
     for (name, value) in
@@ -86,7 +82,7 @@ async fn speak(stream: TcpStream) -> io::Result<()> {
     let mut passes_over = false;
     loop {
         let kind = tokio::time::timeout(SILENCE_MAX, stream.read_u8()).await??;
-        body(&mut stream).await?;
+        tokio::time::timeout(SILENCE_MAX, body(&mut stream)).await??;
         let answer = match kind {
             b'X' => return Ok(()),
             b'Q' => [refusal(), message(b'Z', b"I")].concat(),
@@ -104,9 +100,23 @@ async fn speak(stream: TcpStream) -> io::Result<()> {
     }
 }
 
-/// What follows a message's length.
-async fn body(stream: &mut BufReader<TcpStream>) -> io::Result<Vec<u8>> {
-    let length = tokio::time::timeout(SILENCE_MAX, stream.read_i32()).await??;
+/// Reads messages up to the one that begins a session; answers false where the client cancels another one's statement.
+async fn begins_session(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> io::Result<bool> {
+    loop {
+        let body = body(stream).await?;
+        let (code, _) =
+            body.split_first_chunk().ok_or_else(|| malformed("the first message is too short"))?;
+        match i32::from_be_bytes(*code) {
+            code if ENCRYPTION_REQUESTS.contains(&code) => stream.write_all(b"N").await?,
+            CANCEL_REQUEST => return Ok(false),
+            _ => return Ok(true),
+        }
+    }
+}
+
+/// The bytes that follow a message's length.
+async fn body(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Vec<u8>> {
+    let length = stream.read_i32().await?;
     let length = usize::try_from(length).ok().and_then(|length| length.checked_sub(4));
     let length = length.filter(|length| *length <= MESSAGE_BYTES_MAX);
     let mut body = vec![0; length.ok_or_else(|| malformed("a message has no length that it can have"))?];
@@ -126,4 +136,34 @@ fn refusal() -> Vec<u8> {
 
 fn malformed(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
+
+    use super::*;
+
+    async fn begin(messages: &[u8]) -> io::Result<(bool, Vec<u8>)> {
+        let (mut client, mut server) = tokio::io::duplex(1 << 10);
+        client.write_all(messages).await?;
+        let begins = begins_session(&mut server).await?;
+        drop(server);
+        let mut answer = Vec::new();
+        client.read_to_end(&mut answer).await?;
+        Ok((begins, answer))
+    }
+
+    fn first(code: i32) -> Vec<u8> {
+        [8_i32.to_be_bytes(), code.to_be_bytes()].concat()
+    }
+
+    #[tokio::test]
+    async fn session_begins_after_encryption_is_declined() {
+        let messages =
+            [first(ENCRYPTION_REQUESTS[0]), first(ENCRYPTION_REQUESTS[1]), first(196_608)].concat();
+        assert_eq!(begin(&messages).await.unwrap(), (true, b"NN".to_vec()));
+        assert_eq!(begin(&first(CANCEL_REQUEST)).await.unwrap(), (false, Vec::new()));
+        assert!(begin(&5_i32.to_be_bytes()).await.is_err(), "a message without its code");
+    }
 }

@@ -1,7 +1,7 @@
-//! The path under which a proxy serves this server, so that the places that answers name work for its clients.
+//! The path prefix under which a proxy serves this server, so that the paths in answers work for the proxy's clients.
 //!
-//! The proxy removes the prefix from each request and says it in `X-Forwarded-Prefix`; the setting `server.prefix` is for
-//! proxies that do not say it, and wins. A prefix changes what answers name, never what a request may do.
+//! The proxy removes the prefix from each request and sends it in `X-Forwarded-Prefix`. The setting `server.prefix` is for
+//! proxies that do not send it, and takes precedence. A prefix changes the paths in answers, never the rights of a request.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 

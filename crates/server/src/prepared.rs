@@ -1,6 +1,6 @@
-//! `/v1/prepared`: queries that are kept under a name and asked by it, with other parameters each time.
+//! `/v1/prepared`: queries that are stored under a name and run by it, with other parameters each time.
 //!
-//! They are kept in memory, and gone when the server is. At most `server.prepared_max`; one more is refused.
+//! They are in memory only, and are lost when the server ends. There are at most `server.prepared_max`; one more is refused.
 
 use std::{
     collections::{
@@ -21,11 +21,11 @@ use swiftwater_event::Millis;
 use swiftwater_runtime::Principal;
 
 use crate::{
-    ask::{Ask, Source},
     body::heavy,
     parameters::{Parameters, cut},
     problem::Problem,
     queries::{body_of, heaviness},
+    query_request::{QueryRequest, Source},
     routes::{Name, name},
     server::Shared,
     status::json_response,
@@ -47,7 +47,7 @@ pub(crate) struct PreparedQueries {
 pub(crate) struct Prepared {
     id: String,
     /// The text, its form and its dialect; never another prepared query.
-    pub(crate) ask: Ask,
+    pub(crate) ask: QueryRequest,
     created: Millis,
 }
 
@@ -85,8 +85,8 @@ impl Prepared {
 
 fn no_prepared(id: &str) -> Problem {
     let detail = format!("no prepared query `{}`", cut(id));
-    Problem::new(StatusCode::NOT_FOUND, "not-found", "There is no such thing", detail)
-        .hint("They are kept in memory: prepare it again.")
+    Problem::new(StatusCode::NOT_FOUND, "not-found", "The object does not exist", detail)
+        .hint("Prepared queries are in memory only: prepare it again.")
 }
 
 /// Keeps a query: `{"query": "…", "name": "…", "dialect": "native", "parameters": […]}`. Its name is its id, where it
@@ -113,7 +113,7 @@ pub(crate) async fn prepare(
             );
         }
     };
-    let ask = Ask::of_json(value, None)?;
+    let ask = QueryRequest::of_json(value, None)?;
     if let Source::Prepared(_) = ask.source {
         return Err(
             Problem::bad_request("a prepared query cannot be prepared again").hint("Write its `query`.")
@@ -131,8 +131,8 @@ pub(crate) async fn prepare(
         let mut queries = shared.prepared.lock();
         let id = match name {
             Some(name) if queries.contains_key(&name) => {
-                let detail = format!("there is a prepared query `{name}`");
-                let title = "Its state does not allow this";
+                let detail = format!("prepared query `{name}` already exists");
+                let title = "The state of the object does not allow this";
                 return Err(Problem::new(StatusCode::CONFLICT, "conflict", title, detail)
                     .hint("Delete it first, or choose another name."));
             }
@@ -142,12 +142,12 @@ pub(crate) async fn prepare(
         if queries.len() >= most {
             let detail =
                 format!("number of prepared queries would be {}, limit is {most}", queries.len() + 1);
-            let title = "A limit was passed";
+            let title = "A limit was exceeded";
             return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, "limit-passed", title, detail)
                 .with("setting", "server.prepared_max"));
         }
         // The values were for the check only.
-        let ask = Ask { parameters: Vec::new(), ..ask };
+        let ask = QueryRequest { parameters: Vec::new(), ..ask };
         let prepared = Arc::new(Prepared { id: id.clone(), ask, created });
         queries.insert(id, Arc::clone(&prepared));
         prepared

@@ -1,7 +1,7 @@
-//! Errors as they go over the wire: problem details (RFC 9457).
+//! Errors on the wire: problem details (RFC 9457).
 //!
-//! A problem's `type` is `urn:swiftwater:problem:` and a word that stays the same between versions; clients branch on
-//! that and on the status, people read `title`, `detail` and `hint`.
+//! A problem's `type` is `urn:swiftwater:problem:` and a word that stays the same between versions; clients branch on that
+//! and on the status. People read `title`, `detail` and `hint`.
 
 use axum::{
     body::Body,
@@ -17,10 +17,10 @@ use crate::engine::EngineError;
 
 /// One error, on its way to a client.
 #[derive(Debug, Clone)]
-pub(crate) struct Problem(Box<Facts>);
+pub(crate) struct Problem(Box<ProblemFields>);
 
 #[derive(Debug, Clone)]
-struct Facts {
+struct ProblemFields {
     status: StatusCode,
     word: &'static str,
     title: &'static str,
@@ -38,7 +38,7 @@ impl Problem {
         title: &'static str,
         detail: impl Into<String>,
     ) -> Problem {
-        Problem(Box::new(Facts {
+        Problem(Box::new(ProblemFields {
             status,
             word,
             title,
@@ -55,7 +55,7 @@ impl Problem {
 
     /// Something larger than a setting allows.
     pub(crate) fn too_large(detail: impl Into<String>, setting: &'static str, limit: u64) -> Problem {
-        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "limit-passed", "A limit was passed", detail)
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "limit-passed", "A limit was exceeded", detail)
             .with("setting", setting)
             .with("limit", limit)
     }
@@ -69,8 +69,10 @@ impl Problem {
     fn of_kind(kind: ErrorKind, detail: String) -> Problem {
         let (status, word, title) = match kind {
             ErrorKind::Invalid => (StatusCode::BAD_REQUEST, "query-invalid", "The query cannot be run"),
-            ErrorKind::NotFound => (StatusCode::NOT_FOUND, "not-found", "There is no such thing"),
-            ErrorKind::Conflict => (StatusCode::CONFLICT, "conflict", "Its state does not allow this"),
+            ErrorKind::NotFound => (StatusCode::NOT_FOUND, "not-found", "The object does not exist"),
+            ErrorKind::Conflict => {
+                (StatusCode::CONFLICT, "conflict", "The state of the object does not allow this")
+            }
             ErrorKind::Limit => return limit_problem(detail),
             ErrorKind::Unavailable => {
                 (StatusCode::SERVICE_UNAVAILABLE, "unavailable", "The server cannot do this now")
@@ -103,7 +105,7 @@ impl Problem {
     }
 
     /// What is wrong and what to do, as one text.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn full_text(&self) -> String {
         match self.0.extra.get("hint").and_then(Value::as_str) {
             Some(hint) => format!("{}. {hint}", self.0.detail),
             None => self.0.detail.clone(),
@@ -167,7 +169,7 @@ impl From<EngineError> for Problem {
         let problem = match error {
             EngineError::Runtime(error) => return error.into(),
             EngineError::TooLarge { bytes_max, .. } => {
-                Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "limit-passed", "A limit was passed", detail)
+                Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "limit-passed", "A limit was exceeded", detail)
                     .with("limit", bytes_max)
             }
             EngineError::NumberForgotten { lowest, .. } => {
@@ -181,7 +183,7 @@ impl From<EngineError> for Problem {
 
 /// There is too much of something; what makes a request itself too large is told as [`Problem::too_large`].
 fn limit_problem(detail: String) -> Problem {
-    Problem::new(StatusCode::TOO_MANY_REQUESTS, "limit-passed", "A limit was passed", detail)
+    Problem::new(StatusCode::TOO_MANY_REQUESTS, "limit-passed", "A limit was exceeded", detail)
 }
 
 /// The first fault is told at the top, all of them under `errors` where there are several.

@@ -1,4 +1,4 @@
-//! What the operating system says of this process.
+//! Reads the metrics of this process from the operating system.
 
 /// Bytes of memory that are resident, and seconds of processor time used; `None` where the system does not say.
 #[derive(Debug, Default, Clone, Copy, PartialEq)]

@@ -1,4 +1,4 @@
-//! The metrics as Prometheus's text format, version 0.0.4.
+//! Writes the metrics in Prometheus's text format, version 0.0.4.
 
 use std::fmt::{self, Write};
 

@@ -1,9 +1,9 @@
-//! `/v1/queries`: asked, checked, listed, ended, attached to.
+//! `/v1/queries`: submits, validates, lists and ends queries, and attaches to their results.
 //!
-//! How a query is written, [`crate::ask`] says. Its answer's form is chosen by `Accept` ([`crate::accept`]); who accepts
-//! anything gets NDJSON. `application/json` is one answer at the end, so an endless query asked that way answers when
-//! it is ended. `detach` lets the query stand without a reader, after a restart too where its stream is stored; its results are
-//! fetched at `/results`. `dialect=bullet` takes it by Bullet's rules.
+//! [`crate::ask`] parses a query. `Accept` selects the form of its answer ([`crate::accept`]); a client that accepts
+//! anything gets NDJSON. `application/json` is one answer at the end, so an endless query in that form answers when it is
+//! ended. `detach` runs the query without a reader, and resumes it after a restart if its stream is stored; its results are
+//! fetched at `/results`. `dialect=bullet` runs it by Bullet's rules.
 
 use std::sync::Arc;
 
@@ -21,11 +21,11 @@ use swiftwater_runtime::{
 
 use crate::{
     accept::{self, Form, prefers},
-    ask::{Ask, Source, dialect_of},
     body::{Encoding, Pieces, heavy},
     parameters::{Parameters, bad, cut},
     prefix::prefix,
     problem::Problem,
+    query_request::{QueryRequest, Source, dialect_of},
     results,
     routes::{Name, name},
     server::Shared,
@@ -47,7 +47,7 @@ pub(crate) async fn submit(State(shared): State<Arc<Shared>>, request: Request) 
     let detach = parameters.flag("detach")?;
     let times = parameters.flag("times")?;
     let dialect = parameters.get("dialect").map(dialect_of).transpose()?;
-    let ask = asked(&shared, &parts.headers, body, dialect).await?;
+    let ask = requested_query(&shared, &parts.headers, body, dialect).await?;
     let text = ask.text();
 
     let principal = Principal::anonymous();
@@ -96,7 +96,7 @@ pub(crate) async fn validate(
     let (parts, body) = request.into_parts();
     let parameters = Parameters::parse(parts.uri.query(), &["dialect"])?;
     let dialect = parameters.get("dialect").map(dialect_of).transpose()?;
-    let ask = asked(&shared, &parts.headers, body, dialect).await?;
+    let ask = requested_query(&shared, &parts.headers, body, dialect).await?;
     let (text, options) = (ask.text(), ask.options());
     shared.engine.pin_joined(text, &options).await?;
     let facts = heavy(heaviness(text), || shared.engine.check(&Principal::anonymous(), text, &options))?;
@@ -112,20 +112,20 @@ pub(crate) async fn validate(
 }
 
 /// The query that a request asks; a prepared one with its text.
-async fn asked(
+async fn requested_query(
     shared: &Shared,
     headers: &HeaderMap,
     body: Body,
     dialect: Option<Dialect>,
-) -> Result<Ask, Problem> {
+) -> Result<QueryRequest, Problem> {
     let body = body_of(shared, headers, body).await?;
-    let mut ask = Ask::of_body(headers, body, dialect)?;
+    let mut ask = QueryRequest::of_body(headers, body, dialect)?;
     if let Source::Prepared(id) = &ask.source {
         let prepared = shared.prepared.find(id)?;
         if ask.dialect.is_some() {
             return Err(Problem::bad_request("a prepared query has its dialect already"));
         }
-        ask = Ask { parameters: ask.parameters, ..prepared.ask.clone() };
+        ask = QueryRequest { parameters: ask.parameters, ..prepared.ask.clone() };
     }
     check_length(shared, ask.text())?;
     Ok(ask)
@@ -172,11 +172,11 @@ pub(crate) async fn list_or_ask(
             Err(bad("parameter `dialect` needs a `query` beside it"))
         }
         None => list(&shared, &parameters),
-        Some(text) => ask_by_get(&shared, text, &parameters, &headers).await,
+        Some(text) => submit_by_get(&shared, text, &parameters, &headers).await,
     }
 }
 
-async fn ask_by_get(
+async fn submit_by_get(
     shared: &Shared,
     text: &str,
     parameters: &Parameters,
@@ -185,16 +185,16 @@ async fn ask_by_get(
     if let Some(other) =
         ["prefix", "sort", "limit", "after"].iter().find(|name| parameters.get(name).is_some())
     {
-        return Err(bad(format!("parameter `{other}` is for the list of queries, and `query` asks one")));
+        return Err(bad(format!("parameter `{other}` is for the list of queries, and `query` submits one")));
     }
     // What begins something by GET needs a mark that no link, image or form of another page can send.
     if accept::form(headers)? != Form::ServerSentEvents {
-        return Err(Problem::bad_request("a query is asked by GET only for `Accept: text/event-stream`")
+        return Err(Problem::bad_request("GET submits a query only with `Accept: text/event-stream`")
             .hint("Send it in the body of POST /v1/queries."));
     }
     check_length(shared, text)?;
     let dialect = parameters.get("dialect").map(dialect_of).transpose()?;
-    let ask = Ask { source: Source::Bql(text.to_owned()), dialect, parameters: Vec::new() };
+    let ask = QueryRequest { source: Source::Bql(text.to_owned()), dialect, parameters: Vec::new() };
     let options = ask.options();
     shared.engine.pin_joined(text, &options).await?;
     let principal = Principal::anonymous();
@@ -211,7 +211,7 @@ fn list(shared: &Shared, parameters: &Parameters) -> Result<Response, Problem> {
         Some("matches") => QuerySort::Matches,
         Some("out") => QuerySort::Out,
         Some(other) => {
-            return Err(bad(format!("`{}` is no order of queries", cut(other)))
+            return Err(bad(format!("`{}` is not an order of queries", cut(other)))
                 .hint("Write sort=oldest, newest, cpu, state, matches or out."));
         }
     };
@@ -226,7 +226,7 @@ fn list(shared: &Shared, parameters: &Parameters) -> Result<Response, Problem> {
     let after = match parameters.get("after") {
         None => None,
         Some(_) if !sort.has_pages() => {
-            return Err(bad("a list by cost has no next page: costs change meanwhile")
+            return Err(bad("a list by cost has no next page: costs change in the meantime")
                 .hint("Raise `limit`, or write sort=oldest or sort=newest."));
         }
         Some(text) => {
@@ -289,7 +289,7 @@ pub(crate) async fn results(
     let after = match parameters.get("after").or(field) {
         None => None,
         Some(text) => {
-            Some(text.parse().map_err(|_| bad(format!("`{}` is no number of an emit", cut(text))))?)
+            Some(text.parse().map_err(|_| bad(format!("`{}` is not the number of an emit", cut(text))))?)
         }
     };
     let form = accept::form(&headers)?;

@@ -1,5 +1,6 @@
-//! The body of a request as it comes in. What of it nobody reads is read off, so that its sender comes to read the answer and
-//! the connection can take the next request: closed with bytes unread, TCP would take the answer away from the sender too.
+//! The body of an incoming request. A body that is not read to its end is drained, up to a limit, so that the connection can
+//! take the next request. The sender can then read the answer: if a connection closes with unread bytes, TCP discards the
+//! answer at the sender, too.
 
 use std::{
     pin::Pin,

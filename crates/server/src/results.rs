@@ -1,8 +1,8 @@
-//! A query's results as the body of an answer.
+//! Streams a query's results as the body of an answer.
 //!
-//! The body is fetched emit by emit, no faster than the client reads; what a slow client misses is the engine's to say.
-//! When the client goes away the connection drops the body, and with it the subscription, which ends the query unless
-//! it is detached.
+//! The body is produced emit by emit, no faster than the client reads; the engine decides what a slow client misses. When
+//! the client disconnects, the connection drops the body, and with it the subscription, which ends the query unless it is
+//! detached.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -34,7 +34,7 @@ pub(crate) async fn response(
         Form::Ndjson => ("application/x-ndjson", stream_body(subscription, form, keep_alive_ms)),
         Form::Json => {
             let first =
-                subscription.next().await.ok_or_else(|| Problem::internal("the query gave no answer"))?;
+                subscription.next().await.ok_or_else(|| Problem::internal("the query returned no answer"))?;
             if first.records.count == 0
                 && let Some(message) = wire::failure(&first.meta)
             {
@@ -126,11 +126,11 @@ impl Stream {
 
 /// Why an answer ends before its end.
 #[derive(Debug, thiserror::Error)]
-#[error("the server ends, or a newer reader took over; the query goes on")]
+#[error("the server stops, or a newer reader took over; the query continues")]
 struct CutShort;
 
 /// All emits as one: their records in order, and the last one's meta.
-struct OneAnswer {
+struct CollectedAnswer {
     subscription: Subscription,
     /// An emit that was fetched but not written.
     next: Option<Emit>,
@@ -139,7 +139,7 @@ struct OneAnswer {
 }
 
 fn one_answer(subscription: Subscription, first: Emit) -> Body {
-    let answer = OneAnswer { subscription, next: Some(first), records: 0, begun: false };
+    let answer = CollectedAnswer { subscription, next: Some(first), records: 0, begun: false };
     Body::from_stream(stream::unfold(Some(answer), |answer| async move {
         let mut answer = answer?;
         let emit = match answer.next.take() {

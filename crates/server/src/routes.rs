@@ -1,5 +1,5 @@
-//! Which call goes where, and what holds for all of them: the checks of [`crate::guard`], counting, the log. Paths that are
-//! none of the server's own may be those of endpoints ([`crate::endpoints`]), which come and go while it runs.
+//! Routes each call, and applies the common steps: the checks of [`crate::guard`], counting, the log. A path that is not one
+//! of the server's own may be that of an endpoint ([`crate::endpoints`]); endpoints come and go while the server runs.
 
 use std::sync::Arc;
 
@@ -195,7 +195,7 @@ async fn every_request(State(shared): State<Arc<Shared>>, request: Request, next
         routes().find(|route| *route == named.unwrap_or(matched.as_str()))
     });
     let answered =
-        async |request: Request| match asks_for_websocket(request.headers()) && !speaks_websocket(route) {
+        async |request: Request| match is_websocket_upgrade(request.headers()) && !speaks_websocket(route) {
             true => not_spoken(),
             false => next.run(request).await,
         };
@@ -206,7 +206,7 @@ async fn every_request(State(shared): State<Arc<Shared>>, request: Request, next
 
 /// Whether a client wants to go on by WebSocket. Other protocols, `h2c` of Java's client first of all, are offers that a
 /// server may pass over.
-fn asks_for_websocket(headers: &HeaderMap) -> bool {
+fn is_websocket_upgrade(headers: &HeaderMap) -> bool {
     let fields = headers.get_all(header::UPGRADE).iter().filter_map(|field| field.to_str().ok());
     let mut protocols = fields.flat_map(|field| field.split(','));
     protocols.any(|protocol| protocol.trim().eq_ignore_ascii_case("websocket"))
@@ -217,14 +217,14 @@ fn speaks_websocket(route: Option<&str>) -> bool {
 }
 
 fn not_spoken() -> Response {
-    let detail = "this path does not speak WebSocket";
+    let detail = "this path does not support WebSocket";
     let mut response = Problem::new(
         StatusCode::UPGRADE_REQUIRED,
         "upgrade-not-spoken",
-        "The protocol is not spoken here",
+        "The protocol is not supported",
         detail,
     )
-    .hint("Send the request without `Upgrade`; live results come as `text/event-stream`.")
+    .hint("Send the request without `Upgrade`; live results are sent as `text/event-stream`.")
     .into_response();
     response.headers_mut().insert(header::UPGRADE, HeaderValue::from_static("HTTP/1.1"));
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
@@ -267,15 +267,15 @@ async fn no_route(request: Request) -> Problem {
     Problem::new(
         StatusCode::NOT_FOUND,
         "not-found",
-        "There is no such thing",
+        "The object does not exist",
         format!("nothing is at `{path}`"),
     )
-    .hint("GET / says what there is.")
+    .hint("GET / lists the paths.")
 }
 
 async fn wrong_method(method: Method) -> Problem {
     let method: String = method.as_str().chars().take(32).collect();
-    let detail = format!("`{method}` cannot be done here");
-    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", "This cannot be done here", detail)
-        .hint("The field `Allow` says what can.")
+    let detail = format!("method `{method}` is not allowed here");
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", "The method is not allowed", detail)
+        .hint("The header field `Allow` lists the allowed methods.")
 }

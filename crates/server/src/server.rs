@@ -1,8 +1,8 @@
-//! Listeners and connections, from the first to the last.
+//! The server's listeners and connections, from start to shutdown.
 //!
-//! Shutdown goes through phases: first no more connections are taken and `/readyz` says so, then the engine gives every
-//! query its final result, which is still written to its client; then each connection ends after the answer it is at;
-//! and what has not ended after the grace is cut.
+//! Shutdown has phases. First, no more connections are accepted, and `/readyz` reports this. Then the engine emits every
+//! query's final result, which is still written to its client. Then each connection ends after its current answer.
+//! Connections that remain after the grace period are closed.
 
 use std::{
     convert::Infallible,
@@ -298,7 +298,7 @@ impl Server {
         drop(alive);
         tracing::info!(?addresses, "serving");
         if let Some(address) = postgres_address {
-            tracing::info!(%address, "speaking PostgreSQL's protocol");
+            tracing::info!(%address, "listening for PostgreSQL's protocol");
         }
         for (transport, address) in [("tcp", syslog_tcp), ("udp", syslog_udp)] {
             if let Some(address) = address {
@@ -331,7 +331,10 @@ impl Server {
             }
         });
         if ended.await.is_err() {
-            tracing::warn!(connections = shared.stats.connections(), "cutting off what did not end in time");
+            tracing::warn!(
+                connections = shared.stats.connections(),
+                "closing connections that did not end in time"
+            );
             shared.phase.send_replace(Phase::Cut);
             all_gone.recv().await;
         }
@@ -385,7 +388,7 @@ async fn accept(listener: TcpListener, router: Router, shared: Arc<Shared>, aliv
             Err(error) if is_of_connection(&error) => {}
             Err(error) => {
                 if !failing {
-                    tracing::warn!(%error, "connections cannot be taken, trying again");
+                    tracing::warn!(%error, "connections cannot be accepted; the server retries");
                 }
                 failing = true;
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -443,7 +446,7 @@ async fn serve(stream: TcpStream, connection: Connection, router: Router, shared
             biased;
             ended = serving.as_mut() => {
                 if let Err(error) = ended {
-                    tracing::debug!(number = connection.number, %error, "connection broke off");
+                    tracing::debug!(number = connection.number, %error, "connection ended early");
                 }
                 return;
             }
@@ -461,7 +464,7 @@ async fn serve(stream: TcpStream, connection: Connection, router: Router, shared
 
 fn too_many_connections() -> Problem {
     let (status, detail) = (StatusCode::SERVICE_UNAVAILABLE, "the server has too many connections");
-    Problem::new(status, "limit-passed", "A limit was passed", detail)
+    Problem::new(status, "limit-passed", "A limit was exceeded", detail)
         .with("setting", "server.connections_max")
         .hint("Try again later, or raise server.connections_max.")
         .closing()

@@ -1,18 +1,18 @@
-//! `/v1/sql`: statements over what is stored, and what of them runs.
+//! `/v1/sql`: runs SQL statements over stored data, and lists the running ones.
 //!
 //! ```text
 //! POST /v1/sql?dialect=native|spark      the statements as text, or {"query": "…", "parameters": […], "dialect": "…"}
-//! GET /v1/sql                            what runs, and how far it is
+//! GET /v1/sql                            the running statements, with their progress
 //! GET, DELETE /v1/sql/{id}               one of them, or why it failed; ends it
 //! ```
 //!
-//! The answer's form is chosen by `Accept`: one JSON array, an object a line, CSV, or an Arrow stream. It is written as
-//! it is computed, no faster than the client reads, and a client that goes away ends its statement. The field
+//! `Accept` selects the form of the answer: one JSON array, one object per line, CSV, or an Arrow stream. The answer is
+//! written as it is computed, no faster than the client reads, and a client that disconnects ends its statement. The field
 //! `Swiftwater-Statement` names the statement: the client's own choice, where the request has that field.
 //!
-//! What fails before the first rows is answered as a problem. What fails later breaks the body off, so that nobody
-//! takes part of an answer for the whole. Why it failed or that it was cancelled, and what a statement read that came to
-//! its end, `GET /v1/sql/{id}` tells of the last hundred that ended.
+//! A failure before the first rows is answered as a problem. A later failure breaks the body off, so that no client mistakes
+//! part of an answer for the whole. `GET /v1/sql/{id}` reports on the last hundred statements that ended: why one failed or
+//! that it was cancelled, and how much a completed one read.
 
 use std::{
     collections::VecDeque,
@@ -38,11 +38,11 @@ use tokio::time::Instant;
 
 use crate::{
     accept,
-    ask::is_json,
     body::{Encoding, Pieces, heavy},
     parameters::{Parameters, bad, cut},
     problem::Problem,
     queries::without_mark,
+    query_request::is_json,
     routes::{Name, name},
     server::{Connection, Shared},
     status::json_response,
@@ -53,7 +53,7 @@ pub(crate) const STATEMENT_FIELD: HeaderName = HeaderName::from_static("swiftwat
 /// Of the text of one that ended so much is kept, in bytes.
 const TEXT_SHOWN_BYTES: usize = 2000;
 const ID_CHARS_MAX: usize = 64;
-/// Statements that ended and are still told of, for those who ask why an answer broke off and what it cost.
+/// Statements that ended and are still told of, for those who ask why an answer ended early and what it cost.
 const ENDED_KEPT: usize = 100;
 const PARAMETERS_MAX: usize = 1000;
 /// Bytes that a batch of rows is taken for, so that writing it does not hold up other requests.
@@ -89,14 +89,14 @@ impl SqlState {
         })
     }
 
-    fn keep(&self, id: &str, told: Value) {
-        self.lock().keep(id, told);
+    fn record_ended(&self, id: &str, told: Value) {
+        self.lock().record_ended(id, told);
     }
 
     /// Keeps why a statement failed, and gives it as its problem.
     fn failed(&self, id: &str, why: impl Into<Problem>) -> Problem {
         let problem = why.into();
-        self.keep(id, failed_json(id, &problem));
+        self.record_ended(id, failed_json(id, &problem));
         problem
     }
 
@@ -108,7 +108,7 @@ impl SqlState {
         let is_cancelled = sql.cancel(id);
         if is_cancelled {
             let why = SqlError::new(ErrorKind::Unavailable, "the statement was cancelled");
-            ended.keep(id, failed_json(id, &why.into()));
+            ended.record_ended(id, failed_json(id, &why.into()));
         }
         Ok(is_cancelled)
     }
@@ -127,7 +127,7 @@ impl SqlState {
 struct Ended(VecDeque<(String, Value)>);
 
 impl Ended {
-    fn keep(&mut self, id: &str, told: Value) {
+    fn record_ended(&mut self, id: &str, told: Value) {
         self.0.retain(|(other, _)| other != id);
         if self.0.len() == ENDED_KEPT {
             self.0.pop_front();
@@ -213,7 +213,7 @@ pub(crate) async fn cancel(
 
 fn no_statement(id: &str) -> Problem {
     let detail = format!("no statement `{}` is running", cut(id));
-    Problem::new(StatusCode::NOT_FOUND, "not-found", "There is no such thing", detail)
+    Problem::new(StatusCode::NOT_FOUND, "not-found", "The object does not exist", detail)
 }
 
 fn failed_json(id: &str, problem: &Problem) -> Value {
@@ -250,10 +250,10 @@ fn statement_id(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
     if let Some(prefix) = OWN_PREFIXES.iter().find(|prefix| has_prefix(id, prefix)) {
         return Err(Problem::bad_request(format!(
-            "a statement cannot be named `{}`: `{prefix}` begins the server's own",
+            "a statement cannot be named `{}`: names that begin with `{prefix}` are reserved for the server",
             cut(id)
         ))
-        .hint("Choose a name of your own, such as `report-7`."));
+        .hint("Choose another name, such as `report-7`."));
     }
     if (1..=ID_CHARS_MAX).contains(&id.len()) && id.bytes().all(is_part) {
         return Ok(Some(id.to_owned()));
@@ -394,7 +394,7 @@ impl AnswerBody {
                 && let Err(error) = body.fill().await
             {
                 body.shared.sql.failed(body.answer.id(), error);
-                tracing::debug!(statement = body.answer.id(), "an answer broke off");
+                tracing::debug!(statement = body.answer.id(), "an answer ended early");
                 // Once more to the connection, which writes what it has when there is nothing to add: without that a client might
                 // get no byte of an answer that has begun.
                 tokio::task::yield_now().await;
@@ -423,7 +423,7 @@ impl AnswerBody {
                 self.ended = true;
                 let (id, progress) = (self.answer.id(), self.answer.progress());
                 let told = progress_json(id, &self.text, self.begun.elapsed(), progress);
-                self.shared.sql.keep(id, told);
+                self.shared.sql.record_ended(id, told);
                 self.writer.end(&mut self.out)
             }
         }
@@ -439,14 +439,18 @@ impl From<SqlError> for Problem {
         let detail = error.to_string();
         let (status, word, title) = match error.kind() {
             ErrorKind::Invalid => (StatusCode::BAD_REQUEST, "query-invalid", "The query cannot be run"),
-            ErrorKind::NotFound => (StatusCode::NOT_FOUND, "not-found", "There is no such thing"),
-            ErrorKind::Conflict => (StatusCode::CONFLICT, "conflict", "Its state does not allow this"),
+            ErrorKind::NotFound => (StatusCode::NOT_FOUND, "not-found", "The object does not exist"),
+            ErrorKind::Conflict => {
+                (StatusCode::CONFLICT, "conflict", "The state of the object does not allow this")
+            }
             ErrorKind::Unavailable => {
                 (StatusCode::SERVICE_UNAVAILABLE, "unavailable", "The server cannot do this now")
             }
             // The same statement would pass the same limit again: nothing that a client is to retry.
-            ErrorKind::Limit => (StatusCode::UNPROCESSABLE_ENTITY, "limit-passed", "A limit was passed"),
-            ErrorKind::Corrupt => (StatusCode::INTERNAL_SERVER_ERROR, "corrupt", "What is stored is damaged"),
+            ErrorKind::Limit => (StatusCode::UNPROCESSABLE_ENTITY, "limit-passed", "A limit was exceeded"),
+            ErrorKind::Corrupt => {
+                (StatusCode::INTERNAL_SERVER_ERROR, "corrupt", "The stored data is damaged")
+            }
             ErrorKind::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "internal", "The server failed"),
         };
         if matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Internal) {
@@ -481,7 +485,7 @@ mod tests {
             statement_id(&headers).map_err(|problem| problem.to_json()["detail"].as_str().unwrap().to_owned())
         };
         for name in ["sql-28", "SQL-28", "sql-", "sql-mine", "pg-3-1", "Pg-"] {
-            assert!(named(name).unwrap_err().contains("begins the server's own"), "{name}");
+            assert!(named(name).unwrap_err().contains("are reserved for the server"), "{name}");
         }
         for name in ["mine", "sql", "sql_28", "my-sql-28", "pgx", "cli-12-1", "s"] {
             assert_eq!(named(name).unwrap().as_deref(), Some(name));

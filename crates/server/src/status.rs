@@ -1,4 +1,4 @@
-//! What can be looked at: streams, metrics, health, and what this is.
+//! The status pages: streams, metrics, health, and the index.
 
 use std::sync::Arc;
 
@@ -100,15 +100,15 @@ Swiftwater: live queries over event streams.
 Send events:   curl --data-binary '{\"user\": \"ada\", \"ms\": 12}' http://HOST/v1/streams/clicks/events
 Ask a query:   curl -N http://HOST/v1/queries -d 'SELECT * FROM STREAM(clicks, MAX, TIME)'
 
-/v1/streams    the streams there are
-/v1/queries    the queries that stand
+/v1/streams    streams
+/v1/queries    running queries
 /v1/views      views, by key
-/v1/prepared   queries that are kept to be asked by name
+/v1/prepared   prepared queries
 /v1/openapi.json   all calls, as OpenAPI
-/api/bullet/   the same engine for clients of Bullet
-/metrics       numbers, for Prometheus
-/healthz       whether the process is there
-/readyz        whether events and queries are taken
+/api/bullet/   the API of Bullet
+/metrics       metrics for Prometheus
+/healthz       whether the process runs
+/readyz        whether the server accepts events and queries
 ";
 
 pub(crate) async fn index(headers: HeaderMap) -> Response {

@@ -1,9 +1,9 @@
-//! `/v1/views`: views are listed, and read by key, by range, and many keys at once.
+//! `/v1/views`: lists views, and reads them by key, by range, and by many keys at once.
 //!
-//! A key's values are segments of the path, each percent-encoded, tried as number, truth value, null, list or map (JSON), time and
-//! text in turn; in double quotes one is text. Elsewhere a key is JSON: a value, or an array of values. How far the view was
-//! stands in `Swiftwater-Position` and `Swiftwater-Age-Ms`; with `consistent` it is waited for until it counts what was
-//! acknowledged before, or the events before an offset.
+//! A key's values are segments of the path, each percent-encoded. A value is tried as number, boolean, null, list or map
+//! (JSON), time and text in turn; in double quotes it is text. Elsewhere a key is JSON: a value, or an array of values.
+//! `Swiftwater-Position` and `Swiftwater-Age-Ms` report the position of the view. With `consistent`, the answer waits until
+//! the view counts all events acknowledged before, or the events before an offset.
 
 use std::{fmt::Write, sync::Arc};
 
@@ -88,7 +88,7 @@ pub(crate) async fn row(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let parameters = Parameters::parse(uri.query(), &["consistent"])?;
-    let wanted = wanted(&parameters)?;
+    let wanted = requested_consistency(&parameters)?;
     let mut segments = uri.path().split('/').skip(3).map(|segment| {
         let text = percent_decode_str(segment).decode_utf8();
         text.map_err(|_| Problem::bad_request("the path is not valid percent-encoded UTF-8"))
@@ -102,7 +102,7 @@ pub(crate) async fn row(
         let problem = Problem::new(
             StatusCode::NOT_FOUND,
             "not-found",
-            "There is no such key",
+            "The key does not exist",
             format!("view `{}` has no row of key `{}`", cut(&view), cut(written)),
         );
         return Ok((marks(&reading), problem).into_response());
@@ -153,12 +153,12 @@ pub(crate) fn marks(reading: &ViewReading) -> [(HeaderName, HeaderValue); 2] {
     [(POSITION, HeaderValue::from(reading.position)), (AGE, HeaderValue::from(reading.age_ms))]
 }
 
-fn wanted(parameters: &Parameters) -> Result<Wanted, Problem> {
-    wanted_as(parameters.get("consistent"))
+fn requested_consistency(parameters: &Parameters) -> Result<Wanted, Problem> {
+    parse_consistency(parameters.get("consistent"))
 }
 
-/// What `consistent` says.
-pub(crate) fn wanted_as(consistent: Option<&str>) -> Result<Wanted, Problem> {
+/// The consistency that the parameter `consistent` requests.
+pub(crate) fn parse_consistency(consistent: Option<&str>) -> Result<Wanted, Problem> {
     match consistent {
         None | Some("false") => Ok(Wanted::AsItIs),
         Some("true" | "") => Ok(Wanted::AckHorizon),
@@ -178,7 +178,7 @@ pub(crate) async fn rows(
     let view = name(path)?;
     let parameters =
         Parameters::parse(uri.query(), &["from", "to", "prefix", "after", "limit", "consistent"])?;
-    let wanted = wanted(&parameters)?;
+    let wanted = requested_consistency(&parameters)?;
     let key = |name: &str| parameters.get(name).map(key_of_text);
     let limit = match parameters.get("limit") {
         None => ROWS_DEFAULT,
@@ -232,15 +232,15 @@ pub(crate) async fn many(
     let view = name(path)?;
     let (parts, body) = request.into_parts();
     let parameters = Parameters::parse(parts.uri.query(), &["consistent"])?;
-    let mut wanted = wanted(&parameters)?;
+    let mut wanted = requested_consistency(&parameters)?;
     let encoding = Encoding::of(&parts.headers)?;
     let pieces =
         Pieces::new(body, encoding, KEYS_BYTES_MAX, shared.config.body_read_timeout_ms, shared.share());
     let text = pieces.whole().await.map_err(|fault| fault.problem("a request for keys", KEYS_BYTES_MAX))?;
     let keys: Vec<&RawValue> = serde_json::from_slice(&text)
-        .map_err(|_| Problem::bad_request("the body is no JSON array of keys").hint(KEYS_HINT))?;
+        .map_err(|_| Problem::bad_request("the body is not a JSON array of keys").hint(KEYS_HINT))?;
     if keys.len() > KEYS_MAX {
-        return Err(Problem::bad_request(format!("{} keys, the most at once are {KEYS_MAX}", keys.len())));
+        return Err(Problem::bad_request(format!("{} keys, limit is {KEYS_MAX}", keys.len())));
     }
     let principal = Principal::anonymous();
     let (mut out, mut reading) = (b"{\"rows\":[".to_vec(), None);

@@ -1,4 +1,4 @@
-//! A body of any length takes little memory. Alone in its process, whose memory is what is measured.
+//! Tests that a body of any length takes little memory. Alone in its process, whose memory is measured.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

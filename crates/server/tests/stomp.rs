@@ -1,7 +1,7 @@
-//! Bullet's `ws-query` with real clients from npm (`tests/stomp`): @stomp/stompjs over WebSockets and sockjs-client.
+//! Tests Bullet's `ws-query` with real clients from npm (`tests/stomp`): @stomp/stompjs over WebSockets and sockjs-client.
 //!
 //! They are not fetched here: `npm ci --prefix tests/stomp` does that, and scripts/check.sh runs it. Without them, or
-//! without node, the test says that it skipped.
+//! without node, the test reports that it skipped.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,4 +1,4 @@
-//! A file that grows by deliveries, each there once: what a crash left behind is cut off before the next.
+//! The file sink: appends deliveries to a file, each once; it cuts off the remains of a crash before the next delivery.
 
 use std::{
     fs::{File, OpenOptions},
@@ -22,7 +22,7 @@ pub struct FileSink {
 #[derive(Debug, thiserror::Error)]
 pub enum FileSinkError {
     /// Its path leads out of the root, or names no file.
-    #[error("`{}` is no path of a file below the directory for sinks", .0.escape_debug())]
+    #[error("`{}` is not the path of a file below the directory of sinks", .0.escape_debug())]
     Path(String),
     /// It was made shorter by someone.
     #[error("{} has {found} bytes, and {delivered} were delivered to it", path.display())]

@@ -1,8 +1,8 @@
-//! Where results go that leave the engine: files that grow ([`FileSink`]) and webhooks ([`Webhook`]).
+//! The targets of results that leave the engine: files that grow ([`FileSink`]) and webhooks ([`Webhook`]).
 //!
-//! A delivery is some bytes and where it stands in its sink: the length of a file before it, the key of a request. With
-//! that it can be made again after a crash: a file has it once, a webhook is told by the key that it may have it already.
-//! Knows nothing of what is delivered, when, and how often it is tried: that is its caller's.
+//! A delivery consists of bytes and their place in the sink: the length of the file before it, or the key of a request. It
+//! can therefore be repeated after a crash. A file has it once; a webhook can deduplicate it by the key.
+//! Knows nothing of the contents, times and retries of deliveries, which are its caller's.
 
 mod file;
 mod webhook;

@@ -1,7 +1,7 @@
-//! A URL that deliveries are posted to, each with the key of its own by which whoever takes it knows it again.
+//! The webhook sink: posts deliveries to a URL, each with its own key, by which the receiver can deduplicate it.
 //!
-//! Only where the settings allow it are addresses of this machine and of private networks reached: the name of the host is
-//! resolved here, and connected is to what was looked at. Redirections are not followed.
+//! Addresses of this machine and of private networks are reached only if the settings allow it. The name of the host is
+//! resolved here, and the connection uses the address that was checked. Redirections are not followed.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -45,10 +45,10 @@ pub enum WebhookError {
     #[error("{0}")]
     Invalid(String),
     /// A header that the HTTP client or the delivery itself sets.
-    #[error("header `{0}` is set for each request and cannot be stated")]
+    #[error("the server sets the header `{0}`, so it cannot be stated")]
     Header(String),
     /// The URL has a user's name or password in it, which everybody who lists sinks would see.
-    #[error("the URL has a user name or a password in it: state them as `headers = 'Authorization: …'`")]
+    #[error("the URL contains a user name or a password: state them as `headers = 'Authorization: …'`")]
     Credentials,
     /// It is at an address that may not be reached.
     #[error(
@@ -60,7 +60,7 @@ pub enum WebhookError {
     #[error("no answer: {0}")]
     NoAnswer(String),
     /// It answered that it does not take it.
-    #[error("it answered {status}{}", said(body))]
+    #[error("it answered {status}{}", body_excerpt(body))]
     Refused {
         /// The status.
         status: u16,
@@ -72,7 +72,7 @@ pub enum WebhookError {
 /// So much of an answer is told.
 const TOLD_BYTES: usize = 200;
 
-fn said(body: &str) -> String {
+fn body_excerpt(body: &str) -> String {
     if body.is_empty() { String::new() } else { format!(": {body}") }
 }
 
@@ -177,7 +177,7 @@ impl Webhook {
             return Err(WebhookError::Credentials);
         }
         if !matches!(hook.url.scheme(), "http" | "https") {
-            return Err(WebhookError::Invalid(format!("`{url}`: only http and https are spoken")));
+            return Err(WebhookError::Invalid(format!("`{url}`: only http and https are supported")));
         }
         // Names of this machine by RFC 6761, whatever resolves them.
         let host = hook.url.host_str().unwrap_or_default().trim_end_matches('.');
@@ -294,8 +294,8 @@ mod tests {
         WebhookOptions { content_type, headers, timeout: Duration::from_secs(5), reaches_private }
     }
 
-    /// Answers one request, and tells what it was.
-    async fn asked(answer: &'static str) -> (String, Result<(), WebhookError>) {
+    /// Answers one request, and returns it.
+    async fn post_to_server(answer: &'static str) -> (String, Result<(), WebhookError>) {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/in", listener.local_addr().unwrap());
         let hook = Webhook::new(&url, &options(true)).unwrap();
@@ -314,7 +314,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_delivery_is_posted_with_its_key() {
-        let (request, posted) = asked("HTTP/1.1 204 No Content\r\n\r\n").await;
+        let (request, posted) = post_to_server("HTTP/1.1 204 No Content\r\n\r\n").await;
         assert!(posted.is_ok());
         for header in [
             "post /in http/1.1",
@@ -330,7 +330,7 @@ mod tests {
             ("HTTP/1.1 503 Away\r\nContent-Length: 0\r\n\r\n", false),
             ("HTTP/1.1 302 There\r\nLocation: http://example.com/\r\nContent-Length: 0\r\n\r\n", false),
         ] {
-            let error = asked(answer).await.1.unwrap_err();
+            let error = post_to_server(answer).await.1.unwrap_err();
             assert_eq!(error.is_final(), is_final, "{error}");
         }
     }

@@ -1,8 +1,8 @@
-//! How many distinct values there were.
+//! Counts distinct values.
 //!
-//! Few are kept as their hashes, in order; more in a theta sketch. What is answered is that of the `k` least hashes of
-//! all values, whatever else the sketch happens to hold: a function of the set of values alone, so it is the same for
-//! every split of them and every order of merging, estimates included.
+//! A small number of values is stored as their hashes, in order; a larger one as a theta sketch. The answer is that of
+//! the `k` least hashes of all values, whatever else the sketch contains. It is a function of the set of values alone.
+//! Therefore it is the same for every split of them and every order of merging, estimates included.
 //!
 //! ```text
 //! image := 1 'd' lg_k body            lg_k: one byte
@@ -96,13 +96,13 @@ impl Distinct {
     pub fn update_hash(&mut self, hash: u64) {
         let lg_k = self.lg_k;
         match &mut self.state {
-            State::Many(many) => many.taken(lg_k).update(hash),
+            State::Many(many) => many.sketch_mut(lg_k).update(hash),
             State::Few(hashes) => {
                 let Err(place) = hashes.binary_search(&hash) else { return };
                 if hashes.len() < few_max(lg_k) {
                     hashes.insert(place, hash);
                 } else {
-                    self.grow().taken(lg_k).update(hash);
+                    self.grow().sketch_mut(lg_k).update(hash);
                 }
             }
         }
@@ -253,7 +253,7 @@ impl Distinct {
         if let State::Few(hashes) = &self.state {
             let mut many = Many::default();
             for hash in hashes {
-                many.taken(self.lg_k).update(hash);
+                many.sketch_mut(self.lg_k).update(hash);
             }
             self.state = State::Many(Box::new(many));
         }
@@ -280,7 +280,7 @@ impl Clone for Distinct {
 
 impl Many {
     #[inline]
-    fn taken(&mut self, lg_k: u8) -> &mut ThetaSketch {
+    fn sketch_mut(&mut self, lg_k: u8) -> &mut ThetaSketch {
         self.taken.get_or_insert_with(|| {
             let builder = ThetaSketchBuilder::default().lg_k(lg_k).resize_factor(ResizeFactor::X2);
             builder.build().expect("lg_k is in range, and the default seed is good")

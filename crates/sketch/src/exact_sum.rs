@@ -1,8 +1,8 @@
-//! A sum of doubles that does not depend on their order: kept as an expansion of doubles that do not overlap, rounded
-//! once at the end, to nearest.
+//! A sum of doubles that does not depend on their order.
 //!
-//! After Shewchuk, "Adaptive Precision Floating-Point Arithmetic" (1997), and the rounding step of Python's `fsum`.
-//! An expansion of ordinary data has one or two parts, so adding costs a few additions.
+//! It is stored as an expansion of doubles that do not overlap, and rounded once at the end, to nearest. After Shewchuk,
+//! "Adaptive Precision Floating-Point Arithmetic" (1997), and the rounding step of Python's `fsum`. An expansion of
+//! ordinary data has one or two parts, so adding costs a few additions.
 
 use smallvec::SmallVec;
 
@@ -103,9 +103,9 @@ impl ExactSum {
         ours.nan = ours.nan.wrapping_add(more.nan);
     }
 
-    /// Takes addends out that another has: what is left is the sum of the others, exactly. It may take more out than it has,
+    /// Retracts the addends of another sum: what is left is the sum of the others, exactly. It may retract more than it has,
     /// as long as that comes.
-    pub fn take_out(&mut self, other: &ExactSum) {
+    pub fn retract(&mut self, other: &ExactSum) {
         for &part in &other.parts {
             grow(&mut self.parts, -part);
         }
@@ -121,7 +121,7 @@ impl ExactSum {
         }
     }
 
-    /// Takes one addend out, as [`ExactSum::take_out`] does.
+    /// Retracts one addend, as [`ExactSum::retract`] does.
     pub fn subtract(&mut self, x: f64) {
         if x.is_finite() {
             self.add(-x);
@@ -281,7 +281,7 @@ mod tests {
             left.iter().chain(&gone).for_each(|&value| both.add(value));
             let mut out = ExactSum::default();
             gone.iter().for_each(|&value| out.add(value));
-            both.take_out(&out);
+            both.retract(&out);
             let (expected, found) = (sum(&left), both.round());
             prop_assert!(expected == found || expected.is_nan() && found.is_nan(), "{expected} {found}");
         }

@@ -1,8 +1,9 @@
-//! Which values were most frequent.
+//! Finds the most frequent values.
 //!
-//! A map from values to counts, which is halved by taking the median count off all when it is full (Anderson et al., "A
-//! High-Performance Algorithm for Identifying Frequent Items in Data Streams", 2017). Counts are never too low, and too
-//! high by at most [`Frequent::error`]; no value that came more often than that is missing.
+//! It is a map from values to counts. When the map is full, the median count is subtracted from all, which halves the
+//! map. After Anderson et al., "A High-Performance Algorithm for Identifying Frequent Items in Data Streams", 2017.
+//! Counts are never too low, and too high by at most [`Frequent::error`]. No value that occurred more often than that is
+//! missing.
 //!
 //! ```text
 //! image := 1 'f' lg_entries seen error count item*       seen, error: u64; count: u32
@@ -117,7 +118,7 @@ impl Frequent {
     }
 
     /// How many values came, each as often as it came.
-    pub fn seen(&self) -> u64 {
+    pub fn values_count(&self) -> u64 {
         self.map.as_ref().map_or(0, |map| map.seen)
     }
 
@@ -127,7 +128,7 @@ impl Frequent {
     }
 
     /// How many different values are known.
-    pub fn known(&self) -> u64 {
+    pub fn distinct_count(&self) -> u64 {
         self.map.as_ref().map_or(0, |map| map.items.num_active_items() as u64)
     }
 
@@ -141,7 +142,7 @@ impl Frequent {
     pub fn serialize(&self) -> Vec<u8> {
         let mut out = image::begin(KIND);
         out.push(self.lg_entries);
-        out.extend(self.seen().to_le_bytes());
+        out.extend(self.values_count().to_le_bytes());
         out.extend(self.error().to_le_bytes());
         let items = self.evaluate(usize::MAX, 0);
         out.extend((items.len() as u32).to_le_bytes());

@@ -1,9 +1,9 @@
-//! A hash of bytes that is the same on every machine and in every version, so that sketches made anywhere merge.
+//! A hash of bytes that is the same on every machine and in every version, so that sketches from any machine merge.
 //!
-//! Folded multiplication, after wyhash (Wang Yi, public domain): 16 bytes a step. It is hashed once more before it
-//! decides anything about a sketch, so all that is asked of it is that different values seldom have one hash: of 2^32
-//! values, two have with a chance of one half. It withstands no one who looks for collisions on purpose; what they
-//! would gain is an estimate that is too low, of their own values.
+//! It is folded multiplication, after wyhash (Wang Yi, public domain): 16 bytes a step. A sketch hashes it once more
+//! before use. The only requirement is therefore that different values seldom have one hash: among 2^32 values, two have
+//! the same with a probability of one half. It does not resist deliberate collisions; an attacker would only get an
+//! estimate that is too low, of his own values.
 
 const START: u64 = 0xa076_1d64_78bd_642f;
 const LEFT: u64 = 0xe703_7ed1_a0b4_28db;

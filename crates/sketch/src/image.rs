@@ -1,11 +1,11 @@
-//! Sketches as bytes: what they have in common.
+//! The common part of the serialized form of all sketches.
 //!
 //! ```text
 //! image := version kind rest          version: one byte, 1
 //! ```
 //!
-//! `kind` and what follows it is told at each sketch. Numbers are little endian. Bytes that are no image are an error,
-//! never a panic, and never make more memory be taken than they are long.
+//! Each sketch defines its `kind` and the bytes after it. Numbers are little endian. Bytes that are no image are an
+//! error, never a panic, and never cause an allocation larger than their own length.
 
 /// The version of the images that are written, and the only one that is read.
 const VERSION: u8 = 1;
@@ -20,7 +20,7 @@ pub enum ImageError {
         found: u8,
     },
     /// They are of another kind of sketch.
-    #[error("bytes do not hold a sketch of {wanted}")]
+    #[error("the bytes are not a sketch of {wanted}")]
     Kind {
         /// What was wanted.
         wanted: &'static str,
@@ -34,7 +34,7 @@ pub enum ImageError {
         bytes: usize,
     },
     /// What they say cannot be.
-    #[error("a sketch of {of} says what cannot be: {why}")]
+    #[error("a sketch of {of} is invalid: {why}")]
     Content {
         /// Of what.
         of: &'static str,

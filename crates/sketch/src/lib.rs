@@ -1,11 +1,11 @@
-//! Small summaries of many values, that merge: how many distinct ones there were, how they are distributed, which were
-//! most frequent, and what they add up to, which is exact always ([`ExactSum`]).
+//! Small mergeable summaries of many values: distinct counts, distributions, most frequent values, and exact sums
+//! ([`ExactSum`]).
 //!
-//! Each is exact while it is small and says so ([`Distinct::is_estimated`] and its like); beyond that it is one of the
-//! sketches of [Apache DataSketches](https://datasketches.apache.org), with the bounds of its error. Nothing is
-//! allocated while nothing came, and little while little came, for there is one per group and query.
+//! Each is exact while it is small and reports so ([`Distinct::is_estimated`] and its like). Beyond that it is one of the
+//! sketches of [Apache DataSketches](https://datasketches.apache.org), with the bounds of its error. An empty sketch
+//! allocates nothing, and one of few values little, because there is one per group and query.
 //!
-//! Knows nothing of events, queries or windows: values come as bytes or numbers.
+//! Knows nothing of events, queries or windows: values arrive as bytes or numbers.
 
 #[cfg(feature = "datafusion")]
 pub mod datafusion;

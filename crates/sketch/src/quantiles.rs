@@ -1,8 +1,8 @@
-//! How numbers are distributed: quantiles, and how many lie below a point.
+//! The distribution of numbers: quantiles, and the number of values below a point.
 //!
-//! Few are kept as they are; more in a KLL sketch (Karnin, Lang, Liberty, 2016), whose answers are off by a small share
-//! of all ranks. KLL tosses coins: an estimate is within its bounds, but not the same in every run or for every split.
-//! NaN has no rank and is passed over.
+//! A few values are stored as they are. More are stored in a KLL sketch (Karnin, Lang, Liberty, 2016), whose answers are
+//! off by a small share of all ranks. KLL tosses coins: an estimate is within its bounds, but differs between runs and
+//! between splits. NaN has no rank and is skipped.
 //!
 //! ```text
 //! image := 1 'q' k body               k: u16

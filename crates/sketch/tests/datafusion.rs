@@ -1,4 +1,4 @@
-//! The aggregates as DataFusion drives them: batches in, states out and merged, answers.
+//! Tests of the aggregates as DataFusion drives them: batches in, states out and merged, answers.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -79,7 +79,7 @@ fn calls_that_cannot_be_answered_are_refused() {
     // Of each value once, and of each as often as it came, the count of distinct ones is the same.
     assert!(functions[0].accumulator(args(true)).is_ok());
     for function in &functions[1..] {
-        for (is_distinct, told) in [(true, "takes no DISTINCT"), (false, "takes 2 arguments")] {
+        for (is_distinct, told) in [(true, "does not support DISTINCT"), (false, "takes 2 arguments")] {
             let errors = [
                 function.accumulator(args(is_distinct)).unwrap_err(),
                 function.create_groups_accumulator(args(is_distinct)).err().unwrap(),
@@ -113,7 +113,7 @@ fn distinct_values_of_every_type() {
     }
     let lists: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>([Some(vec![Some(1)])]));
     let error = SketchAccumulator::new(DISTINCT).update_batch(&[lists]).unwrap_err();
-    assert!(error.to_string().contains("no values of type List"), "{error}");
+    assert!(error.to_string().contains("do not accept values of type List"), "{error}");
 }
 
 #[test]

@@ -1,5 +1,7 @@
-//! Laws of the sketches: any split and any order of merging gives the same answers while they are exact, and answers
-//! within the stated bounds beyond; images are read back, and no bytes make reading panic.
+//! Property tests of the sketches.
+//!
+//! Any split and any order of merging returns the same answers while they are exact, and answers within the stated bounds
+//! beyond. Images decode as the original, and no bytes make decoding panic.
 
 use std::collections::{HashMap, HashSet};
 
@@ -133,7 +135,7 @@ proptest! {
             *counts.entry(value_at(place).to_le_bytes().to_vec()).or_default() += 1;
         }
         for sketch in [&sketch, &Frequent::deserialize(&sketch.serialize()).expect("an image is read back")] {
-            prop_assert_eq!(sketch.seen(), values.len() as u64);
+            prop_assert_eq!(sketch.values_count(), values.len() as u64);
             prop_assert_eq!(sketch.is_estimated(), sketch.error() > 0);
             let found = sketch.evaluate(usize::MAX, 0);
             for item in &found {
@@ -221,7 +223,7 @@ fn default_sizes_are_exact_as_far_as_they_say() {
     (0u64..768).for_each(|value| frequent.update(&value.to_le_bytes()));
     assert_eq!((distinct.evaluate(), distinct.is_estimated()), (16384.0, false));
     assert_eq!((quantiles.evaluate().quantile(0.5), quantiles.is_estimated()), (Some(1024.0), false));
-    assert_eq!((frequent.known(), frequent.is_estimated()), (768, false));
+    assert_eq!((frequent.distinct_count(), frequent.is_estimated()), (768, false));
     distinct.update(b"one more");
     assert!(distinct.is_estimated());
     let [(low, high), ..] = distinct.figures().bounds;

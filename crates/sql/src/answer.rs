@@ -1,4 +1,4 @@
-//! What a run of statements answers: columns, then rows as they come.
+//! The answer of a run of statements: its columns first, then its rows as a stream.
 
 use std::any::Any;
 use std::future::Future;
@@ -54,11 +54,11 @@ pub struct Answer {
     pub(crate) end: Option<Result<(), SqlError>>,
     pub(crate) ended: bool,
     /// Completes when nothing more is waited for.
-    pub(crate) given_up: GivenUp,
+    pub(crate) given_up: GraceExpired,
 }
 
-/// See [`Cancellation::given_up`].
-pub(crate) type GivenUp = Pin<Box<dyn Future<Output = SqlError> + Send + Sync>>;
+/// See [`Cancellation::grace_expired`].
+pub(crate) type GraceExpired = Pin<Box<dyn Future<Output = SqlError> + Send + Sync>>;
 
 /// The task that runs the statements; it ends with this.
 pub(crate) struct Task {
@@ -68,7 +68,7 @@ pub(crate) struct Task {
 
 impl Drop for Task {
     fn drop(&mut self) {
-        self.stop.tell();
+        self.stop.cancel();
         self.handle.abort();
     }
 }
@@ -94,7 +94,7 @@ fn panicked(payload: &(dyn Any + Send)) -> SqlError {
             ErrorKind::Limit,
             "the values of one column are over 2 GiB together in one batch of rows",
         )
-        .with_hint("A long constant is there for each of 8,192 rows: give it once, or make it shorter.");
+        .with_hint("A long constant is repeated for each of 8,192 rows: use it once, or make it shorter.");
     }
     SqlError::internal("the statement panicked")
 }

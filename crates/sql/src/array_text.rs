@@ -1,8 +1,16 @@
-//! Lists as PostgreSQL's clients write them in a text: `{1,NULL,"a \"b\""}`, of one dimension.
+//! Parses lists in PostgreSQL's text form (`{1,NULL,"a \"b\""}`, one dimension) and rewrites them as lists that
+//! DataFusion plans.
 //!
-//! As a value it is read by [`array_elements`]. As a literal in a statement it is a text, and what it is meant as shows
-//! where it stands: `x = ANY('{1,2}')` becomes `x IN ('1', '2')`, and `'{1,2}'::BIGINT[]` a list of texts, cast. So it is
-//! with a parameter that is such a text, as clients send lists whose type they leave to the server.
+//! ```text
+//! x = ANY('{1,2}')       becomes  x IN ('1', '2')
+//! x <> ALL('{1,2}')      becomes  x NOT IN ('1', '2')
+//! '{1,2}'::BIGINT[]      becomes  a list of the texts '1' and '2', cast to BIGINT[]
+//! x = ANY(l)             becomes  equals_any(l, x)         any other list: its nulls count as in PostgreSQL
+//! ```
+//!
+//! A list literal in a statement is a text, so its type follows from its context. A parameter that is such a text is
+//! rewritten in the same way: clients send lists so when they leave the type to the server. [`array_elements`] parses a
+//! list that is a value.
 
 use std::ops::ControlFlow;
 
@@ -108,10 +116,10 @@ fn literal<'a>(expr: &'a Expr, parameters: &'a [Parameter]) -> Option<(&'a str, 
 
 fn elements(text: &str, span: Span) -> Result<Vec<Expr>, SqlError> {
     let elements = array_elements(text).ok_or_else(|| {
-        SqlError::invalid(format!("`{text}` is no list"))
+        SqlError::invalid(format!("`{text}` is not a list"))
             .with_state(state::INVALID_TEXT)
             .at(place_of_span(span))
-            .with_hint("A list is written '{1,2}', or ARRAY[1, 2].")
+            .with_hint("Write a list as '{1,2}' or ARRAY[1, 2].")
     })?;
     let element = |element: Option<String>| element.map_or(Value::Null, Value::SingleQuotedString);
     Ok(elements.into_iter().map(|text| value(element(text), span)).collect())

@@ -1,10 +1,11 @@
-//! A dialect that bounds how often the parser tries.
+//! A parser dialect that limits how many attempts the expression parser makes for one statement.
 //!
-//! The parser of expressions goes back when an attempt fails: `NOT (…)`, `CAST(…)` or `ARRAY[…]` is read as an expression of its own, and
-//! if anything in it is wrong, once more as the call of a function. Nested, each level doubles the time, so a faulty text of forty
-//! levels never ends (sqlparser 0.62; its recursion limit makes the same fault). This dialect counts the attempts of one statement.
-//! Once they are used up each further one fails at once, and the parser ends with the error that it met first.
-//! Everything else is the wrapped dialect's: a method that the trait gains must be added to the list below.
+//! The parser backtracks when an attempt fails. It reads `NOT (…)`, `CAST(…)` or `ARRAY[…]` as an expression of its own.
+//! If anything inside is wrong, it reads the text again as a function call. Each level of nesting doubles the time, so a
+//! faulty text of forty levels never ends (sqlparser 0.62; its recursion limit makes the same fault). This dialect counts
+//! the attempts of one statement. When the attempts are used up, each further one fails at once, and the parser returns
+//! the first error that it met. The wrapped dialect decides everything else: a method that the trait gains must be added
+//! to the list below.
 
 use std::any::TypeId;
 use std::iter::Peekable;

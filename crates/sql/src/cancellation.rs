@@ -1,10 +1,16 @@
-//! Ends a statement inside of operators that give nothing for long.
+//! Cancels a statement inside operators that return no rows for a long time.
 //!
-//! A task that is aborted ends when it next gives way, and DataFusion's operators give way by what their leaves have read.
-//! A join makes much of little: of a batch that was read it gives thousands, or, where its condition lets nothing pass, goes
-//! through all pairs without giving anything. So what joins give counts as read, and their conditions look, for each batch
-//! of pairs, whether the statement is still wanted.
-//! What it does not reach: one batch of any other operator, and window functions over one large partition.
+//! ```text
+//! before: HashJoinExec: filter=c     after: CooperativeExec
+//!                                             HashJoinExec: filter=WhileWanted(c)
+//! ```
+//!
+//! An aborted task ends only when it next yields, and DataFusion's operators yield according to what their leaves have
+//! read. A join turns few input rows into many. From one batch it returns thousands of batches, or, if its condition
+//! never matches, visits all pairs without returning any. Therefore the rows that a join returns count as read. Its
+//! condition checks for cancellation at each batch of pairs.
+//!
+//! Limits: a cancel does not interrupt one batch of any other operator, nor a window function over one large partition.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -53,8 +59,8 @@ impl Cancellation {
         Cancellation { told: AtomicBool::new(false), changes, is_shutdown: AtomicBool::new(false), end }
     }
 
-    /// Nobody wants it any more.
-    pub(crate) fn tell(&self) {
+    /// Cancels the run: nobody needs its result any more.
+    pub(crate) fn cancel(&self) {
         self.told.store(true, Ordering::Relaxed);
         self.changes.send_replace(true);
     }
@@ -64,7 +70,7 @@ impl Cancellation {
     /// A run that computes without yielding does not notice either before it yields. Its client gets this error instead of
     /// waiting. The abandoned run keeps its place among those that run until it yields, so there are never more than
     /// `statements_max` of them.
-    pub(crate) async fn given_up(self: Arc<Cancellation>) -> SqlError {
+    pub(crate) async fn grace_expired(self: Arc<Cancellation>) -> SqlError {
         let mut changes = self.changes.subscribe();
         let told = async {
             // The sender is part of `self`, so it outlives this.
@@ -84,7 +90,7 @@ impl Cancellation {
     /// All runs end.
     pub(crate) fn report_shutdown(&self) {
         self.is_shutdown.store(true, Ordering::Relaxed);
-        self.tell();
+        self.cancel();
     }
 
     /// Why it was ended.
@@ -98,14 +104,14 @@ impl Cancellation {
             return Err(self.why());
         }
         match self.end {
-            Some((at, duration)) if at <= Instant::now() => Err(took_longer(duration)),
+            Some((at, duration)) if at <= Instant::now() => Err(timeout_error(duration)),
             _ => Ok(()),
         }
     }
 }
 
-/// The error of a statement that passed its time.
-pub(crate) fn took_longer(duration: Duration) -> SqlError {
+/// The error of a statement that exceeded its time limit.
+pub(crate) fn timeout_error(duration: Duration) -> SqlError {
     SqlError::new(ErrorKind::Limit, format!("the statement took longer than {} ms", duration.as_millis()))
 }
 
@@ -128,8 +134,10 @@ fn stoppable_join(
     stop: &Arc<Cancellation>,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let looking = |filter: &JoinFilter| {
-        let condition =
-            Arc::new(WhileWanted { condition: Arc::clone(filter.expression()), stop: Arc::clone(stop) });
+        let condition = Arc::new(CancellableCondition {
+            condition: Arc::clone(filter.expression()),
+            stop: Arc::clone(stop),
+        });
         JoinFilter::new(condition, filter.column_indices().to_vec(), Arc::clone(filter.schema()))
     };
     if node.downcast_ref::<CrossJoinExec>().is_some() {
@@ -158,35 +166,35 @@ fn stoppable_join(
     Ok(None)
 }
 
-/// The condition of a join; an error once the statement is not wanted any more.
+/// The condition of a join; an error once the statement is cancelled.
 #[derive(Debug)]
-struct WhileWanted {
+struct CancellableCondition {
     condition: Arc<dyn PhysicalExpr>,
     stop: Arc<Cancellation>,
 }
 
 // Of one statement all have the same `stop`.
-impl PartialEq for WhileWanted {
-    fn eq(&self, other: &WhileWanted) -> bool {
+impl PartialEq for CancellableCondition {
+    fn eq(&self, other: &CancellableCondition) -> bool {
         self.condition.eq(&other.condition)
     }
 }
 
-impl Eq for WhileWanted {}
+impl Eq for CancellableCondition {}
 
-impl Hash for WhileWanted {
+impl Hash for CancellableCondition {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.condition.hash(state);
     }
 }
 
-impl fmt::Display for WhileWanted {
+impl fmt::Display for CancellableCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.condition, f)
     }
 }
 
-impl PhysicalExpr for WhileWanted {
+impl PhysicalExpr for CancellableCondition {
     fn data_type(&self, schema: &Schema) -> Result<DataType> {
         self.condition.data_type(schema)
     }
@@ -209,7 +217,7 @@ impl PhysicalExpr for WhileWanted {
         mut children: Vec<Arc<dyn PhysicalExpr>>,
     ) -> Result<Arc<dyn PhysicalExpr>> {
         let condition = children.pop().unwrap_or_else(|| Arc::clone(&self.condition));
-        Ok(Arc::new(WhileWanted { condition, stop: Arc::clone(&self.stop) }))
+        Ok(Arc::new(CancellableCondition { condition, stop: Arc::clone(&self.stop) }))
     }
 
     fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,4 +1,4 @@
-//! Conditions that contradict one another keep no row, also above an aggregate without groups.
+//! Replaces a filter whose conditions contradict each other by an empty relation, also above an aggregate without groups.
 //!
 //! ```text
 //! SELECT * FROM (SELECT count(*) AS n FROM t) q WHERE n = 2 AND n = 0
@@ -8,11 +8,12 @@
 //!             TableScan: t
 //! ```
 //!
-//! DataFusion's rule that pushes filters down finds that no value meets both conditions (since apache/datafusion#16362) and
-//! makes them the constant `false`. A constant has no columns, so the rule takes it for a condition on group keys and pushes
-//! it below the aggregate, which then has a row over no input: `n = 0` here, and the total of grouping sets. The same happens
-//! to a condition that becomes constant on its way, as `z <> z` does of `SELECT 1 AS z, min(x) FROM t`. So before that rule looks at
-//! a filter, contradictions are found here, in filters right below it, too, and constants are taken out above such an aggregate.
+//! DataFusion's filter pushdown finds that no value meets both conditions (since apache/datafusion#16362). It replaces
+//! them by the constant `false`. A constant has no columns, so the rule treats it as a condition on group keys and pushes
+//! it below the aggregate. The aggregate then returns a row over no input: `n = 0` here, or the total of grouping sets.
+//! The same happens to a condition that becomes constant during optimization, as `z <> z` does in
+//! `SELECT 1 AS z, min(x) FROM t`. Therefore this rule looks at each filter before the pushdown does. It finds
+//! contradictions in the filter and in filters directly below it. It removes constant conditions above such an aggregate.
 
 use std::sync::Arc;
 
@@ -24,21 +25,21 @@ use datafusion::logical_expr::{EmptyRelation, Expr, Filter, LogicalPlan};
 use datafusion::optimizer::simplify_expressions::{ExprSimplifier, simplify_predicates};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
-/// The rules, of which the one that pushes filters down sees none that keeps no row.
-pub(crate) fn found_first(
+/// The rules, of which the one that pushes filters down sees no filter that is a contradiction.
+pub(crate) fn skip_contradictions(
     rules: Vec<Arc<dyn OptimizerRule + Send + Sync>>,
 ) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let found_first = |rule: Arc<dyn OptimizerRule + Send + Sync>| match rule.name() {
-        "push_down_filter" => Arc::new(FoundFirst(rule)) as _,
+        "push_down_filter" => Arc::new(SkipContradictions(rule)) as _,
         _ => rule,
     };
     rules.into_iter().map(found_first).collect()
 }
 
 #[derive(Debug)]
-struct FoundFirst(Arc<dyn OptimizerRule + Send + Sync>);
+struct SkipContradictions(Arc<dyn OptimizerRule + Send + Sync>);
 
-impl OptimizerRule for FoundFirst {
+impl OptimizerRule for SkipContradictions {
     fn name(&self) -> &str {
         self.0.name()
     }
@@ -53,7 +54,7 @@ impl OptimizerRule for FoundFirst {
 
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
         let LogicalPlan::Filter(filter) = plan else { return self.0.rewrite(plan, config) };
-        if keeps_nothing(&filter)? {
+        if is_contradiction(&filter)? {
             return Ok(Transformed::yes(no_rows(&filter)));
         }
         if !has_row_over_nothing(&filter.input) {
@@ -109,7 +110,7 @@ fn value_of(condition: &Expr, filter: &Filter, config: &dyn OptimizerConfig) -> 
 }
 
 /// Whether the conditions of a filter, and of filters right below it, are such that no row meets all of them.
-fn keeps_nothing(filter: &Filter) -> Result<bool> {
+fn is_contradiction(filter: &Filter) -> Result<bool> {
     let mut conditions: Vec<Expr> = Vec::new();
     let mut next = Some(filter);
     while let Some(filter) = next {

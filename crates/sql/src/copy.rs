@@ -1,7 +1,7 @@
-//! `COPY query TO 'file'`: Parquet, CSV or JSON files, under the configured roots only.
+//! Runs `COPY query TO 'file'`: writes Parquet, CSV or JSON files, under the configured roots only.
 //!
-//! A file, or a directory of files, is written elsewhere under its root, and has its name when all of it is there and on the
-//! disk. A slash at the name's end, or `PARTITIONED BY`, asks for a directory.
+//! It writes the file, or the directory of files, elsewhere under its root. The result gets its name when it is complete
+//! and synced. A slash at the end of the name, or `PARTITIONED BY`, requests a directory.
 
 use std::fs::{self, File};
 use std::io;
@@ -38,7 +38,7 @@ impl Run {
         let extension = target.path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
         let format = copy.stored_as.as_deref().unwrap_or(extension).to_lowercase();
         if !FORMATS.contains(&format.as_str()) {
-            return Err(SqlError::invalid(format!("`{format}` is no format to write")).with_hint(
+            return Err(SqlError::invalid(format!("`{format}` is not a file format")).with_hint(
                 "End the file's name in .parquet, .csv or .json, or write STORED AS PARQUET, CSV or JSON.",
             ));
         }
@@ -48,11 +48,11 @@ impl Run {
         let is_directory = target.is_directory || !copy.partitioned_by.is_empty();
         target.check_is_free(is_directory)?;
         let unfinished =
-            Unfinished::begin(&target, is_directory, &format).map_err(|error| target.unwritten(error))?;
+            PartialOutput::begin(&target, is_directory, &format).map_err(|error| target.unwritten(error))?;
         copy.target = unfinished
             .written
             .to_str()
-            .ok_or_else(|| SqlError::invalid("the directory's name is no text in UTF-8"))?
+            .ok_or_else(|| SqlError::invalid("the directory's name is not UTF-8"))?
             .to_owned();
         if let CopyToSource::Relation(name) = &copy.source {
             let (ident, found) = names.target(name)?;
@@ -66,9 +66,8 @@ impl Run {
         if let LogicalPlan::Copy(copy) = &planned.plan
             && copy.partition_by.len() >= copy.input.schema().fields().len()
         {
-            return Err(SqlError::invalid("PARTITIONED BY leaves no column for the files").with_hint(
-                "The columns that it names are the names of directories; write another column too.",
-            ));
+            return Err(SqlError::invalid("PARTITIONED BY leaves no column for the files")
+                .with_hint("Its columns become names of directories; select another column, too."));
         }
         planned.plan = match format.as_str() {
             "csv" => with_columns(planned.plan, nested_as_json)?,
@@ -95,21 +94,21 @@ impl Run {
 fn cannot_be_written(error: SqlError, format: &str) -> SqlError {
     match error.kind() {
         ErrorKind::Corrupt => {
-            SqlError::invalid(format!("{format} cannot hold this: {error}")).with_source(error)
+            SqlError::invalid(format!("{format} cannot store this: {error}")).with_source(error)
         }
         _ => error,
     }
 }
 
-/// Takes away the files of a first try, where another is to follow.
-pub(crate) fn begin_again(copy: &CopyTo) -> Result<(), SqlError> {
+/// Removes the files of a first attempt, where another is to follow.
+pub(crate) fn remove_partial_files(copy: &CopyTo) -> Result<(), SqlError> {
     let written = Path::new(&copy.output_url);
     if !written.is_dir() {
         return Ok(());
     }
     let emptied = fs::remove_dir_all(written).and_then(|()| fs::create_dir(written));
     emptied.map_err(|error| {
-        SqlError::new(ErrorKind::Unavailable, "the files of a first try cannot be taken away")
+        SqlError::new(ErrorKind::Unavailable, "the files of the first attempt cannot be deleted")
             .with_source(error)
     })
 }
@@ -128,14 +127,14 @@ pub(crate) fn clear_unfinished(roots: &[PathBuf]) {
 }
 
 /// A file, or a directory of files, that is being written. What is left of it when this is dropped goes away.
-struct Unfinished {
+struct PartialOutput {
     directory: PathBuf,
     /// Within the directory.
     written: PathBuf,
 }
 
-impl Unfinished {
-    fn begin(target: &Target, is_directory: bool, format: &str) -> io::Result<Unfinished> {
+impl PartialOutput {
+    fn begin(target: &Target, is_directory: bool, format: &str) -> io::Result<PartialOutput> {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         let directory = target.root.join(format!("{UNFINISHED}{number}"));
@@ -145,7 +144,7 @@ impl Unfinished {
             true => directory.join("files").join(""),
             false => directory.join(format!("file.{format}")),
         };
-        let unfinished = Unfinished { directory, written };
+        let unfinished = PartialOutput { directory, written };
         if is_directory {
             // Where there are no rows there are no files, and DataFusion makes no directory.
             fs::create_dir(&unfinished.written)?;
@@ -172,7 +171,7 @@ impl Unfinished {
     }
 }
 
-impl Drop for Unfinished {
+impl Drop for PartialOutput {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.directory);
     }
@@ -232,7 +231,7 @@ impl Target {
     fn of(written: &str, roots: &[PathBuf]) -> Result<Target, SqlError> {
         let Some(first) = roots.first() else {
             return Err(SqlError::invalid("files cannot be written here")
-                .with_hint("This server keeps nothing on a disk; start it with a data directory."));
+                .with_hint("This server stores nothing; start it with --data DIR."));
         };
         let refused = |why: &str| {
             let roots: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
@@ -240,10 +239,10 @@ impl Target {
                 .with_hint(format!("COPY writes under {} only.", roots.join(", ")))
         };
         if written.contains("://") {
-            return Err(refused("is no path of a local file"));
+            return Err(refused("is not the path of a local file"));
         }
         if written.contains(['*', '?', '[', '\0']) {
-            return Err(refused("holds a character that is none of a file's name here"));
+            return Err(refused("contains a character that is not allowed in a file's name"));
         }
         let path = first.join(written);
         if path.components().any(|component| matches!(component, Component::ParentDir)) {
@@ -258,11 +257,11 @@ impl Target {
             (path.starts_with(&root) && path != root).then_some(root)
         };
         let Some(root) = roots.iter().find_map(below) else {
-            return Err(refused("is not under a directory that may be written to"));
+            return Err(refused("is not in a directory that COPY may write to"));
         };
         let below = path.strip_prefix(&root).unwrap_or(&path);
         if below.to_string_lossy().starts_with(UNFINISHED) {
-            return Err(refused("is where files lie that are being written"));
+            return Err(refused("is reserved for files that are being written"));
         }
         Ok(Target { root, path, is_directory: written.ends_with('/') })
     }
@@ -275,7 +274,7 @@ impl Target {
         };
         match fs::read_dir(&self.path).map(Iterator::count) {
             Ok(_) if !is_directory => {
-                taken("a directory", "Write a slash behind the name for a directory of files.")
+                taken("a directory", "For a directory of files, write a slash after the name.")
             }
             Ok(entries) if entries > 0 => {
                 taken("a directory that is not empty", "Write to another one, or remove it first.")

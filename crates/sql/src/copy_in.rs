@@ -1,9 +1,10 @@
-//! Rows of text on their way into a table: `COPY … FROM STDIN` of PostgreSQL's protocol.
+//! Inserts rows of text into a table: `COPY … FROM STDIN` of PostgreSQL's protocol.
 //!
-//! Values come as text, in PostgreSQL's spelling of their types, and become the columns' own here, some thousands of rows
-//! at a time; a value that cannot is told with its line. All rows go into the table by one [`Tables::insert`], so in one
-//! commit: whoever drops this without [`CopyIn::finish`] has put nothing in.
-//! Limits: [`BATCH_ROWS`] or [`BATCH_BYTES`] wait here, and [`BATCHES_WAITING`] of those for the table.
+//! Values arrive as text, in PostgreSQL's spelling of their types. This module converts them to the columns' types, some
+//! thousands of rows at a time. An error about a value names its line. One [`Tables::insert`] inserts all rows, so they
+//! are one commit. A [`CopyIn`] that is dropped without [`CopyIn::finish`] inserts nothing.
+//!
+//! Limits: [`BATCH_ROWS`] or [`BATCH_BYTES`] are buffered here, and [`BATCHES_WAITING`] such batches wait for the table.
 
 use std::sync::Arc;
 
@@ -80,7 +81,7 @@ impl Sql {
                 Some(Piece::Rows(batch)) => Some((Ok(batch), Some(received))),
                 Some(Piece::End) => None,
                 None => {
-                    let error = SqlError::invalid("the rows were broken off").with_state(state::CANCELLED);
+                    let error = SqlError::invalid("the rows ended early").with_state(state::CANCELLED);
                     Some((Err(DataFusionError::from(error)), None))
                 }
             }
@@ -95,13 +96,13 @@ impl Sql {
     /// The table that is copied, and which of its columns.
     async fn copy_target(&self, copy: &WireCopy) -> Result<(String, Vec<FieldRef>), SqlError> {
         let Source::Table { name, columns } = &copy.source else {
-            return Err(SqlError::internal("a query takes no rows"));
+            return Err(SqlError::internal("a query cannot receive rows"));
         };
         let names = Names::new(self.tables().names(), self.tables().names_all());
         let (ident, found) = names.target(name)?;
         let found = found.ok_or_else(|| names.missing(ident, &ident.value))?;
         let schema = self.tables().insertable(&found).await?.ok_or_else(|| {
-            SqlError::invalid(format!("`{found}` is none that is copied"))
+            SqlError::invalid(format!("`{found}` cannot be copied"))
                 .at(place_of_span(ident.span))
                 .with_hint("COPY (SELECT …) TO STDOUT copies any answer.")
         })?;
@@ -114,7 +115,7 @@ impl Sql {
             false => Ok((found, fields)),
             true => Err(SqlError::invalid(format!("`{found}` has no columns yet"))
                 .at(place_of_span(ident.span))
-                .with_hint("They are found in its events: send some first, or declare columns.")),
+                .with_hint("Columns come from events: send some first, or declare columns.")),
         }
     }
 }
@@ -190,7 +191,7 @@ impl CopyIn {
         match self.inserting.take() {
             Some(inserting) => inserting
                 .await
-                .map_err(|error| SqlError::internal("an insert broke off").with_source(error))?,
+                .map_err(|error| SqlError::internal("an insert ended early").with_source(error))?,
             None => Err(SqlError::internal("an insert has ended already")),
         }
     }
@@ -202,13 +203,13 @@ fn column(field: &FieldRef, texts: &StringArray, lines: &[u64]) -> Result<ArrayR
         SqlError::invalid(format!("line {}, column `{}`: {what}", lines[row], field.name()))
     };
     if let (false, Some(row)) = (field.is_nullable(), (0..texts.len()).find(|row| texts.is_null(*row))) {
-        return Err(fault(row, "a null, which cannot be there".to_owned()).with_state(state::NOT_NULL));
+        return Err(fault(row, "null is not allowed".to_owned()).with_state(state::NOT_NULL));
     }
     values(texts, field.data_type()).map_err(|row| {
         let text = texts.value(row);
         let shown = &text[..text.floor_char_boundary(VALUE_SHOWN_BYTES)];
         let more = if shown.len() < text.len() { "…" } else { "" };
-        let what = format!("`{shown}{more}` is no {}", type_name(field.data_type()));
+        let what = format!("`{shown}{more}` is not a valid {}", type_name(field.data_type()));
         fault(row, what).with_state(state::INVALID_TEXT)
     })
 }
@@ -304,8 +305,12 @@ mod tests {
     #[test]
     fn texts_become_values_as_postgresql_spells_them() {
         check(DataType::Int64, &[Some("7"), None, Some("-1")], Ok("7 null -1"));
-        check(DataType::Int64, &[None, Some("x")], Err("line 2, column `c`: `x` is no BIGINT"));
-        check(DataType::Int32, &[Some("3000000000")], Err("line 1, column `c`: `3000000000` is no INTEGER"));
+        check(DataType::Int64, &[None, Some("x")], Err("line 2, column `c`: `x` is not a valid BIGINT"));
+        check(
+            DataType::Int32,
+            &[Some("3000000000")],
+            Err("line 1, column `c`: `3000000000` is not a valid INTEGER"),
+        );
         check(DataType::Float64, &[Some("1e3"), Some("NaN"), Some("-Infinity")], Ok("1000.0 NaN -inf"));
         check(DataType::Boolean, &[Some("t"), Some("false"), Some("yes")], Ok("true false true"));
         check(DataType::Utf8View, &[Some(""), Some("ä")], Ok(" ä"));
@@ -318,7 +323,7 @@ mod tests {
         );
         let longs = DataType::List(Arc::new(Field::new_list_field(DataType::Int64, true)));
         check(longs.clone(), &[Some("{1,NULL}"), None, Some("{}")], Ok("[1, null] null []"));
-        check(longs, &[Some("{1}"), Some("{x}")], Err("line 2, column `c`: `{x}` is no BIGINT[]"));
+        check(longs, &[Some("{1}"), Some("{x}")], Err("line 2, column `c`: `{x}` is not a valid BIGINT[]"));
     }
 
     #[test]

@@ -1,10 +1,24 @@
-//! Queries within expressions that use columns of the query around them, and which of them can be planned.
+//! Plans EXISTS with outer columns in select lists, and refuses correlated subqueries that DataFusion would plan wrongly.
 //!
-//! DataFusion 55 makes joins of such queries: it takes the conditions with outer columns out of the query and puts them into the
-//! join's. That is right if the condition may be applied after everything that stands above it in the query. It is not checked for
-//! windows, for the side of an outer join whose rows may be missing, and for LIMIT and OFFSET under EXISTS. Those are refused here.
-//! And it makes joins for conditions of WHERE only: [`marked`] does the same for all other places of EXISTS, by a join that adds a
-//! column which says whether there was a row.
+//! ```text
+//! SELECT a, EXISTS (SELECT 1 FROM u WHERE u.b = t.a) AS found FROM t
+//!
+//! before: Projection: t.a, EXISTS (…) AS found     after: Projection: t.a, __mark_1.mark AS found
+//!           TableScan: t                                    LeftMark Join: __mark_1.c0 = t.a
+//!           subquery: Filter: u.b = outer_ref(t.a)            TableScan: t
+//!                       TableScan: u                          SubqueryAlias: __mark_1
+//!                                                               Projection: u.b AS c0
+//!                                                                 TableScan: u
+//! ```
+//!
+//! DataFusion 55 plans correlated subqueries as joins: it moves the conditions on outer columns from the subquery into
+//! the join. This is correct only if the condition may be applied after every operator above it in the subquery.
+//! DataFusion does not check this for window functions, UNION, unnest, the nullable side of an outer join, and LIMIT and
+//! OFFSET under EXISTS. [`check`] refuses outer columns under these operators; a LIMIT without OFFSET at the top of a
+//! query is allowed.
+//!
+//! DataFusion plans such joins for WHERE conditions only. [`marked`] plans EXISTS in select lists by a mark join. The
+//! mark join adds a boolean column: whether the subquery has a row.
 
 use std::collections::BTreeSet;
 

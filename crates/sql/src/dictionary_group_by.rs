@@ -1,12 +1,18 @@
-//! Grouping by one column of texts that has few different ones, as most columns have that are grouped by.
+//! Speeds up GROUP BY over one text column with few distinct values, which is the most common kind of grouping.
 //!
-//! DataFusion hashes and compares the text of every row. But a text comes as a view, and where texts are equal their views
-//! mostly are: a short one is its view, a longer one lies once in the dictionary of its file. So a small table from views to
-//! groups tells the group of nearly every row in a few instructions; what it does not know is looked up by the text itself.
+//! ```text
+//! before: AggregateExec: mode=Partial, gby=[metro]     after: FewGroupsExec: mode=Partial, gby=[metro]
+//!           input                                               input
+//! ```
 //!
-//! It is the first stage of two, whose groups are merged by the second. So it may give on what it has at any time: where there are
-//! more than [`VIEWS_MAX`] views at once, or [`GROUPS_MAX`] groups, or no memory is left, it does so, and the rest of its input
-//! goes through DataFusion's own first stage.
+//! DataFusion hashes and compares the text of every row. But Arrow stores each text as a view, and equal texts mostly
+//! have equal views. A short text is its view, and a longer one lies once in the dictionary of its file. A small table
+//! from views to groups therefore finds the group of nearly every row in a few instructions. A view that is not in the
+//! table is looked up by its text.
+//!
+//! This operator is the first of two stages; the second stage merges its groups. It may therefore emit its groups at any
+//! time. It emits them when it has more than [`VIEWS_MAX`] views at once or [`GROUPS_MAX`] groups, or when no memory is
+//! left. The rest of its input then goes through DataFusion's own first stage.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -206,7 +212,7 @@ impl Stage {
             let batch = batch?;
             let time = self.metrics.elapsed_compute().clone();
             let _timed = time.timer();
-            if !self.take(&batch)? {
+            if !self.accept_batch(&batch)? {
                 rest = Some(Some(batch));
                 break;
             }
@@ -216,14 +222,14 @@ impl Stage {
             }
         }
         let schema = self.aggregate.schema();
-        let before = self.give_on()?;
+        let before = self.emit_partial()?;
         let before = stream::iter(before.map(Ok));
         let Some(batch) = rest else {
             return Ok(Box::pin(RecordBatchStreamAdapter::new(schema, before)));
         };
         let input_schema = input.schema();
         let input = stream::iter(batch.map(Ok)).chain(input);
-        let rest = Rest::plan(Box::pin(RecordBatchStreamAdapter::new(input_schema, input)))?;
+        let rest = RemainingInput::plan(Box::pin(RecordBatchStreamAdapter::new(input_schema, input)))?;
         let recompute = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
         let theirs = Arc::new(self.aggregate).replace_children(vec![rest], recompute)?;
         drop((self.functions, self.groups, self.memory));
@@ -231,8 +237,8 @@ impl Stage {
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, before.chain(after))))
     }
 
-    /// Takes rows in, all or, where they have too many texts, none.
-    fn take(&mut self, batch: &RecordBatch) -> Result<bool> {
+    /// Accepts the rows of a batch, all or, where they have too many texts, none.
+    fn accept_batch(&mut self, batch: &RecordBatch) -> Result<bool> {
         if batch.num_rows() == 0 {
             return Ok(true);
         }
@@ -259,8 +265,8 @@ impl Stage {
         functions + self.groups.bytes() + self.rows.capacity() * size_of::<usize>()
     }
 
-    /// What the second stage is given of the groups so far; none of none.
-    fn give_on(&mut self) -> Result<Option<RecordBatch>> {
+    /// Emits the partial aggregates of the groups so far to the second stage; none without groups.
+    fn emit_partial(&mut self) -> Result<Option<RecordBatch>> {
         if self.groups.count() == 0 {
             return Ok(None);
         }
@@ -319,7 +325,7 @@ impl Groups {
 
     /// The group of each row. False where there are too many; then there are as many groups as before.
     fn of(&mut self, texts: &StringViewArray, rows: &mut Vec<usize>) -> bool {
-        self.look_at(texts.data_buffers());
+        self.reset_on_new_buffers(texts.data_buffers());
         let before = self.count();
         rows.clear();
         rows.reserve(texts.len());
@@ -339,7 +345,7 @@ impl Groups {
     }
 
     /// Forgets the views if they are of other buffers.
-    fn look_at(&mut self, buffers: &[Buffer]) {
+    fn reset_on_new_buffers(&mut self, buffers: &[Buffer]) {
         let is_same = buffers.len() == self.buffers.len()
             && buffers.iter().zip(&self.buffers).all(|(a, b)| a.as_ptr() == b.as_ptr() && a.len() == b.len());
         if is_same {
@@ -361,7 +367,7 @@ impl Groups {
             let place = (first + tried) % PLACES;
             let (known, group) = self.places[place];
             if group == NONE {
-                return self.learn(view, place, texts.value(row));
+                return self.intern(view, place, texts.value(row));
             }
             if known == view {
                 return Some(group);
@@ -371,7 +377,7 @@ impl Groups {
     }
 
     #[cold]
-    fn learn(&mut self, view: u128, place: usize, text: &str) -> Option<u32> {
+    fn intern(&mut self, view: u128, place: usize, text: &str) -> Option<u32> {
         if self.used.len() >= VIEWS_MAX {
             return None;
         }
@@ -406,26 +412,26 @@ impl Groups {
 }
 
 /// What is left of an input, as a plan that is executed once.
-struct Rest {
+struct RemainingInput {
     schema: SchemaRef,
     input: Mutex<Option<SendableRecordBatchStream>>,
 }
 
-impl Rest {
+impl RemainingInput {
     fn plan(input: SendableRecordBatchStream) -> Result<Arc<dyn ExecutionPlan>> {
         let schema = input.schema();
-        let rest = Rest { schema: Arc::clone(&schema), input: Mutex::new(Some(input)) };
+        let rest = RemainingInput { schema: Arc::clone(&schema), input: Mutex::new(Some(input)) };
         Ok(Arc::new(StreamingTableExec::try_new(schema, vec![Arc::new(rest)], None, [], false, None)?))
     }
 }
 
-impl fmt::Debug for Rest {
+impl fmt::Debug for RemainingInput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rest").finish_non_exhaustive()
+        f.debug_struct("RemainingInput").finish_non_exhaustive()
     }
 }
 
-impl PartitionStream for Rest {
+impl PartitionStream for RemainingInput {
     fn schema(&self) -> &SchemaRef {
         &self.schema
     }

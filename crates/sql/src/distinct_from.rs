@@ -1,6 +1,13 @@
-//! `a IS [NOT] DISTINCT FROM b OR c` is `(a IS DISTINCT FROM b) OR c`. The parser (sqlparser 0.62) takes all that follows as
-//! what `a` is held against, `b OR c`, and what stands before with it: `x AND a IS DISTINCT FROM b OR c` is
-//! `x AND (…)` then. The tree is put right from below. What was written in brackets is marked so, and left.
+//! Corrects the precedence of `IS [NOT] DISTINCT FROM` in the syntax tree.
+//!
+//! ```text
+//! a IS DISTINCT FROM b OR c         before: a IS DISTINCT FROM (b OR c)           after: (a IS DISTINCT FROM b) OR c
+//! x AND a IS DISTINCT FROM b OR c   before: x AND (a IS DISTINCT FROM (b OR c))   after: (x AND a IS DISTINCT FROM b) OR c
+//! ```
+//!
+//! The parser (sqlparser 0.62) reads everything that follows, `b OR c`, as the right operand of the comparison. It also
+//! binds the terms before the comparison to the whole. The rewrite proceeds bottom-up. Bracketed expressions are marked
+//! in the tree and remain unchanged.
 
 use std::{mem, ops::ControlFlow};
 

@@ -1,10 +1,7 @@
-//! Aggregates over distinct values, made groups.
+//! Rewrites aggregates over distinct values as GROUP BY, so that they spill to disk.
 //!
-//! DataFusion keeps the values of a `COUNT(DISTINCT x)` in memory, a set for each group, which does not spill and takes more than
-//! it counts: of a text 32 KiB, however few values it has. Groups spill, and take what they hold. It makes groups of the values
-//! itself where a statement has but one set of them and nothing else but sums and extremes
-//! (`single_distinct_aggregation_to_group_by`); here is what it leaves. Where there is one set and the rest can be put together of
-//! parts, the input is read once:
+//! If there is one set of distinct values, and the other aggregates can be merged from partial results, the rule reads
+//! the input once. Before, and after:
 //!
 //! ```text
 //! SELECT g, count(*), avg(y), count(DISTINCT x) FROM t GROUP BY g
@@ -13,8 +10,7 @@
 //! FROM (SELECT g, x, count(*) AS a, sum(y) AS b, count(y) AS c FROM t GROUP BY g, x) GROUP BY g
 //! ```
 //!
-//! Else each set of values goes apart, for [`Aim::Memory`], and where there are groups with sets of texts of what is cheap to read
-//! again:
+//! Otherwise it computes each set of values in a branch of its own. Before, and after:
 //!
 //! ```text
 //! SELECT g, count(*), count(DISTINCT x), sum(DISTINCT y) FROM t GROUP BY g
@@ -26,8 +22,17 @@
 //! GROUP BY g
 //! ```
 //!
-//! The input is run once for each set and once for the rest, so it must be the same each time: where it has a LIMIT, a window, a
-//! function that is not the same each time, or anything else that may depend on the order of rows, nothing is changed.
+//! It uses branches for [`Aim::Memory`], and for groups with sets of texts whose input is cheap to read again.
+//!
+//! DataFusion stores the values of a `COUNT(DISTINCT x)` in memory, in one set for each group. These sets do not spill,
+//! and they use more memory than their values need: 32 KiB for a set of texts, however few its values. Groups spill, and
+//! use only the memory that their contents need. DataFusion's own rule `single_distinct_aggregation_to_group_by` makes
+//! groups of the values in one case only. In that case, the statement has one set of values and otherwise only sums and
+//! extremes. This rule covers the other cases.
+//!
+//! Branches run the input once for each set and once for the rest, so each run must return the same rows. The rule
+//! changes nothing if the input has a LIMIT, a window or a volatile function. The same applies to anything else that may
+//! depend on the order of rows.
 
 use std::sync::Arc;
 
@@ -44,7 +49,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
-use crate::session::Aim;
+use crate::session::PlanGoal;
 use crate::sums;
 
 /// What passes over nulls, and is the same whether it meets each value once or sees to that itself.
@@ -56,7 +61,7 @@ const BRANCH: &str = "__branch";
 
 /// The rule.
 #[derive(Debug)]
-pub(crate) struct DistinctRewrite(pub(crate) Aim);
+pub(crate) struct DistinctRewrite(pub(crate) PlanGoal);
 
 impl OptimizerRule for DistinctRewrite {
     fn name(&self) -> &str {
@@ -83,7 +88,9 @@ impl OptimizerRule for DistinctRewrite {
             return Ok(Transformed::no(plan));
         }
         let changed = match in_one_pass(aggregate, &found)? {
-            None if self.0 == Aim::Memory || is_better_apart(aggregate, &found)? => apart(aggregate, &found)?,
+            None if self.0 == PlanGoal::Memory || is_better_apart(aggregate, &found)? => {
+                split_by_distinct(aggregate, &found)?
+            }
             changed => changed,
         };
         Ok(changed.map_or_else(|| Transformed::no(plan), Transformed::yes))
@@ -116,15 +123,15 @@ fn distinct(expr: &Expr) -> Result<Option<Distinct>> {
     Ok(Some(Distinct { value, function }))
 }
 
-/// An aggregate that is put together of others over parts of its rows.
-struct OfParts {
+/// An aggregate that is computed from others over parts of its rows.
+struct DecomposedAggregate {
     /// Over the rows of a part, and, under the same name, over all parts.
     parts: Vec<(String, Expr, Expr)>,
     /// What is made of the latter, by their names.
     made: Expr,
 }
 
-fn of_parts(expr: &Expr, schema: &DFSchema, number: usize) -> Result<Option<OfParts>> {
+fn of_parts(expr: &Expr, schema: &DFSchema, number: usize) -> Result<Option<DecomposedAggregate>> {
     let Expr::AggregateFunction(AggregateFunction { func, params }) = expr.clone().unalias() else {
         return Ok(None);
     };
@@ -139,18 +146,22 @@ fn of_parts(expr: &Expr, schema: &DFSchema, number: usize) -> Result<Option<OfPa
     };
     let whole = name(number);
     Ok(match func.name() {
-        "count" => Some(OfParts { made: column(&whole), parts: vec![part(whole, func, sum_udaf())] }),
-        "min" | "max" => {
-            Some(OfParts { made: column(&whole), parts: vec![part(whole, Arc::clone(&func), func)] })
+        "count" => {
+            Some(DecomposedAggregate { made: column(&whole), parts: vec![part(whole, func, sum_udaf())] })
         }
+        "min" | "max" => Some(DecomposedAggregate {
+            made: column(&whole),
+            parts: vec![part(whole, Arc::clone(&func), func)],
+        }),
         // A sum of rounded sums is another.
         "sum" | "avg" => match in_images(&func, &params.args, schema)? {
             Some((image, of_images)) => {
-                Some(OfParts { made: column(&whole), parts: vec![part(whole, image, of_images)] })
+                Some(DecomposedAggregate { made: column(&whole), parts: vec![part(whole, image, of_images)] })
             }
-            None if func.name() == "sum" => {
-                Some(OfParts { made: column(&whole), parts: vec![part(whole, Arc::clone(&func), func)] })
-            }
+            None if func.name() == "sum" => Some(DecomposedAggregate {
+                made: column(&whole),
+                parts: vec![part(whole, Arc::clone(&func), func)],
+            }),
             None => None,
         },
         _ => None,
@@ -179,7 +190,7 @@ fn in_one_pass(aggregate: &Aggregate, found: &[Option<Distinct>]) -> Result<Opti
     let (mut inner, mut outer, mut made) = (Vec::new(), Vec::new(), Vec::new());
     for (number, (expr, found)) in aggr_expr.iter().zip(found).enumerate() {
         if let Some(Distinct { function, .. }) = found {
-            outer.push(over(function, VALUE).alias(name(number)));
+            outer.push(aggregate_over(function, VALUE).alias(name(number)));
             made.push(column(&name(number)));
         } else {
             let Some(of_parts) = of_parts(expr, input.schema(), number)? else { return Ok(None) };
@@ -221,25 +232,25 @@ fn is_better_apart(aggregate: &Aggregate, found: &[Option<Distinct>]) -> Result<
 }
 
 /// A plan whose columns go on under other names.
-struct Branch {
+struct AggregateBranch {
     plan: LogicalPlan,
     /// By the number of an aggregate.
     gives: Vec<(usize, Expr)>,
 }
 
-/// Groups of each set of values apart, and the rest, put together by group.
-fn apart(aggregate: &Aggregate, found: &[Option<Distinct>]) -> Result<Option<LogicalPlan>> {
+/// Splits an aggregate by its sets of distinct values, each a plan of its own, joined by group.
+fn split_by_distinct(aggregate: &Aggregate, found: &[Option<Distinct>]) -> Result<Option<LogicalPlan>> {
     let Aggregate { input, group_expr, aggr_expr, schema, .. } = aggregate;
     if !is_the_same_each_time(input, group_expr)? {
         return Ok(None);
     }
-    let mut branches: Vec<Branch> = Vec::new();
+    let mut branches: Vec<AggregateBranch> = Vec::new();
     let rest: Vec<usize> = (0..aggr_expr.len()).filter(|number| found[*number].is_none()).collect();
     if !rest.is_empty() {
         let named = rest.iter().map(|number| aggr_expr[*number].clone().unalias().alias(name(*number)));
         let plan = group(input.as_ref().clone(), grouped(group_expr).collect(), named.collect())?;
         let gives = rest.iter().map(|number| (*number, column(&name(*number))));
-        branches.push(Branch { plan, gives: gives.collect() });
+        branches.push(AggregateBranch { plan, gives: gives.collect() });
     }
     let mut values: Vec<&Expr> = found.iter().flatten().map(|distinct| &distinct.value).collect();
     let mut seen: Vec<&Expr> = Vec::new();
@@ -254,13 +265,13 @@ fn apart(aggregate: &Aggregate, found: &[Option<Distinct>]) -> Result<Option<Log
         let once = group(input.as_ref().clone(), once, Vec::new())?;
         let of_value = found.iter().enumerate().filter_map(|(number, found)| {
             let found = found.as_ref().filter(|found| found.value == *value)?;
-            Some((number, over(&found.function, VALUE)))
+            Some((number, aggregate_over(&found.function, VALUE)))
         });
         let of_value: Vec<(usize, Expr)> = of_value.collect();
         let named = of_value.iter().map(|(number, function)| function.clone().alias(name(*number)));
         let plan = group(once, group_columns(group_expr).collect(), named.collect())?;
         let gives = of_value.iter().map(|(number, _)| (*number, column(&name(*number))));
-        branches.push(Branch { plan, gives: gives.collect() });
+        branches.push(AggregateBranch { plan, gives: gives.collect() });
     }
 
     let mut from = vec![0; aggr_expr.len()];
@@ -326,7 +337,7 @@ fn named(
 }
 
 /// An aggregate over a column.
-fn over(function: &AggregateFunction, name: &str) -> Expr {
+fn aggregate_over(function: &AggregateFunction, name: &str) -> Expr {
     let mut function = function.clone();
     function.params.args = vec![column(name)];
     Expr::AggregateFunction(function)
@@ -425,7 +436,7 @@ mod tests {
             let state = SessionStateBuilder::new().with_default_features().with_optimizer_rule(rule);
             SessionContext::new_with_state(state.build())
         };
-        let contexts = [SessionContext::new(), with(Aim::Speed), with(Aim::Memory)];
+        let contexts = [SessionContext::new(), with(PlanGoal::Speed), with(PlanGoal::Memory)];
         for context in &contexts {
             sums::functions().into_iter().for_each(|function| context.register_udaf(function));
             let made = "CREATE TABLE t AS SELECT \

@@ -1,11 +1,19 @@
-//! `SELECT length, length FROM wiki`: what is selected twice gets a name of its own, as DataFusion refuses two columns
-//! of one name.
+//! Gives each repeated column of a select list a name of its own, because DataFusion refuses two columns of one name.
 //!
-//! Only the outermost select has its items named, with every branch of a set operation, and only those without an alias
-//! that are written as an earlier one is: `length_2`, `count_2`, and `column_3` for what has no name. Beside a `*`, or a `t.*`, it is what has
-//! the name of a column of the tables, with an alias too: `SELECT *, length`, `SELECT *, length * 2 AS length`. Columns of
-//! subqueries are not known here, and refused still. Once the statement is planned, what has the name of an
-//! earlier column is named apart too, and `Int64(1) + Int64(1)` becomes `1 + 1`: of `SELECT * FROM a JOIN b USING (k)`, or of a join of a table with itself.
+//! ```text
+//! SELECT length, length FROM wiki      becomes  SELECT length, length AS length_2 FROM wiki
+//! SELECT count(*), count(*) FROM t     becomes  SELECT count(*), count(*) AS count_2 FROM t
+//! SELECT 1 + 1, 1 + 1                  becomes  SELECT 1 + 1, 1 + 1 AS column_2
+//! SELECT *, length FROM wiki           becomes  SELECT *, length AS length_2 FROM wiki
+//! ```
+//!
+//! Only the items of the outermost select are renamed, in every branch of a set operation. An item is renamed if it has
+//! no alias and repeats the text of an earlier item; an item without a name becomes `column_3`. Beside a `*` or a `t.*`,
+//! an item is renamed if it has the name of a column of these tables. This includes aliases:
+//! `SELECT *, length * 2 AS length`. Columns of subqueries are not known here; duplicates of them are still refused.
+//!
+//! After planning, an output column that has the name of an earlier one is renamed too, and `Int64(1) + Int64(1)` becomes
+//! `1 + 1`. This covers `SELECT * FROM a JOIN b USING (k)` and a join of a table with itself.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};

@@ -1,7 +1,7 @@
-//! What can go wrong with a statement: what was attempted, where in the text, and what to do.
+//! The errors of statements: what was attempted, the place in the text, and the remedy.
 //!
-//! DataFusion tells much in prose; here it is sorted into a few kinds, on which a caller acts, and the place is taken
-//! from wherever DataFusion left it: a span, or the end of a message.
+//! DataFusion reports most errors as prose. This module maps them to a few kinds on which a caller acts. It takes the
+//! place from a span, or from the end of the message, wherever DataFusion left it.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -26,7 +26,7 @@ pub enum ErrorKind {
     Conflict,
     /// Storage cannot be reached or fails; the same statement may work later.
     Unavailable,
-    /// A limit was passed: memory, duration, rows, statements at once.
+    /// A limit was exceeded: memory, duration, rows, statements at once.
     Limit,
     /// Stored data is damaged.
     Corrupt,
@@ -220,21 +220,22 @@ fn describe(error: &DataFusionError) -> (ErrorKind, String, Option<String>) {
             Some(format!("Cast its arguments; it takes {taken}.")),
         ),
         DataFusionError::Plan(message) if let Some(operation) = of_intervals(message) => {
-            let hint = "A number of seconds is a duration so: arrow_cast(seconds * 1000000, 'Duration(Microsecond)').";
-            (ErrorKind::Invalid, format!("`{operation}` is not computed"), Some(hint.to_owned()))
+            let hint = "To convert seconds to a duration, write arrow_cast(seconds * 1000000, \
+                        'Duration(Microsecond)').";
+            (ErrorKind::Invalid, format!("`{operation}` is not supported"), Some(hint.to_owned()))
         }
         DataFusionError::Plan(message) if is_of_a_stream(message) => (
             ErrorKind::Invalid,
             "`STREAM(…)` is for live queries and views".to_owned(),
-            Some("SQL reads what is stored of a stream by its name: FROM name.".to_owned()),
+            Some("SQL reads the stored events of a stream by its name: FROM name.".to_owned()),
         ),
         DataFusionError::Plan(message) if let Some(name) = without_over(message) => {
-            let hint = format!("Write over which rows: {name}(…) OVER (ORDER BY …).");
+            let hint = format!("Write its window: {name}(…) OVER (ORDER BY …).");
             (ErrorKind::Invalid, format!("`{name}` needs OVER"), Some(hint))
         }
         DataFusionError::Plan(message) if let Some(what) = not_shown(message) => {
             let what = what.to_uppercase();
-            let message = format!("nothing is shown by SHOW {what}");
+            let message = format!("there is no SHOW {what}");
             let plural = format!("{what}S");
             let is_of_several = SHOWN.split([' ', ',', ';']).any(|word| word == plural);
             let hint = if is_of_several { format!("Write SHOW {plural}.") } else { SHOWN.to_owned() };
@@ -266,7 +267,7 @@ fn describe(error: &DataFusionError) -> (ErrorKind, String, Option<String>) {
         }
         DataFusionError::Execution(message) => (ErrorKind::Invalid, plain(message), hint),
         DataFusionError::ResourcesExhausted(message) => {
-            (ErrorKind::Limit, format!("the statement needs more than it may have: {}", plain(message)), hint)
+            (ErrorKind::Limit, format!("the statement exceeds a limit: {}", plain(message)), hint)
         }
         DataFusionError::ObjectStore(_) | DataFusionError::IoError(_) => {
             (ErrorKind::Unavailable, format!("storage failed: {}", plain(&root.to_string())), hint)
@@ -293,7 +294,7 @@ fn describe(error: &DataFusionError) -> (ErrorKind, String, Option<String>) {
         // What it was not made for, as `max` of maps, DataFusion takes for a fault of its own. It is the statement that can
         // be changed; who runs the server sees the whole text.
         DataFusionError::Internal(message) => {
-            tracing::warn!(why = %message, "DataFusion cannot do what a statement asks for");
+            tracing::warn!(why = %message, "DataFusion cannot run a statement");
             (ErrorKind::Invalid, format!("not supported: {}", shortened(&plain(message))), hint)
         }
         other => (ErrorKind::Internal, plain(&other.strip_backtrace()), hint),
@@ -360,7 +361,7 @@ fn uncast(message: &str) -> Option<String> {
     let (_, rest) = message.split_once("annot cast string '")?;
     let (text, ty) = rest.rsplit_once("' to value of ")?;
     let ty: DataType = ty.strip_suffix(" type")?.parse().ok()?;
-    Some(format!("'{text}' is no {}", type_name(&ty)))
+    Some(format!("'{text}' is not a valid {}", type_name(&ty)))
 }
 
 /// Whether storage is at the bottom of it: a file that cannot be read or written, or an object store.
@@ -484,28 +485,35 @@ fn schema_message(error: &SchemaError, hint: Option<String>) -> (ErrorKind, Stri
         // It has its table already: what it is taken for is a selected column of that name.
         SchemaError::AmbiguousReference { field } if field.relation.is_some() => (
             ErrorKind::Invalid,
-            format!("column `{}` is not told from the selected column `{}`", field.flat_name(), field.name),
-            Some(format!("Select that one under another name than `{}`.", field.name)),
+            format!(
+                "column `{}` is ambiguous beside the selected column `{}`",
+                field.flat_name(),
+                field.name
+            ),
+            Some(format!("Select that column under a name other than `{}`.", field.name)),
         ),
         SchemaError::AmbiguousReference { field } => (
             ErrorKind::Invalid,
-            format!("column `{}` may be one of several", field.flat_name()),
-            Some(hint.unwrap_or_else(|| "Write its table in front of it: t.column.".to_owned())),
+            format!("column `{}` is ambiguous", field.flat_name()),
+            Some(hint.unwrap_or_else(|| "Write its table before it: t.column.".to_owned())),
         ),
         SchemaError::DuplicateQualifiedField { qualifier, .. } => (
             ErrorKind::Invalid,
-            format!("two tables of the statement are called `{qualifier}`"),
-            Some(format!("Give each a name of its own: {qualifier} AS a, {qualifier} AS b.")),
+            format!("two tables of the statement are named `{qualifier}`"),
+            Some(format!("Use different names: {qualifier} AS a, {qualifier} AS b.")),
         ),
         other => (ErrorKind::Invalid, plain(&other.to_string()), hint),
     }
 }
 
 /// What is run here.
-pub(crate) const STATEMENTS: &str = "There are SELECT, EXPLAIN, SHOW, DESCRIBE, INSERT INTO, INSERT OVERWRITE, COPY … TO, and CREATE and DROP of TABLE, STREAM, MATERIALIZED VIEW, JOIN, SINK, JOB, ALERT and ENDPOINT.";
+pub(crate) const STATEMENTS: &str = "Statements are SELECT, EXPLAIN, SHOW, DESCRIBE, INSERT INTO, INSERT OVERWRITE, \
+                                     COPY … TO, and CREATE and DROP of TABLE, STREAM, MATERIALIZED VIEW, JOIN, SINK, \
+                                     JOB, ALERT and ENDPOINT.";
 
 /// What can be shown.
-const SHOWN: &str = "There are STREAMS, TABLES, VIEWS, JOBS, SINKS, ALERTS, JOINS and ENDPOINTS; SHOW ALL tells the settings.";
+const SHOWN: &str = "Write SHOW with STREAMS, TABLES, VIEWS, JOBS, SINKS, ALERTS, JOINS or ENDPOINTS; SHOW ALL \
+                     returns the settings.";
 
 /// Column names that a hint tells; a table may have thousands.
 const COLUMNS_TOLD: usize = 40;
@@ -553,8 +561,8 @@ fn passed(message: &str) -> Option<(String, &'static str)> {
     if let Some((_, told)) = message.split_once("spilling process has exceeded the allowable limit of ") {
         let limit = told.split(". ").next().unwrap_or(told);
         let message =
-            format!("the statements together would have more than {limit} on disk (`sql.spill_bytes_max`)");
-        return Some((message, "Ask for less at once, or raise sql.spill_bytes_max."));
+            format!("the statements together would spill more than {limit} to disk (`sql.spill_bytes_max`)");
+        return Some((message, "Select fewer rows, or raise sql.spill_bytes_max."));
     }
     let (_, told) = message.split_once("Failed to allocate additional ")?;
     let (told, pool) = told.split_once(" for the total memory pool")?;
@@ -562,9 +570,9 @@ fn passed(message: &str) -> Option<(String, &'static str)> {
     let limit = limit.map(|limit| format!(", limit is {limit}")).unwrap_or_default();
     let told = in_words(told).unwrap_or_else(|| told.to_owned());
     let message = format!(
-        "the statement needs more memory than it may have{limit} (`sql.memory_bytes_max`): it wants another {told}"
+        "the statement exceeds its memory{limit} (`sql.memory_bytes_max`): it requests another {told}"
     );
-    Some((message, "Ask for less at once, or raise sql.memory_bytes_max."))
+    Some((message, "Select fewer rows, or raise sql.memory_bytes_max."))
 }
 
 /// How much more was wanted, for what, beside how much, and what was left: DataFusion tells it with the name of an operator.
@@ -582,7 +590,7 @@ fn in_words(told: &str) -> Option<String> {
     ];
     let is_meant = |words: &[&str]| words.iter().any(|word| operator.contains(word));
     let purpose = purposes.iter().find(|(_, words)| is_meant(words)).map_or("", |(purpose, _)| purpose);
-    Some(format!("{wanted}{purpose} beside {held} that it has there, and {left} are left"))
+    Some(format!("{wanted}{purpose} in addition to {held}, and {left} are left"))
 }
 
 fn sentence(text: &str) -> String {
@@ -639,8 +647,8 @@ mod tests {
         let (message, hint) = passed(told).unwrap();
         assert_eq!(
             message,
-            "the statement needs more memory than it may have, limit is 1024.0 KB (`sql.memory_bytes_max`): it wants another \
-             64.0 KB to sort beside 0.0 B that it has there, and 12.0 KB are left"
+            "the statement exceeds its memory, limit is 1024.0 KB (`sql.memory_bytes_max`): it requests another 64.0 \
+             KB to sort in addition to 0.0 B, and 12.0 KB are left"
         );
         assert!(hint.contains("raise sql.memory_bytes_max"));
         let told = "IO error: The used disk space during the spilling process has exceeded the allowable limit of 2.0 MB. \
@@ -648,7 +656,7 @@ mod tests {
         let (message, hint) = passed(told).unwrap();
         assert_eq!(
             message,
-            "the statements together would have more than 2.0 MB on disk (`sql.spill_bytes_max`)"
+            "the statements together would spill more than 2.0 MB to disk (`sql.spill_bytes_max`)"
         );
         assert!(hint.contains("raise sql.spill_bytes_max"));
         assert_eq!(passed("no such column"), None);

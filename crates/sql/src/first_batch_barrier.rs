@@ -1,7 +1,14 @@
-//! Groups of several partitions, none of which is given before each partition has its own.
+//! Delays the first groups of a grouped plan until every partition has computed its own.
 //!
-//! A plan that passes its memory is made again only as long as nothing of its answer was given. What a partition groups it gives when
-//! it has read all, and then needs no more memory; the next one may still need some. So the first rows wait for each other.
+//! ```text
+//! before: AggregateExec: gby=[k], 4 partitions     after: FirstTogetherExec
+//!           input                                           AggregateExec: gby=[k], 4 partitions
+//!                                                             input
+//! ```
+//!
+//! A plan that exceeds its memory can be planned again only while none of its rows have been returned. A partition
+//! returns its groups when it has read all its input, and needs no more memory then; another partition may still need
+//! some. Therefore the first rows of all partitions wait for each other. An error is returned at once.
 
 use std::fmt;
 use std::sync::Arc;

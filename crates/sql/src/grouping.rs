@@ -1,5 +1,6 @@
-//! Which columns a grouped query selects without grouping by them: for the hint that names them all, where DataFusion
-//! tells the first.
+//! Finds the columns that a grouped query selects without grouping by them.
+//!
+//! DataFusion's error names only the first such column; the hint names them all.
 
 use std::ops::ControlFlow;
 

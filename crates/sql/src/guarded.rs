@@ -1,11 +1,17 @@
-//! Functions that compute for long or make much, a few rows at a time.
+//! Wraps functions that compute for long or return large results, so that they run over a few rows at a time.
 //!
-//! DataFusion calls a function once for a batch of up to 8,192 rows, and neither a cancel nor a limit of memory reaches into that
-//! call. Once a plan is optimized, each function in it, and `||`, is wrapped: a call over rows that are large, or whose result may
-//! be, is made for some of them at a time, with a check of the statement between ([`watched`](crate::watched)). The wrapper
-//! knows three functions whose cost is not that of reading their arguments ([`Cost`]); the others are measured by their bytes.
-//! Limits: [`STEPS_MAX`] for one row; the statement's memory for the arguments of one row; half of the statement's memory for the result of one call, which is then made again with
-//! smaller batches. Rows that are small pass through in one call.
+//! ```text
+//! before: repeat(name, n)     a || b            after: guarded(repeat)(name, n)     guarded(||)(a, b)
+//! ```
+//!
+//! DataFusion calls a function once for a batch of up to 8,192 rows. Neither a cancel nor a memory limit interrupts that
+//! call. In an optimized plan, this module wraps each function and `||`. If rows are large, or their result may be, the
+//! wrapper calls the function for some rows at a time. It checks the statement between the calls
+//! ([`watched`](crate::watched)). Batches of small rows pass through in one call. Three functions cost more than reading
+//! their arguments ([`Cost`]); the others are measured by the bytes of their arguments.
+//!
+//! Limits: [`STEPS_MAX`] steps for one row. The arguments of one row may use the statement's memory. The result of one
+//! call may use half of it; beyond that, the call is repeated with smaller batches.
 
 use std::sync::Arc;
 
@@ -154,7 +160,7 @@ impl Guarded {
         let at = |index: usize| bytes.get(index).copied().unwrap_or(0);
         if self.cost == Cost::Compare && at(0).saturating_mul(at(1)) > STEPS_MAX {
             return exec_err!(
-                "`{}` of texts of {} and {} bytes: the product of their lengths may be {STEPS_MAX} at most",
+                "`{}` of texts of {} and {} bytes: the product of their lengths is limited to {STEPS_MAX}",
                 self.inner.name(),
                 at(0),
                 at(1)

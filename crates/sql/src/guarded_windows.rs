@@ -1,10 +1,17 @@
-//! Aggregates of windows, which check their statement at each row.
+//! Wraps window aggregates, so that they check their statement at each row.
 //!
-//! A window function computes the rows of a batch, or of a whole partition, in one call: `array_agg(x) OVER (ORDER BY x)` makes a list as
-//! long as the partition for each row of it, and no limit reaches into that call. In an optimized plan each aggregate that
-//! stands before OVER is wrapped: before it gives the value of a row it checks whether the statement goes on
-//! ([`watched`](crate::watched)). Operators know aggregates of windows by their traits alone; those of a GROUP BY, which some rules
-//! know by their type, are not wrapped. Window functions that are no aggregates (`lag`, `rank`) are not reached: they make one value a row.
+//! ```text
+//! before: array_agg(x) OVER (ORDER BY x)     after: guarded(array_agg)(x) OVER (ORDER BY x)
+//! ```
+//!
+//! A window function computes the rows of a batch, or of a whole partition, in one call, and no limit interrupts that
+//! call. `array_agg(x) OVER (ORDER BY x)` builds a list as long as the partition for each of its rows. In an optimized
+//! plan, this module wraps each aggregate that has an OVER clause. Before the wrapper returns the value of a row, it
+//! checks whether the statement goes on ([`watched`](crate::watched)).
+//!
+//! Operators know window aggregates by their traits alone. Some rules know the aggregates of a GROUP BY by their type, so
+//! these are not wrapped. Window functions that are not aggregates (`lag`, `rank`) are not wrapped either: they return
+//! one value a row.
 
 use std::sync::Arc;
 

@@ -1,5 +1,13 @@
-//! Clauses that the parser takes and DataFusion passes over: `WITH ROLLUP` behind GROUP BY, and the like, are what Spark means by
-//! them; what has no meaning here is refused, as the answer would be another than was asked for.
+//! Rewrites or refuses clauses that the parser accepts and DataFusion ignores.
+//!
+//! ```text
+//! GROUP BY a, b WITH ROLLUP              becomes  GROUP BY ROLLUP (a, b)
+//! GROUP BY a, b WITH CUBE                becomes  GROUP BY CUBE (a, b)
+//! GROUP BY a, b GROUPING SETS (…)        becomes  GROUP BY GROUPING SETS (…)
+//! ```
+//!
+//! These clauses mean what they mean in Spark. A clause without a meaning here is refused: DataFusion's answer would not
+//! be the requested one.
 
 use std::ops::ControlFlow;
 

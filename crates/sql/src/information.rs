@@ -1,4 +1,4 @@
-//! `information_schema`: DataFusion's, but for its columns, which are told as PostgreSQL tells them, with what may be null.
+//! `information_schema`: DataFusion's own, except `columns`, which follows PostgreSQL and includes nullability.
 
 use std::fmt;
 use std::sync::Arc;
@@ -169,7 +169,7 @@ impl Columns {
         ];
         let batch = RecordBatch::try_new(schema(), columns);
         Ok(batch.map_err(|error| {
-            SqlError::internal("the columns of all tables cannot be told").with_source(error)
+            SqlError::internal("the columns of all tables cannot be listed").with_source(error)
         })?)
     }
 }

@@ -1,4 +1,6 @@
-//! JSON in texts: what of an event its columns do not say is kept as its text, and asked with these.
+//! Functions that query JSON texts.
+//!
+//! An event that its columns do not fully represent is stored with its text; these functions query that text.
 //!
 //! | written | answer |
 //! | --- | --- |
@@ -8,7 +10,7 @@
 //! | `json_as_text(…)`, `text ->> key` | the same, texts without their quotes |
 //! | `json_length(…)` | how many elements or members there are |
 //!
-//! A key is a name, or a place in a list from 0. What is not there, has another type, or is no JSON, is null.
+//! A key is a name, or a position in a list from 0. A value that is missing, has another type, or is not JSON, is null.
 
 use std::sync::Arc;
 
@@ -29,26 +31,26 @@ use serde_json::Value;
 /// Makes a session know all of them.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     for wanted in [
-        Wanted::Text,
-        Wanted::Long,
-        Wanted::Double,
-        Wanted::Boolean,
-        Wanted::Json,
-        Wanted::AsText,
-        Wanted::Length,
+        JsonResult::Text,
+        JsonResult::Long,
+        JsonResult::Double,
+        JsonResult::Boolean,
+        JsonResult::Json,
+        JsonResult::AsText,
+        JsonResult::Length,
     ] {
         state.register_udf(function(wanted))?;
     }
     state.register_expr_planner(Arc::new(Arrows))
 }
 
-fn function(wanted: Wanted) -> Arc<ScalarUDF> {
+fn function(wanted: JsonResult) -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::from(JsonGet { wanted, signature: Signature::variadic_any(Volatility::Immutable) }))
 }
 
-/// What is wanted of the value that is found.
+/// What a function returns of the value at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Wanted {
+enum JsonResult {
     Text,
     Long,
     Double,
@@ -60,20 +62,20 @@ enum Wanted {
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct JsonGet {
-    wanted: Wanted,
+    wanted: JsonResult,
     signature: Signature,
 }
 
 impl ScalarUDFImpl for JsonGet {
     fn name(&self) -> &str {
         match self.wanted {
-            Wanted::Text => "json_get_str",
-            Wanted::Long => "json_get_int",
-            Wanted::Double => "json_get_float",
-            Wanted::Boolean => "json_get_bool",
-            Wanted::Json => "json_get_json",
-            Wanted::AsText => "json_as_text",
-            Wanted::Length => "json_length",
+            JsonResult::Text => "json_get_str",
+            JsonResult::Long => "json_get_int",
+            JsonResult::Double => "json_get_float",
+            JsonResult::Boolean => "json_get_bool",
+            JsonResult::Json => "json_get_json",
+            JsonResult::AsText => "json_as_text",
+            JsonResult::Length => "json_length",
         }
     }
 
@@ -95,10 +97,10 @@ impl ScalarUDFImpl for JsonGet {
             )));
         }
         Ok(match self.wanted {
-            Wanted::Text | Wanted::Json | Wanted::AsText => DataType::Utf8,
-            Wanted::Long | Wanted::Length => DataType::Int64,
-            Wanted::Double => DataType::Float64,
-            Wanted::Boolean => DataType::Boolean,
+            JsonResult::Text | JsonResult::Json | JsonResult::AsText => DataType::Utf8,
+            JsonResult::Long | JsonResult::Length => DataType::Int64,
+            JsonResult::Double => DataType::Float64,
+            JsonResult::Boolean => DataType::Boolean,
         })
     }
 
@@ -124,13 +126,15 @@ impl ScalarUDFImpl for JsonGet {
             keys.iter().try_fold(whole, |value, keys| keys.step(value, row))
         });
         let answer: ArrayRef = match self.wanted {
-            Wanted::Text => Arc::new(found.map(|value| text(value?)).collect::<StringArray>()),
-            Wanted::Json => Arc::new(found.map(|value| Some(value?.to_string())).collect::<StringArray>()),
-            Wanted::AsText => Arc::new(found.map(|value| as_text(value?)).collect::<StringArray>()),
-            Wanted::Long => Arc::new(found.map(|value| value?.as_i64()).collect::<Int64Array>()),
-            Wanted::Length => Arc::new(found.map(|value| length(&value?)).collect::<Int64Array>()),
-            Wanted::Double => Arc::new(found.map(|value| value?.as_f64()).collect::<Float64Array>()),
-            Wanted::Boolean => Arc::new(found.map(|value| value?.as_bool()).collect::<BooleanArray>()),
+            JsonResult::Text => Arc::new(found.map(|value| text(value?)).collect::<StringArray>()),
+            JsonResult::Json => {
+                Arc::new(found.map(|value| Some(value?.to_string())).collect::<StringArray>())
+            }
+            JsonResult::AsText => Arc::new(found.map(|value| as_text(value?)).collect::<StringArray>()),
+            JsonResult::Long => Arc::new(found.map(|value| value?.as_i64()).collect::<Int64Array>()),
+            JsonResult::Length => Arc::new(found.map(|value| length(&value?)).collect::<Int64Array>()),
+            JsonResult::Double => Arc::new(found.map(|value| value?.as_f64()).collect::<Float64Array>()),
+            JsonResult::Boolean => Arc::new(found.map(|value| value?.as_bool()).collect::<BooleanArray>()),
         };
         Ok(ColumnarValue::Array(answer))
     }
@@ -196,8 +200,8 @@ struct Arrows;
 impl ExprPlanner for Arrows {
     fn plan_binary_op(&self, expr: RawBinaryExpr, _: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
         let wanted = match expr.op {
-            BinaryOperator::Arrow => Wanted::Json,
-            BinaryOperator::LongArrow => Wanted::AsText,
+            BinaryOperator::Arrow => JsonResult::Json,
+            BinaryOperator::LongArrow => JsonResult::AsText,
             _ => return Ok(PlannerResult::Original(expr)),
         };
         let call = ScalarFunction::new_udf(function(wanted), vec![expr.left, expr.right]);

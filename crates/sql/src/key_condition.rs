@@ -1,8 +1,8 @@
-//! Filters of a statement as conditions on the columns of a table's keys.
+//! Translates a statement's filters into conditions on the key columns of a table.
 //!
-//! A condition holds for at least the rows that its filter is true for, so a table may leave out the others and need not be
-//! exact: the filter itself is evaluated afterwards. Literals have the type of their column; comparisons with others, or of
-//! anything but a bare column, are no conditions.
+//! A condition is true for at least the rows for which its filter is true. A table may therefore skip the other rows, and
+//! need not do so exactly: DataFusion evaluates the filter itself afterwards. A literal has the type of its column. A
+//! comparison with another type, or of anything but a bare column, is no condition.
 
 use arrow::datatypes::{DataType, Schema, TimeUnit};
 use datafusion::common::ScalarValue;
@@ -41,8 +41,8 @@ pub enum KeyLiteral {
     Time(i64),
 }
 
-/// A literal as its column takes it.
-enum Compared {
+/// A literal in the type of its column.
+enum ColumnLiteral {
     Null,
     Value(KeyLiteral),
 }
@@ -80,9 +80,11 @@ impl KeyCondition {
                     _ => return None,
                 };
                 let value = match (value, op) {
-                    (Compared::Value(value), _) => value,
-                    (Compared::Null, Operator::IsNotDistinctFrom) => return Some(KeyCondition::Null(column)),
-                    (Compared::Null, _) => return None,
+                    (ColumnLiteral::Value(value), _) => value,
+                    (ColumnLiteral::Null, Operator::IsNotDistinctFrom) => {
+                        return Some(KeyCondition::Null(column));
+                    }
+                    (ColumnLiteral::Null, _) => return None,
                 };
                 match op {
                     Operator::Eq | Operator::IsNotDistinctFrom => Some(KeyCondition::In(column, vec![value])),
@@ -94,7 +96,7 @@ impl KeyCondition {
             Expr::Between(Between { expr, negated: false, low, high }) => {
                 let column = column(expr)?;
                 match (literal(column, low)?, literal(column, high)?) {
-                    (Compared::Value(low), Compared::Value(high)) => {
+                    (ColumnLiteral::Value(low), ColumnLiteral::Value(high)) => {
                         Some(KeyCondition::Within(column, Some(low), Some(high)))
                     }
                     _ => None,
@@ -105,7 +107,7 @@ impl KeyCondition {
                 let mut values = Vec::with_capacity(list.len());
                 for value in list {
                     // Nothing is equal to null.
-                    if let Compared::Value(value) = literal(column, value)? {
+                    if let ColumnLiteral::Value(value) = literal(column, value)? {
                         values.push(value);
                     }
                 }
@@ -119,7 +121,7 @@ impl KeyCondition {
                 case_insensitive: false,
             }) => {
                 let column = column(expr)?;
-                let Compared::Value(KeyLiteral::Text(pattern)) = literal(column, pattern)? else {
+                let ColumnLiteral::Value(KeyLiteral::Text(pattern)) = literal(column, pattern)? else {
                     return None;
                 };
                 let end = pattern.find(['%', '_', '\\']).unwrap_or(pattern.len());
@@ -131,10 +133,10 @@ impl KeyCondition {
 }
 
 /// A literal of a column's own type.
-fn compared(expr: &Expr, ty: &DataType) -> Option<Compared> {
+fn compared(expr: &Expr, ty: &DataType) -> Option<ColumnLiteral> {
     let Expr::Literal(value, _) = expr else { return None };
     if value.is_null() {
-        return Some(Compared::Null);
+        return Some(ColumnLiteral::Null);
     }
     let value = match (ty, value) {
         (DataType::Boolean, ScalarValue::Boolean(Some(truth))) => KeyLiteral::Boolean(*truth),
@@ -155,5 +157,5 @@ fn compared(expr: &Expr, ty: &DataType) -> Option<Compared> {
         ) if zone == literal_zone => KeyLiteral::Time(*micros),
         _ => return None,
     };
-    Some(Compared::Value(value))
+    Some(ColumnLiteral::Value(value))
 }

@@ -1,10 +1,11 @@
-//! Functions whose result may be far larger than what they are given: `repeat('a', 2000000000)`.
+//! Refuses function calls whose result would be far larger than their arguments: `repeat('a', 2000000000)`.
 //!
-//! DataFusion's pool counts what operators hold, not what an expression makes. So what such a function would make of a
-//! batch is worked out from its arguments, and refused before it is made, as the pool refuses: the statement may be
-//! planned again, with smaller batches. What several expressions make together is not counted.
-//! Limit: an eighth of the statement's memory for one result, as one that is constant is copied several times.
-//! `approx_percentile_cont` makes room for all its centroids before it has seen a row: there may be [`CENTROIDS_MAX`].
+//! DataFusion's pool counts the memory of operators, not the results of expressions. For each batch, this module computes
+//! the size of the result from the arguments before the call. It refuses a result that is too large with the pool's
+//! error, so the statement may be planned again with smaller batches. The sum over several expressions is not counted.
+//!
+//! Limit: one result may use an eighth of the statement's memory, because a constant result is copied several times.
+//! `approx_percentile_cont` allocates all its centroids before it reads a row; it may have [`CENTROIDS_MAX`].
 
 use std::sync::Arc;
 
@@ -155,7 +156,7 @@ impl ScalarUDFImpl for Bounded {
 
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let bytes_max = self.memory_bytes_max / SHARE;
-        let bytes = Given::new(&arguments)?.bytes(self.growth, bytes_max);
+        let bytes = CallArguments::new(&arguments)?.bytes(self.growth, bytes_max);
         if bytes > bytes_max {
             // Worded as the pool's own, which errors are made of.
             return Err(DataFusionError::ResourcesExhausted(format!(
@@ -171,15 +172,15 @@ impl ScalarUDFImpl for Bounded {
 }
 
 /// The arguments of a call. A constant is a column of one row.
-struct Given {
+struct CallArguments {
     columns: Vec<ArrayRef>,
     rows: usize,
     /// What the constants take when they become columns as long as the others.
     spread_bytes: usize,
 }
 
-impl Given {
-    fn new(arguments: &ScalarFunctionArgs) -> Result<Given> {
+impl CallArguments {
+    fn new(arguments: &ScalarFunctionArgs) -> Result<CallArguments> {
         let is_constant = |value: &ColumnarValue| matches!(value, ColumnarValue::Scalar(_));
         let rows = if arguments.args.iter().all(is_constant) { 1 } else { arguments.number_rows };
         let mut columns = Vec::with_capacity(arguments.args.len());
@@ -194,7 +195,7 @@ impl Given {
             }
             columns.push(column);
         }
-        Ok(Given { columns, rows, spread_bytes })
+        Ok(CallArguments { columns, rows, spread_bytes })
     }
 
     /// The bytes that a result takes, about; those of values that the function will not take are not counted. Where they are no

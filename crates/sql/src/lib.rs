@@ -1,10 +1,11 @@
-//! SQL over what is stored, by DataFusion.
+//! Runs SQL over stored data, by DataFusion.
 //!
-//! [`Sql::run`] takes a text of statements and gives the answer of the last one, as a stream of record batches. Where
-//! tables come from and where rows go is a trait, [`Tables`], so this room knows nothing of streams, logs or Delta.
-//! It owns DataFusion: dialects, names, limits, errors with places, and the forms in which answers travel.
-//! Limits: [`SqlOptions`]; each has a default, and passing it is an error of kind [`ErrorKind::Limit`].
+//! [`Sql::run`] takes a text of statements and returns the answer of the last one, as a stream of record batches. The
+//! trait [`Tables`] provides the tables and receives the rows, so this room knows nothing of streams, logs or Delta. It
+//! owns DataFusion: dialects, names, limits, errors with places, and the formats of answers. Limits: [`SqlOptions`]; each
+//! has a default, and exceeding it is an error of kind [`ErrorKind::Limit`].
 
+mod admission;
 mod answer;
 mod array_text;
 mod bounded_dialect;
@@ -20,6 +21,7 @@ mod duplicate_columns;
 mod error;
 mod first_batch_barrier;
 pub mod forms;
+mod generated_table;
 mod grouping;
 mod guarded;
 mod guarded_windows;
@@ -28,7 +30,6 @@ mod information;
 mod json_functions;
 mod key_condition;
 mod large_results;
-mod made;
 mod map_keys;
 mod meaning;
 mod membership;
@@ -52,7 +53,6 @@ mod storable;
 mod sums;
 mod tables;
 mod text;
-mod turns;
 mod types;
 mod unique_keys;
 mod walk;
@@ -67,8 +67,8 @@ pub use answer::{Answer, Command, shutting_down};
 pub use array_text::array_elements;
 pub use copy_in::CopyIn;
 pub use error::{ErrorKind, Place, SqlError, state};
+pub use generated_table::{RowGenerator, ScanRequest, generated_table, rows_at_hand, rows_between};
 pub use key_condition::{KeyCondition, KeyLiteral};
-pub use made::{RowsInTurn, RowsWanted, rows_at_hand, rows_between, rows_in_turn};
 pub use meaning::is_utc;
 pub use names::{not_all_known, not_known};
 pub use options::{Dialect, OtherStatements, Parameter, RunOptions, SqlOptions};

@@ -1,5 +1,10 @@
-//! `map['key']` where the keys of the map are Arrow's string views, as those of stored maps are: DataFusion compares them with the key
-//! as it was written, which is another type.
+//! Plans `map['key']` for maps whose keys are Arrow string views, as the keys of stored maps are.
+//!
+//! ```text
+//! before: get_field(map, Utf8("key"))     after: get_field(map, Utf8View("key"))
+//! ```
+//!
+//! DataFusion compares the keys with the literal as it was written, which has another type.
 
 use std::sync::Arc;
 

@@ -1,10 +1,6 @@
-//! `x IN (query)`, `x NOT IN (query)` and `x < ANY (query)` in the three-valued logic of the SQL standard.
+//! Plans `x IN (query)`, `x NOT IN (query)` and `x < ANY (query)` in the three-valued logic of the SQL standard.
 //!
-//! A null among the query's rows makes the answer unknown where nothing else decides it, and so does a null `x` over any rows.
-//! DataFusion 55 plans this for some forms only: a constant `x`, a query with a column of the outer one, and a place under OR or NOT
-//! lose it (<https://github.com/apache/datafusion/issues/25340>, <https://github.com/apache/datafusion/issues/25336>,
-//! <https://github.com/apache/datafusion/issues/25473>). So the comparison is planned as what it means, in EXISTS, which has two
-//! values only. With `y` as the column of the query:
+//! With `y` as the column of the query:
 //!
 //! ```text
 //! x = ANY (query)   CASE WHEN EXISTS (query WHERE y = x) THEN true
@@ -12,6 +8,8 @@
 //!                        ELSE false END
 //! x NOT IN (query)  NOT (x = ANY (query)), and x <> ALL (query) is the same
 //! ```
+//!
+//! The growth of a plan by copied queries is bounded ([`COPIED_OPERATORS_MAX`], [`COPIES_MAX`]).
 //!
 //! In a condition of WHERE that must be true, the unknown is as good as false, and no CASE is needed: the first EXISTS is a join, and
 //! the others, unless the query is correlated, are computed once. The query is read up to three times; one that gives other rows each

@@ -1,4 +1,4 @@
-//! The memory of one statement.
+//! The memory budget of one statement.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,35 +30,35 @@ const PARTED: &str = "RepartitionExec";
 pub(crate) struct StatementPool {
     fair: FairSpillPool,
     /// What can spill.
-    spillable: Share,
+    spillable: PoolShare,
     /// That, and the merges within sorts.
-    elastic: Share,
+    elastic: PoolShare,
 }
 
 /// A part of the pool.
 #[derive(Debug)]
-struct Share {
+struct PoolShare {
     most: usize,
     taken: AtomicUsize,
 }
 
-impl Share {
-    fn new(most: usize) -> Share {
-        Share { most, taken: AtomicUsize::new(0) }
+impl PoolShare {
+    fn new(most: usize) -> PoolShare {
+        PoolShare { most, taken: AtomicUsize::new(0) }
     }
 
-    /// Takes so much, or tells what is left.
-    fn take(&self, bytes: usize) -> std::result::Result<(), usize> {
+    /// Reserves so much, or returns what is left.
+    fn reserve(&self, bytes: usize) -> std::result::Result<(), usize> {
         // Taken first, so that those who ask at once do not get it twice.
         let left = self.most.saturating_sub(self.taken.fetch_add(bytes, Ordering::Relaxed));
         if bytes <= left {
             return Ok(());
         }
-        self.give(bytes);
+        self.release(bytes);
         Err(left)
     }
 
-    fn give(&self, bytes: usize) {
+    fn release(&self, bytes: usize) {
         self.taken.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
@@ -68,13 +68,13 @@ impl StatementPool {
         let kept = (bytes_max / 2).min(KEPT_BYTES_MAX);
         StatementPool {
             fair: FairSpillPool::new(bytes_max),
-            spillable: Share::new(bytes_max - kept),
-            elastic: Share::new(bytes_max - kept / 2),
+            spillable: PoolShare::new(bytes_max - kept),
+            elastic: PoolShare::new(bytes_max - kept / 2),
         }
     }
 
     /// What a consumer's memory is part of.
-    fn shares(&self, consumer: &MemoryConsumer) -> impl Iterator<Item = &Share> + Clone {
+    fn shares(&self, consumer: &MemoryConsumer) -> impl Iterator<Item = &PoolShare> + Clone {
         let is_elastic = consumer.can_spill() || consumer.name().starts_with(SORTS_MERGE);
         let spillable = Some(&self.spillable).filter(|_| consumer.can_spill());
         spillable.into_iter().chain(Some(&self.elastic).filter(|_| is_elastic))
@@ -108,7 +108,7 @@ impl MemoryPool for StatementPool {
     }
 
     fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
-        self.shares(reservation.consumer()).for_each(|share| share.give(shrink));
+        self.shares(reservation.consumer()).for_each(|share| share.release(shrink));
         self.fair.shrink(reservation, shrink);
     }
 
@@ -120,8 +120,8 @@ impl MemoryPool for StatementPool {
         }
         let shares = self.shares(reservation.consumer());
         for (place, share) in shares.clone().enumerate() {
-            let Err(left) = share.take(additional) else { continue };
-            shares.take(place).for_each(|share| share.give(additional));
+            let Err(left) = share.reserve(additional) else { continue };
+            shares.take(place).for_each(|share| share.release(additional));
             // Worded as the fair pool's own, which errors are made of.
             return Err(DataFusionError::ResourcesExhausted(format!(
                 "Failed to allocate additional {} for {} with {} already allocated for this reservation - {} remain \
@@ -134,7 +134,7 @@ impl MemoryPool for StatementPool {
         }
         let grown = self.fair.try_grow(reservation, additional);
         if grown.is_err() {
-            shares.for_each(|share| share.give(additional));
+            shares.for_each(|share| share.release(additional));
         }
         grown
     }

@@ -1,12 +1,16 @@
-//! Which table and which column a name means.
+//! Resolves the table and column names of a statement, and replaces them by the exact names.
 //!
-//! A name is taken as it is written if there is one; else, if it is not quoted, whatever its case, if there is only one
-//! such. DataFusion knows exact names only, so a statement's tree is rewritten before it is planned: first the tables,
-//! then, when their columns are known, the columns.
+//! ```text
+//! SELECT Carrier FROM Flights     becomes  SELECT carrier FROM flights     (a stream `flights` with a column `carrier`)
+//! ```
 //!
-//! Columns without a table in front are looked up among all columns and aliases of the statement, not scope by scope:
-//! where two tables have columns that differ in case alone, only exact names tell them apart.
-//! With the columns, literal lists ([`array_text`]) and what is PostgreSQL's alone ([`postgres`]) are rewritten too.
+//! An exact match has priority. Otherwise an unquoted name matches in any letter case, if exactly one name does.
+//! DataFusion knows exact names only, so the statement's tree is rewritten before planning. The tables are resolved
+//! first, and the columns when the tables' columns are known.
+//!
+//! Columns without a table qualifier are looked up among all columns and aliases of the statement, not scope by scope. If
+//! columns of two tables differ in letter case alone, only exact names distinguish them. The same pass rewrites literal
+//! lists ([`array_text`]) and PostgreSQL's own functions ([`postgres`]).
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -110,15 +114,15 @@ impl Names {
 
 /// Of a table that may be there: nobody can say at present.
 pub fn not_known(name: &str) -> SqlError {
-    let message = format!("whether there is a table `{name}` is not known: the store cannot be reached");
+    let message = format!("table `{name}` cannot be looked up: the store cannot be reached");
     SqlError::new(ErrorKind::Unavailable, message)
-        .with_hint("It is tried again and again; streams take events meanwhile.")
+        .with_hint("The server retries; streams accept events meanwhile.")
 }
 
 /// Says that a list of all tables would not have all.
 pub fn not_all_known() -> SqlError {
-    SqlError::new(ErrorKind::Unavailable, "which tables there are is not known: the store cannot be reached")
-        .with_hint("It is tried again and again; SHOW STREAMS and SHOW VIEWS tell what there is besides.")
+    SqlError::new(ErrorKind::Unavailable, "the tables cannot be listed: the store cannot be reached")
+        .with_hint("The server retries; SHOW STREAMS and SHOW VIEWS list the other objects.")
 }
 
 /// The table of the engine's own schema that is meant, if it is one of its.
@@ -152,23 +156,23 @@ fn find<'a>(
     match alike.as_slice() {
         [] => Ok(None),
         [one] => Ok(Some((*one).to_owned())),
-        several => Err(SqlError::invalid(format!("{what} `{wanted}` may be one of several"))
+        several => Err(SqlError::invalid(format!("{what} `{wanted}` is ambiguous"))
             .with_hint(format!("Write it with its case: {}.", several.join(", ")))),
     }
 }
 
 /// A table that a statement reads: the name under which it is registered, its own name, and which state of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct WantedTable {
+pub(crate) struct ReferencedTable {
     pub(crate) key: String,
     pub(crate) name: String,
     pub(crate) at: Option<At>,
 }
 
-/// What a statement says of tables.
+/// The tables that a statement references.
 #[derive(Debug, Default)]
-pub(crate) struct Reads {
-    pub(crate) tables: Vec<WantedTable>,
+pub(crate) struct TableReferences {
+    pub(crate) tables: Vec<ReferencedTable>,
     /// Names that the statement itself gives: aliases of columns, parameters of lambdas.
     aliases: Vec<String>,
     /// Names that stand before a dot, and the key of the table that each stands for, if it is one.
@@ -176,8 +180,8 @@ pub(crate) struct Reads {
 }
 
 /// Rewrites the tables of a statement to their own names, and tells which there are.
-pub(crate) fn resolve_tables(statement: &mut Statement, names: &Names) -> Result<Reads, SqlError> {
-    let mut pass = TablePass { names, ctes: Vec::new(), reads: Reads::default() };
+pub(crate) fn resolve_tables(statement: &mut Statement, names: &Names) -> Result<TableReferences, SqlError> {
+    let mut pass = TablePass { names, ctes: Vec::new(), reads: TableReferences::default() };
     walk_statement_mut(statement, &mut pass)?;
     Ok(pass.reads)
 }
@@ -185,7 +189,7 @@ pub(crate) fn resolve_tables(statement: &mut Statement, names: &Names) -> Result
 /// Rewrites the columns of a statement to their own names. `schemas` are those of its tables, by their keys.
 pub(crate) fn resolve_columns(
     statement: &mut Statement,
-    reads: &Reads,
+    reads: &TableReferences,
     schemas: &HashMap<String, SchemaRef>,
     parameters: &[Parameter],
 ) -> Result<(), SqlError> {
@@ -213,7 +217,7 @@ pub(crate) fn resolve_columns(
 struct TablePass<'a> {
     names: &'a Names,
     ctes: Vec<String>,
-    reads: Reads,
+    reads: TableReferences,
 }
 
 impl TablePass<'_> {
@@ -280,7 +284,7 @@ impl TablePass<'_> {
             });
         }
         *name = ObjectName::from(vec![Ident { value: key.clone(), ..ident.clone() }]);
-        let wanted = WantedTable { key, name: found, at };
+        let wanted = ReferencedTable { key, name: found, at };
         if !self.reads.tables.contains(&wanted) {
             self.reads.tables.push(wanted);
         }
@@ -390,7 +394,7 @@ impl ColumnPass<'_> {
                 let mut several = several.to_vec();
                 several.sort_unstable();
                 return ControlFlow::Break(
-                    SqlError::invalid(format!("column `{}` may be one of several", ident.value))
+                    SqlError::invalid(format!("column `{}` is ambiguous", ident.value))
                         .at(place_of_span(ident.span))
                         .with_hint(format!("Write it with its case: {}.", several.join(", "))),
                 );

@@ -1,4 +1,4 @@
-//! Limits of all statements, and what one run of statements asks for.
+//! Limits of all statements, and the options of one run of statements.
 
 use std::net::IpAddr;
 use std::path::PathBuf;

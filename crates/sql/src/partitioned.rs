@@ -1,8 +1,13 @@
-//! `COPY … PARTITIONED BY`: rows sorted by partition, and written some partitions at a time.
+//! Writes `COPY … PARTITIONED BY`: sorts the rows by partition, and writes a limited number of partitions at a time.
 //!
-//! DataFusion opens a file for each partition that it meets, and ends all of them with the last row; an open Parquet file takes
-//! hundreds of kilobytes that no limit counts. So rows are sorted first, which goes to disk where memory is short, and handed
-//! over in runs of [`OPEN_MAX`] partitions, each of which has an end of its own. A partition is one file as before.
+//! ```text
+//! before: COPY (q) TO 'd/' PARTITIONED BY (k)     after: COPY (q ORDER BY k, q's own order) TO 'd/' PARTITIONED BY (k)
+//! ```
+//!
+//! DataFusion opens a file for each partition that it meets, and closes all of them after the last row. An open Parquet
+//! file takes hundreds of kilobytes that no limit counts. Therefore the rows are sorted first; the sort spills to disk
+//! when memory is short. The sink receives runs of [`OPEN_MAX`] partitions and closes the files of a run at its end. A
+//! partition is one file as before.
 
 use std::fmt;
 use std::ops::Range;
@@ -67,26 +72,26 @@ pub(crate) fn in_runs(
     let (input, order) = (Arc::clone(sink.input()), sink.sort_order().clone());
     let schema = input.schema();
     let columns = copy.partition_by.iter().map(|name| Ok(schema.index_of(name)?)).collect::<Result<_>>()?;
-    let runs = InRuns { sink: physical, columns };
+    let runs = PartitionRunSink { sink: physical, columns };
     Ok(Arc::new(DataSinkExec::new(input, Arc::new(runs), order)))
 }
 
 /// Has another sink write one run after another.
 #[derive(Debug)]
-struct InRuns {
+struct PartitionRunSink {
     /// A [`DataSinkExec`].
     sink: Arc<dyn ExecutionPlan>,
     /// Those whose values are the partitions, by their places.
     columns: Vec<usize>,
 }
 
-impl InRuns {
+impl PartitionRunSink {
     fn sink(&self) -> &dyn DataSink {
         self.sink.downcast_ref::<DataSinkExec>().expect("it is one").sink()
     }
 }
 
-impl DisplayAs for InRuns {
+impl DisplayAs for PartitionRunSink {
     fn fmt_as(&self, form: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("InRuns ")?;
         self.sink().fmt_as(form, f)
@@ -94,7 +99,7 @@ impl DisplayAs for InRuns {
 }
 
 #[async_trait]
-impl DataSink for InRuns {
+impl DataSink for PartitionRunSink {
     fn metrics(&self) -> Option<MetricsSet> {
         self.sink().metrics()
     }
@@ -105,7 +110,7 @@ impl DataSink for InRuns {
 
     async fn write_all(&self, data: SendableRecordBatchStream, context: &Arc<TaskContext>) -> Result<u64> {
         let schema = data.schema();
-        let left = Left { rows: data, batch: None, last: None, has_ended: false };
+        let left = RemainingRows { rows: data, batch: None, last: None, has_ended: false };
         let left = Arc::new(Mutex::new(left));
         let mut written = 0;
         loop {
@@ -124,7 +129,7 @@ impl DataSink for InRuns {
 }
 
 /// Sorted rows that are in no run yet.
-struct Left {
+struct RemainingRows {
     rows: SendableRecordBatchStream,
     batch: Option<RecordBatch>,
     /// The last row's partition.
@@ -135,7 +140,7 @@ struct Left {
 /// The rows of the next partitions.
 struct Run {
     schema: SchemaRef,
-    left: Arc<Mutex<Left>>,
+    left: Arc<Mutex<RemainingRows>>,
     columns: Vec<usize>,
     /// Those that it has begun with.
     partitions: usize,
@@ -143,7 +148,7 @@ struct Run {
 
 impl Run {
     /// As many rows from the beginning as belong to the run.
-    fn length(&mut self, left: &Left, batch: &RecordBatch) -> Result<usize> {
+    fn length(&mut self, left: &RemainingRows, batch: &RecordBatch) -> Result<usize> {
         let columns: Vec<ArrayRef> =
             self.columns.iter().map(|column| Arc::clone(batch.column(*column))).collect();
         let ranges: Vec<Range<usize>> = partition(&columns)?.ranges();

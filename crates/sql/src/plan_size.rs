@@ -1,10 +1,16 @@
-//! Bounds what planning a statement may cost, before it is planned.
+//! Bounds the cost of planning a statement, before it is planned.
 //!
-//! DataFusion plans a `WITH` query anew wherever it is named, so a chain of queries that each join the one before with itself doubles
-//! the plan at each step. Subqueries in expressions, `coalesce` and `ROW` double the time of planning with each level (DataFusion 55;
-//! its type coercion and its simplifier visit what is inside of them twice). It computes all grouping sets of a batch at once. Each
-//! rule copies all that a query reads, so a chain of queries grows with the square of its length. The four are counted here in one
-//! pass over the syntax tree, in linear time. The depth of brackets is bounded by the parser.
+//! One pass over the syntax tree, in linear time, counts four kinds of cost:
+//!
+//! - DataFusion plans a `WITH` query anew at each use. A chain of queries that each join the one before with itself
+//!   doubles the plan at each step.
+//! - Each level of subqueries in expressions, `coalesce` and `ROW` doubles the time of planning. DataFusion 55's type
+//!   coercion and simplifier visit their contents twice.
+//! - DataFusion computes all grouping sets of a batch at once.
+//! - Each rule copies all columns that a query reads, so the cost of a chain of queries grows with the square of its
+//!   length.
+//!
+//! The parser bounds the depth of brackets.
 
 use std::ops::ControlFlow;
 
@@ -93,7 +99,7 @@ impl Pass {
         if frame.size.chain > CHAIN_MAX {
             return limit(
                 format!("the statement has more than {CHAIN_MAX} queries that each read the one before"),
-                "Write what one of them gives into a table first: CREATE TABLE t AS SELECT ….",
+                "Write the result of one of them into a table first: CREATE TABLE t AS SELECT ….",
             );
         }
         if frame.size.tables > TABLES_READ_MAX {
@@ -101,7 +107,7 @@ impl Pass {
                 format!(
                     "the statement reads more than {TABLES_READ_MAX} tables, with each WITH query read where it is named"
                 ),
-                "Write what is read often into a table of its own first: CREATE TABLE t AS SELECT ….",
+                "Write the rows that are read often into a table first: CREATE TABLE t AS SELECT ….",
             );
         }
         ControlFlow::Continue(())
@@ -167,7 +173,7 @@ impl Visitor for Pass {
             let sets = if sets == u64::MAX { "too many".to_owned() } else { sets.to_string() };
             return limit(
                 format!("the statement groups by {sets} sets of keys, limit is {GROUPING_SETS_MAX}"),
-                "CUBE of n keys has 2^n sets: name those that are wanted with GROUPING SETS.",
+                "CUBE of n keys has 2^n sets: name the needed sets with GROUPING SETS.",
             );
         }
         ControlFlow::Continue(())

@@ -1,8 +1,12 @@
-//! Ends the planning of a statement that is not wanted any more, or that has allocated more than it may.
+//! Ends the planning of a statement that was cancelled, or that has allocated more memory than it may.
 //!
-//! Planning computes without yielding, so its task cannot be aborted meanwhile. Between each rule of DataFusion's optimizers and the
-//! next stands one that changes nothing and fails once the statement is to end. One rule by itself is bounded by what
-//! [`plan_size`](crate::plan_size) lets through.
+//! ```text
+//! before: rule 1, rule 2, …     after: still_wanted, rule 1, still_wanted, rule 2, …
+//! ```
+//!
+//! Planning computes without yielding, so its task cannot be aborted meanwhile. The rule `still_wanted` precedes each
+//! rule of DataFusion's analyzer and optimizers. It changes nothing, and fails once the statement is to end.
+//! [`plan_size`](crate::plan_size) bounds the cost of a single rule.
 
 use std::sync::Arc;
 
@@ -19,9 +23,9 @@ use crate::watched;
 
 /// The session, with its planning watched.
 pub(crate) fn planning_watched(state: SessionState) -> SessionState {
-    let analyzers = between(&state.analyzer().rules, Arc::new(Wanted) as _);
-    let optimizers = between(state.optimizers(), Arc::new(Wanted) as _);
-    let physical = between(state.physical_optimizers(), Arc::new(Wanted) as _);
+    let analyzers = between(&state.analyzer().rules, Arc::new(CancellationCheck) as _);
+    let optimizers = between(state.optimizers(), Arc::new(CancellationCheck) as _);
+    let physical = between(state.physical_optimizers(), Arc::new(CancellationCheck) as _);
     let rewrites = state.analyzer().function_rewrites().to_vec();
     let mut builder = SessionStateBuilder::new_from_existing(state)
         .with_analyzer_rules(analyzers)
@@ -38,13 +42,13 @@ fn between<T: ?Sized>(rules: &[Arc<T>], wanted: Arc<T>) -> Vec<Arc<T>> {
     rules.iter().flat_map(|rule| [Arc::clone(&wanted), Arc::clone(rule)]).collect()
 }
 
-/// Whether the statement is still wanted.
+/// Fails the planning of a statement that was cancelled.
 #[derive(Debug)]
-struct Wanted;
+struct CancellationCheck;
 
 const NAME: &str = "still_wanted";
 
-impl AnalyzerRule for Wanted {
+impl AnalyzerRule for CancellationCheck {
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
         watched::check()?;
         Ok(plan)
@@ -55,7 +59,7 @@ impl AnalyzerRule for Wanted {
     }
 }
 
-impl OptimizerRule for Wanted {
+impl OptimizerRule for CancellationCheck {
     fn name(&self) -> &str {
         NAME
     }
@@ -66,7 +70,7 @@ impl OptimizerRule for Wanted {
     }
 }
 
-impl PhysicalOptimizerRule for Wanted {
+impl PhysicalOptimizerRule for CancellationCheck {
     fn optimize(
         &self,
         plan: Arc<dyn ExecutionPlan>,

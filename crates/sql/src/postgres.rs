@@ -1,7 +1,7 @@
-//! What PostgreSQL's clients ask before they ask anything else: functions of its sessions, its settings, its names of types.
+//! Answers the queries that PostgreSQL's clients send on connection: session functions, settings and type names.
 //!
-//! They are answered whoever asks. Settings are what they are and cannot be set. Of `pg_catalog` there is `pg_extension`, with
-//! nothing in it: tools look there for what they could use.
+//! Every client gets these answers, whatever its protocol. Settings are constant and cannot be set. `pg_catalog` contains
+//! one table, the empty `pg_extension`: tools query it for extensions that they could use.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -115,29 +115,29 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         } else {
             signature
         };
-        state.register_udf(Arc::new(ScalarUDF::from(Told { wanted, signature })))?;
+        state.register_udf(Arc::new(ScalarUDF::from(PgInfoFunction { wanted, signature })))?;
     }
     Ok(())
 }
 
-const ALL: [Wanted; 13] = [
-    Wanted::ArrayLower,
-    Wanted::ArrayUpper,
-    Wanted::CurrentCatalog,
-    Wanted::CurrentDatabase,
-    Wanted::CurrentSchema,
-    Wanted::CurrentSetting,
-    Wanted::CurrentUser,
-    Wanted::PgBackendPid,
-    Wanted::PgTypeof,
-    Wanted::QuoteIdent,
-    Wanted::SessionUser,
-    Wanted::User,
-    Wanted::Version,
+const ALL: [PgFunction; 13] = [
+    PgFunction::ArrayLower,
+    PgFunction::ArrayUpper,
+    PgFunction::CurrentCatalog,
+    PgFunction::CurrentDatabase,
+    PgFunction::CurrentSchema,
+    PgFunction::CurrentSetting,
+    PgFunction::CurrentUser,
+    PgFunction::PgBackendPid,
+    PgFunction::PgTypeof,
+    PgFunction::QuoteIdent,
+    PgFunction::SessionUser,
+    PgFunction::User,
+    PgFunction::Version,
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Wanted {
+enum PgFunction {
     ArrayLower,
     ArrayUpper,
     CurrentCatalog,
@@ -153,40 +153,40 @@ enum Wanted {
     Version,
 }
 
-impl Wanted {
+impl PgFunction {
     /// How many arguments it takes.
     fn arguments(self) -> std::ops::RangeInclusive<usize> {
         match self {
-            Wanted::ArrayLower | Wanted::ArrayUpper => 2..=2,
-            Wanted::CurrentSetting => 1..=2,
-            Wanted::PgTypeof | Wanted::QuoteIdent => 1..=1,
+            PgFunction::ArrayLower | PgFunction::ArrayUpper => 2..=2,
+            PgFunction::CurrentSetting => 1..=2,
+            PgFunction::PgTypeof | PgFunction::QuoteIdent => 1..=1,
             _ => 0..=0,
         }
     }
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Told {
-    wanted: Wanted,
+struct PgInfoFunction {
+    wanted: PgFunction,
     signature: Signature,
 }
 
-impl ScalarUDFImpl for Told {
+impl ScalarUDFImpl for PgInfoFunction {
     fn name(&self) -> &str {
         match self.wanted {
-            Wanted::ArrayLower => "array_lower",
-            Wanted::ArrayUpper => "array_upper",
-            Wanted::CurrentCatalog => "current_catalog",
-            Wanted::CurrentDatabase => "current_database",
-            Wanted::CurrentSchema => "current_schema",
-            Wanted::CurrentSetting => "current_setting",
-            Wanted::CurrentUser => "current_user",
-            Wanted::PgBackendPid => "pg_backend_pid",
-            Wanted::PgTypeof => "pg_typeof",
-            Wanted::QuoteIdent => "quote_ident",
-            Wanted::SessionUser => "session_user",
-            Wanted::User => "user",
-            Wanted::Version => "version",
+            PgFunction::ArrayLower => "array_lower",
+            PgFunction::ArrayUpper => "array_upper",
+            PgFunction::CurrentCatalog => "current_catalog",
+            PgFunction::CurrentDatabase => "current_database",
+            PgFunction::CurrentSchema => "current_schema",
+            PgFunction::CurrentSetting => "current_setting",
+            PgFunction::CurrentUser => "current_user",
+            PgFunction::PgBackendPid => "pg_backend_pid",
+            PgFunction::PgTypeof => "pg_typeof",
+            PgFunction::QuoteIdent => "quote_ident",
+            PgFunction::SessionUser => "session_user",
+            PgFunction::User => "user",
+            PgFunction::Version => "version",
         }
     }
 
@@ -199,11 +199,11 @@ impl ScalarUDFImpl for Told {
             return plan_err!("{} does not take {} arguments", self.name(), arguments.len());
         }
         Ok(match self.wanted {
-            Wanted::ArrayLower | Wanted::ArrayUpper => match arguments {
+            PgFunction::ArrayLower | PgFunction::ArrayUpper => match arguments {
                 [DataType::List(_) | DataType::LargeList(_) | DataType::Null, _] => DataType::Int64,
                 _ => return plan_err!("{} takes a list and a dimension", self.name()),
             },
-            Wanted::PgBackendPid => DataType::Int64,
+            PgFunction::PgBackendPid => DataType::Int64,
             _ => DataType::Utf8,
         })
     }
@@ -212,24 +212,24 @@ impl ScalarUDFImpl for Told {
         let is_constant = arguments.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
         let columns = ColumnarValue::values_to_arrays(&arguments.args)?;
         let told: ArrayRef = match (self.wanted, columns.as_slice()) {
-            (Wanted::QuoteIdent, [names]) => {
+            (PgFunction::QuoteIdent, [names]) => {
                 let names = cast(names, &DataType::Utf8)?;
                 let names = names.as_string::<i32>().iter();
                 Arc::new(names.map(|name| name.map(quote_ident)).collect::<StringArray>())
             }
-            (Wanted::CurrentSetting, [names, may_lack @ ..]) => settings(names, may_lack.first())?,
-            (Wanted::ArrayLower, [list, dimension]) => bounds(list, dimension, |_| 1)?,
-            (Wanted::ArrayUpper, [list, dimension]) => bounds(list, dimension, |length| length)?,
-            (Wanted::PgTypeof, [values]) => {
+            (PgFunction::CurrentSetting, [names, may_lack @ ..]) => settings(names, may_lack.first())?,
+            (PgFunction::ArrayLower, [list, dimension]) => bounds(list, dimension, |_| 1)?,
+            (PgFunction::ArrayUpper, [list, dimension]) => bounds(list, dimension, |length| length)?,
+            (PgFunction::PgTypeof, [values]) => {
                 let name = match values.data_type() {
                     DataType::Null => "unknown",
                     ty => postgres_type_name(ty),
                 };
                 return Ok(text(name));
             }
-            (Wanted::CurrentSchema, _) => return Ok(text(SCHEMA)),
-            (Wanted::PgBackendPid, _) => Arc::new(Int64Array::from(vec![i64::from(std::process::id())])),
-            (Wanted::Version, _) => {
+            (PgFunction::CurrentSchema, _) => return Ok(text(SCHEMA)),
+            (PgFunction::PgBackendPid, _) => Arc::new(Int64Array::from(vec![i64::from(std::process::id())])),
+            (PgFunction::Version, _) => {
                 let version = SETTINGS[0].1;
                 return Ok(text(&format!("PostgreSQL {version}")));
             }

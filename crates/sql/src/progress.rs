@@ -1,4 +1,4 @@
-//! How far a statement is: what its scans have read, of how much, and what it gave out.
+//! The progress of a statement: how much its scans have read, of how much, and how many rows it has returned.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -53,14 +53,14 @@ impl Progress {
 
     /// A plan begins; what the one before read is kept.
     pub(crate) fn begin(&self, plan: &Arc<dyn ExecutionPlan>) {
-        self.keep();
+        self.accumulate();
         self.rows_total.store(rows_known(plan.as_ref()).unwrap_or(0), Ordering::Relaxed);
         *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(plan));
     }
 
     /// All statements have ended: the plans, and the files that they hold open, are let go.
     pub(crate) fn finish(&self) {
-        self.keep();
+        self.accumulate();
         self.finished.store(1, Ordering::Relaxed);
     }
 
@@ -68,7 +68,7 @@ impl Progress {
         self.rows_returned.fetch_add(rows as u64, Ordering::Relaxed);
     }
 
-    fn keep(&self) {
+    fn accumulate(&self) {
         let mut plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(plan) = plan.take() {
             let (rows, bytes) = scanned(plan.as_ref());

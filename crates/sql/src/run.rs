@@ -1,4 +1,14 @@
-//! One run of statements, from its text to the last row: which statement is whose, and how a query becomes a stream.
+//! One run of statements, from its text to the last row: who executes each statement, and how a query becomes a stream.
+//!
+//! A statement of the engine goes to [`OtherStatements`](crate::OtherStatements). A query is rewritten in its syntax
+//! tree (forms, meaning, names), planned over table snapshots that are taken once, rewritten as a plan (three-valued
+//! logic, correlation, meaning), optimized, guarded and started.
+//!
+//! A run may have tables of its own ([`RunOptions::tables`]). With them, the statements of a job read only new events,
+//! if the job asks for that.
+//!
+//! A plan that exceeds its memory limit before its first row is planned once more, with operators that spill
+//! ([`Aim::Memory`]).
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -21,7 +31,7 @@ use futures_util::{StreamExt, stream};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::answer::{Command, Item};
-use crate::cancellation::{Cancellation, stoppable, took_longer};
+use crate::cancellation::{Cancellation, stoppable, timeout_error};
 use crate::correlation::marked;
 use crate::error::{STATEMENTS, state};
 use crate::first_batch_barrier::groups_together;
@@ -30,11 +40,11 @@ use crate::ignored::none_ignored;
 use crate::large_results::check_digests;
 use crate::membership::in_three_values;
 use crate::names::{Names, not_all_known, resolve_columns, resolve_tables};
-use crate::session::Aim;
+use crate::session::PlanGoal;
 use crate::sliced::sliced;
 use crate::sql::Inner;
 use crate::text::{StatementText, split};
-use crate::watched::{Watch, elsewhere};
+use crate::watched::{RunMonitor, elsewhere};
 use crate::{
     ErrorKind, Parameter, Progress, RunOptions, SqlError, Tables, copy, duplicate_columns, grouping, meaning,
     partitioned, plan_size, standard_forms,
@@ -48,7 +58,7 @@ pub(crate) struct Run {
     pub(crate) options: RunOptions,
     pub(crate) progress: Arc<Progress>,
     pub(crate) stop: Arc<Cancellation>,
-    pub(crate) watch: Arc<Watch>,
+    pub(crate) watch: Arc<RunMonitor>,
     /// Where the columns of the answer go, once.
     pub(crate) head: Option<oneshot::Sender<Result<(SchemaRef, Command), SqlError>>>,
     pub(crate) rows: mpsc::Sender<Item>,
@@ -78,14 +88,14 @@ impl Run {
             tokio::select! {
                 biased;
                 end = self.all(text) => end,
-                error = watch.over() => Err(error),
+                error = watch.memory_exceeded() => Err(error),
             }
         });
         let end = match duration_max {
             None => all.await,
             Some(duration) => match tokio::time::timeout(duration, all).await {
                 Ok(end) => end,
-                Err(_) => Err(took_longer(duration)),
+                Err(_) => Err(timeout_error(duration)),
             },
         };
         self.progress.finish();
@@ -102,11 +112,11 @@ impl Run {
     async fn all(&mut self, text: &str) -> Result<(), SqlError> {
         let _turn = match self.options.has_turn {
             true => None,
-            false => Some(self.inner.turns.turn(self.options.client).await?),
+            false => Some(self.inner.turns.admit(self.options.client).await?),
         };
         let statements = split(text, self.options.dialect, &self.inner.options)?;
         let Some((last, before)) = statements.split_last() else {
-            self.tell(Ok((Arc::new(Schema::empty()), Command::Nothing)));
+            self.send_head(Ok((Arc::new(Schema::empty()), Command::Nothing)));
             return Ok(());
         };
         for statement in before {
@@ -116,18 +126,18 @@ impl Run {
             }
         }
         let outcome = self.execute(last).await?;
-        self.answer(outcome).await
+        self.stream_answer(outcome).await
     }
 
-    fn tell(&mut self, head: Result<(SchemaRef, Command), SqlError>) {
+    fn send_head(&mut self, head: Result<(SchemaRef, Command), SqlError>) {
         if let Some(sender) = self.head.take() {
             // Whoever asked may be gone; then the task is about to be ended.
             let _ = sender.send(head);
         }
     }
 
-    async fn answer(&mut self, mut outcome: Outcome) -> Result<(), SqlError> {
-        self.tell(Ok((outcome.rows.schema(), outcome.command)));
+    async fn stream_answer(&mut self, mut outcome: Outcome) -> Result<(), SqlError> {
+        self.send_head(Ok((outcome.rows.schema(), outcome.command)));
         let mut left = self.options.rows_max;
         while let Some(batch) = outcome.rows.next().await {
             let batch = batch.map_err(SqlError::from)?;
@@ -144,25 +154,25 @@ impl Run {
                 })?;
             }
             self.progress.returned(batch.num_rows());
-            self.watch.left(batch.get_array_memory_size());
-            if !self.give(batch).await? {
+            self.watch.record_freed(batch.get_array_memory_size());
+            if !self.send_rows(batch).await? {
                 return Ok(());
             }
         }
         Ok(())
     }
 
-    /// Gives rows to the reader, who has a certain time to take what was given before; false if nobody reads any more.
-    async fn give(&self, batch: RecordBatch) -> Result<bool, SqlError> {
+    /// Sends rows to the reader, who has a certain time to read what was sent before; false if nobody reads any more.
+    async fn send_rows(&self, batch: RecordBatch) -> Result<bool, SqlError> {
         let giving = self.rows.send(Item::Rows(batch));
         let Some(time) = self.inner.options.unread_max else { return Ok(giving.await.is_ok()) };
         match tokio::time::timeout(time, giving).await {
             Ok(given) => Ok(given.is_ok()),
             Err(_) => Err(SqlError::new(
                 ErrorKind::Limit,
-                format!("nobody read the answer for {} ms, and others wait for their turn", time.as_millis()),
+                format!("the client read nothing for {} ms, and other statements wait", time.as_millis()),
             )
-            .with_hint("Read the rows as they come, or raise sql.unread_ms_max.")),
+            .with_hint("Read the rows as they arrive, or raise sql.unread_ms_max.")),
         }
     }
 
@@ -236,7 +246,7 @@ impl Run {
         for wanted in &reads.tables {
             let table = self.tables.table(&wanted.name, wanted.at).await?;
             let table = table.ok_or_else(|| {
-                SqlError::new(ErrorKind::NotFound, format!("table `{}` does not exist any more", wanted.name))
+                SqlError::new(ErrorKind::NotFound, format!("table `{}` no longer exists", wanted.name))
             })?;
             resolved.insert(wanted.key.clone(), table);
         }
@@ -244,7 +254,7 @@ impl Run {
             resolved.iter().map(|(key, table)| (key.clone(), table.schema())).collect();
         resolve_columns(&mut statement, &reads, &schemas, &self.options.parameters)?;
         duplicate_columns::name_apart(&mut statement, &schemas);
-        let state = self.inner.sessions.session(&self.tables, &names, resolved.clone(), Aim::Speed)?;
+        let state = self.inner.sessions.session(&self.tables, &names, resolved.clone(), PlanGoal::Speed)?;
         let plan = match Box::pin(state.statement_to_plan(statement.clone())).await {
             Ok(plan) => plan,
             Err(error) => return Err(self.planning_error(error, &statement)),
@@ -266,17 +276,19 @@ impl Run {
         let columns = grouping::ungrouped(statement, &|name| self.inner.sessions.is_aggregate(name));
         match columns.as_slice() {
             [] => error,
-            [column] => SqlError::invalid(format!("column `{column}` is neither grouped by nor aggregated"))
-                .with_state(state::UNGROUPED)
-                .at(place)
-                .with_hint(format!("Add GROUP BY {column}, or put it into an aggregate.")),
+            [column] => {
+                SqlError::invalid(format!("column `{column}` is neither in GROUP BY nor in an aggregate"))
+                    .with_state(state::UNGROUPED)
+                    .at(place)
+                    .with_hint(format!("Add GROUP BY {column}, or use it in an aggregate."))
+            }
             columns => SqlError::invalid(format!(
-                "columns `{}` are neither grouped by nor aggregated",
+                "columns `{}` are neither in GROUP BY nor in an aggregate",
                 columns.join("`, `")
             ))
             .with_state(state::UNGROUPED)
             .at(place)
-            .with_hint(format!("Add GROUP BY {}, or put them into aggregates.", columns.join(", "))),
+            .with_hint(format!("Add GROUP BY {}, or use them in aggregates.", columns.join(", "))),
         }
     }
 
@@ -290,25 +302,25 @@ impl Run {
         plan: &LogicalPlan,
     ) -> Result<SendableRecordBatchStream, SqlError> {
         match self.start(&planned.state, plan).await? {
-            Started::Rows(rows) => return Ok(rows),
-            Started::OutOfMemory(error) => tracing::debug!(%error, "planning again for little memory"),
+            StartOutcome::Rows(rows) => return Ok(rows),
+            StartOutcome::OutOfMemory(error) => tracing::debug!(%error, "planning again for little memory"),
         }
         let state = self.inner.sessions.session(
             &self.tables,
             &planned.names,
             planned.resolved.clone(),
-            Aim::Memory,
+            PlanGoal::Memory,
         )?;
         if let LogicalPlan::Copy(copy) = plan {
-            copy::begin_again(copy)?;
+            copy::remove_partial_files(copy)?;
         }
         match self.start(&state, plan).await? {
-            Started::Rows(rows) => Ok(rows),
-            Started::OutOfMemory(error) => Err(SqlError::from(error)),
+            StartOutcome::Rows(rows) => Ok(rows),
+            StartOutcome::OutOfMemory(error) => Err(SqlError::from(error)),
         }
     }
 
-    async fn start(&self, state: &SessionState, plan: &LogicalPlan) -> Result<Started, SqlError> {
+    async fn start(&self, state: &SessionState, plan: &LogicalPlan) -> Result<StartOutcome, SqlError> {
         let mut state = Cow::Borrowed(state);
         if has_window(plan)? {
             // DataFusion 55 pushes a LIMIT through windows into the grouping below: `count(*) OVER ()` would count less.
@@ -329,18 +341,18 @@ impl Run {
         let schema = rows.schema();
         let first = match rows.next().await {
             Some(Err(error)) if SqlError::is_out_of_memory(&error) => {
-                return Ok(Started::OutOfMemory(error));
+                return Ok(StartOutcome::OutOfMemory(error));
             }
             Some(Err(error)) => return Err(SqlError::from(error)),
             Some(Ok(first)) => Some(Ok(first)),
             None => None,
         };
         let all = stream::iter(first).chain(rows);
-        Ok(Started::Rows(Box::pin(RecordBatchStreamAdapter::new(schema, all))))
+        Ok(StartOutcome::Rows(Box::pin(RecordBatchStreamAdapter::new(schema, all))))
     }
 }
 
-enum Started {
+enum StartOutcome {
     Rows(SendableRecordBatchStream),
     OutOfMemory(DataFusionError),
 }
@@ -416,7 +428,7 @@ fn not_a_text(error: SqlError, text: &StatementText) -> SqlError {
     };
     match name.map(|name| name.trim_matches('"')).filter(is_text) {
         Some(name) => {
-            let hint = format!("A text stands in single quotes: '{name}'.{columns}");
+            let hint = format!("Write text in single quotes: '{name}'.{columns}");
             error.with_hint(hint)
         }
         None => error,
@@ -432,17 +444,19 @@ fn refused(text: &StatementText) -> SqlError {
     };
     let words = text.words.iter().take(count).map(String::as_str).collect::<Vec<_>>().join(" ");
     let error =
-        SqlError::invalid(format!("`{words}` is no statement for here")).with_state(state::NOT_SUPPORTED);
+        SqlError::invalid(format!("`{words}` is not a supported statement")).with_state(state::NOT_SUPPORTED);
     let of_views = text.words.iter().take(4).any(|word| matches!(word.as_str(), "VIEW" | "VIEWS"));
     let changes_rows = matches!(words.as_str(), "UPDATE" | "DELETE" | "MERGE" | "TRUNCATE TABLE");
     let sets_zone = text.words.first().is_some_and(|word| word == "SET")
         && text.words.iter().any(|word| matches!(word.as_str(), "ZONE" | "TIMEZONE"));
     error.at(Some(text.place)).with_hint(if sets_zone {
-        "Times are in UTC. For local times write ts AT TIME ZONE 'Europe/Berlin'."
+        "Times are in UTC. For local times, write ts AT TIME ZONE 'Europe/Berlin'."
     } else if changes_rows {
-        "Rows stay as they are, and events do: INSERT OVERWRITE t SELECT … replaces all rows of a table, DROP TABLE takes it away."
+        "Single rows and events cannot be changed. INSERT OVERWRITE t SELECT … replaces all rows of a table, and \
+         DROP TABLE deletes it."
     } else if of_views {
-        "Views are kept: CREATE MATERIALIZED VIEW, SHOW VIEWS, DESCRIBE VIEW, DROP VIEW. None of these can stand in a job."
+        "Views are materialized: CREATE MATERIALIZED VIEW, SHOW VIEWS, DESCRIBE VIEW, DROP VIEW. A job cannot \
+         contain these statements."
     } else {
         STATEMENTS
     })
@@ -475,11 +489,11 @@ fn bind(plan: LogicalPlan, parameters: &[Parameter]) -> Result<LogicalPlan, SqlE
     for (index, parameter) in parameters.iter().enumerate() {
         let name = format!("${}", index + 1);
         let value = scalar(parameter).map_err(|error| {
-            SqlError::invalid(format!("parameter {name} is no list of one type")).with_source(error)
+            SqlError::invalid(format!("parameter {name} is not a list of one type")).with_source(error)
         })?;
         values.push(match wanted.get(&name) {
             Some(Some(ty)) => fitted(value, ty).map_err(|error| {
-                let told = format!("parameter {name} is no {}", crate::type_name(ty));
+                let told = format!("parameter {name} is not a valid {}", crate::type_name(ty));
                 SqlError::invalid(told).with_state(state::INVALID_TEXT).with_source(error)
             })?,
             _ => value,

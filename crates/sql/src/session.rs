@@ -1,7 +1,7 @@
-//! DataFusion's sessions: one for each statement, from one template.
+//! Creates DataFusion's sessions: one for each statement, from one template.
 //!
-//! A statement has a memory pool, a catalog and a start time of its own; object stores, the caches of files' metadata
-//! and the place for spilled data are shared by all.
+//! A statement has its own memory pool, catalog and start time. All statements share the object stores, the caches of
+//! file metadata and the directory for spilled data.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -51,7 +51,7 @@ pub(crate) struct Sessions {
 
 /// What plans are made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Aim {
+pub(crate) enum PlanGoal {
     /// Speed: joins by hash tables, which must fit into memory; a sort for each partition.
     Speed,
     /// Little memory: joins by sorting both sides, which spills, whole sorts, distinct values as groups, and nothing in partitions that
@@ -66,7 +66,7 @@ impl Sessions {
                 std::fs::create_dir_all(directory).map_err(|error| {
                     SqlError::new(
                         crate::ErrorKind::Unavailable,
-                        format!("the directory for spilled data `{}` cannot be made", directory.display()),
+                        format!("the directory for spilled data `{}` cannot be created", directory.display()),
                     )
                     .with_source(error)
                 })?;
@@ -99,7 +99,7 @@ impl Sessions {
             .with_config(config)
             .with_runtime_env(Arc::clone(&runtime))
             .with_default_features()
-            .with_optimizer_rules(crate::contradictions::found_first(crate::sums::exactly(
+            .with_optimizer_rules(crate::contradictions::skip_contradictions(crate::sums::exactly(
                 &unique_keys::rules(),
             )))
             .with_relation_planners(vec![Arc::new(unique_keys::Relations)])
@@ -127,7 +127,7 @@ impl Sessions {
         tables: &Arc<dyn Tables>,
         names: &Arc<Names>,
         resolved: HashMap<String, Arc<dyn TableProvider>>,
-        aim: Aim,
+        aim: PlanGoal,
     ) -> Result<SessionState, SqlError> {
         let pool = TrackConsumersPool::new(StatementPool::new(self.memory_bytes_max), CONSUMERS_TOLD);
         let runtime = RuntimeEnvBuilder::from_runtime_env(&self.runtime)
@@ -157,7 +157,7 @@ impl Sessions {
         let catalogs = MemoryCatalogProviderList::new();
         catalogs.register_catalog(CATALOG.to_owned(), Arc::new(catalog));
         let mut config = self.template.config().clone();
-        if aim == Aim::Memory {
+        if aim == PlanGoal::Memory {
             let settings = config.options_mut();
             settings.optimizer.prefer_hash_join = false;
             settings.optimizer.repartition_sorts = false;

@@ -1,8 +1,16 @@
-//! The input of a grouping with many sets of keys, a few rows at a time.
+//! Slices the input of a grouping with many grouping sets into small batches.
 //!
-//! DataFusion computes all grouping sets of a batch in one call: `CUBE` of twelve keys makes 4,096 copies of the keys of 8,192 rows,
-//! gigabytes that no pool counts, and ends only when it has grouped them all. So the batches that such a grouping reads are cut into
-//! slices, and the statement is checked before each ([`watched`](crate::watched)). Cutting copies nothing.
+//! ```text
+//! before: AggregateExec: gby=[CUBE of twelve keys]     after: AggregateExec: gby=[CUBE of twelve keys]
+//!           input                                               CooperativeExec
+//!                                                                 SlicedExec
+//!                                                                   input
+//! ```
+//!
+//! DataFusion computes all grouping sets of a batch in one call. `CUBE` of twelve keys makes 4,096 copies of the keys of
+//! 8,192 rows. These are gigabytes that no pool counts, and the call ends only when it has grouped them all. Therefore
+//! the batches are cut into slices, and the statement is checked before each slice ([`watched`](crate::watched)). Cutting
+//! copies nothing.
 
 use std::fmt;
 use std::pin::Pin;

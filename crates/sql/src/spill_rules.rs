@@ -1,11 +1,20 @@
-//! What DataFusion plans so that it stays in memory, planned so that it spills; and what it cannot do with little memory.
+//! Replaces operators that DataFusion keeps in memory by operators that spill, and refuses runs that would return wrong
+//! rows.
 //!
-//! The first rows of many are kept in a heap, which does not spill; a whole sort does. So for [`Aim::Memory`] a large LIMIT is put
-//! above one, and nothing is parted by its keys: the two sorts of a merge join share the memory, rather than two for each partition,
-//! of which those that are ahead may leave too little to those that are behind.
-//! A nested-loop join collects its left side; where that does not fit, DataFusion 55 runs the side once more and writes it to disk,
-//! but most operators run once only, and give nothing the second time; with operators made anew, outer joins lose rows that found
-//! nobody. So a second run is out of memory.
+//! ```text
+//! NestedLoopJoinExec: left, right              becomes  NestedLoopJoinExec: RunOnceExec(left), right
+//! RepartitionExec: Hash(keys, n)               becomes  RepartitionExec: Hash(keys, 1)                         Aim::Memory
+//! SortExec: TopK(fetch=n), n > 1000            becomes  LocalLimitExec: fetch=n over SortExec without fetch     Aim::Memory
+//! ```
+//!
+//! A top-n sort stores its rows in a heap, which does not spill; a full sort spills. For [`PlanGoal::Memory`], a large LIMIT
+//! therefore becomes a limit above a full sort. Nothing is partitioned by its keys then: the two sorts of a merge join
+//! share the memory. With two sorts for each partition, the sorts that are ahead may leave too little to those that are
+//! behind.
+//!
+//! A nested-loop join collects its left side. If the side does not fit, DataFusion 55 runs it once more and writes it to
+//! disk. But most operators run once only and return nothing the second time. With operators made anew, outer joins lose
+//! rows that matched nothing. Therefore the second run fails with an out-of-memory error.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,14 +36,14 @@ use datafusion::physical_plan::{
     ReplaceChildrenOptions,
 };
 
-use crate::session::Aim;
+use crate::session::PlanGoal;
 
 /// First rows that a heap may keep; where more are wanted, all are sorted.
 const FIRST_ROWS_MAX: usize = 1000;
 
 /// The rule.
 #[derive(Debug)]
-pub(crate) struct SpillRules(pub(crate) Aim);
+pub(crate) struct SpillRules(pub(crate) PlanGoal);
 
 impl PhysicalOptimizerRule for SpillRules {
     fn optimize(
@@ -49,7 +58,7 @@ impl PhysicalOptimizerRule for SpillRules {
                 let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
                 return Ok(Transformed::yes(node.replace_children(children, options)?));
             }
-            if self.0 == Aim::Memory
+            if self.0 == PlanGoal::Memory
                 && let Some(parted) = node.downcast_ref::<RepartitionExec>()
                 && let Partitioning::Hash(keys, _) = parted.partitioning()
             {
@@ -60,7 +69,7 @@ impl PhysicalOptimizerRule for SpillRules {
                 }
                 return Ok(Transformed::yes(Arc::new(whole)));
             }
-            if self.0 == Aim::Memory
+            if self.0 == PlanGoal::Memory
                 && let Some(sort) = node.downcast_ref::<SortExec>()
                 && let Some(fetch) = sort.fetch().filter(|fetch| *fetch > FIRST_ROWS_MAX)
             {

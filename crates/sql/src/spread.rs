@@ -1,9 +1,14 @@
-//! Large constants that become columns.
+//! Checks that the copies of a large constant fit in memory before the constant becomes a column.
 //!
-//! A constant is one value until something needs it as a column: `array_agg(range(1, 100000)) OVER ()`, `unnest` of a list that is
-//! the same for each row, a text in a SELECT. DataFusion then copies it for each of up to 8,192 rows in one call, gigabytes that no
-//! pool counts. In an optimized plan each constant that is large is wrapped in a function that returns it and before that checks
-//! whether its copies have room. Functions and comparisons take a constant as one value, so theirs are not wrapped.
+//! ```text
+//! before: SELECT 'a large text', x FROM t     after: SELECT spread('a large text'), x FROM t
+//! ```
+//!
+//! A constant is one value until something needs it as a column. Examples: `array_agg(range(1, 100000)) OVER ()`,
+//! `unnest` of a list that is the same for each row, a text in a SELECT. DataFusion then copies it for each of up to
+//! 8,192 rows in one call. These are gigabytes that no pool counts. In an optimized plan, each large constant is wrapped
+//! in a function. The function checks whether the copies fit, and then returns the constant. Functions and comparisons
+//! take a constant as one value, so their constants are not wrapped.
 
 use std::sync::Arc;
 

@@ -1,9 +1,8 @@
-//! The façade: texts of statements in, answers out.
+//! The entry point of the crate: runs texts of statements and returns their answers.
 //!
-//! Statements run on threads of their own, so that one that computes for minutes never holds up a listener. A run of
-//! statements is one task there; its rows go to the answer through a queue of two batches, so a reader that is slow
-//! slows the statement, one that has stopped reading ends it after a while, and so does an answer that is dropped.
-//! Limits: [`SqlOptions`].
+//! Statements run on threads of their own, so that a long computation never blocks a listener. A run of statements is one
+//! task there. Its rows reach the answer through a queue of two batches, so a slow reader slows the statement. A
+//! statement ends when its reader has stopped reading for a while, or when its answer is dropped. Limits: [`SqlOptions`].
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,13 +15,13 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::Instant;
 
-use crate::answer::{Answer, GivenUp, Task, shutting_down};
+use crate::admission::AdmissionControl;
+use crate::answer::{Answer, GraceExpired, Task, shutting_down};
 use crate::cancellation::Cancellation;
 use crate::copy::clear_unfinished;
 use crate::run::{Run, check_kind};
 use crate::session::Sessions;
-use crate::turns::Turns;
-use crate::watched::{Watch, Watched, watch_spawned_tasks};
+use crate::watched::{RunMonitor, Watched, watch_spawned_tasks};
 use crate::{Dialect, ErrorKind, Progress, RunOptions, SqlError, SqlOptions, Tables, WireCopy};
 
 /// How much a thread of SQL yields to others of the process: at 5 the kernel gives it about a third of what it gives to one at 0,
@@ -60,7 +59,7 @@ pub(crate) struct Inner {
     pub(crate) options: SqlOptions,
     pub(crate) sessions: Sessions,
     pub(crate) tables: Arc<dyn Tables>,
-    pub(crate) turns: Arc<Turns>,
+    pub(crate) turns: Arc<AdmissionControl>,
     running: Mutex<BTreeMap<Arc<str>, Entry>>,
     /// No more runs are begun.
     is_shutdown: AtomicBool,
@@ -108,7 +107,7 @@ impl Sql {
             .map_err(|error| SqlError::internal("threads for SQL cannot be started").with_source(error))?;
         watch_spawned_tasks();
         clear_unfinished(&options.output_roots);
-        let turns = Arc::new(Turns::new(&options));
+        let turns = Arc::new(AdmissionControl::new(&options));
         let inner = Inner {
             options,
             sessions,
@@ -141,7 +140,7 @@ impl Sql {
         let (rows, receiver) = mpsc::channel(BATCHES_WAITING + 1);
         let end = rows.clone().try_reserve_owned();
         let end = end.map_err(|_| SqlError::internal("an answer has no room for its end"))?;
-        let watch = Arc::new(Watch::new(Arc::clone(&stop), self.inner.options.memory_bytes_max));
+        let watch = Arc::new(RunMonitor::new(Arc::clone(&stop), self.inner.options.memory_bytes_max));
         let run = Run {
             inner: Arc::clone(&self.inner),
             tables: Arc::clone(options.tables.as_ref().unwrap_or(&self.inner.tables)),
@@ -170,7 +169,7 @@ impl Sql {
                 handle.abort();
             }
         }
-        let mut given_up: GivenUp = Box::pin(Arc::clone(&stop).given_up());
+        let mut given_up: GraceExpired = Box::pin(Arc::clone(&stop).grace_expired());
         let mut task = Task { handle, stop };
         let columns = tokio::select! {
             biased;
@@ -238,7 +237,7 @@ impl Sql {
         let running = self.inner.lock();
         match running.get(id).and_then(|entry| Some((&entry.stop, entry.abort.as_ref()?))) {
             Some((stop, abort)) => {
-                stop.tell();
+                stop.cancel();
                 abort.abort();
                 true
             }
@@ -273,7 +272,7 @@ impl Sql {
         options: &RunOptions,
         progress: &Arc<Progress>,
         stop: &Arc<Cancellation>,
-    ) -> Result<Registered, SqlError> {
+    ) -> Result<RunRegistration, SqlError> {
         let number = self.inner.runs.fetch_add(1, Ordering::Relaxed);
         let id: Arc<str> = match &options.id {
             Some(id) => id.as_str().into(),
@@ -295,7 +294,7 @@ impl Sql {
             abort: None,
         };
         running.insert(Arc::clone(&id), entry);
-        Ok(Registered { id, inner: Arc::clone(&self.inner) })
+        Ok(RunRegistration { id, inner: Arc::clone(&self.inner) })
     }
 }
 
@@ -315,12 +314,12 @@ impl Inner {
 }
 
 /// The entry of a run among those that run, while it does.
-struct Registered {
+struct RunRegistration {
     id: Arc<str>,
     inner: Arc<Inner>,
 }
 
-impl Drop for Registered {
+impl Drop for RunRegistration {
     fn drop(&mut self) {
         self.inner.lock().remove(&self.id);
     }

@@ -1,16 +1,16 @@
-//! Forms of the SQL standard that DataFusion 55 does not plan, as forms that it plans.
+//! Rewrites forms of the SQL standard that DataFusion 55 does not plan into forms that it plans.
 //!
 //! | form | becomes |
 //! | --- | --- |
 //! | `FETCH FIRST n ROWS ONLY` | `LIMIT n` |
-//! | `x LIKE 'a!%' ESCAPE '!'` | `x LIKE 'a\%'`, as `\` is what escapes without being said |
-//! | `(a, b) = (c, d)`, `<`, … | comparisons of the elements, the first that differ deciding |
+//! | `x LIKE 'a!%' ESCAPE '!'` | `x LIKE 'a\%'`, because `\` is the default escape character |
+//! | `(a, b) = (c, d)`, `<`, … | comparisons of the elements; the first that differ decide |
 //! | `(a, b) IN ((1, 2), …)` | `OR` of such equations |
-//! | `(a, b) IN (SELECT c, d …)` | the same of two values, which [`membership`](crate::membership) takes apart |
-//! | `FROM (SELECT …), (SELECT …)` | each with a name |
+//! | `(a, b) IN (SELECT c, d …)` | the same of two values, which [`membership`](crate::membership) rewrites further |
+//! | `FROM (SELECT …), (SELECT …)` | each subquery with a name |
 //!
-//! The equations carry the three-valued logic with them. A form that has no such meaning is refused: `WITH TIES`, an `ESCAPE` of more
-//! than a character, a pattern with one that is no literal.
+//! The equations preserve the three-valued logic. Forms without such a meaning are refused: `WITH TIES`, an `ESCAPE` of
+//! several characters, and an `ESCAPE` with a pattern that is not a literal.
 
 use std::mem;
 use std::ops::ControlFlow;
@@ -120,7 +120,10 @@ fn fetch_as_limit(query: &mut Query) -> Result<(), SqlError> {
         return Err(refused("FETCH … WITH TIES", hint));
     }
     if fetch.percent {
-        return Err(refused("FETCH … PERCENT", "Say how many rows: FETCH FIRST 10 ROWS ONLY, or LIMIT 10."));
+        return Err(refused(
+            "FETCH … PERCENT",
+            "State the number of rows: FETCH FIRST 10 ROWS ONLY, or LIMIT 10.",
+        ));
     }
     let rows = fetch.quantity.unwrap_or_else(|| number("1"));
     match &mut query.limit_clause {
@@ -140,7 +143,7 @@ fn fetch_as_limit(query: &mut Query) -> Result<(), SqlError> {
 fn without_escape(pattern: &mut Expr, escape: &mut Option<ValueWithSpan>) -> Result<(), SqlError> {
     let said = match escape.take().map(|escape| escape.value) {
         Some(Value::SingleQuotedString(said)) => said,
-        _ => return Err(refused("an ESCAPE that is no text", "Write a character: ESCAPE '!'.")),
+        _ => return Err(refused("an ESCAPE that is not text", "Write a character: ESCAPE '!'.")),
     };
     let mut characters = said.chars();
     let character = match (characters.next(), characters.next()) {
@@ -152,12 +155,12 @@ fn without_escape(pattern: &mut Expr, escape: &mut Option<ValueWithSpan>) -> Res
     }
     let Expr::Value(value) = pattern else {
         return Err(refused(
-            "ESCAPE with a pattern that is no literal",
+            "ESCAPE with a pattern that is not a literal",
             "Without ESCAPE, `\\` escapes: replace(pattern, '!', '\\').",
         ));
     };
     let Value::SingleQuotedString(text) = &mut value.value else {
-        return Err(refused("ESCAPE with a pattern that is no text", "Write the pattern in single quotes."));
+        return Err(refused("ESCAPE with a pattern that is not text", "Write the pattern in single quotes."));
     };
     let mut escaped = String::with_capacity(text.len());
     let mut characters = text.chars();
@@ -167,7 +170,7 @@ fn without_escape(pattern: &mut Expr, escape: &mut Option<ValueWithSpan>) -> Res
                 Some(literal) => escaped.extend(['\\', literal]),
                 None => {
                     return Err(SqlError::invalid("the pattern ends with its escape character")
-                        .with_hint(format!("Write it twice to mean itself: '{said}{said}'.")));
+                        .with_hint(format!("Write it twice for the character itself: '{said}{said}'.")));
                 }
             },
             '\\' => escaped.push_str("\\\\"),
@@ -232,7 +235,7 @@ fn in_rows(row: &[Expr], list: Vec<Expr>) -> Result<Expr, SqlError> {
     let mut found: Option<Expr> = None;
     for other in &list {
         let Some(other) = elements(other) else {
-            return Err(SqlError::invalid("a row is compared with what is none")
+            return Err(SqlError::invalid("a row is compared with a value that is not a row")
                 .with_hint("Write rows of as many elements: (a, b) IN ((1, 2), (3, 4))."));
         };
         let equal = all_equal(row, other)?;

@@ -1,4 +1,4 @@
-//! What a table can hold of what a query gives: names and types as Delta tables have them.
+//! Converts the names and types of a query's columns to those that a Delta table can store.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(crate) fn storable(schema: &Schema) -> Result<SchemaRef, SqlError> {
     let mut fields = Vec::with_capacity(schema.fields().len());
     for field in schema.fields() {
         let ty = storable_type(field.data_type()).ok_or_else(|| {
-            SqlError::invalid(format!("a table cannot hold column `{}` of type {}", field.name(), field.data_type()))
+            SqlError::invalid(format!("a table cannot store column `{}` of type {}", field.name(), field.data_type()))
                 .with_hint("Cast it to a type that tables have: BIGINT, DOUBLE, VARCHAR, TIMESTAMP, DATE, DECIMAL, BOOLEAN, BYTEA.")
         })?;
         let base = column_name(field.name());
@@ -34,8 +34,8 @@ pub(crate) fn storable(schema: &Schema) -> Result<SchemaRef, SqlError> {
             && let Some(first) = stated.get(&base.to_lowercase())
             && *first != base
         {
-            let message = format!("columns `{first}` and `{base}` of a table differ in their case alone");
-            return Err(SqlError::invalid(message).with_hint("Give one of them another name: … AS name."));
+            let message = format!("columns `{first}` and `{base}` of a table differ only in case");
+            return Err(SqlError::invalid(message).with_hint("Rename one of them: … AS name."));
         }
         let mut name = base.clone();
         let mut number = 2;
@@ -55,7 +55,8 @@ pub(crate) fn written_down(schema: &Schema) -> Result<SchemaRef, SqlError> {
     for (field, written) in stored.fields().iter().zip(schema.fields()) {
         if field.name() != written.name() {
             return Err(SqlError::invalid(format!("a table cannot have a column `{}`", written.name())).with_hint(
-                "Names differ in more than their case, and hold no space, comma, semicolon, bracket, equals sign, tab or line's end.",
+                "Names must differ in more than case, and cannot contain a space, comma, semicolon, bracket, equals \
+                 sign, tab or line break.",
             ));
         }
         if !written.is_nullable() {
@@ -65,7 +66,7 @@ pub(crate) fn written_down(schema: &Schema) -> Result<SchemaRef, SqlError> {
                 written.name()
             ))
             .with_state(state::NOT_SUPPORTED)
-            .with_hint("Leave NOT NULL away. A stream's columns may have it: CREATE STREAM."));
+            .with_hint("Leave NOT NULL out. Columns of a stream may be NOT NULL: CREATE STREAM."));
         }
     }
     Ok(stored)

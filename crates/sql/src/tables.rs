@@ -1,4 +1,5 @@
-//! Where statements get their tables from: a trait, which the engine implements over streams, views and stored tables.
+//! [`Tables`], the trait that provides tables to statements; the engine implements it over streams, views and stored
+//! tables.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! The text of a run of statements: into tokens, apart at `;`, and each into a syntax tree.
+//! Parses the text of a run of statements: tokenizes it, splits it at `;`, and builds a syntax tree of each statement.
 //!
-//! Tokens keep their places in the whole text, so an error in the fifth statement names the line of the file.
-//! `t FOR VERSION AS OF 3` is taken out here and becomes a mark in the table's name, which [`names`](crate::names)
-//! reads: the parser knows other spellings of it in some dialects, and none in most.
+//! Tokens keep their positions in the whole text, so an error in the fifth statement names the line of the file. This
+//! module removes `t FOR VERSION AS OF 3` and marks the table's name instead; [`names`](crate::names) reads the mark. The
+//! parser supports other spellings of it in some dialects, and none in most.
 
 use std::ops::Range;
 
@@ -112,7 +112,7 @@ impl StatementText {
                 next.token
             ))
             .at(Some(place(next.span.start)))
-            .with_hint("Statements are set apart by `;`."));
+            .with_hint("Separate statements by `;`."));
         }
         regroup(&mut statement);
         Ok(statement)
@@ -241,7 +241,7 @@ fn check_chains(tokens: &[TokenWithSpan]) -> Result<(), SqlError> {
                         format!("the statement has more than {CHAIN_MAX} operators in a row"),
                     )
                     .at(Some(place(token.span.start)))
-                    .with_hint("A list is shorter: x IN (1, 2, 3)."));
+                    .with_hint("Use a list: x IN (1, 2, 3)."));
                 }
             }
         }

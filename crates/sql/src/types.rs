@@ -1,4 +1,4 @@
-//! Types as SQL names them.
+//! The SQL names of types.
 
 use arrow::datatypes::{DataType, TimeUnit};
 

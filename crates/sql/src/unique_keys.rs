@@ -1,18 +1,28 @@
-//! What DataFusion believes of unique keys ends where a query becomes a table of another.
+//! Stops DataFusion from relying on the unique keys of a subquery in the query around it.
 //!
-//! The rows of `SELECT a, … GROUP BY a` have each `a` once, so DataFusion 55 drops what such a key decides: sort keys, keys of groups,
-//! DISTINCT, joins that only look whether there is a row. But the belief outlives its truth. A join repeats rows, and a second GROUP BY
-//! over it takes the first one's key for a key of its own rows; so does `unnest`
-//! (`functional_dependencies.rs`; compare <https://github.com/apache/datafusion/issues/21507>):
+//! The rows of `SELECT a, … GROUP BY a` have each `a` once. DataFusion 55 therefore drops whatever such a key decides:
+//! sort keys, group keys, DISTINCT, and joins that only test whether a row exists. But it retains the key after the key
+//! has ceased to be unique. A join repeats rows, and a second GROUP BY over the join takes the first one's key for a key
+//! of its own rows. `unnest` has the same effect (`functional_dependencies.rs`; compare
+//! <https://github.com/apache/datafusion/issues/21507>):
 //!
 //! ```sql
-//! SELECT x.a, u.b FROM (SELECT a FROM t GROUP BY a) x JOIN u ON x.a = u.a GROUP BY x.a, u.b ORDER BY x.a, u.b  -- u.b is dropped
+//! -- u.b is dropped
+//! SELECT x.a, u.b FROM (SELECT a FROM t GROUP BY a) x JOIN u ON x.a = u.a GROUP BY x.a, u.b ORDER BY x.a, u.b
 //! ```
 //!
-//! Within one SELECT the belief is right, but for `unnest`. So [`Relations`] plans every subquery and query of WITH in a FROM with a
-//! node above it that has its columns and none of its keys; it takes conditions, limits and unused columns through, and is nothing in the
-//! physical plan ([`Planner`]). And sort keys go only if they stand there twice ([`rules`]). A correlated subquery has no such node,
-//! as DataFusion does not look below one for the outer columns.
+//! ```text
+//! before: SubqueryAlias: x                 after: SubqueryAlias: x
+//!           Aggregate: groupBy=[a]                  WithoutKeys
+//!             TableScan: t                            Aggregate: groupBy=[a]
+//!                                                       TableScan: t
+//! ```
+//!
+//! Within one SELECT the key is valid, except for `unnest`. Therefore [`Relations`] plans every subquery and WITH query
+//! in a FROM below a node that has its columns and none of its keys. Conditions, limits and unused columns pass through
+//! the node. The physical plan contains only its input ([`Planner`]). A sort key is dropped only if an earlier sort key
+//! is the same expression ([`rules`]). A correlated subquery has no such node, because DataFusion does not look below one
+//! for the outer columns.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;

@@ -1,8 +1,8 @@
-//! Walks over syntax trees, compiled once.
+//! Walks over syntax trees with dynamically dispatched visitors, so that the walk is compiled once.
 //!
-//! sqlparser's walk is generic over its visitor, and each visitor has some four hundred functions made for it, one for each type of
-//! node. Passes are visitors behind a pointer here, so these functions are there once for passes that read and once for passes
-//! that change the tree.
+//! sqlparser's walk is generic over its visitor. Each visitor has some four hundred functions, one for each type of node.
+//! Here passes are visitors behind a pointer. These functions therefore exist once for passes that read, and once for
+//! passes that change the tree.
 
 use std::ops::ControlFlow;
 

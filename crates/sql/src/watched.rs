@@ -1,13 +1,15 @@
-//! The statement that a thread works for: whether it is still wanted, and how much memory it has allocated.
+//! Tracks the statement for which a thread works: whether it was cancelled, and how much memory it has allocated.
 //!
-//! A statement's polls, and those of every task that DataFusion spawns for it, run inside [`Watched`]. Meanwhile the thread knows its
-//! statement, so that code deep inside of an operator can ask [`check`] whether to go on, without being handed anything. Functions that
-//! compute for long ask between some rows and the next ([`guarded`](crate::guarded)), planning asks between its rules.
+//! The polls of a statement run inside [`Watched`], as do those of every task that DataFusion spawns for it. Meanwhile
+//! the thread knows its statement, so code deep inside an operator can ask [`check`] whether to go on, without a
+//! parameter. Functions that compute for long check between rows ([`guarded`](crate::guarded)); planning checks between
+//! its rules.
 //!
-//! Memory is counted by the process's allocator, which calls [`count_allocated`] and [`count_freed`]: each adds to a number of its
-//! thread, nothing else. The difference of that number over a poll is what the statement allocated or freed. Batches that leave
-//! as part of an answer are subtracted. What a statement frees that others allocated lowers its count, at least to zero.
-//! A process whose allocator does not count has only the memory pool, which knows what operators reserve.
+//! The process's allocator counts memory. It calls [`count_allocated`] and [`count_freed`]: each adds to a number of its
+//! thread, nothing else. The difference of that number over a poll is the amount that the statement allocated or freed.
+//! Batches that leave as part of an answer are subtracted. Memory that others allocated and a statement frees lowers its
+//! count, at least to zero. If the process's allocator does not count, only the memory pool does, which counts the
+//! reservations of operators.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -57,9 +59,9 @@ fn net_bytes() -> i64 {
     NET_BYTES.try_with(Cell::get).unwrap_or(0)
 }
 
-/// What is watched of one run of statements.
+/// Monitors one run of statements.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct RunMonitor {
     stop: Arc<Cancellation>,
     /// Allocated by polls that are over.
     bytes: AtomicI64,
@@ -72,20 +74,20 @@ pub(crate) struct Watch {
 
 /// The statement that this thread polls for.
 struct Current {
-    watch: Arc<Watch>,
+    watch: Arc<RunMonitor>,
     /// The thread's number when the poll began.
     net_bytes: i64,
 }
 
-impl Watch {
-    pub(crate) fn new(stop: Arc<Cancellation>, pool_bytes_max: usize) -> Watch {
+impl RunMonitor {
+    pub(crate) fn new(stop: Arc<Cancellation>, pool_bytes_max: usize) -> RunMonitor {
         let bytes_max = i64::try_from(pool_bytes_max.saturating_add(BEYOND_POOL_BYTES)).unwrap_or(i64::MAX);
         let (is_over, _) = sync::watch::channel(false);
-        Watch { stop, bytes: AtomicI64::new(0), pool_bytes_max, bytes_max, is_over }
+        RunMonitor { stop, bytes: AtomicI64::new(0), pool_bytes_max, bytes_max, is_over }
     }
 
     /// Bytes that left the statement: its reader frees them.
-    pub(crate) fn left(&self, bytes: usize) {
+    pub(crate) fn record_freed(&self, bytes: usize) {
         self.add(-i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 
@@ -99,7 +101,7 @@ impl Watch {
     }
 
     /// Completes once the statement had more memory than it may after one of its polls, with the error.
-    pub(crate) async fn over(&self) -> SqlError {
+    pub(crate) async fn memory_exceeded(&self) -> SqlError {
         // The sender is part of `self`.
         let _ = self.is_over.subscribe().wait_for(|is_over| *is_over).await;
         SqlError::from(self.too_much(self.bytes.load(Ordering::Relaxed), 0))
@@ -142,23 +144,23 @@ pub(crate) fn check_room(bytes: usize) -> Result<()> {
     })
 }
 
-fn current() -> Option<Arc<Watch>> {
+fn current() -> Option<Arc<RunMonitor>> {
     CURRENT.with_borrow(|current| current.as_ref().map(|current| Arc::clone(&current.watch)))
 }
 
 /// Makes a statement the one that this thread works for, until it is dropped.
-struct Entered {
+struct StatementScope {
     before: Option<Current>,
 }
 
-impl Entered {
-    fn new(watch: &Arc<Watch>) -> Entered {
+impl StatementScope {
+    fn new(watch: &Arc<RunMonitor>) -> StatementScope {
         let current = Current { watch: Arc::clone(watch), net_bytes: net_bytes() };
-        Entered { before: CURRENT.replace(Some(current)) }
+        StatementScope { before: CURRENT.replace(Some(current)) }
     }
 }
 
-impl Drop for Entered {
+impl Drop for StatementScope {
     fn drop(&mut self) {
         if let Some(current) = CURRENT.replace(self.before.take()) {
             current.watch.add(net_bytes().wrapping_sub(current.net_bytes));
@@ -167,21 +169,21 @@ impl Drop for Entered {
 }
 
 /// Makes the thread work for no statement, until it is dropped.
-struct Left {
+struct DetachedScope {
     current: Option<Current>,
 }
 
-impl Left {
-    fn new() -> Left {
+impl DetachedScope {
+    fn new() -> DetachedScope {
         let current = CURRENT.take();
         if let Some(current) = &current {
             current.watch.add(net_bytes().wrapping_sub(current.net_bytes));
         }
-        Left { current }
+        DetachedScope { current }
     }
 }
 
-impl Drop for Left {
+impl Drop for DetachedScope {
     fn drop(&mut self) {
         if let Some(mut current) = self.current.take() {
             current.net_bytes = net_bytes();
@@ -194,7 +196,7 @@ impl Drop for Left {
 pub(crate) async fn elsewhere<T>(work: impl Future<Output = T>) -> T {
     let mut work = std::pin::pin!(work);
     std::future::poll_fn(|context| {
-        let _left = Left::new();
+        let _left = DetachedScope::new();
         work.as_mut().poll(context)
     })
     .await
@@ -202,7 +204,7 @@ pub(crate) async fn elsewhere<T>(work: impl Future<Output = T>) -> T {
 
 /// Rows of a statement that are polled from elsewhere: computing them is the statement's, and the rows are not.
 pub(crate) fn rows_for_elsewhere(
-    watch: &Arc<Watch>,
+    watch: &Arc<RunMonitor>,
     rows: SendableRecordBatchStream,
 ) -> SendableRecordBatchStream {
     let schema = rows.schema();
@@ -210,7 +212,7 @@ pub(crate) fn rows_for_elsewhere(
     let leaving = stream::poll_fn(move |context| {
         let polled = rows.poll_in(|rows| rows.poll_next_unpin(context)).unwrap_or(Poll::Ready(None));
         if let Poll::Ready(Some(Ok(batch))) = &polled {
-            watch.left(batch.get_array_memory_size());
+            watch.record_freed(batch.get_array_memory_size());
         }
         polled
     });
@@ -219,19 +221,19 @@ pub(crate) fn rows_for_elsewhere(
 
 /// A future, or a stream, whose polls and whose end are those of a statement.
 pub(crate) struct Watched<F> {
-    watch: Arc<Watch>,
+    watch: Arc<RunMonitor>,
     /// None once it is dropped.
     future: Option<Pin<Box<F>>>,
 }
 
 impl<F> Watched<F> {
-    pub(crate) fn new(watch: Arc<Watch>, future: F) -> Watched<F> {
+    pub(crate) fn new(watch: Arc<RunMonitor>, future: F) -> Watched<F> {
         Watched { watch, future: Some(Box::pin(future)) }
     }
 
     /// Polls it as the statement; none if there is nothing any more.
     fn poll_in<T>(&mut self, poll: impl FnOnce(&mut Pin<Box<F>>) -> T) -> Option<T> {
-        let _entered = Entered::new(&self.watch);
+        let _entered = StatementScope::new(&self.watch);
         self.future.as_mut().map(poll)
     }
 }
@@ -246,16 +248,16 @@ impl<F: Future> Future for Watched<F> {
 
 impl<F> Drop for Watched<F> {
     fn drop(&mut self) {
-        let _entered = Entered::new(&self.watch);
+        let _entered = StatementScope::new(&self.watch);
         self.future = None;
     }
 }
 
 /// Makes the tasks that DataFusion spawns those of the statement that spawns them.
 #[derive(Debug)]
-struct OfTheSpawner;
+struct InheritStatement;
 
-impl JoinSetTracer for OfTheSpawner {
+impl JoinSetTracer for InheritStatement {
     fn trace_future(
         &self,
         future: BoxFuture<'static, Box<dyn Any + Send>>,
@@ -272,7 +274,7 @@ impl JoinSetTracer for OfTheSpawner {
     ) -> Box<dyn FnOnce() -> Box<dyn Any + Send> + Send> {
         match current() {
             Some(watch) => Box::new(move || {
-                let _entered = Entered::new(&watch);
+                let _entered = StatementScope::new(&watch);
                 work()
             }),
             None => work,
@@ -284,7 +286,7 @@ impl JoinSetTracer for OfTheSpawner {
 pub(crate) fn watch_spawned_tasks() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        if set_join_set_tracer(&OfTheSpawner).is_err() {
+        if set_join_set_tracer(&InheritStatement).is_err() {
             tracing::warn!("tasks of statements are traced by something else: their memory is not counted");
         }
     });
@@ -297,8 +299,8 @@ mod tests {
 
     use super::*;
 
-    fn watch(pool_bytes_max: usize) -> Arc<Watch> {
-        Arc::new(Watch::new(Arc::new(Cancellation::new(None)), pool_bytes_max))
+    fn watch(pool_bytes_max: usize) -> Arc<RunMonitor> {
+        Arc::new(RunMonitor::new(Arc::new(Cancellation::new(None)), pool_bytes_max))
     }
 
     #[tokio::test]
@@ -319,7 +321,7 @@ mod tests {
         // Others are not concerned.
         check().unwrap();
         Watched::new(self::watch(1000), async { check().unwrap() }).await;
-        watch.left(BEYOND_POOL_BYTES);
+        watch.record_freed(BEYOND_POOL_BYTES);
         Watched::new(Arc::clone(&watch), async { check().unwrap() }).await;
         assert_eq!(watch.bytes.load(Ordering::Relaxed) / 1100, 0);
     }
@@ -367,10 +369,10 @@ mod tests {
     #[tokio::test]
     async fn a_statement_that_is_stopped_fails_its_next_check() {
         let stop = Arc::new(Cancellation::new(None));
-        let watch = Arc::new(Watch::new(Arc::clone(&stop), usize::MAX));
+        let watch = Arc::new(RunMonitor::new(Arc::clone(&stop), usize::MAX));
         Watched::new(watch, async {
             check().unwrap();
-            stop.tell();
+            stop.cancel();
             assert!(check().is_err());
         })
         .await;

@@ -1,5 +1,11 @@
-//! Numbers as whole ones where they go into a column of those: one with a fraction, or beyond the column's type, is an error.
-//! A cast would cut the fraction off and say nothing.
+//! Converts numbers that are written to a column of whole numbers; a fraction, or a value beyond the column's type, is an
+//! error.
+//!
+//! ```text
+//! before: x, of DOUBLE or DECIMAL     after: whole(x)
+//! ```
+//!
+//! A cast would cut the fraction off silently.
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::kernels::cmp::distinct;
@@ -58,7 +64,7 @@ impl ScalarUDFImpl for Whole {
             None => Ok(ColumnarValue::Array(whole)),
             Some(row) => {
                 let (value, ty) = (array_value_to_string(given, row)?, type_name(&self.ty));
-                let told = format!("column `{}` is {ty}, and {value} is no such number", self.column);
+                let told = format!("column `{}` is {ty}, and {value} is not in its range", self.column);
                 let error = SqlError::invalid(told).with_state(state::OUT_OF_RANGE);
                 Err(error.with_hint(format!("ROUND it, or CAST it AS {ty}, which rounds as well.")).into())
             }

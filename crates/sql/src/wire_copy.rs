@@ -1,8 +1,10 @@
-//! `COPY … TO STDOUT` and `COPY … FROM STDIN`: what such a statement says. Bytes of rows travel by PostgreSQL's protocol,
-//! of which nothing is known here; rows on their way in are [`CopyIn`](crate::CopyIn)'s.
+//! Parses `COPY … TO STDOUT` and `COPY … FROM STDIN`.
 //!
-//! Read as PostgreSQL 16 reads it, options in parentheses or as before version 9; what would change rows and is not known
-//! here is refused, never passed over.
+//! PostgreSQL's protocol transports the bytes of rows, and this module knows nothing of it. [`CopyIn`](crate::CopyIn)
+//! inserts incoming rows.
+//!
+//! It reads the statements as PostgreSQL 16 does, with options in parentheses or in the syntax before version 9. An
+//! unknown option that would change rows is refused, never ignored.
 
 use datafusion::sql::sqlparser::ast::{
     CopyLegacyCsvOption, CopyLegacyOption, CopyOption, CopySource, CopyTarget, Ident, ObjectName, Statement,
@@ -52,7 +54,7 @@ impl WireCopy {
     /// Reads a statement that begins with COPY and names STDIN or STDOUT.
     pub fn parse(text: &str, options: &SqlOptions) -> Result<WireCopy, SqlError> {
         if text.len() > options.text_bytes_max {
-            return Err(SqlError::new(ErrorKind::Limit, "the text is longer than it may be"));
+            return Err(SqlError::new(ErrorKind::Limit, "the text exceeds the maximum length"));
         }
         let dialect = PostgreSqlDialect {};
         let parsed = Parser::new(&dialect).try_with_sql(text).and_then(|mut parser| {
@@ -64,7 +66,7 @@ impl WireCopy {
             SqlError::from(datafusion::error::DataFusionError::SQL(Box::new(error), None))
         })?;
         let Statement::Copy { source, to, target, options, legacy_options, .. } = statement else {
-            return Err(SqlError::invalid("this is no COPY"));
+            return Err(SqlError::invalid("this is not a COPY statement"));
         };
         match (to, &target) {
             (true, CopyTarget::Stdout) | (false, CopyTarget::Stdin) => {}
@@ -87,7 +89,7 @@ impl WireCopy {
 
 impl CopyForm {
     fn of(options: &[CopyOption], legacy: &[CopyLegacyOption]) -> Result<CopyForm, SqlError> {
-        let mut given = Given::default();
+        let mut given = CopyOptionValues::default();
         for option in options {
             match option {
                 CopyOption::Format(format) => given.format(&format.value)?,
@@ -125,9 +127,9 @@ impl CopyForm {
     }
 }
 
-/// Options as they were given.
+/// The options of a COPY as they were written.
 #[derive(Default)]
-struct Given {
+struct CopyOptionValues {
     is_csv: bool,
     delimiter: Option<char>,
     null: Option<String>,
@@ -136,7 +138,7 @@ struct Given {
     escape: Option<char>,
 }
 
-impl Given {
+impl CopyOptionValues {
     fn format(&mut self, format: &str) -> Result<(), SqlError> {
         self.is_csv = match format.to_ascii_lowercase().as_str() {
             "text" => false,
@@ -172,7 +174,7 @@ impl Given {
         }
         if null.contains(['\n', '\r', char::from(delimiter)]) || (is_csv && null.contains(char::from(quote)))
         {
-            return Err(SqlError::invalid("NULL cannot hold line breaks, the delimiter or the quote"));
+            return Err(SqlError::invalid("NULL cannot contain line breaks, the delimiter or the quote"));
         }
         Ok(CopyForm { is_csv, delimiter, null, has_header: self.has_header, quote, escape })
     }
@@ -185,7 +187,7 @@ fn is_utf8(encoding: &str) -> bool {
 fn not_supported(option: &str) -> SqlError {
     SqlError::invalid(format!("not supported: {option} of COPY"))
         .with_state(state::NOT_SUPPORTED)
-        .with_hint("There are FORMAT, DELIMITER, NULL, HEADER, QUOTE and ESCAPE; what is copied is UTF-8.")
+        .with_hint("Options are FORMAT, DELIMITER, NULL, HEADER, QUOTE and ESCAPE; the text is UTF-8.")
 }
 
 /// What stands in the first brackets, at its place; all else is space.
@@ -293,7 +295,7 @@ mod tests {
             ),
             (
                 "COPY t TO STDOUT (FORMAT csv, NULL 'a,b')",
-                "NULL cannot hold line breaks, the delimiter or the quote",
+                "NULL cannot contain line breaks, the delimiter or the quote",
             ),
         ] {
             assert_eq!(parse(text).unwrap_err().to_string(), expected, "{text}");

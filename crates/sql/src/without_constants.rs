@@ -1,14 +1,23 @@
-//! Hides from the planner what holds for the rows of an input, but not for those that an operator above makes of them.
+//! Hides facts about an operator's input from the planner if they are not true of the operator's output.
 //!
-//! DataFusion 55 derives facts about an operator's rows: columns that a filter makes constant or equal, keys that are unique, and
-//! orders. It drops sort keys that these facts make redundant. But an outer join and grouping sets add rows whose columns are null, for
-//! which the facts do not hold, and DataFusion keeps them (<https://github.com/apache/datafusion/issues/16965>). The order of a join's
-//! other side is claimed within equal keys of the first, although each row of the first begins it anew
-//! (<https://github.com/apache/datafusion/issues/25053>). So [`WithoutConstants`] puts a [`PlainExec`] between such an operator and its
-//! input: it passes rows on, and no facts. The costs are a sort where the facts would have held after all, and none for rows.
+//! ```text
+//! before: SortMergeJoinExec: type=Left     after: SortMergeJoinExec: type=Left
+//!           left                                    left
+//!           right                                   PlainExec
+//!                                                     right
+//! ```
 //!
-//! It must stand before the rule that decides on sorts, and no rule behind it may take it away: operators choose how they run by the
-//! facts about their input whenever they get a new one.
+//! DataFusion 55 derives facts about an operator's rows: constant or equal columns after a filter, unique keys, and
+//! orders. It drops sort keys that these facts make redundant. But an outer join and grouping sets add rows whose columns
+//! are null. The facts are not true of these rows, and DataFusion retains them
+//! (<https://github.com/apache/datafusion/issues/16965>). DataFusion also claims the order of a join's other side within
+//! equal keys of the first. But each row of the first restarts that order
+//! (<https://github.com/apache/datafusion/issues/25053>). Therefore [`WithoutConstants`] puts a [`PlainExec`] between
+//! such an operator and its input: it passes rows on, and no facts. The cost is a sort if the facts were true after all;
+//! rows cost nothing.
+//!
+//! The rule must precede the rule that decides on sorts, and no later rule may remove the node. Operators choose how they
+//! run by the facts about their input whenever they get a new one.
 
 use std::fmt;
 use std::sync::Arc;

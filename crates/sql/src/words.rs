@@ -1,4 +1,4 @@
-//! DataFusion's words for types and constants in SQL's: `Int64` is BIGINT, and `Int64(1)` is 1.
+//! Translates DataFusion's words for types and constants into SQL: `Int64` is BIGINT, and `Int64(1)` is 1.
 
 use arrow::datatypes::DataType;
 

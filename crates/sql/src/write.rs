@@ -1,4 +1,4 @@
-//! Statements that change tables: `CREATE TABLE`, `INSERT`, `DROP TABLE`; and `DESCRIBE`.
+//! Runs statements that change tables: `CREATE TABLE`, `INSERT`, `DROP TABLE`; and `DESCRIBE`.
 
 use std::sync::Arc;
 
@@ -37,9 +37,12 @@ impl Run {
             return Err(SqlError::invalid("INSERT needs a query or VALUES").at(place_of_span(ident.span)));
         };
         if insert.overwrite && found.as_deref().and_then(|name| names.kind(name)) == Some(TableKind::Stream) {
-            return Err(SqlError::invalid(format!("`{}` is a stream: its events stay", ident.value))
-                .at(place_of_span(ident.span))
-                .with_hint("INSERT INTO adds events; a table made by CREATE TABLE can be overwritten."));
+            return Err(SqlError::invalid(format!(
+                "`{}` is a stream, whose events cannot be overwritten",
+                ident.value
+            ))
+            .at(place_of_span(ident.span))
+            .with_hint("INSERT INTO adds events; a table made by CREATE TABLE can be overwritten."));
         }
         let query = Statement::Statement(Box::new(SqlStatement::Query(source)));
         let planned = self.plan(query, Arc::clone(&names)).await?;
@@ -141,7 +144,7 @@ impl Run {
                 return Ok(outcome(Command::CreateTable, count(0)?));
             }
             (_, Some(existing)) => {
-                return Err(SqlError::new(ErrorKind::Conflict, format!("table `{existing}` exists already"))
+                return Err(SqlError::new(ErrorKind::Conflict, format!("table `{existing}` already exists"))
                     .at(place)
                     .with_hint("INSERT OVERWRITE replaces its rows; DROP TABLE takes it away."));
             }
@@ -162,7 +165,7 @@ impl Run {
         if !table.constraints.is_empty() || !table.column_defaults.is_empty() {
             return Err(SqlError::invalid("a table has no constraints and no defaults")
                 .at(place)
-                .with_hint("Streams have: CREATE STREAM."));
+                .with_hint("Streams have them: CREATE STREAM."));
         }
         let input = Arc::clone(&table.input);
         let schema = input.schema().as_arrow();
@@ -195,7 +198,7 @@ impl Run {
                 (ident, Some(name)) => match names.kind(&name) {
                     Some(TableKind::Table) => found.push(name),
                     _ => {
-                        return Err(SqlError::invalid(format!("`{name}` is no table of rows"))
+                        return Err(SqlError::invalid(format!("`{name}` is not a table of rows"))
                             .at(place_of_span(ident.span))
                             .with_hint("DROP STREAM and DROP MATERIALIZED VIEW drop the others."));
                     }

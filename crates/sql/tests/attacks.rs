@@ -1,7 +1,7 @@
-//! Statements that would take the machine: what each takes at most, in memory and in time.
+//! Tests of statements that would exhaust the machine: the most memory and time that each takes.
 //!
-//! They run one after another in a process of their own, whose allocator counts: peaks of others would be theirs as well. The test
-//! prints what it measured: `cargo test -p swiftwater-sql --test attacks -- --nocapture`.
+//! They run one after another in a process of their own, whose allocator counts; otherwise the peaks of other tests would
+//! count too. The test prints its measurements: `cargo test -p swiftwater-sql --test attacks -- --nocapture`.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(clippy::print_stdout, reason = "the figures are what one reads")]

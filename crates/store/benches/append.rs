@@ -1,5 +1,5 @@
-//! Rows a second from Arrow to committed Delta, beside a bare loop that encodes the same batches with Parquet's defaults
-//! and writes nothing: `cargo bench -p swiftwater-store`. Rounds alternate; each prints both and their ratio.
+//! Measures rows per second from Arrow to committed Delta, beside a bare loop that encodes the same batches with Parquet's
+//! defaults and writes nothing: `cargo bench -p swiftwater-store`. Rounds alternate; each prints both and their ratio.
 #![expect(clippy::print_stdout, reason = "a benchmark prints")]
 #![expect(clippy::unwrap_used, reason = "a benchmark may end early")]
 

@@ -1,10 +1,10 @@
-//! What a commit says: one file of JSON lines in the Delta log (Delta Lake protocol, "Actions").
+//! Writes the actions of a commit: one file of JSON lines in the Delta log (Delta Lake protocol, "Actions").
 //!
 //! ```text
 //! commit = commitInfo [protocol] [metaData] {remove} {add} {txn}        one JSON object a line
 //! ```
-//! Written here and not by a library, as the one owner of a table knows its state: a commit is one conditional put,
-//! whatever the table's size.
+//! The project writes commits itself, without a library, because the one owner of a table knows its state. A commit is
+//! therefore one conditional put, whatever the table's size.
 
 use std::collections::BTreeMap;
 

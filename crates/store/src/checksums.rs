@@ -1,16 +1,16 @@
-//! Checksums of a table's files: a flipped bit is found before a row is made of it, and the file is named.
+//! Checksums of a table's files. They detect a flipped bit before a row is made of it, and name the file.
 //!
-//! Parquet has checksums of its pages, but the library that writes it has not. So each file has a CRC-32C for each block of its
-//! bytes, footer included, in the tags of its `add` action, where other engines pass it over. Whoever reads a part of the file
-//! reads the blocks around it, and checks these. Files without the tag, as older versions and other engines write them, are
-//! read as they are.
+//! Parquet has checksums of its pages, but the library that writes it does not support them. So each file has a CRC-32C for
+//! each block of its bytes, footer included. They are in the tags of its `add` action, where other engines ignore them. A
+//! reader of a part of the file reads the surrounding blocks and checks them. Files without the tag, as older versions and
+//! other engines write them, are read unchecked.
 //!
 //! ```text
 //! "tags": {"swiftwater.crc32c": block bytes ":" (8 hex digits){blocks}}
 //! ```
 //!
-//! A block has [`BLOCK_BYTES`], or so many times as many that a file has at most [`BLOCKS_MAX`]. So a read costs at most two
-//! blocks more than what is asked for, and the tag at most 2 KB. In memory a table holds 4 bytes for each block.
+//! A block has [`BLOCK_BYTES`], or a multiple, so that a file has at most [`BLOCKS_MAX`]. A read therefore costs at most two
+//! blocks more than requested, and the tag at most 2 KB. In memory, a table uses 4 bytes for each block.
 
 use std::{collections::HashMap, fmt, ops::Range, sync::Arc};
 
@@ -52,14 +52,14 @@ pub(crate) struct Checksums {
 /// A file whose bytes are not those that were written.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("file `{path}` is damaged: bytes {} to {} are not those that were written", range.start, range.end)]
-pub(crate) struct Damaged {
+pub(crate) struct CorruptFile {
     path: Path,
     range: Range<u64>,
 }
 
-/// Sums up a file while it is written.
+/// Builds the checksums of a file while it is written.
 #[derive(Debug, Default)]
-pub(crate) struct Summing {
+pub(crate) struct ChecksumBuilder {
     blocks: Vec<u32>,
     /// Of the bytes of the last block so far.
     last: u32,
@@ -67,7 +67,7 @@ pub(crate) struct Summing {
     size: u64,
 }
 
-impl Summing {
+impl ChecksumBuilder {
     /// Takes the next bytes of the file.
     pub(crate) fn take(&mut self, mut bytes: &[u8]) {
         self.size += bytes.len() as u64;
@@ -132,13 +132,13 @@ impl Checksums {
     }
 
     /// Checks whole blocks from an offset on.
-    fn check(&self, path: &Path, start: u64, bytes: &[u8]) -> std::result::Result<(), Damaged> {
+    fn check(&self, path: &Path, start: u64, bytes: &[u8]) -> std::result::Result<(), CorruptFile> {
         let first = (start / self.block_bytes) as usize;
         let mut at = start;
         for (block, sum) in bytes.chunks(self.block_bytes as usize).zip(&self.blocks[first..]) {
             let range = at..at + block.len() as u64;
             if crc32c::crc32c(block) != *sum {
-                return Err(Damaged { path: path.clone(), range });
+                return Err(CorruptFile { path: path.clone(), range });
             }
             at = range.end;
         }
@@ -159,7 +159,7 @@ impl fmt::Display for CheckedStore {
     }
 }
 
-fn damaged(damaged: Damaged) -> object_store::Error {
+fn damaged(damaged: CorruptFile) -> object_store::Error {
     object_store::Error::Generic { store: "swiftwater", source: Box::new(damaged) }
 }
 
@@ -184,7 +184,7 @@ impl ObjectStore for CheckedStore {
         let (meta, attributes, found) = (got.meta.clone(), got.attributes.clone(), got.range.clone());
         let bytes = got.bytes().await?;
         if found != whole || bytes.len() as u64 != whole.end - whole.start {
-            return Err(damaged(Damaged { path: location.clone(), range: whole }));
+            return Err(damaged(CorruptFile { path: location.clone(), range: whole }));
         }
         sums.check(location, whole.start, &bytes).map_err(damaged)?;
         let piece = (wanted.start - whole.start) as usize..(wanted.end - whole.start) as usize;
@@ -246,7 +246,7 @@ pub(crate) fn parquet_error(error: ParquetError) -> ParquetError {
     let ParquetError::External(source) = &error else { return error };
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&**source);
     while let Some(found) = cause {
-        if let Some(damaged) = found.downcast_ref::<Damaged>() {
+        if let Some(damaged) = found.downcast_ref::<CorruptFile>() {
             return ParquetError::General(damaged.to_string());
         }
         cause = found.source();
@@ -284,7 +284,7 @@ mod tests {
     }
 
     fn sums_of(bytes: &[u8], pieces: usize) -> Checksums {
-        let mut summing = Summing::default();
+        let mut summing = ChecksumBuilder::default();
         bytes.chunks(pieces).for_each(|piece| summing.take(piece));
         summing.finish()
     }

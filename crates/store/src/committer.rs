@@ -1,12 +1,21 @@
-//! The owner of a table: the one task that commits to it.
+//! The committer, a table's owner: the one task that commits to the table.
 //!
-//! It commits the tail by time and bytes, and between commits what upkeep has found. A commit is durable files first,
-//! then one conditional put into the Delta log, then the change of what callers see, in one step. A failing store is
-//! tried again for as long as it takes, with growing pauses, in which what has expired goes: a full disk may get room by that.
-//! What was read from the tail stays there until then, so memory is bounded and nothing is lost. If a put succeeded but its answer was lost, the commit is found in the log by
-//! its id and not made twice.
-//! Before files are written and after the put the store must be the one that is expected: a disk can go at any time, and the
-//! directory that it is mounted on takes all that is put. A commit that went there is made anew, with its files.
+//! It commits the tail by time and bytes, and between commits the results of maintenance. A commit is durable files
+//! first, then one conditional put into the Delta log, whatever the table's size, then the change that callers see, in
+//! one step.
+//!
+//! A commit says how far the stream is in the table (`txn`), so rows that are appended again are skipped. If a put
+//! succeeded but its answer was lost, the owner finds the commit in the log by its id and does not repeat it. New
+//! columns come with the commit that first has them. If the type of a number column grows, the table's files are
+//! rewritten.
+//!
+//! The owner retries a failing store for as long as it takes, with growing pauses, and the table's status reports the
+//! failure. In the pauses, expired files go: a full disk may get room by that. Rows read from the tail stay in the tail
+//! until they are committed, so memory is bounded and nothing is lost.
+//!
+//! Before files are written and after the put, the store must be the expected one ([`store_id`](crate::store_id)): a
+//! disk can disappear at any time, and the directory that it is mounted on accepts every write. A commit that went there
+//! is repeated, with its files.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -26,12 +35,12 @@ use crate::{
     encode::Encoder,
     error::{Result, StoreError},
     insert::{Insertion, together},
-    io_threads::apart,
+    io_threads::run_on_io_thread,
     layout::{Layout, evolve},
     load, maintenance,
-    table::{Failing, Shared},
+    table::{CommitFailure, Shared},
     table_version::{self, FileEntry, TableVersions},
-    tail::Cut,
+    tail::CommitBatch,
 };
 
 /// Pauses between attempts at a commit.
@@ -51,17 +60,17 @@ pub(crate) enum Request {
 
 /// What a task of upkeep does.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Kind {
+enum MaintenanceKind {
     Checkpoint,
     Compact,
     Vacuum,
 }
 
 /// A task of upkeep.
-type Work = futures_util::future::BoxFuture<'static, Result<Upkept>>;
+type MaintenanceTask = futures_util::future::BoxFuture<'static, Result<MaintenanceResult>>;
 
-/// What a task of upkeep found.
-enum Upkept {
+/// The result of a task of maintenance.
+enum MaintenanceResult {
     Compacted { inputs: Vec<Arc<FileEntry>>, adds: Vec<Add> },
     Checkpointed(u64),
     Vacuumed(HashSet<Box<str>>),
@@ -76,8 +85,8 @@ pub(crate) enum Outcome {
     Lost(StoreError),
 }
 
-/// Which commit has a version.
-enum Found {
+/// Whose commit has a version.
+enum VersionOwner {
     Ours,
     Another,
     None,
@@ -86,11 +95,11 @@ enum Found {
 pub(crate) struct Committer {
     pub(crate) shared: Arc<Shared>,
     requests: mpsc::Receiver<Request>,
-    upkeep: Option<(Kind, JoinHandle<Result<Upkept>>)>,
+    upkeep: Option<(MaintenanceKind, JoinHandle<Result<MaintenanceResult>>)>,
     checkpointed: u64,
     vacuumed: Option<Millis>,
     /// After a fault upkeep of its kind rests until the next tick.
-    resting: Vec<Kind>,
+    resting: Vec<MaintenanceKind>,
     /// After a fault the tail rests until then; and how long it does after the next.
     retry: Option<Instant>,
     backoff: Backoff,
@@ -168,7 +177,7 @@ impl Committer {
                 () = sleep_until(due), if due.is_some() => {}
                 (kind, found) = result_of(self.upkeep.as_mut()), if self.upkeep.is_some() => {
                     self.upkeep = None;
-                    self.take_in(kind, found).await?;
+                    self.apply_result(kind, found).await?;
                     self.continue_upkeep().await?;
                 }
                 _ = closing.changed() => {}
@@ -222,7 +231,7 @@ impl Committer {
     }
 
     /// Commits files of the tail, whoever else does.
-    async fn commit_cut(&self, cut: &Cut, layout: &Layout, adds: &[Add]) -> Result<Outcome> {
+    async fn commit_cut(&self, cut: &CommitBatch, layout: &Layout, adds: &[Add]) -> Result<Outcome> {
         loop {
             let ledger = Arc::clone(&self.shared.state().ledger);
             let now = self.now();
@@ -275,7 +284,7 @@ impl Committer {
                 }
             }
         };
-        apart(doing, work).await
+        run_on_io_thread(doing, work).await
     }
 
     pub(crate) fn now(&self) -> Millis {
@@ -290,9 +299,9 @@ impl Committer {
             state.failing.as_ref().map_or((now, 0), |failing| (failing.since, failing.tries));
         if tries == 0 {
             let error = causes(&error);
-            warn!(table = %self.shared.place.table, error, "a commit failed and is tried again");
+            warn!(table = %self.shared.place.table, error, "a commit failed; the server retries");
         }
-        state.failing = Some(Failing { error, since, tries: tries + 1 });
+        state.failing = Some(CommitFailure { error, since, tries: tries + 1 });
     }
 
     /// Makes a failure known, and waits before the next try. Fails if there is to be none, as the table is closed.
@@ -334,12 +343,12 @@ impl Committer {
                 Err(error) => error,
                 Ok(found) => match (found, shared.place.check().await) {
                     (_, Err(error)) => doubt.insert(error).clone(),
-                    (Found::Ours, Ok(())) => break,
-                    (Found::None, Ok(())) => {
+                    (VersionOwner::Ours, Ok(())) => break,
+                    (VersionOwner::None, Ok(())) => {
                         let gone = || StoreError::Task("committing");
                         return Ok(Outcome::Lost(doubt.unwrap_or_else(gone)));
                     }
-                    (Found::Another, Ok(())) => match self.follow(ledger).await {
+                    (VersionOwner::Another, Ok(())) => match self.follow(ledger).await {
                         Ok(()) => return Ok(Outcome::Moved),
                         Err(error @ (StoreError::OtherOwner { .. } | StoreError::Protocol { .. })) => {
                             return Err(error);
@@ -366,27 +375,27 @@ impl Committer {
                 let schema = Arc::clone(&state.layout.schema);
                 Arc::make_mut(&mut state.ledger).layout.schema = schema;
             }
-            shared.tell(&state);
+            shared.publish_progress(&state);
         }
         shared.space.notify_waiters();
         Ok(Outcome::Committed)
     }
 
     /// Puts a commit where there is none of its version, or only looks which there is.
-    async fn put(&self, path: &Path, bytes: &bytes::Bytes, id: &str, is_put: bool) -> Result<Found> {
+    async fn put(&self, path: &Path, bytes: &bytes::Bytes, id: &str, is_put: bool) -> Result<VersionOwner> {
         let place = &self.shared.place;
         if is_put {
             let options = PutOptions::from(PutMode::Create);
             match place.store.put_opts(path, PutPayload::from(bytes.clone()), options).await {
-                Ok(_) => return Ok(Found::Ours),
+                Ok(_) => return Ok(VersionOwner::Ours),
                 Err(object_store::Error::AlreadyExists { .. }) => {}
                 Err(error) => return Err(StoreError::store("committing")(error)),
             }
         }
         Ok(match place.is_commit(path, id).await? {
-            Some(true) => Found::Ours,
-            Some(false) => Found::Another,
-            None => Found::None,
+            Some(true) => VersionOwner::Ours,
+            Some(false) => VersionOwner::Another,
+            None => VersionOwner::None,
         })
     }
 
@@ -418,7 +427,7 @@ impl Committer {
                     continue;
                 }
                 Request::Widen { fields, reply } => (reply, self.widen(&fields).await),
-                Request::Upkeep { reply } => (reply, self.keep_up().await),
+                Request::Upkeep { reply } => (reply, self.run_maintenance().await),
             };
             // Whoever asked may be gone; it is done nevertheless.
             let _ = reply.send(result.clone());
@@ -481,7 +490,7 @@ impl Committer {
         let bytes_max = self.shared.options.compact_file_bytes;
         let work =
             async move { maintenance::rewrite(&place, &layout, &files, bytes_max, now, data_change).await };
-        apart("rewriting files", work).await
+        run_on_io_thread("rewriting files", work).await
     }
 
     /// Takes files out whose rows have all expired.
@@ -513,23 +522,23 @@ impl Committer {
         }
         if let Some(mut task) = self.upkeep.take() {
             let (kind, found) = result_of(Some(&mut task)).await;
-            self.take_in(kind, found).await?;
+            self.apply_result(kind, found).await?;
         }
         if let Some((kind, work)) = self.next_upkeep() {
             let permits = Arc::clone(&self.shared.upkeep);
             let place = self.shared.place.clone();
             let task = tokio::spawn(async move {
                 let _permit =
-                    permits.acquire_owned().await.map_err(|_| StoreError::Task("keeping up a table"))?;
+                    permits.acquire_owned().await.map_err(|_| StoreError::Task("maintaining a table"))?;
                 place.check().await?;
-                apart("keeping up a table", work).await
+                run_on_io_thread("maintaining a table", work).await
             });
             self.upkeep = Some((kind, task));
         }
         Ok(())
     }
 
-    async fn take_in(&mut self, kind: Kind, found: Result<Upkept>) -> Result<()> {
+    async fn apply_result(&mut self, kind: MaintenanceKind, found: Result<MaintenanceResult>) -> Result<()> {
         match found {
             Ok(found) => {
                 self.shared.state().upkeep_failing = None;
@@ -537,7 +546,7 @@ impl Committer {
             }
             Err(error) => {
                 let causes = causes(&error);
-                warn!(table = %self.shared.place.table, error = causes, "upkeep of a table failed and is tried again");
+                warn!(table = %self.shared.place.table, error = causes, "maintenance of a table failed; the server retries");
                 self.shared.state().upkeep_failing = Some(error);
                 self.resting.push(kind);
                 Ok(())
@@ -545,15 +554,15 @@ impl Committer {
         }
     }
 
-    async fn apply(&mut self, found: Upkept) -> Result<()> {
+    async fn apply(&mut self, found: MaintenanceResult) -> Result<()> {
         match found {
-            Upkept::Checkpointed(version) => self.checkpointed = version,
-            Upkept::Vacuumed(gone) => {
+            MaintenanceResult::Checkpointed(version) => self.checkpointed = version,
+            MaintenanceResult::Vacuumed(gone) => {
                 self.vacuumed = Some(self.now());
                 let mut state = self.shared.state();
                 Arc::make_mut(&mut state.ledger).removed.retain(|(path, _)| !gone.contains(path));
             }
-            Upkept::Compacted { inputs, adds } => loop {
+            MaintenanceResult::Compacted { inputs, adds } => loop {
                 let ledger = Arc::clone(&self.shared.state().ledger);
                 let there: HashSet<&str> = ledger.files.iter().map(|file| file.add.path.as_str()).collect();
                 if !inputs.iter().all(|file| there.contains(file.add.path.as_str())) {
@@ -573,7 +582,7 @@ impl Committer {
         Ok(())
     }
 
-    fn next_upkeep(&self) -> Option<(Kind, Work)> {
+    fn next_upkeep(&self) -> Option<(MaintenanceKind, MaintenanceTask)> {
         let shared = &self.shared;
         let (place, options, now) = (shared.place.clone(), Arc::clone(&shared.options), self.now());
         let (ledger, retention, is_behind) = {
@@ -582,18 +591,20 @@ impl Committer {
             (Arc::clone(&state.ledger), state.retention, is_behind)
         };
         let may = |kind| !self.resting.contains(&kind);
-        if may(Kind::Checkpoint) && ledger.version >= self.checkpointed + options.checkpoint_commits {
+        if may(MaintenanceKind::Checkpoint)
+            && ledger.version >= self.checkpointed + options.checkpoint_commits
+        {
             let (version, keep_after) = (ledger.version, maintenance::before(now, options.log_retention));
             let work = async move {
                 maintenance::checkpoint(&place, version, keep_after).await?;
-                Ok(Upkept::Checkpointed(version))
+                Ok(MaintenanceResult::Checkpointed(version))
             };
-            return Some((Kind::Checkpoint, Box::pin(work)));
+            return Some((MaintenanceKind::Checkpoint, Box::pin(work)));
         }
         // Where a commit is due already, or others wait to be appended, rows have the machine, until there are very many files.
         let most = options.compact_files * maintenance::COMPACT_FILES_FACTOR;
         let is_worth = |inputs: &Vec<_>| !is_behind || inputs.len() >= most;
-        if may(Kind::Compact)
+        if may(MaintenanceKind::Compact)
             && let Some(inputs) = maintenance::to_compact(&ledger, &options, retention, now).filter(is_worth)
         {
             // Files of a plain table are read in the order of their times, so what is merged has the time of its first part.
@@ -603,36 +614,37 @@ impl Committer {
                 let bytes_max = options.compact_file_bytes;
                 let adds =
                     maintenance::rewrite(&place, &ledger.layout, &inputs, bytes_max, time, false).await?;
-                Ok(Upkept::Compacted { inputs, adds })
+                Ok(MaintenanceResult::Compacted { inputs, adds })
             };
-            return Some((Kind::Compact, Box::pin(work)));
+            return Some((MaintenanceKind::Compact, Box::pin(work)));
         }
         let pause = maintenance::before(now, (options.vacuum_retention / 4).max(options.upkeep_interval));
-        if may(Kind::Vacuum) && self.vacuumed.is_none_or(|last| last < pause) {
+        if may(MaintenanceKind::Vacuum) && self.vacuumed.is_none_or(|last| last < pause) {
             let keep = options.vacuum_retention;
-            let work =
-                async move { Ok(Upkept::Vacuumed(maintenance::vacuum(&place, &ledger, now, keep).await?)) };
-            return Some((Kind::Vacuum, Box::pin(work)));
+            let work = async move {
+                Ok(MaintenanceResult::Vacuumed(maintenance::vacuum(&place, &ledger, now, keep).await?))
+            };
+            return Some((MaintenanceKind::Vacuum, Box::pin(work)));
         }
         None
     }
 
-    /// All upkeep that there is to do, now.
-    async fn keep_up(&mut self) -> Result<()> {
+    /// Runs all maintenance that is due, now.
+    async fn run_maintenance(&mut self) -> Result<()> {
         self.expire().await?;
         if let Some(mut task) = self.upkeep.take() {
             let (kind, found) = result_of(Some(&mut task)).await;
-            self.take_in(kind, found).await?;
+            self.apply_result(kind, found).await?;
         }
         self.resting.clear();
         let last = self.vacuumed.take();
-        let result = self.keep_up_to_end().await;
+        let result = self.finish_maintenance().await;
         self.vacuumed = self.vacuumed.or(last);
         result
     }
 
-    /// What of it fails is left, and told when the rest is done.
-    async fn keep_up_to_end(&mut self) -> Result<()> {
+    /// If one task fails, the others still run; the first error is returned at the end.
+    async fn finish_maintenance(&mut self) -> Result<()> {
         self.shared.place.check().await?;
         let version = self.shared.state().ledger.version;
         let mut result = Ok(());
@@ -641,13 +653,13 @@ impl Committer {
             match maintenance::checkpoint(&self.shared.place, version, keep_after).await {
                 Ok(()) => self.checkpointed = version,
                 Err(error) => {
-                    self.resting.push(Kind::Checkpoint);
+                    self.resting.push(MaintenanceKind::Checkpoint);
                     result = Err(error);
                 }
             }
         }
         while let Some((kind, work)) = self.next_upkeep() {
-            match apart("keeping up a table", work).await {
+            match run_on_io_thread("maintaining a table", work).await {
                 Ok(found) => self.apply(found).await?,
                 Err(error) => {
                     self.resting.push(kind);
@@ -672,9 +684,11 @@ async fn sleep_until(due: Option<Instant>) {
 }
 
 /// What a task of upkeep found, when it is done.
-async fn result_of(task: Option<&mut (Kind, JoinHandle<Result<Upkept>>)>) -> (Kind, Result<Upkept>) {
+async fn result_of(
+    task: Option<&mut (MaintenanceKind, JoinHandle<Result<MaintenanceResult>>)>,
+) -> (MaintenanceKind, Result<MaintenanceResult>) {
     match task {
-        Some((kind, task)) => (*kind, task.await.unwrap_or(Err(StoreError::Task("keeping up a table")))),
+        Some((kind, task)) => (*kind, task.await.unwrap_or(Err(StoreError::Task("maintaining a table")))),
         None => std::future::pending().await,
     }
 }

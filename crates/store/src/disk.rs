@@ -1,8 +1,8 @@
-//! Makes what a local object store has written durable before it says so.
+//! Makes the writes of a local object store durable before they are acknowledged.
 //!
-//! `object_store`'s local files are renamed into place but never synced, so that a commit could survive a loss of power
-//! without its bytes, or a file without its name. [`Durable`] wraps such a store: what is put is written under another
-//! name, synced, and only then given its name, of which the directories are synced too.
+//! `object_store` renames local files into place but never syncs them. After a loss of power, a commit could exist without
+//! its bytes, or a file without its name. [`Durable`] wraps such a store. It writes a file under another name, syncs it,
+//! renames it, and syncs the directories.
 
 use std::{fmt, path::PathBuf, sync::Arc};
 

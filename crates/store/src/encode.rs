@@ -1,9 +1,10 @@
 //! Writes rows as Parquet: one file per partition, streamed to the store in parts once it is large.
 //!
-//! Encodings are chosen per file and column from its first rows. Where values repeat, a dictionary; else numbers as
-//! packed differences, floats with their bytes split into streams; zstd over all. Offsets and arrival times hardly take
-//! anything so, as they grow steadily.
-//! Limits: [`ROW_GROUP_ROWS`] rows are held encoded before they go out; [`PARTITIONS_OPEN_MAX`] files are open at once.
+//! The first rows of a file determine the encoding of each column. Repeated values get a dictionary, other numbers are
+//! packed as differences, and floats have their bytes split into streams; zstd compresses all. Offsets and arrival times
+//! take hardly any space, because they grow steadily.
+//! Limits: [`ROW_GROUP_ROWS`] rows are buffered, encoded, before they are written; [`PARTITIONS_OPEN_MAX`] files are open at
+//! once.
 
 use std::{collections::HashSet, fmt::Display, sync::Arc};
 
@@ -28,11 +29,11 @@ use swiftwater_event::Millis;
 
 use crate::{
     actions::Add,
-    checksums::{Summing, TAG},
+    checksums::{ChecksumBuilder, TAG},
     error::{Result, StoreError},
     layout::Layout,
-    life::Life,
-    load::Place,
+    life::StoreSession,
+    load::TableLocation,
     options::StoreOptions,
     stats,
     table_version::partition_text,
@@ -116,7 +117,7 @@ fn repeats(sample: &ArrayRef) -> bool {
 /// Writes rows as files of a plain table, and tells how many there were. Where that fails no file stays that was not finished; those
 /// that were are no part of any version.
 pub(crate) async fn write_rows<E: Display>(
-    place: &Place,
+    place: &TableLocation,
     layout: &Layout,
     options: &StoreOptions,
     now: Millis,
@@ -156,12 +157,12 @@ struct OpenFile {
     writer: ArrowWriter<Vec<u8>>,
     upload: Option<Box<dyn MultipartUpload>>,
     bytes: u64,
-    sums: Summing,
+    sums: ChecksumBuilder,
 }
 
 impl OpenFile {
     fn new(
-        life: Life,
+        life: StoreSession,
         layout: &Layout,
         partition: Vec<ScalarValue>,
         schema: SchemaRef,
@@ -184,13 +185,13 @@ impl OpenFile {
             .with_skip_arrow_metadata(true);
         let writer = ArrowWriter::try_new_with_options(Vec::new(), schema, options)
             .map_err(StoreError::parquet("beginning a file"))?;
-        Ok(OpenFile { partition, path, writer, upload: None, bytes: 0, sums: Summing::default() })
+        Ok(OpenFile { partition, path, writer, upload: None, bytes: 0, sums: ChecksumBuilder::default() })
     }
 }
 
 /// Writes files of one table. What it has put is part of no version until it is committed.
 pub(crate) struct Encoder {
-    place: Place,
+    place: TableLocation,
     layout: Layout,
     file_schema: SchemaRef,
     open: Vec<OpenFile>,
@@ -203,7 +204,7 @@ pub(crate) struct Encoder {
 
 impl Encoder {
     /// `data_change` is false where rows are only written anew.
-    pub(crate) fn new(place: Place, layout: Layout, now: Millis, data_change: bool) -> Encoder {
+    pub(crate) fn new(place: TableLocation, layout: Layout, now: Millis, data_change: bool) -> Encoder {
         let file_schema = layout.file_schema();
         let (open, finished, without_bounds) = (Vec::new(), Vec::new(), HashSet::new());
         Encoder { place, layout, file_schema, open, without_bounds, finished, now, data_change }

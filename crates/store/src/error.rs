@@ -1,4 +1,4 @@
-//! What can go wrong, and what a caller may do about it.
+//! The errors of the store, and what a caller can do about them.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub enum StoreError {
     },
     /// Not the store that is expected lies there.
     #[error(
-        "the store is not the one of this data directory: its file `_swiftwater_store` {}, not `{expected}`",
+        "the store belongs to another data directory: its file `_swiftwater_store` {}, not `{expected}`",
         found.as_ref().map_or_else(|| "is missing".to_owned(), |found| format!("says `{found}`"))
     )]
     Away {
@@ -54,7 +54,7 @@ pub enum StoreError {
         why: &'static str,
     },
     /// A table that cannot be as it was asked for.
-    #[error("table `{table}` cannot be so: {why}")]
+    #[error("table `{table}` is invalid: {why}")]
     Spec {
         /// The table.
         table: Box<str>,
@@ -65,10 +65,10 @@ pub enum StoreError {
     #[error("no table `{0}` in the store")]
     NoTable(Box<str>),
     /// A table was dropped while it was looked at.
-    #[error("table `{0}` was dropped meanwhile")]
+    #[error("table `{0}` was dropped during the operation")]
     Dropped(Box<str>),
     /// There is such a table already.
-    #[error("table `{0}` is there already")]
+    #[error("table `{0}` already exists")]
     TableExists(Box<str>),
     /// The version or time asked for is not, or no longer, there.
     #[error("table `{table}` has no version {version}")]
@@ -87,7 +87,7 @@ pub enum StoreError {
         what: Box<str>,
     },
     /// Somebody else writes to the same stream's table.
-    #[error("table `{table}` has another writer: it stands at offset {theirs}, expected {ours}")]
+    #[error("table `{table}` has another writer: it is at offset {theirs}, expected {ours}")]
     OtherOwner {
         /// The table.
         table: Box<str>,
@@ -105,7 +105,9 @@ pub enum StoreError {
         why: Box<str>,
     },
     /// Some of several insertions that were to be made as one are in the table already.
-    #[error("insertions {first} to {last} cannot be made as one: table `{table}` has those up to {inserted}")]
+    #[error(
+        "insertions {first} to {last} cannot be one commit: table `{table}` already has those up to {inserted}"
+    )]
     PartlyInserted {
         /// The table.
         table: Box<str>,
@@ -170,7 +172,7 @@ pub enum StoreError {
         source: Arc<parquet::errors::ParquetError>,
     },
     /// Columns cannot be converted.
-    #[error("columns could not be made while {doing}")]
+    #[error("columns could not be created while {doing}")]
     Arrow {
         /// What was attempted.
         doing: &'static str,
@@ -219,22 +221,22 @@ impl StoreError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             StoreError::Location { .. } => {
-                Some("Give a directory, a file:// URL or an s3://bucket/prefix URL.")
+                Some("Use a directory, a file:// URL or an s3://bucket/prefix URL.")
             }
             StoreError::Away { .. } => Some(
-                "Mount the store's disk, or set store.location. Where the tables were moved, write the id into that file.",
+                "Mount the store's disk, or set store.location. If you moved the tables, write the id into that file.",
             ),
             StoreError::Missing(_) => {
-                Some("Put its files back, or from a backup, or DROP TABLE it, and create it again.")
+                Some("Move its files back, restore them from a backup, or drop and create it again.")
             }
-            StoreError::NoVersion { .. } => {
-                Some("Old versions go with store.log_retention and store.vacuum_retention.")
-            }
+            StoreError::NoVersion { .. } => Some(
+                "The settings store.log_retention and store.vacuum_retention limit the age of old versions.",
+            ),
             StoreError::OtherOwner { .. } => {
                 Some("Only one server may write to a store; stop the other one.")
             }
             StoreError::Protocol { .. } => {
-                Some("Another program has switched on a feature of Delta Lake; rewrite the table without it.")
+                Some("Another program enabled a feature of Delta Lake; rewrite the table without it.")
             }
             StoreError::TooManyColumns { .. } => Some("Leave columns out, or store the rest as one column."),
             _ => None,

@@ -1,9 +1,13 @@
-//! Insertions into plain tables: those that wait together go into one commit, and their rows into one file.
+//! Inserts rows into plain tables: all waiting insertions go into one commit, and their rows into one file.
 //!
-//! Group commit (DeWitt et al., SIGMOD 1984): while one commit is made, the insertions that arrive wait in the owner's queue,
-//! and the next commit takes all of them. Each is answered after its commit. Rows are brought into the table's layout before
-//! they wait, so what does not fit fails by itself; where a group cannot be written for another reason than the store, each
-//! of its members is tried alone.
+//! Group commit (DeWitt et al., SIGMOD 1984): while one commit is made, arriving insertions wait in the owner's queue,
+//! and the next commit takes all of them. Each is answered after its commit. Rows are converted to the table's layout
+//! before they wait, so an insertion that does not fit fails alone. If a group cannot be written for another reason than
+//! the store, each of its members is tried alone, so one failure does not fail the others.
+//!
+//! Rows may be inserted in the name of an application and a version (`txn`), and are then inserted once. One insertion
+//! may stand for a range of versions; it is refused if the table has a part of the range.
+//!
 //! Limits: an insertion of more than [`GROUPED_BYTES_MAX`] bytes writes files of its own before it waits.
 
 use std::sync::Arc;
@@ -19,7 +23,7 @@ use crate::{
     encode::write_rows,
     error::{ErrorKind, Result, StoreError},
     layout::{Layout, bytes_of},
-    load::Place,
+    load::TableLocation,
     options::StoreOptions,
     table::Application,
 };
@@ -29,7 +33,7 @@ pub(crate) const GROUPED_BYTES_MAX: usize = 64 << 10;
 
 /// The rows of an insertion.
 #[derive(Debug)]
-pub(crate) enum Inserted {
+pub(crate) enum InsertedRows {
     /// A few, in the table's layout.
     Rows(Vec<RecordBatch>),
     /// More: files that are part of no version yet.
@@ -39,26 +43,26 @@ pub(crate) enum Inserted {
 /// Rows that wait for their commit.
 #[derive(Debug)]
 pub(crate) struct Insertion {
-    pub(crate) rows: Inserted,
+    pub(crate) rows: InsertedRows,
     /// They replace all that the table holds.
     pub(crate) overwrite: bool,
     pub(crate) once: Option<Application>,
     pub(crate) reply: Reply,
 }
 
-impl Inserted {
+impl InsertedRows {
     /// Reads the rows of an insertion, and writes them where they are many; returns how many there are.
     pub(crate) async fn read<E: std::fmt::Display>(
-        place: &Place,
+        place: &TableLocation,
         layout: &Layout,
         options: &StoreOptions,
         now: Millis,
         rows: impl Stream<Item = std::result::Result<RecordBatch, E>> + Send,
-    ) -> Result<(Inserted, u64)> {
+    ) -> Result<(InsertedRows, u64)> {
         let mut rows = std::pin::pin!(rows);
         let (mut first, mut count, mut bytes) = (Vec::new(), 0, 0);
         while bytes <= GROUPED_BYTES_MAX {
-            let Some(batch) = rows.next().await else { return Ok((Inserted::Rows(first), count)) };
+            let Some(batch) = rows.next().await else { return Ok((InsertedRows::Rows(first), count)) };
             let batch = batch.map_err(|error| StoreError::Input(error.to_string().into()))?;
             let batch = layout.conform(&batch)?;
             (count, bytes) = (count + batch.num_rows() as u64, bytes + bytes_of(&batch));
@@ -66,7 +70,7 @@ impl Inserted {
         }
         let all = stream::iter(first.into_iter().map(Ok)).chain(rows);
         let (adds, count) = write_rows(place, layout, options, now, all).await?;
-        Ok((Inserted::Files(adds), count))
+        Ok((InsertedRows::Files(adds), count))
     }
 }
 
@@ -144,8 +148,8 @@ impl Committer {
         let (mut batches, mut files) = (Vec::new(), Vec::new());
         for insertion in &new {
             match &insertion.rows {
-                Inserted::Rows(rows) => batches.extend(rows.iter().cloned()),
-                Inserted::Files(adds) => files.extend(adds.iter().cloned()),
+                InsertedRows::Rows(rows) => batches.extend(rows.iter().cloned()),
+                InsertedRows::Files(adds) => files.extend(adds.iter().cloned()),
             }
         }
         let mut adds = if batches.is_empty() { Vec::new() } else { self.write(batches, &layout).await? };

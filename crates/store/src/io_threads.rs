@@ -1,15 +1,15 @@
-//! Work that computes much and waits for files in between, on threads of its own.
+//! Threads for work that computes much and waits for files in between.
 //!
-//! Not on the threads that the runtime has for what blocks: files are written there, by one call each, and there may be as
-//! few of these threads as the machine has cores. Work that held all of them would wait for ever for one more.
+//! The runtime's blocking threads are not used for this. They write files, by one call each, and there may be as few of them
+//! as the machine has cores. Work that occupied all of them would wait for ever for one more.
 
 use tokio::{runtime::Handle, sync::oneshot};
 
 use crate::error::{Result, StoreError};
 
-/// Does it, off the threads that serve others. `doing` says what, if it ends by a panic. It goes on to its end if nobody
-/// waits for it any more. The caller bounds how much of it there is at a time.
-pub(crate) async fn apart<T: Send + 'static>(
+/// Runs it on a thread of its own, off the threads that serve others. `doing` names it, if it ends by a panic. It runs to
+/// its end if nobody waits for it any more. The caller bounds how much of it there is at a time.
+pub(crate) async fn run_on_io_thread<T: Send + 'static>(
     doing: &'static str,
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {

@@ -1,5 +1,5 @@
-//! How rows lie in a table: which columns its files hold, which are told by the file's partition, and how rows are
-//! brought into that form.
+//! The layout of a table's rows: the columns in its files, the columns derived from a file's partition, and the conversion
+//! of rows to that form.
 
 use std::sync::Arc;
 
@@ -77,7 +77,7 @@ impl Layout {
                 Some(column) => arrow_cast::cast(column, field.data_type())
                     .map_err(|error| fault(format!("column `{}`: {error}", field.name())))?,
                 None if [DAY_COLUMN, HOUR_COLUMN].contains(&field.name().as_str()) => {
-                    self.made(field, batch)?
+                    self.partition_values(field, batch)?
                 }
                 None if !field.is_nullable() => {
                     return Err(fault(format!("column `{}` is missing", field.name())));
@@ -96,7 +96,7 @@ impl Layout {
     }
 
     /// The day or the hour of the time column.
-    fn made(&self, field: &Field, batch: &RecordBatch) -> Result<ArrayRef> {
+    fn partition_values(&self, field: &Field, batch: &RecordBatch) -> Result<ArrayRef> {
         let fault = |why: String| StoreError::Rows { table: self.table.clone(), why: why.into() };
         let time = batch
             .column_by_name(&self.time_column)
@@ -110,7 +110,7 @@ impl Layout {
     /// Tells rows apart by their partition: pairs of the partition columns' values and the rows of the other columns,
     /// in their order.
     pub(crate) fn split(&self, batch: &RecordBatch) -> Result<Vec<(Vec<ScalarValue>, RecordBatch)>> {
-        let failed = StoreError::arrow("telling partitions apart");
+        let failed = StoreError::arrow("separating partitions");
         let held = batch.num_columns() - self.partitions;
         let files: Vec<usize> = (0..held).collect();
         let rows = batch.project(&files).map_err(&failed)?;
@@ -202,7 +202,7 @@ pub(crate) fn bytes_of(batch: &RecordBatch) -> usize {
 }
 
 /// What a table's schema becomes when it is asked for these fields.
-pub(crate) struct Evolved {
+pub(crate) struct EvolvedSchema {
     /// All fields: those that were there, then new ones.
     pub(crate) fields: Vec<Field>,
     /// Whether a field was added or may now be null.
@@ -213,7 +213,7 @@ pub(crate) struct Evolved {
 
 /// Joins what is there with what is asked for. Columns that are not asked for any more stay, null from now on; new ones
 /// can be null, as they are in older rows.
-pub(crate) fn evolve(table: &str, there: &Schema, wanted: &[Field]) -> Result<Evolved> {
+pub(crate) fn evolve(table: &str, there: &Schema, wanted: &[Field]) -> Result<EvolvedSchema> {
     let mut fields: Vec<Field> = there.fields().iter().map(|field| field.as_ref().clone()).collect();
     let (mut is_changed, mut widened) = (false, Vec::new());
     for field in &mut fields {
@@ -228,7 +228,7 @@ pub(crate) fn evolve(table: &str, there: &Schema, wanted: &[Field]) -> Result<Ev
         }
         if !schema::widens(field.data_type(), other.data_type()) {
             let (from, to) = (type_name(field.data_type()), type_name(other.data_type()));
-            let why = format!("column `{}` holds {from} and cannot become {to}", field.name());
+            let why = format!("column `{}` is {from} and cannot become {to}", field.name());
             return Err(StoreError::Spec { table: table.into(), why: why.into() });
         }
         widened.push(field.name().as_str().into());
@@ -241,7 +241,7 @@ pub(crate) fn evolve(table: &str, there: &Schema, wanted: &[Field]) -> Result<Ev
             is_changed = true;
         }
     }
-    Ok(Evolved { fields, is_changed, widened })
+    Ok(EvolvedSchema { fields, is_changed, widened })
 }
 
 /// The name of a type for messages.

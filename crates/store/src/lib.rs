@@ -1,7 +1,7 @@
-//! Streams as Delta Lake tables, each written by one owner: rows come in as record batches with the offsets of their
-//! events, and are in the table exactly once, whatever fails, since each commit says how far the stream is in it.
+//! Stores streams as Delta Lake tables, each written by one owner. Rows come in as record batches with the offsets of their
+//! events. Each commit records how far the stream is in the table, so every row is in it exactly once, whatever fails.
 //!
-//! Knows nothing of logs, JSON or SQL text. A [`Store`] holds tables at a directory or on S3; a [`Table`] takes rows
+//! Knows nothing of logs, JSON or SQL text. A [`Store`] contains tables in a directory or on S3. A [`Table`] takes rows
 //! ([`Table::append`]), shows them to DataFusion at once ([`Table::provider`]), and commits them by time and bytes.
 //! Compaction, checkpoints, vacuum and retention run beside that, without conflict.
 //! Limits: [`StoreOptions`]. After Armbrust et al., "Delta Lake: High-Performance ACID Table Storage over Cloud Object
@@ -44,4 +44,4 @@ pub use spec::{
 };
 pub use staged_table::NewTable;
 pub use store::Store;
-pub use table::{Application, At, Failing, Progress, Rows, Status, Table};
+pub use table::{Application, At, CommitFailure, Progress, Rows, Status, Table};

@@ -1,10 +1,12 @@
-//! Which files of data were written since the store was opened, and which before: that nobody writes any more.
+//! Tells the files that were written since the store was opened from older ones, which nobody writes any more. The next
+//! vacuum deletes an older file that no log names.
 //!
 //! ```text
 //! name = "part-" id ".zstd.parquet"       id is a UUID; its first group is one and the same for all files of a life
 //! ```
 //!
-//! Clocks, of which an object store has its own, have no say in it. Files of other programs have other names, and are of no life.
+//! Clocks have no say in it, as an object store has a clock of its own. Files of other programs have other names, and
+//! belong to no life.
 
 use uuid::Uuid;
 
@@ -15,11 +17,11 @@ const ID_CHARS: usize = 36;
 
 /// One opening of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Life(u32);
+pub(crate) struct StoreSession(u32);
 
-impl Life {
-    pub(crate) fn begin() -> Life {
-        Life(Uuid::new_v4().as_fields().0)
+impl StoreSession {
+    pub(crate) fn begin() -> StoreSession {
+        StoreSession(Uuid::new_v4().as_fields().0)
     }
 
     /// A name that no other file has.
@@ -32,19 +34,19 @@ impl Life {
 
     /// Whether an earlier life wrote the file at a path.
     pub(crate) fn is_after(self, path: &str) -> bool {
-        Life::of(path).is_some_and(|life| life != self)
+        StoreSession::of(path).is_some_and(|life| life != self)
     }
 
     /// Whether this life wrote the file at a path.
     pub(crate) fn has_written(self, path: &str) -> bool {
-        Life::of(path) == Some(self)
+        StoreSession::of(path) == Some(self)
     }
 
-    fn of(path: &str) -> Option<Life> {
+    fn of(path: &str) -> Option<StoreSession> {
         let name = path.rsplit('/').next().unwrap_or(path);
         let id = name.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(SUFFIX));
         let id = id.filter(|id| id.len() == ID_CHARS).and_then(|id| Uuid::parse_str(id).ok());
-        id.map(|id| Life(id.as_fields().0))
+        id.map(|id| StoreSession(id.as_fields().0))
     }
 }
 
@@ -54,7 +56,7 @@ mod tests {
 
     #[test]
     fn file_is_known_by_its_name() {
-        let (life, later) = (Life(7), Life(8));
+        let (life, later) = (StoreSession(7), StoreSession(8));
         let name = life.file_name();
         assert_ne!(name, life.file_name());
         assert!(!life.is_after(&name) && later.is_after(&name), "{name}");

@@ -1,5 +1,5 @@
-//! Reads a table's state from its Delta log, checkpoints and all: when it is opened, when somebody asks for an old
-//! version, and when another writer was there. What is done often, commits, does not come by here.
+//! Loads a table's state from its Delta log, checkpoints included: when it is opened, when a caller requests an old version,
+//! and when another writer was active. Frequent operations, that is commits, do not use this module.
 
 use std::sync::Arc;
 
@@ -13,23 +13,23 @@ use crate::{
     actions::{self, Add, MetaData},
     checksums::CheckedStore,
     error::{Result, StoreError},
-    life::Life,
+    life::StoreSession,
     pinned_snapshot::Pins,
-    store_id::Expected,
+    store_id::ExpectedStoreId,
     table_version::{FileEntry, TableVersions},
 };
 
 /// A store and where a table lies in it.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct TableLocation {
     pub(crate) store: Arc<dyn ObjectStore>,
-    pub(crate) expected: Arc<Expected>,
+    pub(crate) expected: Arc<ExpectedStoreId>,
     pub(crate) table: Box<str>,
     pub(crate) pins: Arc<Pins>,
-    pub(crate) life: Life,
+    pub(crate) life: StoreSession,
 }
 
-impl Place {
+impl TableLocation {
     pub(crate) fn root(&self) -> Path {
         Path::from(&*self.table)
     }
@@ -59,7 +59,7 @@ impl Place {
         let root = format!("memory:///{}/", self.table);
         let url = Url::parse(&root).map_err(|error| StoreError::Corrupt {
             table: self.table.clone(),
-            what: format!("a name that cannot stand in a URL: {error}").into(),
+            what: format!("a name that is not allowed in a URL: {error}").into(),
         })?;
         let failed = StoreError::delta(&self.table, "reading it");
         let mut builder = DeltaTableBuilder::from_url(url.clone())
@@ -192,7 +192,7 @@ impl Place {
     pub(crate) async fn exists(&self) -> Result<bool> {
         let log = self.root().join("_delta_log");
         let mut objects = self.store.list(Some(&log));
-        while let Some(object) = objects.try_next().await.map_err(StoreError::store("looking for a table"))? {
+        while let Some(object) = objects.try_next().await.map_err(StoreError::store("looking up a table"))? {
             if object.location.filename().and_then(actions::version_of).is_some() {
                 return Ok(true);
             }
@@ -203,7 +203,7 @@ impl Place {
     /// Whether anything lies where the table would.
     pub(crate) async fn has_files(&self) -> Result<bool> {
         let found = self.store.list(Some(&self.root())).try_next().await;
-        Ok(found.map_err(StoreError::store("looking for a table"))?.is_some())
+        Ok(found.map_err(StoreError::store("looking up a table"))?.is_some())
     }
 
     /// Whether the commit that is there is the one of this id, as where the answer to its put was lost; none where there is none.

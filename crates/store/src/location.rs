@@ -1,4 +1,4 @@
-//! From a location to an object store whose root is there.
+//! Opens the object store at a location.
 
 use std::{path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 
@@ -18,14 +18,14 @@ use crate::{
 };
 
 /// A location's object store.
-pub(crate) struct Opened {
+pub(crate) struct OpenedLocation {
     pub(crate) objects: Arc<dyn ObjectStore>,
     /// Where it lies, if it is a directory of this machine.
     pub(crate) directory: Option<PathBuf>,
 }
 
 /// Opens the object store that the options name. A local directory is made if it is not there.
-pub(crate) fn open(options: &StoreOptions) -> Result<Opened> {
+pub(crate) fn open(options: &StoreOptions) -> Result<OpenedLocation> {
     let refuse =
         |why: String| StoreError::Location { location: options.location.as_str().into(), why: why.into() };
     let url = match Url::parse(&options.location) {
@@ -39,19 +39,23 @@ pub(crate) fn open(options: &StoreOptions) -> Result<Opened> {
             local(&path, &refuse)
         }
         "s3" | "s3a" => s3(&url, &options.storage, &refuse),
-        other => Err(refuse(format!("`{other}` is no kind of store that is known"))),
+        other => Err(refuse(format!("`{other}` is not a known kind of store"))),
     }
 }
 
-fn local(path: &std::path::Path, refuse: &dyn Fn(String) -> StoreError) -> Result<Opened> {
+fn local(path: &std::path::Path, refuse: &dyn Fn(String) -> StoreError) -> Result<OpenedLocation> {
     std::fs::create_dir_all(path).map_err(|error| refuse(error.to_string()))?;
     let path = path.canonicalize().map_err(|error| refuse(error.to_string()))?;
     let files = LocalFileSystem::new_with_prefix(&path).map_err(|error| refuse(error.to_string()))?;
     let objects = Durable::new(Arc::new(files), Arc::new(SyncedDirectory::new(path.clone())));
-    Ok(Opened { objects: Arc::new(objects), directory: Some(path) })
+    Ok(OpenedLocation { objects: Arc::new(objects), directory: Some(path) })
 }
 
-fn s3(url: &Url, settings: &[(String, String)], refuse: &dyn Fn(String) -> StoreError) -> Result<Opened> {
+fn s3(
+    url: &Url,
+    settings: &[(String, String)],
+    refuse: &dyn Fn(String) -> StoreError,
+) -> Result<OpenedLocation> {
     // Failed commits are tried again by whoever owns the table, and shown in its status: so the client gives up soon.
     let retry =
         RetryConfig { max_retries: 3, retry_timeout: Duration::from_secs(15), ..RetryConfig::default() };
@@ -60,7 +64,7 @@ fn s3(url: &Url, settings: &[(String, String)], refuse: &dyn Fn(String) -> Store
     let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket).with_retry(retry);
     for (name, value) in settings {
         let key = AmazonS3ConfigKey::from_str(&name.to_ascii_lowercase())
-            .map_err(|_| refuse(format!("`{name}` is no option of S3")))?;
+            .map_err(|_| refuse(format!("`{name}` is not an option of S3")))?;
         if key == AmazonS3ConfigKey::Endpoint {
             // Or the environment's `AWS_ENDPOINT_URL_S3` would win.
             builder = builder.with_config(AmazonS3ConfigKey::S3Endpoint, value);
@@ -73,5 +77,5 @@ fn s3(url: &Url, settings: &[(String, String)], refuse: &dyn Fn(String) -> Store
         true => Arc::new(store),
         false => Arc::new(PrefixStore::new(store, prefix)),
     };
-    Ok(Opened { objects, directory: None })
+    Ok(OpenedLocation { objects, directory: None })
 }

@@ -1,12 +1,14 @@
-//! Work between commits: compaction, checkpoints of the log, clean-up of the log, vacuum, retention.
+//! Work between commits: compaction, checkpoints of the Delta log, clean-up of the log, vacuum, retention.
 //!
 //! One such task runs at a time per table, beside appends and commits. It reads only files that no longer change and
-//! writes only files that no version knows; what it found is committed by the table's owner, who looks first whether it
-//! still holds. So upkeep can neither conflict with a commit nor hold one up.
+//! writes only files that no version has. The table's owner commits its result, after a check that it still holds. So
+//! maintenance can neither conflict with a commit nor delay one. While the next commit is due already, or callers wait
+//! to append, files are merged only if there are very many: waiting rows have priority.
+//!
 //! Compaction is by size classes, as in log-structured merge trees (O'Neil et al., Acta Informatica 1996): neighbours of
-//! about one size are merged, so a row is rewritten once per class and not with every commit.
-//! Where a table has a retention, files are merged only with those whose youngest rows are of about one age: a file goes as a
-//! whole, so what is merged with younger rows stays as long as these.
+//! about one size are merged, so a row is rewritten once per class and not with every commit. If a table has a
+//! retention, files are merged only with those whose youngest rows are of about one age. A file expires as a whole, so
+//! rows that are merged with younger rows stay as long as these.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -31,7 +33,7 @@ use crate::{
     encode::Encoder,
     error::{Result, StoreError},
     layout::Layout,
-    load::Place,
+    load::TableLocation,
     options::StoreOptions,
     read::ObjectReader,
     table_version::{FileEntry, TableVersions},
@@ -56,7 +58,7 @@ fn millis(duration: Duration) -> Millis {
 /// A slot is as wide as a quarter of the retention, or of the interval of upkeep if that is longer, so a merge lets rows stay
 /// at most so much longer, and there are nine slots or so of rows that have not expired. Times that lie far ahead of the
 /// clock have slots as wide as a quarter of that distance at most: so there are few of these, too.
-struct Slots {
+struct RetentionSlots {
     time: usize,
     now_micros: i64,
     keep_after_micros: i64,
@@ -66,19 +68,19 @@ struct Slots {
 /// How many slots the retention is divided into.
 const SLOTS: i64 = 4;
 
-impl Slots {
+impl RetentionSlots {
     fn new(
         ledger: &TableVersions,
         options: &StoreOptions,
         retention: Duration,
         now: Millis,
-    ) -> Option<Slots> {
+    ) -> Option<RetentionSlots> {
         let time = ledger.layout.schema.index_of(&ledger.layout.time_column).ok()?;
         let longest = millis(retention.max(options.upkeep_interval)).saturating_mul(1000);
-        Some(Slots {
+        Some(RetentionSlots {
             time,
             now_micros: now.saturating_mul(1000),
-            keep_after_micros: keep_after_micros(retention, now),
+            keep_after_micros: retention_cutoff_micros(retention, now),
             width_micros: (longest / SLOTS).max(1),
         })
     }
@@ -102,7 +104,7 @@ pub(crate) fn to_compact(
     retention: Option<Duration>,
     now: Millis,
 ) -> Option<Vec<Arc<FileEntry>>> {
-    let slots = retention.and_then(|retention| Slots::new(ledger, options, retention, now));
+    let slots = retention.and_then(|retention| RetentionSlots::new(ledger, options, retention, now));
     let fan = options.compact_files as u64;
     let class = |file: &FileEntry| (file.add.size / SMALL_BYTES).max(1).ilog(fan);
     // A file that is large enough stays; nothing is gained by merging what is over half of that.
@@ -161,7 +163,7 @@ pub(crate) fn to_compact(
 
 /// Writes the rows of these files anew, in their order, in this layout.
 pub(crate) async fn rewrite(
-    place: &Place,
+    place: &TableLocation,
     layout: &Layout,
     files: &[Arc<FileEntry>],
     file_bytes_max: u64,
@@ -180,7 +182,7 @@ pub(crate) async fn rewrite(
 
 async fn rewrite_into(
     encoder: &mut Encoder,
-    place: &Place,
+    place: &TableLocation,
     layout: &Layout,
     files: &[Arc<FileEntry>],
     file_bytes_max: u64,
@@ -240,7 +242,7 @@ fn with_partition(batch: &RecordBatch, layout: &Layout, file: &FileEntry) -> Res
 
 /// Writes a checkpoint of a version, so that opening the table need not read the log before it; then deletes what the
 /// log need not keep.
-pub(crate) async fn checkpoint(place: &Place, version: u64, keep_after: Millis) -> Result<()> {
+pub(crate) async fn checkpoint(place: &TableLocation, version: u64, keep_after: Millis) -> Result<()> {
     let failed = StoreError::delta(&place.table, "writing a checkpoint");
     let table = place.delta(Some(version)).await?.ok_or_else(|| StoreError::NoTable(place.table.clone()))?;
     create_checkpoint(&table, None).await.map_err(failed)?;
@@ -248,7 +250,7 @@ pub(crate) async fn checkpoint(place: &Place, version: u64, keep_after: Millis) 
 }
 
 /// Deletes entries of the log that no version younger than a time needs.
-async fn clean_log(place: &Place, keep_after: Millis) -> Result<()> {
+async fn clean_log(place: &TableLocation, keep_after: Millis) -> Result<()> {
     let log = place.root().join("_delta_log");
     let listing = StoreError::store("listing the Delta log");
     let objects: Vec<ObjectMeta> = place.store.list(Some(&log)).try_collect().await.map_err(listing)?;
@@ -278,8 +280,8 @@ async fn clean_log(place: &Place, keep_after: Millis) -> Result<()> {
 }
 
 /// Whether it may be deleted, and was: while a cut of the tables stands, nothing is.
-async fn delete(place: &Place, location: &object_store::path::Path) -> Result<bool> {
-    let Some(_leave) = place.pins.leave().await else { return Ok(false) };
+async fn delete(place: &TableLocation, location: &object_store::path::Path) -> Result<bool> {
+    let Some(_leave) = place.pins.delete_permit().await else { return Ok(false) };
     match place.store.delete(location).await {
         Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(true),
         Err(error) => Err(StoreError::store("deleting a file")(error)),
@@ -292,7 +294,7 @@ async fn delete(place: &Place, location: &object_store::path::Path) -> Result<bo
 /// What others have left goes after [`ORPHAN_AGE`].
 /// Returns the removed ones that are gone.
 pub(crate) async fn vacuum(
-    place: &Place,
+    place: &TableLocation,
     ledger: &TableVersions,
     now: Millis,
     keep: Duration,
@@ -343,14 +345,14 @@ pub(crate) async fn vacuum(
 /// Files whose youngest row is older than the retention.
 pub(crate) fn expired(ledger: &TableVersions, retention: Duration, now: Millis) -> Vec<Arc<FileEntry>> {
     let Ok(time) = ledger.layout.schema.index_of(&ledger.layout.time_column) else { return Vec::new() };
-    let keep_after = keep_after_micros(retention, now);
+    let keep_after = retention_cutoff_micros(retention, now);
     let is_expired =
         |file: &&Arc<FileEntry>| file.latest_micros(time).is_some_and(|latest| latest < keep_after);
     ledger.files.iter().filter(is_expired).cloned().collect()
 }
 
 /// Rows whose time is before this have expired.
-fn keep_after_micros(retention: Duration, now: Millis) -> i64 {
+fn retention_cutoff_micros(retention: Duration, now: Millis) -> i64 {
     before(now, retention).saturating_mul(1000)
 }
 

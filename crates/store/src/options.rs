@@ -1,4 +1,4 @@
-//! Settings of a store. Values are data: this room reads no file, and of the environment what S3's clients read, `AWS_…`.
+//! The settings of a store. Values are data: this room reads no file; S3's clients read `AWS_…` from the environment.
 
 use std::time::Duration;
 
@@ -67,26 +67,26 @@ impl StoreOptions {
             return fault(
                 "tail_bytes_max",
                 self.tail_bytes_max as u64,
-                "it must be `commit_bytes` at least: lower that, or raise this",
+                "it must be at least `commit_bytes`: lower that, or raise this",
             );
         }
         if self.commit_interval.is_zero() {
-            return fault("commit_interval", 0, "it must be longer than nothing");
+            return fault("commit_interval", 0, "it must be above 0");
         }
         if self.upkeep_interval.is_zero() {
-            return fault("upkeep_interval", 0, "it must be longer than nothing");
+            return fault("upkeep_interval", 0, "it must be above 0");
         }
         if self.columns_max < 4 {
-            return fault("columns_max", self.columns_max as u64, "it must be 4 at least");
+            return fault("columns_max", self.columns_max as u64, "it must be at least 4");
         }
         if self.compact_files < 2 {
-            return fault("compact_files", self.compact_files as u64, "it must be 2 at least");
+            return fault("compact_files", self.compact_files as u64, "it must be at least 2");
         }
         if self.checkpoint_commits == 0 {
-            return fault("checkpoint_commits", 0, "it must be 1 at least");
+            return fault("checkpoint_commits", 0, "it must be at least 1");
         }
         if self.upkeep_tasks_max == 0 {
-            return fault("upkeep_tasks_max", 0, "it must be 1 at least");
+            return fault("upkeep_tasks_max", 0, "it must be at least 1");
         }
         Ok(())
     }

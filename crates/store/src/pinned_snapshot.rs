@@ -1,7 +1,8 @@
-//! Cuts: all tables as they are at one time, as files to be copied; and putting such files into an empty store.
+//! Pinned snapshots: all tables as they are at one time, as files to copy. Also puts such files into an empty store.
 //!
-//! While a cut stands no file of any table is deleted: commits, compaction and checkpoints go on, what they leave behind
-//! waits for the next vacuum. A table that is dropped goes at once nevertheless, and makes the cuts void that hold it.
+//! While a snapshot exists, no file of any table is deleted: commits, compaction and checkpoints continue, and their
+//! obsolete files wait for the next vacuum. A dropped table is nevertheless deleted at once, which invalidates the snapshots
+//! that contain it.
 
 use std::{
     collections::HashSet,
@@ -18,7 +19,7 @@ use crate::{
     actions,
     encode::PART_BYTES,
     error::{Result, StoreError},
-    load::Place,
+    load::TableLocation,
     store::Store,
     table_version::TableVersions,
 };
@@ -50,8 +51,8 @@ impl Pins {
         pin
     }
 
-    /// Leave to delete a file, while the answer is held; none while a cut stands.
-    pub(crate) async fn leave(&self) -> Option<RwLockReadGuard<'_, ()>> {
+    /// A permit to delete files, until it is dropped; none while a snapshot is pinned.
+    pub(crate) async fn delete_permit(&self) -> Option<RwLockReadGuard<'_, ()>> {
         let leave = self.gate.read().await;
         let standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
         standing.iter().all(|pin| pin.strong_count() == 0).then_some(leave)
@@ -92,7 +93,7 @@ impl PinnedStore {
     pub(crate) async fn new(store: &Store) -> Result<PinnedStore> {
         let pin = store.pins().pin().await;
         let mut cut = PinnedStore { store: store.clone(), pin, files: Vec::new() };
-        let looked = cut.look().await;
+        let looked = cut.list_files().await;
         // A table that was dropped meanwhile is why it could not be read.
         match cut.void() {
             Some(table) => Err(StoreError::Dropped(table.into())),
@@ -100,7 +101,7 @@ impl PinnedStore {
         }
     }
 
-    async fn look(&mut self) -> Result<()> {
+    async fn list_files(&mut self) -> Result<()> {
         let mut tables = HashSet::new();
         for name in self.store.tables().await? {
             let Some(table) = self.store.table(&name).await? else { continue };
@@ -131,7 +132,7 @@ impl PinnedStore {
 }
 
 /// The files that make up a version of a table: its data, and the log from the last checkpoint on.
-async fn files(place: &Place, ledger: &TableVersions) -> Result<Vec<StoredFile>> {
+async fn files(place: &TableLocation, ledger: &TableVersions) -> Result<Vec<StoredFile>> {
     let version = ledger.version;
     let log = place.log().await?;
     let name = |object: &object_store::ObjectMeta| object.location.filename().map(str::to_owned);

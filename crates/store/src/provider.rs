@@ -1,7 +1,7 @@
-//! A table as SQL sees it: the files of one version, and after them the rows that wait for their commit, as one snapshot.
+//! Provides a table to SQL: the files of one version, and after them the rows that wait for their commit, as one snapshot.
 //!
-//! Files are left out by their statistics and partitions; within files, DataFusion goes on with row groups and pages.
-//! What filters say is checked again above, so leaving out is all that happens here.
+//! Files are pruned by their statistics and partitions; within files, DataFusion prunes row groups and pages. The plan above
+//! checks the filters again, so pruning is all that happens here.
 
 use std::{fmt, sync::Arc};
 
@@ -23,7 +23,7 @@ use datafusion_physical_plan::{ExecutionPlan, empty::EmptyExec, union::UnionExec
 use datafusion_pruning::PruningPredicateBuilder;
 use object_store::ObjectMeta;
 
-use crate::{checksums::CheckedReaders, layout::Layout, load::Place, table_version::FileEntry};
+use crate::{checksums::CheckedReaders, layout::Layout, load::TableLocation, table_version::FileEntry};
 
 /// The end of a file that is read first: its footer, and usually its page index.
 const FOOTER_BYTES: usize = 256 << 10;
@@ -36,7 +36,7 @@ const LARGE_BYTES: u64 = 1 << 20;
 
 /// One snapshot of one table.
 pub(crate) struct Snapshot {
-    pub(crate) place: Place,
+    pub(crate) place: TableLocation,
     /// Under which URL DataFusion finds the store.
     pub(crate) url: ObjectStoreUrl,
     /// What the table is now; files may hold less.

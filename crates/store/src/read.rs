@@ -1,4 +1,4 @@
-//! Reads a Parquet file of the store, for those who write it anew.
+//! Reads a Parquet file of the store, for callers that rewrite it.
 
 use std::{ops::Range, sync::Arc};
 

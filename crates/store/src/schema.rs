@@ -1,4 +1,4 @@
-//! Types as Arrow has them in memory, and as Delta Lake writes them in its log.
+//! Converts types between Arrow's form in memory and Delta Lake's form in its log.
 //!
 //! ```text
 //! type = "string" | "long" | "integer" | "short" | "byte" | "float" | "double" | "boolean" | "binary" | "date"

@@ -1,4 +1,4 @@
-//! What a table is asked to be: columns, partitions, retention.
+//! The specification of a table: columns, partitions, retention.
 
 use std::time::Duration;
 
@@ -99,24 +99,21 @@ impl TableSpec {
             }
             // Delta Lake and Parquet readers take names that differ in letter case alone for one.
             if !seen.insert(column.name.to_lowercase()) {
-                return fault(format!(
-                    "column `{}` is there twice, if letter case is left aside",
-                    column.name
-                ));
+                return fault(format!("column `{}` occurs twice, ignoring case", column.name));
             }
         }
         let find = |name: &str| self.columns.iter().find(|column| *column.name == *name);
         if let Some(name) = &self.time_column {
             match find(name) {
                 Some(column) if matches!(column.ty, Type::Primitive(Primitive::Timestamp(_))) => {}
-                Some(_) => return fault(format!("time column `{name}` is no TIMESTAMP")),
+                Some(_) => return fault(format!("time column `{name}` is not a TIMESTAMP")),
                 None if **name == *TIME_COLUMN => {}
-                None => return fault(format!("time column `{name}` is none of its columns")),
+                None => return fault(format!("time column `{name}` is not one of its columns")),
             }
         }
         if let Partitioning::Columns(names) = &self.partition_by {
             if names.is_empty() || names.len() > PARTITION_COLUMNS_MAX {
-                return fault(format!("it is partitioned by 1 to {PARTITION_COLUMNS_MAX} columns"));
+                return fault(format!("it must be partitioned by 1 to {PARTITION_COLUMNS_MAX} columns"));
             }
             for name in names {
                 match find(name).map(|column| &column.ty) {
@@ -124,7 +121,7 @@ impl TableSpec {
                         Primitive::Boolean | Primitive::Integer | Primitive::Long | Primitive::String,
                     )) => {}
                     Some(ty) => return fault(format!("it cannot be partitioned by `{name}`, a {ty}")),
-                    None => return fault(format!("partition column `{name}` is none of its columns")),
+                    None => return fault(format!("partition column `{name}` is not one of its columns")),
                 }
             }
         }

@@ -1,10 +1,11 @@
-//! Plain tables that are made with their rows: a table is there when all of it is, and nothing stays of one that is not.
+//! Creates plain tables together with their rows: a table exists when it is complete, and an incomplete one leaves nothing
+//! behind.
 //!
 //! ```text
 //! _making, files of rows, the first commit with all of them, no _making
 //! ```
-//! A table begins with its first commit, for every reader. Where the mark is found without one, whoever made the table came to no
-//! end, and what lies there goes; where it is found with one, the mark alone goes.
+//! For every reader, a table begins with its first commit. If the mark is found without a commit, the creation was
+//! interrupted, and the files are deleted. If it is found with one, only the mark is deleted.
 
 use std::{
     collections::HashSet,
@@ -24,7 +25,7 @@ use crate::{
     encode::write_rows,
     error::{Result, StoreError},
     layout::Layout,
-    load::Place,
+    load::TableLocation,
     store::Store,
     table::{Application, Table},
 };
@@ -74,13 +75,13 @@ impl StagedTable {
 #[derive(Debug)]
 pub struct NewTable {
     /// None when there is no more to do.
-    begun: Option<Begun>,
+    begun: Option<StagedState>,
 }
 
 #[derive(Debug)]
-struct Begun {
+struct StagedState {
     store: Store,
-    place: Place,
+    place: TableLocation,
     layout: Layout,
     adds: Vec<Add>,
     is_made: bool,
@@ -88,11 +89,11 @@ struct Begun {
 
 impl NewTable {
     /// Takes the name, where nothing lies that has it.
-    pub(crate) async fn begin(store: Store, place: Place, layout: Layout) -> Result<NewTable> {
+    pub(crate) async fn begin(store: Store, place: TableLocation, layout: Layout) -> Result<NewTable> {
         let put = place.store.put(&mark(&place), PutPayload::new()).await;
         put.map_err(StoreError::store("making a table"))?;
         store.making().names().insert(place.table.clone());
-        Ok(NewTable { begun: Some(Begun { store, place, layout, adds: Vec::new(), is_made: false }) })
+        Ok(NewTable { begun: Some(StagedState { store, place, layout, adds: Vec::new(), is_made: false }) })
     }
 
     /// Writes rows, as [`Table::insert`] takes them; returns how many. Where it fails, there is no table to commit.
@@ -147,14 +148,15 @@ impl Drop for NewTable {
     }
 }
 
-impl Begun {
+impl StagedState {
     /// Deletes what was written of a table that was not made, and the mark.
     async fn clear(&self) {
         let mark = mark(&self.place);
         let cleared = if self.is_made { delete(&self.place, &mark).await } else { sweep(&self.place).await };
         if let Err(error) = cleared {
             let error = causes(&error);
-            warn!(table = %self.place.table, error, "what is left of making a table stays until the store is opened again");
+            warn!(table = %self.place.table, error, "files of an incomplete table remain until the store is opened \
+                 again");
         }
     }
 }
@@ -163,27 +165,27 @@ fn gone() -> StoreError {
     StoreError::Task("making a table")
 }
 
-fn mark(place: &Place) -> Path {
+fn mark(place: &TableLocation) -> Path {
     place.root().join(MAKING)
 }
 
 /// Deletes what is left of a table whose making came to no end.
-pub(crate) async fn finish_making(place: &Place) -> Result<()> {
+pub(crate) async fn finish_making(place: &TableLocation) -> Result<()> {
     let mark = mark(place);
     match place.store.head(&mark).await {
         Ok(_) if place.exists().await? => delete(place, &mark).await,
         Ok(_) => sweep(place).await,
         Err(object_store::Error::NotFound { .. }) => Ok(()),
-        Err(error) => Err(StoreError::store("looking for a table")(error)),
+        Err(error) => Err(StoreError::store("looking up a table")(error)),
     }
 }
 
 /// Deletes all that there is of a table: its first commit first, so that there is none that lacks files; the mark last.
-async fn sweep(place: &Place) -> Result<()> {
+async fn sweep(place: &TableLocation) -> Result<()> {
     delete(place, &actions::commit_path(&place.root(), 0)).await?;
     let list = place.store.list(Some(&place.root())).try_collect::<Vec<_>>().await;
     let mark = mark(place);
-    for object in list.map_err(StoreError::store("giving up a table"))? {
+    for object in list.map_err(StoreError::store("abandoning a table"))? {
         if object.location != mark {
             delete(place, &object.location).await?;
         }
@@ -191,9 +193,9 @@ async fn sweep(place: &Place) -> Result<()> {
     delete(place, &mark).await
 }
 
-async fn delete(place: &Place, path: &Path) -> Result<()> {
+async fn delete(place: &TableLocation, path: &Path) -> Result<()> {
     match place.store.delete(path).await {
         Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
-        Err(error) => Err(StoreError::store("giving up a table")(error)),
+        Err(error) => Err(StoreError::store("abandoning a table")(error)),
     }
 }

@@ -1,10 +1,10 @@
-//! Statistics of one file: as Parquet has them, as JSON in the Delta log, as DataFusion wants them.
+//! Statistics of one file: as Parquet has them, as JSON in the Delta log, as DataFusion requires them.
 //!
 //! ```text
 //! stats = {"numRecords": n, "minValues": {column: value}, "maxValues": {column: value}, "nullCount": {column: n}}
 //! ```
-//! (Delta Lake protocol, "Per-file Statistics"). Only columns without parts have bounds, and only the first
-//! [`COLUMNS_MAX`] and the one that retention goes by. Texts are cut to [`TEXT_BYTES`]; the upper bound is rounded up.
+//! (Delta Lake protocol, "Per-file Statistics"). Only columns without parts have bounds, and only the first [`COLUMNS_MAX`]
+//! and the one that retention uses. Texts are cut to [`TEXT_BYTES`]; the upper bound is rounded up.
 
 use std::{cmp::Ordering, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! All tables at one location.
+//! A store: all tables at one location.
 
 use std::{
     collections::HashMap,
@@ -25,15 +25,15 @@ use crate::{
     committer::{Committer, REQUESTS_MAX},
     error::{Result, StoreError},
     layout::Layout,
-    life::Life,
-    load::Place,
-    location::{self, Opened},
+    life::StoreSession,
+    load::TableLocation,
+    location::{self, OpenedLocation},
     options::StoreOptions,
     pinned_snapshot::Pins,
     provider, schema,
     spec::{TableSpec, check_name},
     staged_table::{self, NewTable, StagedTable},
-    store_id::Expected,
+    store_id::ExpectedStoreId,
     table::{Application, ClockRef, Shared, Table},
     table_version::{self, KIND_KEY, TableVersions},
 };
@@ -69,8 +69,8 @@ struct Inner {
     /// Where the store was opened; owners of tables run there.
     runtime: Handle,
     pins: Arc<Pins>,
-    life: Life,
-    expected: Arc<Expected>,
+    life: StoreSession,
+    expected: Arc<ExpectedStoreId>,
     making: StagedTable,
     /// Open tables. Held while one is opened or dropped, so that none is opened twice.
     tables: Mutex<HashMap<Box<str>, Table>>,
@@ -79,7 +79,7 @@ struct Inner {
 impl Store {
     /// Opens the store that the options name; a local directory is made. Nothing is read yet.
     pub async fn open(options: StoreOptions, clock: Arc<dyn Clock>) -> Result<Store> {
-        let Opened { objects, directory } = location::open(&options)?;
+        let OpenedLocation { objects, directory } = location::open(&options)?;
         Store::open_in(objects, directory, options, clock)
     }
 
@@ -115,7 +115,7 @@ impl Store {
             writing: Arc::new(Semaphore::new(WRITERS_MIN.max(cores))),
             runtime: Handle::current(),
             pins: Arc::default(),
-            life: Life::begin(),
+            life: StoreSession::begin(),
             expected: Arc::default(),
             making: StagedTable::default(),
             tables: Mutex::new(HashMap::new()),
@@ -123,17 +123,17 @@ impl Store {
         Ok(Store { inner: Arc::new(inner) })
     }
 
-    fn place(&self, name: &str) -> Place {
+    fn place(&self, name: &str) -> TableLocation {
         let inner = &self.inner;
         let (store, expected) = (Arc::clone(&inner.objects), Arc::clone(&inner.expected));
-        Place { store, expected, table: name.into(), pins: Arc::clone(&inner.pins), life: inner.life }
+        TableLocation { store, expected, table: name.into(), pins: Arc::clone(&inner.pins), life: inner.life }
     }
 
     pub(crate) fn objects(&self) -> &Arc<dyn ObjectStore> {
         &self.inner.objects
     }
 
-    pub(crate) fn expected(&self) -> &Expected {
+    pub(crate) fn expected(&self) -> &ExpectedStoreId {
         &self.inner.expected
     }
 
@@ -227,7 +227,7 @@ impl Store {
     /// The first commit of a plain table, with all of its rows.
     pub(crate) async fn create_with(
         &self,
-        place: &Place,
+        place: &TableLocation,
         layout: Layout,
         adds: Vec<Add>,
         once: Option<&Application>,
@@ -240,7 +240,7 @@ impl Store {
     }
 
     /// Where a table can be created: there is none, and nothing is left of an earlier one.
-    async fn free_place(&self, name: &str, tables: &HashMap<Box<str>, Table>) -> Result<Place> {
+    async fn free_place(&self, name: &str, tables: &HashMap<Box<str>, Table>) -> Result<TableLocation> {
         let place = self.place(name);
         if self.inner.making.has(name) {
             return Err(StoreError::TableExists(name.into()));
@@ -265,10 +265,7 @@ impl Store {
         let mut seen = std::collections::HashSet::new();
         for field in schema.fields() {
             if !seen.insert(field.name().to_lowercase()) {
-                return Err(fault(format!(
-                    "column `{}` is there twice, if letter case is left aside",
-                    field.name()
-                )));
+                return Err(fault(format!("column `{}` occurs twice, ignoring case", field.name())));
             }
             let ty = schema::stored_type(field.data_type()).ok_or_else(|| {
                 fault(format!("column `{}` is a {}, which cannot be stored", field.name(), field.data_type()))
@@ -395,16 +392,16 @@ impl Store {
         }
     }
 
-    async fn is_dropped(&self, place: &Place) -> Result<bool> {
+    async fn is_dropped(&self, place: &TableLocation) -> Result<bool> {
         match self.inner.objects.head(&place.root().join(DROPPED)).await {
             Ok(_) => Ok(true),
             Err(object_store::Error::NotFound { .. }) => Ok(false),
-            Err(error) => Err(StoreError::store("looking for a table")(error)),
+            Err(error) => Err(StoreError::store("looking up a table")(error)),
         }
     }
 
     /// Deletes what is left of a table that was to be dropped; the mark last.
-    async fn finish_drop(&self, place: &Place) -> Result<()> {
+    async fn finish_drop(&self, place: &TableLocation) -> Result<()> {
         if !self.is_dropped(place).await? {
             return Ok(());
         }
@@ -427,7 +424,7 @@ impl Store {
             let deleted = tokio::task::spawn_blocking(move || delete_empty(&directory)).await;
             // They are in nobody's way.
             if let Ok(Err(error)) = deleted {
-                tracing::debug!(table = &*place.table, %error, "directories of a dropped table are left");
+                tracing::debug!(table = &*place.table, %error, "directories of a dropped table remain");
             }
         }
         Ok(())
@@ -436,7 +433,7 @@ impl Store {
     /// Puts the first commit of a table: its schema, and the rows that it begins with.
     async fn create(
         &self,
-        place: &Place,
+        place: &TableLocation,
         layout: Layout,
         partition: &[Box<str>],
         kind: &str,
@@ -478,7 +475,7 @@ impl Store {
         Ok(ledger)
     }
 
-    fn start(&self, place: Place, ledger: TableVersions, spec: &TableSpec) -> Table {
+    fn start(&self, place: TableLocation, ledger: TableVersions, spec: &TableSpec) -> Table {
         let inner = &self.inner;
         let shared = Arc::new(Shared::new(
             place,

@@ -1,6 +1,8 @@
-//! Which store it is: a file at its root has an id. Where a certain store is expected, nothing is read from a table that is not
-//! open, nothing is written, and nothing that was written counts before that id was seen: the directory of a disk that is not
-//! mounted looks like an empty store, and would be taken for one. A disk can go at any time, so it is looked for each time.
+//! Identifies a store by the id in a file at its root.
+//!
+//! A process may expect a certain store. It then opens no table, writes nothing, and counts no write before it has seen that
+//! id. The directory of a disk that is not mounted looks like an empty store, and would be taken for one. A disk can go at
+//! any time, so the id is checked each time.
 //!
 //! ```text
 //! _swiftwater_store = id LF
@@ -22,17 +24,17 @@ const ID_BYTES_MAX: usize = 256;
 
 /// The store that is expected.
 #[derive(Debug, Default)]
-pub(crate) struct Expected(OnceLock<Box<str>>);
+pub(crate) struct ExpectedStoreId(OnceLock<Box<str>>);
 
-impl Expected {
+impl ExpectedStoreId {
     /// Whether it is the store that is expected, if one is.
     pub(crate) async fn check(&self, objects: &dyn ObjectStore) -> Result<()> {
         let Some(id) = self.0.get() else { return Ok(()) };
         let found = read(objects).await?;
-        if found.as_ref() == Some(id) { Ok(()) } else { Err(self.away(found)) }
+        if found.as_ref() == Some(id) { Ok(()) } else { Err(self.identity_mismatch(found)) }
     }
 
-    fn away(&self, found: Option<Box<str>>) -> StoreError {
+    fn identity_mismatch(&self, found: Option<Box<str>>) -> StoreError {
         StoreError::Away { expected: self.0.get().cloned().unwrap_or_default(), found }
     }
 }
@@ -51,7 +53,7 @@ impl Store {
             Ok(_) => Ok(id.into()),
             // Somebody else was first.
             Err(object_store::Error::AlreadyExists { .. }) => {
-                read(self.objects()).await?.ok_or_else(|| self.expected().away(None))
+                read(self.objects()).await?.ok_or_else(|| self.expected().identity_mismatch(None))
             }
             Err(error) => Err(StoreError::store("giving the store an id")(error)),
         }

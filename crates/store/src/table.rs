@@ -1,8 +1,8 @@
-//! One table: what is appended to it waits in memory, is read by SQL from there, and is committed by the table's owner.
+//! One table: appended rows wait in memory, where SQL reads them, until the table's owner commits them.
 //!
-//! Any number of callers append and read; a task of the table, its owner, alone commits ([`crate::owner`]). What both
-//! share is here, behind one lock that is never held while anything waits: so the files of a version and the rows not
-//! yet in it are always seen as one.
+//! Any number of callers append and read; only one task of the table, its owner, commits ([`crate::committer`]). Their
+//! shared state is here, behind one lock that is never held across a wait. The files of a version and the rows not yet in it
+//! are therefore always read together.
 
 use std::{
     collections::VecDeque,
@@ -26,14 +26,14 @@ use crate::{
     actions,
     committer::Request,
     error::{Result, StoreError},
-    insert::{Inserted, Insertion},
+    insert::{InsertedRows, Insertion},
     layout::{Layout, evolve},
-    load::Place,
+    load::TableLocation,
     options::StoreOptions,
     provider::Snapshot,
     spec::TableSpec,
     table_version::TableVersions,
-    tail::Tail,
+    tail::PendingBatches,
 };
 
 /// Old versions whose list of files is kept in memory, per table.
@@ -119,14 +119,14 @@ pub struct Status {
     /// Commits so far, since the table was opened.
     pub commits: u64,
     /// What stands in the way of the next commit; it is tried again and again.
-    pub failing: Option<Failing>,
+    pub failing: Option<CommitFailure>,
     /// The last fault of compaction, checkpoints or vacuum, until one succeeds.
     pub upkeep_failing: Option<StoreError>,
 }
 
 /// A commit that does not succeed.
 #[derive(Debug, Clone)]
-pub struct Failing {
+pub struct CommitFailure {
     /// The last error.
     pub error: StoreError,
     /// Since when.
@@ -142,14 +142,14 @@ pub(crate) struct State {
     /// What the table is to be: the ledger's layout, or one with columns that the next commit adds.
     pub(crate) layout: Layout,
     pub(crate) retention: Option<Duration>,
-    pub(crate) tail: Tail,
+    pub(crate) tail: PendingBatches,
     /// Offset after the last appended row.
     pub(crate) appended: u64,
     /// Somebody waits for this offset to be committed.
     pub(crate) flush_to: u64,
     /// Rows wait to be appended, by [`Table::set_behind`].
     pub(crate) is_behind: bool,
-    pub(crate) failing: Option<Failing>,
+    pub(crate) failing: Option<CommitFailure>,
     pub(crate) upkeep_failing: Option<StoreError>,
     /// Why nothing can be appended any more.
     pub(crate) ended: Option<StoreError>,
@@ -160,7 +160,7 @@ pub(crate) struct State {
 /// What callers and the owner share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) place: Place,
+    pub(crate) place: TableLocation,
     pub(crate) url: ObjectStoreUrl,
     pub(crate) options: Arc<StoreOptions>,
     pub(crate) clock: ClockRef,
@@ -190,7 +190,7 @@ impl std::fmt::Debug for ClockRef {
 
 impl Shared {
     pub(crate) fn new(
-        place: Place,
+        place: TableLocation,
         url: ObjectStoreUrl,
         options: Arc<StoreOptions>,
         clock: ClockRef,
@@ -204,7 +204,7 @@ impl Shared {
             layout: ledger.layout.clone(),
             ledger: Arc::new(ledger),
             retention,
-            tail: Tail::default(),
+            tail: PendingBatches::default(),
             appended: committed,
             flush_to: 0,
             is_behind: false,
@@ -234,8 +234,8 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells those who wait how far the table is.
-    pub(crate) fn tell(&self, state: &State) {
+    /// Publishes the progress of the table to those who wait for it.
+    pub(crate) fn publish_progress(&self, state: &State) {
         let progress =
             Progress { appended: Offset(state.appended), committed: Offset(state.ledger.committed) };
         self.progress.send_if_modified(|old| std::mem::replace(old, progress) != progress);
@@ -353,9 +353,9 @@ impl Table {
         self.shared.state().is_behind = is_behind;
     }
 
-    /// Counts what is before an offset as appended, as far as it was not: its rows were lost, and never come. The commit that
-    /// says so has no rows of them. One caller at a time, as of [`Table::append`].
-    pub async fn pass(&self, end: Offset) -> Result<()> {
+    /// Skips to an offset: what is before it and was not appended counts as such, as its rows were lost. The commit that
+    /// records this has no rows of them. One caller at a time, as of [`Table::append`].
+    pub async fn skip_to(&self, end: Offset) -> Result<()> {
         let none = {
             let state = self.shared.state();
             if end.0 <= state.appended {
@@ -389,7 +389,7 @@ impl Table {
                     }
                     return Err(StoreError::Missing(self.name().into()));
                 }
-                Err(error) => return Err(StoreError::store("looking for a table")(error)),
+                Err(error) => return Err(StoreError::store("looking up a table")(error)),
             }
         }
     }
@@ -416,7 +416,7 @@ impl Table {
                     let was_empty = state.tail.rows() == 0;
                     state.tail.push(batch, end, Instant::now());
                     state.appended = end;
-                    shared.tell(&state);
+                    shared.publish_progress(&state);
                     if was_empty || state.tail.bytes() >= shared.options.commit_bytes {
                         shared.work.notify_one();
                     }
@@ -654,7 +654,7 @@ impl Table {
             state.layout.clone()
         };
         let (shared, now) = (&self.shared, self.shared.clock.0.now());
-        let (rows, count) = Inserted::read(&shared.place, &layout, &shared.options, now, rows).await?;
+        let (rows, count) = InsertedRows::read(&shared.place, &layout, &shared.options, now, rows).await?;
         let (reply, answer) = oneshot::channel();
         self.request(Request::Insert(Insertion { rows, overwrite, once, reply })).await?;
         self.answer(answer).await?;

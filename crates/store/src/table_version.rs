@@ -1,7 +1,8 @@
-//! What a table is at one version: its files with their statistics, its schema, how far its stream is in it.
+//! A table at one version: its files with their statistics, its schema, and how far its stream is in it.
 //!
-//! The owner keeps the newest one in memory and makes the next from what it commits, so the log is replayed only when a
-//! table is opened; cost per commit: one pointer per file. A ledger never changes: whoever holds one reads that version.
+//! The owner has the newest version in memory and derives the next from what it commits. The Delta log is replayed only
+//! when a table is opened. Cost per commit: one pointer per file. A version never changes: its readers continue to read
+//! it.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -205,7 +206,7 @@ pub(crate) fn metadata(
 ) -> Result<MetaData> {
     let schema_string = schema::to_delta(schema).ok_or_else(|| StoreError::Spec {
         table: table.into(),
-        why: "a column has a type that Delta Lake has no word for".into(),
+        why: "a column has a type that Delta Lake does not have".into(),
     })?;
     Ok(MetaData {
         id,

@@ -1,4 +1,4 @@
-//! Rows that wait for their commit: in memory, read by SQL meanwhile, bounded by bytes.
+//! The tail: rows that wait in memory for their commit, readable by SQL, bounded by bytes.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use crate::layout::bytes_of;
 
 /// Batches in the order of their offsets.
 #[derive(Debug, Default)]
-pub(crate) struct Tail {
+pub(crate) struct PendingBatches {
     batches: VecDeque<(RecordBatch, u64, usize)>,
     bytes: usize,
     rows: usize,
@@ -17,9 +17,9 @@ pub(crate) struct Tail {
     since: Option<Instant>,
 }
 
-/// What one commit takes.
+/// The batches of one commit.
 #[derive(Debug, Clone)]
-pub(crate) struct Cut {
+pub(crate) struct CommitBatch {
     pub(crate) batches: Vec<RecordBatch>,
     /// The offset after the last row.
     pub(crate) end: u64,
@@ -27,7 +27,7 @@ pub(crate) struct Cut {
     pub(crate) bytes: usize,
 }
 
-impl Tail {
+impl PendingBatches {
     pub(crate) fn push(&mut self, batch: RecordBatch, end: u64, now: Instant) {
         let bytes = bytes_of(&batch);
         self.bytes += bytes;
@@ -53,7 +53,7 @@ impl Tail {
     }
 
     /// The oldest batches, up to some bytes; one at least. `None` if there is nothing.
-    pub(crate) fn cut(&self, bytes_max: usize) -> Option<Cut> {
+    pub(crate) fn cut(&self, bytes_max: usize) -> Option<CommitBatch> {
         let (mut batches, mut end, mut taken) = (Vec::new(), None, 0);
         for (batch, batch_end, bytes) in &self.batches {
             if end.is_some() && taken + bytes > bytes_max {
@@ -62,7 +62,7 @@ impl Tail {
             batches.push(batch.clone());
             (end, taken) = (Some(*batch_end), taken + bytes);
         }
-        Some(Cut { batches, end: end?, bytes: taken })
+        Some(CommitBatch { batches, end: end?, bytes: taken })
     }
 
     /// Forgets the oldest batches, which are committed now.

@@ -1,4 +1,4 @@
-//! What a future gives that need not wait.
+//! Returns the output of a future that does not need to wait.
 
 use std::{
     pin::pin,

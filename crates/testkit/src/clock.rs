@@ -1,4 +1,4 @@
-//! A clock that stands still until it is moved.
+//! The test clock: it stops until a test moves it.
 
 use std::{
     sync::atomic::{AtomicI64, Ordering},

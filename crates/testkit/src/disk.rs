@@ -1,8 +1,9 @@
-//! A disk in memory that tells written from synced, and loses power, fails and fills up when it is told to.
+//! A simulated disk in memory that distinguishes written from synced data, and on demand loses power, fails and fills up.
 //!
-//! What was written and not synced is lost in a crash, or kept, or kept in part: up to a byte of one write, or sector by
-//! sector by chance, as caches write in any order. So are names that were made, changed or removed and not synced. A sync
-//! that fails loses what it should have made durable, and the next succeeds all the same, as Linux does.
+//! After a crash, unsynced writes are lost, present, or present in part. A part extends up to a byte of one write, or
+//! consists of random sectors, because caches write in any order. The same is true of names that were created, changed or
+//! removed and not synced. A sync that fails loses the data that it should have made durable, and the next sync succeeds all
+//! the same, as on Linux.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -283,8 +284,8 @@ impl SimDisk {
         self.state().bytes_max = bytes_max;
     }
 
-    /// From now on syncs of files wait, until it is told `false`: a disk as slow as can be.
-    pub fn hold_syncs(&self, holds: bool) {
+    /// From now on syncs of files wait, until it is called with `false`: a disk as slow as can be.
+    pub fn block_syncs(&self, holds: bool) {
         self.state().holds_syncs = holds;
         self.released.notify_all();
     }

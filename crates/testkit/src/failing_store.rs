@@ -1,9 +1,9 @@
-//! An object store in memory that fails on purpose: at the n-th call, for a while, when it is full; and that forgets
-//! what was not synced when it crashes, as a local disk does.
+//! An object store in memory that fails on purpose: at the n-th call, for a while, or when it is full. When it crashes, it
+//! loses unsynced data, as a local disk does.
 //!
-//! Every call of the object store's interface counts, and so do the two by which files and names are synced. After
-//! [`FailingStore::crash_at`] all calls fail from the n-th on; the n-th may have had its effect, its answer being lost.
-//! [`FailingStore::restart`] gives what a new process finds.
+//! Every call of the object store's interface counts, and so do the two that sync files and names. After
+//! [`FailingStore::crash_at`] all calls fail from the n-th on; the n-th may have had its effect although its answer is lost.
+//! [`FailingStore::restart`] returns the store as a new process finds it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -59,8 +59,8 @@ pub struct FailingStore {
     inner: Arc<Inner>,
 }
 
-/// What a call may do.
-enum Leave {
+/// The outcome of a call.
+enum CallOutcome {
     Go,
     /// Do it, and say that it failed.
     AnswerLost,
@@ -230,13 +230,13 @@ impl FailingStore {
         }
     }
 
-    fn call(&self, puts: bool, what: &str) -> Result<Leave> {
+    fn call(&self, puts: bool, what: &str) -> Result<CallOutcome> {
         if let Some(power) = &self.inner.power {
             match power.call("store", what) {
                 Current::On => {}
                 // Of a disk nothing is left of it; over the network it may be done all the same.
                 Current::GoesOff { has_effect } if has_effect && self.inner.disk.is_none() => {
-                    return Ok(Leave::AnswerLost);
+                    return Ok(CallOutcome::AnswerLost);
                 }
                 Current::GoesOff { .. } | Current::Off => return Err(failure("the power is off")),
             }
@@ -249,10 +249,10 @@ impl FailingStore {
         }
         if let Some((_, has_effect)) = plan.crash_at.filter(|(at, _)| *at == number) {
             plan.is_down = true;
-            return if has_effect { Ok(Leave::AnswerLost) } else { Err(failure("it goes down")) };
+            return if has_effect { Ok(CallOutcome::AnswerLost) } else { Err(failure("it goes down")) };
         }
         if let Some((_, has_effect)) = plan.fail_at.filter(|(at, _)| *at == number) {
-            return if has_effect { Ok(Leave::AnswerLost) } else { Err(failure("it fails once")) };
+            return if has_effect { Ok(CallOutcome::AnswerLost) } else { Err(failure("it fails once")) };
         }
         if plan.is_away {
             return Err(failure("it is away"));
@@ -260,7 +260,7 @@ impl FailingStore {
         if plan.is_full && puts {
             return Err(failure("it is full"));
         }
-        Ok(Leave::Go)
+        Ok(CallOutcome::Go)
     }
 
     fn forget_synced(&self, location: &Path) {
@@ -303,11 +303,11 @@ fn directory(location: &Path) -> String {
     text.rsplit_once('/').map_or("", |(parent, _)| parent).to_owned()
 }
 
-impl Leave {
+impl CallOutcome {
     fn answer<T>(self, value: T) -> Result<T> {
         match self {
-            Leave::Go => Ok(value),
-            Leave::AnswerLost => Err(failure("its answer is lost")),
+            CallOutcome::Go => Ok(value),
+            CallOutcome::AnswerLost => Err(failure("its answer is lost")),
         }
     }
 }

@@ -1,9 +1,9 @@
-//! What tests stand on: a clock that is moved by hand, a disk that loses power, fails and fills up when it is told to, a
-//! seeded source of chance, events of mixed types, random queries,
-//! and an oracle: an evaluator of queries that is slow, plain and shares no code with the one it is held against.
-//! Where Python has the package for it, an S3 server, too.
+//! Tools for tests: a clock that tests move, and a disk that loses power, fails and fills up on demand. There are also a
+//! seeded random generator, events of mixed types, random queries, and an oracle. The oracle is an evaluator of queries that
+//! is slow, simple, and shares no code with the one that it checks. If Python has the package for it, there is an S3 server,
+//! too.
 //!
-//! For tests and benchmarks only: no room has it among its dependencies but for its tests.
+//! For tests and benchmarks only: rooms depend on it only for their tests.
 
 mod at_once;
 mod clock;
@@ -31,6 +31,6 @@ pub use mixed::MixedEvents;
 pub use moto::Moto;
 pub use mount::Mount;
 pub use power::{At, Power};
-pub use queries::{QueryTexts, Shape, Wide};
+pub use queries::{LanguageFeatures, QueryTexts, Shape};
 pub use shrink::fewest;
 pub use swiftwater_generate::{Rng, published};

@@ -1,4 +1,4 @@
-//! Small events whose fields change kind from one event to the next, from few values, so that groups collide.
+//! Generates small events whose fields change kind from one event to the next, from few values, so that groups collide.
 
 use crate::Rng;
 

@@ -1,4 +1,4 @@
-//! A small file system in memory, mounted for a test: a real disk that gets full.
+//! Mounts a small file system in memory for a test: a real disk that fills up.
 
 use std::{
     io,

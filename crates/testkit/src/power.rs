@@ -1,7 +1,7 @@
-//! The power of a machine: disks and stores hang on it, and at one call to any of them all stop.
+//! The simulated power of a machine: all disks and stores on it stop at one call to any of them.
 //!
-//! Calls are counted over all that hang on it, in the order in which they come, and by what they do. What a crash leaves
-//! of a disk or a store is that one's to say.
+//! Calls to all of them are counted, in the order in which they come, and by kind. Each disk or store itself determines what
+//! a crash leaves of it.
 
 use std::{
     collections::BTreeMap,

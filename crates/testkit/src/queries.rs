@@ -1,7 +1,7 @@
-//! Random queries, as texts of the native dialect, over the fields of [`MixedEvents`](crate::MixedEvents).
+//! Generates random queries, as texts of the native dialect, over the fields of [`MixedEvents`](crate::MixedEvents).
 //!
-//! They ask only for what the oracle knows, and nearly all of them parse; many conditions are of the kinds that an
-//! index of queries knows: a field compared with a constant.
+//! They use only features that the oracle knows, and nearly all of them parse. Many conditions are of the kinds that an
+//! index of queries supports: a field compared with a constant.
 
 mod wide;
 
@@ -10,7 +10,7 @@ use crate::{
     mixed::{SCALAR_FIELDS, STRINGS},
 };
 
-pub use wide::Wide;
+pub use wide::LanguageFeatures;
 
 /// Paths into the events, as they are written in a query; each may hold a value of any kind.
 const PATHS: [&str; 16] = [
@@ -439,7 +439,7 @@ mod tests {
         let mut queries = QueryTexts::new(5);
         let mut refused = Vec::new();
         for _ in 0..1000 {
-            let text = queries.wide(Wide::ALL);
+            let text = queries.wide(LanguageFeatures::ALL);
             if let Err(errors) = parse(&text, &ParseOptions::new(Dialect::Native, 0)) {
                 refused.push(format!("{text}\n  {errors}"));
             }

@@ -1,6 +1,6 @@
-//! Recorded queries with the answers that Bullet itself gave, and how an answer is held against one of them.
+//! Reads recorded queries with Bullet's own answers, and compares an answer with one of them.
 //!
-//! The recordings lie beside the project, not in it: whoever reads them must do without them too, and say so.
+//! The recordings are beside the project, not in it: tests that read them must also work without them, and report this.
 
 use std::collections::{BTreeMap, BTreeSet};
 

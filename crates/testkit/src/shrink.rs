@@ -1,4 +1,4 @@
-//! Making a failing case small enough to be read.
+//! Shrinks a failing case until a person can read it.
 
 /// The fewest of `items` found for which `fails` still holds, by leaving out ever smaller runs of them (Zeller and
 /// Hildebrandt, "Simplifying and isolating failure-inducing input", 2002, without its complements). Answers `items`

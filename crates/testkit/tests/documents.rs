@@ -1,4 +1,5 @@
-//! The project's documents name no file that does not exist, and the pages of reference lack no setting, metric or error.
+//! Tests that the project's documents name no file that does not exist, and that the reference pages lack no setting, metric
+//! or error.
 
 use std::{
     fs,

@@ -1,25 +1,26 @@
-//! Runs the examples of README.md and of `docs/` against the built binary, each page's in order, as somebody does who follows it.
+//! Tests the examples of README.md and of `docs/` against the built binary, each page's in order, as a reader would run
+//! them.
 //!
-//! README.md's ` ```sh ` blocks run from the project's root, beside the demo. Each page of `docs/`, in whatever folder, has a fresh
-//! server and an empty folder of its own; its ` ```sql ` blocks are run by `swiftwater sql`, its ` ```bql ` blocks are given to the
-//! server as queries that stay, its ` ```toml ` blocks are read as settings files by `swiftwater serve --print-config`, and its
-//! ` ```sh ` blocks run in the folder. ` ```json ` and ` ```ndjson ` blocks are parsed. [`SHOWN`] lists the languages whose blocks
-//! are not run, each with the reason; a block of any other language fails the test.
+//! README.md's ` ```sh ` blocks run from the project's root, beside the demo. Each page of `docs/`, in whatever folder, has
+//! a fresh server and an empty folder of its own. Its ` ```sql ` blocks are run by `swiftwater sql`. Its ` ```bql ` blocks
+//! are submitted to the server as queries that stay. Its ` ```toml ` blocks are read as settings files by `swiftwater serve
+//! --print-config`, and its ` ```sh ` blocks run in the folder. ` ```json ` and ` ```ndjson ` blocks are parsed. [`SHOWN`]
+//! lists the languages whose blocks are not run, each with the reason; a block of any other language fails the test.
 //!
 //! A comment on the line before a block may say how:
 //!
 //! ```text
 //! <!-- example: server -->           its first line starts the server: the test has started one, with that line's flags
-//! <!-- example: until 3 lines -->    it goes on for ever: done when it has printed three lines
+//! <!-- example: until 3 lines -->    it never ends: done when it has printed three lines
 //! <!-- example: not run: why -->     counted as ignored
 //! ```
 //!
-//! Any other block must end by itself within [`PATIENCE`], with exit code 0. Addresses and places are replaced by those of the test
-//! ([`Stage::script`]), large numbers of events by small ones, and SWIFTWATER_SERVER tells `swiftwater query` and its like to ask
-//! that server.
+//! Any other block must end by itself within [`PATIENCE`], with exit code 0. Addresses and paths are replaced by those of
+//! the test ([`Stage::script`]), and large numbers of events by small ones. SWIFTWATER_SERVER directs `swiftwater query` and
+//! similar commands to that server.
 //!
-//! The binary is the one that SWIFTWATER_BIN names, or else built here; where that fails, all examples are ignored and
-//! counted so. This is a test of its own kind (`harness = false`), because libtest cannot say that a test was skipped.
+//! The binary is the one that SWIFTWATER_BIN names, or otherwise built here; if that fails, all examples are ignored and
+//! counted so. This is a test of its own kind (`harness = false`), because libtest cannot report that a test was skipped.
 
 #![expect(clippy::print_stdout, reason = "this is a test runner, and prints like one")]
 

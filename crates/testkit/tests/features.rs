@@ -1,8 +1,8 @@
-//! One build of the dependencies serves the binary, the tests and the benchmarks: each of them has the same features
-//! whether `swiftwater-cli` is built alone or the whole workspace with its tests.
+//! Tests that one build of the dependencies serves the binary, the tests and the benchmarks. Each of them has the same
+//! features whether `swiftwater-cli` is built alone or the whole workspace with its tests.
 //!
-//! Cargo unites the features of the packages that one command builds. A feature that a test alone switches on would compile
-//! that dependency and all that depend on it once more, DataFusion among them. Such a feature stands in the workspace's
+//! Cargo unites the features of the packages that one command builds. A feature that only a test enables would compile that
+//! dependency and all its dependents once more, DataFusion among them. Such a feature belongs in the workspace's
 //! `Cargo.toml` instead.
 
 use std::{

@@ -1,4 +1,5 @@
-//! Files and modules carry the field's terms: everyday words that some of them once had do not come back.
+//! Tests that files and modules have the field's terms as names, and that the everyday words that some once had do not
+//! return.
 
 use std::{
     fs,
@@ -6,7 +7,7 @@ use std::{
 };
 
 /// A name that says too little, and the term that a reader would look for.
-const REFUSED: [(&str, &str); 56] = [
+const REFUSED: [(&str, &str); 62] = [
     ("acknowledged", "ack_horizon"),
     ("alike", "shared_outputs"),
     ("apart", "io_threads"),
@@ -18,6 +19,7 @@ const REFUSED: [(&str, &str); 56] = [
     ("distinct_apart", "distinct_rewrite"),
     ("doubled", "duplicate_columns"),
     ("doubting", "warnings"),
+    ("doubts", "warnings"),
     ("ends", "finish"),
     ("fault", "panic_guard"),
     ("feeding", "table_writer"),
@@ -30,16 +32,19 @@ const REFUSED: [(&str, &str); 56] = [
     ("into", "event_builder"),
     ("joins", "lookup_join"),
     ("keeping", "task"),
+    ("kept_rows", "memory_rows"),
     ("known", "state"),
     ("lanes", "packed_counters"),
     ("ledger", "table_version"),
     ("lifetime", "lifecycle"),
     ("line", "run_queue"),
     ("little_memory", "spill_rules"),
+    ("made", "generated_table"),
     ("mailbox", "subscriber_queue"),
     ("making", "staged_table"),
     ("members", "fan_out"),
     ("needed", "retention"),
+    ("newcomers", "pending_connections"),
     ("noting", "checkpoint"),
     ("once", "scoped"),
     ("opening", "reconcile"),
@@ -49,6 +54,7 @@ const REFUSED: [(&str, &str); 56] = [
     ("producers", "dedup"),
     ("raising", "propagate"),
     ("short_texts", "short_string_compare"),
+    ("shown", "row_hash"),
     ("sieve", "bloom_filter"),
     ("stabbing", "interval_index"),
     ("steady", "steady_clock"),
@@ -58,6 +64,7 @@ const REFUSED: [(&str, &str); 56] = [
     ("telling", "notify"),
     ("together", "group_commit"),
     ("tries", "retry"),
+    ("turns", "admission"),
     ("upkeep", "maintenance"),
     ("waiting", "freshness"),
     ("waits", "sync_futures"),
@@ -66,7 +73,15 @@ const REFUSED: [(&str, &str); 56] = [
 ];
 
 /// Functions that had an everyday verb, and what they do in the terms of the field.
-const REFUSED_FUNCTIONS: [(&str, &str); 90] = [
+const REFUSED_FUNCTIONS: [(&str, &str); 203] = [
+    ("answers_are_right", "all_correct"),
+    ("apart", "run_on_io_thread"),
+    ("ask_and_end", "end_detached"),
+    ("ask_answer_and_forget", "run_and_end_queries"),
+    ("ask_by_get", "submit_by_get"),
+    ("asks_for_websocket", "is_websocket_upgrade"),
+    ("away", "identity_mismatch"),
+    ("begin_again_at", "restart_at"),
     ("begin_alert", "start_alert"),
     ("begin_alerts", "start_alerts"),
     ("begin_and_end", "start_and_end"),
@@ -81,9 +96,23 @@ const REFUSED_FUNCTIONS: [(&str, &str); 90] = [
     ("begin_rebuilding", "start_rebuilding"),
     ("begin_stored", "ensure_stored"),
     ("begin_view", "start_view"),
+    ("begin_what_is_due", "start_due"),
+    ("begins_with_point", "starts_with_point"),
+    ("begun", "started_count"),
+    ("bring", "normalize"),
     ("bury", "to_dead_letter"),
+    ("come_and_go", "disconnect_midway"),
+    ("doubts", "warnings"),
+    ("find_doubts", "find_warnings"),
+    ("find_failing", "reject_failing"),
+    ("find_missing", "reject_missing"),
+    ("found_first", "skip_contradictions"),
+    ("give_all", "expand_star"),
+    ("give_back", "recycle"),
+    ("give_back_on_panic", "restore_on_panic"),
     ("give_joined", "attach_joined"),
     ("give_matches", "emit_matches"),
+    ("give_on", "emit_partial"),
     ("give_rows", "emit_rows"),
     ("give_table", "set_table"),
     ("give_to_member", "emit_to_member"),
@@ -91,24 +120,64 @@ const REFUSED_FUNCTIONS: [(&str, &str); 90] = [
     ("give_up_last", "abandon_last"),
     ("give_values", "emit_values"),
     ("give_warnings", "emit_warnings"),
+    ("given_up", "grace_expired"),
+    ("gives_as_they_come", "emits_immediately"),
+    ("gives_way", "is_replaced_by"),
+    ("go_back", "rewind_to"),
+    ("go_on", "seek_next_event"),
+    ("go_on_at", "set_resume_position"),
+    ("go_to", "advance_to"),
+    ("goes_on_at", "resume_position"),
+    ("goes_on_with_a_record", "resumes_after_record"),
+    ("hand_out", "emit_rows"),
+    ("hand_over", "enqueue"),
+    ("held_from", "first_nonempty_window"),
+    ("held_whole", "collect_with_share"),
     ("hold_for", "retain_for"),
     ("hold_for_joins", "retain_for_joins"),
     ("hold_joined", "pin_joined"),
+    ("hold_syncs", "block_syncs"),
+    ("holds_any", "contains_any"),
+    ("judge", "validate_tokens"),
     ("keep_a_spare", "ensure_spare"),
+    ("keep_after_micros", "retention_cutoff_micros"),
     ("keep_and_tell", "persist_and_notify"),
     ("keep_bad", "quarantine_bad"),
     ("keep_changes", "retain_changes"),
     ("keep_house", "run_checkpoints"),
+    ("keep_if", "replace_if"),
     ("keep_jobs", "run_jobs"),
     ("keep_joined", "maintain_joined_tables"),
     ("keep_known", "persist_state"),
+    ("keep_last", "dedup_last"),
     ("keep_ready", "watch_readiness"),
     ("keep_sinks", "run_sinks"),
     ("keep_store", "reconcile_store"),
+    ("keep_to", "pin_to_cores"),
+    ("keep_up", "run_maintenance"),
+    ("keep_up_to_end", "finish_maintenance"),
     ("keep_view", "maintain_view"),
     ("keep_views", "maintain_views"),
+    ("keep_what_was_cut", "reserve_trimmed"),
+    ("keeps", "filter_slots"),
+    ("keeps_nothing", "is_contradiction"),
     ("kept_all", "committed_all"),
     ("kept_raised", "committed_raised"),
+    ("learn", "intern"),
+    ("leave_spares", "create_spares"),
+    ("leaves_enough", "has_free_reserve"),
+    ("leaves_segment", "rolls_early"),
+    ("look_again", "poll_pause"),
+    ("look_at_aggregates", "map_aggregates"),
+    ("look_at_group", "with_row_of_group"),
+    ("look_at_row", "with_single_row"),
+    ("look_at_state", "with_row_of_state"),
+    ("look_until", "restrict_until"),
+    ("looked", "complete_attempt"),
+    ("made_event", "event_action"),
+    ("make_one_line", "join_lines"),
+    ("make_room", "widen_for"),
+    ("make_spare", "create_spare"),
     ("note_end", "record_end"),
     ("note_error", "record_error"),
     ("note_failure", "record_failure"),
@@ -130,19 +199,62 @@ const REFUSED_FUNCTIONS: [(&str, &str); 90] = [
     ("note_told", "record_notified"),
     ("note_unopened", "record_unopened"),
     ("note_wanted", "record_wanted"),
+    ("noted", "checkpoint"),
     ("noted_error", "recorded_error"),
+    ("noted_in", "decode_checkpoint"),
+    ("over_all_rows", "with_all_rows"),
+    ("over_parameters", "parse_over_parameters"),
+    ("over_parameters_alone", "parameters_only"),
+    ("over_row", "parse_over_row"),
+    ("own_word", "native_type_name"),
+    ("passes", "may_match"),
     ("put_away", "retire"),
     ("put_in_line", "enqueue"),
+    ("put_slots", "substitute_slots"),
+    ("raised", "raise_limit"),
+    ("reach", "advance_to"),
+    ("reaches_at", "idle_arrival_of"),
+    ("rows_in_turn", "generated_table"),
+    ("said", "panic_message"),
+    ("say", "set_status"),
+    ("say_ready", "report_ready"),
+    ("see", "record_variable"),
+    ("see_name", "record_name"),
+    ("set_aside", "quarantine_file"),
+    ("settle_truths", "nullify_truth_errors"),
+    ("settle_values", "nullify_errors"),
     ("spawn_keeping", "spawn_view"),
+    ("stand", "submit_detached"),
+    ("stands_for", "resolve_name"),
+    ("take_at", "accept_at"),
+    ("take_away", "block_table"),
+    ("take_batch", "fold_batch"),
+    ("take_datagrams", "ingest_datagrams"),
     ("take_fed", "next_fed"),
+    ("take_group", "next_group"),
     ("take_in_order", "accept_in_order"),
+    ("take_keyword", "accept_keyword"),
+    ("take_length", "read_length"),
     ("take_one", "accept_one"),
+    ("take_out", "retract"),
+    ("take_out_chosen", "retract_selected"),
+    ("take_out_empty", "nullify_empty_texts"),
     ("take_past", "replay_past"),
+    ("take_pattern_faults", "drain_pattern_faults"),
     ("take_shared_step", "accept_shared_step"),
     ("take_slices", "accept_slices"),
     ("take_step", "accept_step"),
+    ("take_symbol", "accept_symbol"),
+    ("take_synced_waiters", "drain_synced_waiters"),
+    ("take_text", "read_text"),
+    ("take_texts", "drain_texts"),
     ("take_timed", "accept_timed"),
     ("take_together", "accept_together"),
+    ("take_until", "push_due"),
+    ("take_varint", "read_varint"),
+    ("take_where", "drain_where"),
+    ("take_word", "accept_word"),
+    ("take_words", "accept_words"),
     ("tell_faults", "report_faults"),
     ("tell_if_not_ready", "report_if_not_ready"),
     ("tell_lost", "report_lost"),
@@ -157,7 +269,141 @@ const REFUSED_FUNCTIONS: [(&str, &str); 90] = [
     ("tell_timed", "report_timed"),
     ("tell_trouble", "report_trouble"),
     ("tell_waiting", "append_waiting"),
+    ("told_by", "add_outcome"),
+    ("took_longer", "timeout_error"),
+    ("try_out", "try_plan"),
+    ("want_of", "requested_path"),
+    ("want_values", "requested_values"),
+    ("wanted_as", "cast_to"),
+    ("wanted_most", "preferred_form"),
+    ("whose", "referenced_sides"),
 ];
+
+/// Types that were named by a participle, an adverb or a word of every day, and the noun of the field for each.
+const REFUSED_TYPES: [(&str, &str); 116] = [
+    ("Acked", "AckedBody"),
+    ("Aim", "PlanGoal"),
+    ("Answered", "UnorderedAnswer"),
+    ("Around", "MessageContext"),
+    ("Ask", "QueryRequest"),
+    ("Asked", "JoinConditions"),
+    ("Asker", "SqlClient"),
+    ("Away", "BlockedTable"),
+    ("Begun", "StagedState"),
+    ("Broken", "OperandFaults"),
+    ("Care", "BuildEffort"),
+    ("Chores", "MaintenanceRequests"),
+    ("Chosen", "ChosenRow"),
+    ("Cleared", "PrunedChanges"),
+    ("Collected", "CollectedValues"),
+    ("Compared", "ColumnLiteral"),
+    ("Compressing", "CompressionPolicy"),
+    ("Cuts", "SliceBoundaries"),
+    ("Damaged", "CorruptFile"),
+    ("Doubles", "DoubleSum"),
+    ("Doubt", "QueryWarning"),
+    ("Doubts", "WarningChecker"),
+    ("Due", "HeadDeadline"),
+    ("Ending", "ShutdownNotifier"),
+    ("Entered", "StatementScope"),
+    ("Evolved", "EvolvedSchema"),
+    ("Explosion", "ExplodeRun"),
+    ("Extent", "WindowSize"),
+    ("Faulty", "FaultInjector"),
+    ("Filed", "IndexEntry"),
+    ("Flaw", "FrameFault"),
+    ("FoundFirst", "SkipContradictions"),
+    ("Front", "FrameHeader"),
+    ("Given", "AggregationOutput"),
+    ("GivenUp", "GraceExpired"),
+    ("Gives", "SumOutput"),
+    ("Good", "ValidRows"),
+    ("GotEmit", "ReceivedEmit"),
+    ("Grown", "ExtendedColumns"),
+    ("Guess", "PredictedKey"),
+    ("Handed", "PendingMerge"),
+    ("HeldSlices", "QuerySlices"),
+    ("InRuns", "PartitionRunSink"),
+    ("InTurn", "GeneratedTable"),
+    ("InTurnExec", "GeneratorExec"),
+    ("Inferred", "InferredBatch"),
+    ("KeptRows", "MemoryRows"),
+    ("Late", "MaterializedColumns"),
+    ("Lead", "KeyPrefix"),
+    ("Leave", "CallOutcome"),
+    ("Left", "RemainingRows"),
+    ("Life", "StoreSession"),
+    ("LogHold", "LogRetentionGuard"),
+    ("LookUp", "LookupRequest"),
+    ("Looked", "ConnectionState"),
+    ("Maker", "FilterBuilder"),
+    ("Marked", "ViewEntry"),
+    ("Misfits", "MistypedRows"),
+    ("Newcomer", "PendingConnection"),
+    ("Newcomers", "PendingConnections"),
+    ("NoState", "InvalidState"),
+    ("OfDistinct", "DistinctSum"),
+    ("OfKey", "KeySessions"),
+    ("OfParts", "DecomposedAggregate"),
+    ("OfTheSpawner", "InheritStatement"),
+    ("OneAnswer", "CollectedAnswer"),
+    ("Otherwise", "ElseClause"),
+    ("Packed", "PackedPayload"),
+    ("Patience", "RetryDeadline"),
+    ("Picked", "SelectedRows"),
+    ("Ran", "ScenarioRecord"),
+    ("Reached", "MatchProgress"),
+    ("Reads", "TableReferences"),
+    ("Recognizing", "PatternScope"),
+    ("Refused", "RejectedEvent"),
+    ("Resumes", "ResumeGranularity"),
+    ("RowsInTurn", "RowGenerator"),
+    ("RowsOfKey", "KeyRows"),
+    ("RowsWanted", "ScanRequest"),
+    ("Seen", "TimedRow"),
+    ("SessionHeld", "SessionState"),
+    ("Shown", "RowHash"),
+    ("Since", "Stopwatch"),
+    ("Skipped", "SkippedText"),
+    ("Spare", "SpareFile"),
+    ("Stamp", "KeyMeta"),
+    ("Standing", "RunningQuery"),
+    ("Stuck", "BlockingTable"),
+    ("Subscribed", "ClientSubscription"),
+    ("Summing", "ChecksumBuilder"),
+    ("Sums", "SumAggregate"),
+    ("Surroundings", "BatchContext"),
+    ("TakeRows", "RowConsumer"),
+    ("TakeSamples", "SampleConsumer"),
+    ("Taker", "ByteReader"),
+    ("TextPoints", "TextPointIndex"),
+    ("TextStabbing", "TextIntervalIndex"),
+    ("Thing", "DdlObjectKind"),
+    ("Timed", "EventTimeFold"),
+    ("ToFile", "AccessConditions"),
+    ("Took", "ChangeDurations"),
+    ("Tried", "FetchOutcome"),
+    ("Trouble", "StallReason"),
+    ("Turns", "AdmissionControl"),
+    ("Undecided", "PendingSizeLimit"),
+    ("Undrawable", "PlotError"),
+    ("Unfinished", "PartialOutput"),
+    ("Unfit", "UnsupportedView"),
+    ("Unmakeable", "WorkloadError"),
+    ("Unpark", "UnparkWaker"),
+    ("Upkept", "MaintenanceResult"),
+    ("WantedTable", "ReferencedTable"),
+    ("Watch", "RunMonitor"),
+    ("WhileWanted", "CancellableCondition"),
+    ("Whose", "ReferencedSides"),
+    ("Wrong", "WindowFault"),
+];
+
+/// What declares a function.
+const FUNCTION: [&str; 1] = ["fn"];
+
+/// What declares a type.
+const TYPE: [&str; 5] = ["struct", "enum", "trait", "type", "union"];
 
 /// All files and directories below `directory`.
 fn below(directory: &Path) -> Vec<PathBuf> {
@@ -208,8 +454,29 @@ fn everyday_word_is_refused_with_its_term() {
     assert_eq!(term_for(Path::new("crates/engine/src/subscriber_queue.rs")), None);
 }
 
-#[test]
-fn functions_are_named_by_what_they_do() {
+/// The names that a source text declares after one of these keywords.
+fn declared<'t>(text: &'t str, keywords: &'t [&'t str]) -> impl Iterator<Item = &'t str> {
+    text.lines().filter_map(|line| {
+        let mut words =
+            line.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
+        if line.trim_start().starts_with("//") || !words.any(|word| keywords.contains(&word)) {
+            return None;
+        }
+        words.next()
+    })
+}
+
+/// For each refused name that a source text declares, the name and the term to use.
+fn refused<'t>(
+    text: &'t str,
+    keywords: &'t [&'t str],
+    list: &'t [(&'static str, &'static str)],
+) -> impl Iterator<Item = (&'static str, &'static str)> + 't {
+    declared(text, keywords).filter_map(|name| list.iter().find(|(refused, _)| *refused == name).copied())
+}
+
+/// The refused names that the sources of all crates declare, with their files.
+fn faults(keywords: &[&str], list: &[(&'static str, &'static str)]) -> Vec<String> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("all crates lie in one directory");
     let mut faults = Vec::new();
     for room in fs::read_dir(crates).expect("the directory of the crates is read") {
@@ -219,16 +486,31 @@ fn functions_are_named_by_what_they_do() {
         }
         for path in below(&sources).iter().filter(|path| path.extension().is_some_and(|end| end == "rs")) {
             let text = fs::read_to_string(path).expect("a source file is read");
-            for name in text
-                .split("fn ")
-                .skip(1)
-                .filter_map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next())
-            {
-                if let Some((_, term)) = REFUSED_FUNCTIONS.iter().find(|(refused, _)| *refused == name) {
-                    faults.push(format!("{}: `{name}` is `{term}`", path.display()));
-                }
-            }
+            let named = refused(&text, keywords, list);
+            faults.extend(named.map(|(name, term)| format!("{}: `{name}` is `{term}`", path.display())));
         }
     }
+    faults
+}
+
+#[test]
+fn functions_are_named_by_what_they_do() {
+    let faults = faults(&FUNCTION, &REFUSED_FUNCTIONS);
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn types_are_named_by_nouns_of_the_field() {
+    let faults = faults(&TYPE, &REFUSED_TYPES);
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn refused_name_is_found_where_it_is_declared() {
+    let text = "// struct Upkept;\npub(crate) struct Upkept<'a> {\n    upkept: Upkept,\n}\nimpl Upkept {}\n\
+                    pub async fn keep_up(&mut self) {}\n    self.keep_up();\n";
+    let types: Vec<_> = refused(text, &TYPE, &REFUSED_TYPES).collect();
+    assert_eq!(types, [("Upkept", "MaintenanceResult")]);
+    let functions: Vec<_> = refused(text, &FUNCTION, &REFUSED_FUNCTIONS).collect();
+    assert_eq!(functions, [("keep_up", "run_maintenance")]);
 }

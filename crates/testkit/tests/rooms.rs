@@ -1,7 +1,12 @@
 //! The arrows between the rooms of the house (ARCHITECTURE.md), read from `cargo metadata`: down only, never to a room
-//! on the same floor, and every heavy dependency with its owner.
+//! on the same floor, and every heavy dependency with its owner. Files of rooms that were tidied stay short.
 
-use std::{collections::HashSet, process::Command};
+use std::{
+    collections::HashSet,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use serde_json::Value;
 
@@ -59,6 +64,11 @@ const OWNERS: [(&str, &[&str]); 30] = [
     ("tower*", &["server"]),
     ("tungstenite", &["server", "cli", "bench"]),
 ];
+
+/// Rooms whose source files have at most [`FILE_LINES_MAX`] lines.
+const SHORT_FILES: [&str; 3] = ["catalog", "engine", "runtime"];
+
+const FILE_LINES_MAX: usize = 500;
 
 /// What a dependency is needed for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -274,4 +284,38 @@ fn heavy_dependency_has_its_owner() {
     );
     assert_eq!(faults_of("server", "arrow-array", Use::Code).len(), 1);
     assert_eq!(faults_of("live", "arrow", Use::Code), ["`live` depends on `arrow`, which belongs to sql"]);
+}
+
+/// All Rust files below `directory`.
+fn rust_files(directory: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory).expect("a directory of sources is read") {
+        let path = entry.expect("an entry of a directory is read").path();
+        if path.is_dir() {
+            files.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    files
+}
+
+#[test]
+fn source_files_are_short() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("all crates lie in one directory");
+    let mut faults = Vec::new();
+    let mut found = 0;
+    for room in SHORT_FILES {
+        for path in rust_files(&crates.join(room).join("src")) {
+            let file = path.strip_prefix(crates).expect("it lies below `crates`");
+            let file = file.to_string_lossy().replace(std::path::MAIN_SEPARATOR, "/");
+            let lines = fs::read_to_string(&path).expect("a source file is read").lines().count();
+            if lines > FILE_LINES_MAX {
+                faults.push(format!("`{file}` has {lines} lines, at most are {FILE_LINES_MAX}: split it"));
+            }
+            found += 1;
+        }
+    }
+    assert!(found > 150, "only {found} files were found");
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
 }

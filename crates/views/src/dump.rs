@@ -1,4 +1,4 @@
-//! All that a store keeps, as it is at one instant, as bytes of which another store is made.
+//! Dumps the whole contents of a view store at one instant to bytes, and loads another store from them.
 //!
 //! ```text
 //! dump     := "swiftwater views" version keyspace* 00        version := 01
@@ -7,9 +7,9 @@
 //! name, key, state := length (4 bytes, big endian) byte*
 //! ```
 //!
-//! Keyspaces are those of the files by name, keys those of the files in their order, each once. What breaks off, or goes on
-//! behind its end, is no dump; that no bit of one has changed is for who keeps it to see. One pair is in memory at a time,
-//! whatever there is.
+//! Keyspaces are those of the files by name, keys those of the files in their order, each once. Input that breaks off, or
+//! continues after its end, is not a dump. The caller verifies that no bit has changed. One pair is in memory at a time,
+//! however large the dump.
 
 use std::{
     collections::HashSet,
@@ -42,13 +42,13 @@ pub enum DumpError {
     #[error(transparent)]
     Store(#[from] ViewStoreError),
     /// The bytes cannot be read, or written.
-    #[error("what views keep cannot be copied")]
+    #[error("the state of views cannot be copied")]
     Io(#[from] io::Error),
     /// They are not what a store was written down as.
-    #[error("these are no kept views: {0}")]
+    #[error("this is not a copy of views: {0}")]
     Damaged(&'static str),
     /// The store was closed, or is opened anew.
-    #[error("the files of the views were closed meanwhile")]
+    #[error("the files of the views were closed during the copy")]
     Closed,
 }
 
@@ -101,7 +101,7 @@ impl ViewStore {
         let mut head = [0; HEAD.len()];
         from.read_exact(&mut head).map_err(broken_off)?;
         if head != HEAD {
-            return Err(DumpError::Damaged("they do not begin so, or are of another version"));
+            return Err(DumpError::Damaged("it has another beginning, or another version"));
         }
         fs::create_dir(path)?;
         let store = ViewStore::open(path, ViewStoreOptions { cache_bytes: CACHE_BYTES })?;
@@ -109,13 +109,13 @@ impl ViewStore {
         while has_more(&mut from)? {
             let name = next(&mut from)?;
             let name = String::from_utf8(name).ok().filter(|name| is_name(name) && !seen.contains(name));
-            let name = name.ok_or(DumpError::Damaged("a part has no name of its own"))?;
+            let name = name.ok_or(DumpError::Damaged("a part has no unique name"))?;
             store.load_keyspace(&name, &mut from)?;
             seen.insert(name);
         }
         match from.read(&mut [0])? {
             0 => Ok(store.with(|opened| opened.db.persist(PersistMode::SyncAll))?),
-            _ => Err(DumpError::Damaged("they go on behind their end")),
+            _ => Err(DumpError::Damaged("it continues after its end")),
         }
     }
 
@@ -156,7 +156,7 @@ fn push(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
 
 fn broken_off(error: io::Error) -> DumpError {
     match error.kind() {
-        ErrorKind::UnexpectedEof => DumpError::Damaged("they break off"),
+        ErrorKind::UnexpectedEof => DumpError::Damaged("it ends early"),
         _ => error.into(),
     }
 }
@@ -167,7 +167,7 @@ fn has_more(from: &mut impl Read) -> Result<bool, DumpError> {
     match mark {
         [MORE] => Ok(true),
         [END] => Ok(false),
-        _ => Err(DumpError::Damaged("a mark is none")),
+        _ => Err(DumpError::Damaged("a mark is invalid")),
     }
 }
 
@@ -178,11 +178,7 @@ fn next(from: &mut impl Read) -> Result<Vec<u8>, DumpError> {
     let (length, mut bytes) = (u32::from_be_bytes(length), Vec::new());
     // No room is made for what may not follow.
     from.take(length.into()).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 == u64::from(length) {
-        Ok(bytes)
-    } else {
-        Err(DumpError::Damaged("they break off"))
-    }
+    if bytes.len() as u64 == u64::from(length) { Ok(bytes) } else { Err(DumpError::Damaged("it ends early")) }
 }
 
 #[cfg(test)]
@@ -198,16 +194,16 @@ mod tests {
     const VIEWS: u32 = 3;
 
     type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
-    /// Where a view stands, its keys and its log.
-    type Kept = (Option<(u64, Vec<u8>)>, Pairs, Pairs);
+    /// The checkpoint of a view, its keys and its log.
+    type ViewContents = (Option<(u64, Vec<u8>)>, Pairs, Pairs);
 
     /// All that can be read of a store, by view.
-    fn all(store: &ViewStore) -> Vec<Kept> {
+    fn all(store: &ViewStore) -> Vec<ViewContents> {
         let everything = (Bound::Unbounded, Bound::Unbounded);
         let of_view = |view| {
             let (rows, log) = (store.snapshot(view).unwrap(), store.log(view).unwrap());
             let pairs = |of: &crate::ViewSnapshot| of.range(everything).collect::<Result<_, _>>().unwrap();
-            (store.noted(view).unwrap(), pairs(&rows), pairs(&log))
+            (store.checkpoint(view).unwrap(), pairs(&rows), pairs(&log))
         };
         (0..VIEWS).map(of_view).collect()
     }
@@ -256,7 +252,7 @@ mod tests {
             for (number, (at, by)) in damages.iter().enumerate() {
                 let (at, to) = (at.index(bytes.len()), |name: &str| dir.path().join(format!("{name}-{number}")));
                 let cut = ViewStore::load(&to("cut"), &bytes[..at]).unwrap_err();
-                let broken_off = matches!(cut, DumpError::Damaged("they break off"));
+                let broken_off = matches!(cut, DumpError::Damaged("it ends early"));
                 prop_assert!(broken_off, "{} bytes: {:?}", at, cut);
                 let mut damaged = bytes.clone();
                 damaged[at] ^= by;
@@ -272,12 +268,12 @@ mod tests {
         let text = |length: u32, bytes: &[u8]| [&length.to_be_bytes(), bytes].concat();
         let (view, key) = (text(6, b"view-1"), text(1, b"b"));
         for (number, (parts, why)) in [
-            (vec![&[END][..], b"x"], "they go on behind their end"),
-            (vec![&[MORE], &text(1 << 31, b"view-1")], "they break off"),
-            (vec![&[MORE], &text(7, b"view-01"), &[END, END]], "a part has no name of its own"),
-            (vec![&[MORE], &text(1, b"\xff"), &[END, END]], "a part has no name of its own"),
-            (vec![&[MORE], &view, &[END, MORE], &view, &[END, END]], "a part has no name of its own"),
-            (vec![&[7]], "a mark is none"),
+            (vec![&[END][..], b"x"], "it continues after its end"),
+            (vec![&[MORE], &text(1 << 31, b"view-1")], "it ends early"),
+            (vec![&[MORE], &text(7, b"view-01"), &[END, END]], "a part has no unique name"),
+            (vec![&[MORE], &text(1, b"\xff"), &[END, END]], "a part has no unique name"),
+            (vec![&[MORE], &view, &[END, MORE], &view, &[END, END]], "a part has no unique name"),
+            (vec![&[7]], "a mark is invalid"),
             (vec![&[MORE], &view, &[MORE], &text(0, b""), &key], "a key is out of order, or too long"),
             (
                 vec![&[MORE], &view, &[MORE], &key, &key, &[MORE], &key, &key],
@@ -293,11 +289,11 @@ mod tests {
         {
             let bytes = [HEAD, &parts.concat()].concat();
             let refused = ViewStore::load(&dir.path().join(number.to_string()), &bytes[..]).unwrap_err();
-            assert_eq!(refused.to_string(), format!("these are no kept views: {why}"), "{number}");
+            assert_eq!(refused.to_string(), format!("this is not a copy of views: {why}"), "{number}");
         }
         let other = b"swiftwater views\x02\0";
         let refused = ViewStore::load(&dir.path().join("other"), &other[..]).unwrap_err();
-        assert!(refused.to_string().ends_with("or are of another version"), "{refused}");
+        assert!(refused.to_string().ends_with("or another version"), "{refused}");
         // What is there is not added to.
         let refused = ViewStore::load(dir.path(), &[HEAD, &[END]].concat()[..]).unwrap_err();
         assert!(matches!(&refused, DumpError::Io(error) if error.kind() == ErrorKind::AlreadyExists));

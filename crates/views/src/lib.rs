@@ -1,22 +1,23 @@
-//! What views keep on disk: by view, keys in order with a state each, and the position that they stand at.
+//! The view store: the state of views on disk. Each view has keys in order, a state for each, and the position of these
+//! states.
 //!
-//! One store holds all views of a node. A commit puts changed keys and the new position there together, durable or not at
-//! all; states are bytes that this room does not look into. Built on fjall, a log-structured merge tree (after O'Neil et
-//! al., "The Log-Structured Merge-Tree", 1996), which keeps a journal and sorted files and compacts them on threads of
-//! its own. Calls wait for the disk: they are for threads that may.
+//! One store contains all views of a node. A commit writes changed keys and the new position together, durably or not at
+//! all; states are opaque bytes to this room. It is built on fjall, a log-structured merge tree (after O'Neil et al., "The
+//! Log-Structured Merge-Tree", 1996). fjall has a journal and sorted files, and compacts them on its own threads. Calls
+//! block on the disk, so callers use threads that may block.
 //!
-//! `bench/stores` measures it beside RocksDB: of 10 million keys, committed 400,000 random ones at a time and durably, both
-//! took some 340,000 to 550,000 updates a second on two busy cores, fjall a tenth to a half more in each round, without RocksDB's
-//! pauses of several seconds, and it read random keys 1.4 to 1.9 times as fast; RocksDB took a third of the memory and two
-//! thirds of the disk. A library in Rust builds everywhere without a C++ compiler, which decided it.
+//! `bench/stores` measures it beside RocksDB, with 10 million keys and durable commits of 400,000 random ones. Both took
+//! some 340,000 to 550,000 updates a second on two busy cores. In each round, fjall took a tenth to a half more, without
+//! RocksDB's pauses of several seconds, and read random keys 1.4 to 1.9 times as fast. RocksDB took a third of the memory
+//! and two thirds of the disk. A Rust library builds everywhere without a C++ compiler, which decided the choice.
 //!
-//! A store that failed to write takes nothing more until it is opened anew, which the next call does: what was not durable
-//! is gone then, and is committed again by who has it.
+//! A store that failed to write accepts nothing more until it is reopened, which the next call does. Updates that were not
+//! durable are lost then, and their owner commits them again.
 //!
-//! All of it, as it is at one instant, can be written down, and a new store made of that ([`StoreSnapshot`]).
+//! A snapshot of the whole store at one instant can be written out, and a new store loaded from it ([`StoreSnapshot`]).
 //!
-//! Damaged files never keep the rest from being read: see [`repair`]. A view whose rows are lost is listed by
-//! [`ViewStore::is_lost`] until its owner says that they were made again.
+//! Damaged files never prevent reading the rest: see [`repair`]. [`ViewStore::is_lost`] lists a view whose rows are lost
+//! until its owner reports that they are rebuilt.
 
 mod dump;
 mod mark;
@@ -34,7 +35,7 @@ use std::{
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
 
-use mark::{Mark, Marked};
+use mark::{StoreManifest, ViewEntry};
 use repair::{OWN_POSITION, is_damage, own_position, positions_of};
 
 pub use dump::{DumpError, StoreSnapshot};
@@ -74,7 +75,7 @@ pub enum ViewStoreError {
     },
     /// A file is damaged.
     #[error(
-        "a file of the views in {} is damaged: {what}; the next start of the server makes what it held again", path.display()
+        "a file of the views in {} is damaged: {what}; the next start of the server rebuilds its contents", path.display()
     )]
     Damaged {
         /// Where they are.
@@ -94,7 +95,7 @@ pub struct ViewStore {
     /// None while it is opened anew.
     opened: RwLock<Option<Opened>>,
     /// What it must have, as it is written down; locked after `opened`.
-    mark: Arc<Mutex<Mark>>,
+    mark: Arc<Mutex<StoreManifest>>,
     is_new: bool,
 }
 
@@ -125,9 +126,9 @@ pub struct LogSnapshot<'c> {
     pub without: &'c [&'c [u8]],
 }
 
-/// Changes that went out of a log with a commit.
+/// Changes that a commit pruned from a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Cleared {
+pub struct PrunedChanges {
     /// Those that were done with.
     pub done: u64,
     /// Those that were not.
@@ -154,7 +155,7 @@ pub struct ViewSnapshot {
     rows: Option<Keyspace>,
     is_closed: Arc<AtomicBool>,
     path: PathBuf,
-    mark: Arc<Mutex<Mark>>,
+    mark: Arc<Mutex<StoreManifest>>,
 }
 
 /// What is to be made durable of a view.
@@ -178,15 +179,19 @@ pub struct Commit<'c, C> {
 
 impl<'c, C: Iterator<Item = (&'c [u8], Option<&'c [u8]>)> + Clone> Commit<'c, C> {
     /// Changes of keys that are not left out.
-    fn kept(&self) -> impl Iterator<Item = (&'c [u8], Option<&'c [u8]>)> + Clone {
+    fn retained_changes(&self) -> impl Iterator<Item = (&'c [u8], Option<&'c [u8]>)> + Clone {
         let below = self.below;
         self.changes.clone().filter(move |(key, _)| below.is_none_or(|below| *key >= below))
     }
 
-    fn write(&self, opened: &Opened, batch: &mut fjall::OwnedWriteBatch) -> Result<Cleared, fjall::Error> {
-        let mut cleared = Cleared::default();
+    fn write(
+        &self,
+        opened: &Opened,
+        batch: &mut fjall::OwnedWriteBatch,
+    ) -> Result<PrunedChanges, fjall::Error> {
+        let mut cleared = PrunedChanges::default();
         // What is written in order is near to what was written before it: the files' tables in memory are lists by key.
-        let mut kept: Vec<_> = self.kept().collect();
+        let mut kept: Vec<_> = self.retained_changes().collect();
         kept.sort_unstable_by_key(|(key, _)| *key);
         if let Some(cut) = &self.log {
             let log = opened.logs.get(&self.view).ok_or(fjall::Error::KeyspaceDeleted)?;
@@ -293,16 +298,17 @@ impl ViewStore {
         Ok(Opened { db, positions, views, logs, is_closed: Arc::default() })
     }
 
-    fn locked_mark(&self) -> MutexGuard<'_, Mark> {
+    fn locked_mark(&self) -> MutexGuard<'_, StoreManifest> {
         self.mark.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes what the store must have, and writes that down. Without it nothing is lost but the guard.
-    fn write_mark(&self, change: impl FnOnce(&mut Mark)) {
+    fn write_mark(&self, change: impl FnOnce(&mut StoreManifest)) {
         let mut mark = self.locked_mark();
         change(&mut mark);
         if let Err(error) = mark.write(&self.path) {
-            tracing::warn!(path = %self.path.display(), %error, "how far the views are cannot be written down beside their files");
+            tracing::warn!(path = %self.path.display(), %error, "the positions of the views cannot be written beside \
+                 their files");
         }
     }
 
@@ -319,7 +325,7 @@ impl ViewStore {
     /// A view was kept before and nothing of it is left, which a new store cannot know.
     pub fn record_lost(&self, view: u32) {
         self.write_mark(|mark| {
-            mark.views.insert(view, Marked { position: 0, is_lost: true });
+            mark.views.insert(view, ViewEntry { position: 0, is_lost: true });
         });
     }
 
@@ -366,13 +372,13 @@ impl ViewStore {
 
     /// The position of a view; none where nothing was committed.
     pub fn position(&self, view: u32) -> Result<Option<u64>, ViewStoreError> {
-        Ok(self.noted(view)?.map(|(position, _)| position))
+        Ok(self.checkpoint(view)?.map(|(position, _)| position))
     }
 
-    /// And what was noted beside it.
-    pub fn noted(&self, view: u32) -> Result<Option<(u64, Vec<u8>)>, ViewStoreError> {
+    /// The checkpoint of a view: the position of its last commit, and the note that was committed with it.
+    pub fn checkpoint(&self, view: u32) -> Result<Option<(u64, Vec<u8>)>, ViewStoreError> {
         let bytes = self.with(|opened| opened.positions.get(view.to_be_bytes()))?;
-        Ok(bytes.and_then(|bytes| noted_in(&bytes)))
+        Ok(bytes.and_then(|bytes| decode_checkpoint(&bytes)))
     }
 
     /// Makes changed keys, those without a state deleted, and the position that a view then stands at durable, together. A
@@ -387,12 +393,12 @@ impl ViewStore {
     }
 
     /// As [`ViewStore::commit`], of several views: all of it is durable, or none. Answers what went out of the log of each.
-    pub fn commit_all<'c, C>(&self, commits: &[Commit<'c, C>]) -> Result<Vec<Cleared>, ViewStoreError>
+    pub fn commit_all<'c, C>(&self, commits: &[Commit<'c, C>]) -> Result<Vec<PrunedChanges>, ViewStoreError>
     where
         C: Iterator<Item = (&'c [u8], Option<&'c [u8]>)> + Clone,
     {
         for commit in commits {
-            if let Some((key, _)) = commit.kept().find(|(key, _)| key.len() > KEY_BYTES_MAX) {
+            if let Some((key, _)) = commit.retained_changes().find(|(key, _)| key.len() > KEY_BYTES_MAX) {
                 return Err(ViewStoreError::KeyTooLong(key.len()));
             }
             self.begin(commit.view, commit.log.is_some())?;
@@ -405,13 +411,14 @@ impl ViewStore {
         });
         if committed.is_err() {
             let views: Vec<u32> = commits.iter().map(|commit| commit.view).collect();
-            tracing::warn!(?views, "views could not be written; their files are opened anew");
+            tracing::warn!(?views, "views could not be written; their files are opened again");
             *self.opened.write().unwrap_or_else(PoisonError::into_inner) = None;
             return committed;
         }
         self.write_mark(|mark| {
             for commit in commits {
-                let marked = mark.views.entry(commit.view).or_insert(Marked { position: 0, is_lost: false });
+                let marked =
+                    mark.views.entry(commit.view).or_insert(ViewEntry { position: 0, is_lost: false });
                 marked.position = commit.position;
             }
         });
@@ -514,17 +521,18 @@ impl ViewStore {
 }
 
 /// An error of the library. That files are damaged is written down, so that the next start makes a new store of them.
-fn recorded_error(path: &Path, mark: &Mutex<Mark>, error: &fjall::Error) -> ViewStoreError {
+fn recorded_error(path: &Path, mark: &Mutex<StoreManifest>, error: &fjall::Error) -> ViewStoreError {
     let (path, what) = (path.to_owned(), error.to_string());
     if !is_damage(error) {
         return ViewStoreError::Store { path, what };
     }
     let mut mark = mark.lock().unwrap_or_else(PoisonError::into_inner);
     if !mark.is_damaged {
-        tracing::error!(path = %path.display(), what, "a file of the views is damaged; the next start makes what it held again");
+        tracing::error!(path = %path.display(), what, "a file of the views is damaged; the next start rebuilds its \
+             contents");
         mark.is_damaged = true;
         if let Err(error) = mark.write(&path) {
-            tracing::warn!(path = %path.display(), %error, "that cannot be written down");
+            tracing::warn!(path = %path.display(), %error, "the damage cannot be recorded");
         }
     }
     ViewStoreError::Damaged { path, what }
@@ -538,17 +546,17 @@ fn stored_key(key: &[u8]) -> Vec<u8> {
     stored
 }
 
-/// A position, and what was noted beside it.
-fn noted_in(bytes: &[u8]) -> Option<(u64, Vec<u8>)> {
+/// A position, and the note that was committed with it.
+fn decode_checkpoint(bytes: &[u8]) -> Option<(u64, Vec<u8>)> {
     let (position, note) = bytes.split_first_chunk()?;
     Some((u64::from_be_bytes(*position), note.to_vec()))
 }
 
 impl ViewSnapshot {
-    /// As [`ViewStore::noted`], as it was then.
-    pub fn noted(&self) -> Result<Option<(u64, Vec<u8>)>, ViewStoreError> {
+    /// As [`ViewStore::checkpoint`], as it was then.
+    pub fn checkpoint(&self) -> Result<Option<(u64, Vec<u8>)>, ViewStoreError> {
         let bytes = self.snapshot.get(&self.positions, self.view.to_be_bytes());
-        Ok(bytes.map_err(|error| self.error(&error))?.and_then(|bytes| noted_in(&bytes)))
+        Ok(bytes.map_err(|error| self.error(&error))?.and_then(|bytes| decode_checkpoint(&bytes)))
     }
 
     /// The state of a key.
@@ -576,7 +584,7 @@ impl ViewSnapshot {
         rows.into_iter().flatten().map(|pair| match pair.into_inner() {
             _ if self.is_closed.load(Ordering::Relaxed) => Err(ViewStoreError::Store {
                 path: self.path.clone(),
-                what: "their files were closed meanwhile".to_owned(),
+                what: "their files were closed".to_owned(),
             }),
             Ok((key, state)) => Ok((key[1..].to_vec(), state.to_vec())),
             Err(error) => Err(self.error(&error)),
@@ -673,19 +681,19 @@ mod tests {
         };
         let (first_place, before) = (place_of(255, b""), place_of(254, b"z"));
         let cut = |done| Some(LogSnapshot { done, over: 0, without: &[] });
-        assert_eq!(commit(&[(b"a", Some(b"0"))], 250, None), Cleared::default());
+        assert_eq!(commit(&[(b"a", Some(b"0"))], 250, None), PrunedChanges::default());
         assert!(log(&store).is_empty(), "nobody wants it");
         commit(&[(b"", Some(b"1")), (b"b", None)], 255, cut(b""));
         commit(&[(b"b", Some(b"2"))], 256, cut(b""));
         let (first, second, third) =
             ((255, vec![], b"1".to_vec()), (255, b"b".to_vec(), vec![]), (256, b"b".to_vec(), b"2".to_vec()));
         assert_eq!(log(&store), [first, second.clone(), third.clone()]);
-        assert_eq!(commit(&[], 257, cut(&first_place)), Cleared { done: 1, over: 0 });
+        assert_eq!(commit(&[], 257, cut(&first_place)), PrunedChanges { done: 1, over: 0 });
         assert_eq!(log(&store), [second, third.clone()]);
         let over = Some(LogSnapshot { done: &before, over: 1, without: &[b"b", b"d"] });
         let changes: [(&[u8], Option<&[u8]>); 3] =
             [(b"d", Some(b"4")), (b"c", Some(b"3")), (b"b", Some(b"5"))];
-        assert_eq!(commit(&changes, 258, over), Cleared { done: 0, over: 1 });
+        assert_eq!(commit(&changes, 258, over), PrunedChanges { done: 0, over: 1 });
         let last = (258, b"c".to_vec(), b"3".to_vec());
         assert_eq!(log(&store), [third, last.clone()]);
         drop(store);

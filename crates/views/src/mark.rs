@@ -1,16 +1,16 @@
-//! What the store must have, written down outside of its files: the position of each view at its last commit.
+//! The mark records, outside the store's files, what the store must contain: the position of each view at its last commit.
 //!
-//! The files alone cannot show that a part of them is missing: a keyspace without its `current` file is an empty one, and a
-//! journal that ends early is a shorter one. After each commit this file is replaced; it is not synced, so after a crash of
-//! the machine it may be older than the store, never newer. A store with less than this is damaged.
+//! The files alone cannot show that a part of them is missing. A keyspace without its `current` file looks empty, and a
+//! journal that ends early looks shorter. After each commit this file is replaced. It is not synced, so after a crash of the
+//! machine it may be older than the store, never newer. A store that lags behind its mark is damaged.
 //!
 //! ```text
 //! mark := "swiftwater views 1\n" line* "end " crc32c of all before it, 8 hex digits "\n"
 //! line := "view " id " at " position [" lost"] "\n" | "damaged\n"
 //! ```
 //!
-//! `lost`: what was kept was damaged, and is being rebuilt. `damaged`: a read met damage; the next opening makes a new store
-//! of what can be read.
+//! `lost`: the view's state was damaged, and is being rebuilt. `damaged`: a read met damage; the next opening makes a new
+//! store of the readable parts.
 
 use std::{
     collections::BTreeMap,
@@ -23,19 +23,19 @@ use std::{
 
 const HEAD: &str = "swiftwater views 1\n";
 
-/// What is known of one view.
+/// The entry of one view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Marked {
+pub(crate) struct ViewEntry {
     /// Where it stood at its last commit.
     pub(crate) position: u64,
     /// What it kept was damaged, and it does not have all of that again.
     pub(crate) is_lost: bool,
 }
 
-/// What the store must have.
+/// What the store must contain.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Mark {
-    pub(crate) views: BTreeMap<u32, Marked>,
+pub(crate) struct StoreManifest {
+    pub(crate) views: BTreeMap<u32, ViewEntry>,
     /// A read met damage.
     pub(crate) is_damaged: bool,
 }
@@ -47,12 +47,12 @@ pub(crate) fn beside(path: &Path, end: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-impl Mark {
+impl StoreManifest {
     /// Reads the mark of a store; none where there is none. One that cannot be understood is an error of the kind
     /// `InvalidData`.
-    pub(crate) fn read(store: &Path) -> io::Result<Option<Mark>> {
+    pub(crate) fn read(store: &Path) -> io::Result<Option<StoreManifest>> {
         match fs::read_to_string(beside(store, ".mark")) {
-            Ok(text) => Mark::of(&text).map(Some).ok_or_else(|| ErrorKind::InvalidData.into()),
+            Ok(text) => StoreManifest::of(&text).map(Some).ok_or_else(|| ErrorKind::InvalidData.into()),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
@@ -67,7 +67,7 @@ impl Mark {
 
     fn text(&self) -> String {
         let mut text = HEAD.to_owned();
-        for (id, Marked { position, is_lost }) in &self.views {
+        for (id, ViewEntry { position, is_lost }) in &self.views {
             // Writing to a String does not fail.
             let _ = writeln!(text, "view {id} at {position}{}", if *is_lost { " lost" } else { "" });
         }
@@ -78,13 +78,13 @@ impl Mark {
         text
     }
 
-    fn of(text: &str) -> Option<Mark> {
+    fn of(text: &str) -> Option<StoreManifest> {
         let (lines, end) = text.strip_suffix('\n')?.rsplit_once("\nend ")?;
         let lines = &text[..=lines.len()];
         if u32::from_str_radix(end, 16).ok()? != crc32c::crc32c(lines.as_bytes()) {
             return None;
         }
-        let mut mark = Mark::default();
+        let mut mark = StoreManifest::default();
         for line in lines.strip_prefix(HEAD)?.lines() {
             if line == "damaged" {
                 mark.is_damaged = true;
@@ -95,7 +95,7 @@ impl Mark {
                 Some(position) => (position, true),
                 None => (place, false),
             };
-            let marked = Marked { position: position.parse().ok()?, is_lost };
+            let marked = ViewEntry { position: position.parse().ok()?, is_lost };
             mark.views.insert(id.parse().ok()?, marked);
         }
         Some(mark)
@@ -108,20 +108,20 @@ mod tests {
 
     #[test]
     fn mark_is_read_as_it_was_written_and_no_changed_byte_passes() {
-        let mut mark = Mark::default();
+        let mut mark = StoreManifest::default();
         for is_damaged in [false, true] {
             mark.is_damaged = is_damaged;
-            assert_eq!(Mark::of(&mark.text()).unwrap(), mark);
-            mark.views.insert(7, Marked { position: u64::MAX, is_lost: false });
-            mark.views.insert(8, Marked { position: 0, is_lost: true });
+            assert_eq!(StoreManifest::of(&mark.text()).unwrap(), mark);
+            mark.views.insert(7, ViewEntry { position: u64::MAX, is_lost: false });
+            mark.views.insert(8, ViewEntry { position: 0, is_lost: true });
             let text = mark.text();
-            assert_eq!(Mark::of(&text).unwrap(), mark);
+            assert_eq!(StoreManifest::of(&text).unwrap(), mark);
             for place in 0..text.len() {
                 let mut changed = text.clone().into_bytes();
                 changed[place] ^= 1;
                 let changed = String::from_utf8(changed).unwrap();
-                assert_eq!(Mark::of(&changed).filter(|read| *read != mark), None, "{changed}");
-                assert_eq!(Mark::of(&text[..place]), None);
+                assert_eq!(StoreManifest::of(&changed).filter(|read| *read != mark), None, "{changed}");
+                assert_eq!(StoreManifest::of(&text[..place]), None);
             }
         }
     }

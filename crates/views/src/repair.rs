@@ -1,16 +1,16 @@
-//! A store whose files are damaged: what can be read of it goes into a new store, what cannot is listed.
+//! Repairs a store whose files are damaged: copies the readable parts into a new store, and lists the rest.
 //!
-//! Damage is looked for before the files are opened ([`faults_of`]), because the library takes a keyspace without its `current`
-//! file for a new one, deletes keyspaces that its own list of them lacks, and panics at names that it does not expect. A store
-//! that cannot be opened is tried without one keyspace after another, then without its journals: what is missing then shows
-//! in the positions. Whatever a view keeps is copied whole, and read whole for that, or it is lost.
+//! Damage is detected before the files are opened ([`faults_of`]). The library takes a keyspace without its `current` file
+//! for a new one, deletes keyspaces that are missing from its list, and panics at unexpected names. If a store cannot be
+//! opened, the repair tries it without one keyspace after another, then without its journals. The positions then show what
+//! is missing. The state of a view is read and copied completely, or it is lost.
 //!
 //! The damaged files stay in `DIRECTORY.damaged`, the newest set only.
 
 use std::{
     any::Any,
     fs,
-    io::{self, ErrorKind},
+    io::{self, ErrorKind, Read as _, Seek as _, SeekFrom},
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
 };
@@ -19,9 +19,9 @@ use fjall::{Keyspace, KeyspaceCreateOptions, LsmError, PersistMode, Readable};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::{
-    Opened, POSITIONS, ViewStore, ViewStoreError,
-    mark::{Mark, Marked, beside},
-    name_of, name_of_log, noted_in, of_view,
+    Opened, POSITIONS, ViewStore, ViewStoreError, decode_checkpoint,
+    mark::{StoreManifest, ViewEntry, beside},
+    name_of, name_of_log, of_view,
 };
 
 /// The key of a keyspace's own position, which is written with each commit. It is behind all keys of rows.
@@ -75,7 +75,7 @@ fn faults_of(path: &Path) -> io::Result<Vec<(PathBuf, String)>> {
         let journal = name.strip_suffix(".jnl").map(|number| number.parse::<u64>().is_ok());
         let is_known = ["version", "lock", "keyspaces", DONE].contains(&&*name) || journal == Some(true);
         if !is_known || journal == Some(true) && !entry.file_type()?.is_file() {
-            faults.push((file, "it is no file of the store".to_owned()));
+            faults.push((file, "it is not a file of the store".to_owned()));
         }
     }
     let keyspaces = match fs::read_dir(path.join("keyspaces")) {
@@ -87,7 +87,7 @@ fn faults_of(path: &Path) -> io::Result<Vec<(PathBuf, String)>> {
         let entry = entry?;
         let is_keyspace = entry.file_name().to_str().is_some_and(|name| name.parse::<u64>().is_ok());
         if !is_keyspace || !entry.file_type()?.is_dir() {
-            faults.push((entry.path(), "it is no keyspace".to_owned()));
+            faults.push((entry.path(), "it is not a keyspace".to_owned()));
         } else if let Some(why) = fault_of(&entry.path())? {
             faults.push((entry.path(), why));
         }
@@ -125,7 +125,12 @@ fn fault_of(keyspace: &Path) -> io::Result<Option<String>> {
                 let table = table?;
                 let is_table = table.file_name().to_str().is_some_and(|name| name.parse::<u64>().is_ok());
                 if !is_table || !table.file_type()?.is_file() {
-                    return Ok(Some("it has what is no table among its tables".to_owned()));
+                    return Ok(Some("one of its tables is not a table".to_owned()));
+                }
+                if !has_table_of_contents(&table.path())? {
+                    let name = table.file_name();
+                    let name = name.to_string_lossy();
+                    return Ok(Some(format!("the table of contents of its table `{name}` is damaged")));
                 }
             }
             Ok(None)
@@ -135,15 +140,40 @@ fn fault_of(keyspace: &Path) -> io::Result<Option<String>> {
     }
 }
 
-/// What a panic says.
-fn said(panic: &(dyn Any + Send)) -> String {
+/// The end of a table file: `SFA!`, version, kind of checksum, checksum and place of the table of contents, and its length.
+const TRAILER_BYTES: u64 = 4 + 1 + 1 + 16 + 8 + 8;
+/// A table of contents has about ten entries of some 30 bytes.
+const CONTENTS_BYTES_MAX: u64 = 1 << 20;
+
+/// Whether the table of contents of a table file has its checksum. The library allocates memory for as many entries as it claims
+/// to have before it compares the checksum (sfa 1.0), so a flipped bit could abort the process.
+fn has_table_of_contents(table: &Path) -> io::Result<bool> {
+    let mut file = fs::File::open(table)?;
+    let Some(end) = file.metadata()?.len().checked_sub(TRAILER_BYTES) else { return Ok(false) };
+    let mut trailer = [0; TRAILER_BYTES as usize];
+    file.seek(SeekFrom::Start(end))?;
+    file.read_exact(&mut trailer)?;
+    let Some((checksum, rest)) = trailer[6..].split_first_chunk::<16>() else { return Ok(false) };
+    let Some((place, _)) = rest.split_first_chunk::<8>() else { return Ok(false) };
+    let place = u64::from_le_bytes(*place);
+    let Some(bytes) = end.checked_sub(place).filter(|bytes| *bytes <= CONTENTS_BYTES_MAX) else {
+        return Ok(false);
+    };
+    let mut contents = vec![0; bytes as usize];
+    file.seek(SeekFrom::Start(place))?;
+    file.read_exact(&mut contents)?;
+    Ok(xxh3_128(&contents) == u128::from_le_bytes(*checksum))
+}
+
+/// The message of a panic.
+fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("the library panicked").to_owned()
 }
 
 /// A view that the store lacks, or has at another position than it must.
-fn lacks(opened: &Opened, id: u32, marked: Option<&Marked>) -> fjall::Result<Option<String>> {
-    let noted = opened.positions.get(id.to_be_bytes())?.and_then(|bytes| noted_in(&bytes));
+fn lacks(opened: &Opened, id: u32, marked: Option<&ViewEntry>) -> fjall::Result<Option<String>> {
+    let noted = opened.positions.get(id.to_be_bytes())?.and_then(|bytes| decode_checkpoint(&bytes));
     let own = match opened.views.get(&id) {
         Some(rows) => rows.get(OWN_POSITION)?,
         None if noted.is_some() => return Ok(Some("its keyspace is missing".to_owned())),
@@ -161,7 +191,7 @@ fn lacks(opened: &Opened, id: u32, marked: Option<&Marked>) -> fjall::Result<Opt
         // A commit that was not marked any more.
         Some(marked) if position.is_none_or(|position| position < marked.position) && !marked.is_lost => {
             let position = position.map_or("nowhere".to_owned(), |position| format!("at {position}"));
-            Some(format!("it stands {position}, and must at {}", marked.position))
+            Some(format!("it is {position}, and must be at {}", marked.position))
         }
         // Stores of older versions have no positions in their keyspaces.
         _ if own != position && (own.is_some() || marked.is_some()) => {
@@ -173,16 +203,17 @@ fn lacks(opened: &Opened, id: u32, marked: Option<&Marked>) -> fjall::Result<Opt
 
 impl ViewStore {
     /// Opens the files, as they are or repaired; answers what the store must have from now on.
-    pub(crate) fn open_or_repair(&self) -> Result<(Opened, Mark), ViewStoreError> {
+    pub(crate) fn open_or_repair(&self) -> Result<(Opened, StoreManifest), ViewStoreError> {
         let (path, repaired) = (&self.path, beside(&self.path, ".repaired"));
         if repaired.join(DONE).exists() {
             // A repair that was cut off had done all but this.
             self.swap(&repaired).map_err(|error| self.io_error(&error))?;
         }
-        let mark = match Mark::read(path) {
+        let mark = match StoreManifest::read(path) {
             Ok(mark) => mark,
             Err(error) if error.kind() == ErrorKind::InvalidData => {
-                tracing::warn!(path = %path.display(), "the record of how far the views are is damaged; what the store has is taken to be all");
+                tracing::warn!(path = %path.display(), "the record of the views' positions is damaged; the positions \
+                     in the store are used");
                 None
             }
             Err(error) => return Err(self.io_error(&error)),
@@ -200,7 +231,7 @@ impl ViewStore {
             why = why.or_else(|| Some("its file `version` is missing, or has other bytes".to_owned()));
         }
         if must.is_damaged {
-            why = why.or_else(|| Some("a read has found damage".to_owned()));
+            why = why.or_else(|| Some("a read found damage".to_owned()));
         }
         if why.is_none() {
             match self.open_caught() {
@@ -219,7 +250,8 @@ impl ViewStore {
             }
         }
         let why = why.unwrap_or_default();
-        tracing::error!(path = %path.display(), why, "the files of the views are damaged; what can be read of them goes into a new store");
+        tracing::error!(path = %path.display(), why, "the files of the views are damaged; their readable parts are \
+             copied into a new store");
         self.repair(found, must)
     }
 
@@ -231,12 +263,12 @@ impl ViewStore {
         let opened = catch_unwind(AssertUnwindSafe(|| self.open_files_of(&self.path)));
         match opened {
             Ok(opened) => opened.map_err(OpenError::Library),
-            Err(panic) => Err(OpenError::Panic(said(&*panic))),
+            Err(panic) => Err(OpenError::Panic(panic_message(&*panic))),
         }
     }
 
     /// The first view that the store lacks, and why.
-    fn first_lack(&self, opened: &Opened, must: &Mark) -> Result<Option<String>, ViewStoreError> {
+    fn first_lack(&self, opened: &Opened, must: &StoreManifest) -> Result<Option<String>, ViewStoreError> {
         for id in ids_of(opened, must) {
             match lacks(opened, id, must.views.get(&id)) {
                 Ok(None) => {}
@@ -249,18 +281,22 @@ impl ViewStore {
     }
 
     /// What a store has that was not marked before.
-    fn marked_now(&self, opened: &Opened) -> Result<Mark, ViewStoreError> {
-        let mut mark = Mark::default();
+    fn marked_now(&self, opened: &Opened) -> Result<StoreManifest, ViewStoreError> {
+        let mut mark = StoreManifest::default();
         for (&id, rows) in &opened.views {
             let own = rows.get(OWN_POSITION).map_err(|error| self.error(&error))?;
             let position = own.map(|bytes| own_position_in(&bytes).0);
-            mark.views.extend(position.map(|position| (id, Marked { position, is_lost: false })));
+            mark.views.extend(position.map(|position| (id, ViewEntry { position, is_lost: false })));
         }
         Ok(mark)
     }
 
     /// Makes a new store of what can be read.
-    fn repair(&self, found: Vec<(PathBuf, String)>, must: Mark) -> Result<(Opened, Mark), ViewStoreError> {
+    fn repair(
+        &self,
+        found: Vec<(PathBuf, String)>,
+        must: StoreManifest,
+    ) -> Result<(Opened, StoreManifest), ViewStoreError> {
         let (path, repaired, damaged) =
             (&self.path, beside(&self.path, ".repaired"), beside(&self.path, ".damaged"));
         let io = |error: io::Error| self.io_error(&error);
@@ -269,12 +305,12 @@ impl ViewStore {
         fs::create_dir_all(path).map_err(io)?;
         fs::create_dir_all(&damaged).map_err(io)?;
         for (file, _) in found {
-            set_aside(&file, &damaged).map_err(io)?;
+            quarantine_file(&file, &damaged).map_err(io)?;
         }
         let old = self.open_what_can_be(&damaged)?;
         let into = ViewStore::unopened(&repaired, &self.options);
         let new = into.open_files_of(&repaired).map_err(|error| into.error(&error))?;
-        let mut mark = Mark::default();
+        let mut mark = StoreManifest::default();
         if let Some(old) = old {
             for id in ids_of(&old, &must) {
                 let marked = must.views.get(&id).copied();
@@ -282,25 +318,25 @@ impl ViewStore {
                     Ok(None) => match copy(&old, &new, id) {
                         Ok(Some(position)) => {
                             let is_lost = marked.is_some_and(|marked| marked.is_lost);
-                            mark.views.insert(id, Marked { position, is_lost });
+                            mark.views.insert(id, ViewEntry { position, is_lost });
                             continue;
                         }
                         Ok(None) if marked.is_none() => continue,
-                        Ok(None) => "nothing is there of it".to_owned(),
+                        Ok(None) => "its state is missing".to_owned(),
                         Err(CopyError::Read(why)) => why,
                         Err(CopyError::Write(error)) => return Err(into.error(&error)),
                     },
                     Ok(Some(why)) => why,
                     Err(error) => error.to_string(),
                 };
-                tracing::error!(view = id, why, "what is kept of a view is damaged");
+                tracing::error!(view = id, why, "the state of a view is damaged");
                 mark.views.insert(
                     id,
-                    Marked { position: marked.map_or(0, |marked| marked.position), is_lost: true },
+                    ViewEntry { position: marked.map_or(0, |marked| marked.position), is_lost: true },
                 );
             }
         } else {
-            let lost = must.views.iter().map(|(&id, marked)| (id, Marked { is_lost: true, ..*marked }));
+            let lost = must.views.iter().map(|(&id, marked)| (id, ViewEntry { is_lost: true, ..*marked }));
             mark.views.extend(lost);
         }
         new.db.persist(PersistMode::SyncAll).map_err(|error| into.error(&error))?;
@@ -318,7 +354,7 @@ impl ViewStore {
         let damaged = beside(&self.path, ".damaged");
         if self.path.exists() {
             for entry in fs::read_dir(&self.path)?.collect::<io::Result<Vec<_>>>()? {
-                set_aside(&entry.path(), &damaged)?;
+                quarantine_file(&entry.path(), &damaged)?;
             }
             fs::remove_dir(&self.path)?;
         }
@@ -354,7 +390,7 @@ impl ViewStore {
         keyspaces.retain(|keyspace| !keyspace.ends_with("0"));
         keyspaces.sort();
         for keyspace in &keyspaces {
-            set_aside(keyspace, damaged).map_err(io)?;
+            quarantine_file(keyspace, damaged).map_err(io)?;
             if let Some(opened) = is_open(self.open_caught())? {
                 return Ok(Some(opened));
             }
@@ -364,7 +400,7 @@ impl ViewStore {
         for entry in fs::read_dir(&self.path).map_err(io)? {
             let file = entry.map_err(io)?.path();
             if file.extension().is_some_and(|extension| extension == "jnl") {
-                set_aside(&file, damaged).map_err(io)?;
+                quarantine_file(&file, damaged).map_err(io)?;
             }
         }
         is_open(self.open_caught())
@@ -389,7 +425,7 @@ enum CopyError {
 }
 
 /// All views that are there, or must be.
-fn ids_of(opened: &Opened, must: &Mark) -> Vec<u32> {
+fn ids_of(opened: &Opened, must: &StoreManifest) -> Vec<u32> {
     let mut ids: Vec<u32> = opened.views.keys().chain(must.views.keys()).copied().collect();
     ids.sort_unstable();
     ids.dedup();
@@ -400,7 +436,8 @@ fn ids_of(opened: &Opened, must: &Mark) -> Vec<u32> {
 fn copy(old: &Opened, new: &Opened, id: u32) -> Result<Option<u64>, CopyError> {
     let read = |error: fjall::Error| CopyError::Read(error.to_string());
     let noted = old.positions.get(id.to_be_bytes()).map_err(read)?;
-    let Some((noted, (position, _))) = noted.and_then(|bytes| Some((bytes.clone(), noted_in(&bytes)?)))
+    let Some((noted, (position, _))) =
+        noted.and_then(|bytes| Some((bytes.clone(), decode_checkpoint(&bytes)?)))
     else {
         return Ok(None);
     };
@@ -408,7 +445,7 @@ fn copy(old: &Opened, new: &Opened, id: u32) -> Result<Option<u64>, CopyError> {
     for (keyspace, is_log) in [(old.views.get(&id), false), (old.logs.get(&id), true)] {
         let Some(from) = keyspace else { continue };
         let copied = catch_unwind(AssertUnwindSafe(|| copy_rows(old, from, new, &name(is_log))));
-        copied.unwrap_or_else(|panic| Err(CopyError::Read(said(&*panic)))).inspect_err(|_| {
+        copied.unwrap_or_else(|panic| Err(CopyError::Read(panic_message(&*panic)))).inspect_err(|_| {
             for log in [false, true] {
                 if let Ok(copied) = new.db.keyspace(&name(log), of_view) {
                     let _ = new.db.delete_keyspace(copied);
@@ -432,7 +469,7 @@ fn copy_rows(old: &Opened, from: &Keyspace, new: &Opened, name: &str) -> Result<
     ingestion.finish().map_err(CopyError::Write)
 }
 
-fn set_aside(file: &Path, damaged: &Path) -> io::Result<()> {
+fn quarantine_file(file: &Path, damaged: &Path) -> io::Result<()> {
     let name = file.file_name().unwrap_or_default();
     match fs::rename(file, damaged.join(name)) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -464,13 +501,13 @@ mod tests {
     const VIEWS: [u32; 3] = [2, 3, 11];
 
     type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
-    /// Where a view stands, its rows and its log.
-    type Kept = (Option<(u64, Vec<u8>)>, Pairs, Pairs);
+    /// The checkpoint of a view, its rows and its log.
+    type ViewContents = (Option<(u64, Vec<u8>)>, Pairs, Pairs);
 
-    fn kept(store: &ViewStore, view: u32) -> Result<Kept, ViewStoreError> {
+    fn contents_of(store: &ViewStore, view: u32) -> Result<ViewContents, ViewStoreError> {
         let rows = store.snapshot(view)?.range(EVERYTHING).collect::<Result<_, _>>()?;
         let log = store.log(view)?.range(EVERYTHING).collect::<Result<_, _>>()?;
-        Ok((store.noted(view)?, rows, log))
+        Ok((store.checkpoint(view)?, rows, log))
     }
 
     fn commit(store: &ViewStore, round: u64) {
@@ -485,7 +522,7 @@ mod tests {
     }
 
     /// A store of three views, of which a part is in sorted files and a part in journals.
-    fn make(path: &Path) -> BTreeMap<u32, Kept> {
+    fn create_store(path: &Path) -> BTreeMap<u32, ViewContents> {
         let store = ViewStore::open(path, OPTIONS).unwrap();
         for round in 0..3 {
             commit(&store, round);
@@ -498,7 +535,7 @@ mod tests {
             flushed.unwrap();
         }
         commit(&store, 3);
-        VIEWS.map(|view| (view, kept(&store, view).unwrap())).into()
+        VIEWS.map(|view| (view, contents_of(&store, view).unwrap())).into()
     }
 
     fn files(dir: &Path) -> Vec<PathBuf> {
@@ -524,14 +561,14 @@ mod tests {
     }
 
     /// Each view is what it was, or is said to be lost; where a read fails, so after the next opening.
-    fn check(path: &Path, whole: &BTreeMap<u32, Kept>, what: &str) -> usize {
+    fn check(path: &Path, whole: &BTreeMap<u32, ViewContents>, what: &str) -> usize {
         let mut lost = 0;
         for opening in 0..3 {
             let store = ViewStore::open(path, OPTIONS).unwrap_or_else(|error| panic!("{what}: {error}"));
             lost = 0;
             let mut failed = false;
             for (&view, whole) in whole {
-                match kept(&store, view) {
+                match contents_of(&store, view) {
                     _ if store.is_lost(view) => lost += 1,
                     Ok(kept) => assert_eq!(&kept, whole, "{what}, view {view}, opening {opening}"),
                     Err(ViewStoreError::Damaged { .. }) if opening == 0 => failed = true,
@@ -542,7 +579,11 @@ mod tests {
                 for view in store.lost() {
                     let changes = [(&b"k"[..], Some(&b"anew"[..]))].into_iter();
                     store.commit(view, changes, 1).unwrap();
-                    assert_eq!(kept(&store, view).unwrap().1.len(), 1, "{what}: nothing is left of what was");
+                    assert_eq!(
+                        contents_of(&store, view).unwrap().1.len(),
+                        1,
+                        "{what}: nothing is left of what was"
+                    );
                     store.delete(view).unwrap();
                 }
                 break;
@@ -556,7 +597,7 @@ mod tests {
         // Many stores are opened: in memory, where that can be, as nothing here is of what a disk does.
         let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let made = dir.path().join("made");
-        let whole = make(&made.join("views"));
+        let whole = create_store(&made.join("views"));
         let all = files(&made);
         assert!(all.len() > 15, "{all:?}");
         let cases_max = std::env::var("SOAK_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(0);
@@ -613,7 +654,7 @@ mod tests {
     fn a_store_that_is_gone_has_lost_all_its_views() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("views");
-        make(&path);
+        create_store(&path);
         fs::remove_dir_all(&path).unwrap();
         let store = ViewStore::open(&path, OPTIONS).unwrap();
         assert_eq!(store.lost(), VIEWS);
@@ -628,10 +669,33 @@ mod tests {
     fn a_store_that_somebody_else_has_open_is_not_taken_for_a_damaged_one() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("views");
-        make(&path);
+        create_store(&path);
         let store = ViewStore::open(&path, OPTIONS).unwrap();
         assert!(matches!(ViewStore::open(&path, OPTIONS), Err(ViewStoreError::Store { .. })));
         drop(store);
         assert!(ViewStore::open(&path, OPTIONS).unwrap().lost().is_empty());
+    }
+
+    #[test]
+    fn table_of_contents_that_claims_too_many_entries_is_found_before_memory_is_allocated_for_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let made = dir.path().join("made");
+        let whole = create_store(&made.join("views"));
+        let of_keyspaces = files(&made.join("views/keyspaces"));
+        let tables: Vec<PathBuf> =
+            of_keyspaces.into_iter().filter(|file| file.parent().unwrap().ends_with("tables")).collect();
+        assert!(tables.len() >= 3, "{tables:?}");
+        for (number, table) in tables.iter().enumerate() {
+            assert!(has_table_of_contents(table).unwrap());
+            let path = dir.path().join(number.to_string());
+            copy_all(&made, &path);
+            let damaged = path.join(table.strip_prefix(&made).unwrap());
+            let mut bytes = fs::read(&damaged).unwrap();
+            let place = bytes.windows(4).rposition(|bytes| bytes == b"TOC!").unwrap();
+            bytes[place + 7] = 0xff;
+            fs::write(&damaged, bytes).unwrap();
+            assert!(!has_table_of_contents(&damaged).unwrap());
+            check(&path.join("views"), &whole, &damaged.display().to_string());
+        }
     }
 }

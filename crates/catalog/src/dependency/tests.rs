@@ -1,4 +1,4 @@
-//! Laws of dependencies, on random statements.
+//! Tests the laws of dependencies on random statements.
 
 use swiftwater_lang::ddl::Ddl;
 use swiftwater_testkit::Rng;

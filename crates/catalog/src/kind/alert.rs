@@ -1,4 +1,4 @@
-//! Alerts: what they watch, the view that one owns for its query, and where they write.
+//! Alerts: the view that each watches, the view that one owns for its query, and its target.
 
 use serde::{Deserialize, Serialize};
 use swiftwater_event::Millis;

@@ -1,4 +1,4 @@
-//! Durable queries: their text, where each starts in its stream, and how far it and its reader are.
+//! Durable queries: their text, their first event, and the progress of each query and of its reader.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Joins of events with rows of views and tables, as the query of a view has them.
+//! Lookup joins: the views and tables whose rows the query of a view joins with its events.
 
 use swiftwater_lang::{Dialect, ParseOptions, ddl::CreateView, joined_names};
 

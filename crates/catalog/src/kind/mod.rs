@@ -1,4 +1,4 @@
-//! A module for each kind of object: its entry in the catalog, what a snapshot holds of it, and what creates and drops it.
+//! One module for each kind of object: its entry in the catalog, its snapshot, and the changes that create and drop it.
 
 pub mod alert;
 pub mod durable_query;

@@ -1,4 +1,4 @@
-//! Sinks: what they are declared as, and how far each has delivered.
+//! Sinks: their declarations, and how far each has delivered.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! Streams: declared columns, whether events are stored, and the columns that were found in events.
+//! Streams: declared columns, whether events are stored, and the columns found in events.
 
 use serde::{Deserialize, Serialize};
 use swiftwater_event::{Millis, StreamName, Type};

@@ -1,4 +1,4 @@
-//! Joins of two streams: which, and the stream that the pairs are written into.
+//! Joins of two streams: the two inputs, and the stream that receives the pairs.
 
 use serde::{Deserialize, Serialize};
 use swiftwater_event::{Millis, StreamName};

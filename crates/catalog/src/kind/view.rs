@@ -1,4 +1,4 @@
-//! Views: what they are declared as, and of which events, or rows of another view.
+//! Views: their declarations, and their input, which is a stream's events or another view's rows.
 
 use serde::{Deserialize, Serialize};
 use swiftwater_event::{Millis, StreamName};

@@ -1,4 +1,4 @@
-//! Flags of other programs that are typed here: the error names the flag that does what was meant.
+//! Recognises flags of other programs: the error names the equivalent flag of this one.
 
 use std::ffi::OsString;
 
@@ -32,12 +32,9 @@ fn meant(flag: &str, command: &Command) -> Option<String> {
     let word = flag.trim_start_matches('-').split('=').next().unwrap_or_default();
     let forms = output.get_possible_values();
     if let Some(form) = forms.iter().find(|form| form.matches(word, true)) {
-        return Some(format!(
-            "the form of the answer is a value of another flag: '--output {}'",
-            form.get_name()
-        ));
+        return Some(format!("use '--output {}' for this format", form.get_name()));
     }
     let names: Vec<&str> = forms.iter().map(clap::builder::PossibleValue::get_name).collect();
-    let says = format!("the form of the answer is said by '--output', which is one of {}", names.join(", "));
+    let says = format!("the format is a value of '--output', which is one of {}", names.join(", "));
     ["format", "form"].contains(&word).then_some(says)
 }

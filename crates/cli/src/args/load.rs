@@ -1,4 +1,4 @@
-//! What makes events and sends load: `swiftwater generate`, `swiftwater bench`.
+//! Flags of `swiftwater generate` and `swiftwater bench`.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -11,10 +11,10 @@ use super::{
     value::{count, duration, fault, interval, rate, time_ms},
 };
 
-/// Whose events are made.
+/// A published workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Workload {
-    /// Records of probes in a telephone network: 62 dimensions and 20 measures in nested objects; 2 KB each
+    /// Records of probes in a telephone network: 62 dimensions and 20 measures in nested objects, 2 KB each
     Telecom,
     /// Swipes of a matching app: swiper, swipee, direction, comment; 330 bytes each
     Swipes,
@@ -35,67 +35,67 @@ Examples:
   swiftwater generate telecom --now --events 1000000 --rate 5000 | swiftwater ingest probes
   swiftwater generate telecom --flows --variant corrupt,null=0.05 --events 10000 | swiftwater ingest probes --allow-rejected
 
-Events are JSON objects, one a line. The same seed and options give the same bytes, on every machine.")]
+Events are JSON objects, one per line. The same seed and options generate the same bytes on every machine.")]
 pub(crate) struct GenerateArgs {
-    /// Whose events
+    /// The workload
     #[arg(value_enum)]
     pub(crate) workload: Workload,
-    /// How many
+    /// Number of events
     #[arg(long, short = 'n', value_name = "NUMBER", default_value = "3000", value_parser = count)]
     pub(crate) events: u64,
-    /// Writes at most so many events a second
+    /// Maximum number of events per second [default: no limit]
     #[arg(long, value_name = "EVENTS", value_parser = rate)]
     pub(crate) rate: Option<f64>,
-    /// Writes to this file rather than to standard output
+    /// Output file [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// What the events are.
+    /// The events.
     #[command(flatten)]
     pub(crate) made: MadeArgs,
-    /// Shows no progress bar, and does not say how many events have which fault
+    /// Hides the progress bar and the counts of faults
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
 
-/// What generated events are.
+/// Options of generated events.
 #[derive(Debug, Args)]
 pub(crate) struct MadeArgs {
-    /// What the events are made from
+    /// Seed of the random numbers
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Does this to a share of the events; several stand between commas [default share: 0.01 for corrupt, 0.1 for others]
+    /// Faults in a share of the events, separated by commas [default share: 0.01 for corrupt, 0.1 for others]
     ///
-    /// missing: an object within is left out. null: a value is null. number-as-text: a number is a text.
-    /// unknown-field: a field that nobody knows. unicode-escape: a character as \u0000. duplicate-key: a field
-    /// comes twice, the second time right. corrupt: the line is no JSON.
+    /// missing: a nested object is missing. null: a value is null. number-as-text: a number is a string.
+    /// unknown-field: an additional field. unicode-escape: a character is escaped as \u0000. duplicate-key: a field
+    /// occurs twice, and the second value is correct. corrupt: the line is not JSON.
     #[arg(long = "variant", value_name = "FAULT[=SHARE]", value_delimiter = ',', value_parser = fault)]
     pub(crate) variants: Vec<(Fault, f64)>,
-    /// telecom, swipes: the exponent of Zipf's law by which some values come more often than others; 0: all alike
-    /// [default: 1 for telecom, 0 for swipes]
+    /// telecom, swipes: exponent of the Zipf distribution of some values; 0: uniform [default: 1 for telecom, 0 for
+    /// swipes]
     #[arg(long, value_name = "EXPONENT")]
     pub(crate) skew: Option<f64>,
-    /// telecom: instead of `svc` and `meas`, a list `flows` of one to eight objects with both
+    /// telecom: replaces `svc` and `meas` by a list `flows` of one to eight objects with both
     #[arg(long)]
     pub(crate) flows: bool,
-    /// telecom: when the first record ends, as RFC 3339 [default: 2026-01-01T00:00:00Z]
+    /// telecom: end time of the first record, in RFC 3339 [default: 2026-01-01T00:00:00Z]
     #[arg(long, value_name = "TIME", value_parser = time_ms, conflicts_with = "now")]
     pub(crate) start: Option<i64>,
-    /// telecom: the first record ends now
+    /// telecom: sets the end time of the first record to now
     #[arg(long)]
     pub(crate) now: bool,
-    /// telecom: how many records end in a second of their own time [default: --rate, else 100000]
+    /// telecom: number of records per second of event time [default: --rate, else 100000]
     #[arg(long, value_name = "EVENTS", value_parser = rate)]
     pub(crate) event_rate: Option<f64>,
-    /// telecom: how many parts of messages, 290 bytes each, a record has that nobody asks for [default: 2]
+    /// telecom: number of further parts of messages per record, 290 bytes each, which no query reads [default: 2]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) noise: Option<u32>,
-    /// swipes: as the body of a POST has them, with numbers as texts and without the direction
+    /// swipes: writes them as bodies of a POST, with numbers as strings and without the direction
     #[arg(long)]
     pub(crate) posted: bool,
-    /// swipes: how many users swipe [default: 50000]
+    /// swipes: number of users who swipe [default: 50000]
     #[arg(long, value_name = "NUMBER", value_parser = count)]
     pub(crate) swipers: Option<u64>,
-    /// swipes: how many users are swiped [default: 50000]
+    /// swipes: number of users who are swiped [default: 50000]
     #[arg(long, value_name = "NUMBER", value_parser = count)]
     pub(crate) swipees: Option<u64>,
 }
@@ -103,21 +103,21 @@ pub(crate) struct MadeArgs {
 /// `swiftwater bench`
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub(crate) command: BenchCommand,
 }
 
-/// What `swiftwater bench` does.
+/// The commands of `swiftwater bench`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
-    /// Sends HTTP requests over many connections, as fast as they are answered or at a steady rate
+    /// Sends HTTP requests over many connections, in a closed loop or at a fixed rate
     Load(Box<LoadArgs>),
-    /// Runs published experiments of four systems again, and prints their figures and ours side by side
+    /// Repeats published experiments of four systems, and prints their figures beside the measured ones
     Seeds(SeedsArgs),
-    /// Says how many cores and machines, and how much memory, disk and network, a load takes
+    /// Computes the cores, machines, memory, disk and network that a load needs
     Size(Box<SizeArgs>),
-    /// Asks many queries at once whose answers are known, sends the events, and holds what comes against what has to
+    /// Runs many queries with known answers at once, sends the events, and compares the results with the answers
     Validate(ValidateArgs),
 }
 
@@ -131,78 +131,78 @@ Examples:
   swiftwater bench load --rate 5000 --duration 60s --csv requests.csv 'GET /stats/{1..50000}'
   swiftwater bench load --body-file events.ndjson --target http://127.0.0.1:8080/v1/streams/clicks/events
 
-A request is `[WEIGHT] METHOD PATH [BODY]`; of several, each has the share of its weight. In the path and the body, `{1..50000}`
-is a number of these, `{left|right}` one of these words, `{n}` the request's number. A body is a text, `@FILE` for the lines
-of a file by turns, or `generate:WORKLOAD` for events as `swiftwater generate` makes them (swipes as they are posted).
+A request is `[WEIGHT] METHOD PATH [BODY]`. The weight is its share among several requests. In the path and the body,
+`{1..50000}` is a number of this range, `{left|right}` one of these words, `{n}` the number of the request. A body is a text,
+`@FILE` for the lines of a file in turn, or `generate:WORKLOAD` for events of `swiftwater generate` (swipes as with --posted).
 
-Without --rate each connection sends its next request when the last is answered (closed loop). With --rate requests are due at
-even distances, whatever becomes of them, and a latency counts from when the request was due (open loop).
-A request whose answer has status 400 or above (but for --expect), or that has none, has failed. KB are 1024 bytes, heads included.
-Exit status: 0 all went well, 1 a request failed or was not sent in time, 2 it could not be begun, 130 ended by Ctrl-C.")]
+Without --rate, each connection sends its next request when the previous one is answered (closed loop). With --rate, requests
+are due at even intervals, and a latency counts from the time at which the request was due (open loop).
+A request fails if it has no answer, or if its status is 400 or above and not in --expect. A KB is 1024 bytes, heads included.
+Exit status: 0 success, 1 a request failed or was not sent in time, 2 the command could not start, 130 ended by Ctrl-C.")]
 pub(crate) struct LoadArgs {
-    /// What is sent [default: GET of the target's path, or POST if there is a body]
+    /// Requests [default: GET of the target's path, or POST if there is a body]
     #[arg(value_name = "REQUEST")]
     pub(crate) requests: Vec<String>,
-    /// The server, with a path if no request is given [default: http://127.0.0.1:8080]
+    /// URL of the server, with a path if there is no REQUEST [default: http://127.0.0.1:8080]
     #[arg(long, value_name = "URL", env = "SWIFTWATER_SERVER")]
     pub(crate) target: Option<String>,
-    /// Requests that are due a second, of all kinds together
+    /// Requests per second, of all kinds together [default: a closed loop]
     #[arg(long, value_name = "REQUESTS", value_parser = rate)]
     pub(crate) rate: Option<f64>,
-    /// Connections that are kept open
+    /// Number of open connections
     #[arg(long, short, value_name = "NUMBER", default_value_t = 50)]
     pub(crate) connections: usize,
-    /// Threads that share the connections [default: half as many as there are cores]
+    /// Number of threads that share the connections [default: half the number of cores]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) threads: Option<usize>,
-    /// Ends after so many requests, those of the warm-up included
+    /// Number of requests after which the run ends, those of the warm-up included [default: no limit]
     #[arg(long = "requests", short = 'n', value_name = "NUMBER", value_parser = count)]
     pub(crate) requests_max: Option<u64>,
-    /// Ends after so long [default: 10s, unless a number of requests is given]
+    /// Time after which the run ends [default: 10s, or no limit with --requests]
     #[arg(long, short, value_name = "DURATION", value_parser = duration)]
     pub(crate) duration: Option<Duration>,
-    /// Does not count what is due in this time at the beginning
+    /// Time at the beginning whose requests are not counted
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration)]
     pub(crate) warm_up: Duration,
-    /// Sends a request that failed up to so many times again before it counts as failed
+    /// Maximum number of retries of a request before it counts as failed
     #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=100))]
     pub(crate) retries: u32,
-    /// Statuses of 400 and above that are no failures; several stand between commas
+    /// Statuses of 400 and above that are not failures, separated by commas
     #[arg(long, value_name = "STATUS", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(400..=599))]
     pub(crate) expect: Vec<u16>,
-    /// The longest that an attempt may take
+    /// Maximum duration of an attempt
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
     pub(crate) timeout: Duration,
-    /// A further field of every request's head
+    /// Further header field of every request
     #[arg(long = "header", short = 'H', value_name = "NAME: VALUE")]
     pub(crate) headers: Vec<String>,
-    /// The body of requests that have none of their own and may have one
+    /// Body of the requests that have no body of their own and may have one
     #[arg(long, value_name = "TEXT", conflicts_with = "body_file")]
     pub(crate) body: Option<String>,
-    /// The same, the lines of a file by turns
+    /// File whose lines are these bodies in turn
     #[arg(long, value_name = "FILE")]
     pub(crate) body_file: Option<PathBuf>,
-    /// Numbers requests by `Swiftwater-Producer` and `Swiftwater-Sequence`, so that a server that stores them does so once
+    /// Producer name: requests are numbered with `Swiftwater-Producer` and `Swiftwater-Sequence`, so that the server stores each once
     #[arg(long, value_name = "NAME")]
     pub(crate) producer: Option<String>,
-    /// What chance follows from
+    /// Seed of the random numbers
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Tells every so often how it goes, on standard error [default: 1s on a terminal]
+    /// Time between progress reports on standard error [default: 1s on a terminal, else none]
     #[arg(long, value_name = "DURATION", value_parser = interval)]
     pub(crate) interval: Option<Duration>,
-    /// Writes a line of CSV for every request to this file
+    /// File for one line of CSV per request [default: none]
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
-    /// How the report is written
+    /// Format of the report
     #[arg(long, short, value_enum, value_name = "FORM", default_value_t = ReportForm::Table)]
     pub(crate) output: ReportForm,
-    /// Tells nothing on standard error but what is wrong
+    /// Prints only errors on standard error
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
 
-/// How a report is written.
+/// Format of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ReportForm {
     /// Aligned columns

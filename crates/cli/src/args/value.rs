@@ -1,4 +1,4 @@
-//! Values of flags, from their texts.
+//! Parses the values of flags.
 
 use std::time::Duration;
 
@@ -7,31 +7,32 @@ use swiftwater_generate::Fault;
 use crate::settings::{parse_bytes, parse_millis};
 
 pub(super) fn count(text: &str) -> Result<u64, String> {
-    text.replace('_', "").parse().map_err(|_| "not a number".to_owned())
+    text.replace('_', "").parse().map_err(|_| "not a whole number; write for example `100_000`".to_owned())
 }
 
 pub(super) fn fault(text: &str) -> Result<(Fault, f64), String> {
     let (name, told) = text.split_once('=').map_or((text, None), |(name, told)| (name, Some(told)));
-    let fault = Fault::ALL
-        .into_iter()
-        .find(|fault| fault.name() == name)
-        .ok_or_else(|| format!("`{name}` is none of {}", Fault::ALL.map(Fault::name).join(", ")))?;
+    let fault = Fault::ALL.into_iter().find(|fault| fault.name() == name).ok_or_else(|| {
+        format!("`{name}` is not a fault; write one of {}", Fault::ALL.map(Fault::name).join(", "))
+    })?;
     Ok((fault, told.map_or(Ok(fault.share()), share)?))
 }
 
 pub(super) fn time_ms(text: &str) -> Result<i64, String> {
     let micros = swiftwater_event::from_rfc3339(text.as_bytes());
-    micros.map(|micros| micros.div_euclid(1000)).ok_or_else(|| "write it as 2026-01-01T00:00:00Z".to_owned())
+    micros
+        .map(|micros| micros.div_euclid(1000))
+        .ok_or_else(|| "not a time; write for example `2026-01-01T00:00:00Z`".to_owned())
 }
 
 pub(super) fn share(text: &str) -> Result<f64, String> {
     let share = text.parse().ok().filter(|share| *share > 0.0 && *share <= 1.0);
-    share.ok_or_else(|| "not a share above 0 and up to 1, such as `0.1`".to_owned())
+    share.ok_or_else(|| "not a share; write a number above 0 and up to 1, for example `0.1`".to_owned())
 }
 
 pub(super) fn rate(text: &str) -> Result<f64, String> {
     let rate = text.replace('_', "").parse().ok().filter(|rate: &f64| *rate > 0.0 && rate.is_finite());
-    rate.ok_or_else(|| "not a number a second above 0".to_owned())
+    rate.ok_or_else(|| "not a number above 0; write for example `5000`".to_owned())
 }
 
 pub(super) fn batch_bytes(text: &str) -> Result<usize, String> {

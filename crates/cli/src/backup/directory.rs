@@ -1,4 +1,5 @@
-//! The directory that a backup is fetched into: what is there, what is being fetched, and what is no longer needed.
+//! The directory that a backup is fetched into: its complete files, the unfinished ones, and those that are no longer
+//! needed.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -26,13 +27,13 @@ impl BackupDir {
     /// Opens a directory that holds a backup, whole or not, or nothing; a new one is made.
     pub(super) fn open(path: &Path) -> anyhow::Result<BackupDir> {
         let shown = path.display();
-        fs::create_dir_all(path).with_context(|| format!("cannot make `{shown}`"))?;
+        fs::create_dir_all(path).with_context(|| format!("cannot create `{shown}`"))?;
         let is_backup = [MANIFEST_NAME, UNFINISHED].iter().any(|name| path.join(name).exists());
         if !is_backup {
             for entry in fs::read_dir(path).with_context(|| format!("cannot read `{shown}`"))? {
                 let name = entry.with_context(|| format!("cannot read `{shown}`"))?.file_name();
                 if name != LOCK && name != *format!("{UNFINISHED}.new") {
-                    bail!("`{shown}` is not empty, and holds no backup; give a directory of its own");
+                    bail!("`{shown}` is not empty, and contains no backup; use another directory");
                 }
             }
         }
@@ -40,7 +41,7 @@ impl BackupDir {
         let lock = lock.with_context(|| format!("cannot write to `{shown}`"))?;
         match lock.try_lock() {
             Ok(()) => Ok(BackupDir { path: path.to_owned(), _lock: lock }),
-            Err(fs::TryLockError::WouldBlock) => bail!("another process fetches a backup into `{shown}`"),
+            Err(fs::TryLockError::WouldBlock) => bail!("another process writes a backup into `{shown}`"),
             Err(fs::TryLockError::Error(error)) => {
                 Err(error).with_context(|| format!("cannot lock `{shown}`"))
             }
@@ -103,7 +104,7 @@ impl BackupDir {
 
 fn sync(directory: &Path) -> anyhow::Result<()> {
     let synced = File::open(directory).and_then(|directory| directory.sync_all());
-    synced.with_context(|| format!("cannot make durable what is in `{}`", directory.display()))
+    synced.with_context(|| format!("cannot sync the files in `{}`", directory.display()))
 }
 
 fn remove(path: &Path) -> anyhow::Result<()> {

@@ -1,7 +1,7 @@
-//! Fetches the files of a cut from a server.
+//! Fetches the files of a backup from a server.
 //!
-//! One after another over one connection; where it breaks, another is opened and the file goes on from where it is. A cut
-//! that no longer stands gives way to another one.
+//! The files are fetched one after another over one connection. If it breaks, a new connection resumes the file where it
+//! broke off. If the server's snapshot has expired, a new one replaces it.
 
 use std::{
     fs::{self, File},
@@ -37,9 +37,9 @@ pub(super) struct Fetched {
     pub(super) bytes: u64,
 }
 
-/// A cut, as the server tells of it.
+/// A backup, as the server reports it.
 #[derive(Deserialize)]
-struct Told<'a> {
+struct ManifestReply<'a> {
     #[serde(borrow)]
     manifest: &'a RawValue,
 }
@@ -59,10 +59,10 @@ pub(super) async fn fetch(client: &Client, dir: &BackupDir, quiet: bool) -> anyh
             return Ok(Fetched { manifest, bytes: fetching.fetched });
         }
         complain(
-            "a table was dropped, or the server was started anew: beginning another backup, with what is here",
+            "a table was dropped, or the server restarted: beginning another backup with the files that are here",
         );
     }
-    bail!("tables are dropped more often than a backup can be fetched; try again when fewer are")
+    bail!("tables are dropped faster than a backup can be fetched; try again when fewer are dropped")
 }
 
 struct Fetching<'a> {
@@ -72,8 +72,8 @@ struct Fetching<'a> {
     fetched: u64,
 }
 
-/// What came of trying to fetch a file.
-enum Tried {
+/// The outcome of an attempt to fetch a file.
+enum FetchOutcome {
     Whole,
     /// The cut no longer stands.
     Void,
@@ -109,23 +109,23 @@ impl Fetching<'_> {
                 let (mut tries, mut furthest) = (0, 0);
                 loop {
                     match self.file(manifest, file, &part, (progress, done)).await? {
-                        Tried::Whole => break,
-                        Tried::Void => return Ok(false),
-                        Tried::Broken(error) => {
+                        FetchOutcome::Whole => break,
+                        FetchOutcome::Void => return Ok(false),
+                        FetchOutcome::Broken(error) => {
                             self.connection = None;
                             let reached = fs::metadata(&part).map_or(0, |part| part.len());
                             tries = if reached > furthest { 1 } else { tries + 1 };
                             furthest = furthest.max(reached);
                             if tries >= TRIES_MAX {
-                                let what = format!("cannot fetch `{}`; run it again to go on", file.name);
+                                let what =
+                                    format!("cannot fetch `{}`; run the command again to resume", file.name);
                                 return Err(error).context(what);
                             }
                             tokio::time::sleep(PAUSE).await;
                         }
                     }
                 }
-                fs::rename(&part, &place)
-                    .with_context(|| format!("cannot give `{}` its name", place.display()))?;
+                fs::rename(&part, &place).with_context(|| format!("cannot rename `{}`", place.display()))?;
             }
             done += file.bytes;
             progress.set(done);
@@ -140,7 +140,7 @@ impl Fetching<'_> {
         file: &BackupFile,
         part: &Path,
         (progress, done): (&Progress, u64),
-    ) -> anyhow::Result<Tried> {
+    ) -> anyhow::Result<FetchOutcome> {
         let shown = || format!("cannot write `{}`", part.display());
         if let Some(above) = part.parent() {
             fs::create_dir_all(above).with_context(shown)?;
@@ -156,7 +156,7 @@ impl Fetching<'_> {
                 Some(connection) => connection,
                 none => match self.client.connect().await {
                     Ok(connection) => none.insert(connection),
-                    Err(error) => return Ok(Tried::Broken(error)),
+                    Err(error) => return Ok(FetchOutcome::Broken(error)),
                 },
             };
             let path = format!("/v1/backups/{}/files/{}", encoded(&manifest.id), encoded(&file.name));
@@ -165,7 +165,7 @@ impl Fetching<'_> {
             let fields = if have > 0 { &fields[..] } else { &[] };
             let response = match connection.send(Method::GET, &path, fields, full("")).await {
                 Ok(response) => response,
-                Err(error) => return Ok(Tried::Broken(error)),
+                Err(error) => return Ok(FetchOutcome::Broken(error)),
             };
             match response.status() {
                 StatusCode::PARTIAL_CONTENT if have > 0 => {}
@@ -173,11 +173,15 @@ impl Fetching<'_> {
                     (sum, have) = (Checksum::default(), 0);
                     out.set_len(0).with_context(shown)?;
                 }
-                StatusCode::NOT_FOUND | StatusCode::CONFLICT => return Ok(Tried::Void),
+                StatusCode::NOT_FOUND | StatusCode::CONFLICT => return Ok(FetchOutcome::Void),
                 status => {
                     let body = read_all(response).await?;
                     let error = anyhow::anyhow!("{}", Problem::read(status, &body).summary());
-                    return if status.is_server_error() { Ok(Tried::Broken(error)) } else { Err(error) };
+                    return if status.is_server_error() {
+                        Ok(FetchOutcome::Broken(error))
+                    } else {
+                        Err(error)
+                    };
                 }
             }
             let mut body = response.into_body();
@@ -185,8 +189,8 @@ impl Fetching<'_> {
                 let data = match frame {
                     Ok(frame) => frame.into_data().unwrap_or_default(),
                     Err(error) => {
-                        let error = anyhow::Error::new(error).context("the server's answer broke off");
-                        return Ok(Tried::Broken(error));
+                        let error = anyhow::Error::new(error).context("the server's answer ended early");
+                        return Ok(FetchOutcome::Broken(error));
                     }
                 };
                 out.write_all(&data).with_context(shown)?;
@@ -200,17 +204,17 @@ impl Fetching<'_> {
             // Not one byte of it can be trusted.
             out.set_len(0).with_context(shown)?;
             let BackupFile { bytes, crc32c, .. } = file;
-            let what = format!("{have} bytes with the checksum {sum} came, expected {bytes} with {crc32c}");
-            return Ok(Tried::Broken(anyhow::anyhow!(what)));
+            let what = format!("received {have} bytes with checksum {sum}, expected {bytes} with {crc32c}");
+            return Ok(FetchOutcome::Broken(anyhow::anyhow!(what)));
         }
         out.sync_all().with_context(shown)?;
-        Ok(Tried::Whole)
+        Ok(FetchOutcome::Whole)
     }
 }
 
 fn manifest(body: &[u8]) -> anyhow::Result<BackupManifest> {
-    let told: Told = serde_json::from_slice(body).context("the server's answer is not of a backup")?;
-    BackupManifest::from_json(told.manifest.get().as_bytes()).context("the server's answer cannot be used")
+    let told: ManifestReply = serde_json::from_slice(body).context("the server's answer is not a backup")?;
+    BackupManifest::from_json(told.manifest.get().as_bytes()).context("the server's answer is invalid")
 }
 
 /// A name as one part of a path.

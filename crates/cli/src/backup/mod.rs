@@ -1,13 +1,13 @@
-//! `swiftwater backup`: fetches what a server keeps into a directory, or checks such a directory.
+//! `swiftwater backup`: fetches a backup of a server into a directory, or verifies such a directory.
 //!
 //! ```text
-//! DIR/manifest.json                what the backup consists of; written last: without it there is no backup
-//! DIR/unfinished                   the cut that is being fetched, until its manifest is there
-//! DIR/catalog, log, tables, views  the files, each under its name and checksum; `.part` while it comes in
+//! DIR/manifest.json                the contents of the backup; written last: without it there is no backup
+//! DIR/unfinished                   the snapshot that is being fetched, until its manifest is written
+//! DIR/catalog, log, tables, views  the files, each under its name and checksum; `.part` while it is being fetched
 //! ```
 //!
-//! A file that is there and right is not fetched again, and one that came in part is fetched from there on, of whichever cut.
-//! What an older backup needs stays until the new one is whole, so there is always one that can be restored.
+//! A complete, correct file is not fetched again. A partial one is resumed, whichever snapshot it came from. The files of an
+//! older backup stay until the new one is complete, so there is always one that can be restored.
 
 mod directory;
 mod fetch;
@@ -44,12 +44,12 @@ pub(crate) fn run(args: &BackupArgs) -> Outcome {
     let runtime = client_runtime().context("cannot start")?;
     let dir = BackupDir::open(&args.dir)?;
     let fetched = runtime.block_on(fetch::fetch(&client, &dir, args.quiet))?;
-    complain(&format!("{}; {} were fetched", told(&fetched.manifest), HumanBytes(fetched.bytes)));
+    complain(&format!("{}; {} were fetched", describe(&fetched.manifest), HumanBytes(fetched.bytes)));
     Ok(ExitCode::SUCCESS)
 }
 
 /// What a backup is, in a line.
-fn told(manifest: &BackupManifest) -> String {
+fn describe(manifest: &BackupManifest) -> String {
     let (files, bytes) = (grouped(manifest.files.len() as u64), HumanBytes(manifest.bytes()));
     format!("{files} files of {bytes}, as of {}", time_text(manifest.taken))
 }
@@ -60,7 +60,7 @@ fn verify(args: &BackupArgs) -> Outcome {
     bar.finish();
     let (manifest, faults) = verified.map_err(|error| explained(error.hint(), error))?;
     if faults.is_empty() {
-        complain(&format!("the backup is whole: {}", told(&manifest)));
+        complain(&format!("the backup is complete: {}", describe(&manifest)));
         return Ok(ExitCode::SUCCESS);
     }
     for fault in &faults {
@@ -68,7 +68,7 @@ fn verify(args: &BackupArgs) -> Outcome {
         complain(&format!("  {fault}{why}"));
     }
     let error = anyhow::anyhow!(
-        "{} of {} files are damaged; where the server is still there, `swiftwater backup` fetches them anew",
+        "{} of {} files are damaged; if the server still runs, `swiftwater backup` fetches them again",
         grouped(faults.len() as u64),
         grouped(manifest.files.len() as u64)
     );
@@ -88,7 +88,7 @@ pub(crate) fn restore(args: &RestoreArgs, clock: std::sync::Arc<dyn swiftwater_e
         settings: settings.clone(),
     })?;
     let history = loaded.settings.history();
-    let history = history.context("where to? give the new data directory: --data DIR")?;
+    let history = history.context("no target: name the new data directory with --data DIR")?;
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.enable_all().worker_threads(2).build().context("cannot start")?;
     let mut bar = Bar::new(*quiet);
@@ -99,7 +99,7 @@ pub(crate) fn restore(args: &RestoreArgs, clock: std::sync::Arc<dyn swiftwater_e
         let code = if matches!(error, swiftwater_engine::RestoreError::Damaged(_)) { DAMAGED } else { 1 };
         Failure::coded(code, explained(error.hint(), error))
     })?;
-    complain(&format!("{} were restored into `{}`", told(&manifest), history.dir.display()));
+    complain(&format!("{} were restored into `{}`", describe(&manifest), history.dir.display()));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,4 +1,4 @@
-//! `swiftwater bench load`: HTTP requests by flags, and the report.
+//! `swiftwater bench load`: sends HTTP requests according to its flags, and prints the report.
 
 use std::{
     fs::File,
@@ -80,17 +80,17 @@ fn plan(args: &LoadArgs) -> anyhow::Result<Plan> {
     let target = Target::read(args.target.as_deref().filter(|url| !url.is_empty()))?;
     let requests = requests::read(args, &target.path)?;
     let address = target.host.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
-    let address = address.with_context(|| format!("`{}` is not known", target.host))?;
+    let address = address.with_context(|| format!("`{}` cannot be resolved", target.host))?;
     ensure!(
         (1..=CONNECTIONS_MAX).contains(&args.connections),
-        "`--connections {}`: allowed are 1 to {CONNECTIONS_MAX}",
+        "`--connections {}`: allowed: 1 to {CONNECTIONS_MAX}",
         args.connections
     );
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let threads = args.threads.unwrap_or_else(|| (cores / 2).max(1).min(args.connections));
     ensure!(
         (1..=args.connections).contains(&threads),
-        "`--threads {threads}`: allowed are 1 to the number of connections, {}",
+        "`--threads {threads}`: allowed: 1 to the number of connections, {}",
         args.connections
     );
     let duration = match (args.duration, args.requests_max) {
@@ -126,7 +126,7 @@ impl Target {
         let bare = match url.split_once("://") {
             Some(("http", bare)) => bare,
             Some(("https", _)) => {
-                bail!("`{url}`: https is not spoken here; give the server's own http address")
+                bail!("`{url}`: https is not supported; use the server's http address")
             }
             Some(_) => bail!("`{url}` is not a server's address; write for example `http://127.0.0.1:8080`"),
             None => url,

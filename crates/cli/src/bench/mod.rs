@@ -1,6 +1,6 @@
-//! `swiftwater bench`: load and figures.
+//! `swiftwater bench`: generates load and measures it.
 //!
-//! How requests are sent and timed is `swiftwater-load`'s; here they are read from flags, and what came of them is told.
+//! The crate `swiftwater-load` sends and times the requests. This module reads them from flags, and reports the results.
 
 mod load;
 mod report;

@@ -1,4 +1,4 @@
-//! What load came to, for people and for programs.
+//! Reports the results of a load, for people and for programs.
 
 use std::{
     fmt::Write as _,
@@ -34,7 +34,7 @@ pub(super) fn write_table(plan: &Plan, report: &Report, out: &mut dyn Write) -> 
     let samples = total.latency.count();
     write!(
         out,
-        "\n{} succeeded and {} failed in {:.2} s: {:.0} a second",
+        "\n{} succeeded and {} failed in {:.2} s: {:.0} per second",
         grouped(samples - total.failures),
         grouped(total.failures),
         report.seconds,

@@ -1,4 +1,4 @@
-//! Reads what `swiftwater bench load` sends: `[WEIGHT] METHOD PATH [BODY]`, with files and workloads for bodies.
+//! Parses the requests of `swiftwater bench load`: `[WEIGHT] METHOD PATH [BODY]`, with files and workloads for bodies.
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -9,7 +9,7 @@ use swiftwater_load::{Body, Lines, Request, Template, WEIGHTS_MAX};
 
 use crate::args::{LoadArgs, Workload};
 
-const FORM: &str = "write it as `[WEIGHT] METHOD PATH [BODY]`, such as `GET /stats/{1..50000}`";
+const FORM: &str = "write `[WEIGHT] METHOD PATH [BODY]`, such as `GET /stats/{1..50000}`";
 
 /// All requests, given the path of the target.
 pub(super) fn read(args: &LoadArgs, path: &str) -> anyhow::Result<Vec<Request>> {
@@ -26,7 +26,10 @@ pub(super) fn read(args: &LoadArgs, path: &str) -> anyhow::Result<Vec<Request>> 
     let texts = match args.requests.as_slice() {
         [] => vec![format!("{} {path}", if has_body { "POST" } else { "GET" })],
         requests => {
-            ensure!(path == "/", "the target has the path `{path}`, and so have the requests: leave one out");
+            ensure!(
+                path == "/",
+                "the target has the path `{path}`, and the requests have paths, too: leave one out"
+            );
             requests.to_vec()
         }
     };
@@ -36,7 +39,7 @@ pub(super) fn read(args: &LoadArgs, path: &str) -> anyhow::Result<Vec<Request>> 
         requests.push(request);
     }
     let weights: u64 = requests.iter().map(|request| u64::from(request.weight)).sum();
-    ensure!(weights <= WEIGHTS_MAX.into(), "the weights add up to {weights}, and {WEIGHTS_MAX} is the most");
+    ensure!(weights <= WEIGHTS_MAX.into(), "the sum of the weights is {weights}, limit is {WEIGHTS_MAX}");
     Ok(requests)
 }
 
@@ -48,7 +51,7 @@ fn one(
     let (first, rest) = split(text);
     let (weight, rest) = match first.parse::<u32>() {
         Ok(weight) => {
-            ensure!((1..=WEIGHTS_MAX).contains(&weight), "a weight is a number from 1 to {WEIGHTS_MAX}");
+            ensure!((1..=WEIGHTS_MAX).contains(&weight), "a weight must be a number from 1 to {WEIGHTS_MAX}");
             (weight, rest)
         }
         Err(_) => (1, text.trim_start()),
@@ -59,12 +62,12 @@ fn one(
     ensure!(is_method && path.starts_with('/'), "{FORM}");
     ensure!(
         path.bytes().all(|byte| (0x21..0x7f).contains(&byte)),
-        "a path is of ASCII characters; write others as %C3%A9"
+        "a path must be ASCII; write other characters as %C3%A9"
     );
     let template = Template::new(path)?;
     ensure!(
         template.plain().is_none_or(|path| !path.iter().any(|byte| b"{}".contains(byte))),
-        "what stands in braces is none of {{1..9}}, {{a|b}} and {{n}}"
+        "the text in braces is not {{1..9}}, {{a|b}} or {{n}}"
     );
     let may_have_body = !["GET", "HEAD"].contains(&method);
     let body = match body {
@@ -113,7 +116,7 @@ fn made(name: &str) -> anyhow::Result<Body> {
     let workload = Workload::from_str(name, false).map_err(|_| {
         let names = Workload::value_variants().iter().filter_map(ValueEnum::to_possible_value);
         let names: Vec<_> = names.map(|value| value.get_name().to_owned()).collect();
-        anyhow::anyhow!("`{name}` is none of {}", names.join(", "))
+        anyhow::anyhow!("`{name}` is not one of {}", names.join(", "))
     })?;
     let workload = match workload {
         Workload::Telecom => swiftwater_generate::Workload::Telecom(TelecomSettings::default()),
@@ -138,14 +141,14 @@ fn fields(args: &LoadArgs) -> anyhow::Result<Vec<(String, String)>> {
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         ensure!(
             !name.is_empty() && name.bytes().all(is_name) && text.contains(':'),
-            "`{text}` is not a field of a head; write it as `Name: value`"
+            "`{text}` is not a header field; write `Name: value`"
         );
         ensure!(
             value.bytes().all(|byte| byte >= 0x20 && byte != 0x7f),
             "the value of `{name}` has a control character"
         );
         let ours = ["host", "content-length", "transfer-encoding", "connection"];
-        ensure!(!ours.contains(&name.to_ascii_lowercase().as_str()), "`{name}` cannot be chosen");
+        ensure!(!ours.contains(&name.to_ascii_lowercase().as_str()), "`{name}` cannot be set");
         fields.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
         fields.push((name.to_owned(), value.to_owned()));
     }
@@ -153,7 +156,7 @@ fn fields(args: &LoadArgs) -> anyhow::Result<Vec<(String, String)>> {
         let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         ensure!(
             !producer.is_empty() && producer.len() <= 100 && producer.bytes().all(is_fit),
-            "`{producer}`: a producer's name is of letters, digits, `-`, `_` and `.`, up to 100"
+            "`{producer}`: a producer's name has up to 100 letters, digits, `-`, `_` and `.`"
         );
     }
     Ok(fields)
@@ -194,16 +197,16 @@ mod tests {
     #[test]
     fn what_is_no_request_is_refused_with_its_form() {
         let refusal = |words: &[&str]| format!("{:#}", requests(words).map(drop).unwrap_err());
-        assert!(refusal(&["get /"]).contains("write it as `[WEIGHT] METHOD PATH [BODY]`"));
-        assert!(refusal(&["GET"]).contains("write it as"));
+        assert!(refusal(&["get /"]).contains("write `[WEIGHT] METHOD PATH [BODY]`"));
+        assert!(refusal(&["GET"]).contains("write `[WEIGHT] METHOD PATH [BODY]`"));
         assert!(refusal(&["0 GET /"]).contains("from 1 to 10000"));
         assert!(refusal(&["GET / x"]).contains("GET has no body"));
-        assert!(refusal(&["GET /{id}"]).contains("none of {1..9}"));
+        assert!(refusal(&["GET /{id}"]).contains("is not {1..9}"));
         assert!(refusal(&["GET /{9..1}"]).contains("above the second"));
         assert!(refusal(&["POST / @/no/such/file"]).contains("cannot read `/no/such/file`"));
-        assert!(refusal(&["POST / generate:x"]).contains("`x` is none of telecom"));
-        assert!(refusal(&["GET /", "-H", "Host: x"]).contains("cannot be chosen"));
-        assert!(refusal(&["GET /", "-H", "no"]).contains("write it as `Name: value`"));
+        assert!(refusal(&["POST / generate:x"]).contains("`x` is not one of telecom"));
+        assert!(refusal(&["GET /", "-H", "Host: x"]).contains("cannot be set"));
+        assert!(refusal(&["GET /", "-H", "no"]).contains("write `Name: value`"));
         assert!(refusal(&["9999 GET /", "2 GET /"]).contains("10001"));
     }
 }

@@ -1,6 +1,6 @@
-//! `swiftwater bench size`: cores, machines, memory, disk and network for a load, line by line.
+//! `swiftwater bench size`: computes cores, machines, memory, disk and network for a load, line by line.
 //!
-//! Pure arithmetic over what an event costs ([`Costs`]), which comes from a table ([`Costs::of_table`]) or is measured
+//! Pure arithmetic over the costs of an event ([`Costs`]), which come from a table ([`Costs::of_table`]) or are measured
 //! ([`super::seeds::costs`]). Rates, sizes and counts are `f64`: nothing here is exact to a unit.
 
 mod text;
@@ -165,7 +165,7 @@ pub(super) fn run(args: &SizeArgs, clock: Arc<dyn Clock>) -> Outcome {
 /// What was asked for, if it can be.
 fn load(args: &SizeArgs) -> anyhow::Result<Load> {
     let within = |flag: &str, value: u64, least: u64, most: u64| {
-        ensure!((least..=most).contains(&value), "`--{flag} {value}`: allowed are {least} to {most}");
+        ensure!((least..=most).contains(&value), "`--{flag} {value}`: allowed: {least} to {most}");
         Ok(value as f64)
     };
     let bytes = within("bytes", args.bytes.unwrap_or(1000), 2, 64 << 20)?;
@@ -173,14 +173,14 @@ fn load(args: &SizeArgs) -> anyhow::Result<Load> {
     let matches = args.matches.unwrap_or_else(|| queries.min(MATCHES));
     ensure!(
         matches >= 0.0 && matches <= queries,
-        "`--matches {matches}`: allowed are 0 to the number of queries, {}",
+        "`--matches {matches}`: allowed: 0 to the number of queries, {}",
         args.queries
     );
     let keep_seconds = args.keep.as_secs_f64();
-    ensure!(keep_seconds <= 36_500.0 * DAY_SECONDS, "`--keep`: allowed are 0 to 36500d");
+    ensure!(keep_seconds <= 36_500.0 * DAY_SECONDS, "`--keep`: allowed: 0 to 36500d");
     ensure!(
         args.keys == 0 || keep_seconds > 0.0,
-        "`--keys {}` with `--keep 0`: views are over streams that are kept",
+        "`--keys {}` with `--keep 0`: views need stored streams",
         args.keys
     );
     let record_bytes =
@@ -232,9 +232,10 @@ impl Costs {
             queries: measured.queries_nanos,
             store: measured.store_nanos.unwrap_or(self.store),
             source: format!(
-                "measured here{}: taking in, queries, log and tables, with {} events; requests, deliveries and views as in {SOURCE}",
+                "measured here{}: ingest, queries, log and tables, with {} events; requests, deliveries and views as \
+                 in {SOURCE}",
                 if cfg!(debug_assertions) {
-                    " with a debug build, many times as dear as a release build"
+                    " with a debug build, which is many times slower than a release build"
                 } else {
                     ""
                 },
@@ -271,7 +272,7 @@ fn size(load: Load, costs: &Costs) -> Sized {
         Part {
             network_bytes_per_second: bytes_in,
             made_of: format!(
-                "HTTP, {:.0} events a request; every event checked whole",
+                "HTTP, {:.0} events per request; every event is checked",
                 load.events_per_request
             ),
             ..part("intake", costs.intake)
@@ -279,14 +280,14 @@ fn size(load: Load, costs: &Costs) -> Sized {
         Part {
             memory_bytes: load.queries * QUERY_BYTES,
             made_of: format!(
-                "decode what {} queries ask for, find those that match",
+                "decode the fields of {} queries, find matching queries",
                 grouped(load.queries as u64)
             ),
             ..part("decode and match", costs.queries)
         },
         Part {
             network_bytes_per_second: rate * load.matches * load.record_bytes,
-            made_of: format!("{} records an event, of {:.0} bytes", load.matches, load.record_bytes),
+            made_of: format!("{} records per event, of {:.0} bytes", load.matches, load.record_bytes),
             ..part("deliveries", costs.deliveries)
         },
     ];
@@ -310,7 +311,7 @@ fn size(load: Load, costs: &Costs) -> Sized {
             memory_bytes: (load.keys * KEY_BYTES).min(HistoryConfig::at("").views_memory_bytes_max as f64),
             disk_bytes: load.keys * KEY_DISK_BYTES,
             made_of: format!(
-                "{} an event counts in, {} keys; beyond 1 GiB on disk",
+                "{} per event, {} keys; beyond 1 GiB on disk",
                 load.views,
                 grouped(load.keys as u64)
             ),
@@ -352,8 +353,7 @@ fn limits(machines: f64, is_stored: bool) -> Part {
         name: "limits",
         memory_bytes: machines * (BASE_BYTES + live as f64 + kept),
         disk_bytes: machines * log,
-        made_of: "the server itself, and as much as its queues, queries, one statement and the log may take"
-            .to_owned(),
+        made_of: "the server, and the limits of its queues, queries, one statement and the log".to_owned(),
         ..Part::default()
     }
 }
@@ -461,19 +461,16 @@ mod tests {
             words.extend([flag, value]);
             refusal(&words)
         };
-        assert_eq!(
-            with("--events-per-second", "0"),
-            "`--events-per-second 0`: allowed are 1 to 1000000000000"
-        );
-        assert_eq!(with("--bytes", "0"), "`--bytes 0`: allowed are 2 to 67108864");
-        assert!(with("--bytes", "1TiB").contains("allowed are 2 to 67108864"));
-        assert!(with("--queries", "10000001").contains("allowed are 0 to 10000000"));
+        assert_eq!(with("--events-per-second", "0"), "`--events-per-second 0`: allowed: 1 to 1000000000000");
+        assert_eq!(with("--bytes", "0"), "`--bytes 0`: allowed: 2 to 67108864");
+        assert!(with("--bytes", "1TiB").contains("allowed: 2 to 67108864"));
+        assert!(with("--queries", "10000001").contains("allowed: 0 to 10000000"));
         assert!(with("--matches", "1001").contains("0 to the number of queries, 1000"));
         assert!(with("--matches", "NaN").contains("0 to the number of queries"));
-        assert!(with("--machine-cores", "0").contains("allowed are 1 to 1024"));
-        assert!(with("--events-per-request", "0").contains("allowed are 1 to"));
+        assert!(with("--machine-cores", "0").contains("allowed: 1 to 1024"));
+        assert!(with("--events-per-request", "0").contains("allowed: 1 to"));
         let keys = refusal(&[&USUAL[..], &["--keys", "5", "--keep", "0"]].concat());
-        assert!(keys.contains("views are over streams that are kept"), "{keys}");
+        assert!(keys.contains("views need stored streams"), "{keys}");
         for words in [&["--events-per-second", "5"][..], &["--events-per-second", "x", "--bytes", "5"]] {
             let words = ["swiftwater", "bench", "size"].iter().chain(words);
             assert!(Cli::try_parse_from(words).is_err());

@@ -1,8 +1,8 @@
-//! The 336,776 flights that left New York City's airports in 2013, each with its airline, airports, plane and weather in
-//! one nested event, replayed in the order they happened, as fast as wished, without an end.
+//! Replays the 336,776 flights that left New York City's airports in 2013, in the order they happened, at any speed,
+//! endlessly. Each is one nested event with its airline, airports, plane and weather.
 //!
-//! The data is embedded (`examples/flights`, 1.7 MB); joins are precomputed pieces of JSON put together as events are
-//! taken, so that an event costs about one copy of its bytes. Knows no clock: the caller says what time it is.
+//! The data is embedded (`examples/flights`, 1.7 MB). Joins are precomputed pieces of JSON that are concatenated when events
+//! are taken, so that an event costs about one copy of its bytes. Knows no clock: the caller passes the time.
 
 mod fragments;
 mod pack;
@@ -132,7 +132,7 @@ impl Replay {
     ///
     /// An event's `time` is when it was due, however late it is taken; at `Speed::MAX` it is `now_ms`. After the year's
     /// last flight follows its first one.
-    pub(crate) fn take_until(&mut self, now_ms: i64, out: &mut Vec<u8>, events_max: usize) -> usize {
+    pub(crate) fn push_due(&mut self, now_ms: i64, out: &mut Vec<u8>, events_max: usize) -> usize {
         for taken in 0..events_max {
             let due_ms = self.next_due();
             if due_ms > now_ms {

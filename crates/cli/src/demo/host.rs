@@ -1,8 +1,8 @@
-//! This machine as a stream: at each sample an event per process, CPU, disk and network interface, and one each for
+//! Samples this machine as a stream: each sample has an event per process, CPU, disk and network interface, and one each for
 //! memory and for the whole.
 //!
-//! Figures come from `sysinfo`, so from `/proc` on Linux and from the system's calls elsewhere. Knows no clock: the
-//! caller says what time it is and how long the interval was. Rates of the first sample are null, as there is no interval.
+//! Figures come from `sysinfo`, that is from `/proc` on Linux and from system calls elsewhere. Knows no clock: the caller
+//! passes the time and the length of the interval. Rates of the first sample are null, because it has no interval.
 
 mod linux;
 

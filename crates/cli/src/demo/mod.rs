@@ -1,11 +1,11 @@
 //! The demo's two live streams, ready to be sent to a server: New York's flights of 2013, replayed, and this machine.
 //!
-//! Both append NDJSON to a buffer of the caller's. Neither reads a clock, waits or starts a thread: the caller says what
-//! time it is, so a replay with the same times gives the same bytes. Neither knows the engine, the server or the wire.
+//! Both append NDJSON to a buffer of the caller's. Neither reads a clock, waits or starts a thread: the caller passes the
+//! time, so a replay with the same times gives the same bytes. Neither knows the engine, the server or the wire.
 //!
 //! ```text
 //! let mut replay = Flights::open()?.replay(now_ms, Speed::default());
-//! replay.take_until(now_ms, &mut out, 10_000);      // then wait until replay.next_due()
+//! replay.push_due(now_ms, &mut out, 10_000);      // then wait until replay.next_due()
 //! let mut sampler = HostSampler::new()?;
 //! sampler.sample(now_ms, 1_000, &mut out);          // then wait a second
 //! ```
@@ -33,7 +33,7 @@ pub(crate) enum DemoError {
     #[error("cannot sample this machine")]
     Machine(#[source] sysinfo::Error),
     /// A speed that is not a number above 0, nor `max`.
-    #[error("`{text}` is not a speed; give a number above 0, such as `600` or `0.5x`, or `max`")]
+    #[error("`{text}` is not a speed; write a number above 0, such as `600` or `0.5x`, or `max`")]
     Speed {
         /// What was given.
         text: String,

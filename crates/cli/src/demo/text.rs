@@ -1,4 +1,4 @@
-//! JSON strings and numbers, and RFC 3339 times, appended to a buffer.
+//! Appends JSON strings and numbers, and RFC 3339 times, to a buffer.
 
 const DAY_MS: i64 = 86_400_000;
 /// 0000-01-01 and 9999-12-31, in days since 1970-01-01: RFC 3339 has no other years.

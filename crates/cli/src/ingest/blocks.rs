@@ -1,4 +1,4 @@
-//! Cuts what is read into blocks of whole lines, and waits where a rate is kept.
+//! Cuts the input into blocks of whole lines, and waits where a rate is set.
 
 use std::{
     io::{self, Read},
@@ -48,7 +48,7 @@ impl<R: Read> Blocks<R> {
         loop {
             let end = self.complete(lines_max);
             if end > 0 {
-                return Ok(Some(self.give(end)));
+                return Ok(Some(self.split_block(end)));
             }
             if self.ended {
                 return Ok(None);
@@ -85,13 +85,13 @@ impl<R: Read> Blocks<R> {
     fn check_start(&mut self) -> io::Result<()> {
         let Some(start) = self.buffer.iter().find(|byte| !byte.is_ascii_whitespace()) else { return Ok(()) };
         if std::mem::take(&mut self.first) && self.cut.rate.is_some() && *start == b'[' {
-            let why = "--rate needs an event a line, and this is an array";
+            let why = "--rate needs one event per line, and this is an array";
             return Err(io::Error::new(io::ErrorKind::InvalidData, why));
         }
         Ok(())
     }
 
-    fn give(&mut self, end: usize) -> Bytes {
+    fn split_block(&mut self, end: usize) -> Bytes {
         let rest = self.buffer.split_off(end);
         let block = std::mem::replace(&mut self.buffer, rest);
         if let Some(rate) = self.cut.rate {

@@ -1,9 +1,9 @@
-//! Finds where one request may end and the next begin: behind the end of a line that ends an event.
+//! Finds the edges where one request may end and the next begin: after the end of a line that ends an event.
 //!
-//! A newline stands in no JSON text, so no string spans one, and two objects stand side by side, without a comma between
-//! them, in no array and no object. An edge is therefore a newline at depth 0, and the depth is known to be 0 before each
-//! `{` that stands on a later line than a `}` with nothing between them; a text with faults in it has edges again from
-//! there on. The same bytes have the same edges, however they are cut into blocks.
+//! JSON text contains no newline within a string. In no array or object do two objects follow one another without a comma.
+//! An edge is therefore a newline at depth 0. The depth is known to be 0 before each `{` on a later line than a `}` with
+//! nothing between them. A faulty text has edges again from there on. The same bytes have the same edges, however they are
+//! cut into blocks.
 
 /// A depth that is not known.
 const UNKNOWN: u32 = 1 << 30;

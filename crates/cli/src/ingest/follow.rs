@@ -16,7 +16,7 @@ use super::{
     form::CsvFaults,
     producer::Number,
     send::{Request, Sent, connect},
-    wait::{At, Patience},
+    wait::{RetryDeadline, TextPosition},
 };
 use crate::{
     args::{IngestArgs, InputForm},
@@ -42,7 +42,7 @@ pub(super) async fn follow(
     summary: &mut Summary,
 ) -> anyhow::Result<()> {
     if args.rate.is_some() {
-        anyhow::bail!("--rate does not go with --follow");
+        anyhow::bail!("--rate and --follow exclude each other");
     }
     let mut tails: Vec<Tail> = Vec::new();
     for place in places {
@@ -50,7 +50,7 @@ pub(super) async fn follow(
             tails.push(Tail::new(path, args.from_end)?);
         }
     }
-    let mut patience = Patience::new(args);
+    let mut patience = RetryDeadline::new(args);
     loop {
         let mut grown = false;
         // What was there when the stop came is still sent.
@@ -83,7 +83,7 @@ pub(super) async fn follow(
                     }
                     Sent::Busy(busy) => {
                         connection = patience.wait(client, stop, &busy, complain).await?;
-                        lines.advance(At::default().find(busy.next, &lines));
+                        lines.advance(TextPosition::default().find(busy.next, &lines));
                         begins = begins.plus(busy.next);
                     }
                 }
@@ -106,7 +106,7 @@ pub(super) async fn follow(
 #[derive(Debug, PartialEq)]
 struct Piece {
     lines: Bytes,
-    begins: At,
+    begins: TextPosition,
 }
 
 /// One followed file.
@@ -152,7 +152,7 @@ impl Open {
         }
         let rest = self.partial.split_off(end);
         let lines = Bytes::from(std::mem::replace(&mut self.partial, rest));
-        let begins = At { line: self.lines + 1, column: 1 };
+        let begins = TextPosition { line: self.lines + 1, column: 1 };
         self.lines += memchr::memchr_iter(b'\n', &lines).count() as u64;
         Ok(Some(Piece { lines, begins }))
     }
@@ -166,7 +166,7 @@ impl Tail {
         let mut start = [0; 4];
         let read = open.file.read(&mut start).with_context(|| format!("cannot read {}", path.display()))?;
         if Packing::of(&start[..read]) != Packing::None {
-            anyhow::bail!("{} is packed, and cannot be followed", path.display());
+            anyhow::bail!("{} is compressed, and cannot be followed", path.display());
         }
         let to = if from_end { SeekFrom::End(0) } else { SeekFrom::Start(0) };
         open.read = open.file.seek(to).with_context(|| format!("cannot read {}", path.display()))?;
@@ -182,7 +182,7 @@ impl Tail {
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 if !std::mem::replace(&mut self.told_missing, true) {
-                    complain(&format!("{} is not there yet; waiting for it", self.path.display()));
+                    complain(&format!("{} does not exist yet; waiting for it", self.path.display()));
                 }
                 Ok(())
             }

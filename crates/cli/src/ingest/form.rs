@@ -1,5 +1,5 @@
-//! Files that are no JSON, read as lines of JSON, which then go the way of all others: rates, pauses and progress are the
-//! same for all. A line is a row of a Parquet file, or a line of CSV.
+//! Reads files other than JSON as lines of JSON, which are then sent like all others, with the same rates, pauses and
+//! progress. A line is a row of a Parquet file, or a line of CSV.
 
 use std::{
     collections::BTreeMap,
@@ -60,7 +60,7 @@ impl CsvFaults {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&line).cloned()
     }
 
-    fn note(&self, line: u64, fault: &str) {
+    fn record(&self, line: u64, fault: &str) {
         let mut faults = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if faults.len() < REJECTIONS_TOLD_MAX {
             faults.insert(line, fault.to_owned());
@@ -92,7 +92,7 @@ impl<R> CsvLines<R> {
         for end in memchr::memchr_iter(b'\n', &self.lines.text) {
             self.made += 1;
             if let Some(fault) = CsvEvents::fault(&self.lines.text[begin..end]) {
-                self.faults.note(self.made, fault);
+                self.faults.record(self.made, fault);
             }
             begin = end + 1;
         }
@@ -168,7 +168,7 @@ impl Read for ParquetLines {
                 && self.rows.next(lines).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?
             {
             }
-            let share = self.rows.given() as f64 / self.rows.rows().max(1) as f64;
+            let share = self.rows.rows_emitted() as f64 / self.rows.rows().max(1) as f64;
             self.bytes_read.store((self.bytes as f64 * share) as u64, Ordering::Relaxed);
         }
         Ok(self.lines.give(buffer))

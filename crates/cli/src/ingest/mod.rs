@@ -1,7 +1,7 @@
 //! `swiftwater ingest`: sends events from files and standard input to a server.
 //!
 //! A file is one request whose body streams: it is read no faster than the server takes it. Followed files are sent in
-//! requests of whole lines, so that each is answered, and a line number is the file's in either case.
+//! requests of whole lines, so that each is answered. In either case, line numbers are those of the file.
 
 mod blocks;
 mod edges;
@@ -73,7 +73,7 @@ impl Summary {
         }
     }
 
-    fn tell(&self) {
+    fn report_progress(&self) {
         let rejected = match self.rejected {
             0 => String::new(),
             rejected => format!(", {} rejected", grouped(rejected)),
@@ -91,14 +91,14 @@ impl Summary {
         if self.requests_past > 0 {
             let requests = grouped(self.requests_past);
             complain(&format!(
-                "  and those of {requests} requests that an earlier run sent, which are not counted"
+                "  the events of {requests} requests that an earlier run sent are not counted"
             ));
         }
         if let Some(warning) = &self.warning {
             complain(&format!("  warning: {warning}"));
         }
         if self.is_unsure {
-            complain("  and events of the last request may be: the server did not answer it");
+            complain("  the server did not answer the last request: its events may also be accepted");
         }
         for rejection in &self.rejections {
             complain(&format!("  {rejection}"));
@@ -125,11 +125,11 @@ pub(crate) fn run(args: &IngestArgs, clock: Arc<dyn Clock>) -> Outcome {
     let sent = runtime.block_on(sending);
     // A reader that waits for standard input keeps no one from leaving.
     runtime.shutdown_background();
-    summary.tell();
+    summary.report_progress();
     let is_cut_short = sent.is_err() || stop.stopped();
     if is_cut_short && is_numbered && args.rate.is_none() && !args.follow && are_files(&places_of(args)) {
         complain(&format!(
-            "to send the rest, and nothing twice: the same command with --producer {}",
+            "to send the rest without duplicates, run the same command with --producer {}",
             producers.name()
         ));
     }
@@ -154,10 +154,10 @@ async fn send_all(
     drop(send::connect(args, client).await?);
     let places = places_of(args);
     if args.producer.is_some() && !are_files(&places) {
-        anyhow::bail!("--producer needs files: what is read once cannot be sent a second time");
+        anyhow::bail!("--producer needs files: other input cannot be sent a second time");
     }
     if args.follow && places.iter().any(|place| form_of(args, place) != InputForm::Json) {
-        anyhow::bail!("only lines of JSON can be followed");
+        anyhow::bail!("--follow needs lines of JSON");
     }
     if args.follow && !places.contains(&Place::Stdin) {
         let probe = producers.first(&Place::Stdin);
@@ -165,7 +165,7 @@ async fn send_all(
         return follow::follow(args, client, &places, stop, is_numbered.then_some(probe), summary).await;
     }
     if args.follow && places.len() > 1 {
-        anyhow::bail!("standard input cannot be followed together with files");
+        anyhow::bail!("--follow cannot read standard input and files together");
     }
     let probe = Producers::new(args.producer.as_deref()).first(&Place::Stdin);
     *is_numbered = send::remembers_numbers(args, client, stop, &probe).await?;

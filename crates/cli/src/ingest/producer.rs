@@ -1,9 +1,9 @@
 //! Numbers requests, so that a stored stream stores each once, however often it is sent.
 //!
-//! Each input has a producer of its own, `NAME:HASH`: the name of the run and a hash of the input's path, with `:n` behind it
-//! for the path's n-th use in one run. Its requests are numbered from 0, one is sent at a time, and the next one is cut only
-//! when the server has answered. A file is cut at the same places whenever it is read ([`super::edges`]), so a second run
-//! under the same name sends the same requests again, and the server passes those over that it has.
+//! Each input has its own producer, `NAME:HASH`: the name of the run and a hash of the input's path. For the path's n-th use
+//! in one run, `:n` follows. Its requests are numbered from 0 and sent one at a time; the next one is cut only when the
+//! server has answered. A file is cut at the same places whenever it is read ([`super::edges`]). A second run under the same
+//! name therefore sends the same requests again, and the server skips those that it has.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,4 @@
-//! One request with events, and its answer.
+//! Sends one request with events, and reads its answer.
 
 use std::{
     future::poll_fn,
@@ -34,8 +34,8 @@ use super::{
     form_of,
     producer::Number,
     wait::{
-        ALL_SENT_BYTES_KEPT, At, Busy, CutBodies, Patience, SENT_BYTES_KEPT, SharedBlocks, WAIT_MAX,
-        WAIT_MIN, skip,
+        ALL_SENT_BYTES_KEPT, Busy, CutBodies, RetryDeadline, SENT_BYTES_KEPT, SharedBlocks, TextPosition,
+        WAIT_MAX, WAIT_MIN, skip,
     },
 };
 use crate::{
@@ -67,7 +67,7 @@ struct Answer {
     sampled_out: u64,
     errors: Vec<EventError>,
     /// In a refusal: where the first event stands that was not taken.
-    next: Option<At>,
+    next: Option<TextPosition>,
     /// In a refusal: what kind it is.
     #[serde(rename = "type")]
     kind: String,
@@ -82,10 +82,10 @@ struct Answer {
 }
 
 impl Answer {
-    /// Where to go on behind what was taken, if it is known.
-    fn goes_on_at(&self) -> Option<At> {
+    /// Where to resume after the accepted events, if it is known.
+    fn resume_position(&self) -> Option<TextPosition> {
         let is_untouched = self.accepted.is_none() && self.rejected.is_none();
-        self.next.or_else(|| is_untouched.then(At::default))
+        self.next.or_else(|| is_untouched.then(TextPosition::default))
     }
 
     /// Whether the whole body was looked at, and no event in it was good.
@@ -112,7 +112,7 @@ pub(super) struct Request<'a> {
     /// The file, for its errors.
     pub(super) name: &'a str,
     /// Where in the file this body begins.
-    pub(super) begins: At,
+    pub(super) begins: TextPosition,
     /// What the file holds; what is sent are lines of JSON.
     pub(super) form: InputForm,
     /// What is known to be wrong with its records.
@@ -132,7 +132,7 @@ pub(super) enum Sent {
     Again(Busy),
     /// A numbered request was answered so long ago that the server does not know it any more.
     Past,
-    /// The stream is not stored, so no number is remembered for it.
+    /// The stream is live-only, so no number is remembered for it.
     Unnumbered(String),
 }
 
@@ -170,7 +170,7 @@ impl Request<'_> {
                     return Err(error);
                 }
                 let why = format!("{error:#}");
-                let (next, is_progress) = (At::default(), false);
+                let (next, is_progress) = (TextPosition::default(), false);
                 return Ok(Sent::Again(Busy { next, pause: WAIT_MIN, is_progress, is_lost: true, why }));
             }
         };
@@ -194,7 +194,7 @@ impl Request<'_> {
             let accepted = answer.accepted.unwrap_or(0);
             let is_progress = accepted > std::mem::replace(&mut summary.part_accepted, accepted);
             if is_busy {
-                let next = At::default();
+                let next = TextPosition::default();
                 return Ok(Sent::Again(Busy { next, pause, is_progress, is_lost: false, why }));
             }
             return Err(anyhow::anyhow!(why));
@@ -203,7 +203,7 @@ impl Request<'_> {
         if is_whole {
             return Ok(Sent::Whole);
         }
-        match answer.goes_on_at() {
+        match answer.resume_position() {
             Some(next) if is_busy => {
                 let is_progress = answer.accepted > Some(0);
                 Ok(Sent::Busy(Busy { next, pause, is_progress, is_lost: false, why }))
@@ -225,7 +225,8 @@ impl Request<'_> {
         }
         for EventError { line, column, path, message } in &answer.errors {
             let path = path.as_ref().map_or_else(String::new, |path| format!("`{path}`: "));
-            let At { line, column } = self.begins.plus(At { line: *line, column: *column });
+            let TextPosition { line, column } =
+                self.begins.plus(TextPosition { line: *line, column: *column });
             let place = self.form.place(line, column);
             let fault = self.faults.of(line);
             let message = fault.as_ref().unwrap_or(message);
@@ -241,7 +242,7 @@ pub(super) async fn remembers_numbers(
     stop: &StopReading,
     number: &Number,
 ) -> anyhow::Result<bool> {
-    let mut patience = Patience::new(args);
+    let mut patience = RetryDeadline::new(args);
     let mut connection = connect(args, client).await?;
     loop {
         let request = Request {
@@ -249,7 +250,7 @@ pub(super) async fn remembers_numbers(
             sample: None,
             packing: Packing::None,
             name: "events",
-            begins: At::default(),
+            begins: TextPosition::default(),
             form: InputForm::Json,
             faults: CsvFaults::default(),
             number: Some((number, false)),
@@ -290,7 +291,7 @@ pub(crate) fn open(
     if form == InputForm::Parquet {
         let Place::File(path) = place else {
             anyhow::bail!(
-                "a Parquet file cannot be read from standard input: it is read from its end; name the file"
+                "a Parquet file cannot be read from standard input, because it is read from its end; name the file"
             );
         };
         let (lines, bytes) = ParquetLines::open(path, bytes_read)?;
@@ -320,7 +321,7 @@ pub(super) async fn file(
     summary: &mut Summary,
 ) -> anyhow::Result<()> {
     let mut from = None;
-    let mut patience = Patience::new(args);
+    let mut patience = RetryDeadline::new(args);
     let mut numbered = number.map(|number| Numbered { number, is_again: false, is_past: false });
     while let Some(next) =
         reading(args, (client, &mut patience), (place, from), read, clock, &mut numbered, summary).await?
@@ -329,7 +330,8 @@ pub(super) async fn file(
     }
     match numbered {
         Some(numbered) if numbered.is_past => anyhow::bail!(
-            "{} ends before the place to which an earlier run with this --producer sent it; another file needs another name",
+            "{} ends before the position that an earlier run with this --producer reached; use another name for \
+             another file",
             place.name()
         ),
         _ => Ok(()),
@@ -359,18 +361,18 @@ impl Numbered {
 /// kept any more.
 async fn reading(
     args: &IngestArgs,
-    (client, patience): (&Client, &mut Patience),
-    (place, from): (&Place, Option<At>),
+    (client, patience): (&Client, &mut RetryDeadline),
+    (place, from): (&Place, Option<TextPosition>),
     (stop, declared): (&StopReading, &DeclaredFields),
     clock: &Arc<dyn Clock>,
     numbered: &mut Option<Numbered>,
     summary: &mut Summary,
-) -> anyhow::Result<Option<At>> {
+) -> anyhow::Result<Option<TextPosition>> {
     let (counts, faults) = (Arc::new(Counts::default()), CsvFaults::default());
     let form = form_of(args, place);
     let is_read_once = place.is_read_once();
     // A numbered request is sent again as it was.
-    let from = from.filter(|from| numbered.is_none() || *from > At::default());
+    let from = from.filter(|from| numbered.is_none() || *from > TextPosition::default());
     let by_lines = args.rate.is_some() || from.is_some() || is_read_once;
     let mut input = open(place, form, by_lines, (stop, declared), (&counts.bytes, &faults))?;
     let name = place.name();
@@ -411,7 +413,7 @@ async fn reading(
     let mut blocks = SharedBlocks::new(receiver, kept);
     match (from, &numbered) {
         (Some(from), None) => blocks.begin_at(from, is_array),
-        (Some(from), Some(_)) => blocks.begin_again_at(from),
+        (Some(from), Some(_)) => blocks.restart_at(from),
         (None, _) => {}
     }
     // Who sends slowly wants events to be there soon; a file is cut at the same places whenever it is sent.
@@ -470,7 +472,7 @@ async fn reading(
                         (packing == Packing::None && blocks.again(), blocks.request_begins())
                     };
                     if is_read_once && !is_kept {
-                        anyhow::bail!("{}\nit is too long to be sent again", busy.why);
+                        anyhow::bail!("{}\nthe request is too long for a retry", busy.why);
                     }
                     counts.waits.store(true, Ordering::Relaxed);
                     let say = |text: &str| progress.suspend(|| complain(text));
@@ -485,8 +487,8 @@ async fn reading(
                 Sent::Busy(busy) => {
                     let next = begins.plus(busy.next);
                     let kept = match packing {
-                        Packing::None => locked(&blocks).go_back(next),
-                        _ => Err(anyhow::anyhow!("what was sent was packed")),
+                        Packing::None => locked(&blocks).rewind_to(next),
+                        _ => Err(anyhow::anyhow!("the request was compressed")),
                     };
                     if is_read_once && let Err(error) = kept {
                         return Err(error.context(busy.why));
@@ -694,7 +696,7 @@ mod tests {
         send("{");
         assert!(more(&blocks).await);
         let (second, begins) = locked(&blocks).begin();
-        assert_eq!(begins, At { line: 3, column: 1 });
+        assert_eq!(begins, TextPosition { line: 3, column: 1 });
         let mut body = BlockBody::new(second, &blocks, times, false);
         assert!(body.frame().await.is_some());
         let waiting = tokio::time::timeout(pause_max * 3, body.frame()).await;

@@ -1,12 +1,12 @@
-//! A server that has no room now: how long it is waited for, and what is sent again then.
+//! Waits for a server that has no room: how long to wait, and which events to send again.
 //!
-//! A refusal says where in the body the first event stands that was not taken. What was sent of late is kept until the answer
-//! is there, up to [`SENT_BYTES_KEPT`]: a server takes events as it reads them, so that what it has not taken is what lies in
-//! the buffers between, some pieces that it looks at, and what it still reads so that its answer is seen. Where that was more, a file
-//! is read again; what can be read once only is kept up to [`ALL_SENT_BYTES_KEPT`].
+//! A refusal names the first event in the body that was not taken. Recently sent bytes are kept until the answer arrives, up
+//! to [`SENT_BYTES_KEPT`]. A server takes events as it reads them. The bytes that it has not taken are in the buffers in
+//! between, in the pieces that it is processing, or read only so that its answer is seen. If more bytes than are kept have
+//! to be sent again, a file is read again. Input that can be read only once is kept up to [`ALL_SENT_BYTES_KEPT`].
 //!
-//! A numbered request is sent again whole, to the same byte, and the server takes of it what it has not taken yet; so no more
-//! than one request is ever sent again.
+//! A numbered request is sent again whole, to the same byte, and the server takes the part of it that it has not taken yet.
+//! So no more than one request is ever sent again.
 
 use std::{
     collections::VecDeque,
@@ -43,7 +43,7 @@ pub(super) const ALL_SENT_BYTES_KEPT: usize = 96 << 20;
 #[derive(Debug)]
 pub(super) struct Busy {
     /// Where in the body to go on.
-    pub(super) next: At,
+    pub(super) next: TextPosition,
     /// How long the server asks to wait.
     pub(super) pause: Duration,
     /// Whether it took any event of the body.
@@ -56,31 +56,31 @@ pub(super) struct Busy {
 
 /// A place in a text: its line, and the byte in it, both from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-pub(super) struct At {
+pub(super) struct TextPosition {
     pub(super) line: u64,
     pub(super) column: u64,
 }
 
-impl Default for At {
-    fn default() -> At {
-        At { line: 1, column: 1 }
+impl Default for TextPosition {
+    fn default() -> TextPosition {
+        TextPosition { line: 1, column: 1 }
     }
 }
 
-impl At {
+impl TextPosition {
     /// A place in a text that begins here.
-    pub(super) fn plus(self, within: At) -> At {
+    pub(super) fn plus(self, within: TextPosition) -> TextPosition {
         match within.line {
-            0 | 1 => At { line: self.line, column: self.column + within.column.saturating_sub(1) },
-            line => At { line: self.line + line - 1, column: within.column },
+            0 | 1 => TextPosition { line: self.line, column: self.column + within.column.saturating_sub(1) },
+            line => TextPosition { line: self.line + line - 1, column: within.column },
         }
     }
 
     /// The place behind a text that begins here.
-    pub(super) fn behind(self, text: &[u8]) -> At {
+    pub(super) fn behind(self, text: &[u8]) -> TextPosition {
         match memchr::memrchr(b'\n', text) {
-            None => At { line: self.line, column: self.column + text.len() as u64 },
-            Some(last) => At {
+            None => TextPosition { line: self.line, column: self.column + text.len() as u64 },
+            Some(last) => TextPosition {
                 line: self.line + memchr::memchr_iter(b'\n', text).count() as u64,
                 column: (text.len() - last) as u64,
             },
@@ -88,7 +88,7 @@ impl At {
     }
 
     /// Which byte of a text that begins here stands at a place: its length where that lies behind it.
-    pub(super) fn find(self, place: At, text: &[u8]) -> usize {
+    pub(super) fn find(self, place: TextPosition, text: &[u8]) -> usize {
         let Some(lines) = place.line.checked_sub(self.line) else { return 0 };
         let (start, column) = match lines {
             0 => (0, self.column),
@@ -103,7 +103,7 @@ impl At {
 }
 
 /// How long a server that has no room is waited for.
-pub(super) struct Patience {
+pub(super) struct RetryDeadline {
     span: Duration,
     /// How long one is waited for that does not answer.
     lost_span: Duration,
@@ -113,9 +113,9 @@ pub(super) struct Patience {
     told: [bool; 2],
 }
 
-impl Patience {
-    pub(super) fn new(args: &IngestArgs) -> Patience {
-        Patience {
+impl RetryDeadline {
+    pub(super) fn new(args: &IngestArgs) -> RetryDeadline {
+        RetryDeadline {
             span: args.retry.unwrap_or(PATIENCE),
             lost_span: args.retry.unwrap_or(Duration::ZERO),
             since: None,
@@ -141,12 +141,17 @@ impl Patience {
             bail!("{}", busy.why);
         }
         if now - since >= span {
-            bail!("{}\nnothing was taken for {} s", busy.why, span.as_secs());
+            bail!("{}\nthe server accepted nothing for {} s", busy.why, span.as_secs());
         }
         if !std::mem::replace(&mut self.told[usize::from(busy.is_lost)], true) {
             say(&match busy.is_lost {
-                false => format!("{}\nwaiting until it has room, and going on behind what it took", busy.why),
-                true => format!("{}\nwaiting until it answers, and sending the same request again", busy.why),
+                false => format!(
+                    "{}\nwaiting until the server has room, to continue after the accepted events",
+                    busy.why
+                ),
+                true => {
+                    format!("{}\nwaiting until the server answers, to send the same request again", busy.why)
+                }
             });
         }
         let waiting = async {
@@ -155,7 +160,7 @@ impl Patience {
         };
         tokio::select! {
             connected = waiting => connected,
-            () = stopped(stop) => bail!("interrupted while the server took nothing; the rest was not sent"),
+            () = stopped(stop) => bail!("interrupted while the server accepted nothing; the rest was not sent"),
         }
     }
 
@@ -178,9 +183,12 @@ fn is_array(text: &[u8]) -> Option<bool> {
 }
 
 /// Reads up to a place; also tells whether the input is an array.
-pub(super) fn skip(reader: Box<dyn Read + Send>, to: At) -> io::Result<(impl Read + Send + 'static, bool)> {
+pub(super) fn skip(
+    reader: Box<dyn Read + Send>,
+    to: TextPosition,
+) -> io::Result<(impl Read + Send + 'static, bool)> {
     let mut reader = BufReader::with_capacity(256 << 10, reader);
-    let (mut at, mut array) = (At::default(), None);
+    let (mut at, mut array) = (TextPosition::default(), None);
     while at < to {
         let text = reader.fill_buf()?;
         if text.is_empty() {
@@ -206,9 +214,9 @@ pub(super) struct SharedBlocks {
     sent_bytes: usize,
     sent_bytes_kept: usize,
     /// Where that begins.
-    sent_begins: At,
+    sent_begins: TextPosition,
     /// Where what was taken ends.
-    taken: At,
+    taken: TextPosition,
     /// Whether the input is an array of JSON; not known before its first byte.
     is_array: Option<bool>,
     /// The next request begins within an array, before an element or what separates it from the one before.
@@ -219,7 +227,7 @@ pub(super) struct SharedBlocks {
     cut: Option<CutBodies>,
     /// What the request has taken, in bytes, and where it begins.
     request_bytes: usize,
-    request_begins: At,
+    request_begins: TextPosition,
     /// Where the request may end.
     edges: Edges,
     /// The body has ended before the input.
@@ -247,14 +255,14 @@ impl SharedBlocks {
             sent: VecDeque::new(),
             sent_bytes: 0,
             sent_bytes_kept,
-            sent_begins: At::default(),
-            taken: At::default(),
+            sent_begins: TextPosition::default(),
+            taken: TextPosition::default(),
             is_array: None,
             is_within_array: false,
             prefix: None,
             cut: None,
             request_bytes: 0,
-            request_begins: At::default(),
+            request_begins: TextPosition::default(),
             edges: Edges::at_start(),
             is_ended: false,
             same_bytes: None,
@@ -267,20 +275,20 @@ impl SharedBlocks {
     }
 
     /// The blocks begin where a numbered request did.
-    pub(super) fn begin_again_at(&mut self, from: At) {
+    pub(super) fn restart_at(&mut self, from: TextPosition) {
         self.taken = from;
         self.is_array = Some(false);
     }
 
     /// The blocks begin not at the input's beginning.
-    pub(super) fn begin_at(&mut self, from: At, is_array: bool) {
+    pub(super) fn begin_at(&mut self, from: TextPosition, is_array: bool) {
         self.taken = from;
         self.is_array = Some(is_array);
         self.is_within_array = is_array;
     }
 
     /// Begins a request with the next block; answers its number and where its body begins.
-    pub(super) fn begin(&mut self) -> (u64, At) {
+    pub(super) fn begin(&mut self) -> (u64, TextPosition) {
         self.request += 1;
         self.forget();
         self.sent_begins = self.taken;
@@ -328,7 +336,7 @@ impl SharedBlocks {
     }
 
     /// Where the request begins.
-    pub(super) fn request_begins(&self) -> At {
+    pub(super) fn request_begins(&self) -> TextPosition {
         self.request_begins
     }
 
@@ -346,9 +354,9 @@ impl SharedBlocks {
     }
 
     /// The next request begins at a place in what this one took.
-    pub(super) fn go_back(&mut self, to: At) -> anyhow::Result<()> {
+    pub(super) fn rewind_to(&mut self, to: TextPosition) -> anyhow::Result<()> {
         if to < self.sent_begins {
-            bail!("what is to be sent again from line {} on is not kept any more", to.line);
+            bail!("the events from line {} on are no longer buffered for a retry", to.line);
         }
         let mut at = self.sent_begins;
         let mut rest = Vec::new();
@@ -362,7 +370,7 @@ impl SharedBlocks {
         }
         rest.into_iter().rev().for_each(|block| self.again.push_front(block));
         self.forget();
-        self.is_within_array = self.is_array == Some(true) && to > At::default();
+        self.is_within_array = self.is_array == Some(true) && to > TextPosition::default();
         self.taken = to;
         Ok(())
     }
@@ -419,7 +427,7 @@ impl SharedBlocks {
             if !rest.is_empty() {
                 self.again.push_front(Ok(rest));
             }
-            self.keep(block);
+            self.retain_block(block);
         }
         Poll::Ready(block)
     }
@@ -436,7 +444,7 @@ impl SharedBlocks {
         passed + self.edges.read(&block[passed..], from - passed)
     }
 
-    fn keep(&mut self, block: &Bytes) {
+    fn retain_block(&mut self, block: &Bytes) {
         self.is_array = self.is_array.or_else(|| is_array(block));
         self.taken = self.taken.behind(block);
         self.request_bytes += block.len();
@@ -460,13 +468,13 @@ mod tests {
     #[test]
     fn places_are_found() {
         let text = b"ab\ncd\n\ne";
-        let begins = At { line: 4, column: 3 };
+        let begins = TextPosition { line: 4, column: 3 };
         for at in 0..=text.len() {
             let place = begins.behind(&text[..at]);
             assert_eq!(begins.find(place, text), at, "{place:?}");
-            assert_eq!(begins.plus(At::default().behind(&text[..at])), place);
+            assert_eq!(begins.plus(TextPosition::default().behind(&text[..at])), place);
         }
-        assert_eq!(begins.find(At { line: 9, column: 1 }, text), text.len());
+        assert_eq!(begins.find(TextPosition { line: 9, column: 1 }, text), text.len());
     }
 
     async fn taken(blocks: &mut SharedBlocks) -> String {
@@ -480,14 +488,14 @@ mod tests {
         String::from_utf8(all).unwrap()
     }
 
-    async fn check(text: &'static [u8], to: At, rest: &str) {
+    async fn check(text: &'static [u8], to: TextPosition, rest: &str) {
         for size in 1..=text.len() {
             let (sender, receiver) = mpsc::channel(text.len());
             text.chunks(size).for_each(|block| sender.try_send(Ok(Bytes::from_static(block))).unwrap());
             drop(sender);
             let mut blocks = SharedBlocks::new(receiver, 1000);
             assert_eq!(taken(&mut blocks).await.as_bytes(), text);
-            blocks.go_back(to).unwrap();
+            blocks.rewind_to(to).unwrap();
             assert_eq!(taken(&mut blocks).await, rest, "in blocks of {size}");
             // The same of what is read again.
             let (mut reader, is_array) = skip(Box::new(text), to).unwrap();
@@ -504,10 +512,10 @@ mod tests {
 
     #[tokio::test]
     async fn what_was_not_taken_is_sent_again() {
-        check(b"{\"a\":1}\n{\"a\":2}\n{}", At { line: 2, column: 1 }, "{\"a\":2}\n{}").await;
-        check(b"{} {\"a\":2}", At { line: 1, column: 4 }, "{\"a\":2}").await;
-        check(b" [{},\n {\"a\":2}]", At { line: 2, column: 2 }, "[{\"a\":2}]").await;
-        check(b"[{},\n {\"a\":2}]", At { line: 1, column: 4 }, "[{\"a\":2}]").await;
+        check(b"{\"a\":1}\n{\"a\":2}\n{}", TextPosition { line: 2, column: 1 }, "{\"a\":2}\n{}").await;
+        check(b"{} {\"a\":2}", TextPosition { line: 1, column: 4 }, "{\"a\":2}").await;
+        check(b" [{},\n {\"a\":2}]", TextPosition { line: 2, column: 2 }, "[{\"a\":2}]").await;
+        check(b"[{},\n {\"a\":2}]", TextPosition { line: 1, column: 4 }, "[{\"a\":2}]").await;
     }
 
     #[tokio::test]
@@ -546,7 +554,7 @@ mod tests {
         }
         let mut blocks = SharedBlocks::new(receiver, 4);
         let (request, begins) = blocks.begin();
-        assert_eq!(begins, At::default());
+        assert_eq!(begins, TextPosition::default());
         for _ in 0..3 {
             assert!(poll_fn(|context| blocks.poll(request, context)).await.is_some());
         }
@@ -554,8 +562,8 @@ mod tests {
         drop(sender);
         let more = poll_fn(|context| Poll::Ready(blocks.poll(request, context).is_ready())).await;
         assert!(!more);
-        assert!(blocks.go_back(At::default()).is_err());
-        blocks.go_back(At { line: 3, column: 1 }).unwrap();
+        assert!(blocks.rewind_to(TextPosition::default()).is_err());
+        blocks.rewind_to(TextPosition { line: 3, column: 1 }).unwrap();
         assert_eq!(taken(&mut blocks).await, "3\n");
     }
 }

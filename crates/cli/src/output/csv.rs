@@ -1,5 +1,5 @@
-//! CSV after RFC 4180, with line feeds: a header, and a record a line. Null is nothing, empty text is `""`; lists and
-//! objects are JSON text.
+//! Writes CSV after RFC 4180, with line feeds: a header, and one record per line. Null is empty, empty text is `""`; lists
+//! and objects are JSON text.
 
 use std::{
     collections::BTreeSet,
@@ -62,7 +62,7 @@ impl Form for Csv<'_> {
         if !self.left_out.is_empty() {
             let names = self.left_out.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
             complain(&format!(
-                "fields that the first record did not have were left out: {names}; name the columns in SELECT to have them"
+                "fields that the first record did not have are omitted: {names}; name these columns in SELECT"
             ));
         }
         self.out.flush()

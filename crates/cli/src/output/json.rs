@@ -1,4 +1,4 @@
-//! The JSON forms.
+//! Writes the JSON forms of an answer: NDJSON, emits, and one document.
 
 use std::io::{self, Write};
 

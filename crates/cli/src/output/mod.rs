@@ -1,7 +1,7 @@
-//! Answers as people and programs want them: tables, NDJSON, emits, one JSON document, CSV.
+//! Writes answers for people and programs: tables, NDJSON, emits, one JSON document, CSV.
 //!
-//! A writer gets each emit in order, then the end. It flushes after each emit, so that whoever reads a live answer has
-//! it at once. Knows nothing of where emits come from.
+//! A writer gets each emit in order, then the end. It flushes after each emit, so that the reader of a live answer has it at
+//! once. Knows nothing of the source of emits.
 
 mod csv;
 mod json;

@@ -1,4 +1,4 @@
-//! A record as fields in order, each in the spelling that the answer has.
+//! A record as fields in order, each spelled as in the answer.
 
 use std::{borrow::Cow, fmt, io};
 

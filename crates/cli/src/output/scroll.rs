@@ -1,4 +1,4 @@
-//! Tables where nobody redraws: one after the other, or, for records that come one by one, one that grows.
+//! Writes tables without redrawing: one after the other or, for records that come one by one, one that grows.
 
 use std::io::{self, Write};
 

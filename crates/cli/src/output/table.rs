@@ -1,5 +1,5 @@
-//! Lays records out in columns: text to the left, numbers to the right, as wide as what stands in them and no wider than
-//! the screen. Pure: records in, lines out.
+//! Lays records out in columns: text to the left, numbers to the right, as wide as their contents and no wider than the
+//! screen. Pure: records in, lines out.
 
 use std::io;
 

@@ -1,6 +1,6 @@
-//! Tables on a terminal: each window takes the place of the one before it; rows without a window scroll.
+//! Draws tables on a terminal: each window replaces the one before it; rows without a window scroll.
 //!
-//! What is redrawn is kept within the screen, since a cursor cannot go above it; the last window is drawn whole.
+//! A redrawn table is limited to the screen, because a cursor cannot go above it; the last window is drawn whole.
 
 use std::io::{self, Write};
 

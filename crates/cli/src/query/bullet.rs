@@ -1,7 +1,7 @@
-//! A query of an input by Bullet's rules, answered in Bullet's form: an emit a line, each with its kind.
+//! Runs a query over an input by Bullet's rules, and answers in Bullet's form: one emit per line, each with its kind.
 //!
-//! The input has no time, so that its end is the end of the duration, and of every window by time. A query that is
-//! refused is answered on standard output, too, as Bullet's web service would.
+//! The input has no time, so its end is the end of the duration, and of every window by time. A refused query is answered on
+//! standard output, too, as by Bullet's web service.
 
 use std::{
     io::{self, Write},

@@ -1,4 +1,4 @@
-//! A query of a file or of standard input, run in this process.
+//! Runs a query over a file or standard input in this process.
 
 use std::{fs, ops::ControlFlow, path::Path as FilePath, process::ExitCode, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! `swiftwater query`: asks a server, or, of a file or standard input, the engine in this process.
+//! `swiftwater query`: queries a server or, for a file or standard input, the engine in this process.
 
 mod bullet;
 mod local;
@@ -35,7 +35,7 @@ const QUERY_FILE_BYTES_MAX: u64 = 64 << 20;
 pub(crate) fn run(args: &QueryArgs, clock: Arc<dyn Clock>) -> Outcome {
     let text = query_text(args)?;
     if QueryForm::of(&text) == QueryForm::Json && !args.parameters.is_empty() {
-        let fault = "--parameter is for BQL: a query written as JSON has its values in it";
+        let fault = "--parameter is for BQL: a JSON query contains its values";
         return Err(Failure::coded(WRONG_QUERY, anyhow::anyhow!(fault)));
     }
     stdio::exit_when_stdout_closes();
@@ -89,8 +89,7 @@ fn refuse_input_flags(args: &QueryArgs) -> Result<(), Failure> {
     ];
     match given.into_iter().find(|(_, given)| *given) {
         Some((flag, _)) => {
-            Err(anyhow::anyhow!("{flag} is for queries of an input: add --input FILE, or pipe events in")
-                .into())
+            Err(anyhow::anyhow!("{flag} needs an input: add --input FILE, or pipe events in").into())
         }
         None => Ok(()),
     }

@@ -1,4 +1,4 @@
-//! The input of a query that is run in this process: how it is opened, and what is said of it.
+//! Opens the input of a query that runs in this process, and reports on it.
 
 use std::sync::{
     Arc,

@@ -1,4 +1,4 @@
-//! A query of a server's streams: asked over HTTP, answered as NDJSON, an emit a line; left, gone on with, ended.
+//! Queries a server's streams: submits over HTTP, reads the answer as NDJSON, one emit per line; detaches, attaches, ends.
 
 use std::{process::ExitCode, time::Duration};
 
@@ -171,7 +171,7 @@ async fn stream(
                 continue;
             }
             () = tokio::time::sleep(FINAL_RESULT_WAIT), if ending => {
-                return Err(anyhow::anyhow!("the server gave no final result").into());
+                return Err(anyhow::anyhow!("the server returned no final result").into());
             }
         };
         let Some(line) = line else { break };
@@ -186,7 +186,7 @@ async fn stream(
     if !finished {
         // What came is written all the same.
         answer.end()?;
-        return Err(anyhow::anyhow!("the server's answer broke off before its end").into());
+        return Err(anyhow::anyhow!("the server's answer ended before its end").into());
     }
     answer.end()
 }

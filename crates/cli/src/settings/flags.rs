@@ -1,4 +1,4 @@
-//! Every setting as a flag: `--engine.tick-ms 20ms`.
+//! Makes every setting a flag: `--engine.tick-ms 20ms`.
 
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 
@@ -25,7 +25,7 @@ fn argument(key: &'static Key, default: &Value) -> Arg {
         .long(key.flag())
         .alias(key.name)
         .value_name(value_name)
-        .help_heading("Settings (the same as in the file)")
+        .help_heading("Settings (as in the settings file)")
         .hide_short_help(true)
         .help(key.doc[..first_sentence_end].trim_end_matches('.').to_owned())
         .long_help(format!("{} [default: {default}{allowed}; environment: {}]", key.doc, key.variable()))

@@ -1,4 +1,4 @@
-//! Reads settings from the file, the environment and flags, in this order, and tells all that is wrong with them.
+//! Reads settings from the file, the environment and flags, in this order, and reports all errors in them.
 
 use std::{
     fs, io,
@@ -105,10 +105,7 @@ impl Reading {
                     sections().map(|section| format!("[{section}]")).collect::<Vec<_>>().join(", ");
                 self.fault(
                     origin(at),
-                    format!(
-                        "there is no section or setting `{}`; sections are {sections}",
-                        section.get_ref()
-                    ),
+                    format!("unknown section or setting `{}`; sections are {sections}", section.get_ref()),
                 );
                 continue;
             }
@@ -221,8 +218,8 @@ fn shown(value: &DeValue<'_>) -> String {
 fn unknown(name: &str, written: impl Fn(&Key) -> String) -> String {
     let nearest = KEYS.iter().map(&written).min_by_key(|known| distance(name, known));
     match nearest.filter(|known| distance(name, known) <= 1 + name.len() / 4) {
-        Some(known) => format!("there is no setting `{name}`; did you mean `{known}`?"),
-        None => format!("there is no setting `{name}`; `swiftwater serve --print-config` lists all"),
+        Some(known) => format!("unknown setting `{name}`; did you mean `{known}`?"),
+        None => format!("unknown setting `{name}`; `swiftwater serve --print-config` lists all settings"),
     }
 }
 

@@ -1,9 +1,9 @@
 //! The server's settings: one name for each, in a file (`swiftwater.toml`), in the environment and as a flag.
 //!
 //! `engine.tick_ms` is `tick_ms` under `[engine]` in the file, `SWIFTWATER_ENGINE__TICK_MS` in the environment and
-//! `--engine.tick-ms` as a flag. Defaults give way to the file, the file to the environment, the environment to flags.
-//! Everything is read first and checked then, and all faults are told at once. [`KEYS`] is the one list of what there is;
-//! the file that documents it (`config/default.toml`) is printed from that list.
+//! `--engine.tick-ms` as a flag. The file overrides defaults, the environment overrides the file, and flags override the
+//! environment. All settings are read first and checked then, and all errors are reported at once. [`KEYS`] is the one list
+//! of settings; the file that documents it (`config/default.toml`) is printed from that list.
 
 mod flags;
 mod keys;
@@ -125,8 +125,8 @@ pub(crate) struct SettingsError(pub(crate) Vec<Fault>);
 impl fmt::Display for SettingsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.len() {
-            1 => f.write_str("the settings have a fault")?,
-            n => write!(f, "the settings have {n} faults")?,
+            1 => f.write_str("the settings have an error")?,
+            n => write!(f, "the settings have {n} errors")?,
         }
         for Fault { origin, message } in &self.0 {
             write!(f, "\n  {origin}: {message}")?;

@@ -1,4 +1,4 @@
-//! Settings as TOML: what holds and where it was found, and the documented file of defaults.
+//! Prints settings as TOML: the effective values and their origins, and the documented file of defaults.
 
 use super::{KEYS, Loaded, load::sections};
 #[cfg(test)]
@@ -23,13 +23,13 @@ impl Loaded {
 #[cfg(test)]
 pub(super) fn documented() -> String {
     let mut out = String::from(
-        "# Every setting of `swiftwater serve`, at its default. Copy what you want to change into `swiftwater.toml` in the\n\
-         # directory that the server is started in, or name a file with --config.\n\
+        "# Every setting of `swiftwater serve`, at its default. Copy the settings that you change into `swiftwater.toml` in\n\
+         # the server's working directory, or name a file with --config.\n\
          #\n\
          # A setting is also an environment variable and a flag: `tick_ms` under [engine] is SWIFTWATER_ENGINE__TICK_MS and\n\
-         # --engine.tick-ms. Flags win over the environment, the environment over the file.\n\
-         # Sizes and durations are text (\"64MiB\", \"1.5GB\", \"250ms\", \"1h 30min\") or plain numbers in the unit that the\n\
-         # name ends with.\n",
+         # --engine.tick-ms. Flags override the environment, the environment overrides the file.\n\
+         # Sizes and durations are text (\"64MiB\", \"1.5GB\", \"250ms\", \"1h 30min\"), or plain numbers in the unit at the\n\
+         # end of the name.\n",
     );
     let defaults = Settings::default();
     for section in sections() {

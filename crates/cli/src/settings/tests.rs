@@ -1,4 +1,4 @@
-//! Precedence, faults, and the documented file.
+//! Tests precedence, errors, and the documented file.
 
 use std::{fs, path::PathBuf};
 
@@ -102,11 +102,11 @@ fn all_faults_are_told_at_once_with_their_places() {
         "swiftwater.toml:2: `engine.tick_ms` = \"5 parsecs\": not a duration; write for example `250` (milliseconds), \
          `250ms`, `5s` or `1h 30min`; allowed: 1ms to 1s",
         "swiftwater.toml:3: `engine.shards` = 5000: out of range; allowed: 0 to 1024",
-        "swiftwater.toml:4: there is no setting `engine.tick`; did you mean `engine.tick_ms`?",
-        "swiftwater.toml:6: there is no section or setting `enigne`; sections are [server], [otlp], [log], [engine], \
+        "swiftwater.toml:4: unknown setting `engine.tick`; did you mean `engine.tick_ms`?",
+        "swiftwater.toml:6: unknown section or setting `enigne`; sections are [server], [otlp], [log], [engine], \
          [data], [store], [sql], [views], [joins], [sinks], [endpoints], [jobs], [bullet], [syslog]",
-        "swiftwater.toml:10: `log.format` = \"xml\": not one of the words; allowed: \"text\" or \"json\"",
-        "environment SWIFTWATER_ENGINE__SHARD: there is no setting `SWIFTWATER_ENGINE__SHARD`; did you mean \
+        "swiftwater.toml:10: `log.format` = \"xml\": not an allowed word; allowed: \"text\" or \"json\"",
+        "environment SWIFTWATER_ENGINE__SHARD: unknown setting `SWIFTWATER_ENGINE__SHARD`; did you mean \
          `SWIFTWATER_ENGINE__SHARDS`?",
         "flag --server.listen: `server.listen` = \"nowhere\": `nowhere` is not an address and a port; write for example \
          `127.0.0.1:8080`, `[::1]:8080` or `localhost:0`",
@@ -134,8 +134,8 @@ fn settings_that_do_nothing_are_refused_with_what_they_lack() {
     );
     assert_eq!(told.len(), 2, "what has its default is not told of: {told:?}");
     assert!(told.contains(
-        &"flag --sql.threads: `sql.threads` = 2 has no effect: nothing is kept without a data directory; set `data.dir` \
-          too (--data DIR), or leave it out"
+        &"flag --sql.threads: `sql.threads` = 2 has no effect: nothing is stored without a data directory; set \
+          `data.dir`, too (--data DIR), or leave it out"
             .to_owned()
     ));
     assert!(
@@ -144,12 +144,15 @@ fn settings_that_do_nothing_are_refused_with_what_they_lack() {
     );
     assert_eq!(unused("[views]\ncache_bytes = \"1MiB\"\n", &[("data.dir", "x")]), [""; 0]);
     for (setting, lacks) in [
-        ("[otlp]\ninterval_ms = \"1s\"", "set `otlp.endpoint` too"),
-        ("[syslog]\nstream = \"s\"", "set `syslog.tcp_listen` or `syslog.udp_listen` too"),
-        ("[syslog]\ntcp_listen = \"127.0.0.1:1\"\nqueue_bytes_max = \"1MiB\"", "set `syslog.udp_listen` too"),
-        ("[engine]\nfast_query = \"drop\"", "set `engine.query_emits_max` too"),
-        ("[engine]\ndetached_noted_ms = \"2s\"", "set `data.dir` too"),
-        ("[data]\ndir = \"x\"\n[store]\noptions = [\"a=b\"]", "which `store.location` names"),
+        ("[otlp]\ninterval_ms = \"1s\"", "set `otlp.endpoint`, too"),
+        ("[syslog]\nstream = \"s\"", "set `syslog.tcp_listen` or `syslog.udp_listen`, too"),
+        (
+            "[syslog]\ntcp_listen = \"127.0.0.1:1\"\nqueue_bytes_max = \"1MiB\"",
+            "set `syslog.udp_listen`, too",
+        ),
+        ("[engine]\nfast_query = \"drop\"", "set `engine.query_emits_max`, too"),
+        ("[engine]\ndetached_noted_ms = \"2s\"", "set `data.dir`, too"),
+        ("[data]\ndir = \"x\"\n[store]\noptions = [\"a=b\"]", "`store.location` is a directory"),
     ] {
         let told = unused(setting, &[]);
         assert!(told.len() == 1 && told[0].contains(lacks), "{setting}: {told:?}");

@@ -1,6 +1,6 @@
-//! Settings that nothing reads as the others are: they are refused, for whoever wrote one expects something of it.
+//! Refuses settings that have no effect in combination with the others, because their author expects one.
 //!
-//! A setting that has its default is never refused: a file may list all of them.
+//! A setting with its default value is never refused: a file may list all of them.
 
 use super::{Fault, KEYS, Loaded, Origin, Settings, SettingsError};
 
@@ -31,20 +31,20 @@ const NEEDS: &[Need] = &[
         ],
         but: &["data.dir"],
         is_met: |settings| !settings.data_dir.is_empty(),
-        lacks: "nothing is kept without a data directory; set `data.dir` too (--data DIR)",
+        lacks: "nothing is stored without a data directory; set `data.dir`, too (--data DIR)",
     },
     #[cfg(feature = "history")]
     Need {
         of: &["store.options"],
         but: &[],
         is_met: |settings| settings.history.store_location.contains("://"),
-        lacks: "tables lie in a directory; options are for an object store, which `store.location` names",
+        lacks: "options are for an object store, and `store.location` is a directory; name an object store",
     },
     Need {
         of: &["otlp."],
         but: &["otlp.endpoint"],
         is_met: |settings| !settings.otlp.endpoint.is_empty(),
-        lacks: "metrics are pushed nowhere; set `otlp.endpoint` too",
+        lacks: "metrics have no target; set `otlp.endpoint`, too",
     },
     Need {
         of: &["syslog."],
@@ -52,25 +52,25 @@ const NEEDS: &[Need] = &[
         is_met: |settings| {
             settings.server.syslog.tcp_listen.is_some() || settings.server.syslog.udp_listen.is_some()
         },
-        lacks: "syslog is taken nowhere; set `syslog.tcp_listen` or `syslog.udp_listen` too",
+        lacks: "syslog is off; set `syslog.tcp_listen` or `syslog.udp_listen`, too",
     },
     Need {
         of: &["syslog.queue_bytes_max"],
         but: &[],
         is_met: |settings| settings.server.syslog.udp_listen.is_some(),
-        lacks: "the queue is that of datagrams; set `syslog.udp_listen` too",
+        lacks: "the queue is for datagrams; set `syslog.udp_listen`, too",
     },
     Need {
         of: &["engine.fast_query"],
         but: &[],
         is_met: |settings| settings.engine.query_emits_max > 0,
-        lacks: "queries may give any number of emits; set `engine.query_emits_max` too",
+        lacks: "the number of emits has no limit; set `engine.query_emits_max`, too",
     },
     Need {
         of: &["engine.emits_interval_ms"],
         but: &[],
         is_met: |settings| settings.engine.query_emits_max > 0 || settings.engine.bullet_emits_max > 0,
-        lacks: "emits are not counted; set `engine.query_emits_max` or `engine.bullet_emits_max` too",
+        lacks: "emits are not counted; set `engine.query_emits_max` or `engine.bullet_emits_max`, too",
     },
 ];
 

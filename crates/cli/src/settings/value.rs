@@ -1,7 +1,7 @@
-//! Sizes, durations and numbers as people write them: `64MiB`, `1.5GB`, `250ms`, `1h 30min`, `10_000`.
+//! Parses and prints sizes, durations and numbers as people write them: `64MiB`, `1.5GB`, `250ms`, `1h 30min`, `10_000`.
 //!
-//! A plain number is in the unit that the setting's name ends with. Nothing is rounded: text that is not a whole number
-//! of bytes or milliseconds is refused.
+//! A plain number is in the unit that the setting's name ends with. Nothing is rounded: text that is not a whole number of
+//! bytes or milliseconds is refused.
 
 /// Units of size, the larger first, so that printing finds the largest that divides a number.
 const SIZES: [(&str, u64); 9] = [

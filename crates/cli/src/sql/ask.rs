@@ -1,4 +1,4 @@
-//! One text of statements: sent, watched while it runs, and its answer written.
+//! Runs one text of SQL statements: sends it, watches it, and writes its answer.
 
 use std::io::Write;
 use std::time::Duration;
@@ -33,8 +33,8 @@ pub(crate) struct Asking {
     count: u64,
 }
 
-/// What became of a text.
-pub(crate) enum Asked {
+/// The outcome of the statements of a text.
+pub(crate) enum StatementOutcome {
     /// Its answer was written; what there is to tell of it.
     Answered(String),
     /// It is wrong, or failed: why.
@@ -60,21 +60,30 @@ impl Asking {
     }
 
     /// Asks, writes the answer as it comes, and ends the statement at Ctrl-C.
-    pub(crate) async fn ask(&mut self, text: &str, out: &mut dyn Write) -> Result<Asked, Failure> {
+    pub(crate) async fn execute(
+        &mut self,
+        text: &str,
+        out: &mut dyn Write,
+    ) -> Result<StatementOutcome, Failure> {
         self.count += 1;
         let id = format!("cli-{}-{}", std::process::id(), self.count);
         let watch = self.watch(&id);
-        let asked = self.asked(text, &id, out);
+        let asked = self.run_statement(text, &id, out);
         tokio::select! {
             biased;
             // The connection goes with the future, and the server ends what nobody waits for.
-            _ = tokio::signal::ctrl_c() => Ok(Asked::Cancelled),
+            _ = tokio::signal::ctrl_c() => Ok(StatementOutcome::Cancelled),
             asked = asked => asked,
             never = watch => match never {},
         }
     }
 
-    async fn asked(&self, text: &str, id: &str, out: &mut dyn Write) -> Result<Asked, Failure> {
+    async fn run_statement(
+        &self,
+        text: &str,
+        id: &str,
+        out: &mut dyn Write,
+    ) -> Result<StatementOutcome, Failure> {
         let accept = match self.form {
             // Columns are told even where there are no rows.
             SqlForm::Table | SqlForm::Csv => "text/csv",
@@ -91,17 +100,19 @@ impl Asking {
         let status = response.status();
         if status != StatusCode::OK {
             let problem = Problem::read(status, &read_all(response).await?);
-            return Ok(Asked::Refused(problem.text(Some(text))));
+            return Ok(StatementOutcome::Refused(problem.text(Some(text))));
         }
         let written = match self.form {
             SqlForm::Table => self.write_table(response, out).await?,
             _ => write_as_it_comes(response, out).await?,
         };
         match written {
-            Ok(rows) => Ok(Asked::Answered(told(rows, &self.reading(id).await.unwrap_or_default()))),
+            Ok(rows) => {
+                Ok(StatementOutcome::Answered(summary(rows, &self.reading(id).await.unwrap_or_default())))
+            }
             Err(broken) => {
                 let why = self.reading(id).await.and_then(|reading| reading.error);
-                Ok(Asked::Refused(why.map_or(broken, |problem| problem.text(Some(text)))))
+                Ok(StatementOutcome::Refused(why.map_or(broken, |problem| problem.text(Some(text)))))
             }
         }
     }
@@ -184,7 +195,7 @@ async fn each_piece(
                     then(data).map_err(Failure::output)?;
                 }
             }
-            Err(error) => return Ok(Err(format!("the server's answer broke off: {error}"))),
+            Err(error) => return Ok(Err(format!("the server's answer ended early: {error}"))),
         }
     }
     Ok(Ok(()))
@@ -208,7 +219,7 @@ fn parameter(text: &str) -> Value {
 }
 
 /// `3 rows in 0.120 s (1,000,000 rows and 12.0 MB scanned, 8,333,333 rows/s)`.
-fn told(rows: Option<u64>, reading: &Reading) -> String {
+fn summary(rows: Option<u64>, reading: &Reading) -> String {
     let mut text = match rows {
         Some(1) => "1 row".to_owned(),
         Some(rows) => format!("{} rows", grouped(rows)),
@@ -245,9 +256,9 @@ mod tests {
             percent: Some(100.0),
             error: None,
         };
-        let text = told(Some(3), &reading);
+        let text = summary(Some(3), &reading);
         assert_eq!(text, "3 rows in 0.500 s (1,000,000 rows and 12.0 MB scanned, 2,000,000 rows/s)");
-        assert_eq!(told(Some(1), &Reading::default()), "1 row in 0.000 s");
+        assert_eq!(summary(Some(1), &Reading::default()), "1 row in 0.000 s");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a prompt knows: when a statement is whole, and which words may be meant.
+//! Completion at the SQL prompt: detects the end of a statement, and suggests words.
 
 use rustyline::{
     Context, Helper, Result,

@@ -1,7 +1,7 @@
-//! `swiftwater sql`: statements over what a server has stored, from the command line or from a prompt.
+//! `swiftwater sql`: runs statements over a server's stored data, from the command line or from a prompt.
 //!
-//! A text on the command line, from a file or through a pipe is sent as one; at a prompt each statement is sent when its
-//! `;` is typed. While a statement runs, how far it is stands on standard error, where a person sees it; Ctrl-C ends it.
+//! A text on the command line, from a file or through a pipe is sent as one. At a prompt, each statement is sent when its
+//! `;` is typed. While a statement runs, its progress is shown on standard error, if that is a terminal; Ctrl-C ends it.
 
 mod ask;
 mod complete;
@@ -20,7 +20,7 @@ use crate::{
     stdio::{complain, stdin_is_input, stdout_is_terminal},
 };
 
-use ask::{Asked, Asking};
+use ask::{Asking, StatementOutcome};
 
 /// The longest text that is read from a file or a pipe.
 const TEXT_BYTES_MAX: u64 = 64 << 20;
@@ -41,20 +41,20 @@ pub(crate) fn run(args: &SqlArgs) -> Outcome {
         (None, None) => return prompt::run(&runtime, &mut asking),
     };
     let mut out = io::stdout().lock();
-    let asked = runtime.block_on(asking.ask(&text, &mut out))?;
+    let asked = runtime.block_on(asking.execute(&text, &mut out))?;
     out.flush().map_err(Failure::output)?;
     match asked {
-        Asked::Answered(told) => {
+        StatementOutcome::Answered(told) => {
             if form == SqlForm::Table && stdout_is_terminal() {
                 complain(&told);
             }
             Ok(ExitCode::SUCCESS)
         }
-        Asked::Refused(why) => {
+        StatementOutcome::Refused(why) => {
             complain(&why);
             Ok(ExitCode::from(2))
         }
-        Asked::Cancelled => Ok(ExitCode::from(130)),
+        StatementOutcome::Cancelled => Ok(ExitCode::from(130)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The prompt: lines with history, until a statement is whole.
+//! The SQL prompt: reads lines, with history, until a statement is complete.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use swiftwater_sql::Dialect;
 use tokio::runtime::Runtime;
 
 use super::{
-    ask::{Asked, Asking},
+    ask::{Asking, StatementOutcome},
     complete::Words,
 };
 use crate::{
@@ -22,13 +22,13 @@ use crate::{
 /// Statements that the history keeps.
 const HISTORY_MAX: usize = 10_000;
 const HELP: &str = "\
-Statements end with a semicolon; Tab completes, Ctrl-C ends what runs, Ctrl-D leaves.
+Statements end with a semicolon. Tab completes, Ctrl-C cancels the running statement, Ctrl-D exits.
   \\d            the tables
-  \\d NAME       the columns of one
-  \\o FORM       how answers are written: table, json, ndjson, csv
-  \\q            leaves
-  \\?            says this
-exit, quit and help do what \\q and \\? do.";
+  \\d NAME       the columns of a table
+  \\o FORM       sets the format of answers: table, json, ndjson, csv
+  \\q            exits
+  \\?            prints this help
+exit, quit and help are the same as \\q and \\?.";
 
 pub(crate) fn run(runtime: &Runtime, asking: &mut Asking) -> Outcome {
     let config = Config::builder().max_history_size(HISTORY_MAX).context("cannot start the prompt")?.build();
@@ -41,7 +41,7 @@ pub(crate) fn run(runtime: &Runtime, asking: &mut Asking) -> Outcome {
         // There is none at first.
         let _ = editor.load_history(path);
     }
-    complain("SQL over what is stored; \\? says what else can be typed.");
+    complain("SQL over stored streams and tables; \\? prints help.");
     loop {
         let text = match editor.readline("sql> ") {
             Ok(text) => text,
@@ -69,12 +69,12 @@ pub(crate) fn run(runtime: &Runtime, asking: &mut Asking) -> Outcome {
             },
         };
         let mut out = io::stdout().lock();
-        let asked = runtime.block_on(asking.ask(&statement, &mut out));
+        let asked = runtime.block_on(asking.execute(&statement, &mut out));
         out.flush().map_err(Failure::output)?;
         drop(out);
         match asked {
-            Ok(Asked::Answered(told) | Asked::Refused(told)) => complain(&told),
-            Ok(Asked::Cancelled) => complain("cancelled"),
+            Ok(StatementOutcome::Answered(told) | StatementOutcome::Refused(told)) => complain(&told),
+            Ok(StatementOutcome::Cancelled) => complain("cancelled"),
             // The server may be there again for the next one.
             Err(failure) => complain(&failure.text()),
         }
@@ -88,7 +88,7 @@ pub(crate) fn run(runtime: &Runtime, asking: &mut Asking) -> Outcome {
     if let Some(path) = &history
         && let Err(error) = editor.save_history(path)
     {
-        tracing::debug!(%error, "the history was not kept");
+        tracing::debug!(%error, "the history was not saved");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -122,7 +122,7 @@ fn meta(command: &str, asking: &mut Asking) -> Meta {
             "json" => chosen(asking, SqlForm::Json),
             "ndjson" => chosen(asking, SqlForm::Ndjson),
             "csv" => chosen(asking, SqlForm::Csv),
-            other => Meta::Said(format!("no form `{other}`; forms are table, json, ndjson, csv")),
+            other => Meta::Said(format!("no format `{other}`; formats are table, json, ndjson, csv")),
         },
         _ => Meta::Said(HELP.to_owned()),
     }
@@ -130,7 +130,7 @@ fn meta(command: &str, asking: &mut Asking) -> Meta {
 
 fn chosen(asking: &mut Asking, form: SqlForm) -> Meta {
     asking.form = form;
-    Meta::Said("answers are written so from now on".to_owned())
+    Meta::Said("later answers have this format".to_owned())
 }
 
 fn changes_names(statement: &str) -> bool {

@@ -1,4 +1,4 @@
-//! `swiftwater top`: a server's streams, shards and queries at work, over and over.
+//! `swiftwater top`: shows a server's streams, shards and queries, and refreshes the display.
 
 mod picture;
 mod screen;
@@ -53,7 +53,7 @@ async fn live(args: &TopArgs, client: &Client, clock: &dyn Clock) -> Outcome {
     let mut before = Snapshot::take(client, clock, args.sort).await?;
     let mut interrupts = Interrupts::catch().context("cannot catch signals")?;
     let size = terminal_size();
-    let (mut screen, mut keys) = Screen::open().context("cannot take over the terminal")?;
+    let (mut screen, mut keys) = Screen::open().context("cannot open the terminal")?;
     let mut sort = args.sort;
     let mut wait = ONCE_APART;
     let mut now = before.clone();
@@ -68,7 +68,7 @@ async fn live(args: &TopArgs, client: &Client, clock: &dyn Clock) -> Outcome {
             key = keys.recv() => match key {
                 Some(Key::Quit) => break,
                 Some(Key::Sort(by)) => sort = by,
-                None => return Err(anyhow::anyhow!("the terminal went away").into()),
+                None => return Err(anyhow::anyhow!("the terminal was closed").into()),
             },
         }
         let (rows, columns) = size();

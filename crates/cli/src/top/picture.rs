@@ -1,4 +1,4 @@
-//! Two snapshots as lines of text. Pure.
+//! Renders two snapshots as lines of text. Pure.
 
 use std::collections::BTreeMap;
 
@@ -228,7 +228,7 @@ fn queries(before: &Snapshot, now: &Snapshot, sort: TopSort) -> Vec<String> {
         )
     }));
     if rows.is_empty() {
-        lines.push("no query stands".to_owned());
+        lines.push("no query is running".to_owned());
     }
     lines
 }

@@ -1,4 +1,4 @@
-//! The terminal while `top` has it: another screen, no cursor, keys as they are pressed; given back as it was.
+//! The terminal while `top` uses it: alternate screen, no cursor, keys read as they are pressed; restored at the end.
 
 use std::{
     io::{self, Read, Write},
@@ -35,7 +35,7 @@ impl Screen {
             raw.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
             tcsetattr(io::stdin(), OptionalActions::Now, &raw)?;
         }
-        give_back_on_panic(before.clone());
+        restore_on_panic(before.clone());
         let screen = Screen { before };
         let mut out = io::stdout();
         out.write_all(OPEN.as_bytes())?;
@@ -80,11 +80,11 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        give_back(self.before.as_ref());
+        restore_terminal(self.before.as_ref());
     }
 }
 
-fn give_back(before: Option<&Termios>) {
+fn restore_terminal(before: Option<&Termios>) {
     // There is nothing to be done if the terminal is gone.
     let mut out = io::stdout();
     let _ = out.write_all(CLOSE.as_bytes()).and_then(|()| out.flush());
@@ -94,13 +94,13 @@ fn give_back(before: Option<&Termios>) {
 }
 
 /// Panics print where they can be read.
-fn give_back_on_panic(before: Option<Termios>) {
+fn restore_on_panic(before: Option<Termios>) {
     static HOOKED: Once = Once::new();
     HOOKED.call_once(|| {
         let print = std::panic::take_hook();
         let before = Mutex::new(before);
         std::panic::set_hook(Box::new(move |info| {
-            give_back(before.lock().ok().as_ref().and_then(|before| before.as_ref()));
+            restore_terminal(before.lock().ok().as_ref().and_then(|before| before.as_ref()));
             print(info);
         }));
     });

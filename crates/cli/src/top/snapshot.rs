@@ -1,4 +1,4 @@
-//! A server's numbers at one moment, fetched and read.
+//! Fetches and parses a server's metrics at one moment.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! What clients do that mean harm, or are broken: bytes without sense, bodies that are not what they say, requests that
-//! end in the middle, queries that no grammar has. Every kind is drawn by a seeded chance.
+//! Generates the input of malicious or broken clients: random bytes, bodies that are not what they claim, requests that end
+//! in the middle, queries outside any grammar. A seeded random generator draws every kind.
 
 use std::{
     io::{Read, Write},

@@ -1,4 +1,4 @@
-//! A client as plain as can be: it writes what a test says, right or wrong, and reads what comes.
+//! A minimal HTTP client: it writes the bytes of a test, right or wrong, and reads the answer.
 
 use std::{
     io::{self, BufRead, BufReader, Read, Write},

@@ -1,4 +1,4 @@
-//! Runs the binary as people and scripts do: arguments, standard input, signals; answers what it wrote.
+//! Runs the binary as people and scripts do: with arguments, standard input, signals; returns its output.
 
 #![allow(dead_code, reason = "each test program uses its own part")]
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
@@ -42,15 +42,15 @@ fn clear_environment(command: &mut Command) {
 
 /// What a run came to.
 #[derive(Debug)]
-pub(crate) struct Ran {
+pub(crate) struct ProcessOutput {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-impl From<Output> for Ran {
-    fn from(output: Output) -> Ran {
-        Ran {
+impl From<Output> for ProcessOutput {
+    fn from(output: Output) -> ProcessOutput {
+        ProcessOutput {
             code: output.status.code(),
             out: String::from_utf8(output.stdout).unwrap(),
             err: String::from_utf8(output.stderr).unwrap(),
@@ -59,12 +59,12 @@ impl From<Output> for Ran {
 }
 
 /// Runs to the end, with nothing on standard input.
-pub(crate) fn run(args: &[&str]) -> Ran {
+pub(crate) fn run(args: &[&str]) -> ProcessOutput {
     swiftwater(args).output().unwrap().into()
 }
 
 /// Runs to the end, with a pipe on standard input.
-pub(crate) fn run_with(args: &[&str], input: &[u8]) -> Ran {
+pub(crate) fn run_with(args: &[&str], input: &[u8]) -> ProcessOutput {
     let mut command = swiftwater(args);
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -128,11 +128,11 @@ impl Running {
     }
 
     /// What it still writes, and how it ends.
-    pub(crate) fn end(mut self) -> Ran {
+    pub(crate) fn end(mut self) -> ProcessOutput {
         let mut out = String::new();
         self.out.read_to_string(&mut out).unwrap();
         let err = self.rest_of_stderr();
-        Ran { code: self.child.wait().unwrap().code(), out, err }
+        ProcessOutput { code: self.child.wait().unwrap().code(), out, err }
     }
 }
 
@@ -200,7 +200,7 @@ impl TestServer {
         until(&format!("{path} to show {text}"), || self.get(path).contains(text));
     }
 
-    pub(crate) fn ingest(&self, stream: &str, events: &str) -> Ran {
+    pub(crate) fn ingest(&self, stream: &str, events: &str) -> ProcessOutput {
         run_with(&["ingest", "--server", &self.url, stream], events.as_bytes())
     }
 }

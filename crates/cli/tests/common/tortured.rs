@@ -1,4 +1,4 @@
-//! A server that is watched: what it writes, how much memory it holds, whether it still answers.
+//! Runs a server and watches it: its output, its memory, and whether it still answers.
 
 #![allow(clippy::print_stderr, reason = "figures are shown beside a test that fails")]
 
@@ -109,18 +109,18 @@ impl Tortured {
 
     /// A query that is ended does not see what was taken but still waits.
     pub(crate) fn until_all_is_looked_at(&self) {
-        until("every event to be looked at", || self.held("pending") == 0);
+        until("every event to be looked at", || self.owned_bytes("pending") == 0);
     }
 
     pub(crate) fn until_no_query_stands(&self) {
         until("the last query to end", || self.queries() == 0);
-        until("the last emit to be dropped", || self.held("subscribers") == 0);
+        until("the last emit to be dropped", || self.owned_bytes("subscribers") == 0);
         self.until_all_is_looked_at();
-        assert_eq!(self.held("state"), 0);
+        assert_eq!(self.owned_bytes("state"), 0);
     }
 
-    /// Bytes that the server says it holds, by owner.
-    pub(crate) fn held(&self, owner: &str) -> u64 {
+    /// Bytes that the server reports for an owner.
+    pub(crate) fn owned_bytes(&self, owner: &str) -> u64 {
         let metrics = self.connect().ask("GET", "/metrics", b"").unwrap().body;
         let metrics = String::from_utf8(metrics).unwrap();
         let start = format!("swiftwater_memory_bytes{{owner=\"{owner}\"}} ");

@@ -1,4 +1,4 @@
-//! What views, alerts and joins keep, put aside in a file for as long as a cut stands.
+//! Writes the snapshot of the view store to a temporary file that exists as long as its backup.
 
 use std::{
     fs::{self, File},
@@ -50,7 +50,7 @@ impl Aside {
 impl Drop for Aside {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_file(&self.path) {
-            tracing::warn!(path = %self.path.display(), %error, "what was put aside for a backup goes at the next start");
+            tracing::warn!(path = %self.path.display(), %error, "files of an ended backup are deleted at the next start");
         }
     }
 }

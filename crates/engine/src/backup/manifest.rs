@@ -1,4 +1,4 @@
-//! What a backup consists of, as it stands in its `manifest.json` and goes over the wire.
+//! The manifest of a backup: its contents, as stored in `manifest.json` and sent over the wire.
 //!
 //! ```text
 //! manifest = {"format": 2, "id": text, "written_by": version, "taken": ms, "log_position": where the log ends,
@@ -6,11 +6,12 @@
 //! name     = "catalog/" file | "log/" file | "tables/" table "/" … file | "views/" file
 //! ```
 //!
-//! Names are those that the files have in a data directory; of what views, alerts and joins keep there is one file at most,
-//! of which `views/` is made. Format 1 had none. In a backup's directory a file lies under its name and its
-//! checksum (`log/0000000000000007.segment.1a2b3c4d`): so what is the same in two backups is there once, and a new
-//! backup changes nothing that an older one needs until it is whole itself.
-//! A format that is newer than [`FORMAT`] is refused; whatever is added raises it, as it is part of the checksum.
+//! Names are those that the files have in a data directory. The state of views, alerts and joins is one file at most, from
+//! which a restore rebuilds `views/`. Format 1 had no such file.
+//!
+//! In a backup directory, a file's name ends in its checksum (`log/0000000000000007.segment.1a2b3c4d`). Two backups
+//! therefore share their identical files. A new backup changes no file that an older one needs until the new one is
+//! complete. A format newer than [`FORMAT`] is refused. Every added field raises the format, because the checksum covers it.
 
 use std::{collections::HashSet, fmt};
 
@@ -60,7 +61,7 @@ impl TryFrom<String> for Checksum {
     fn try_from(text: String) -> Result<Checksum, String> {
         let is_hex = text.len() == 8 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
         let read = is_hex.then(|| u32::from_str_radix(&text, 16).ok()).flatten();
-        read.map(Checksum).ok_or_else(|| format!("`{text}` is no checksum of 8 digits"))
+        read.map(Checksum).ok_or_else(|| format!("`{text}` is not a checksum of 8 digits"))
     }
 }
 
@@ -118,10 +119,10 @@ pub enum ManifestError {
         written_by: String,
     },
     /// It is not as it was written.
-    #[error("the manifest is damaged: it does not have its own checksum")]
+    #[error("the manifest is damaged: its checksum is wrong")]
     Damaged,
     /// A name that no file of a backup has.
-    #[error("the manifest names `{0}`, which can be no file of a backup")]
+    #[error("the manifest names `{0}`, which cannot be a file of a backup")]
     Name(String),
 }
 

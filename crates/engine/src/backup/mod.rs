@@ -1,16 +1,24 @@
-//! Backups: a consistent cut of everything durable, pinned while it is fetched.
+//! Backups: a consistent snapshot of all durable state, pinned while a client fetches it.
 //!
-//! A cut is the catalog's snapshot and one of what views, alerts and joins keep, then every table at its newest version,
-//! then the log up to what is synced. Segments are not given up and files of tables not deleted from before the first of
-//! these to after the last; so the log reaches from the first event that a table or a view lacks to beyond everything that
-//! the catalog, a table or a view counts, and opening the files is as opening the directory after a crash at that instant.
-//! What was synced before the cut was asked for is in it.
+//! A snapshot takes four things, in this order:
 //!
-//! Neither catalog nor views are written meanwhile. Whatever sinks, alerts and joins tell streams and tables under their
-//! numbers was on disk first: so what log and tables of a cut have of that is in its views, under the same numbers.
-//! What views keep is written down when all goes on again, into a file that stands with the cut.
+//! 1. the catalog's snapshot;
+//! 2. a snapshot of the state of views, alerts and joins;
+//! 3. every table at its newest version;
+//! 4. the log up to its synced end.
 //!
-//! A cut that nobody has touched for [`BACKUP_KEPT`] is let go, and there are at most [`BACKUPS_MAX`]. Knows nothing of HTTP.
+//! The engine deletes no log segments and no files of tables from before the first step until after the last. The log
+//! therefore starts no later than the first event that a table or a view lacks. It ends beyond everything that the catalog,
+//! a table or a view counts. Opening a restored directory is the same as opening the directory after a crash at that
+//! instant. A snapshot includes everything that was synced before it was requested.
+//!
+//! Neither the catalog nor the view store is written while a snapshot is taken. Sinks, alerts and joins persist their state
+//! before they write numbered events or rows to streams and tables. Whatever the log and tables of a snapshot contain of
+//! those writes is therefore in its view store, too, under the same numbers. The state of the view store is written to a
+//! temporary file after normal work has resumed; the file is deleted with the snapshot.
+//!
+//! A snapshot that no client accesses for [`BACKUP_KEPT`] expires. At most [`BACKUPS_MAX`] exist at once. Knows nothing of
+//! HTTP.
 
 mod aside;
 mod manifest;
@@ -118,10 +126,10 @@ pub enum BackupReadError {
     #[error("the store cannot be read")]
     Store(#[from] StoreError),
     /// It was put aside.
-    #[error("what views keep cannot be read")]
+    #[error("the state of views cannot be read")]
     Views(#[from] io::Error),
     /// A thread ended.
-    #[error("a thread of this process ended before its work did")]
+    #[error("a thread of this process ended early")]
     Broken,
 }
 
@@ -217,7 +225,7 @@ impl Backups {
             // Whoever reads a file holds the cut.
             let is_kept = !backup.cut.is_forgotten() || Arc::strong_count(&backup.cut) > 1;
             if !is_kept {
-                tracing::info!(%id, "a backup that nobody fetched was let go");
+                tracing::info!(%id, "an unread backup was ended");
             }
             is_kept
         });
@@ -261,7 +269,7 @@ impl History {
         backups.keep(&backup)?;
         let millis = self.clock.monotonic_nanos().saturating_sub(began) / 1_000_000;
         let (id, files, bytes) = (&backup.manifest.id, backup.manifest.files.len(), backup.manifest.bytes());
-        tracing::info!(%id, files, bytes, position = backup.manifest.log_position, millis, "a backup was begun");
+        tracing::info!(%id, files, bytes, position = backup.manifest.log_position, millis, "a backup started");
         Ok(backup)
     }
 
@@ -288,7 +296,7 @@ impl History {
         // said to have succeeded has its rows in the cut. One that has them and is not said to is taken up, and passes over.
         // And nothing new is told by sinks, alerts and joins, as what they tell is kept before.
         let _catalog_and_views_stay = self.cutting.write().await;
-        let held = self.log.hold();
+        let held = self.log.retain_all();
         let mut catalog = self.snapshot();
         catalog.store = None;
         let catalog = Bytes::from(catalog.to_bytes());

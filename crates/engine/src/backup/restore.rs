@@ -1,9 +1,9 @@
-//! A backup's directory: whether it is whole, and making a data directory of it.
+//! Verifies a backup directory and restores a data directory from it.
 //!
-//! A restore marks the data directory before it writes anything else, and takes the mark away when all is there and
-//! synced: a server does not open a marked directory. Each file gets its name when its bytes have been found right, so
-//! one that was interrupted goes on with the files that have none yet. What views keep is brought back as it is read, from its
-//! beginning each time.
+//! A restore marks the data directory before it writes anything else, and removes the mark when everything is present and
+//! synced. A server refuses to open a marked directory. A file gets its name only after its bytes are verified, so an
+//! interrupted restore resumes with the files that have no name yet. The view store is rebuilt from the beginning on each
+//! attempt.
 
 use std::{
     fs::{self, File},
@@ -45,10 +45,10 @@ pub struct BackupFault {
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
     /// There is no manifest.
-    #[error("`{}` is no whole backup: it has no {MANIFEST_NAME}", .0.display())]
+    #[error("`{}` is not a complete backup: it has no {MANIFEST_NAME}", .0.display())]
     NoBackup(PathBuf),
     /// The manifest is none.
-    #[error("`{}` is no backup that can be read", path.display())]
+    #[error("`{}` is not a readable backup", path.display())]
     Manifest {
         /// The manifest.
         path: PathBuf,
@@ -63,7 +63,7 @@ pub enum RestoreError {
     #[error("`{0}` is not empty")]
     NotEmpty(String),
     /// Another backup was being restored.
-    #[error("`{}` holds what another restore has begun", .0.display())]
+    #[error("`{}` contains an unfinished restore of another backup", .0.display())]
     Other(PathBuf),
     /// A file cannot be read or written.
     #[error("cannot use `{}`", path.display())]
@@ -81,7 +81,7 @@ pub enum RestoreError {
     #[error("the store")]
     Store(#[from] StoreError),
     /// What views keep cannot be brought back.
-    #[error("what views keep cannot be brought back")]
+    #[error("the state of views cannot be restored")]
     Views(#[from] DumpError),
 }
 
@@ -90,13 +90,13 @@ impl RestoreError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             RestoreError::NoBackup(_) => {
-                Some("Where `swiftwater backup` was interrupted, run it again: it goes on where it was.")
+                Some("If `swiftwater backup` was interrupted, run it again: it resumes.")
             }
             RestoreError::Damaged(_) => {
-                Some("Where the server is still there, `swiftwater backup` fetches anew what is damaged.")
+                Some("If the server still runs, `swiftwater backup` fetches the damaged files again.")
             }
-            RestoreError::NotEmpty(_) => Some("A backup is restored to where nothing is yet."),
-            RestoreError::Other(_) => Some("Finish that one, or remove what it has left and begin anew."),
+            RestoreError::NotEmpty(_) => Some("Restore a backup into an empty directory."),
+            RestoreError::Other(_) => Some("Finish that restore, or delete the directory and begin again."),
             RestoreError::Directory(error) => error.hint(),
             _ => None,
         }

@@ -1,7 +1,8 @@
-//! Which of a stream's events were acknowledged to their senders: those before an offset.
+//! Tracks up to which offset a stream's events were acknowledged to their senders.
 //!
-//! Events are acknowledged when they are taken or when they are synced, as their sender wishes. Those that are in doubt, as a
-//! disk takes them neither nor refuses them, are nobody's yet, and nobody who asks for what was acknowledged waits for them.
+//! Events are acknowledged when they are appended or when they are synced, as the sender chooses. While a disk neither
+//! accepts nor refuses a write, its events are not acknowledged. A reader that requests all acknowledged events does not
+//! wait for them.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! When a stream's events arrived, as far as it takes to say how long the oldest of those that wait has waited.
+//! Samples the arrival times of a stream's events, to report how long the oldest waiting event has waited.
 
 use std::collections::VecDeque;
 

@@ -1,8 +1,8 @@
-//! Events of a stored stream as its table has them, for readers whose events are no longer in the log.
+//! Reads a stored stream's events from its table, for readers whose events are no longer in the log.
 //!
-//! They come in the order of their offsets, some at a time, as they were sent where the table keeps their text, and else as its
-//! columns tell them: a missing field may be null then, or its default, and numbers and times may be spelled otherwise.
-//! What the stream's retention has deleted is passed over.
+//! Events are read in offset order, a limited number at a time. If the table stores their text, they are as they were sent.
+//! Otherwise they are rebuilt from the columns: a missing field may be null or its default, and numbers and times may be
+//! spelled otherwise. Events that the stream's retention has deleted are skipped.
 
 use std::sync::Arc;
 
@@ -80,7 +80,7 @@ fn events_of(stored: &StoredStream, rows: &RecordBatch, all: &mut Vec<EventBatch
     let limits = CheckLimits { event_bytes_max: usize::MAX >> 1, depth_max: 512, ..CheckLimits::default() };
     let batch = check_block(Bytes::from(lines(stored, rows)?), &limits, 1).batch;
     if batch.len() != rows.num_rows() {
-        return Err(SqlError::new(SqlErrorKind::Corrupt, "the table has what is no event"));
+        return Err(SqlError::new(SqlErrorKind::Corrupt, "a row of the table is not an event"));
     }
     let mut start = 0;
     for end in 1..=rows.num_rows() {
@@ -134,7 +134,7 @@ fn lines(stored: &StoredStream, rows: &RecordBatch) -> Result<Vec<u8>, SqlError>
             }
             (None, Some(line)) => lines.extend_from_slice(line),
             (None, None) => {
-                return Err(SqlError::new(SqlErrorKind::Internal, "a row of the table is not told"));
+                return Err(SqlError::new(SqlErrorKind::Internal, "a row of the table cannot be read"));
             }
         }
     }

@@ -1,15 +1,16 @@
-//! When the senders of a stream wait for its table and its views.
+//! Back-pressure: makes the senders of a stream wait for its table and its views.
 //!
-//! The log takes events faster than tables and views can, and taking them in costs what these need to go on. A burst goes into
-//! the log at full speed, up to `data.feed_lag_ms_max`. A reader that lags further, and whose events do not fit into its feed
-//! any more, makes the stream *pace* its senders:
+//! The log takes events faster than tables and views can, and ingest uses resources that they need to advance. The log takes
+//! a burst at full speed, up to `data.feed_lag_ms_max`. A reader that lags further, and whose events no longer fit into its
+//! feed, makes the stream *pace* its senders:
 //!
-//! - While a reader catches up from the log, one event is taken in for each two that the reader was given, so it does catch up.
+//! - While a reader catches up from the log, one event is taken in for each two that the reader was given, so it does catch
+//!   up.
 //! - A reader that has caught up is fed from memory, which is much faster; senders wait for room in its feed.
-//! - Pacing ends when the feeds of all readers are nearly empty and no sender has waited for a second: the senders are slower
-//!   than the readers again.
+//! - Pacing ends when the feeds of all readers are nearly empty and no sender has waited for a second: the senders are then
+//!   slower than the readers again.
 //!
-//! A reader that makes no progress holds nobody up: events wait for it in the log, which has a bound of its own.
+//! A reader that makes no progress delays no sender: its events wait in the log, which has its own bound.
 
 use swiftwater_event::Millis;
 

@@ -1,4 +1,8 @@
-//! What goes on beside statements and events: the catalog is written down, the log is trimmed, and both are brought to an end.
+//! Tasks beside statements and events: writes the catalog's snapshot, trims the log, writes ticks into it, and closes
+//! both.
+//!
+//! A snapshot is written once all that it counts is synced. The log is then trimmed up to the first record that a table,
+//! a view, a join or a durable query still needs.
 
 use std::{
     collections::HashMap,
@@ -8,7 +12,7 @@ use std::{
 
 use swiftwater_catalog::Snapshot;
 use swiftwater_event::Millis;
-use swiftwater_log::{Head, LogPosition, Packed};
+use swiftwater_log::{Head, LogPosition, PackedPayload};
 
 use crate::EngineError;
 use crate::{
@@ -42,14 +46,14 @@ impl History {
                 }
                 let written = self.checkpoint().await.inspect_err(|error| {
                     let error = error as &dyn std::error::Error;
-                    tracing::warn!(error, "the catalog could not be written down");
+                    tracing::warn!(error, "the catalog could not be written");
                 });
                 was = match written {
                     // What came meanwhile is for the next time.
                     Ok((counted, needed)) => (counted, Some(needed)),
                     Err(_) => (self.log.horizons().appended, None),
                 };
-            } else if self.log.goes_on_with_a_record() {
+            } else if self.log.resumes_after_record() {
                 self.log_time().await;
             }
         }
@@ -78,13 +82,13 @@ impl History {
     /// Writes a tick into the log: after a restart no event arrives before it. Returns the end of its record. Fails if an event
     /// would find no room.
     pub(crate) async fn tick_where_there_is_room(&self, now: Millis) -> Result<LogPosition, EngineError> {
-        let room = self.log.reserve(Packed::empty().bytes()).await.map_err(unavailable)?;
-        self.log.append(Head::Tick { now }, Packed::empty(), room).map_err(unavailable)
+        let room = self.log.reserve(PackedPayload::empty().bytes()).await.map_err(unavailable)?;
+        self.log.append(Head::Tick { now }, PackedPayload::empty(), room).map_err(unavailable)
     }
 
     pub(crate) async fn tick(&self, now: Millis) -> Result<(), EngineError> {
-        let room = self.log.reserve_urgent(Packed::empty().bytes()).await.map_err(unavailable)?;
-        self.log.append(Head::Tick { now }, Packed::empty(), room).map_err(unavailable).map(|_| ())
+        let room = self.log.reserve_urgent(PackedPayload::empty().bytes()).await.map_err(unavailable)?;
+        self.log.append(Head::Tick { now }, PackedPayload::empty(), room).map_err(unavailable).map(|_| ())
     }
 
     /// The catalog as it is, with how far each stream is. It counts what may not be synced yet.
@@ -138,7 +142,7 @@ impl History {
         self.closing.send_replace(true);
         // A log that cannot sync is not waited for: what it has is read again at the next start.
         if let Ok(Err(error)) = tokio::time::timeout(grace, self.checkpoint()).await {
-            tracing::warn!(error = &error as &dyn std::error::Error, "the catalog could not be written down");
+            tracing::warn!(error = &error as &dyn std::error::Error, "the catalog could not be written");
         }
         let tasks = std::mem::take(&mut *lock(&self.tasks));
         for mut task in tasks {

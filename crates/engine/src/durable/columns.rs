@@ -1,4 +1,4 @@
-//! From events to the columns of a table.
+//! Converts events into the columns of a table.
 
 use std::{
     cell::RefCell,
@@ -12,8 +12,8 @@ use arrow_select::concat::concat;
 use swiftwater_event::{EventBatch, Millis, Offset, Type};
 use swiftwater_lang::ddl::{ColumnDef, CreateStream};
 use swiftwater_live::columns::{
-    Accepted, ColumnsError, ColumnsScratch, Inferred, InferredColumn, InferredColumns, Read, Rejected,
-    StreamColumns, event_bytes_max, event_texts,
+    ColumnsError, ColumnsScratch, DecodedColumns, InferredBatch, InferredColumn, InferredColumns,
+    RejectedEvent, StreamColumns, ValidatedBatch, event_bytes_max, event_texts,
 };
 use swiftwater_store::{EVENT_COLUMN, OFFSET_COLUMN, Rows, TIME_COLUMN};
 
@@ -101,11 +101,11 @@ impl Columns {
         &self,
         batch: EventBatch,
         now: Millis,
-    ) -> (EventBatch, Option<AcceptedColumns>, Vec<Rejected>) {
+    ) -> (EventBatch, Option<AcceptedColumns>, Vec<RejectedEvent>) {
         let (names, columns) = match self {
             Columns::Declared { names, columns } => (names, columns),
             Columns::Found { event_bytes_max, .. } => {
-                let rejected: Vec<Rejected> = Rejected::of_size(&batch, *event_bytes_max).collect();
+                let rejected: Vec<RejectedEvent> = RejectedEvent::of_size(&batch, *event_bytes_max).collect();
                 if rejected.is_empty() {
                     return (batch, None, rejected);
                 }
@@ -114,7 +114,7 @@ impl Columns {
                 return (batch.select(&good), None, rejected);
             }
         };
-        let Accepted { good, columns, text_needed, rejected } =
+        let ValidatedBatch { good, columns, text_needed, rejected } =
             SCRATCH.with_borrow_mut(|scratch| columns.accept(&batch, now, scratch));
         let kept = (good.len() >= KEPT_EVENTS_MIN).then(|| AcceptedColumns {
             names: Arc::clone(names),
@@ -132,13 +132,13 @@ impl Columns {
     ) -> (AcceptedColumns, Option<Vec<InferredColumn>>) {
         match self {
             Columns::Declared { names, columns } => {
-                let Read { columns: arrays, text_needed } =
+                let DecodedColumns { columns: arrays, text_needed } =
                     SCRATCH.with_borrow_mut(|scratch| columns.read(batch, now, scratch));
                 (AcceptedColumns { names: Arc::clone(names), arrays, text_needed }, None)
             }
             Columns::Found { columns, .. } => {
                 let known = Arc::clone(&lock(columns));
-                let Inferred { grown, columns: arrays, text_needed } =
+                let InferredBatch { grown, columns: arrays, text_needed } =
                     SCRATCH.with_borrow_mut(|scratch| known.accept(batch, scratch));
                 let now_known = grown.map_or_else(|| Arc::clone(&known), Arc::new);
                 let names = now_known.columns().iter().map(|column| column.name.clone()).collect();

@@ -1,13 +1,14 @@
-//! Which requests of numbered producers a stream has stored, so that a retry is stored once.
+//! Deduplicates requests of numbered producers, so that a retry is stored once.
 //!
-//! A producer names itself and numbers its requests, in any order but rising on the whole. Of each producer the last
-//! 64 numbers are kept with what became of them; of producers, those that sent last. Both bounds hold
-//! over restarts: the table is rebuilt from the catalog's snapshot and the log, where every stored part carries its number.
-//! A request of several parts is stored part by part, in order, so how many are there says all. A part none of whose
-//! events is taken in is nowhere noted: the next one that is stored counts it among those that are there.
-//! Of each part a hash of what was sent is kept, so that a number that is used again for other events is found. The engine's
-//! own producers ([`is_reserved_producer`]) have room of their own: clients, however many they are, push none of them out.
-//! Knows no clock: whoever wrote last in the log is the latest.
+//! A producer names itself and numbers its requests, in any order but rising on the whole. For each producer, the last 64
+//! numbers are remembered with their outcomes; of the producers, those that wrote most recently. Both bounds survive
+//! restarts: the table is rebuilt from the catalog's snapshot and the log, in which every stored part carries its number.
+//!
+//! A request of several parts is stored part by part, in order, so a count of stored parts suffices. A part none of whose
+//! events is accepted leaves no record; the next stored part counts it as present. A hash of each part's content detects a
+//! number that is reused for other events. The engine's own producers ([`is_reserved_producer`]) have separate room, so
+//! clients cannot evict them.
+//! Knows no clock: the producer that wrote last in the log is the most recent.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 

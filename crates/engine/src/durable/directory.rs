@@ -1,15 +1,15 @@
-//! The directory that holds everything durable of one server.
+//! The data directory, which contains all durable state of one server.
 //!
 //! ```text
-//! DIR/lock           held by the one process that may write
-//! DIR/restoring      which backup is being restored here; no server opens the directory while it is there
+//! DIR/lock           locked by the one process that may write
+//! DIR/restoring      names the backup that is being restored here; no server opens the directory while this file exists
 //! DIR/catalog/       the catalog's snapshot (snapshots.rs)
 //! DIR/log/           segments of the log (room `log`)
-//! DIR/tables/NAME/   a Delta Lake table for each stored stream and plain table, unless the store lies elsewhere
-//! DIR/views/         what views keep by key (room `views`)
-//! DIR/tables/_swiftwater_store   the store's id, wherever it lies
-//! DIR/exports/       what COPY … TO writes
-//! DIR/spill/         what SQL puts aside, and backups do of `views/`; emptied at each start
+//! DIR/tables/NAME/   a Delta Lake table for each stored stream and plain table, unless the store is elsewhere
+//! DIR/views/         the state of views by key (room `views`)
+//! DIR/tables/_swiftwater_store   the store's id, wherever the store is
+//! DIR/exports/       files that COPY … TO writes
+//! DIR/spill/         files that SQL spills, and copies of `views/` for backups; emptied at each start
 //! ```
 
 use std::{

@@ -1,5 +1,7 @@
-//! The durable side of the engine: log, catalog and tables, how they are opened, and how events come in.
+//! The durable side of the engine: opens the log, the catalog and the tables, and appends events.
 
+use super::replay::Replay;
+use crate::durable::recovered::Recovered;
 use std::{
     collections::{BTreeMap, HashMap},
     path::PathBuf,
@@ -10,14 +12,11 @@ use std::{
     time::Duration,
 };
 
-use swiftwater_catalog::{
-    Catalog, ChangeRecord, Snapshot, WireError,
-    kind::{stream::StreamEntry, view::ViewEntry},
-};
+use swiftwater_catalog::{Catalog, Snapshot, kind::stream::StreamEntry};
 pub(crate) use swiftwater_event::causes;
-use swiftwater_event::{Clock, EventBatch, Millis, StreamName};
+use swiftwater_event::{Clock, StreamName};
 use swiftwater_lang::ddl::{self, DefaultValue};
-use swiftwater_log::{Disk, Head, Log, LogError, LogOptions, LogPosition, StreamId, Trouble};
+use swiftwater_log::{Disk, Log, LogError, LogOptions, LogPosition, StallReason, StreamId};
 use swiftwater_sql::SqlOptions;
 use swiftwater_store::{ErrorKind as StoreErrorKind, Store, StoreError, Table};
 use swiftwater_views::ViewStore;
@@ -27,25 +26,22 @@ use tokio::{
     task::JoinHandle,
 };
 
-use crate::{
-    Ack, AppendOptions, Appended, EngineError, HistoryMetrics, RuntimeError, Ticket, shared::Shared,
-};
+use crate::{Ack, EngineError, HistoryMetrics, RuntimeError, Ticket, shared::Shared};
 use crate::{
     HistoryConfig, HistoryError,
     backup::Backups,
     durable::{
-        columns::{AcceptedColumns, Columns},
-        dedup::Receipt,
+        columns::Columns,
         directory::DataDir,
         published::Published,
         readiness::Readiness,
         snapshots::Snapshots,
-        stored_stream::{Declared, Outcome, Packing, Recovered, StoredStream, unavailable},
+        stored_stream::{Declared, StoredStream, unavailable},
         validation::Unstored,
     },
     objects::{
         alerts::Alert,
-        durable_query::{FOLLOWER, Followers},
+        durable_query::Followers,
         endpoints::Endpoints,
         jobs::Jobs,
         lookup_join::JoinedTable,
@@ -54,7 +50,7 @@ use crate::{
         views::{View, ViewsMemory},
     },
 };
-use swiftwater_runtime::parts::{Stream, lock};
+use swiftwater_runtime::parts::lock;
 
 /// Everything durable of one engine.
 pub(crate) struct History {
@@ -158,7 +154,7 @@ impl History {
                 if !settings.log_skip_corrupt {
                     return Err(error);
                 }
-                tracing::error!(%error, "all goes on without, as it was told to");
+                tracing::error!(%error, "the log continues without them, because of data.log_skip_corrupt");
             }
             let replay = Replay::of(&settings, &log, snapshot)?;
             let (view_store, read) = joins_at_start(&settings, &replay.catalog, kept_in.as_deref())?;
@@ -226,7 +222,7 @@ impl History {
         history.spawn(async move { looking.watch_readiness().await });
         let nanos = clock.monotonic_nanos().saturating_sub(began);
         let streams = history.stored.read().unwrap_or_else(PoisonError::into_inner).len();
-        tracing::info!(streams, millis = nanos / 1_000_000, "what is stored was opened");
+        tracing::info!(streams, millis = nanos / 1_000_000, "the data directory was opened");
         Ok(history)
     }
 
@@ -244,104 +240,6 @@ impl History {
     /// Where the log lies, for those who are told that something is wrong with it.
     pub(crate) fn log_dir(&self) -> PathBuf {
         log_dir(&self.config, self.dir.as_ref())
-    }
-
-    /// Lets the catalog's streams go on where they were, with their tables, as far as the store can be reached.
-    async fn bring_back(
-        self: &Arc<Self>,
-        shared: &Shared,
-        mut recovered: BTreeMap<u32, Recovered>,
-    ) -> Result<(), HistoryError> {
-        let entries: Vec<StreamEntry> =
-            self.catalog.newest().streams().map(|(_, entry)| entry.clone()).collect();
-        let statement_failed = |entry: &StreamEntry, error: EngineError| {
-            HistoryError::Wire(WireError::statement(entry.create.name.as_str(), error))
-        };
-        let (entries, unstored): (Vec<_>, Vec<_>) =
-            entries.into_iter().partition(|entry| entry.create.is_stored());
-        for entry in &unstored {
-            self.unstored.declare(entry).map_err(|error| statement_failed(entry, error))?;
-        }
-        let (mut is_away, mut kept_views) = (false, Vec::new());
-        for entry in entries {
-            let mut state = recovered.remove(&entry.id).unwrap_or_else(|| self.config.recovered());
-            let (counted, was_stored) = (state.next, state.last > LogPosition(0));
-            let of_stream = |view: &&ViewEntry| view.stream == entry.id;
-            let views: Vec<ViewEntry> =
-                self.with_catalog(|catalog| catalog.views().filter(of_stream).cloned().collect());
-            let (views, over): (Vec<_>, Vec<_>) = views.into_iter().partition(|view| view.of.is_none());
-            kept_views.extend(over.into_iter().map(|view| (view, None)));
-            let mut kept = Vec::new();
-            for view in views {
-                let (store, position) = self.view_position(&view).map_err(HistoryError::View)?;
-                let from = position.map_or(view.from, |(position, _)| position);
-                // What a stream had before it was stored is not counted.
-                if was_stored && from > view.from {
-                    let name = &view.create.name;
-                    self.check_counted(&entry, &format!("view `{name}`"), from, counted)?;
-                }
-                // Nor is an offset given again that a view has seen, if the log was lost.
-                state.next = state.next.max(from);
-                state.views.push((view.id, from));
-                kept.push((view, store, position));
-            }
-            if let Some(needed) = self.with_catalog(|catalog| catalog.durable_queries().needs_from(entry.id))
-            {
-                state.views.push((FOLLOWER, needed));
-            }
-            let table = if is_away { None } else { self.open_at_start(&entry).await? };
-            is_away |= table.is_none();
-            if let Some(table) = &table {
-                let committed = table.committed().0;
-                self.check_counted(&entry, "its table", committed, counted)?;
-                self.check_kept(&entry, &state, committed, counted)?;
-            }
-            self.open_stream(shared, &entry, table, state)
-                .map_err(|error| statement_failed(&entry, error))?;
-            let Some(stored) = self.stored(&entry.create.name) else { continue };
-            kept_views.extend(
-                kept.into_iter().map(|(view, store, at)| (view, Some((Arc::clone(&stored), store, at)))),
-            );
-        }
-        self.record_lost_files();
-        // A view may join those before it, and be of one of them.
-        kept_views.sort_by_key(|(view, _)| view.id);
-        for (view, kept) in kept_views {
-            let opened = match kept {
-                Some((stored, store, position)) => {
-                    let opened = self.open_view(shared, &view, &stored, (store, position));
-                    if opened.is_err() {
-                        stored.remove_view(view.id);
-                    }
-                    opened
-                }
-                None => {
-                    let name =
-                        |catalog: &Catalog| catalog.below(&view).map(|below| below.create.name.clone());
-                    let Some(below) = self.with_catalog(name) else { continue };
-                    self.open_over(shared, &view, &below)
-                }
-            };
-            if let Err(error) = opened {
-                tracing::error!(view = &*view.create.name, %error, "a view cannot be opened, and is not kept");
-            }
-        }
-        self.retain_for_joins().map_err(HistoryError::View)?;
-        self.delete_dropped_views();
-        self.maintain_views();
-        self.set_endpoints(None);
-        Ok(())
-    }
-
-    /// A view is created after its files have a directory. If that is a new one at a start, all that it held is lost.
-    fn record_lost_files(&self) {
-        let Some(store) = lock(&self.view_store).clone().filter(|store| store.is_new()) else { return };
-        let lost: Vec<u32> = self.with_catalog(|catalog| {
-            let views = catalog.views().filter(|view| view.of.is_none()).map(|view| view.id);
-            let alerts = catalog.alerts().map(|alert| alert.id);
-            views.chain(alerts).chain(catalog.joins().map(|join| join.id)).collect()
-        });
-        lost.into_iter().for_each(|id| store.record_lost(id));
     }
 
     /// Lets a stream be stored from now on. Without a table its events wait in the log until that can be opened.
@@ -426,123 +324,6 @@ impl History {
         })
     }
 
-    /// Takes events of a stored stream in.
-    pub(crate) async fn append(
-        &self,
-        shared: &Shared,
-        (stream, stored): (&Arc<Stream>, &Arc<StoredStream>),
-        batch: EventBatch,
-        options: AppendOptions,
-    ) -> Result<Appended, EngineError> {
-        let now_micros = self.clock.now_micros();
-        let mut declared = stored.declared();
-        if let Some(numbered) = &options.numbered
-            && let Some(receipt) = stored.look(numbered, options.ack)?
-        {
-            return self.repeated(shared, (stream, stored), receipt, (batch, now_micros), &options).await;
-        }
-        if let Some(error) = self.refusal() {
-            return Err(error);
-        }
-        loop {
-            let mut held = declared.hold(batch.clone(), now_micros);
-            let refusals = held.refusals();
-            let none = Appended { refusals, ..Appended::live(&stored.name, stored.next(), 0) };
-            if options.all_or_none && held.has_bad() {
-                return Ok(none);
-            }
-            let events = held.good.len() as u64;
-            let appended = match events {
-                0 => none,
-                _ => {
-                    let good = (held.good.clone(), held.columns.take(), batch.bytes().len());
-                    let validated_by = (stream, stored, &declared);
-                    let Some((offset, outcome)) =
-                        self.put(shared, validated_by, good, now_micros, &options).await?
-                    else {
-                        declared = stored.declared();
-                        continue;
-                    };
-                    Appended { refusals: none.refusals, ..stored.appended(outcome, offset, events) }
-                }
-            };
-            let taken = (events, appended.is_repeated);
-            let kept = self.quarantine_bad(shared, (stream, &declared), &held, &options, taken).await?;
-            let ticket = appended.ticket.max(kept.ticket);
-            return Ok(Appended { quarantined: kept.count, ticket, ..appended });
-        }
-    }
-
-    /// Puts good events into the log and in line; answers the offset after them. None are put where another declaration holds by
-    /// then than the one that they were validated by.
-    async fn put(
-        &self,
-        shared: &Shared,
-        (stream, stored, declared): (&Arc<Stream>, &Arc<StoredStream>, &Arc<Declared>),
-        (good, columns, bytes): (EventBatch, Option<AcceptedColumns>, usize),
-        now_micros: i64,
-        options: &AppendOptions,
-    ) -> Result<Option<(u64, Outcome)>, EngineError> {
-        let mut closing = self.closing();
-        let _admitted = tokio::select! {
-            admitted = stored.admit(&*self.clock, (bytes, good.len() as u64)) => admitted,
-            _ = closing.wait_for(|closing| *closing) => return Err(EngineError::Runtime(RuntimeError::ShuttingDown)),
-        };
-        let packed = heavy(bytes, || self.log.pack(lines(&good))).map_err(unavailable)?;
-        let refused = |error| self.with_numbers(unavailable(error));
-        let room = self.log.reserve(packed.bytes()).await.map_err(refused)?;
-        shared.enter(bytes).await?;
-        let mut packing = Packing { batch: good.clone(), columns, packed, room };
-        let result = stream.append_with(good, now_micros, options, |first, arrival| {
-            if !self.is_current(stored) {
-                return Err(EngineError::Runtime(RuntimeError::StreamReplaced(stored.name.to_string())));
-            }
-            if !Arc::ptr_eq(declared, &stored.declared()) {
-                return Ok((false, None));
-            }
-            // Arrivals never go back; columns that were filled with another one are read again.
-            packing.columns.take_if(|_| declared.has_now() && arrival != now_micros.div_euclid(1000));
-            match stored.store(&self.log, packing, (first, arrival), options)? {
-                outcome @ Outcome::Appended(_) => Ok((true, Some(outcome))),
-                outcome @ Outcome::Repeated(_) => Ok((false, Some(outcome))),
-            }
-        });
-        if !matches!(result, Ok((_, Some(Outcome::Appended(_)), _))) {
-            shared.leave(bytes);
-        }
-        let (offset, outcome, is_new_in_line) = result?;
-        if is_new_in_line {
-            shared.enqueue(Arc::clone(stream));
-        }
-        Ok(outcome.map(|outcome| (offset, outcome)))
-    }
-
-    /// What is said of events that were stored before. They are held against the columns once more, so that the same is told
-    /// of each; nothing is counted again. Bad ones are kept now if the earlier try did not come to that.
-    async fn repeated(
-        &self,
-        shared: &Shared,
-        (stream, stored): (&Stream, &StoredStream),
-        receipt: Receipt,
-        (batch, now_micros): (EventBatch, i64),
-        options: &AppendOptions,
-    ) -> Result<Appended, EngineError> {
-        let (declared, events) = (stored.declared(), batch.len());
-        // Of those that are stored together or not at all none was refused.
-        let held = if options.all_or_none { batch.select(&[]) } else { batch };
-        let held = declared.hold(held, now_micros);
-        let refusals = held.refusals();
-        let accepted = (events - refusals.len()) as u64;
-        let appended = stored.appended(Outcome::Repeated(receipt), receipt.offset, accepted);
-        let kept = self.quarantine_bad(shared, (stream, &declared), &held, options, (accepted, true)).await?;
-        Ok(Appended {
-            refusals,
-            quarantined: kept.count,
-            ticket: appended.ticket.max(kept.ticket),
-            ..appended
-        })
-    }
-
     /// Waits until what a ticket stands for is on disk.
     pub(crate) async fn synced(&self, Ticket(position): Ticket) -> Result<(), EngineError> {
         self.log.synced(LogPosition(position)).await.map_err(unavailable)
@@ -556,8 +337,8 @@ impl History {
     /// Why the log takes nothing at present, if so.
     pub(crate) fn trouble(&self) -> Option<EngineError> {
         let of_log = self.log.horizons().trouble.map(|trouble| match trouble {
-            Trouble::Full => EngineError::DiskFull,
-            Trouble::Failing => unavailable(LogError::Failing),
+            StallReason::Full => EngineError::DiskFull,
+            StallReason::Failing => unavailable(LogError::Failing),
         });
         of_log.or_else(|| self.refusal())
     }
@@ -611,70 +392,10 @@ fn log_dir(config: &HistoryConfig, dir: Option<&DataDir>) -> PathBuf {
     dir.map_or_else(|| config.dir.join("log"), DataDir::log)
 }
 
-/// What the snapshot and the log come to.
-struct Replay {
-    catalog: Catalog,
-    recovered: BTreeMap<u32, Recovered>,
-    /// When the last event in the log arrived, or time was last written there.
-    last_arrival: Option<Millis>,
-}
-
-impl Replay {
-    fn of(config: &HistoryConfig, log: &Log, snapshot: Option<Snapshot>) -> Result<Replay, HistoryError> {
-        let mut recovered: BTreeMap<u32, Recovered> = BTreeMap::new();
-        let mut catalog = Catalog::default();
-        let mut known = LogPosition(0);
-        let mut last_arrival = None;
-        if let Some(snapshot) = snapshot {
-            catalog = Catalog::from_snapshot(&snapshot)?;
-            known = LogPosition(snapshot.position);
-            for stream in &snapshot.streams {
-                let mut state = config.recovered();
-                state.take(&stream.numbers);
-                recovered.insert(stream.id, state);
-            }
-        }
-        let mut reader = log.read(log.usage().oldest);
-        while let Some(record) = reader.next()? {
-            match &record.head {
-                Head::Events(head) => {
-                    last_arrival = last_arrival.max(Some(head.arrival));
-                    recovered.entry(head.stream.0).or_insert_with(|| config.recovered()).read(
-                        head,
-                        record.position,
-                        record.end,
-                    );
-                }
-                Head::Catalog if record.position >= known => {
-                    catalog.apply(&ChangeRecord::from_bytes(record.payload)?)?;
-                }
-                Head::Tick { now } => last_arrival = last_arrival.max(Some(*now)),
-                Head::Catalog => {}
-            }
-        }
-        Ok(Replay { catalog, recovered, last_arrival })
-    }
-}
-
 impl HistoryConfig {
     pub(crate) fn recovered(&self) -> Recovered {
         Recovered::new((self.feed_bytes_max, self.feed_lag_ms_max), self.producers_max)
     }
-}
-
-/// The events as the log has them: each on a line of its own.
-fn lines(batch: &EventBatch) -> bytes::Bytes {
-    let is_lines = (1..batch.len()).all(|row| batch.span(row).start == batch.span(row - 1).end + 1)
-        && (1..batch.len()).all(|row| batch.bytes()[batch.span(row).start - 1] == b'\n');
-    if is_lines && !batch.is_empty() {
-        return batch.bytes().slice(batch.span(0).start..batch.span(batch.len() - 1).end);
-    }
-    let mut lines = Vec::with_capacity(batch.event_bytes() + batch.len());
-    for row in 0..batch.len() {
-        lines.extend_from_slice(batch.event(row));
-        lines.push(b'\n');
-    }
-    lines.into()
 }
 
 /// An error of the store as whoever asks for a change sees it.

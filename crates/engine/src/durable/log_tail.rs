@@ -1,9 +1,9 @@
-//! What waits between the log and a stream's table.
+//! A bounded queue of events between the log and one reader of a stream: its table or a view.
 //!
-//! Events are put in line as they are appended, and go on to the table when the log has synced them. The line is bounded:
-//! what does not fit is not kept, and is read from the log again once the line is empty, until the reader has caught up
-//! with the appends; then the line is used again. A start after a crash is the same case.
-//! Knows places in the log and batches of events, nothing of tables; takes no lock and waits for nothing.
+//! Events are queued as they are appended, and are released to the reader when the log has synced them. Events that do not
+//! fit are not queued. The reader reads them from the log once the queue is empty, until it has caught up with the appends.
+//! Then the queue is used again. A start after a crash takes the same path.
+//! Knows log positions and batches of events, nothing of tables; takes no lock and waits for nothing.
 
 use std::collections::VecDeque;
 

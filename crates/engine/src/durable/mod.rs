@@ -1,10 +1,9 @@
-//! What is durable: events, the catalog, tables, and how they come back after a crash.
+//! Durable state: events, the catalog, tables, and their recovery after a crash.
 //!
-//! Events of a stored stream go into the log, are acknowledged when they are synced, and are handed on to the stream's
-//! table from there; the log is trimmed when the table has committed them. What has a name is in the catalog, whose
-//! changes stand in the same log. So a start is: the last snapshot of the catalog, the log from there on, and each table
-//! from the offset that it has committed. Knows nothing of HTTP; formats of files are those of `log` and `store`, and the
-//! catalog's own.
+//! Events of a stored stream are appended to the log, acknowledged when synced, and passed on from there to the stream's
+//! table. The log is trimmed when the table has committed them. The catalog lists every named object; its changes are in the
+//! same log. A start therefore loads the last snapshot of the catalog, then replays the log, and resumes each table from its
+//! committed offset. Knows nothing of HTTP. File formats are those of `log` and `store`, and the catalog's own.
 
 pub(crate) mod history;
 
@@ -12,12 +11,18 @@ pub(crate) mod directory;
 pub(crate) mod snapshots;
 
 pub(crate) mod ack_horizon;
+pub(crate) mod admission;
+pub(crate) mod append;
 pub(crate) mod arrivals;
 pub(crate) mod backpressure;
 pub(crate) mod dedup;
+pub(crate) mod feeds;
 pub(crate) mod log_tail;
 pub(crate) mod quarantine;
 pub(crate) mod readiness;
+pub(crate) mod recovered;
+pub(crate) mod reopen;
+pub(crate) mod replay;
 pub(crate) mod stored_stream;
 
 pub(crate) mod backfill;
@@ -26,5 +31,6 @@ pub(crate) mod columns;
 pub(crate) mod published;
 pub(crate) mod reconcile;
 pub(crate) mod spec;
+pub(crate) mod stream_ddl;
 pub(crate) mod table_writer;
 pub(crate) mod validation;

@@ -1,7 +1,7 @@
-//! A value that many read and few change: readers take the newest version and wait for nobody who makes the next.
+//! A value with many readers and few writers: readers take the newest version and never wait for a writer.
 //!
-//! Those who change it do so one at a time. Where somebody still reads the newest version, the next one is made of a copy and put
-//! in its place; otherwise it is changed where it is. No lock that readers take is held while a value is copied.
+//! Writers change the value one at a time. While a reader still uses the newest version, a writer copies it and publishes
+//! the copy. Otherwise the writer changes it in place. No lock that readers take is held while a value is copied.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 

@@ -1,11 +1,15 @@
-//! Bad events of streams `WITH (on_bad_event = quarantine)`: kept, with the reason, in a stream of their own.
+//! Stores bad events of streams `WITH (on_bad_event = quarantine)`, each with its reason, in a separate stream.
 
-use std::{borrow::Cow, sync::Arc};
+use std::borrow::Cow;
 
 use swiftwater_catalog::kind::stream::{QUARANTINE, wants_quarantine};
 use swiftwater_event::{CheckLimits, Checker, EventBatch, RefusedText, Rejection, StreamName};
-use swiftwater_lang::{Dialect, ParseOptions, ddl::CreateStream, parse_ddl};
-use swiftwater_live::columns::Rejected;
+use swiftwater_lang::{
+    Dialect, ParseOptions,
+    ddl::{CreateStream, Ddl},
+    parse_ddl,
+};
+use swiftwater_live::columns::RejectedEvent;
 use swiftwater_runtime::QUARANTINED_BYTES;
 
 use crate::durable::{history::History, stored_stream::Declared, validation::Quarantined};
@@ -32,7 +36,7 @@ impl<'e> BadEvent<'e> {
     pub(crate) fn of_text(refused: &'e RefusedText) -> BadEvent<'e> {
         let RefusedText { rejection: Rejection { line, column, message, .. }, text, is_cut } = refused;
         let cut = if *is_cut {
-            format!(" (of its text, the first {} bytes are kept)", text.len())
+            format!(" (the first {} bytes of its text are stored)", text.len())
         } else {
             String::new()
         };
@@ -41,8 +45,8 @@ impl<'e> BadEvent<'e> {
     }
 
     /// One that does not fit its stream's columns.
-    pub(crate) fn of_row(batch: &'e EventBatch, rejected: &'e Rejected) -> BadEvent<'e> {
-        let Rejected { row, path, message, .. } = rejected;
+    pub(crate) fn of_row(batch: &'e EventBatch, rejected: &'e RejectedEvent) -> BadEvent<'e> {
+        let RejectedEvent { row, path, message, .. } = rejected;
         BadEvent { path: Some(path), reason: message.into(), event: batch.event(*row as usize) }
     }
 }
@@ -85,7 +89,7 @@ impl History {
         &self,
         shared: &Shared,
         of: &Declared,
-        (texts, batch, rejected): (&[RefusedText], &EventBatch, &[Rejected]),
+        (texts, batch, rejected): (&[RefusedText], &EventBatch, &[RejectedEvent]),
         options: &AppendOptions,
     ) -> Result<Quarantined, EngineError> {
         let name = StreamName::new(QUARANTINE).expect("it is a name");
@@ -124,22 +128,23 @@ impl History {
         Ok(kept)
     }
 
-    /// Makes the stream that keeps bad events, for a declaration that wants them kept.
-    pub(crate) async fn make_quarantine(
-        self: &Arc<Self>,
-        shared: &Shared,
-        create: &CreateStream,
-    ) -> Result<(), EngineError> {
-        if !wants_quarantine(create) || create.name.as_str() == QUARANTINE {
-            return Ok(());
+    /// The statement that creates the quarantine, where a statement declares a stream whose bad events go there.
+    pub(crate) fn quarantine_for(&self, ddl: &Ddl) -> Result<Option<Ddl>, EngineError> {
+        let declared = match ddl {
+            Ddl::CreateStream(create) => Some(create.clone()),
+            // An error in the statement is reported when the statement itself is prepared.
+            Ddl::AlterStream(alter) => {
+                self.catalog.newest().altered(alter).ok().flatten().map(|entry| entry.create)
+            }
+            _ => None,
+        };
+        let wants = |create: &CreateStream| wants_quarantine(create) && create.name.as_str() != QUARANTINE;
+        if !declared.as_ref().is_some_and(wants) {
+            return Ok(None);
         }
         let text = format!(
             "CREATE STREAM IF NOT EXISTS {QUARANTINE} (stream STRING, path STRING, reason STRING, event STRING)"
         );
-        let options = ParseOptions::new(Dialect::Native, 0);
-        match parse_ddl(&text, &options).map_err(RuntimeError::Query)? {
-            Some(ddl) => Box::pin(self.change_one(shared, &ddl)).await.map(|_| ()),
-            None => Ok(()),
-        }
+        Ok(parse_ddl(&text, &ParseOptions::new(Dialect::Native, 0)).map_err(RuntimeError::Query)?)
     }
 }

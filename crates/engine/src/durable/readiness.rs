@@ -1,9 +1,9 @@
-//! Whether events can be stored at present, looked at every second: for `/readyz`, and so that events are refused at once
-//! where waiting would be long.
+//! Checks every second whether events can be stored. `/readyz` reports the result, and ingest refuses events at once if the
+//! wait would be long.
 //!
-//! The log says by itself that its disk is full or fails. Two troubles it cannot see: a disk that neither finishes a sync
-//! nor fails it, and a data directory that was deleted or replaced below it, into which it would go on writing what no
-//! restart finds.
+//! The log itself reports a disk that is full or fails. It cannot see two other faults. One is a disk that neither completes
+//! a sync nor fails it. The other is a data directory that was deleted or replaced: the log would continue to write files
+//! that no restart finds.
 
 use std::{
     path::PathBuf,
@@ -51,7 +51,7 @@ impl History {
         self.readiness.refuses.store(found.is_some(), Ordering::Release);
         match (was, found) {
             (None, Some(error)) => tracing::error!(%error, "events are refused"),
-            (Some(_), None) => tracing::info!("events are taken again"),
+            (Some(_), None) => tracing::info!("events are accepted again"),
             _ => {}
         }
     }
@@ -73,7 +73,7 @@ impl History {
 
     /// Whether the log takes no event, and will not after its next record.
     fn log_is_full(&self) -> bool {
-        !self.log.has_room_now() && (!self.log.goes_on_with_a_record() || self.disk_too_small().is_some())
+        !self.log.has_room_now() && (!self.log.resumes_after_record() || self.disk_too_small().is_some())
     }
 
     /// A full disk with the numbers that say why, where the disk is the reason and not what the log may take of it.
@@ -100,7 +100,7 @@ impl History {
     pub(crate) fn report_if_not_ready(&self) {
         if let Some(error) = self.not_ready() {
             let hint = error.hint().unwrap_or_default();
-            tracing::warn!(%error, hint, "the server starts, and takes no events of stored streams");
+            tracing::warn!(%error, hint, "the server starts, and refuses events of stored streams");
         }
     }
 

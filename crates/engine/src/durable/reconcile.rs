@@ -1,9 +1,10 @@
-//! What is to be done in the store and could not be yet: tables of streams that are to be opened, tables of dropped
-//! streams that are to be deleted, plain tables whose names are to be known.
+//! Completes the work in the store that is still pending. It opens the tables of streams, deletes those of dropped streams,
+//! and lists the plain tables.
 //!
-//! A store that cannot be reached keeps nobody waiting: the server starts without it, streams take events into the log,
-//! and all this is tried again, in turns, until it is done.
+//! An unreachable store delays nothing: the server starts without it, and streams append events to the log. All pending work
+//! is retried, in turns, until it is done.
 
+use crate::durable::recovered::Recovered;
 use std::{
     collections::BTreeSet,
     ops::Range,
@@ -21,7 +22,7 @@ use crate::{
     durable::{
         history::{History, causes},
         spec::table_spec,
-        stored_stream::{Recovered, StoredStream},
+        stored_stream::StoredStream,
     },
     tables::HistoryTables,
 };
@@ -64,7 +65,7 @@ impl History {
             }
             Ok(Err(error)) => Err(error.into()),
             Err(_) => {
-                tracing::warn!(stream = %name, "a table takes long to open; events wait in the log meanwhile");
+                tracing::warn!(stream = %name, "a table is slow to open; events wait in the log meanwhile");
                 Ok(None)
             }
         }
@@ -87,7 +88,7 @@ impl History {
         if !self.config.log_skip_corrupt {
             return Err(error);
         }
-        tracing::error!(%error, "the stream goes on behind that, as it was told to");
+        tracing::error!(%error, "the stream continues after that, because of data.log_skip_corrupt");
         Ok(())
     }
 
@@ -105,7 +106,7 @@ impl History {
         if !self.config.log_skip_corrupt {
             return Err(error);
         }
-        tracing::error!(%error, "the stream goes on behind that, as it was told to");
+        tracing::error!(%error, "the stream continues after that, because of data.log_skip_corrupt");
         Ok(())
     }
 
@@ -176,7 +177,7 @@ impl History {
             };
             if let Err(error) = settled {
                 if round == 0 && !matches!(debt, Debt::Open(_)) {
-                    tracing::warn!(%error, "the store cannot be asked; it is tried again");
+                    tracing::warn!(%error, "the store cannot be reached; the server retries");
                 }
                 return false;
             }
@@ -207,7 +208,7 @@ impl History {
             }
             Err(why) => {
                 if stored.record_unopened(why.clone()) {
-                    tracing::warn!(stream = %stored.name, why, "the table cannot be opened yet; it is tried again");
+                    tracing::warn!(stream = %stored.name, why, "the table cannot be opened yet; the server retries");
                 }
                 Err(EngineError::Table(why))
             }
@@ -223,7 +224,7 @@ impl History {
         self.store.drop_stream_table(name.as_str()).await.map_err(|error| {
             let why = causes(&error);
             EngineError::Table(format!(
-                "what a stream `{name}` that was dropped, or not created to the end, may have left in the store cannot be deleted yet: {why}"
+                "files of a dropped or incompletely created stream `{name}` cannot be deleted from the store yet: {why}"
             ))
         })?;
         self.change_catalog(|catalog| catalog.forget_dropped(name));
@@ -245,7 +246,7 @@ impl History {
     async fn name_tables(&self, tables: &HistoryTables) -> Result<(), EngineError> {
         if self.with_catalog(|catalog| catalog.dropped().next().is_some()) {
             // One that is left of a dropped stream would be taken for a plain one.
-            return Err(EngineError::Table("tables of dropped streams are still there".to_owned()));
+            return Err(EngineError::Table("tables of dropped streams still exist".to_owned()));
         }
         self.store.finish_left().await.map_err(|error| EngineError::Table(causes(&error)))?;
         let names = self.store.tables().await.map_err(|error| EngineError::Table(causes(&error)))?;
@@ -278,7 +279,7 @@ impl History {
         }
         if let Err(error) = self.checkpoint().await {
             let error = &error as &dyn std::error::Error;
-            tracing::warn!(table = name, error, "which tables there are cannot be written down now");
+            tracing::warn!(table = name, error, "the list of tables cannot be written at present");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The files of the catalog's snapshots.
+//! Reads and writes the files of the catalog's snapshots.
 //!
-//! `catalog-N.json`, the highest N holds; a new one is whole and synced under another name before it takes its own, and
-//! the ones before it go only then. So there is always one that is whole.
+//! `catalog-N.json` with the highest N is the valid one. A new snapshot is written completely and synced under another name
+//! before it gets its own. Older snapshots are deleted only afterwards. So one complete snapshot always exists.
 
 use std::{
     io::{self, IoSlice},

@@ -1,4 +1,4 @@
-//! What a stream's declaration asks of its table.
+//! Derives the specification of a stream's table from the stream's declaration.
 
 use std::time::Duration;
 

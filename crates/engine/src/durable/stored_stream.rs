@@ -1,11 +1,15 @@
-//! A stream whose events are kept: how they are taken in, and what waits on the way to its table.
+//! A stream whose events are stored: how they are accepted, and what waits on the way to its table.
 //!
-//! Events are accepted (the stream's columns), packed and given room in the log before any lock is taken. Then, under the
-//! lock of the stream's intake, which gives them their offset and arrival, they are put into the log's queue, into the
-//! feed of the table, and among the producer's numbers; so the order in the log is that of the offsets.
+//! Events are validated against the stream's columns, packed, and given room in the log before any lock is taken. Then
+//! the lock of the stream's intake gives them their offset and arrival. Under it, they are put into the log's queue,
+//! into the feed of the table, and their number among the producer's numbers; so the log has them in the order of their
+//! offsets.
+//!
+//! Events that wait before the lock while their stream is dropped are refused. If its declaration changes meanwhile,
+//! they are validated again.
 
+use super::recovered::Recovered;
 use std::{
-    ops::Range,
     sync::{
         Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -14,10 +18,10 @@ use std::{
 };
 
 use swiftwater_catalog::{ReceiptSnapshot, StreamNumbers};
-use swiftwater_event::{Backoff, Clock, EventBatch, EventMeta, Millis, Offset, StreamName};
+use swiftwater_event::{Backoff, EventBatch, EventMeta, Millis, Offset, StreamName};
 use swiftwater_lang::ddl::CreateStream;
 use swiftwater_log::{
-    EventsHead, Head, Horizons, Log, LogError, LogPosition, Packed, Producer, Reservation, StreamId,
+    EventsHead, Head, Horizons, Log, LogError, LogPosition, PackedPayload, Producer, Reservation, StreamId,
 };
 use swiftwater_store::{Status as TableStatus, Table};
 use tokio::sync::{Notify, SetOnce};
@@ -27,7 +31,7 @@ use crate::{
     durable::{
         ack_horizon::AckHorizon,
         arrivals::Arrivals,
-        backpressure::{Admission, Backpressure, Progress, ReaderAt},
+        backpressure::{Backpressure, Progress},
         columns::{AcceptedColumns, Columns},
         dedup::{Producers, Receipt, Verdict},
         log_tail::{Fed, LogTail},
@@ -38,7 +42,7 @@ use crate::{
 use swiftwater_runtime::parts::lock;
 
 /// The longest time until senders who wait for readers look again whether these go on.
-const LOOKS_APART: Duration = Duration::from_millis(100);
+pub(super) const LOOKS_APART: Duration = Duration::from_millis(100);
 
 /// Who reads a stored stream's events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,12 +55,12 @@ pub(crate) enum Reader {
 
 /// A view of the stream: what waits on the way to it.
 #[derive(Debug)]
-struct ViewFeed {
-    view: u32,
-    feed: LogTail,
-    progress: Progress,
+pub(super) struct ViewFeed {
+    pub(super) view: u32,
+    pub(super) feed: LogTail,
+    pub(super) progress: Progress,
     /// Of what is before this offset, the view needs nothing any more.
-    committed: u64,
+    pub(super) committed: u64,
 }
 
 /// A stored stream.
@@ -73,7 +77,7 @@ pub(crate) struct StoredStream {
     began: u64,
     /// The same now, as `state` has it: for readers, who look at it often.
     next: AtomicU64,
-    state: Mutex<State>,
+    pub(super) state: Mutex<State>,
     /// Of what is before this offset, nothing is on its way to the table.
     settled: u64,
     /// Told when events were put into the feed.
@@ -81,13 +85,13 @@ pub(crate) struct StoredStream {
     /// Told when somebody waits for them to be in the table.
     pub(crate) awaited: Notify,
     /// Whether senders may have to wait for the readers.
-    may_wait: AtomicBool,
+    pub(super) may_wait: AtomicBool,
     /// Held by the sender that is next, where some wait.
-    turn: tokio::sync::Mutex<()>,
+    pub(super) turn: tokio::sync::Mutex<()>,
     /// Told when a reader went on.
-    went_on: Notify,
+    pub(super) went_on: Notify,
     /// Requests that waited for the readers.
-    held_back: AtomicU64,
+    pub(super) held_back: AtomicU64,
     dropped: DropSignal,
     /// What the table had at the writer's last failure, and the pauses since.
     pub(crate) retry: Mutex<(Option<Offset>, Backoff)>,
@@ -102,42 +106,27 @@ pub(crate) struct Declared {
 }
 
 #[derive(Debug)]
-struct State {
+pub(super) struct State {
     /// The offset of the next event.
-    next: u64,
+    pub(super) next: u64,
     /// The end of the stream's last events in the log.
-    last: LogPosition,
+    pub(super) last: LogPosition,
     /// The offset of the first event that was stored; none if there was none, or that is not known.
-    kept_from: Option<u64>,
-    feed: LogTail,
-    progress: Progress,
-    views: Vec<ViewFeed>,
-    pressure: Backpressure,
-    producers: Producers,
-    acknowledged: AckHorizon,
-    arrivals: Arrivals,
-}
-
-/// What the log, or the catalog's snapshot, says of a stream when a server starts.
-#[derive(Debug)]
-pub(crate) struct Recovered {
-    pub(crate) next: u64,
-    pub(crate) last: LogPosition,
-    /// The offset of the first event that was stored; none if there was none, or that is not known.
-    pub(crate) kept_from: Option<u64>,
-    pub(crate) feed: LogTail,
-    pub(crate) pressure: Backpressure,
-    pub(crate) producers: Producers,
-    pub(crate) arrivals: Arrivals,
-    /// Its views, by number, each with the offset that it goes on from.
-    pub(crate) views: Vec<(u32, u64)>,
+    pub(super) kept_from: Option<u64>,
+    pub(super) feed: LogTail,
+    pub(super) progress: Progress,
+    pub(super) views: Vec<ViewFeed>,
+    pub(super) pressure: Backpressure,
+    pub(super) producers: Producers,
+    pub(super) acknowledged: AckHorizon,
+    pub(super) arrivals: Arrivals,
 }
 
 /// Events ready to be stored.
 pub(crate) struct Packing {
     pub(crate) batch: EventBatch,
     pub(crate) columns: Option<AcceptedColumns>,
-    pub(crate) packed: Packed,
+    pub(crate) packed: PackedPayload,
     pub(crate) room: Reservation,
 }
 
@@ -361,95 +350,6 @@ impl StoredStream {
         lock(&self.state).look(numbered, ack)
     }
 
-    /// Takes what is synced out of a reader's feed.
-    pub(crate) fn next_fed(&self, reader: Reader, synced: LogPosition, bytes_max: usize) -> Vec<Fed> {
-        let taken = {
-            let mut state = lock(&self.state);
-            state.feed_of(reader).map(|feed| feed.take(synced, bytes_max)).unwrap_or_default()
-        };
-        self.went_on.notify_waiters();
-        taken
-    }
-
-    /// A reader was given these, which it read from the log.
-    pub(crate) fn record_emitted(&self, reader: Reader, events: &[Fed]) {
-        if let Some(feed) = lock(&self.state).feed_of(reader) {
-            feed.record_emitted(events);
-        }
-        self.went_on.notify_waiters();
-    }
-
-    /// Where the log is to be read, because the feed left events out.
-    pub(crate) fn behind(&self, reader: Reader) -> Option<LogPosition> {
-        lock(&self.state).feed_of(reader)?.behind()
-    }
-
-    /// The log was read up to here; answers where the stream's last events end, if that was not all.
-    pub(crate) fn caught_up(&self, reader: Reader, read: LogPosition) -> Option<LogPosition> {
-        let left = lock(&self.state).feed_of(reader)?.caught_up(read);
-        self.went_on.notify_waiters();
-        left
-    }
-
-    /// Waits until the stream's readers let so many bytes and events in; in the order of those who wait. They count as on their
-    /// way until what this answers is dropped. It does not wait for readers that do not go on, nor once the stream is dropped.
-    pub(crate) async fn admit(&self, clock: &dyn Clock, (bytes, events): (usize, u64)) -> Admitted<'_> {
-        let mut admitted = Admitted { stored: self, bytes: 0 };
-        if !self.may_wait.load(Ordering::Relaxed) {
-            return admitted;
-        }
-        let _turn = self.turn.lock().await;
-        let mut has_waited = false;
-        loop {
-            let went_on = self.went_on.notified();
-            tokio::pin!(went_on);
-            went_on.as_mut().enable();
-            match self.try_admit(clock.now(), (bytes, events)) {
-                Admission::Free => return admitted,
-                Admission::Counted => {
-                    admitted.bytes = bytes;
-                    return admitted;
-                }
-                Admission::Waits => {}
-            }
-            if !std::mem::replace(&mut has_waited, true) {
-                self.held_back.fetch_add(1, Ordering::Relaxed);
-            }
-            tokio::select! {
-                () = went_on => {}
-                // A reader that does not go on tells nobody.
-                () = tokio::time::sleep(LOOKS_APART) => {}
-                () = self.ended() => return admitted,
-            }
-        }
-    }
-
-    fn try_admit(&self, now: Millis, request: (usize, u64)) -> Admission {
-        // The table goes on, as far as that is known.
-        let goes_on = self.table().is_some_and(|table| !table.is_failing());
-        let mut state = lock(&self.state);
-        let State { feed, progress, views, pressure, arrivals, .. } = &mut *state;
-        let at = |feed: &LogTail| arrivals.at(feed.given());
-        let of_views = views.iter_mut().map(|ViewFeed { feed, progress, .. }| -> ReaderAt<'_> {
-            let oldest = at(feed);
-            (feed, progress, oldest)
-        });
-        let oldest = at(feed);
-        let of_table: Option<ReaderAt<'_>> = goes_on.then_some((&*feed, progress, oldest));
-        let mut readers: Vec<ReaderAt<'_>> = of_views.chain(of_table).collect();
-        let admission = pressure.admit(&mut readers, now, request);
-        let is_overrun = readers.iter().any(|(feed, ..)| feed.is_overrun());
-        if !pressure.is_pacing() && !is_overrun {
-            self.may_wait.store(false, Ordering::Relaxed);
-        }
-        admission
-    }
-
-    /// Where the first events in the feed end in the log.
-    pub(crate) fn waits_for(&self, reader: Reader) -> Option<LogPosition> {
-        lock(&self.state).feed_of(reader)?.waits_for()
-    }
-
     /// The place in the log before which the stream, and its views, need nothing; none where they need nothing at all.
     pub(crate) fn needs_from(&self) -> Option<LogPosition> {
         let committed = self.committed();
@@ -467,66 +367,6 @@ impl StoredStream {
         // Of a stream that was not stored at first, what was not is not lost.
         let was_stored = state.last > LogPosition(0);
         (was_stored && state.feed.is_idle() && appended < state.next).then_some(state.next)
-    }
-
-    /// Lets a view have the events from the next one on; answers the offset of that.
-    pub(crate) fn add_view(&self, view: u32, feed_bytes_max: usize) -> u64 {
-        let mut state = lock(&self.state);
-        let next = state.next;
-        let (feed, progress) = (LogTail::new(feed_bytes_max), Progress::default());
-        state.views.push(ViewFeed { view, feed, progress, committed: next });
-        next
-    }
-
-    /// Lets what a view lacks from an offset on be read from the log again.
-    pub(crate) fn read_view_again(&self, view: u32, position: u64) {
-        let mut state = lock(&self.state);
-        let next = state.next;
-        let of = state.views.iter_mut().find(|of| of.view == view);
-        if let Some(ViewFeed { feed, .. }) = of {
-            let from = if position < next { feed.place_of(position) } else { None };
-            feed.begin_again(from);
-        }
-    }
-
-    /// A view needs nothing more.
-    pub(crate) fn remove_view(&self, view: u32) {
-        lock(&self.state).views.retain(|of| of.view != view);
-    }
-
-    /// Of what is before this offset, a view needs nothing any more.
-    pub(crate) fn view_committed(&self, view: u32, committed: u64) {
-        let mut state = lock(&self.state);
-        state.views.iter_mut().filter(|of| of.view == view).for_each(|of| of.committed = committed);
-    }
-
-    /// Durable queries need the events from an offset on, and have been given those before `given`. What they need is kept
-    /// in the log from this place on.
-    pub(crate) fn retain_for(&self, view: u32, (needed, given): (u64, u64), place: LogPosition) {
-        let mut state = lock(&self.state);
-        let next = state.next;
-        if let Some(of) = state.views.iter_mut().find(|of| of.view == view) {
-            let kept = of.feed.first_behind(place).unwrap_or(next);
-            of.committed = needed.max(kept).min(given);
-        }
-    }
-
-    /// The offset of the first event that the log still has for a view, where that is not the one that it needs.
-    pub(crate) fn view_lacks_up_to(&self, view: u32) -> Option<u64> {
-        let mut state = lock(&self.state);
-        let next = state.next;
-        let of = state.views.iter_mut().find(|of| of.view == view)?;
-        let first = of.feed.first_marked().unwrap_or(next);
-        (of.committed < next && first > of.committed).then_some(first)
-    }
-
-    /// Lets what the table lacks be read from the log again: what was taken out of the feed did not get there.
-    pub(crate) fn feed_again(&self) {
-        let committed = self.committed();
-        let mut state = lock(&self.state);
-        let next = state.next;
-        let from = state.feed.needs_from(committed, next);
-        state.feed.begin_again(from);
     }
 
     /// How far it is, as that is written down.
@@ -591,7 +431,7 @@ impl StoredStream {
 
 impl ViewFeed {
     /// With a feed in which all that the log has of the stream is marked.
-    fn new(view: u32, mut feed: LogTail, committed: u64, next: u64) -> ViewFeed {
+    pub(super) fn new(view: u32, mut feed: LogTail, committed: u64, next: u64) -> ViewFeed {
         if let Some(from) = feed.needs_from(committed, next) {
             feed.fall_behind(from);
         }
@@ -607,7 +447,7 @@ impl State {
         oldest.filter(|_| behind < self.next)
     }
 
-    fn feed_of(&mut self, reader: Reader) -> Option<&mut LogTail> {
+    pub(super) fn feed_of(&mut self, reader: Reader) -> Option<&mut LogTail> {
         match reader {
             Reader::Table => Some(&mut self.feed),
             Reader::View(view) => self.views.iter_mut().find(|of| of.view == view).map(|of| &mut of.feed),
@@ -636,89 +476,6 @@ impl State {
             Verdict::Other => {
                 Err(EngineError::NumberReused { producer: producer.to_string(), sequence: *sequence })
             }
-        }
-    }
-}
-
-impl Recovered {
-    pub(crate) fn new((feed_bytes_max, lag_ms_max): (usize, u64), producers_max: usize) -> Recovered {
-        Recovered {
-            next: 0,
-            last: LogPosition(0),
-            kept_from: None,
-            arrivals: Arrivals::new(),
-            feed: LogTail::new(feed_bytes_max),
-            pressure: Backpressure::new(lag_ms_max),
-            producers: Producers::new(producers_max),
-            views: Vec::new(),
-        }
-    }
-
-    /// Takes over what a snapshot says.
-    pub(crate) fn take(&mut self, snapshot: &StreamNumbers) {
-        self.next = snapshot.next_offset;
-        self.last = LogPosition(snapshot.position);
-        self.kept_from = snapshot.kept_from;
-        for (id, receipts) in &snapshot.producers {
-            for &(sequence, parts, accepted, offset, log_position) in receipts {
-                self.producers.note(id, Receipt { sequence, parts, accepted, offset, log_position }, 0);
-            }
-        }
-        for (id, sequence, part, hash) in &snapshot.hashes {
-            self.producers.record_hash(id, *sequence, *part, *hash);
-        }
-    }
-
-    /// Of the events before `counted`, those that the log lacks in front, where a table has committed what is before another
-    /// offset. What a stream had before it was stored is not lacking.
-    pub(crate) fn lacks(&self, committed: u64, counted: u64) -> Option<Range<u64>> {
-        // Where it is not known from when on it was stored, an empty table tells nothing.
-        let is_known = self.kept_from.is_some() || committed > 0;
-        let needed = committed.max(self.kept_from.unwrap_or(0));
-        let found = self.feed.first_marked().unwrap_or(counted);
-        let lacks = self.last > LogPosition(0) && is_known && needed < counted && found > needed;
-        lacks.then_some(needed..found)
-    }
-
-    /// Takes over events of the log.
-    pub(crate) fn read(&mut self, head: &EventsHead, start: LogPosition, end: LogPosition) {
-        // Needed for the table, whatever the snapshot knows of them.
-        self.feed.mark(head.first.0, start, end);
-        self.arrivals.note(head.first.0, head.arrival);
-        if start < self.last {
-            return;
-        }
-        let (events, first) = (u64::from(head.events), head.first.0);
-        if self.last == LogPosition(0) {
-            self.kept_from = Some(first);
-        }
-        self.next = first + events;
-        self.last = end;
-        if let Some(Producer { id, sequence, hash }) = &head.producer {
-            let receipt = Receipt {
-                sequence: *sequence,
-                parts: u32::from(head.part) + 1,
-                accepted: events,
-                offset: first + events,
-                log_position: end.0,
-            };
-            self.producers.note(id, receipt, *hash);
-        }
-    }
-}
-
-/// Leave to store events, which readers make room for.
-#[derive(Debug)]
-pub(crate) struct Admitted<'s> {
-    stored: &'s StoredStream,
-    bytes: usize,
-}
-
-impl Drop for Admitted<'_> {
-    fn drop(&mut self) {
-        if self.bytes > 0 {
-            lock(&self.stored.state).pressure.entered(self.bytes);
-            self.stored.went_on.notify_waiters();
         }
     }
 }

@@ -1,8 +1,8 @@
-//! From the log to the tables: a task for each stored stream.
+//! Writes events from the log to the tables: one task for each stored stream.
 //!
-//! It hands on what is in the stream's feed and synced, and where the feed left events out, what the log has of them.
-//! Order is that of the offsets. A table that cannot take rows keeps the task waiting, and the feed is bounded, so
-//! nothing grows but the log. Whatever fails is tried again, from what the log has.
+//! The task takes the synced events of the stream's feed; events that the feed left out, it reads from the log. The order is
+//! that of the offsets. A table that cannot take rows makes the task wait. The feed is bounded, so only the log grows.
+//! Everything that fails is retried from the log.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -40,11 +40,11 @@ const GATHER_TIME: Duration = Duration::from_millis(20);
 pub(crate) enum TableWriterError {
     #[error("the log cannot be read")]
     Log(#[from] LogError),
-    #[error("the table takes no rows")]
+    #[error("the table accepts no rows")]
     Store(#[from] StoreError),
-    #[error("the log has at position {0} what is no event")]
+    #[error("the record at position {0} of the log is not an event")]
     NoEvents(u64),
-    #[error("what the log has could not be read to its end")]
+    #[error("the log could not be read to its end")]
     Task(#[from] JoinError),
 }
 
@@ -70,7 +70,7 @@ impl Maintained for StoredStream {
         if retry.0 != appended || retry.1.failures() == 0 {
             *retry = (appended, RETRY);
             let error = &error as &dyn std::error::Error;
-            tracing::error!(stream = %self.name, error, "events are not going on to their table; it is tried again");
+            tracing::error!(stream = %self.name, error, "events cannot be written to their table; the server retries");
         }
         self.feed_again();
         NextAttempt::After(retry.1.pause())
@@ -104,9 +104,9 @@ impl History {
                 let first = table.appended().0;
                 tracing::error!(
                     stream = %stored.name, first, end,
-                    "events that were acknowledged are lost with a part of the log; the table goes on behind them"
+                    "acknowledged events are lost with a part of the log; the table continues after them"
                 );
-                table.pass(Offset(end)).await?;
+                table.skip_to(Offset(end)).await?;
             } else {
                 fed.await;
             }
@@ -173,7 +173,7 @@ impl History {
         if first > appended && appended > 0 {
             tracing::error!(
                 stream = %stored.name, first = appended, end = first,
-                "events that were acknowledged are lost with a part of the log; the table goes on behind them"
+                "acknowledged events are lost with a part of the log; the table continues after them"
             );
         }
         let bytes = fed.iter().map(|fed| fed.batch.bytes().len()).sum();
@@ -202,7 +202,7 @@ impl History {
         let mut backoff = RETRY;
         while let Err(error) = self.found(stored, table, found.clone()).await {
             if backoff.failures() == 0 {
-                tracing::warn!(stream = %stored.name, %error, "columns that were found cannot be written down yet");
+                tracing::warn!(stream = %stored.name, %error, "found columns cannot be written to the catalog yet");
             }
             tokio::time::sleep(backoff.pause()).await;
         }

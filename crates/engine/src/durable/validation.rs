@@ -1,4 +1,5 @@
-//! Events are held against their stream's declaration before anything else becomes of them, whether they are stored or not.
+//! Validates events against their stream's declared columns before they are stored or matched, whether the stream is stored
+//! or not.
 
 use std::{
     collections::HashMap,
@@ -7,7 +8,7 @@ use std::{
 
 use swiftwater_catalog::kind::stream::StreamEntry;
 use swiftwater_event::{EventBatch, StreamName};
-use swiftwater_live::columns::Rejected;
+use swiftwater_live::columns::RejectedEvent;
 
 use crate::durable::{
     columns::AcceptedColumns,
@@ -24,7 +25,7 @@ pub(crate) struct Held {
     pub(crate) good: EventBatch,
     /// The good ones' columns, where they are worth keeping.
     pub(crate) columns: Option<AcceptedColumns>,
-    rejected: Vec<Rejected>,
+    rejected: Vec<RejectedEvent>,
 }
 
 /// Where bad events are, if they are kept.
@@ -97,7 +98,7 @@ impl History {
             // What has no number would be doubled by another try.
             Err(error) if accepted > 0 && options.numbered.is_none() => {
                 let bad = options.refused.len() + held.rejected.len();
-                tracing::warn!(stream = %declared.create.name, bad, %error, "bad events could not be kept");
+                tracing::warn!(stream = %declared.create.name, bad, %error, "bad events could not be quarantined");
                 Quarantined::default()
             }
             kept => kept?,

@@ -1,4 +1,5 @@
-//! Every error of the engine, as clients see it: text, kind, SQLSTATE and hint stand in `table.txt`, and change on purpose only.
+//! Tests that every error of the engine matches `table.txt`: its text, kind, SQLSTATE and hint. Clients see these, so they
+//! change only on purpose.
 
 use std::fmt::Write as _;
 
@@ -7,7 +8,7 @@ use swiftwater_catalog::{
 };
 use swiftwater_event::{Primitive, Type};
 use swiftwater_lang::{QueryError, QueryErrors, ddl::AlterError};
-use swiftwater_live::{Unfit, columns::ColumnsError};
+use swiftwater_live::{UnsupportedView, columns::ColumnsError};
 
 use crate::error::{EngineError, RuntimeError};
 use crate::tables::from_engine;
@@ -98,9 +99,9 @@ fn samples() -> Vec<EngineError> {
         })),
         EngineError::SinkFileThere(text("out.ndjson")),
         EngineError::SinkTarget(text("no such directory")),
-        EngineError::Unfit(Unfit::NoGroups),
-        EngineError::Unfit(Unfit::RowsNotTakenOut),
-        EngineError::Unfit(Unfit::WindowsOfRows),
+        EngineError::Unfit(UnsupportedView::NoGroups),
+        EngineError::Unfit(UnsupportedView::RowsNotTakenOut),
+        EngineError::Unfit(UnsupportedView::WindowsOfRows),
         EngineError::ViewColumnMixed { view: view.clone(), column: text("c"), what: "texts and numbers" },
         EngineError::ViewUnavailable { view: view.clone(), why: text("its file is damaged") },
         EngineError::KeyValues { view: view.clone(), wanted: 1, found: 2 },

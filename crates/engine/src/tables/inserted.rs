@@ -1,8 +1,8 @@
-//! Rows that are inserted into a stream, in the shape of its events: a column that is declared with a PATH lies there, within
-//! objects, and a text in a JSON column is the JSON that it says.
+//! Converts rows inserted into a stream to the structure of its events. A column declared with a PATH is placed at that
+//! path, within objects. A text in a JSON column becomes the JSON that it contains.
 //!
-//! Knows nothing of logs and tables: record batches go in, and such as are written as the events come out.
-//! Limits: a path into a list cannot be inserted, nor two columns of which one lies within the other.
+//! Knows nothing of logs and tables: record batches go in, and record batches that serialize as the events come out.
+//! Limits: a path into a list cannot be inserted, nor can two columns of which one is within the other.
 
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ impl EventShape {
 }
 
 fn broken(error: arrow_schema::ArrowError) -> SqlError {
-    SqlError::new(SqlErrorKind::Internal, "rows do not become events").with_source(error)
+    SqlError::new(SqlErrorKind::Internal, "rows cannot be converted to events").with_source(error)
 }
 
 /// Puts a column at its path below these.
@@ -75,7 +75,7 @@ fn put(members: &mut Vec<Member>, steps: &[Step], column: Part) -> Result<(), Sq
     let (key, rest) = match steps {
         [Step::Key(key), rest @ ..] => (key, rest),
         _ => {
-            let what = format!("column `{name}` lies within a list, which INSERT cannot make");
+            let what = format!("column `{name}` is inside a list, which INSERT cannot create");
             return Err(SqlError::new(SqlErrorKind::Invalid, what).with_hint(
                 "Name the other columns: INSERT INTO s (…); or send events to POST /v1/streams/{stream}/events.",
             ));
@@ -92,9 +92,9 @@ fn put(members: &mut Vec<Member>, steps: &[Step], column: Part) -> Result<(), Sq
         (Some(Member { value: Part::Object(within), .. }), [_, ..]) => put(within, rest, column)?,
         (Some(other), _) => {
             let what =
-                format!("columns `{}` and `{name}` lie at one place of the event", first(&other.value));
+                format!("columns `{}` and `{name}` have the same path in the event", first(&other.value));
             return Err(SqlError::new(SqlErrorKind::Invalid, what)
-                .with_hint("Name one of them only: INSERT INTO s (…)."));
+                .with_hint("Name only one of them: INSERT INTO s (…)."));
         }
     }
     Ok(())

@@ -1,44 +1,36 @@
-//! The tables of SQL: stored streams and views, each as it is with every event that was acknowledged before, and plain
+//! The tables of SQL: stored streams and views, each with every event that was acknowledged before the statement, and plain
 //! tables.
 
+pub(crate) mod insert;
 pub(crate) mod inserted;
 pub(crate) mod plain;
 pub(crate) mod rows;
 pub(crate) mod scoped;
 
+use insert::failing_apart;
 use std::{
-    pin::pin,
-    sync::{Arc, Mutex, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
-use arrow_array::RecordBatch;
 use async_trait::async_trait;
-use bytes::Bytes;
-use futures_util::{Stream, StreamExt, TryStreamExt};
 use swiftwater_catalog::{CatalogError, ObjectKind};
-use swiftwater_event::{CheckLimits, Checker, EventMeta, StreamName, causes};
+use swiftwater_event::{StreamName, causes};
 use swiftwater_lang::ddl;
-use swiftwater_log::{Log, Trouble};
+use swiftwater_log::{Log, StallReason};
 use swiftwater_sql::{
     At, ErrorKind as SqlErrorKind, SchemaRef, SendableRecordBatchStream, SqlError, TableKind, TableProvider,
-    Tables,
-    forms::{Form, FormWriter},
-    not_known, rows_at_hand, rows_in_turn, state,
+    Tables, generated_table, not_known, rows_at_hand, state,
 };
-use swiftwater_store::{Application, ErrorKind as StoreErrorKind, StoreError, Table};
+use swiftwater_store::{ErrorKind as StoreErrorKind, StoreError, Table};
 use tokio::sync::oneshot;
 
-use crate::{Ack, AppendOptions, EngineError, ErrorKind, Numbered, Rule, RuntimeError, shared::Shared};
+use crate::{EngineError, ErrorKind, RuntimeError, shared::Shared};
 use crate::{
     durable::{history::History, stored_stream::StoredStream},
     objects::jobs::JOB_RUNS,
-    tables::{
-        inserted::EventShape,
-        plain::{Plain, Taken},
-    },
+    tables::plain::Plain,
 };
-use swiftwater_runtime::parts::lock;
 
 /// How long a statement waits for what was acknowledged to be in its table.
 const FRESH_TIME_MAX: Duration = Duration::from_secs(30);
@@ -121,7 +113,7 @@ impl HistoryTables {
 }
 
 fn no_earlier_view(name: &str) -> SqlError {
-    let message = format!("`{name}` is a view, and only its present rows are kept");
+    let message = format!("`{name}` is a view, and has no earlier versions");
     SqlError::new(SqlErrorKind::Invalid, message)
 }
 
@@ -134,7 +126,7 @@ async fn opened(stored: &StoredStream) -> Result<&Table, SqlError> {
         let why = stored.unopened().unwrap_or_else(|| "it is being opened".to_owned());
         let message = format!("the table of stream `{}` cannot be read yet: {why}", stored.name);
         SqlError::new(SqlErrorKind::Unavailable, message)
-            .with_hint("It is opened as soon as that can be done; events are kept in the log until then.")
+            .with_hint("The server retries to open it; events remain in the log until then.")
     })
 }
 
@@ -149,20 +141,21 @@ async fn fresh(log: &Log, stored: &StoredStream, table: &Table) -> Result<(), Sq
         Ok(Err(_)) => Err(SqlError::new(SqlErrorKind::Unavailable, "the table is closed")),
         Err(_) => {
             let behind = next.saturating_sub(table.appended().0);
-            let message = format!("table `{}` is {behind} events behind what was acknowledged", stored.name);
+            let message =
+                format!("table `{}` is {behind} events behind the acknowledged events", stored.name);
             let hint = match (table.status().failing, log.horizons().trouble) {
                 (Some(failing), _) => {
                     let why = causes(&failing.error);
-                    format!("Its store fails: {why}. What was acknowledged is in the log.")
+                    format!("Its store fails: {why}. The acknowledged events are in the log.")
                 }
-                (None, Some(Trouble::Full)) => {
-                    "The log has no room to write down the last of them: make room on its disk, or raise data.log_bytes_max."
+                (None, Some(StallReason::Full)) => {
+                    "The log has no space for the last of them: free space on its disk, or raise data.log_bytes_max."
                         .to_owned()
                 }
-                (None, Some(Trouble::Failing)) => {
-                    "The log's disk fails; the last of them are written down as soon as that can be done.".to_owned()
+                (None, Some(StallReason::Failing)) => {
+                    "The log's disk fails; the server writes the last of them as soon as the disk works.".to_owned()
                 }
-                (None, None) => "Try again when less is coming in.".to_owned(),
+                (None, None) => "Try again when fewer events arrive.".to_owned(),
             };
             Err(SqlError::new(SqlErrorKind::Unavailable, message).with_hint(hint))
         }
@@ -193,7 +186,7 @@ impl Tables for HistoryTables {
                 Some(_) => Err(no_earlier_view(name)),
                 None => {
                     let rows = history.rows_of_view(name).await.map_err(from_engine)?;
-                    Ok(Some(rows_in_turn(rows.schema(), Arc::new(rows))))
+                    Ok(Some(generated_table(rows.schema(), Arc::new(rows))))
                 }
             };
         }
@@ -222,7 +215,7 @@ impl Tables for HistoryTables {
 
     async fn insertable(&self, name: &str) -> Result<Option<SchemaRef>, SqlError> {
         if self.shared()?.history.get().is_some_and(|history| history.view(name).is_ok()) {
-            let message = format!("`{name}` is a view: what it holds comes from its stream");
+            let message = format!("`{name}` is a view: its rows come from its stream");
             return Err(SqlError::new(SqlErrorKind::Invalid, message));
         }
         if let Some(stored) = self.stored(name)? {
@@ -311,244 +304,6 @@ impl Tables for HistoryTables {
             _ => Ok(None),
         }
     }
-}
-
-impl HistoryTables {
-    /// As [`Tables::create_table`]; the table knows in whose name it was made.
-    pub(crate) async fn create_once(
-        &self,
-        name: &str,
-        schema: SchemaRef,
-        rows: Option<SendableRecordBatchStream>,
-        if_not_exists: bool,
-        once: Option<&Application>,
-    ) -> Result<Option<u64>, SqlError> {
-        let exists =
-            |kind: &str| SqlError::new(SqlErrorKind::Conflict, format!("there is a {kind} `{name}` already"));
-        let shared = self.shared()?;
-        let history = shared.history.get().ok_or_else(|| from_engine(EngineError::NoHistory))?;
-        // No stream takes the name meanwhile.
-        let one_at_a_time = loop {
-            self.plain.until_made(name).await;
-            let turn = history.changing.lock().await;
-            // Somebody may have begun to make it before this one's turn.
-            if !self.plain.is_being_made(name) {
-                break turn;
-            }
-        };
-        if self.stored(name)?.is_some() {
-            return Err(exists("stream"));
-        }
-        if history.view(name).is_ok() {
-            return Err(exists("view"));
-        }
-        if self.is_plain(name)? {
-            // One whose files are gone is no table that could be used.
-            self.plain_table(name).await?;
-            return if if_not_exists { Ok(None) } else { Err(exists("table")) };
-        }
-        if let Ok(stream) = StreamName::new(name) {
-            history.clear_dropped(&stream).await.map_err(from_engine)?;
-        }
-        let taken = self.plain.take(name);
-        let Some(rows) = rows else {
-            let (store, name, once) = (history.store.clone(), name.to_owned(), once.cloned());
-            let making = async move { store.create_plain(&name, schema, once.as_ref()).await.map(drop) };
-            drop(one_at_a_time);
-            self.make(history, taken, making).await?;
-            return Ok(Some(0));
-        };
-        let mut table = history.store.begin_plain(name, schema).await.map_err(from_store)?;
-        drop(one_at_a_time);
-        // Whoever goes away until here leaves nothing behind; from here on it is done to its end.
-        let (rows, failure) = failing_apart(rows);
-        let count = table.write(rows).await.map_err(|error| failure.or(error))?;
-        let once = once.cloned();
-        let making = async move { table.commit(once.as_ref()).await.map(drop) };
-        self.make(history, taken, making).await?;
-        Ok(Some(count))
-    }
-
-    /// Makes a table to the end, whether who asked waits for it or not. Whether it was made may not be known where that fails:
-    /// the store is asked then.
-    async fn make(
-        &self,
-        history: &Arc<History>,
-        taken: Taken,
-        making: impl Future<Output = Result<(), StoreError>> + Send + 'static,
-    ) -> Result<(), SqlError> {
-        let (plain, keeper) = (Arc::clone(&self.plain), Arc::clone(history));
-        let made = to_its_end(history, async move {
-            let made = making.await;
-            match &made {
-                Ok(()) => {
-                    // Before the name can be used: a table that is dropped at once is not noted afterwards.
-                    keeper.record_plain(taken.name(), true).await;
-                    taken.made();
-                }
-                Err(error) => {
-                    if error.kind() == StoreErrorKind::Unavailable {
-                        plain.doubt();
-                    }
-                    drop(taken);
-                    keeper.owes.notify_one();
-                }
-            }
-            made
-        });
-        made.await?.map_err(from_store)
-    }
-
-    /// Whether a table was made in the name of this version of the application.
-    pub(crate) async fn was_made_by(&self, name: &str, application: &Application) -> Result<bool, SqlError> {
-        match self.plain_table(name).await? {
-            Some(table) => table.has_inserted(application).await.map_err(from_store),
-            None => Ok(false),
-        }
-    }
-
-    /// The last version of an application that a table has rows of.
-    pub(crate) async fn last_inserted(&self, name: &str, application: &str) -> Result<Option<u64>, SqlError> {
-        match self.plain_table(name).await? {
-            Some(table) => table.last_inserted(application).await.map_err(from_store),
-            None => Ok(None),
-        }
-    }
-
-    /// As [`Tables::insert`], where that was not done yet in the name of this version of the application.
-    ///
-    /// Into a table that is exact. Into a stream it is where the rows are no more than [`INSERT_BYTES`]; of more, those of
-    /// an attempt that did not come to its end stay.
-    pub(crate) async fn insert_once(
-        &self,
-        name: &str,
-        rows: SendableRecordBatchStream,
-        overwrite: bool,
-        application: &Application,
-    ) -> Result<u64, SqlError> {
-        if let (Some(stored), false) = (self.stored(name)?, overwrite) {
-            let sequence = application.version;
-            let number =
-                Numbered { producer: (*application.id).into(), sequence, part: 0, after: 0, hash: 0 };
-            return self.insert_events(&stored, rows, Some(number)).await;
-        }
-        match self.plain_table(name).await? {
-            Some(table) => {
-                let (rows, failure) = failing_apart(rows);
-                let inserted = table.insert_once(rows, overwrite, application.clone()).await;
-                Ok(inserted.map_err(|error| failure.or(error))?.unwrap_or(0))
-            }
-            None => self.insert(name, rows, overwrite).await,
-        }
-    }
-
-    /// Rows as events: appended in pieces, on disk when this returns. With a number, which the last piece has, that is
-    /// done once.
-    async fn insert_events(
-        &self,
-        stored: &Arc<StoredStream>,
-        rows: SendableRecordBatchStream,
-        number: Option<Numbered>,
-    ) -> Result<u64, SqlError> {
-        if let Some(number) = &number
-            && let Some(receipt) = stored.look(number, Ack::Disk).map_err(from_engine)?
-        {
-            return Ok(receipt.accepted);
-        }
-        let shared = self.shared()?;
-        let history = shared.history.get().ok_or_else(|| from_engine(EngineError::NoHistory))?;
-        let stream = shared.stream(&stored.name).map_err(from_engine)?;
-        let (mut count, mut ticket) = (0, None);
-        let shape = EventShape::new(&stored.declared(), &rows.schema())?;
-        let mut writer = FormWriter::new(Form::Ndjson, &shape.schema)?;
-        let mut rows = pin!(rows.peekable());
-        let mut is_end = false;
-        while !is_end {
-            let mut json = Vec::new();
-            while json.len() < INSERT_BYTES {
-                let Some(batch) = rows.next().await else { break };
-                writer.batch(&shape.events(&batch.map_err(SqlError::from)?)?, &mut json)?;
-            }
-            is_end = rows.as_mut().peek().await.is_none();
-            let mut checker = Checker::new(CheckLimits {
-                event_bytes_max: INSERT_EVENT_BYTES_MAX,
-                ..CheckLimits::default()
-            });
-            let (first, rest) = (checker.push(Bytes::from(json)), checker.finish());
-            if let Some(rejection) = first.rejections.first().or(rest.rejections.first()) {
-                let state = if rejection.oversize { state::TOO_LONG } else { state::TYPE_MISMATCH };
-                return Err(SqlError::new(SqlErrorKind::Invalid, &*rejection.message).with_state(state));
-            }
-            let mut batch = first.batch;
-            if !rest.batch.is_empty() {
-                batch = swiftwater_event::EventBatch::concat(&[batch, rest.batch]);
-            }
-            if batch.is_empty() {
-                continue;
-            }
-            let read_micros = shared.clock.now_micros();
-            let meta =
-                EventMeta { arrival: read_micros.div_euclid(1000), read_micros, ..EventMeta::default() };
-            let numbered = number.clone().filter(|_| is_end);
-            let options =
-                AppendOptions { numbered, all_or_none: true, ack: Ack::Disk, ..AppendOptions::default() };
-            let appended = history
-                .append(&shared, (&stream, stored), batch.clone().with_meta(meta), options)
-                .await
-                .map_err(from_engine)?;
-            if let Some(refusal) = appended.refusals.first() {
-                let state = match refusal.rule {
-                    Rule::Type => state::TYPE_MISMATCH,
-                    Rule::NotNull => state::NOT_NULL,
-                    Rule::Check => state::CHECK,
-                    Rule::Size => state::TOO_LONG,
-                };
-                let row = shown(batch.event(refusal.row as usize));
-                return Err(SqlError::new(SqlErrorKind::Invalid, &*refusal.message)
-                    .with_state(state)
-                    .with_hint(format!("The row is {row}")));
-            }
-            count += appended.accepted;
-            ticket = ticket.max(appended.ticket);
-        }
-        if let Some(ticket) = ticket {
-            history.synced(ticket).await.map_err(from_engine)?;
-        }
-        Ok(count)
-    }
-}
-
-/// The beginning of an event, for a message.
-fn shown(event: &[u8]) -> String {
-    let text = String::from_utf8_lossy(event);
-    match text.char_indices().nth(SHOWN_CHARACTERS) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.into_owned(),
-    }
-}
-
-/// Why rows that are written failed, if they did.
-struct RowsFailure(Arc<Mutex<Option<SqlError>>>);
-
-impl RowsFailure {
-    /// That, or what befell the table.
-    fn or(&self, error: StoreError) -> SqlError {
-        lock(&self.0).take().unwrap_or_else(|| from_store(error))
-    }
-}
-
-/// Rows for the store, which knows errors by their texts alone, and the error of the statement that gives them as it is.
-fn failing_apart(
-    rows: SendableRecordBatchStream,
-) -> (impl Stream<Item = Result<RecordBatch, String>> + Send, RowsFailure) {
-    let failure = Arc::new(Mutex::new(None));
-    let kept = Arc::clone(&failure);
-    let rows = rows.map_err(move |error| {
-        let told = error.to_string();
-        *lock(&kept) = Some(SqlError::from(error));
-        told
-    });
-    (rows, RowsFailure(failure))
 }
 
 pub(crate) fn from_store(error: StoreError) -> SqlError {

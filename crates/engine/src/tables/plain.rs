@@ -1,4 +1,4 @@
-//! The names of plain tables: those that are there, those that somebody is making, and those whose files are missing.
+//! The names of plain tables: those that exist, those that are being created, and those whose files are missing.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},

@@ -1,4 +1,4 @@
-//! Rows that the engine made itself, as events.
+//! Converts rows that the engine made into events.
 
 use bytes::Bytes;
 use swiftwater_event::{CheckLimits, EventBatch, check_block};

@@ -1,5 +1,5 @@
-//! What one statement of the engine's own sees and writes to: the tables of SQL, but some of them otherwise, and its INSERT
-//! is done once, under a number.
+//! The tables that one statement of the engine itself sees and writes. Some may differ from those of SQL, and its INSERT
+//! takes effect once, under a number.
 
 use std::sync::Arc;
 

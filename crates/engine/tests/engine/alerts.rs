@@ -1,4 +1,5 @@
-//! Alerts: the stream is told of each key that begins to meet the condition, and of its end, once each, whatever happens.
+//! Tests alerts: the stream gets one message for each key that begins to meet the condition, and one for its end, whatever
+//! happens.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -114,7 +115,7 @@ async fn what_stands_against_an_alert_is_said() {
         ("CREATE ALERT a ON v WHEN x > 1 INTO none", "no stream `none`"),
         (
             "CREATE ALERT a ON v WHEN x > 1 INTO t",
-            "view `v` is of stream `t`: its alert would tell of itself",
+            "view `v` reads stream `t`: the alert would trigger itself",
         ),
         ("CREATE ALERT a ON v WHEN y > 1 INTO told", "no column `y`"),
         ("CREATE ALERT a ON v WHEN x + 1 INTO told", "a condition is BOOLEAN, and this is LONG"),
@@ -124,11 +125,11 @@ async fn what_stands_against_an_alert_is_said() {
         ),
         (
             "CREATE ALERT a ON (SELECT k, COUNT(*) AS n FROM STREAM(t) GROUP BY k) WHEN n > 1 INTO t",
-            "the query is of stream `t`: its alert would tell of itself",
+            "the query reads stream `t`: the alert would trigger itself",
         ),
         (
             "CREATE ALERT a ON (SELECT k FROM STREAM(t)) WHEN k > 1 INTO told",
-            "an alert is on rows by key: its query needs GROUP BY",
+            "the query of an alert needs GROUP BY",
         ),
         (
             "CREATE ALERT a ON (SELECT k, COUNT(*) AS n FROM STREAM(none) GROUP BY k) WHEN n > 1 INTO told",
@@ -140,7 +141,7 @@ async fn what_stands_against_an_alert_is_said() {
         ),
         (
             "CREATE ALERT a ON v WHEN x > 1 INTO WEBHOOK 'http://x/' WITH (retries = 1, dead_letter = t)",
-            "view `v` is of stream `t`",
+            "view `v` reads stream `t`",
         ),
         ("DROP ALERT a", "no alert `a`"),
     ];
@@ -152,8 +153,8 @@ async fn what_stands_against_an_alert_is_said() {
     sql(&engine, "CREATE ALERT IF NOT EXISTS a ON v WHEN x > 5 INTO told").await;
     for (text, expected) in [
         ("DROP VIEW v", "alert `a` watches view `v`"),
-        ("DROP STREAM told", "alert `a` tells stream `told`"),
-        ("CREATE ALERT a ON v WHEN x > 1 INTO told", "there is an alert `a` already"),
+        ("DROP STREAM told", "alert `a` writes into stream `told`"),
+        ("CREATE ALERT a ON v WHEN x > 1 INTO told", "alert `a` already exists"),
     ] {
         assert_eq!(try_sql(&engine, text).await.unwrap_err().to_string(), expected);
     }
@@ -214,14 +215,14 @@ async fn the_query_of_an_alert_is_its_own() {
     }
     assert_eq!(engine.view(&Principal::local(), "alert a").unwrap_err().to_string(), "no view `alert a`");
     for (text, expected) in [
-        ("DROP STREAM told", "alert `a` tells stream `told`"),
-        ("ALTER STREAM t ALTER COLUMN k TYPE DOUBLE", "view `v` is of stream `t`"),
+        ("DROP STREAM told", "alert `a` writes into stream `told`"),
+        ("ALTER STREAM t ALTER COLUMN k TYPE DOUBLE", "view `v` reads stream `t`"),
     ] {
         assert_eq!(try_sql(&engine, text).await.unwrap_err().to_string(), expected);
     }
     sql(&engine, "DROP VIEW v").await;
     let error = try_sql(&engine, "DROP STREAM t").await.unwrap_err().to_string();
-    assert_eq!(error, "the query of alert `a` is of stream `t`");
+    assert_eq!(error, "the query of alert `a` reads stream `t`");
     append(&engine, "t", "{\"k\":1}\n{\"k\":2}\n{\"k\":1}", None).await;
     until(&engine, &[(1, vec!["firing".to_owned()])].into()).await;
     // It stays what it was when the log is gone through again, and when the catalog was written down.
@@ -479,7 +480,7 @@ async fn what_a_webhook_is_told_comes_in_order_and_goes_elsewhere_where_it_is_no
     );
     assert_eq!(
         try_sql(&engine, "DROP STREAM lost").await.unwrap_err().to_string(),
-        "alert `hook` tells stream `lost`"
+        "alert `hook` writes into stream `lost`"
     );
     stop(engine, Duration::from_secs(5)).await;
     // Where the settings do not allow this machine, it is not reached.

@@ -1,5 +1,5 @@
-//! The store cannot be reached, at the start or later, while streams are taken events for, altered, dropped; the log gets
-//! full of it. Nothing that was acknowledged is lost, nothing is half done, and all goes on by itself when it is back.
+//! Tests an unreachable store, at the start or later, while streams take events and are altered and dropped, until the log
+//! is full. No acknowledged event is lost, nothing is half done, and all work resumes by itself when the store is back.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -75,9 +75,9 @@ async fn server_that_starts_without_its_store_takes_events_and_commits_them_late
         assert!(shown.contains("\"events\":25,\"in_table\":null,\"committed\":null"), "{shown}");
         for (text, says) in [
             (COUNTED, "the table of stream `t` cannot be read yet"),
-            ("SELECT * FROM p", "whether there is a table `p` is not known"),
-            ("CREATE STREAM fresh (n LONG)", "whether there is a table `fresh` is not known"),
-            ("CREATE TABLE fresh (a BIGINT)", "whether there is a table `fresh` is not known"),
+            ("SELECT * FROM p", "table `p` cannot be looked up"),
+            ("CREATE STREAM fresh (n LONG)", "table `fresh` cannot be looked up"),
+            ("CREATE TABLE fresh (a BIGINT)", "table `fresh` cannot be looked up"),
             ("ALTER STREAM t ADD COLUMN c LONG", "the table of stream `t` is not open yet"),
         ] {
             let error = try_sql(&engine, text).await.unwrap_err();
@@ -191,7 +191,7 @@ async fn stream_that_is_dropped_while_the_store_is_away_never_comes_back() {
     let error = try_sql(&engine, "CREATE STREAM t (z STRING)").await.unwrap_err();
     assert!(
         error.to_string().contains(
-            "what a stream `t` that was dropped, or not created to the end, may have left in the store"
+            "files of a dropped or incompletely created stream `t` cannot be deleted from the store yet"
         ),
         "{error}"
     );
@@ -202,7 +202,7 @@ async fn stream_that_is_dropped_while_the_store_is_away_never_comes_back() {
     let engine = open(&machine).await;
     assert!(try_sql(&engine, "SELECT * FROM t").await.is_err());
     let error = try_sql(&engine, "SHOW TABLES").await.unwrap_err().to_string();
-    assert!(error.contains("which tables there are is not known"), "{error}");
+    assert!(error.contains("the tables cannot be listed"), "{error}");
     machine.store.set_away(false);
     while try_sql(&engine, "CREATE STREAM t (n LONG, z STRING)").await.is_err() {
         look_again().await;
@@ -273,7 +273,7 @@ async fn log_that_got_full_gives_room_again_when_the_store_is_back() {
             Err(error) => break error,
         }
     };
-    assert!(error.contains("what the log may take of it, is full") && count > 20, "{count}: {error}");
+    assert!(error.contains("the log has reached its limit") && count > 20, "{count}: {error}");
     for round in 0..2 {
         if round == 1 {
             // Full as it is, the server may also start.
@@ -303,7 +303,7 @@ async fn statement_is_carried_out_to_its_end_though_nobody_waits_for_it() {
     let machine = Machine::new(Kind::Remote);
     let engine = open(&machine).await;
     sql(&engine, "CREATE STREAM before (n LONG)").await;
-    machine.log.hold_syncs(true);
+    machine.log.block_syncs(true);
     let asker = tokio::spawn({
         let engine = engine.clone();
         async move { drop(try_sql(&engine, "CREATE STREAM t (n LONG)").await) }
@@ -314,7 +314,7 @@ async fn statement_is_carried_out_to_its_end_though_nobody_waits_for_it() {
     }
     asker.abort();
     let _ = asker.await;
-    machine.log.hold_syncs(false);
+    machine.log.block_syncs(false);
     until_said(&engine, "SELECT count(*) AS n FROM t", "{\"n\":0}\n").await;
     numbers(&engine, "t", 0..5).await;
     assert_eq!(sql(&engine, COUNTED).await, counted(5));
@@ -373,7 +373,7 @@ async fn senders_wait_for_a_table_that_lags_and_not_for_one_that_does_not_go_on(
         // Senders have not waited for a while.
         clock.advance_ms(2_000);
         // What is not synced does not go on to the table, and the second batch does not fit into its feed.
-        machine.log.hold_syncs(true);
+        machine.log.block_syncs(true);
         for _ in 0..2 {
             send(next..next + 300).await;
             next += 300;
@@ -387,12 +387,12 @@ async fn senders_wait_for_a_table_that_lags_and_not_for_one_that_does_not_go_on(
         }
         assert!(!waiting.is_finished());
         if goes_on {
-            machine.log.hold_syncs(false);
+            machine.log.block_syncs(false);
             waiting.await.unwrap();
         } else {
             clock.advance_ms(10_000);
             waiting.await.unwrap();
-            machine.log.hold_syncs(false);
+            machine.log.block_syncs(false);
         }
         until_committed(&engine, "t", next).await;
     }

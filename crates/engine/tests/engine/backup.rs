@@ -1,4 +1,4 @@
-//! Backups: what was acknowledged before one was begun is in it once, whatever goes on meanwhile, and damage is found.
+//! Tests backups: everything acknowledged before a backup is in it once, whatever happens meanwhile, and damage is detected.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 

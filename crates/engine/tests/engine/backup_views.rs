@@ -1,5 +1,5 @@
-//! Backups of what views, sinks, alerts and joins keep: what is restored goes on as if nothing had happened, whatever went on
-//! while the backup was taken.
+//! Tests backups of the state of views, sinks, alerts and joins. After a restore they resume as if nothing had happened,
+//! whatever happened while the backup was taken.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 

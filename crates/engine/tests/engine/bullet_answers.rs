@@ -1,7 +1,7 @@
-//! Bullet's own answers, through the running engine: every recorded query is asked of the records it saw, step by step
-//! where time passes, and each emit compared with Bullet's.
+//! Tests Bullet's own answers through the running engine. Every recorded query runs over the records it saw, step by step
+//! where time passes, and each emit is compared with Bullet's.
 //!
-//! The recorded cases lie beside the project, not in it; without them the test says that it skipped.
+//! The recordings are beside the project, not in it; without them the test reports that it skipped.
 
 use std::{collections::BTreeMap, sync::Arc};
 

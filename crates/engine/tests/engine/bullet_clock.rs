@@ -1,5 +1,5 @@
-//! Bullet's windows by time where the clock runs ahead of them, in a running engine: against a model of Bullet's two
-//! stages that is as plain as can be, one a query, which shares nothing with the engine.
+//! Tests Bullet's windows by time where the clock runs ahead of them, in a running engine. The reference is a model of
+//! Bullet's two stages that is as simple as can be, one per query, which shares nothing with the engine.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 

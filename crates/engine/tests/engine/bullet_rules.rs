@@ -1,5 +1,5 @@
-//! Bullet's rules, one claim a case: what it answers where a reader of its manual may expect something else. The
-//! recorded answers (`bullet_answers.rs`) hold the same engine against Bullet itself; these need no recordings.
+//! Tests Bullet's rules, one claim per case: its answers where a reader of its manual may expect something else. The
+//! recorded answers (`bullet_answers.rs`) compare the same engine with Bullet itself; these cases need no recordings.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 

@@ -1,4 +1,4 @@
-//! Changes of views: who takes them all has the view, however slow they are and wherever they begin.
+//! Tests change feeds of views: a reader of all changes has the view, however slow it is and wherever it begins.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -248,7 +248,7 @@ async fn a_live_query_over_a_view_sees_its_rows_change() {
     let (principal, name) = (Principal::local(), StreamName::new("v").unwrap());
     let appended = engine.append(&principal, &name, batch("{}"), AppendOptions::default()).await;
     let error = appended.unwrap_err();
-    assert_eq!(error.to_string(), "there is a view `v` already");
+    assert_eq!(error.to_string(), "view `v` already exists");
 }
 
 fn ask(engine: &Engine, text: &str, detach: bool) -> Subscription {

@@ -1,4 +1,4 @@
-//! Arrival times go on, whatever the machine's clock does.
+//! Tests that arrival times advance, whatever the machine's clock does.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 

@@ -1,14 +1,14 @@
-//! The whole engine, whose power goes off at every call that it makes to a disk or to the store: what was acknowledged is
-//! there once, what was not is there once or not at all, and all goes on.
+//! Tests the whole engine with a loss of power at every call to a disk or to the store. Acknowledged data is present once;
+//! other data is present once or not at all; and all work resumes.
 //!
-//! One client does one thing after another: it declares streams, a job and endpoints, sends numbered events, good and bad ones,
-//! some of them to an endpoint, alters a stream, drops one and declares another of its name, runs the job, restarts the server. Meanwhile tables are committed
-//! and compacted, checkpoints written, the catalog written down and the log trimmed. At a call all of it stops: the disks
-//! lose what was not synced, or keep any part of it. Another engine opens what is left, on which the power may go off once
-//! more; then the client does again what it was not told of, and goes on to the end. It numbers its requests, so what is
-//! there in the end is the same whatever happened.
+//! One client does one thing after another. It declares streams, a job and endpoints, and sends numbered events, good and
+//! bad ones, some of them to an endpoint. It alters a stream, drops one and declares another of its name, runs the job, and
+//! restarts the server. Meanwhile tables are committed and compacted, checkpoints and the catalog's snapshot are written,
+//! and the log is trimmed. At a call, all of it stops: the disks lose unsynced data, or any part of it. Another engine opens
+//! the remains, possibly with one more loss of power. Then the client repeats what was not confirmed, and continues to the
+//! end. It numbers its requests, so the final state is the same whatever happened.
 //!
-//! Every so many calls there is a crash: `SWIFTWATER_ENGINE_CRASH_STEP` (1 is at each); and one in each kind of call.
+//! A crash occurs at every n-th call: `SWIFTWATER_ENGINE_CRASH_STEP` (1 is at each); and one in each kind of call.
 
 #![allow(
     clippy::unwrap_used,
@@ -34,7 +34,7 @@ use swiftwater_engine::{
     HistoryConfig, HistoryError, Numbered, Principal,
 };
 use swiftwater_event::{CheckLimits, Checker, Clock, StreamName};
-use swiftwater_log::{Compressing, Compression, Disk};
+use swiftwater_log::{Compression, CompressionPolicy, Disk};
 use swiftwater_store::{Durability, Durable, Store, StoreOptions};
 use swiftwater_testkit::{At, FailingStore, Power, Rng, SimDisk, TestClock};
 
@@ -246,7 +246,7 @@ impl Machine {
     pub(crate) fn settings() -> (HistoryConfig, StoreOptions) {
         let mut history = quick(std::path::Path::new("unused"));
         (history.log_segment_bytes, history.log_compression) =
-            (8 << 10, Compressing::Always(Compression::None));
+            (8 << 10, CompressionPolicy::Always(Compression::None));
         (history.checkpoint_interval_ms, history.sql_threads) = (3, 1);
         let options = StoreOptions {
             commit_interval: Duration::from_millis(2),

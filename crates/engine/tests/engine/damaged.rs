@@ -1,5 +1,5 @@
-//! Files of views and tables that are missing or damaged: an answer is right, or an error says what is wrong, and the rest
-//! is served.
+//! Tests missing or damaged files of views and tables: an answer is right, or an error reports the damage, and the rest is
+//! served.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -11,7 +11,7 @@ use std::{
 };
 
 use swiftwater_engine::{Engine, EngineConfig, Principal, ViewStatus, Wanted};
-use swiftwater_log::{Compressing, Compression, Disk};
+use swiftwater_log::{Compression, CompressionPolicy, Disk};
 use swiftwater_testkit::{Rng, TestClock};
 
 use crate::{
@@ -102,7 +102,7 @@ async fn view_that_lost_its_files_is_rebuilt_from_the_table_once_the_log_has_giv
     let dir = tempfile::tempdir().unwrap();
     let small = |history: &mut swiftwater_engine::HistoryConfig| {
         history.log_segment_bytes = 1 << 20;
-        history.log_compression = Compressing::Always(Compression::None);
+        history.log_compression = CompressionPolicy::Always(Compression::None);
     };
     let engine = open(dir.path(), small).await;
     sql(&engine, STREAM).await;
@@ -221,7 +221,7 @@ async fn what_cannot_be_rebuilt_says_so_and_what_to_do_and_can_be_made_again() {
     let engine = open(dir.path(), |_| ()).await;
     assert_eq!(row(&engine, "v", &["1"]).await, "{\"k\":1,\"n\":3}", "it is rebuilt");
     let failing = status(&engine, "named").failing.unwrap();
-    assert!(failing.contains("joined with rows as they were then") && failing.contains("DROP"), "{failing}");
+    assert!(failing.contains("joined with rows that have changed") && failing.contains("DROP"), "{failing}");
     let refused = engine.view_rows(&Principal::local(), "named", &Default::default(), Wanted::AsItIs).await;
     assert!(refused.unwrap_err().to_string().contains("cannot be rebuilt"));
     let said = "files were damaged";
@@ -298,7 +298,7 @@ async fn table_whose_files_are_gone_is_named_and_refused_until_it_is_dropped() {
             let statements =
                 [format!("SELECT count(*) AS n FROM {name}"), format!("INSERT INTO {name} VALUES (8)")];
             let taken = try_sql(&engine, &format!("CREATE TABLE {name} (a BIGINT)")).await.unwrap_err();
-            assert!(taken.to_string().contains("exists already"), "{taken}");
+            assert!(taken.to_string().contains("already exists"), "{taken}");
             for statement in statements {
                 let error = try_sql(&engine, &statement).await.unwrap_err().to_string();
                 let expected = format!("the files of table `{name}` are missing");

@@ -1,4 +1,5 @@
-//! Live queries over a declared stream know what is declared: each answers as the same question in SQL over what is kept.
+//! Tests that live queries over a declared stream use its declaration: each answers like the same query in SQL over the
+//! stored events.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 

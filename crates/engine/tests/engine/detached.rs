@@ -1,4 +1,4 @@
-//! Detached queries over stored streams: what they answer is what one answers that nothing happens to, whatever happens.
+//! Tests detached queries over stored streams: their answer is that of an undisturbed query, whatever happens.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -8,7 +8,7 @@ use swiftwater_engine::{
     AppendOptions, Emit, EndReason, Engine, EngineConfig, Principal, QueryId, SubmitOptions,
 };
 use swiftwater_event::{Clock, StreamName};
-use swiftwater_testkit::{MixedEvents, QueryTexts, Rng, TestClock, Wide};
+use swiftwater_testkit::{LanguageFeatures, MixedEvents, QueryTexts, Rng, TestClock};
 
 use crate::{
     crashes::{Kind, Machine},
@@ -141,7 +141,7 @@ fn story(seed: u64) -> Story {
     let mut rng = Rng::new(seed ^ 0xde7a);
     let mut queries = QueryTexts::new(seed);
     let mut mixed = MixedEvents::new(seed);
-    let mut texts: Vec<String> = (0..1 + rng.below(5)).map(|_| queries.wide(Wide::ALL)).collect();
+    let mut texts: Vec<String> = (0..1 + rng.below(5)).map(|_| queries.wide(LanguageFeatures::ALL)).collect();
     for text in &mut texts {
         if rng.chance(0.2) {
             let stream = format!("STREAM({}, TIME)", rng.pick(&[100, 400, 1000, 1500]));
@@ -534,7 +534,7 @@ async fn what_is_not_durable_says_why() {
     let times = SubmitOptions { times: true, ..options() };
     assert_eq!(
         why("SELECT n FROM STREAM()", times).await,
-        "its records tell when they were answered (`times`)"
+        "its records contain the time of the answer (`times`)"
     );
     let bullet = SubmitOptions { dialect: swiftwater_lang::Dialect::Bullet, ..options() };
     assert!(why("SELECT n FROM STREAM(MAX, TIME)", bullet).await.starts_with("by Bullet's rules"));
@@ -543,7 +543,7 @@ async fn what_is_not_durable_says_why() {
         .unwrap();
     assert_eq!(
         why("SELECT s.n, v.c FROM STREAM(s) AS s JOIN v ON v.n = s.n", options()).await,
-        "its events are joined with rows as these were when each came, which cannot be had again"
+        "its events were joined with earlier rows, which cannot be replayed"
     );
     assert_eq!(why("SELECT n FROM STREAM(v, MAX, TIME)", options()).await, "stream `v` is not stored");
     try_sql(&engine, "DROP VIEW v").await.unwrap();
@@ -556,7 +556,7 @@ async fn what_is_not_durable_says_why() {
         tokio::task::yield_now().await;
     }
     assert_eq!(standing(), before + 1);
-    let one = "1 queries that go on stand already (`engine.detached_durable_max`)";
+    let one = "1 durable queries run already, which is the limit (`engine.detached_durable_max`)";
     assert_eq!(why("SELECT n FROM STREAM()", options()).await, one);
     // A stream that is dropped ends them.
     try_sql(&engine, "DROP STREAM s").await.unwrap();

@@ -1,4 +1,4 @@
-//! Queries that can match nothing: what their askers are told, and when.
+//! Tests the warnings and errors for queries that can match nothing, and when clients get them.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -72,8 +72,8 @@ async fn a_query_that_declared_types_contradict_is_refused() {
     sql(&engine, "CREATE STREAM t (k LONG, host STRING, ts TIMESTAMP)").await;
     for (condition, expected) in [
         ("k = 'abc'", "a value of type LONG and one of STRING are never compared"),
-        ("ts > 'yesterday'", "'yesterday' is no time"),
-        ("host = \"web1\"", "Text goes into single quotes"),
+        ("ts > 'yesterday'", "'yesterday' is not a time"),
+        ("host = \"web1\"", "Write text in single quotes"),
         ("k = NULL", "Write k IS NULL"),
         ("ts > CURRENT_TIMESTAMP", "Write NOW"),
     ] {

@@ -1,4 +1,5 @@
-//! Endpoints: what they take in is in the stream once, what they give out is the view's row, whatever happens in between.
+//! Tests endpoints: an accepted event is in the stream once, and a returned row is the view's row, whatever happens in
+//! between.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -180,12 +181,12 @@ async fn bad_input_is_told_by_what_is_wrong_with_it() {
         (
             "/swipe/left",
             r#"{"swiper":"0","swipee":"2","comment":""}"#,
-            "column `swiper`: `CHECK (swiper BETWEEN 1 AND 50000)` does not hold",
+            "column `swiper`: `CHECK (swiper BETWEEN 1 AND 50000)` failed",
         ),
         (
             "/swipe/left",
             &format!(r#"{{"swiper":"1","swipee":"2","comment":"{long}"}}"#),
-            "column `comment`: `CHECK (SIZEOF(comment) <= 256)` does not hold",
+            "column `comment`: `CHECK (SIZEOF(comment) <= 256)` failed",
         ),
     ] {
         assert_eq!(told(send(&engine, path, body, None).await), (400, expected.to_owned()), "{path} {body}");
@@ -234,8 +235,8 @@ async fn requests_that_come_together_each_have_their_own_answer() {
                 let (status, message) = told(answer);
                 refused[(number % 7) as usize] += 1;
                 let expected = match number % 7 {
-                    3 => (400, "column `swiper`: `CHECK (swiper BETWEEN 1 AND 50000)` does not hold"),
-                    5 => (400, "column `swipee`: `CHECK (swipee BETWEEN 1 AND 1000000)` does not hold"),
+                    3 => (400, "column `swiper`: `CHECK (swiper BETWEEN 1 AND 50000)` failed"),
+                    5 => (400, "column `swipee`: `CHECK (swipee BETWEEN 1 AND 1000000)` failed"),
                     _ => (413, "the event has "),
                 };
                 assert!(
@@ -321,7 +322,7 @@ async fn events_and_answers_have_the_shapes_that_are_declared() {
         "{\"gone\":false,\"direction\":\"left\"}\n"
     );
     let refused = told(send(&engine, "/meta", r#"{"swiper":3,"x":1}"#, None).await);
-    assert_eq!(refused, (400, "the body has a field `x`, which is unknown here".to_owned()));
+    assert_eq!(refused, (400, "the body has an unknown field `x`".to_owned()));
     assert_eq!(told(send(&engine, "/whole", r#"{"who":"whole","deep":{"er":1}}"#, None).await).0, 201);
     assert_eq!(sql(&engine, "SELECT count(*) AS n FROM other WHERE who = 'whole'").await, "{\"n\":1}\n");
     for body in [
@@ -338,7 +339,7 @@ async fn events_and_answers_have_the_shapes_that_are_declared() {
         ("/zeros/1", (200, r#"{"likes":2}"#)),
         ("/zeros/5", (200, r#"{"likes":0,"id":5}"#)),
         ("/rich/1", (200, r#"{"likes":2}"#)),
-        ("/rich/3", (404, "there is no such row")),
+        ("/rich/3", (404, "the row does not exist")),
         ("/pairs/1", (200, r#"[{"swipee":2,"n":2},{"swipee":5,"n":1},{"swipee":9,"n":1}]"#)),
         ("/pairs/77", (200, "[]")),
         ("/pairs", (200, r#"[{"swiper":1,"swipee":2},{"swiper":1,"swipee":5}]"#)),
@@ -358,14 +359,10 @@ async fn what_cannot_be_is_refused_with_its_place_and_what_to_do() {
     sql(&engine, "CREATE MATERIALIZED VIEW names AS SELECT comment, swiper % 2 AS odd, COUNT(*) AS n FROM STREAM(swipes) GROUP BY comment, swiper % 2").await;
     for (text, expected, hint) in [
         ("CREATE ENDPOINT POST '/x' INTO nix", "no stream `nix`", ""),
-        (
-            "CREATE ENDPOINT GET '/x' AS SELECT a FROM nix",
-            "no view `nix`",
-            "SHOW VIEWS tells which there are.",
-        ),
+        ("CREATE ENDPOINT GET '/x' AS SELECT a FROM nix", "no view `nix`", "SHOW VIEWS lists all views."),
         (
             "CREATE ENDPOINT GET '/stats/{x}' (x LONG) AS SELECT $x AS a",
-            "there is an endpoint GET '/stats/{userId}' already",
+            "endpoint GET '/stats/{userId}' already exists",
             "",
         ),
         (
@@ -376,64 +373,64 @@ async fn what_cannot_be_is_refused_with_its_place_and_what_to_do() {
         (
             "CREATE ENDPOINT GET '/x' (swiper LONG) AS SELECT likes FROM stats WHERE swiper = swiper",
             "these rows cannot be found by their key: the key of view `stats` is (swiper)",
-            "State its first values, each by `column = …`, joined by AND; POST /v1/sql takes any query.",
+            "State its first values, each by `column = …`, joined by AND. POST /v1/sql runs any query.",
         ),
         (
             "CREATE ENDPOINT GET '/x' AS SELECT likes FROM stats WHERE swiper > 1",
             "these rows cannot be found by their key: the key of view `stats` is (swiper)",
-            "State its first values, each by `column = …`, joined by AND; POST /v1/sql takes any query.",
+            "State its first values, each by `column = …`, joined by AND. POST /v1/sql runs any query.",
         ),
         (
             "CREATE ENDPOINT GET '/x' AS SELECT n FROM names WHERE odd = 1",
             "these rows cannot be found by their key: the key of view `names` is (comment, odd)",
-            "State its first values, each by `column = …`, joined by AND; POST /v1/sql takes any query.",
+            "State its first values, each by `column = …`, joined by AND. POST /v1/sql runs any query.",
         ),
         (
             "CREATE ENDPOINT GET '/x' AS SELECT n FROM names WHERE comment = 'a' AND n > 1",
-            "of rows that are found by the first 1 of the 2 values of their key nothing else can be asked",
-            "State all of the key, by `column = …`, or leave the further condition out; POST /v1/sql takes any query.",
+            "a further condition needs the whole key, and the first 1 of its 2 values are stated",
+            "State the whole key, by `column = …`, or leave the further condition out. POST /v1/sql runs any query.",
         ),
         (
             "CREATE ENDPOINT GET '/x' AS SELECT n FROM names WHERE comment = 'a' WITH (answer = object)",
-            "several rows may be found: the key of view `names` is (comment, odd)",
+            "the condition may find several rows: the key of view `names` is (comment, odd)",
             "State all values of the key, or write `answer = rows`.",
         ),
         (
             "CREATE ENDPOINT GET '/x' (a STRING) AS SELECT likes FROM stats WHERE swiper = $a",
-            "`swiper` is LONG, and is looked for as STRING",
-            "Declare the parameter so, or write CAST(… AS …).",
+            "`swiper` is LONG, and is compared with STRING",
+            "Declare the parameter with this type, or write CAST(… AS …).",
         ),
         (
             "CREATE ENDPOINT POST '/x' (a LONG) INTO live WITH (ack = disk)",
-            "stream `live` is not stored, and has no disk to wait for",
+            "`ack = disk` needs a stored stream, and `live` is live-only",
             "Leave `ack = disk` out, or create the stream WITH (store = true).",
         ),
         (
             "CREATE ENDPOINT POST '/x' (swiper STRING, swipee LONG) INTO swipes",
-            "column `swiper` of stream `swipes` is LONG, and is given STRING",
-            "Declare the parameter so, or write CAST(… AS …) in the SELECT.",
+            "column `swiper` of stream `swipes` is LONG, and its value is STRING",
+            "Declare the parameter with this type, or write CAST(… AS …) in the SELECT.",
         ),
         (
             "CREATE ENDPOINT POST '/x' (a STRING) INTO swipes SELECT CAST(a AS LONG) AS swiper, a = 'b' AS direction",
-            "column `direction` of stream `swipes` is STRING, and is given BOOLEAN",
-            "Declare the parameter so, or write CAST(… AS …) in the SELECT.",
+            "column `direction` of stream `swipes` is STRING, and its value is BOOLEAN",
+            "Declare the parameter with this type, or write CAST(… AS …) in the SELECT.",
         ),
         (
             "CREATE ENDPOINT POST '/x' (b LONG, c LONG) INTO live",
-            "columns `b` and `c` lie at one place of the event",
-            "Name one of them only.",
+            "columns `b` and `c` have the same path in the event",
+            "Name only one of them.",
         ),
         (
             "CREATE ENDPOINT POST '/x' (d LONG) INTO live",
-            "column `d` lies within a list, which an endpoint cannot make",
-            "Leave the column out, or take a JSON column for the whole list.",
+            "column `d` is inside a list, which an endpoint cannot create",
+            "Leave the column out, or use a JSON column for the whole list.",
         ),
         ("CREATE ENDPOINT POST '/x' (a STRING CHECK (a RLIKE '(')) INTO live", "pattern", ""),
-        ("DROP ENDPOINT GET '/nix'", "no endpoint GET '/nix'", "SHOW ENDPOINTS tells which there are."),
-        ("DROP STREAM swipes", "view `names` is of stream `swipes`", "DROP VIEW names first."),
+        ("DROP ENDPOINT GET '/nix'", "no endpoint GET '/nix'", "SHOW ENDPOINTS lists all endpoints."),
+        ("DROP STREAM swipes", "view `names` reads stream `swipes`", "DROP VIEW names first."),
         (
             "DROP VIEW stats",
-            "endpoint GET '/stats/{userId}' is of view `stats`",
+            "endpoint GET '/stats/{userId}' reads view `stats`",
             "DROP ENDPOINT GET '/stats/{userId}' first.",
         ),
     ] {
@@ -453,7 +450,7 @@ async fn what_cannot_be_is_refused_with_its_place_and_what_to_do() {
         sql(&engine, text).await;
     }
     let error = try_sql(&engine, "DROP STREAM swipes").await.unwrap_err();
-    assert_eq!(error.to_string(), "endpoint POST '/swipe/{direction}' is of stream `swipes`");
+    assert_eq!(error.to_string(), "endpoint POST '/swipe/{direction}' writes into stream `swipes`");
     sql(&engine, "DROP ENDPOINT IF EXISTS GET '/stats/{any}'").await;
     sql(&engine, "DROP ENDPOINT POST '/swipe/{direction}'").await;
     sql(&engine, "DROP STREAM swipes").await;
@@ -534,7 +531,7 @@ async fn an_endpoints_answer_is_the_views_row() {
                 let answer = told(ask(&engine, &format!("/v/{a}/{b}/{c}")).await);
                 let expected = match row {
                     Some(row) => (200, String::from_utf8(row.json).unwrap()),
-                    None => (404, "there is no such row".to_owned()),
+                    None => (404, "the row does not exist".to_owned()),
                 };
                 assert_eq!(answer, expected, "seed {seed}, round {round}, key {a} {b} {c}");
             }
@@ -561,10 +558,10 @@ async fn an_endpoint_gives_out_windows_with_their_bounds_while_they_are_kept() {
     let of = async |start: i64| told(ask(&engine, &format!("/r/{start}/1")).await);
     assert_eq!(of(0).await, (200, r#"{"from":0,"until":2000,"n":1}"#.to_owned()));
     assert_eq!(of(1000).await, (200, r#"{"from":1000,"until":3000,"n":2}"#.to_owned()));
-    assert_eq!(of(3000).await, (404, "there is no such row".to_owned()));
+    assert_eq!(of(3000).await, (404, "the row does not exist".to_owned()));
     // It ended five seconds before the last event, and is no more at once, not with the next commit only.
     append(&engine, "x", "{\"ts\":7500,\"a\":1}", None).await;
-    assert_eq!(of(0).await, (404, "there is no such row".to_owned()));
+    assert_eq!(of(0).await, (404, "the row does not exist".to_owned()));
     assert_eq!(of(1000).await, (200, r#"{"from":1000,"until":3000,"n":2}"#.to_owned()));
     stop(engine, Duration::from_secs(5)).await;
 }
@@ -657,7 +654,7 @@ async fn fields_beside_a_parameter_within_an_object_are_other_fields() {
         (r#"{"user":{"name":"x"},"z":1}"#, Some("z")),
     ] {
         let expected = match other {
-            Some(path) => (400, format!("the body has a field `{path}`, which is unknown here")),
+            Some(path) => (400, format!("the body has an unknown field `{path}`")),
             None => (201, String::new()),
         };
         assert_eq!(told(send(&engine, "/refuse", body, None).await), expected, "{body}");
@@ -709,31 +706,31 @@ async fn what_is_missing_leaves_no_empty_object_and_nothing_that_was_sent_is_los
         }
     }
     for (path, body, expected) in [
-        ("/e", r#"{"user":5}"#, "the body has a field `user` that is no object, and `age` lies within"),
+        ("/e", r#"{"user":5}"#, "the body has a field `user` that is not an object, and `age` is inside it"),
         (
             "/e",
             r#"{"age":1,"user":[{}]}"#,
-            "the body has a field `user` that is no object, and `age` lies within",
+            "the body has a field `user` that is not an object, and `age` is inside it",
         ),
         (
             "/e",
             r#"{"user":{"home":"y"}}"#,
-            "the body has a field `user.home` that is no object, and `zip` lies within",
+            "the body has a field `user.home` that is not an object, and `zip` is inside it",
         ),
         (
             "/e",
             r#"{"user":{"age":"x"}}"#,
-            "the body has a field `user.age` at the place of `age`, which is missing or null",
+            "the body has a field `user.age` at the path of `age`, which is missing or null",
         ),
         (
             "/e",
             r#"{"flat":null,"f":{"a":1}}"#,
-            "the body has a field `f` at the place of `flat`, which is missing or null",
+            "the body has a field `f` at the path of `flat`, which is missing or null",
         ),
         (
             "/within",
             r#"{"user":"x"}"#,
-            "the body has a field `user` that is no object, and `age` lies within",
+            "the body has a field `user` that is not an object, and `age` is inside it",
         ),
         ("/within", r#"{"user":{"age":"x"}}"#, "`user.age`: expected LONG, found \"x\""),
     ] {
@@ -771,20 +768,20 @@ async fn an_endpoint_over_a_rollup_gives_out_the_rows_of_a_window() {
     }
     let not_found = |key: &str| format!("these rows cannot be found by their key: the key of view {key}");
     let sets = "`r` is (window_start, the set's number, the set's keys)";
-    let as_shown = "State its first values that the view shows as columns, each by `column = …`, joined by AND; \
-                    POST /v1/sql takes any query.";
+    let as_shown = "State its first values that the view selects, each by `column = …`, joined by AND. POST /v1/sql \
+                    runs any query.";
     for (text, expected, hint) in [
         ("SELECT n FROM r WHERE a = 1", not_found(sets), as_shown),
         ("SELECT n FROM r WHERE window_start = 1000 AND a = 1", not_found(sets), as_shown),
         (
             "SELECT n FROM r WHERE window_start = 1000 WITH (answer = object)",
-            format!("several rows may be found: the key of view {sets}"),
-            "Write `answer = rows`: the view does not show all values of its key as columns.",
+            format!("the condition may find several rows: the key of view {sets}"),
+            "Write `answer = rows`: the view does not select all values of its key.",
         ),
         (
             "SELECT n FROM hidden WHERE a = 1",
             not_found("`hidden` is (window_start, a)"),
-            "The view does not show its first value as a column; POST /v1/sql takes any query.",
+            "The view does not select the first value of its key. POST /v1/sql runs any query.",
         ),
         ("SELECT n FROM odd WHERE n = 1", not_found("`odd` is (b, an expression, ts)"), as_shown),
     ] {
@@ -794,5 +791,5 @@ async fn an_endpoint_over_a_rollup_gives_out_the_rows_of_a_window() {
     let error =
         try_sql(&engine, "CREATE ENDPOINT GET '/x' (w STRING) AS SELECT n FROM r WHERE window_start = $w");
     let error = error.await.unwrap_err();
-    assert_eq!(error.to_string(), "`window_start` is LONG, and is looked for as STRING");
+    assert_eq!(error.to_string(), "`window_start` is LONG, and is compared with STRING");
 }

@@ -1,4 +1,4 @@
-//! A panic in a thread of the engine ends at most the queries of one stream; windows go on closing for all others.
+//! Tests that a panic in a thread of the engine ends at most the queries of one stream; windows of all others still close.
 
 use std::sync::{
     Arc, Mutex,

@@ -1,4 +1,4 @@
-//! What becomes of streams whose shards are slow, or fail: a shard is held, or made to panic, by the clock it reads.
+//! Tests streams whose shards are slow or fail. The clock that a shard reads delays it, or makes it panic.
 
 use std::{
     pin::pin,

@@ -1,4 +1,4 @@
-//! Stored streams: what was acknowledged is in SQL at once, and after a restart, once.
+//! Tests stored streams: acknowledged events are in SQL at once, and after a restart, once.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -13,7 +13,7 @@ use swiftwater_engine::{
 use swiftwater_event::{
     CheckLimits, Checker, Clock, EventBatch, RefusedText, Rejection, StreamName, SystemClock,
 };
-use swiftwater_log::{Compressing, Compression};
+use swiftwater_log::{Compression, CompressionPolicy};
 use swiftwater_sql::{
     ErrorKind, RunOptions, SqlError,
     forms::{Form, FormWriter},
@@ -364,7 +364,7 @@ async fn number_that_is_used_again_for_other_events_is_refused_after_restarts_to
         let refused = engine.append(&Principal::local(), &name, batch("{\"a\":2}"), options).await;
         let error = refused.unwrap_err();
         assert!(matches!(error, EngineError::NumberReused { sequence: 1, .. }), "{error}");
-        assert!(error.hint().is_some_and(|hint| hint.contains("number that was not used yet")));
+        assert!(error.hint().is_some_and(|hint| hint.contains("under an unused number")));
         stop(engine, grace).await;
         engine = open(dir.path()).await;
     }
@@ -376,7 +376,7 @@ async fn bad_events_are_kept_and_counted_once_their_request_is_accepted() {
     let dir = tempfile::tempdir().unwrap();
     let mut history = quick(dir.path());
     history.log_bytes_max = 128 << 20;
-    history.log_compression = Compressing::Always(Compression::None);
+    history.log_compression = CompressionPolicy::Always(Compression::None);
     // No record is longer.
     history.log_queue_bytes_max = 8 << 20;
     let engine = open_when_free(EngineConfig::default(), history, Arc::new(SystemClock::new())).await;
@@ -449,7 +449,7 @@ async fn quarantine_is_not_dropped_while_a_stream_needs_it() {
     let engine = open(dir.path()).await;
     sql(&engine, "CREATE STREAM t (a LONG NOT NULL) WITH (on_bad_event = quarantine)").await;
     let error = try_sql(&engine, "DROP STREAM quarantine").await.unwrap_err();
-    assert_eq!(error.to_string(), "stream `quarantine` keeps the bad events of stream `t`");
+    assert_eq!(error.to_string(), "stream `quarantine` receives the bad events of stream `t`");
     assert_eq!(append(&engine, "t", "{\"b\":1}", None).await.quarantined, 1);
     sql(&engine, "DROP STREAM t").await;
     sql(&engine, "DROP STREAM quarantine").await;
@@ -505,7 +505,7 @@ async fn alteration_that_the_table_does_not_take_is_refused_whole() {
     assert!(error.to_string().contains("how it is partitioned cannot be changed"), "{error}");
     assert_eq!(error.kind(), ErrorKind::Invalid);
     let error = try_sql(&engine, "ALTER STREAM t SET (store = false)").await.unwrap_err();
-    assert_eq!(error.to_string(), "stream `t` is stored, and stays so");
+    assert_eq!(error.to_string(), "stream `t` is stored, and cannot become live-only");
     assert_eq!(sql(&engine, "SHOW CREATE STREAM t").await, declared);
     stop(engine, Duration::ZERO).await;
     let engine = open(dir.path()).await;
@@ -601,9 +601,9 @@ async fn inserted_columns_lie_where_they_are_declared() {
     sql(&engine, "CREATE STREAM lists (a LONG, b LONG PATH 'l[0]', c JSON PATH 'o', d LONG PATH 'o.x')")
         .await;
     for (text, expected) in [
-        ("INSERT INTO lists (b) VALUES (1)", "column `b` lies within a list, which INSERT cannot make"),
-        ("INSERT INTO lists (c, d) VALUES ('x', 1)", "columns `c` and `d` lie at one place of the event"),
-        ("INSERT INTO lists (d, c) VALUES (1, 'x')", "columns `d` and `c` lie at one place of the event"),
+        ("INSERT INTO lists (b) VALUES (1)", "column `b` is inside a list, which INSERT cannot create"),
+        ("INSERT INTO lists (c, d) VALUES ('x', 1)", "columns `c` and `d` have the same path in the event"),
+        ("INSERT INTO lists (d, c) VALUES (1, 'x')", "columns `d` and `c` have the same path in the event"),
     ] {
         let error = try_sql(&engine, text).await.unwrap_err();
         assert_eq!(error.to_string(), expected);
@@ -653,20 +653,15 @@ async fn insert_that_breaks_a_rule_of_the_stream_says_which() {
     let long = "ä".repeat(300);
     let told = format!("{{\"a\":0,\"c\":\"{}…", "ä".repeat(188));
     for (rows, state, message, row) in [
-        ("(a, b) VALUES (0, 1)", "23514", "column `a`: `CHECK (a > 0)` does not hold", r#"{"a":0,"b":1}"#),
+        ("(a, b) VALUES (0, 1)", "23514", "column `a`: `CHECK (a > 0)` failed", r#"{"a":0,"b":1}"#),
         (
             "(a, b) VALUES (NULL, 1)",
             "23502",
             "column `a`: expected LONG, found nothing",
             r#"{"a":null,"b":1}"#,
         ),
-        ("(a, b) VALUES (1, 2), (2, 2)", "23514", "`CHECK (a <> b)` does not hold", r#"{"a":2,"b":2}"#),
-        (
-            &format!("(a, c) VALUES (0, '{long}')"),
-            "23514",
-            "column `a`: `CHECK (a > 0)` does not hold",
-            &told,
-        ),
+        ("(a, b) VALUES (1, 2), (2, 2)", "23514", "`CHECK (a <> b)` failed", r#"{"a":2,"b":2}"#),
+        (&format!("(a, c) VALUES (0, '{long}')"), "23514", "column `a`: `CHECK (a > 0)` failed", &told),
     ] {
         let error = try_sql(&engine, &format!("INSERT INTO t {rows}")).await.unwrap_err();
         assert_eq!((error.state(), &*error.to_string()), (state, message));
@@ -708,7 +703,7 @@ async fn start_on_a_disk_that_is_too_small_says_which_bytes_the_log_needs_and_wh
         "the log in `unused/log` needs 67",
         "data.log_free_bytes_min (536870912)",
         "twice data.log_segment_bytes (67108864)",
-        "and has 314572800",
+        "and there are 314572800",
     ] {
         assert!(told.contains(part), "{told}");
     }
@@ -732,7 +727,7 @@ async fn disk_that_stands_still_is_not_ready_and_refuses_events_at_once() {
     let engine = parts.open(&clock).await;
     sql(&engine, "CREATE STREAM s (a LONG)").await;
     assert_eq!(engine.not_ready(), None);
-    parts.log.hold_syncs(true);
+    parts.log.block_syncs(true);
     let (name, options) = (StreamName::new("s").unwrap(), AppendOptions::default());
     let send = async || engine.append(&Principal::local(), &name, batch("{\"a\":1}"), options.clone()).await;
     let ticket = send().await.unwrap().ticket.unwrap();
@@ -743,7 +738,7 @@ async fn disk_that_stands_still_is_not_ready_and_refuses_events_at_once() {
     clock.advance_ms(1);
     assert_eq!(engine.not_ready(), Some(EngineError::DiskStalled { seconds: 10 }));
     assert!(matches!(send().await, Err(EngineError::DiskStalled { .. })));
-    parts.log.hold_syncs(false);
+    parts.log.block_syncs(false);
     engine.synced(ticket).await.unwrap();
     assert_eq!(engine.not_ready(), None);
     send().await.unwrap();

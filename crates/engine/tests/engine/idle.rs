@@ -1,5 +1,5 @@
-//! Streams without events whose time goes on with the clock: what closes by that is the same for whoever goes through the events
-//! again, and nothing else closes.
+//! Tests idle streams, whose time follows the clock: the windows that this closes are the same in every replay, and nothing
+//! else closes.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 

@@ -1,4 +1,4 @@
-//! One query over an input that ends: its faults, its times.
+//! Tests one query over an input that ends: its errors, its times.
 
 use std::{ops::ControlFlow, sync::Arc};
 

@@ -1,5 +1,5 @@
-//! Jobs run when it is their time, over what is new, once; what fails is tried again and shown, and holds up nothing else.
-//! The clock is the tests' own.
+//! Tests that jobs run on schedule, over the new events, once. A failed run is retried and shown, and delays nothing else.
+//! The tests use their own clock.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -107,7 +107,7 @@ async fn attempt_that_takes_too_long_is_ended_and_tried_again() {
     clock.advance_ms(5 * MINUTE);
     until_state(&engine, "slow", "failed").await;
     let row = shown(&engine, "slow").await;
-    assert_eq!(row["error"], "the attempt took longer than 300000 ms, and was ended");
+    assert_eq!(row["error"], "the attempt exceeded its timeout of 300000 ms");
     assert_eq!((&row["failures"], &row["retries"], &row["rows"]), (&json!(1), &json!(0), &json!(1)));
     // The next attempt has its time anew, and more of it where that is said.
     sql(&engine, "ALTER JOB slow SET (timeout = '10 min')").await;
@@ -371,7 +371,7 @@ async fn job_is_run_when_it_is_asked_for_and_never_twice_at_once() {
     assert!(!waiting.is_finished());
     sql(&engine, "DROP JOB slow").await;
     let error = asked.await.unwrap().unwrap_err();
-    assert_eq!(error.to_string(), "job `slow` was ended before it was done");
+    assert_eq!(error.to_string(), "job `slow` was ended before its end");
     assert_eq!(waiting.await.unwrap()[0]["run"], 2);
 
     for name in ["a", "b"] {
@@ -410,10 +410,10 @@ async fn jobs_are_altered_described_and_kept() {
             "CREATE JOB j SCHEDULE 'now and then' AS SELECT 1",
             "the schedule `now and then` cannot be read: it has 3 fields, not five",
         ),
-        ("CREATE JOB j SCHEDULE '@daily' AS DROP VIEW v", "`DROP VIEW` is no statement for here"),
+        ("CREATE JOB j SCHEDULE '@daily' AS DROP VIEW v", "`DROP VIEW` is not a supported statement"),
         (
             "CREATE JOB j SCHEDULE '@daily' AS $$ SELECT 1; UPDATE t SET a = 1 $$",
-            "`UPDATE` is no statement for here",
+            "`UPDATE` is not a supported statement",
         ),
         ("ALTER JOB j DISABLE", "no job `j`"),
         ("RUN JOB j", "no job `j`"),

@@ -1,8 +1,8 @@
-//! A crash at any call of a run to the log's disk or to the store of the tables: when the server is back, what the job
-//! writes is there once.
+//! Tests a crash at any call of a run to the log's disk or to the store of the tables. When the server is back, the job's
+//! output is present once.
 //!
-//! The job copies what is new of a stream, each row once, into a table and into a stream. After the crash another engine
-//! opens what the disk had synced and what the store had been given; the first one is never asked for anything again.
+//! The job copies the new rows of a stream, each once, into a table and into a stream. After the crash, another engine opens
+//! the data that the disk had synced and the store had received; the first one is never used again.
 
 #![allow(
     clippy::unwrap_used,
@@ -40,7 +40,9 @@ impl Parts {
 
     /// What is left of them, as another process finds it.
     async fn left(&self) -> Parts {
-        let (log, catalog) = (self.log.only_synced(), self.catalog.only_synced());
+        // The catalog first, as it is on one disk: a snapshot is written when the log is synced up to it, and the engine still runs.
+        let catalog = self.catalog.only_synced();
+        let log = self.log.only_synced();
         Parts { log, catalog, store: self.store.restart().await, views: None }
     }
 

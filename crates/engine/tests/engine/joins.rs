@@ -1,4 +1,4 @@
-//! Joins of a stream with views and tables: what is answered is what a loop over the events would answer that looks the rows up.
+//! Tests joins of a stream with views and tables: answers equal those of a loop over the events that looks the rows up.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -246,7 +246,7 @@ async fn what_a_view_joins_stays_and_must_be_there() {
     let engine = open(dir.path(), |_| ()).await;
     declare(&engine).await;
     let error = try_sql(&engine, "DROP VIEW users").await.unwrap_err();
-    assert_eq!(error.to_string(), "the events of view `inner_join` are joined with view `users`");
+    assert_eq!(error.to_string(), "view `inner_join` joins view `users`");
     assert_eq!(error.hint(), Some("DROP VIEW inner_join first."));
     let view = |query: &str| format!("CREATE MATERIALIZED VIEW v AS {query}");
     for (query, expected) in [
@@ -346,7 +346,7 @@ async fn tables_are_joined_by_any_columns_as_they_are() {
     assert_eq!(cities.iter().filter(|city| *city == "\"Jena\"").count(), 3);
     drop((kinds, many));
     let error = try_sql(&engine, "DROP TABLE shops").await.unwrap_err();
-    assert_eq!(error.to_string(), "the events of view `cities` are joined with table `shops`");
+    assert_eq!(error.to_string(), "view `cities` joins table `shops`");
     for grace in [Duration::from_secs(5), Duration::ZERO] {
         stop(engine, grace).await;
         engine = open(dir.path(), |_| ()).await;

@@ -1,9 +1,10 @@
-//! Bullet's older query form, a JSON object, answered as the sources of that Bullet have it.
+//! Tests Bullet's older query form, a JSON object: answers match the sources of that Bullet.
 //!
-//! `json_form_answers.jsonl` has the events in its first line, then a query and its answer in each. The answers are those
-//! of a program that follows the public sources of bullet-core 0.6 (packages of it are no longer to be had) class by
-//! class: filters, casts, paths, projection, aggregations, post-aggregations, windows; with the quantile sketch of
-//! bullet-core 1.5.2, and exact counts where 0.6 has sketches of counts. Queries where the native dialect differs on purpose are not among them.
+//! `json_form_answers.jsonl` has the events in its first line, then a query and its answer in each. A program computed the
+//! answers. It follows the public sources of bullet-core 0.6, whose packages are no longer available, class by class:
+//! filters, casts, paths, projection, aggregations, post-aggregations, windows. It uses the quantile sketch of bullet-core
+//! 1.5.2, and exact counts where 0.6 has sketches of counts. Queries where the native dialect differs on purpose are not
+//! among them.
 
 use std::{ops::ControlFlow, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! Queries on a running engine, on a clock that is moved by hand.
+//! Tests queries on a running engine, with a clock that the tests move.
 
 use std::{sync::Arc, time::Duration};
 
@@ -343,8 +343,8 @@ fn query_that_answers_too_often_is_slowed_down_where_so_set() {
     bench.drained();
     let next = query.next_blocking().unwrap();
     assert_eq!((text(&next), next.meta.counts.dropped), ("{\"a\":10}\n", 7));
-    let told = "7 answers were left out, for there may be 3 in 100 ms (`engine.query_emits_max`): keep fewer events with a \
-                filter, or take larger windows";
+    let told = "7 emits were dropped: the limit is 3 in 100 ms (`engine.query_emits_max`). Filter more events out, \
+                or use larger windows";
     assert_eq!(next.meta.warnings, [told]);
 }
 

@@ -1,5 +1,5 @@
-//! Parts of the log are missing, or damaged: that is told, and where a server is to go on without them, nothing else is lost
-//! and nobody waits for what never comes.
+//! Tests missing or damaged parts of the log: the server reports them. If a server is to continue without them, nothing else
+//! is lost, and nothing waits for data that never comes.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -7,7 +7,7 @@ use std::{fs, io, path::Path, sync::Arc, time::Duration};
 
 use swiftwater_engine::{Engine, EngineConfig, HistoryConfig, HistoryError};
 use swiftwater_event::SystemClock;
-use swiftwater_log::{Compressing, Compression};
+use swiftwater_log::{Compression, CompressionPolicy};
 
 use crate::{
     crashes::look_again,
@@ -24,7 +24,8 @@ fn config() -> EngineConfig {
 /// Settings that go on without what is lost, or do not.
 fn settings(dir: &Path, skips: bool) -> HistoryConfig {
     let mut history = quick(dir);
-    (history.log_segment_bytes, history.log_compression) = (1 << 20, Compressing::Always(Compression::None));
+    (history.log_segment_bytes, history.log_compression) =
+        (1 << 20, CompressionPolicy::Always(Compression::None));
     history.log_skip_corrupt = skips;
     history
 }

@@ -1,4 +1,4 @@
-//! An engine as its users see it: what goes in, what comes out, by whose clock.
+//! Tests an engine as its users see it: input, output, and the clock that times them.
 
 mod alerts;
 mod away;

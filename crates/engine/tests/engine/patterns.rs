@@ -1,4 +1,4 @@
-//! Patterns in an engine: what the document says, and what comes when.
+//! Tests patterns in an engine: the examples of the document, and the times of matches.
 
 use std::{ops::ControlFlow, path::Path as FilePath, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! The other end of a webhook: takes requests on this machine, and keeps what they said.
+//! A webhook receiver for tests: accepts requests on this machine, and records their contents.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 

@@ -1,5 +1,5 @@
-//! Views with windows and grouping sets: what they hold is what a plain loop over the acknowledged events counts, whenever
-//! they are cut off.
+//! Tests views with windows and grouping sets: their contents equal the counts of a simple loop over the acknowledged
+//! events, at any interruption.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -180,7 +180,12 @@ async fn a_row_is_read_by_its_window_its_set_and_its_keys() {
     let error = row(&["1000"]).await.unwrap_err();
     assert_eq!(error, EngineError::KeyValues { view: "r".to_owned(), wanted: 4, found: 1 });
     let error = try_sql(&engine, "CREATE MATERIALIZED VIEW w WITH (retention = '1 day') AS SELECT a, COUNT(*) AS n FROM STREAM(x) GROUP BY a").await;
-    assert!(error.unwrap_err().to_string().contains("`retention` is how long closed windows are kept"));
+    assert!(
+        error
+            .unwrap_err()
+            .to_string()
+            .contains("`retention` is the time for which closed windows are stored")
+    );
 }
 
 /// Engines of the tests below reach this machine.
@@ -607,18 +612,18 @@ async fn a_sink_that_cannot_be_is_told_why() {
     for (statement, expected) in [
         ("CREATE SINK s FROM plain INTO FILE 'x'", "view `plain` has no windows"),
         ("CREATE SINK s FROM nothing INTO FILE 'x'", "no view `nothing`"),
-        ("CREATE SINK s FROM t INTO STREAM x", "stream `x` is what the view is of"),
+        ("CREATE SINK s FROM t INTO STREAM x", "the view reads stream `x`"),
         ("CREATE SINK s FROM t INTO STREAM y", "no stream `y`"),
         ("CREATE SINK s FROM t INTO TABLE y", "no table `y`"),
         (
             "CREATE SINK s FROM t INTO FILE '../x'",
-            "`../x` is no path of a file below the directory for sinks",
+            "`../x` is not the path of a file below the directory of sinks",
         ),
-        ("CREATE SINK s FROM t INTO FILE 'one'", "sink `one` delivers to file `one` already"),
-        ("CREATE SINK s FROM t INTO FILE './one'", "sink `one` delivers to file `./one` already"),
-        ("CREATE SINK one FROM t INTO FILE 'two'", "there is a sink `one` already"),
+        ("CREATE SINK s FROM t INTO FILE 'one'", "sink `one` already delivers to file `one`"),
+        ("CREATE SINK s FROM t INTO FILE './one'", "sink `one` already delivers to file `./one`"),
+        ("CREATE SINK one FROM t INTO FILE 'two'", "sink `one` already exists"),
         ("DROP SINK two", "no sink `two`"),
-        ("DROP VIEW t", "sink `one` is of view `t`"),
+        ("DROP VIEW t", "sink `one` reads view `t`"),
     ] {
         let error = try_sql(&engine, statement).await.unwrap_err().to_string();
         assert!(error.contains(expected), "{statement}: {error}");
@@ -630,9 +635,12 @@ async fn a_sink_that_cannot_be_is_told_why() {
     for (webhook, expected) in [
         ("'http://127.0.0.1:1/'", "which the settings do not allow (`sinks.private_addresses`)"),
         ("'http://localhost/'", "which the settings do not allow (`sinks.private_addresses`)"),
-        ("'https://user:secret@example.com/'", "the URL has a user name or a password in it"),
-        ("'https://example.com/' WITH (headers = 'Content-Length: 3')", "header `Content-Length` is set"),
-        ("'ftp://example.com/'", "begins with http:// or https://"),
+        ("'https://user:secret@example.com/'", "the URL contains a user name or a password"),
+        (
+            "'https://example.com/' WITH (headers = 'Content-Length: 3')",
+            "the server sets the header `Content-Length`",
+        ),
+        ("'ftp://example.com/'", "begin with http:// or https://"),
     ] {
         let statement = format!("CREATE SINK away FROM t INTO WEBHOOK {webhook}");
         let error = try_sql(&engine, &statement).await.unwrap_err().to_string();
@@ -658,10 +666,10 @@ async fn a_table_that_lacks_columns_of_the_view_is_no_target() {
     }
     for (table, faults) in [
         ("lacks", "it has no column `a`, it has no column `n`"),
-        ("dates", "column `mean` is DATE there, and DOUBLE in the view"),
+        ("dates", "column `mean` is DATE in the target, and DOUBLE in the view"),
     ] {
         let error = try_sql(&engine, &format!("CREATE SINK s FROM t INTO TABLE {table}")).await.unwrap_err();
-        let expected = format!("table `{table}` does not take the rows of view `t`: {faults}");
+        let expected = format!("table `{table}` cannot store the rows of view `t`: {faults}");
         assert_eq!((error.kind(), error.to_string()), (ErrorKind::Invalid, expected));
     }
     assert_eq!(sql(&engine, "CREATE SINK s FROM t INTO TABLE more").await, "{\"changed\":true}\n");

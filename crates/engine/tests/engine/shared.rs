@@ -1,4 +1,4 @@
-//! Queries that share an operator answer as each would alone, whenever they join and leave.
+//! Tests that queries that share an operator answer as each would alone, whenever they join and leave.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,5 +1,5 @@
-//! Sinks of what changes in a view: every change that was committed is delivered, each once where that can be had, and each
-//! row is the one that a loop over the events before its position makes.
+//! Tests sinks of a view's changes: every committed change is delivered, each once where the target allows it. Each row is
+//! the one that a loop over the events before its position makes.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -140,9 +140,12 @@ async fn a_sink_of_changes_begins_when_it_is_created_and_what_nobody_wants_is_no
     assert_eq!(sql(&engine, "SELECT n FROM v").await, "{\"n\":2}\n");
     let wrong = [
         ("CREATE SINK s FROM CHANGES OF none INTO STREAM changed", "no view `none`"),
-        ("CREATE SINK s FROM CHANGES OF v INTO STREAM t", "stream `t` is what the view is of"),
+        ("CREATE SINK s FROM CHANGES OF v INTO STREAM t", "the view reads stream `t`"),
         ("CREATE SINK s FROM CHANGES OF v INTO STREAM none", "no stream `none`"),
-        ("CREATE SINK s FROM CHANGES OF v INTO TABLE x", "a table that takes changes is not supported yet"),
+        (
+            "CREATE SINK s FROM CHANGES OF v INTO TABLE x",
+            "a table as the target of changes is not supported yet",
+        ),
         ("CREATE SINK s FROM v INTO STREAM changed", "view `v` has no windows"),
     ];
     for (text, expected) in wrong {
@@ -152,7 +155,7 @@ async fn a_sink_of_changes_begins_when_it_is_created_and_what_nobody_wants_is_no
     sql(&engine, "CREATE SINK s FROM CHANGES OF v INTO STREAM changed").await;
     let shown = sql(&engine, "SHOW CREATE SINK s").await;
     assert!(shown.contains("CREATE SINK s FROM CHANGES OF v INTO STREAM changed"), "{shown}");
-    assert_eq!(try_sql(&engine, "DROP VIEW v").await.unwrap_err().to_string(), "sink `s` is of view `v`");
+    assert_eq!(try_sql(&engine, "DROP VIEW v").await.unwrap_err().to_string(), "sink `s` reads view `v`");
     append(&engine, "t", "{\"k\":3}", None).await;
     let changed = async |expected: &str| {
         let all = "SELECT key, \"row\", position FROM changed ORDER BY _offset";
@@ -328,7 +331,7 @@ async fn what_would_come_back_over_other_streams_is_refused() {
         let error = try_sql(&engine, text).await.unwrap_err().to_string();
         assert_eq!(
             error,
-            format!("what goes into stream `{stream}` would come back without end: {way}"),
+            format!("rows of stream `{stream}` would return to it in a cycle: {way}"),
             "{text}"
         );
     }
@@ -362,11 +365,11 @@ async fn rows_that_the_stream_refuses_go_elsewhere_with_their_own_reasons_and_th
     let expected = [0, 1, 2, 3].map(|k| format!("{{\"kk\":{k}}}\n")).concat();
     until_said(&engine, "SELECT kk FROM half ORDER BY kk", &expected).await;
     let why = |k: i64| match k {
-        4 => "column `s`: `CHECK (s <> 8)` does not hold",
-        _ => "column `kk`: `CHECK (kk < 5)` does not hold",
+        4 => "column `s`: `CHECK (s <> 8)` failed",
+        _ => "column `kk`: `CHECK (kk < 5)` failed",
     };
     let expected = [4, 5, 6, 7, 8, 9].map(|k: i64| {
-        let error = format!("the row is no event of the stream: {}", why(k));
+        let error = format!("the row is not a valid event of the stream: {}", why(k));
         format!("{{\"sink\":\"part\",\"error\":\"{error}\",\"k\":{k}}}\n")
     });
     let lost = "SELECT sink, error, json_get_int(\"row\", 'row', 'k') AS k FROM lost ORDER BY json_get_int(\"row\", 'row', 'k')";

@@ -1,5 +1,5 @@
-//! Joins: what goes into their stream is what two loops over all acknowledged events find, each pair once and in the order of
-//! the log, whenever they are cut off.
+//! Tests stream joins: the target stream equals the output of two loops over all acknowledged events. It has each pair once,
+//! in the order of the log, at any interruption.
 
 #![allow(
     clippy::unwrap_used,
@@ -257,8 +257,8 @@ async fn what_stands_against_a_join_is_said() {
     let wrong = [
         (of("none", "payments", "pairs"), "no stream `none`"),
         (of("orders", "payments", "none"), "no stream `none`"),
-        (of("orders", "live", "pairs"), "stream `live` is not stored"),
-        (of("orders", "payments", "orders"), "what goes into stream `orders` would come back to the join"),
+        (of("orders", "live", "pairs"), "`live` is live-only"),
+        (of("orders", "payments", "orders"), "the join reads stream `orders`: its pairs would return to it"),
         (of("orders", "pairs", "payments"), "stream `pairs` declares no WATERMARK"),
         ("DROP JOIN j".to_owned(), "no join `j`"),
         ("DESCRIBE JOIN j".to_owned(), "no join `j`"),
@@ -277,14 +277,14 @@ async fn what_stands_against_a_join_is_said() {
     let back = "CREATE JOIN back INTO orders AS SELECT x.o AS id FROM STREAM(pairs) x JOIN STREAM(orders) y \
                 ON x.o = y.id AND x.ts BETWEEN y.ts AND y.ts + INTERVAL '1 s'";
     for (text, expected) in [
-        (back, "what goes into stream `orders` would come back to the join"),
-        ("DROP STREAM orders", "join `matched` is of stream `orders`, or writes into it"),
-        ("DROP STREAM pairs", "join `matched` is of stream `pairs`, or writes into it"),
+        (back, "the join reads stream `orders`: its pairs would return to it"),
+        ("DROP STREAM orders", "join `matched` reads stream `orders`, or writes into it"),
+        ("DROP STREAM pairs", "join `matched` reads stream `pairs`, or writes into it"),
         (
             "ALTER STREAM orders ALTER COLUMN amount SET DEFAULT 8",
-            "join `matched` is of stream `orders`, or writes into it",
+            "join `matched` reads stream `orders`, or writes into it",
         ),
-        (&JOIN.replace("IF NOT EXISTS ", ""), "there is a join `matched` already"),
+        (&JOIN.replace("IF NOT EXISTS ", ""), "join `matched` already exists"),
         (&JOIN.replace("matched", "other"), "number of joins"),
         ("ALTER JOIN matched SET (x = 1)", "a join cannot be altered"),
     ] {

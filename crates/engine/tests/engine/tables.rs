@@ -1,4 +1,4 @@
-//! Tables that are made of a query are there whole or not at all, and their names are taken meanwhile.
+//! Tests that tables made of a query exist completely or not at all, and that their names are taken meanwhile.
 #![allow(clippy::unwrap_used, reason = "what fails in helpers of tests fails a test")]
 
 use std::{sync::Arc, time::Duration};

@@ -1,4 +1,4 @@
-//! Views over streams that declare no columns, in SQL: their columns have the types of their values, or are refused.
+//! Tests views over streams without declared columns, in SQL: their columns have the types of their values, or are refused.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -77,7 +77,7 @@ async fn view_whose_values_have_no_order_together_is_refused_in_sql_until_they_h
     let error = try_sql(&engine, "SELECT max(code) FROM v").await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "column `code` of view `v` holds numbers and values of other types, which SQL cannot compare with one another"
+        "column `code` of view `v` contains numbers and values of other types, which SQL cannot compare with one another"
     );
     assert!(error.hint().is_some_and(|hint| hint.contains("CAST(x AS STRING)")), "{:?}", error.hint());
     assert_eq!(sql(&engine, "SELECT n FROM c WHERE code = '200'").await, "{\"n\":1}\n");

@@ -1,4 +1,4 @@
-//! Keys of views, as they are written: by themselves, and as bounds of ranges.
+//! Tests written keys of views: by themselves, and as bounds of ranges.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 

@@ -1,4 +1,4 @@
-//! A statement over a view reads by key the rows that it may need, and the answer is that of the whole view.
+//! Tests that a statement over a view reads by key the rows that it may need, and that its answer is that of the whole view.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 

@@ -1,4 +1,4 @@
-//! Views: what they answer is their query over what was acknowledged, whenever they are read and whatever happened.
+//! Tests views: answers equal their query over the acknowledged events, whenever they are read and whatever happened.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -79,7 +79,7 @@ async fn a_view_counts_each_acknowledged_event_at_once_and_after_restarts() {
     let engine = open(dir.path(), |_| ()).await;
     assert_eq!(sql(&engine, "SELECT sum(likes) AS n FROM stats").await, "{\"n\":18}\n");
     let error = try_sql(&engine, "DROP STREAM swipes").await.unwrap_err();
-    assert_eq!(error.to_string(), "view `stats` is of stream `swipes`");
+    assert_eq!(error.to_string(), "view `stats` reads stream `swipes`");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -242,7 +242,7 @@ async fn events_delete_keys_and_a_restart_does_not_bring_them_back() {
     let exploded = "CREATE MATERIALIZED VIEW v DELETE WHEN id = 1 AS SELECT x, COUNT(*) FROM STREAM(orders) \
          LATERAL VIEW EXPLODE(l) AS x GROUP BY x";
     let error = try_sql(&engine, exploded).await.unwrap_err().to_string();
-    assert!(error.contains("DELETE WHEN is about events"), "{error}");
+    assert!(error.contains("DELETE WHEN needs one row per event"), "{error}");
     let unknown = create.replace("open_orders", "v").replace("WHEN status IN", "WHEN status.x IN");
     let error = try_sql(&engine, &unknown).await.unwrap_err().to_string();
     assert!(error.contains("in DELETE WHEN"), "{error}");
@@ -496,9 +496,9 @@ async fn what_cannot_be_a_view_is_said_with_its_place() {
     sql(&engine, "CREATE STREAM live").await;
     for (query, expected) in [
         ("SELECT a FROM STREAM(t) WHERE a.b = 1 GROUP BY a", "1:61"),
-        ("SELECT a FROM STREAM(t)", "a view keeps a row by key"),
+        ("SELECT a FROM STREAM(t)", "a view stores one row per key"),
         ("SELECT COUNT(*) FROM STREAM(nix)", "no stream `nix`"),
-        ("SELECT COUNT(*) FROM STREAM(live)", "stream `live` is not stored"),
+        ("SELECT COUNT(*) FROM STREAM(live)", "`live` is live-only"),
         ("SELECT COUNT(*) FROM STREAM()", "names no stream"),
         ("SELECT COUNT(*) FROM STREAM(t) LIMIT 3", "a view has no end"),
     ] {
@@ -528,7 +528,7 @@ async fn what_cannot_be_a_view_is_said_with_its_place() {
     append(&engine, "t", "{\"a\":1}", None).await;
     assert_eq!(row(&engine, "v", &[]).await, "{\"n\":1}");
     let retyped = try_sql(&engine, "ALTER STREAM t ALTER COLUMN a TYPE DOUBLE").await.unwrap_err();
-    assert_eq!(retyped.to_string(), "view `v` is of stream `t`");
+    assert_eq!(retyped.to_string(), "view `v` reads stream `t`");
     sql(&engine, "ALTER STREAM t ADD COLUMN b LONG").await;
     sql(&engine, "DROP VIEW v").await;
     sql(&engine, "DROP STREAM t").await;
@@ -555,7 +555,7 @@ async fn what_a_view_reads_of_its_stream_stays_declared_as_it_is() {
         ("ADD COLUMN g LONG, ALTER COLUMN d SET DEFAULT 7", "view `v` reads column `d` of stream `t`"),
         ("ADD COLUMN zz LONG PATH 'o.zz'", "view `v` reads column `zz` of stream `t`"),
         ("ADD COLUMN g LONG PATH 'zz' DEFAULT 3", "view `v` reads column `g` of stream `t`"),
-        ("ALTER COLUMN f SET DEFAULT 7", "the query of alert `a` is of stream `t`"),
+        ("ALTER COLUMN f SET DEFAULT 7", "the query of alert `a` reads stream `t`"),
     ] {
         let error = try_sql(&engine, &format!("ALTER STREAM t {change}")).await.unwrap_err();
         assert_eq!(error.to_string(), expected, "{change}");
@@ -707,7 +707,7 @@ async fn a_view_begins_with_history_without_a_gap_or_a_double() {
     let of_list = "CREATE STREAM l (x LONG PATH 'a[0]'); \
          CREATE MATERIALIZED VIEW u WITH (backfill = true) AS SELECT COUNT(*) AS n FROM STREAM(l)";
     let error = try_sql(&engine, of_list).await.unwrap_err().to_string();
-    assert!(error.contains("column `x` lies within a list"), "{error}");
+    assert!(error.contains("column `x` is inside a list"), "{error}");
     stop(engine, Duration::ZERO).await;
 }
 
@@ -751,20 +751,20 @@ async fn what_gives_rows_elsewhere_is_a_list_in_a_view() {
     assert!(ranges.contains(r#""Count":15.0"#) && ranges.contains(r#""Count":3.0"#), "{ranges}");
     let upper = "CREATE MATERIALIZED VIEW u AS SELECT TOP(2, n) FROM STREAM(best)";
     let error = try_sql(&engine, upper).await.unwrap_err().to_string();
-    assert!(error.contains("cannot take out again"), "{error}");
+    assert!(error.contains("can retract rows"), "{error}");
     // What the view below shows as a list does not keep others from being over it.
     let upper = "CREATE MATERIALIZED VIEW origins AS SELECT COUNT(*) AS n FROM STREAM(spread)";
     sql(&engine, upper).await;
     assert_eq!(row(&engine, "origins", &[]).await, "{\"n\":1}");
     for (query, why) in [
         ("SELECT o AS best, TOP(2, d) AS best FROM STREAM(f) GROUP BY o", "two columns are named `best`"),
-        ("SELECT TOP(2, d) AS best, o FROM STREAM(f) GROUP BY 1", "an aggregate cannot stand in GROUP BY"),
+        ("SELECT TOP(2, d) AS best, o FROM STREAM(f) GROUP BY 1", "an aggregate is not allowed in GROUP BY"),
         ("SELECT TOP(2, d) AS best, QUANTILE(x, LINEAR, 2) AS q FROM STREAM(f)", "only one of QUANTILE"),
         (
             "SELECT o, d AS Count, TOP(2, o, Count) AS best FROM STREAM(f) GROUP BY o, d",
             "two values of a row",
         ),
-        ("SELECT o FROM STREAM(f) WHERE TOP(2, d) IS NOT NULL GROUP BY o", "cannot stand"),
+        ("SELECT o FROM STREAM(f) WHERE TOP(2, d) IS NOT NULL GROUP BY o", "is not allowed"),
     ] {
         let create = format!("CREATE MATERIALIZED VIEW wrong AS {query}");
         let error = try_sql(&engine, &create).await.unwrap_err().to_string();

@@ -1,10 +1,10 @@
-//! Random queries, events and times.
+//! Generates random queries, events and times.
 
 #![allow(clippy::print_stderr, reason = "figures are shown beside a test that fails")]
 
 use serde_json::{Map, Value as Json};
 use swiftwater_engine::Emit;
-use swiftwater_testkit::{MixedEvents, Rng, Wide, oracle::GotEmit};
+use swiftwater_testkit::{LanguageFeatures, MixedEvents, Rng, oracle::ReceivedEmit};
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name)
@@ -30,7 +30,7 @@ pub(crate) fn show(text: &str) {
 }
 
 /// What of the language is asked for.
-pub(crate) const WIDE: Wide = Wide::ALL;
+pub(crate) const WIDE: LanguageFeatures = LanguageFeatures::ALL;
 
 /// An event and when it arrives.
 pub(crate) type Timed = (i64, String);
@@ -52,7 +52,7 @@ pub(crate) fn timed_events(seed: u64, start: i64, count: usize) -> Vec<Timed> {
 }
 
 /// An emit's window and records.
-pub(crate) fn got(emit: &Emit) -> GotEmit {
+pub(crate) fn got(emit: &Emit) -> ReceivedEmit {
     let lines = emit.records.text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
     let record = |line: &[u8]| -> Map<String, Json> {
         serde_json::from_slice(line).expect("a record is a JSON object")

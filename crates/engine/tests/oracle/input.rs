@@ -1,4 +1,4 @@
-//! One query over an input that ends.
+//! Tests one query over an input that ends.
 
 use std::{ops::ControlFlow, sync::Arc};
 
@@ -11,7 +11,7 @@ use swiftwater_lang::{
 };
 use swiftwater_testkit::{
     QueryTexts, TestClock, fewest,
-    oracle::{self, Emits, GotEmit, Life},
+    oracle::{self, Emits, QueryLifetime, ReceivedEmit},
 };
 
 use crate::cases::{Timed, WIDE, got, seeds, show, timed_events};
@@ -50,7 +50,7 @@ pub(crate) fn answer(
     source: InputSource,
     text: &str,
     options: &InputOptions,
-) -> Result<Vec<GotEmit>, String> {
+) -> Result<Vec<ReceivedEmit>, String> {
     let mut emits = Vec::new();
     let mut take = |emit| {
         emits.push(got(&emit));
@@ -67,7 +67,7 @@ pub(crate) fn answer(
 fn expected(text: &str, events: &[Timed]) -> Option<(Query, Emits)> {
     let plan = parse(text, &ParseOptions::new(Dialect::Native, 0)).ok()?.query;
     let last = events.last().map_or(0, |(at, _)| *at);
-    let life = Life { start: 0, end: last, emits_empty: false };
+    let life = QueryLifetime { start: 0, end: last, emits_empty: false };
     let texts: Vec<&str> = events.iter().map(|(_, text)| &**text).collect();
     let events: Vec<_> = events.iter().map(|(at, _)| *at).zip(oracle::read(&texts)).collect();
     let emits = oracle::emits(&plan, life, &events).ok()?;

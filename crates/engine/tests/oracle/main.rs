@@ -1,8 +1,9 @@
-//! The engine's answers against those of an independent evaluator over the same events: over inputs that end, for any
-//! number of shards and any cut of the input, and of a running engine whose queries come and go.
+//! Compares the engine's answers with those of an independent evaluator over the same events. Inputs that end are run with
+//! any number of shards and any cut of the input. In a running engine, queries come and go.
 //!
-//! So many random queries of each kind are asked as `SOAK_CASES` says (a few hundred without it), from `TORTURE_SEED`
-//! on; `SOAK_REPEATS` tells each story of a running engine so often. A difference is shown with its seed, and as few events as show it.
+//! `SOAK_CASES` sets the number of random queries of each kind (a few hundred without it), starting at `TORTURE_SEED`.
+//! `SOAK_REPEATS` sets how often each scenario of a running engine runs. A difference is reported with its seed, and with as
+//! few events as show it.
 
 mod cases;
 mod input;

@@ -1,4 +1,4 @@
-//! An input that pauses.
+//! Tests an input that pauses.
 
 use std::{ops::ControlFlow, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! A running engine: queries come and go while events do, on several shards, and each answers as if it were alone.
+//! Tests a running engine: queries come and go while events do, on several shards, and each answers as if it were alone.
 
 use std::{
     sync::{
@@ -17,7 +17,7 @@ use swiftwater_event::{CheckLimits, Clock, StreamName, check_block};
 use swiftwater_lang::{Dialect, ParseOptions, parse};
 use swiftwater_testkit::{
     QueryTexts, Rng, TestClock, fewest,
-    oracle::{self, GotEmit, Life},
+    oracle::{self, QueryLifetime, ReceivedEmit},
 };
 
 use crate::cases::{WIDE, got, repeats, seeds, show, timed_events};
@@ -223,7 +223,7 @@ fn run(story: &Story, steps: &[Step]) -> Result<u64, String> {
         let Some(mut asked) = asked else { continue };
         // One that has ended by itself is gone already.
         let _ = engine.end_query(&principal, &asked.subscription.query().id, EndReason::Killed);
-        let mut emits: Vec<GotEmit> = Vec::new();
+        let mut emits: Vec<ReceivedEmit> = Vec::new();
         let mut reason = None;
         while let Some(emit) = asked.subscription.next_blocking() {
             emits.push(got(&emit));
@@ -232,7 +232,7 @@ fn run(story: &Story, steps: &[Step]) -> Result<u64, String> {
         let plan = parse(text, &ParseOptions::new(Dialect::Native, START)).expect("it was taken").query;
         let ends = plan.duration_ms.map_or(i64::MAX, |ms| asked.started + ms as i64);
         let ended = asked.ended.unwrap_or(now);
-        let life = Life { start: asked.started, end: ended.min(ends), emits_empty: true };
+        let life = QueryLifetime { start: asked.started, end: ended.min(ends), emits_empty: true };
         let due = if ends <= ended { EndReason::Duration } else { EndReason::Killed };
         if reason != Some(EndReason::Limit) && reason.as_ref() != Some(&due) {
             outcome = outcome.and(Err(format!("{text}\n{life:?}\nended by {reason:?}, not {due:?}")));

@@ -1,14 +1,14 @@
-//! The same answer for any number of shards and any cut of the input, where the oracle does not know the answer: in
-//! Bullet's dialect, and for events' own times that lie anywhere.
+//! Tests that the answer is the same for any number of shards and any cut of the input, where the oracle does not know the
+//! answer. That is in Bullet's dialect, and for event times without limits.
 //!
-//! That Bullet's answers are Bullet's is held against Bullet's own; here the texts are random, and the witness is one
+//! Other tests compare Bullet's dialect with Bullet's own answers. Here the queries are random, and the reference is one
 //! shard that sees the whole input at once.
 
 use bytes::Bytes;
 use swiftwater_engine::InputSource;
 use swiftwater_event::Path;
 use swiftwater_lang::{Dialect, ParseOptions, parse};
-use swiftwater_testkit::{MixedEvents, QueryTexts, Rng, Wide, fewest, oracle::GotEmit};
+use swiftwater_testkit::{LanguageFeatures, MixedEvents, QueryTexts, Rng, fewest, oracle::ReceivedEmit};
 
 use crate::{
     cases::{Timed, WIDE, seeds, show, timed_events},
@@ -16,8 +16,14 @@ use crate::{
 };
 
 /// What of the language Bullet has too.
-const BULLET: Wide =
-    Wide { views: true, sketches: true, outer: true, windows: true, event_time: false, sessions: false };
+const BULLET: LanguageFeatures = LanguageFeatures {
+    views: true,
+    sketches: true,
+    outer: true,
+    windows: true,
+    event_time: false,
+    sessions: false,
+};
 
 fn check(dialect: Dialect, text: &str, events: &[Timed], shards: usize, step: usize) -> Result<(), String> {
     let options = |shards| {
@@ -26,7 +32,7 @@ fn check(dialect: Dialect, text: &str, events: &[Timed], shards: usize, step: us
         options
     };
     // What tells only of the end comes with the last window, where that closes there.
-    let told = |mut emits: Vec<GotEmit>| {
+    let told = |mut emits: Vec<ReceivedEmit>| {
         emits.retain(|(window, records)| window.is_some() || !records.is_empty());
         if emits.iter().all(|(window, _)| window.is_none()) {
             // Without windows rows come in as many emits as there are batches.
@@ -46,7 +52,12 @@ fn check(dialect: Dialect, text: &str, events: &[Timed], shards: usize, step: us
     Err(format!("one shard answers\n{expected:?}\n{shards} answer\n{pieces:?}"))
 }
 
-fn check_many(dialect: Dialect, wide: Wide, short: u64, mut events: impl FnMut(u64) -> Vec<Timed>) {
+fn check_many(
+    dialect: Dialect,
+    wide: LanguageFeatures,
+    short: u64,
+    mut events: impl FnMut(u64) -> Vec<Timed>,
+) {
     let mut asked = 0;
     for seed in seeds(short) {
         let text = QueryTexts::new(seed).wide(wide);
@@ -75,7 +86,7 @@ fn bullet_answers_do_not_depend_on_shards_or_cuts() {
 
 #[test]
 fn events_own_times_may_lie_anywhere() {
-    let wide = Wide { views: false, sketches: false, outer: false, ..WIDE };
+    let wide = LanguageFeatures { views: false, sketches: false, outer: false, ..WIDE };
     check_many(Dialect::Native, wide, 300, |seed| {
         let mut rng = Rng::new(seed);
         let mut mixed = MixedEvents::new(seed);

@@ -1,4 +1,5 @@
-//! Objects that were created and dropped leave no task, thread, open file, file or memory behind, whatever kind they are.
+//! Tests that objects that were created and dropped leave no task, thread, open file, file or memory behind, whatever their
+//! kind.
 
 use std::{
     path::Path,
@@ -17,6 +18,11 @@ use crate::{BYTES, ONE_AT_A_TIME};
 const PATIENCE_NANOS: u64 = 60_000_000_000;
 /// Memory that may remain of one object: caches with a bound, and the allocator's own.
 const BYTES_LEFT_MAX: usize = 1 << 10;
+/// The same of an object with a keyspace of the key-value store. fjall 3.1 keeps the settings of each keyspace in a tree whose
+/// compaction never drops tombstones: some 4 KiB remain of a keyspace that was created and deleted.
+const KEYSPACE_BYTES_LEFT_MAX: usize = 8 << 10;
+/// Kinds with a keyspace of their own, of a view that they own, or of the changes that they deliver.
+const WITH_KEYSPACE: [&str; 5] = ["view", "view of a view", "alert", "sink", "stream join"];
 /// Memory that may remain of all of them together: what is created once and kept, such as buffers of the log.
 const BYTES_ONCE_MAX: usize = 1 << 20;
 
@@ -179,7 +185,8 @@ async fn check(name: &str, dir: &Path, count: usize, create: impl AsyncFn(usize)
     let most = round(0..count).await;
     until(dir, name, &before, |now| now.is_back_at(&before)).await;
     // Memory goes when the last task has let go of it.
-    let allowed = before.bytes + BYTES_ONCE_MAX + count * BYTES_LEFT_MAX;
+    let left_max = if WITH_KEYSPACE.contains(&name) { KEYSPACE_BYTES_LEFT_MAX } else { BYTES_LEFT_MAX };
+    let allowed = before.bytes + BYTES_ONCE_MAX + count * left_max;
     until(dir, name, &before, |now| now.bytes <= allowed).await;
     let after = Footprint::now(dir);
     eprintln!(
@@ -201,6 +208,8 @@ fn objects_that_were_dropped_leave_nothing_behind() {
         let dir = tempfile::tempdir().expect("a directory is made");
         let mut history = HistoryConfig::at(dir.path());
         (history.log_free_bytes_min, history.checkpoint_interval_ms) = (0, 100);
+        // A cache that is full after some objects does not look like memory that is lost.
+        history.views_cache_bytes = 1 << 20;
         let config = EngineConfig { shards: 2, ..EngineConfig::default() };
         let engine = Engine::open(config, history, Arc::new(SystemClock::new())).await.expect("it opens");
         for text in [

@@ -1,4 +1,4 @@
-//! What very many queries cost while they run, and what objects that were dropped leave behind: memory, time, tasks, threads,
+//! Measures the cost of very many queries while they run, and the remains of dropped objects: memory, time, tasks, threads,
 //! files. Alone in its process, whose memory is measured; one test at a time.
 
 #![allow(clippy::print_stderr, reason = "figures are shown beside a test that fails")]

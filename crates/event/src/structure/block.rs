@@ -1,7 +1,7 @@
-//! 64 bytes at once, and which of them are what, as bits: the lowest bit is the first byte.
+//! 64 bytes at once, and bit masks of the bytes that have a property: the lowest bit is the first byte.
 //!
-//! One trait, and a type for each set of instructions; which is used is chosen at run time by [`widest`]. All of them
-//! give the same bits.
+//! One trait, and a type for each instruction set: AVX-512 with VBMI2 (from Ice Lake and Zen 4 on), AVX2, NEON, and
+//! plain words. [`widest`] chooses one at run time. All of them return the same bits.
 
 use super::wide::{self, Wide};
 

@@ -1,4 +1,4 @@
-//! What is known of the bytes of some blocks, a word a block.
+//! The bit masks of a chunk of blocks, one word a block.
 
 use super::wide::Wide;
 

@@ -1,8 +1,26 @@
-//! Where the structure of events lies: found and checked in one pass over their bytes, kept as bits for the decoder.
+//! Finds and checks the structure of events in one pass over their bytes, and returns it as bits for the decoder.
 //!
-//! Two bits a byte: the colons of the events' own keys (not of what is nested in them), and all brackets and commas.
-//! Nothing within strings is marked. What is rare is noted by blocks of 64 bytes: whether there is a backslash, and
-//! whether a key is spelled in a way that a search for its plain spelling would miss.
+//! The bytes of a batch are read twice: this pass checks all of them, then the decoder ([`crate::decode`]) reads the
+//! requested values. Two bits a byte connect the two. One marks the colons of the events' own keys (not of nested keys),
+//! the other all brackets and commas. Nothing within strings is marked. Rare facts are stored for each block of 64
+//! bytes: whether it has a backslash, and whether a key is spelled in a way that a search for its plain spelling would
+//! miss.
+//!
+//! The pass works on chunks of 2 KiB in four steps. Each step finishes the chunk before the next step begins.
+//!
+//! 1. Classify ([`block`]): compare 64 bytes with each relevant character. Each comparison gives a word of 64 bits.
+//! 2. Strings ([`pass`]): the parity of the quotes up to each byte shows whether the byte lies in a string; escaped
+//!    quotes do not count.
+//! 3. Nesting ([`nesting`]): compute how brackets nest, and from that where events end and what is in an object or in a
+//!    list.
+//! 4. Grammar ([`pass`], [`wide`]): check whether every token is allowed at its place, for 512 bytes at a time.
+//!
+//! The pass checks everything, whoever queries the events: structure, UTF-8, escapes, numbers, literals, depth and size.
+//! There is no laxer mode, as it would save little. The pass only finds where valid events end; [`crate::grammar`] finds
+//! the fault of an event that the pass rejects, with its line and column.
+//!
+//! Both passes go over memory once, from start to end, and faster than the machine prefetches by itself. They therefore
+//! prefetch some kilobytes ahead ([`block::AHEAD`]), which makes the check a quarter faster.
 
 pub(crate) mod block;
 mod chunk;
@@ -32,9 +50,9 @@ pub(crate) struct Marks {
     odd: Vec<u64>,
 }
 
-/// What the events of a buffer are held against.
+/// The limits that the events of a buffer are validated against.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bounds {
+pub(crate) struct StructureLimits {
     /// Events are in an array: there is a comma between two.
     pub(crate) array: bool,
     pub(crate) event_bytes_max: usize,
@@ -98,7 +116,13 @@ impl Marks {
     }
 
     /// Reads events from `at` on (a `{`) as long as they are surely good: marks them and adds them to `spans`.
-    pub(crate) fn read(&mut self, bytes: &[u8], at: usize, bounds: Bounds, spans: &mut Vec<(u32, u32)>) {
+    pub(crate) fn read(
+        &mut self,
+        bytes: &[u8],
+        at: usize,
+        bounds: StructureLimits,
+        spans: &mut Vec<(u32, u32)>,
+    ) {
         self.read_with(block::widest(), bytes, at, bounds, spans);
     }
 
@@ -107,10 +131,10 @@ impl Marks {
         isa: Isa,
         bytes: &[u8],
         at: usize,
-        bounds: Bounds,
+        bounds: StructureLimits,
         spans: &mut Vec<(u32, u32)>,
     ) {
-        let Bounds { array, event_bytes_max, depth_max } = bounds;
+        let StructureLimits { array, event_bytes_max, depth_max } = bounds;
         let range = at..bytes.len();
         let mut task = Task { bytes, range, array, event_bytes_max, depth_max, marks: self, spans };
         let task = &mut task;
@@ -123,7 +147,7 @@ impl Marks {
     ///
     /// The machine has the instructions of `W`.
     #[inline(always)]
-    unsafe fn put<W: Wide>(&mut self, block: usize, colons: W, all: W) {
+    unsafe fn push_marks<W: Wide>(&mut self, block: usize, colons: W, all: W) {
         for (masks, more) in [(&mut self.colons, colons), (&mut self.all, all)] {
             if let Some(masks) = masks[block..].first_chunk_mut() {
                 // SAFETY: the caller's.

@@ -1,4 +1,8 @@
-//! The third step: how brackets nest, and with it where events end.
+//! The third step: computes how brackets nest, and from that where events end and whether a byte lies in an object or in
+//! a list.
+//!
+//! The depth of a byte is a number of two bits, computed for many bytes at once from parities, as the insides of strings
+//! are. It covers depths up to [`SHALLOW`]. Deeper brackets are taken one after another.
 
 use super::{
     chunk::{CHUNK, Chunk, Masks},
@@ -65,7 +69,7 @@ impl Events {
                 }
                 self.non_ascii = false;
                 task.spans.push((self.begin as u32, place as u32 + 1));
-                if !self.go_on(task, place + 1) {
+                if !self.seek_next_event(task, place + 1) {
                     self.stop = place + 1;
                     break 'events;
                 }
@@ -222,7 +226,7 @@ impl Events {
 
     /// Finds where the next event begins after one that ends at `end`; `false` if something else follows, or nothing.
     #[inline(always)]
-    fn go_on(&mut self, task: &Task<'_>, end: usize) -> bool {
+    fn seek_next_event(&mut self, task: &Task<'_>, end: usize) -> bool {
         let bytes = &task.bytes[..task.range.end];
         let mut following = skip_space(bytes, end);
         if task.array {

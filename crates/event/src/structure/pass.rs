@@ -1,18 +1,18 @@
-//! One pass over bytes, 64 or 512 at a time, that marks structure and checks the whole grammar of JSON with it.
+//! The structural pass: marks the structure of 64 or 512 bytes at a time, and checks the whole grammar of JSON.
 //!
-//! Quotes, and with them what lies in strings, are found as in Langdale and Lemire, "Parsing Gigabytes of JSON per
-//! Second", VLDB 2019. From there on it is arithmetic on bits, as Cameron et al. do it ("Bitwise Data Parallelism in
-//! Regular Expression Matching", PACT 2014): a set bit is a marker at a byte; "the token after each comma" is all
-//! commas moved on by one and then, by an addition whose carry runs through runs of set bits, over the white space; a
-//! number is checked by moving markers over runs of digits in the same way. So the tokens of 512 bytes are checked at once,
-//! and cost the same whatever they are. Brackets that are nested deeply are taken one after another.
+//! Quotes, and with them the insides of strings, are found as in Langdale and Lemire, "Parsing Gigabytes of JSON per
+//! Second", VLDB 2019. The rest is arithmetic on bits, as in Cameron et al., "Bitwise Data Parallelism in Regular
+//! Expression Matching", PACT 2014. A set bit is a marker at a byte. "The token after each comma" is all commas, moved
+//! on by one, plus the white space: the carries of this addition run over the white space to the first byte behind it. A
+//! number is checked in the same way, by moving markers over runs of digits. So the tokens of 512 bytes are checked at
+//! once, and cost the same whatever they are. Deeply nested brackets are taken one after another.
 //!
-//! Four steps, each for a chunk of blocks before the next one begins, so that what a step needs stays in registers, and
-//! a branch that is hard to foretell costs its own step only: [`classify`], [`strings`], [`Events::nest`], [`judge`].
+//! Four steps, each for a whole chunk before the next one begins, so that the values of a step stay in registers, and a
+//! mispredicted branch costs its own step only: [`classify`], [`strings`], [`Events::nest`], [`validate_tokens`].
 //!
-//! It says *where good events end*, no more. What is wrong with an event that it does not accept, and where, is for
-//! [`crate::grammar`] to say, which reads byte by byte; it must accept the same events, which is tested.
-//! Not accepted here though good: what is nested deeper than [`DEPTH_MAX`].
+//! The pass only finds *where valid events end*. [`crate::grammar`] reads a rejected event byte by byte and finds its
+//! fault. Both must accept the same events; tests check this at every alignment. One exception: the pass does not accept
+//! events that are nested deeper than [`DEPTH_MAX`].
 
 use super::{
     Marks,
@@ -107,7 +107,8 @@ pub(super) unsafe fn read<B: Block, const CHECK: bool>(task: &mut Task<'_>) {
         let end = fault.min(events.stop);
         // SAFETY: the caller vouches for `B`.
         let fault =
-            unsafe { judge::<B::Wide, CHECK>(task, first, blocks, end, &mut carries, &mut chunk) }.min(fault);
+            unsafe { validate_tokens::<B::Wide, CHECK>(task, first, blocks, end, &mut carries, &mut chunk) }
+                .min(fault);
         if fault < events.stop {
             while task.spans.len() > known && task.spans.last().is_some_and(|&(_, end)| end as usize > fault)
             {
@@ -266,14 +267,14 @@ impl Carries {
     }
 }
 
-/// The fourth step: whether every token stands where it may, and the marks. What lies from `end` on is of no account.
-/// Gives the place of the first fault, or [`NONE`].
+/// The fourth step: whether every token is where it may be, and the marks. What lies from `end` on is of no account.
+/// Returns the place of the first fault, or [`NONE`].
 ///
 /// # Safety
 ///
 /// The machine has the instructions of `W`.
 #[inline(always)]
-unsafe fn judge<W: Wide, const CHECK: bool>(
+unsafe fn validate_tokens<W: Wide, const CHECK: bool>(
     task: &mut Task<'_>,
     first: usize,
     blocks: usize,
@@ -301,11 +302,11 @@ unsafe fn judge<W: Wide, const CHECK: bool>(
             let top = chunk.top.group::<W>(group);
             let structure = brackets.or(commas);
             let live = if end - base >= 512 {
-                task.marks.put(first + group * 8, colons.and(top), structure);
+                task.marks.push_marks(first + group * 8, colons.and(top), structure);
                 None
             } else {
                 let live = W::load(&live(end - base));
-                task.marks.put(first + group * 8, colons.and(top).and(live), structure.and(live));
+                task.marks.push_marks(first + group * 8, colons.and(top).and(live), structure.and(live));
                 Some(live)
             };
             let mut odd = colons.and_not(closing_quotes.shifted(&mut carries.closing_quote)).words();

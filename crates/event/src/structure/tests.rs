@@ -1,12 +1,12 @@
 use proptest::prelude::*;
 
-use super::{Bounds, Marks, block};
+use super::{Marks, StructureLimits, block};
 use crate::grammar::{self, Verdict};
 
-const BOUNDS: Bounds = Bounds { array: false, event_bytes_max: 400, depth_max: 12 };
+const BOUNDS: StructureLimits = StructureLimits { array: false, event_bytes_max: 400, depth_max: 12 };
 
 /// The events from the beginning of `text` on, byte by byte.
-fn plainly(text: &[u8], bounds: Bounds) -> Vec<(u32, u32)> {
+fn plainly(text: &[u8], bounds: StructureLimits) -> Vec<(u32, u32)> {
     let mut spans = Vec::new();
     let mut at = 0;
     loop {
@@ -82,7 +82,7 @@ fn words(marks: &Marks) -> Vec<[u64; 2]> {
     marks.colons.iter().zip(&marks.all).map(|(&colons, &all)| [colons, all]).collect()
 }
 
-fn check(text: &[u8], bounds: Bounds) {
+fn check(text: &[u8], bounds: StructureLimits) {
     let expected = plainly(text, bounds);
     for isa in block::isas() {
         let mut marks = Marks::new(text.len());
@@ -155,7 +155,7 @@ fn nearly() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #[test]
     fn what_is_accepted_and_marked_is_what_the_grammar_says(text in nearly(), array in any::<bool>()) {
-        check(&text, Bounds { array, ..BOUNDS });
+        check(&text, StructureLimits { array, ..BOUNDS });
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! 512 bits at once, which say of as many bytes whether they are something: eight masks of [`super::block::Block`].
+//! Bit masks of 512 bytes, one bit a byte: eight masks of [`super::block::Block`].
 //!
-//! What goes over from one to the next is kept in a [`Carry`] for each operation that needs it.
+//! A [`Carry`] for each operation that needs it passes state from one mask to the next.
 
 /// 512 bits; the lowest bit of the first word is the first byte.
 ///

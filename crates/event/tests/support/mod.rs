@@ -1,4 +1,4 @@
-//! Random JSON.
+//! Generates random JSON.
 
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test")]
 

@@ -1,4 +1,4 @@
-//! Texts that lie one behind another in one buffer, by number.
+//! Stores texts consecutively in one buffer, and finds them by number.
 
 #[derive(Debug)]
 pub(super) struct Fragments {

@@ -1,8 +1,9 @@
-//! Records of probes in a telephone network: 62 dimensions and 20 measures in nested objects, an envelope (`seq`, `tsStart`,
-//! `tsEnd`) and what nobody asks for (`raw`), about 2 KB each, 40 % of it unasked for. All of it is invented.
+//! Generates records of probes in a telephone network. A record has 62 dimensions and 20 measures in nested objects, an
+//! envelope (`seq`, `tsStart`, `tsEnd`), and a part that no query reads (`raw`). It has about 2 KB, 40 % of it unread. All
+//! of it is invented.
 //!
-//! What belongs together comes together ([`network`]): a cell has one enb, region and vendor, a device's `tac` one vendor and
-//! model. So a rollup over any dimension adds up to the grand total, and those over a cell and over its enb agree.
+//! Dependent values are consistent ([`network`]): a cell has one enb, region and vendor, a device's `tac` one vendor and
+//! model. A rollup over any dimension therefore adds up to the grand total, and those over a cell and over its enb agree.
 
 mod fragments;
 mod measures;

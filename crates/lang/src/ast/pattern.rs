@@ -1,4 +1,4 @@
-//! MATCH_RECOGNIZE as it is written.
+//! The syntax tree of MATCH_RECOGNIZE.
 
 use super::{EventTime, Name, Node};
 use crate::{plan::Skip, source::Span};

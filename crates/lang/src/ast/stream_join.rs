@@ -1,4 +1,4 @@
-//! A join of two streams, as it is written.
+//! The syntax tree of a join of two streams.
 
 use swiftwater_event::StreamName;
 

@@ -1,4 +1,4 @@
-//! `CREATE ALERT`: of which rows somebody is told, and who.
+//! The declaration of an alert (`CREATE ALERT`): the rows that raise it, and its target.
 //!
 //! ```text
 //! CREATE ALERT [IF NOT EXISTS] name ON source WHEN condition INTO target [WITH (option = value, …)]
@@ -105,7 +105,7 @@ impl AlertOptions {
             (AlertOption::Resolve, Value::Text(text)) if text.eq_ignore_ascii_case("false") => {
                 self.resolve = Some(false);
             }
-            (AlertOption::Resolve, _) => return Err("`resolve` takes true or false".to_owned()),
+            (AlertOption::Resolve, _) => return Err("`resolve` must be true or false".to_owned()),
             (AlertOption::Delivery(option), value) => self.delivery.set(option, value)?,
         }
         Ok(())

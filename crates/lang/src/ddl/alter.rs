@@ -1,4 +1,4 @@
-//! What a stream's declaration becomes when it is altered.
+//! Applies the changes of `ALTER STREAM` to a stream's declaration.
 
 use swiftwater_event::{Primitive, Type};
 
@@ -58,7 +58,7 @@ impl AlterError {
             AlterError::ColumnExists { .. } => {
                 Some("Write ADD COLUMN IF NOT EXISTS, or ALTER COLUMN … TYPE.")
             }
-            AlterError::Undeclared { .. } => Some("Its columns come by themselves when events have them."),
+            AlterError::Undeclared { .. } => Some("The server adds columns when events have them."),
             AlterError::Narrows { .. } => Some(
                 "INTEGER can become LONG or DOUBLE, LONG and FLOAT can become DOUBLE; else add a new column.",
             ),

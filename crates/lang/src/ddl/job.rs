@@ -1,4 +1,4 @@
-//! What is declared of a job, and what of it can change.
+//! The declaration of a job, and the changes that `ALTER JOB` can make to it.
 
 use super::options::{DurationText, Value, named, parse_duration_ms};
 
@@ -83,12 +83,12 @@ impl JobOptions {
             (JobOption::Incremental, Value::Text(text)) if text.eq_ignore_ascii_case("false") => {
                 self.incremental = Some(false);
             }
-            (JobOption::Incremental, _) => return Err("`incremental` takes true or false".to_owned()),
+            (JobOption::Incremental, _) => return Err("`incremental` must be true or false".to_owned()),
             (JobOption::TimeZone, Value::Text(zone)) if !zone.trim().is_empty() => {
                 self.time_zone = Some(zone.trim().into());
             }
             (JobOption::TimeZone, _) => {
-                return Err("`time_zone` takes the name of a zone like 'Europe/Berlin'".to_owned());
+                return Err("`time_zone` must be the name of a time zone such as 'Europe/Berlin'".to_owned());
             }
             (JobOption::Timeout, Value::Text(text)) if text.eq_ignore_ascii_case("none") => {
                 self.timeout_ms = Some(0);
@@ -98,7 +98,7 @@ impl JobOptions {
                     Value::Text(text) => parse_duration_ms(text).filter(|ms| *ms > 0),
                     _ => None,
                 };
-                let ms = ms.ok_or_else(|| "`timeout` takes a time like '30 min', or none".to_owned())?;
+                let ms = ms.ok_or_else(|| "`timeout` must be a time such as '30 min', or none".to_owned())?;
                 self.timeout_ms = Some(ms);
             }
         }

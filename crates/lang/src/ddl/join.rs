@@ -1,4 +1,4 @@
-//! What is declared of a join: pairs of events of two streams, which go into a third.
+//! The declaration of a join: pairs of events of two streams, which go into a third.
 //!
 //! ```text
 //! CREATE JOIN [IF NOT EXISTS] name INTO stream AS

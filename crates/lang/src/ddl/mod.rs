@@ -1,4 +1,4 @@
-//! Statements that declare streams, views, jobs and endpoints, as plain data.
+//! The DDL statements that declare streams, views, jobs and endpoints, as plain data.
 //!
 //! ```text
 //! CREATE STREAM [IF NOT EXISTS] name [(item, …)] [WITH (option = value, …)]
@@ -18,15 +18,16 @@
 //! DROP JOB [IF EXISTS] name          RUN JOB name
 //! CREATE SINK, DROP SINK: [`sink`]          CREATE ALERT, DROP ALERT: [`alert`]
 //! CREATE JOIN, DROP JOIN: [`join`]
-//! CREATE ENDPOINT …: the grammar stands in [`endpoint`]        DROP ENDPOINT [IF EXISTS] GET|POST 'path'
-//! SHOW STREAMS | VIEWS | SINKS | JOINS | TABLES | JOBS | ENDPOINTS       SHOW CREATE STREAM|VIEW|SINK|JOIN name       SHOW CREATE ENDPOINT GET|POST 'path'
+//! CREATE ENDPOINT …: [`endpoint`] has the grammar        DROP ENDPOINT [IF EXISTS] GET|POST 'path'
+//! SHOW STREAMS | VIEWS | SINKS | JOINS | TABLES | JOBS | ENDPOINTS
+//! SHOW CREATE STREAM|VIEW|SINK|JOIN name       SHOW CREATE ENDPOINT GET|POST 'path'
 //! DESCRIBE [STREAM|VIEW|TABLE|JOB|SINK|JOIN] name       DESCRIBE ENDPOINT GET|POST 'path'
 //! ```
 //!
-//! [`crate::parse_ddl`] reads them; their `Display` is a normal form that reads back as the same, which is how a catalog
-//! keeps them. Conditions and defaults stay text here, as what they mean depends on the types of the columns:
-//! [`CreateStream::conditions`] and [`Constant::expr`] plan them. Knows nothing of which streams there are.
-//! Limits: [`COLUMNS_MAX`] columns, names of [`NAME_BYTES_MAX`] bytes.
+//! [`crate::parse_ddl`] parses them. Their `Display` is a normal form that parses as the same statement; a catalog stores
+//! statements in this form. Conditions and defaults remain text here, because their meaning depends on the types of the
+//! columns: [`CreateStream::conditions`] and [`Constant::expr`] plan them. Knows nothing of which streams exist. Limits:
+//! [`COLUMNS_MAX`] columns, names of [`NAME_BYTES_MAX`] bytes.
 
 mod alert;
 mod alter;
@@ -47,8 +48,8 @@ pub use self::{
     alert::{AlertOption, AlertOptions, AlertSource, AlertTarget, CreateAlert},
     alter::AlterError,
     endpoint::{
-        Answer, CreateEndpoint, EndpointAction, EndpointColumn, EndpointMethod, EndpointName, EndpointOption,
-        EndpointOptions, ErrorForm, OtherFields, Otherwise, PARAMETERS_MAX, Parameter, ParameterCheck,
+        Answer, CreateEndpoint, ElseClause, EndpointAction, EndpointColumn, EndpointMethod, EndpointName,
+        EndpointOption, EndpointOptions, ErrorForm, OtherFields, PARAMETERS_MAX, Parameter, ParameterCheck,
         ParameterPlace, PathTemplate, Refusal, RowSource, Segment,
     },
     job::{CreateJob, JobChange, JobOption, JobOptions},
@@ -58,7 +59,7 @@ pub use self::{
     },
     print::type_text,
     sink::{CreateSink, SinkFormat, SinkOption, SinkOptions, SinkTarget},
-    split::{Piece, split_statements},
+    split::{StatementText, split_statements},
     view::{CreateView, ViewOption, ViewOptions},
 };
 use crate::{Dialect, ParseOptions, QueryErrors, Schema, TimeBounds, plan::Expr};
@@ -83,10 +84,10 @@ pub fn column_name_fault(name: &str) -> Option<&'static str> {
         return Some("it is longer than 255 bytes");
     }
     if SYSTEM_COLUMNS.iter().any(|system| system.eq_ignore_ascii_case(name)) {
-        return Some("stored streams have a column of that name of their own");
+        return Some("stored streams reserve this name for a column of the server");
     }
     let is_refused = |c: char| c.is_control() || matches!(c, ' ' | ',' | ';' | '{' | '}' | '(' | ')' | '=');
-    name.chars().any(is_refused).then_some("space, control characters and ,;{}()= cannot stand in it")
+    name.chars().any(is_refused).then_some("it cannot contain a space, a control character or one of ,;{}()=")
 }
 
 /// One statement.
@@ -179,7 +180,7 @@ pub enum Ddl {
     /// `DESCRIBE`.
     Describe {
         /// What kind of thing, where it is said.
-        kind: Option<Thing>,
+        kind: Option<DdlObjectKind>,
         /// The name as it is written, without its quotes.
         name: Box<str>,
     },
@@ -220,7 +221,7 @@ pub enum Show {
 
 /// Kinds of what has a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Thing {
+pub enum DdlObjectKind {
     /// A stream.
     Stream,
     /// A view.

@@ -1,4 +1,4 @@
-//! `WITH (name = value, …)`: what a stream's options are called (a job's are in [`super::job`]), which values each takes, and the units of those.
+//! The options of a stream, `WITH (name = value, …)`: their names, values and units. [`super::job`] has those of a job.
 
 use std::fmt;
 
@@ -131,16 +131,16 @@ impl StreamOption {
         named(&Self::ALL, Self::text, name)
     }
 
-    /// What it takes, as messages say it.
-    fn takes(self) -> &'static str {
+    /// The values that it accepts, for messages.
+    fn accepted_values(self) -> &'static str {
         match self {
             StreamOption::Store => "true or false",
-            StreamOption::Retention => "a time like '30 days'",
+            StreamOption::Retention => "a time such as '30 days'",
             StreamOption::Ack => "none, memory or disk",
             StreamOption::PartitionBy => "none, day, hour or columns in parentheses",
             StreamOption::OnBadEvent => "reject or quarantine",
             StreamOption::ColumnsMax => "a number from 1 to 2048",
-            StreamOption::EventBytesMax => "a size like '64KiB'",
+            StreamOption::EventBytesMax => "a size such as '64KiB'",
         }
     }
 }
@@ -148,7 +148,7 @@ impl StreamOption {
 impl StreamOptions {
     /// Sets one; the error says what it takes.
     pub(crate) fn set(&mut self, option: StreamOption, value: &Value) -> Result<(), String> {
-        let wrong = || format!("`{}` takes {}", option.text(), option.takes());
+        let wrong = || format!("`{}` must be {}", option.text(), option.accepted_values());
         let text = match value {
             Value::Text(text) => text.trim().to_ascii_lowercase(),
             _ => String::new(),

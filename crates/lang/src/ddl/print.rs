@@ -1,12 +1,12 @@
-//! Statements in their normal form, which reads back as the same statement.
+//! Prints DDL statements in their normal form, which parses as the same statement.
 
 use std::fmt::{self, Display, Write};
 
 use swiftwater_event::{Path, Step, Type};
 
 use super::{
-    AlterStream, Check, ColumnDef, CreateJob, CreateStream, CreateView, Ddl, DefaultValue, JobChange,
-    JobOptions, Show, StreamChange, StreamOptions, Thing, options::DurationText, split_statements,
+    AlterStream, Check, ColumnDef, CreateJob, CreateStream, CreateView, Ddl, DdlObjectKind, DefaultValue,
+    JobChange, JobOptions, Show, StreamChange, StreamOptions, options::DurationText, split_statements,
 };
 use crate::{keyword::Keyword, lexer::is_word};
 
@@ -150,15 +150,15 @@ impl Display for Ddl {
             Ddl::Describe { kind, name } => {
                 f.write_str(match kind {
                     None => "DESCRIBE ",
-                    Some(Thing::Stream) => "DESCRIBE STREAM ",
-                    Some(Thing::View) => "DESCRIBE VIEW ",
-                    Some(Thing::Alert) => "DESCRIBE ALERT ",
-                    Some(Thing::Table) => "DESCRIBE TABLE ",
-                    Some(Thing::Job) => "DESCRIBE JOB ",
+                    Some(DdlObjectKind::Stream) => "DESCRIBE STREAM ",
+                    Some(DdlObjectKind::View) => "DESCRIBE VIEW ",
+                    Some(DdlObjectKind::Alert) => "DESCRIBE ALERT ",
+                    Some(DdlObjectKind::Table) => "DESCRIBE TABLE ",
+                    Some(DdlObjectKind::Job) => "DESCRIBE JOB ",
                     // It is named otherwise, by `DescribeEndpoint`.
-                    Some(Thing::Endpoint) => "DESCRIBE ENDPOINT ",
-                    Some(Thing::Sink) => "DESCRIBE SINK ",
-                    Some(Thing::Join) => "DESCRIBE JOIN ",
+                    Some(DdlObjectKind::Endpoint) => "DESCRIBE ENDPOINT ",
+                    Some(DdlObjectKind::Sink) => "DESCRIBE SINK ",
+                    Some(DdlObjectKind::Join) => "DESCRIBE JOIN ",
                 })?;
                 // A kind's own word would be taken for the kind.
                 match (kind, &**name) {

@@ -1,4 +1,4 @@
-//! `CREATE SINK`: where the closed windows of a view go, or what changes in one.
+//! The declaration of a sink (`CREATE SINK`): the target of a view's closed windows, or of its changes.
 //!
 //! ```text
 //! CREATE SINK [IF NOT EXISTS] name FROM [CHANGES OF] view INTO target [WITH (option = value, …)]
@@ -117,14 +117,14 @@ impl SinkOption {
         named(&Self::ALL, Self::text, name)
     }
 
-    /// What it takes, as messages say it.
-    fn takes(self) -> &'static str {
+    /// The values that it accepts, for messages.
+    fn accepted_values(self) -> &'static str {
         match self {
             SinkOption::Format => "ndjson or csv",
             SinkOption::BatchRows => "a number from 1 to 100000",
             SinkOption::Retries => "a whole number from 0",
             SinkOption::DeadLetter => "the name of a stream",
-            SinkOption::Timeout => "a time like '10 seconds', at most an hour",
+            SinkOption::Timeout => "a time such as '10 seconds', at most an hour",
             SinkOption::Headers => "lines of `Name: value` in ASCII",
         }
     }
@@ -133,7 +133,8 @@ impl SinkOption {
 impl SinkOptions {
     /// Sets one; the error says what it takes.
     pub(crate) fn set(&mut self, option: SinkOption, value: &Value) -> Result<(), String> {
-        self.set_known(option, value).ok_or_else(|| format!("`{}` takes {}", option.text(), option.takes()))
+        self.set_known(option, value)
+            .ok_or_else(|| format!("`{}` must be {}", option.text(), option.accepted_values()))
     }
 
     fn set_known(&mut self, option: SinkOption, value: &Value) -> Option<()> {
@@ -332,16 +333,19 @@ mod tests {
             ("CREATE SINK s FROM r INTO FILE f", "1:32: expected a path in quotes, found `f`"),
             (
                 "CREATE SINK s FROM r INTO WEBHOOK 'ftp://x'",
-                "1:35: a webhook is at an address that begins with http:// or https://",
+                "1:35: a webhook's address must begin with http:// or https://",
             ),
-            ("CREATE SINK s FROM r INTO STREAM t WITH (format = csv)", "1:51: a stream has no `format`"),
+            (
+                "CREATE SINK s FROM r INTO STREAM t WITH (format = csv)",
+                "1:51: a stream has no option `format`",
+            ),
             (
                 "CREATE SINK s FROM r INTO STREAM t WITH (retries = 5)",
-                "1:52: what is given up after `retries` must go somewhere: set `dead_letter`, too",
+                "1:52: `retries` needs `dead_letter`, the stream for rows that cannot be delivered",
             ),
             (
                 "CREATE SINK s FROM r INTO WEBHOOK 'http://x' WITH (headers = 'no')",
-                "1:62: `headers` takes lines of `Name: value` in ASCII",
+                "1:62: `headers` must be lines of `Name: value` in ASCII",
             ),
             (
                 "CREATE SINK s FROM (SELECT 1) INTO STREAM t",
@@ -349,7 +353,7 @@ mod tests {
             ),
             (
                 "CREATE SINK s FROM CHANGES OF r INTO TABLE t",
-                "1:44: a table that takes changes is not supported yet",
+                "1:44: a table as the target of changes is not supported yet",
             ),
             (
                 "CREATE SINK s FROM CHANGES OF r INTO FILE 'x' WITH (format = csv)",

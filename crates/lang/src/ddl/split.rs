@@ -1,10 +1,10 @@
-//! Where one statement of a text ends and the next begins: at `;` outside of strings, quotes, comments and `$$ … $$`.
+//! Splits a text into statements at `;` outside of strings, quotes, comments and `$$ … $$`.
 //!
-//! Knows no grammar, so that statements of any kind can stand beside each other.
+//! It knows no grammar, so statements of any kind can be mixed.
 
 /// One statement of several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Piece<'a> {
+pub struct StatementText<'a> {
     /// The statement, without the `;` and the space around it.
     pub text: &'a str,
     /// Where it begins in the whole text, in bytes.
@@ -17,9 +17,9 @@ pub struct Piece<'a> {
 
 /// The statements of a text, in order; what holds nothing but space and comments is none. Quotes that are not closed go
 /// on to the end: whoever reads the statement says so. Linear in the text.
-pub fn split_statements(text: &str) -> Vec<Piece<'_>> {
+pub fn split_statements(text: &str) -> Vec<StatementText<'_>> {
     let mut pieces = Vec::new();
-    let mut place = Place { at: 0, line: 1, line_start: 0 };
+    let mut place = TextCursor { at: 0, line: 1, line_start: 0 };
     let mut start = 0;
     let mut at = 0;
     let mut has_words = false;
@@ -29,9 +29,9 @@ pub fn split_statements(text: &str) -> Vec<Piece<'_>> {
             let piece = &text[start..at];
             if has_words {
                 let from = start + (piece.len() - piece.trim_start().len());
-                place.go_to(text, from);
+                place.advance_to(text, from);
                 let column = text[place.line_start..from].chars().count() as u32 + 1;
-                pieces.push(Piece { text: piece.trim(), start: from, line: place.line, column });
+                pieces.push(StatementText { text: piece.trim(), start: from, line: place.line, column });
             }
             if end.is_none() {
                 return pieces;
@@ -89,14 +89,14 @@ fn comment(bytes: &[u8]) -> usize {
 }
 
 /// A place that only goes forward.
-struct Place {
+struct TextCursor {
     at: usize,
     line: u32,
     line_start: usize,
 }
 
-impl Place {
-    fn go_to(&mut self, text: &str, to: usize) {
+impl TextCursor {
+    fn advance_to(&mut self, text: &str, to: usize) {
         while let Some(found) = text[self.at..to].find('\n') {
             self.at += found + 1;
             self.line += 1;

@@ -50,51 +50,54 @@ fn alerts_are_on_views_or_queries_and_go_into_streams_or_to_webhooks() {
     for (text, fault) in [
         (
             "CREATE ALERT a ON STREAM(r) WHEN t > 1 INTO s",
-            "1:19 an alert is on rows by key, and the events of a stream have none (Write which rows by which key: \
-             ON (SELECT device, LAST(*) AS event FROM STREAM(readings) GROUP BY device) WHEN event.temperature > 40.)",
+            "1:19 an alert needs rows with a key, and the events of a stream have none (State the rows and their \
+             key: ON (SELECT device, LAST(*) AS event FROM STREAM(readings) GROUP BY device) WHEN event.temperature \
+             > 40.)",
         ),
         ("CREATE ALERT a ON (SELECT (1) WHEN t > 1 INTO s", "1:19 this `(` is not closed"),
         (
             "CREATE ALERT a ON () WHEN t > 1 INTO s",
-            "1:19 between the parentheses stands no query (Write ON (SELECT … FROM STREAM(…) GROUP BY …), or ON and the name \
+            "1:19 the parentheses contain no query (Write ON (SELECT … FROM STREAM(…) GROUP BY …), or ON and the name \
              of a view.)",
         ),
         (
             "CREATE ALERT a ON (SELECT 1) INTO s",
-            "1:30 expected WHEN, found `INTO` (Behind WHEN stands the condition on a row of the query.)",
+            "1:30 expected WHEN, found `INTO` (Write WHEN and a condition on a row of the query.)",
         ),
         (
             "CREATE ALERT a ON v WHEN b s",
-            "1:28 expected INTO, found `s` (Behind INTO stands the stream that is told, or WEBHOOK and an address.)",
+            "1:28 expected INTO, found `s` (Write INTO and the target stream, or INTO WEBHOOK and an address.)",
         ),
         (
             "CREATE ALERT a ON v WHEN b INTO WEBHOOK 'x'",
-            "1:41 a webhook is at an address that begins with http:// or https://",
+            "1:41 a webhook's address must begin with http:// or https://",
         ),
         (
             "CREATE ALERT a ON v WHEN b INTO TABLE t",
-            "1:33 an alert goes into a stream or to a webhook, not into a table (A job, or a sink, takes it on from a stream.)",
+            "1:33 the target of an alert is a stream or a webhook, not a table (Use a stream as the target; a job or \
+             a sink can read it.)",
         ),
         (
             "CREATE ALERT a ON v WHEN b INTO FILE 't'",
-            "1:33 an alert goes into a stream or to a webhook, not into a file (A job, or a sink, takes it on from a stream.)",
+            "1:33 the target of an alert is a stream or a webhook, not a file (Use a stream as the target; a job or \
+             a sink can read it.)",
         ),
         (
             "CREATE ALERT a ON v WHEN b INTO s WITH (retries = 5)",
-            "1:51 a stream has no `retries` (It is of webhooks: INTO WEBHOOK 'https://…'.)",
+            "1:51 option `retries` is for webhooks only (Write INTO WEBHOOK 'https://…', or leave the option out.)",
         ),
         (
             "CREATE ALERT a ON v WHEN b INTO WEBHOOK 'http://x' WITH (retries = 5)",
-            "1:68 what is given up after `retries` must go somewhere: set `dead_letter`, too (Without `retries` it is tried \
-             for as long as it takes.)",
+            "1:68 `retries` needs `dead_letter`, the stream for rows that cannot be delivered (Without `retries`, \
+             the server retries without limit.)",
         ),
         (
             "CREATE ALERT a ON v WHEN b INTO WEBHOOK 'http://x' WITH (dead_letter = q, retries = -1)",
-            "1:85 `retries` takes a whole number from 0",
+            "1:85 `retries` must be a whole number from 0",
         ),
         (
             "CREATE ALERT a ON v WHEN b INTO WEBHOOK 'http://x' WITH (dead_letter = q, retries = 1.5)",
-            "1:85 `retries` takes a whole number from 0",
+            "1:85 `retries` must be a whole number from 0",
         ),
         (
             "CREATE ALERT a ON v WHEN b INTO WEBHOOK 'http://x' WITH (dead_letter = q, retries = - x)",
@@ -192,7 +195,7 @@ fn views_keep_their_query_as_it_is() {
     );
     check(
         "CREATE MATERIALIZED VIEW v WITH (ttl = '0 s') AS SELECT 1",
-        "1:40 `ttl` takes a time like '30 days'",
+        "1:40 `ttl` must be a time such as '30 days'",
     );
     check("CREATE MATERIALIZED VIEW v DELETE a AS SELECT 1", "1:35 expected WHEN, found `a`");
     check("DROP MATERIALIZED VIEW IF EXISTS v", "DROP VIEW IF EXISTS v");
@@ -206,7 +209,7 @@ fn views_keep_their_query_as_it_is() {
     );
     check(
         "CREATE MATERIALIZED VIEW v WITH (backfill = 5) AS SELECT 1",
-        "1:45 `backfill` takes true or false",
+        "1:45 `backfill` must be true or false",
     );
     check("DROP ALERT IF EXISTS a", "DROP ALERT IF EXISTS a");
     check("SHOW ALERTS", "SHOW ALERTS");
@@ -214,10 +217,10 @@ fn views_keep_their_query_as_it_is() {
     check("DESCRIBE ALERT a", "DESCRIBE ALERT a");
     check(
         "CREATE ALERT a v",
-        "1:16 expected ON, found `v` (Behind ON stands the view that is watched, or a query in parentheses.)",
+        "1:16 expected ON, found `v` (Write ON and a view, or ON and a query in parentheses.)",
     );
     check("CREATE ALERT a ON v WHEN n >", "1:29 expected an expression, found the end of the query");
-    check("CREATE ALERT a ON v WHEN n > 1 INTO s WITH (resolve = 5)", "1:55 `resolve` takes true or false");
+    check("CREATE ALERT a ON v WHEN n > 1 INTO s WITH (resolve = 5)", "1:55 `resolve` must be true or false");
     check(
         "ALTER ALERT a SET (resolve = true)",
         "1:7 an alert cannot be altered (Drop it, and create it with another condition.)",
@@ -228,11 +231,11 @@ fn views_keep_their_query_as_it_is() {
     check("DESCRIBE VIEW v", "DESCRIBE VIEW v");
     check("DESCRIBE view", "DESCRIBE \"view\"");
     check("CREATE VIEW v AS SELECT 1", "none of ours");
-    check("CREATE MATERIALIZED VIEW v AS", "1:30 a view is of a query");
-    check("CREATE MATERIALIZED VIEW v AS SELECT 1; SELECT 2", "1:41 only one query can stand here");
+    check("CREATE MATERIALIZED VIEW v AS", "1:30 a view needs a query");
+    check("CREATE MATERIALIZED VIEW v AS SELECT 1; SELECT 2", "1:41 only one query is allowed here");
     check(
         "CREATE MATERIALIZED VIEW v SELECT 1",
-        "1:28 expected DELETE, WITH or AS, found `SELECT` (Behind AS stands the query that the view keeps.)",
+        "1:28 expected DELETE, WITH or AS, found `SELECT` (Write AS and the query of the view.)",
     );
     check(
         "ALTER MATERIALIZED VIEW v SET (a = 1)",
@@ -256,15 +259,15 @@ fn jobs_keep_their_sql_as_it_is() {
     );
     check(
         "CREATE JOB j SCHEDULE '@daily' WITH (incremental = 1) AS SELECT 1",
-        "1:52 `incremental` takes true or false",
+        "1:52 `incremental` must be true or false",
     );
     check(
         "CREATE JOB j SCHEDULE '@daily' WITH (timeout = '0 s') AS SELECT 1",
-        "1:48 `timeout` takes a time like '30 min', or none",
+        "1:48 `timeout` must be a time such as '30 min', or none",
     );
     check(
         "CREATE JOB j SCHEDULE '@daily' WITH (timeout = 60) AS SELECT 1",
-        "1:48 `timeout` takes a time like '30 min', or none",
+        "1:48 `timeout` must be a time such as '30 min', or none",
     );
     check(
         "CREATE JOB j SCHEDULE '@daily' WITH (timezone = 'UTC') AS SELECT 1",
@@ -273,14 +276,14 @@ fn jobs_keep_their_sql_as_it_is() {
     check("CREATE JOB j SCHEDULE '*' AS $$ SELECT 1 $$", "CREATE JOB j SCHEDULE '*' AS\nSELECT 1");
     check(
         "CREATE JOB j SCHEDULE '*' AS a; b",
-        "1:33 only one statement can stand here (Write several between `$$` and `$$`.)",
+        "1:33 only one statement is allowed here (Write several between `$$` and `$$`.)",
     );
-    check("CREATE JOB j SCHEDULE '*' AS $$ a", "1:30 this `$$` has no end (Close it with `$$`.)");
-    check("CREATE JOB j SCHEDULE '*' AS $$a$$ b", "1:36 nothing can follow what a job runs");
+    check("CREATE JOB j SCHEDULE '*' AS $$ a", "1:30 this `$$` is not closed (Close it with `$$`.)");
+    check("CREATE JOB j SCHEDULE '*' AS $$a$$ b", "1:36 nothing is allowed after the closing `$$`");
     check("CREATE JOB j SCHEDULE '*' AS ;", "1:29 a job runs at least one statement");
     check(
         "CREATE JOB j SCHEDULE '' AS a",
-        "1:23 a schedule cannot be empty (Write it as in cron: '0 * * * *'.)",
+        "1:23 a schedule cannot be empty (Write it as for cron: '0 * * * *'.)",
     );
     check("CREATE JOB j AS `a`", "1:14 expected SCHEDULE, found `AS`");
 }
@@ -318,11 +321,11 @@ fn what_is_not_ours_is_left_to_sql() {
 #[test]
 fn faults_have_a_place_and_a_hint() {
     check("CREATE STREEM s", "1:8 there is no CREATE STREEM (Did you mean CREATE STREAM?)");
-    check("SHOW STREMS", "1:6 nothing is shown by SHOW STREMS (Did you mean SHOW STREAMS?)");
+    check("SHOW STREMS", "1:6 there is no SHOW STREMS (Did you mean SHOW STREAMS?)");
     check("CREATE STREAM 5", "1:15 expected a stream's name, found `5`");
     check(
         "CREATE STREAM a-b",
-        "1:16 expected the end of the name, found `-` (A stream's name with `-` or `.` in it goes into double quotes.)",
+        "1:16 expected the end of the name, found `-` (Write a stream's name with `-` or `.` in double quotes.)",
     );
     check(
         "CREATE STREAM \"ä\"",
@@ -330,7 +333,8 @@ fn faults_have_a_place_and_a_hint() {
     );
     check(
         "CREATE STREAM s (a MAP<STRING, LONG>)",
-        "1:20 no type `MAP` (Write what it holds in brackets: MAP[STRING]. Its keys are always texts.); 1:36 expected a type, found `>`",
+        "1:20 no type `MAP` (Write the type of its values in brackets: MAP[STRING]. Its keys are always text.); 1:36 \
+         expected a type, found `>`",
     );
     check("CREATE STREAM s (a INTT)", "1:20 no type `INTT` (Did you mean INT?)");
     check(
@@ -340,19 +344,20 @@ fn faults_have_a_place_and_a_hint() {
     check("CREATE STREAM s (a LONG, A STRING)", "1:26 column `A` is declared twice");
     check(
         "CREATE STREAM s (_Offset LONG)",
-        "1:18 `_Offset` cannot be a column's name: stored streams have a column of that name of their own (Give it another name, and say where its value lies with PATH '…'.)",
+        "1:18 `_Offset` cannot be a column's name: stored streams reserve this name for a column of the server \
+         (Rename it, and set the path of its value with PATH '…'.)",
     );
     check("CREATE STREAM s (a LONG CHECK (b > 1))", "1:32 no column `b` (Columns are a.)");
     check(
         "CREATE STREAM s (carrier LONG, CHECK (carier > 1))",
         "1:39 no column `carier` (Did you mean `carrier`?)",
     );
-    check("CREATE STREAM s (a LONG CHECK (a + 1))", "1:32 CHECK takes a condition, and this is LONG");
+    check("CREATE STREAM s (a LONG CHECK (a + 1))", "1:32 CHECK needs a condition, and this is LONG");
     check(
         "CREATE STREAM s (a LONG CHECK (a < NOW))",
-        "1:36 NOW cannot stand in a CHECK (Whether an event fits must not depend on when that is asked.)",
+        "1:36 NOW is not allowed in a CHECK (The result of a CHECK must not depend on the time of the check.)",
     );
-    check("CREATE STREAM s (a LONG CHECK (SUM(a) > 1))", "1:32 an aggregate cannot stand here");
+    check("CREATE STREAM s (a LONG CHECK (SUM(a) > 1))", "1:32 an aggregate is not allowed here");
     check(
         "CREATE STREAM s (j JSON DEFAULT '{}')",
         "1:33 `j` can have no default: it is JSON (Lists, maps and JSON have no default.)",
@@ -363,12 +368,13 @@ fn faults_have_a_place_and_a_hint() {
     );
     check(
         "ALTER STREAM s ADD CONSTRAINT pos CHECK (a > 0)",
-        "1:20 a condition is added with a column (CHECK stands behind the column: ADD COLUMN c LONG CHECK (c > 0).)",
+        "1:20 a condition can be added only with a column (Write CHECK after the column: ADD COLUMN c LONG CHECK (c \
+         > 0).)",
     );
     check("CREATE STREAM s (a LONG DEFAULT 'x')", "1:33 the default of `a` cannot be 'x': it is LONG");
     check(
         "CREATE STREAM s (a STRING DEFAULT x)",
-        "1:35 a default is a constant, and cannot name a field (Text goes into single quotes: 'text'.)",
+        "1:35 a default is a constant, and cannot name a field (Write text in single quotes: 'text'.)",
     );
     check(
         "CREATE STREAM s (a STRING DEFAULT NOW)",
@@ -385,7 +391,7 @@ fn faults_have_a_place_and_a_hint() {
     check("CREATE STREAM s (a INT, WATERMARK FOR b AS b)", "1:39 no column `b` (Columns are a.)");
     check(
         "CREATE STREAM s (a INT, WATERMARK FOR a AS a)",
-        "1:39 the time of an event cannot be INTEGER (It is a TIMESTAMP, or a LONG of milliseconds since 1970.)",
+        "1:39 the time of an event cannot be INTEGER (Use a TIMESTAMP, or a LONG of milliseconds since 1970.)",
     );
     check(
         "CREATE STREAM s (a LONG, WATERMARK FOR a AS b)",
@@ -405,7 +411,7 @@ fn faults_have_a_place_and_a_hint() {
     );
     check(
         "CREATE STREAM s (a LONG PRIMARY KEY)",
-        "1:25 a stream has no keys (Events are told apart by their position; views are kept by key.)",
+        "1:25 a stream has no keys (The position of an event identifies it; views have keys.)",
     );
     check(
         "CREATE STREAM s (a LONG",
@@ -417,11 +423,11 @@ fn faults_have_a_place_and_a_hint() {
     );
     check(
         "CREATE STREAM s (a LONG) WITH (retention = '1 dy', ack = yes)",
-        "1:44 `retention` takes a time like '30 days'; 1:58 `ack` takes none, memory or disk",
+        "1:44 `retention` must be a time such as '30 days'; 1:58 `ack` must be none, memory or disk",
     );
     check(
         "CREATE STREAM s WITH (ack = disk)",
-        "1:29 a stream that is not stored has no disk to wait for (Write `store = true` too.)",
+        "1:29 `ack = disk` needs a stored stream (Write `store = true` too.)",
     );
     check("CREATE STREAM s WITH (store = true, store = false)", "1:37 option `store` is set twice");
     check(
@@ -430,7 +436,8 @@ fn faults_have_a_place_and_a_hint() {
     );
     check(
         "CREATE STREAM s (d DOUBLE) WITH (partition_by = (d))",
-        "1:49 a stream cannot be partitioned by `d`, a DOUBLE (Take columns of few values: STRING, BOOLEAN, INTEGER, LONG.)",
+        "1:49 a stream cannot be partitioned by `d`, a DOUBLE (Use columns of few values: STRING, BOOLEAN, INTEGER, \
+         LONG.)",
     );
     check(
         "CREATE STREAM d (a INT) WITH (partition_by = (a, a))",
@@ -446,11 +453,12 @@ fn faults_have_a_place_and_a_hint() {
     );
     check(
         "CREATE OR REPLACE STREAM s",
-        "1:8 what holds data cannot be replaced (Write CREATE … IF NOT EXISTS, or ALTER what there is.)",
+        "1:8 an object with data cannot be replaced (Write CREATE … IF NOT EXISTS, or ALTER the existing object.)",
     );
     check(
         "ALTER STREAM s DROP COLUMN a",
-        "1:16 columns of a stream are neither dropped nor renamed (Leave it out of what you select; what was stored stays readable.)",
+        "1:16 columns of a stream are neither dropped nor renamed (Leave it out of your queries; its stored values \
+         remain readable.)",
     );
     check(
         "ALTER STREAM s ADDD a INT",
@@ -459,7 +467,7 @@ fn faults_have_a_place_and_a_hint() {
     check("DROP STREAM s x", "1:15 expected the end of the statement, found `x`");
     check(
         "CREATE STREAM s (a LONG CHECK (a > 'x)",
-        "1:36 this string has no end (Close it with `'`; a `'` inside it is written twice.)",
+        "1:36 this string is not closed (Close it with `'`; write a `'` inside it twice.)",
     );
 }
 
@@ -505,7 +513,7 @@ fn altering_keeps_a_declaration_sound() {
     altered(
         s,
         "ALTER STREAM s SET (store = false)",
-        "stream `s` cannot be altered so: 4:30: a stream that is not stored has no disk to wait for\n) WITH (store = false, ack = disk)\n                             ^^^^\nWrite `store = true` too.",
+        "stream `s` cannot be altered so: 4:30: `ack = disk` needs a stored stream\n) WITH (store = false, ack = disk)\n                             ^^^^\nWrite `store = true` too.",
     );
     altered(
         "CREATE STREAM u",
@@ -681,13 +689,13 @@ fn faults_of_endpoints_have_places_and_hints() {
     for (text, expected) in [
         (
             "PUT '/a' INTO s",
-            "1:17 expected GET or POST, found `PUT` (Endpoints answer to GET (and HEAD) and POST.)",
+            "1:17 expected GET or POST, found `PUT` (The methods of endpoints are GET (with HEAD) and POST.)",
         ),
-        ("GET 'a' AS SELECT 1 AS a", "1:21 `a` cannot be an endpoint's path: a path begins with `/`"),
-        ("GET '/' AS SELECT 1 AS a", "1:21 `/` cannot be an endpoint's path: `/` is the server's own"),
+        ("GET 'a' AS SELECT 1 AS a", "1:21 `a` cannot be an endpoint's path: a path must begin with `/`"),
+        ("GET '/' AS SELECT 1 AS a", "1:21 `/` cannot be an endpoint's path: `/` is reserved for the server"),
         (
             "GET '/v1/x' AS SELECT 1 AS a",
-            "1:21 `/v1/x` cannot be an endpoint's path: `/v1` is the server's own",
+            "1:21 `/v1/x` cannot be an endpoint's path: `/v1` is reserved for the server",
         ),
         (
             "GET '/a//b' AS SELECT 1 AS a",
@@ -695,19 +703,19 @@ fn faults_of_endpoints_have_places_and_hints() {
         ),
         (
             "GET '/a/x{b}' AS SELECT 1 AS a",
-            "1:21 `/a/x{b}` cannot be an endpoint's path: `{` stands around a whole segment: `/{name}/`",
+            "1:21 `/a/x{b}` cannot be an endpoint's path: `{` must enclose a whole segment: `/{name}/`",
         ),
         (
             "GET '/{a}/{a}' AS SELECT 1 AS a",
-            "1:21 `/{a}/{a}` cannot be an endpoint's path: `{a}` stands in the path twice",
+            "1:21 `/{a}/{a}` cannot be an endpoint's path: `{a}` occurs twice in the path",
         ),
         (
             "GET '/{a}' AS SELECT 1 AS a",
-            "1:17 `a` stands in the path, and is not declared (Declare it: (a STRING, …).)",
+            "1:17 `a` is in the path, and is not declared (Declare it: (a STRING, …).)",
         ),
         (
             "GET '/a' INTO s",
-            "1:26 expected AS, found `INTO` (GET answers rows: AS SELECT … FROM view WHERE key = $parameter.)",
+            "1:26 expected AS, found `INTO` (GET returns rows: AS SELECT … FROM view WHERE key = $parameter.)",
         ),
         (
             "GET '/a' (b LONG BODY) AS SELECT 1 AS a",
@@ -715,22 +723,22 @@ fn faults_of_endpoints_have_places_and_hints() {
         ),
         (
             "GET '/a' (b JSON) AS SELECT 1 AS a",
-            "1:27 a parameter of a path or query string cannot be ANY (Take it from the body of a POST.)",
+            "1:27 a parameter of a path or query string cannot be ANY (Send it in the body of a POST.)",
         ),
         (
             "GET '/a' (b LONG PATH) AS SELECT 1 AS a",
-            "1:34 `b` does not stand in the path (Write `{b}` for one of its segments.)",
+            "1:34 `b` is not in the path (Write `{b}` for one of its segments.)",
         ),
         ("GET '/a' (b LONG, B LONG) AS SELECT 1 AS a", "1:35 parameter `B` is declared twice"),
         ("POST '/a' (b LONG CHECK (c > 1)) INTO s", "1:42 there is no parameter `c`"),
-        ("POST '/a' (b LONG CHECK (b + 1)) INTO s", "1:42 CHECK takes a condition, and this is LONG"),
+        ("POST '/a' (b LONG CHECK (b + 1)) INTO s", "1:42 CHECK needs a condition, and this is LONG"),
         ("POST '/a' (b LONG CHECK (b > 1) ELSE 500) INTO s", "1:54 a refusal has a status from 400 to 499"),
         ("POST '/a' (b LONG DEFAULT 'x') INTO s", "1:43 the default of `b` cannot be 'x': it is LONG"),
         ("POST '/a' (b LONG) INTO s SELECT $c", "1:50 there is no parameter `$c`"),
-        ("POST '/a' (b LONG) INTO s SELECT b + 1", "1:50 this column has no name (Give it one with AS.)"),
+        ("POST '/a' (b LONG) INTO s SELECT b + 1", "1:50 this column has no name (Name it with AS.)"),
         (
             "POST '/a' (b LONG) INTO s SELECT b, 1 AS b",
-            "1:53 two columns are named `b` (Give one of them another name with AS.)",
+            "1:53 two columns are named `b` (Rename one of them with AS.)",
         ),
         ("POST '/a' (b LONG) INTO s WITH (answer = rows)", "1:58 `answer` is for endpoints of GET"),
         (
@@ -744,12 +752,12 @@ fn faults_of_endpoints_have_places_and_hints() {
         ),
         (
             "GET '/a' AS SELECT COUNT(*) AS n FROM v",
-            "1:36 an aggregate cannot stand here (Have the view aggregate. POST /v1/sql takes any query.)",
+            "1:36 an aggregate is not allowed here (Aggregate in the view. POST /v1/sql runs any query.)",
         ),
-        ("GET '/a' AS SELECT * FROM v", "1:36 `*` cannot stand here (Name the columns.)"),
+        ("GET '/a' AS SELECT * FROM v", "1:36 `*` is not allowed here (Name the columns.)"),
         (
             "GET '/a' AS SELECT x FROM v ORDER BY x",
-            "1:45 ORDER cannot stand here (Rows come in the order of their keys. POST /v1/sql takes any query.)",
+            "1:45 ORDER is not allowed here (Rows are in the order of their keys. POST /v1/sql runs any query.)",
         ),
         (
             "GET '/a' AS SELECT x FROM STREAM(s)",
@@ -758,13 +766,13 @@ fn faults_of_endpoints_have_places_and_hints() {
         ("GET '/a' AS SELECT x FROM v LIMIT 20000", "1:51 an endpoint answers with at most 10000 rows"),
         (
             "GET '/a' AS SELECT 1 AS x ELSE 404",
-            "1:43 there is always a row where nothing is read (ELSE stands behind FROM view WHERE ….)",
+            "1:43 ELSE needs a FROM: without one there is always a row (Write ELSE after FROM view WHERE ….)",
         ),
-        ("GET '/a' AS SELECT 1 AS x WITH (status = 404)", "1:58 `status` takes a number from 200 to 299"),
+        ("GET '/a' AS SELECT 1 AS x WITH (status = 404)", "1:58 `status` must be a number from 200 to 299"),
     ] {
         check(&format!("CREATE ENDPOINT {text}"), expected);
     }
-    check("ALTER ENDPOINT GET '/a'", "1:7 an endpoint cannot be altered (Drop it, and create it anew.)");
+    check("ALTER ENDPOINT GET '/a'", "1:7 an endpoint cannot be altered (Drop it, and create it again.)");
     check("CREATE ENDPIONT GET '/a'", "1:8 there is no CREATE ENDPIONT (Did you mean CREATE ENDPOINT?)");
 }
 

@@ -1,4 +1,4 @@
-//! What is declared of a view.
+//! The declaration of a view (`CREATE MATERIALIZED VIEW`).
 
 use super::options::{DurationText, Value, named, parse_duration_ms};
 
@@ -68,7 +68,7 @@ impl ViewOptions {
                     Value::Text(text) => parse_duration_ms(text).filter(|ms| *ms > 0),
                     _ => None,
                 };
-                self.ttl_ms = Some(ms.ok_or_else(|| "`ttl` takes a time like '30 days'".to_owned())?);
+                self.ttl_ms = Some(ms.ok_or_else(|| "`ttl` must be a time such as '30 days'".to_owned())?);
             }
             (ViewOption::Backfill, Value::Text(text)) if text.eq_ignore_ascii_case("true") => {
                 self.backfill = Some(true);
@@ -76,14 +76,14 @@ impl ViewOptions {
             (ViewOption::Backfill, Value::Text(text)) if text.eq_ignore_ascii_case("false") => {
                 self.backfill = Some(false);
             }
-            (ViewOption::Backfill, _) => return Err("`backfill` takes true or false".to_owned()),
+            (ViewOption::Backfill, _) => return Err("`backfill` must be true or false".to_owned()),
             (ViewOption::Retention, value) => {
                 let ms = match value {
                     Value::Text(text) => parse_duration_ms(text).filter(|ms| *ms > 0),
                     _ => None,
                 };
                 self.retention_ms =
-                    Some(ms.ok_or_else(|| "`retention` takes a time like '7 days'".to_owned())?);
+                    Some(ms.ok_or_else(|| "`retention` must be a time such as '7 days'".to_owned())?);
             }
         }
         Ok(())

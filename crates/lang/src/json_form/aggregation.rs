@@ -1,15 +1,16 @@
-//! Aggregations.
+//! Aggregations of Bullet's JSON query form.
 //!
 //! ```text
 //! RAW, LIMIT       size: how many events
 //! GROUP, DISTINCT  fields: the keys; attributes.operations: [{"type": COUNT|SUM|MIN|MAX|AVG, "field", "newName"}, …]
-//! COUNT DISTINCT   fields: of what; attributes.newName
-//! DISTRIBUTION     fields: of what, one; size: the most points, the first of them; attributes.type: QUANTILE|PMF|CDF,
+//! COUNT DISTINCT   fields: the counted fields; attributes.newName
+//! DISTRIBUTION     fields: one field; size: the most points, the first of them; attributes.type: QUANTILE|PMF|CDF,
 //!                  and numberOfPoints, or points, or start, end and increment
-//! TOP K            fields: of what; size: k; attributes.threshold, attributes.newName
+//! TOP K            fields: the counted fields; size: k; attributes.threshold, attributes.newName
 //! ```
 //!
-//! What has no new name is called as Bullet called it where it read this form: `COUNT`, `SUM_field`, `COUNT DISTINCT`.
+//! A result without a new name has Bullet's name from the time when Bullet read this form: `COUNT`, `SUM_field`,
+//! `COUNT DISTINCT`.
 
 use super::{
     Reader,
@@ -17,7 +18,10 @@ use super::{
 };
 use crate::{
     lexer::short,
-    plan::{Aggregate, AggregateFunction, Expr, Group, OutputColumn, Points, TableAggregate, TableFunction},
+    plan::{
+        Aggregate, AggregateFunction, DistributionPoints, Expr, Group, OutputColumn, TableAggregate,
+        TableFunction,
+    },
     source::Fault,
 };
 
@@ -38,10 +42,10 @@ impl Aggregation {
 
 impl Reader<'_> {
     pub(super) fn aggregation(&mut self, node: &Node<'_>) -> Option<Aggregation> {
-        let object = self.note(node.object("an aggregation"))?;
+        let object = self.record_fault(node.object("an aggregation"))?;
         self.check_keys(&object, &["type", "size", "fields", "attributes"]);
         let kind = match object.get("type") {
-            Some(kind) => self.note(kind.text("an aggregation's type"))?.to_ascii_uppercase(),
+            Some(kind) => self.record_fault(kind.text("an aggregation's type"))?.to_ascii_uppercase(),
             None => "RAW".to_owned(),
         };
         let limit = object.get("size").and_then(|size| self.positive(size, "a size"));
@@ -53,8 +57,8 @@ impl Reader<'_> {
         }
         let nothing = Node::root("{}").and_then(|node| node.object("attributes"));
         let attributes = match object.get("attributes") {
-            Some(attributes) => self.note(attributes.object("attributes"))?,
-            None => self.note(nothing)?,
+            Some(attributes) => self.record_fault(attributes.object("attributes"))?,
+            None => self.record_fault(nothing)?,
         };
         let group = match &*kind {
             "RAW" | "LIMIT" => return Some(Aggregation { group: None, limit }),
@@ -93,7 +97,7 @@ impl Reader<'_> {
             }
             other => {
                 let message = format!("no aggregation `{}`", short(other));
-                let hint = "There are RAW, GROUP, DISTINCT, COUNT DISTINCT, DISTRIBUTION and TOP K.";
+                let hint = "Types are RAW, GROUP, DISTINCT, COUNT DISTINCT, DISTRIBUTION and TOP K.";
                 let span = object.get("type").map_or(node.span(), Node::span);
                 self.faults.push(Fault::at(span, message).hint(hint));
                 return None;
@@ -110,12 +114,12 @@ impl Reader<'_> {
     ) -> Option<Group> {
         self.check_keys(attributes, &["operations"]);
         let operations = match attributes.get("operations") {
-            Some(operations) => self.note(operations.list("`operations`"))?,
+            Some(operations) => self.record_fault(operations.list("`operations`"))?,
             None => Vec::new(),
         };
         if fields.is_empty() && operations.is_empty() {
             let fault = Fault::at(node.span(), "GROUP needs fields to group by, or operations");
-            self.faults.push(fault.hint("Give `fields`, or `attributes.operations`."));
+            self.faults.push(fault.hint("Set `fields` or `attributes.operations`."));
             return None;
         }
         let mut columns: Vec<OutputColumn> = Vec::new();
@@ -129,7 +133,9 @@ impl Reader<'_> {
             let Some((name, aggregate)) = self.operation(operation) else { continue };
             if columns.iter().any(|column| column.name == name) {
                 let message = format!("two columns are named `{}`", short(&name));
-                self.faults.push(Fault::at(operation.span(), message).hint("Give one another `newName`."));
+                self.faults.push(
+                    Fault::at(operation.span(), message).hint("Set another `newName` for one of them."),
+                );
             }
             let place = aggregates.iter().position(|other| *other == aggregate).unwrap_or_else(|| {
                 aggregates.push(aggregate);
@@ -141,10 +147,10 @@ impl Reader<'_> {
     }
 
     fn operation(&mut self, node: &Node<'_>) -> Option<(Box<str>, Aggregate)> {
-        let object = self.note(node.object("an operation"))?;
+        let object = self.record_fault(node.object("an operation"))?;
         self.check_keys(&object, &["type", "field", "newName"]);
-        let kind = self.note(object.need("type", node))?;
-        let name = self.note(kind.text("an operation's type"))?.to_ascii_uppercase();
+        let kind = self.record_fault(object.need("type", node))?;
+        let name = self.record_fault(kind.text("an operation's type"))?.to_ascii_uppercase();
         let function = match &*name {
             "COUNT" => AggregateFunction::Count,
             "SUM" => AggregateFunction::Sum,
@@ -153,22 +159,23 @@ impl Reader<'_> {
             "AVG" => AggregateFunction::Avg,
             other => {
                 let message = format!("no operation `{}`", short(other));
-                self.faults
-                    .push(Fault::at(kind.span(), message).hint("There are COUNT, SUM, MIN, MAX and AVG."));
+                self.faults.push(
+                    Fault::at(kind.span(), message).hint("Operations are COUNT, SUM, MIN, MAX and AVG."),
+                );
                 return None;
             }
         };
         let (arguments, default) = if function == AggregateFunction::Count {
             // Bullet's clients write a field here too: it counts for nothing but the name.
-            let field = object.get("field").map(|field| self.note(field.text("a path")));
+            let field = object.get("field").map(|field| self.record_fault(field.text("a path")));
             let default = match field {
                 Some(field) => format!("{name}_{}", field?),
                 None => name.clone(),
             };
             (Vec::new(), default)
         } else {
-            let field = self.note(object.need("field", node))?;
-            let text = self.note(field.text("a path"))?;
+            let field = self.record_fault(object.need("field", node))?;
+            let text = self.record_fault(field.text("a path"))?;
             (vec![self.path(field)?], format!("{name}_{text}"))
         };
         let new_name = self.new_name(&object, &default)?;
@@ -184,18 +191,18 @@ impl Reader<'_> {
     ) -> Option<Group> {
         self.check_keys(attributes, &["type", "numberOfPoints", "points", "start", "end", "increment"]);
         if fields.len() > 1 {
-            self.faults.push(Fault::at(node.span(), "a distribution is of one field"));
+            self.faults.push(Fault::at(node.span(), "a distribution needs exactly one field"));
         }
         let arguments = self.arguments(node, fields)?;
         let kind = match attributes.get("type") {
             Some(kind) => kind,
             None => {
                 let fault = Fault::at(node.span(), "a distribution needs `attributes.type`");
-                self.faults.push(fault.hint("It is QUANTILE, PMF or CDF."));
+                self.faults.push(fault.hint("Types are QUANTILE, PMF and CDF."));
                 return None;
             }
         };
-        let name = self.note(kind.text("a distribution's type"))?.to_ascii_uppercase();
+        let name = self.record_fault(kind.text("a distribution's type"))?.to_ascii_uppercase();
         let points = first_points(self.points(node, attributes, name == "QUANTILE")?, points_max);
         let (function, names): (_, &[&str]) = match &*name {
             "QUANTILE" => (TableFunction::Quantile(points), &["Quantile", "Value"]),
@@ -203,7 +210,7 @@ impl Reader<'_> {
             "CDF" => (TableFunction::CumulativeFrequency(points), &["Range", "Probability", "Count"]),
             other => {
                 let message = format!("no distribution `{}`", short(other));
-                self.faults.push(Fault::at(kind.span(), message).hint("There are QUANTILE, PMF and CDF."));
+                self.faults.push(Fault::at(kind.span(), message).hint("Types are QUANTILE, PMF and CDF."));
                 return None;
             }
         };
@@ -215,41 +222,46 @@ impl Reader<'_> {
         Some(made)
     }
 
-    fn points(&mut self, node: &Node<'_>, attributes: &Object<'_>, are_ranks: bool) -> Option<Points> {
+    fn points(
+        &mut self,
+        node: &Node<'_>,
+        attributes: &Object<'_>,
+        are_ranks: bool,
+    ) -> Option<DistributionPoints> {
         if let Some(count) = attributes.get("numberOfPoints") {
-            return self.positive(count, "`numberOfPoints`").map(Points::Linear);
+            return self.positive(count, "`numberOfPoints`").map(DistributionPoints::Linear);
         }
         let list = match attributes.get("points") {
-            Some(points) => self.note(points.list("`points`"))?,
+            Some(points) => self.record_fault(points.list("`points`"))?,
             None => Vec::new(),
         };
         let points = if !list.is_empty() {
             let numbers: Option<Vec<f64>> =
-                list.iter().map(|point| self.note(point.number("a point"))).collect();
+                list.iter().map(|point| self.record_fault(point.number("a point"))).collect();
             let mut numbers = numbers?;
             numbers.sort_by(f64::total_cmp);
             numbers.dedup();
-            Points::Manual(numbers)
+            DistributionPoints::Manual(numbers)
         } else {
             let mut bound = |key: &str| {
-                let node = self.note(attributes.need(key, node))?;
-                self.note(node.number(key))
+                let node = self.record_fault(attributes.need(key, node))?;
+                self.record_fault(node.number(key))
             };
             let (start, end, increment) = (bound("start")?, bound("end")?, bound("increment")?);
-            Points::Region { start, end, increment }
+            DistributionPoints::Region { start, end, increment }
         };
         let fault = match &points {
-            Points::Manual(points) if points.is_empty() => Some("a distribution needs a point"),
-            Points::Region { start, end, increment } if start >= end || *increment <= 0.0 => {
+            DistributionPoints::Manual(points) if points.is_empty() => Some("a distribution needs a point"),
+            DistributionPoints::Region { start, end, increment } if start >= end || *increment <= 0.0 => {
                 Some("a region's start must be below its end, and its increment above 0")
             }
-            Points::Manual(points)
+            DistributionPoints::Manual(points)
                 if are_ranks && points.iter().any(|point| !(0.0..=1.0).contains(point)) =>
             {
-                Some("the points of QUANTILE lie between 0 and 1")
+                Some("the points of QUANTILE must be from 0 to 1")
             }
-            Points::Region { start, end, .. } if are_ranks && (*start < 0.0 || *end > 1.0) => {
-                Some("the points of QUANTILE lie between 0 and 1")
+            DistributionPoints::Region { start, end, .. } if are_ranks && (*start < 0.0 || *end > 1.0) => {
+                Some("the points of QUANTILE must be from 0 to 1")
             }
             _ => None,
         };
@@ -270,25 +282,25 @@ impl Reader<'_> {
 
     fn new_name(&mut self, object: &Object<'_>, default: &str) -> Option<Box<str>> {
         match object.get("newName") {
-            Some(name) => self.note(name.text("`newName`")).map(|name| name.as_ref().into()),
+            Some(name) => self.record_fault(name.text("`newName`")).map(|name| name.as_ref().into()),
             None => Some(default.into()),
         }
     }
 }
 
 /// The first of the points, at most `points_max`; of a number of points that span the data, so many fewer.
-fn first_points(points: Points, points_max: Option<u64>) -> Points {
+fn first_points(points: DistributionPoints, points_max: Option<u64>) -> DistributionPoints {
     let Some(points_max) = points_max else { return points };
     match points {
-        Points::Linear(count) => Points::Linear(count.min(points_max)),
-        Points::Manual(mut points) => {
+        DistributionPoints::Linear(count) => DistributionPoints::Linear(count.min(points_max)),
+        DistributionPoints::Manual(mut points) => {
             points.truncate(usize::try_from(points_max).unwrap_or(usize::MAX));
-            Points::Manual(points)
+            DistributionPoints::Manual(points)
         }
-        Points::Region { start, end, increment } => {
+        DistributionPoints::Region { start, end, increment } => {
             // Between the last of them and the next: fractions need not add up.
             let below_next = start + increment * (points_max as f64 - 0.5);
-            Points::Region { start, end: end.min(below_next), increment }
+            DistributionPoints::Region { start, end: end.min(below_next), increment }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Filters.
+//! Filters of Bullet's JSON query form.
 //!
 //! ```text
 //! F     = {"operation": "AND" | "OR" | "NOT", "clauses": [F, …]} | {"field": path, "operation": op, "values": [V, …]}
@@ -6,10 +6,10 @@
 //! V     = text | {"kind": "VALUE" | "FIELD", "type": type, "value": text}
 //! ```
 //!
-//! NOT negates its first clause; without clauses all three are true. `==` is true for any of the values, `!=` if the
-//! field differs from all, the others for any. A value without a type is cast to the type of what the event holds, and
-//! is passed over where that cannot be done; the value `null` equals a missing field. So a clause is true or false,
-//! never null: NOT of a clause about a missing field is true, and `!=` is what `==` is not.
+//! NOT negates its first clause; without clauses all three are true. `==` is true if the field equals any of the values,
+//! and `!=` if it differs from all. The others are true if they are true for any value. A value without a type is cast to
+//! the type of the event's value, and is skipped if that fails. The value `null` equals a missing field. A clause is
+//! therefore true or false, never null. NOT of a clause about a missing field is true, and `!=` is the negation of `==`.
 
 use swiftwater_event::Type;
 
@@ -32,7 +32,7 @@ enum Operand {
 impl Reader<'_> {
     /// `[F, …]`, joined by AND.
     pub(super) fn filters(&mut self, node: &Node<'_>) -> Option<Expr> {
-        let clauses = self.note(node.list("`filters`"))?;
+        let clauses = self.record_fault(node.list("`filters`"))?;
         let clauses: Vec<Expr> =
             clauses.iter().filter_map(|clause| self.filter(clause, true, DEPTH_MAX)).collect();
         joined(Function::And, clauses)
@@ -44,16 +44,16 @@ impl Reader<'_> {
             self.faults.push(Fault::at(node.span(), format!("filters nest at most {DEPTH_MAX} deep")));
             return None;
         }
-        let clause = self.note(node.object("a filter"))?;
-        let operation = self.note(clause.need("operation", node))?;
-        let name = self.note(operation.text("an operation"))?.to_ascii_uppercase();
+        let clause = self.record_fault(node.object("a filter"))?;
+        let operation = self.record_fault(clause.need("operation", node))?;
+        let name = self.record_fault(operation.text("an operation"))?.to_ascii_uppercase();
         if clause.get("clauses").is_none() && !matches!(&*name, "AND" | "OR" | "NOT") {
             self.check_keys(&clause, &["field", "operation", "values", "clauses"]);
             return self.comparison(node, decides);
         }
         self.check_keys(&clause, &["operation", "clauses"]);
-        let clauses = self.note(clause.need("clauses", node))?;
-        let clauses = self.note(clauses.list("`clauses`"))?;
+        let clauses = self.record_fault(clause.need("clauses", node))?;
+        let clauses = self.record_fault(clauses.list("`clauses`"))?;
         let lowered = |reader: &mut Self, decides: bool| -> Vec<Expr> {
             clauses.iter().filter_map(|clause| reader.filter(clause, decides, depth - 1)).collect()
         };
@@ -80,12 +80,12 @@ impl Reader<'_> {
     }
 
     fn comparison(&mut self, node: &Node<'_>, decides: bool) -> Option<Expr> {
-        let clause = self.note(node.object("a filter"))?;
-        let field = self.note(clause.need("field", node))?;
+        let clause = self.record_fault(node.object("a filter"))?;
+        let field = self.record_fault(clause.need("field", node))?;
         let field = self.path(field);
-        let operation = self.note(clause.need("operation", node))?;
-        let name = self.note(operation.text("an operation"))?.to_ascii_uppercase();
-        let values = self.note(clause.need("values", node)).and_then(|values| self.operands(values));
+        let operation = self.record_fault(clause.need("operation", node))?;
+        let name = self.record_fault(operation.text("an operation"))?.to_ascii_uppercase();
+        let values = self.record_fault(clause.need("values", node)).and_then(|values| self.operands(values));
         let (field, values) = (field?, values?);
         let comparison = match &*name {
             "==" => Comparison::Eq,
@@ -153,14 +153,14 @@ impl Reader<'_> {
 
     fn no_operation(&mut self, name: &str, operation: &Node<'_>) -> Option<Expr> {
         let fault = Fault::at(operation.span(), format!("no operation `{}`", short(name)));
-        let hint = "There are ==, !=, <=, >=, <, >, RLIKE, SIZEIS, CONTAINSKEY and CONTAINSVALUE.";
+        let hint = "Operations are ==, !=, <=, >=, <, >, RLIKE, SIZEIS, CONTAINSKEY and CONTAINSVALUE.";
         self.faults.push(fault.hint(hint));
         None
     }
 
     /// `[V, …]`, of one style.
     fn operands(&mut self, node: &Node<'_>) -> Option<Vec<Operand>> {
-        let values = self.note(node.list("`values`"))?;
+        let values = self.record_fault(node.list("`values`"))?;
         if values.iter().any(Node::is_object) && !values.iter().all(Node::is_object) {
             let message = "values are either all plain, or all objects with `kind` and `value`";
             self.faults.push(Fault::at(node.span(), message));
@@ -171,16 +171,16 @@ impl Reader<'_> {
 
     fn operand(&mut self, node: &Node<'_>) -> Option<Operand> {
         if !node.is_object() {
-            let text = self.note(node.text("a value"))?;
+            let text = self.record_fault(node.text("a value"))?;
             return Some(Operand::Text(text.as_ref().into()));
         }
-        let object = self.note(node.object("a value"))?;
+        let object = self.record_fault(node.object("a value"))?;
         self.check_keys(&object, &["kind", "type", "value"]);
-        let kind = self.note(object.need("kind", node))?;
-        let value = self.note(object.need("value", node))?;
-        match &*self.note(kind.text("a kind"))?.to_ascii_uppercase() {
+        let kind = self.record_fault(object.need("kind", node))?;
+        let value = self.record_fault(object.need("value", node))?;
+        match &*self.record_fault(kind.text("a kind"))?.to_ascii_uppercase() {
             "VALUE" => {
-                let text = self.note(value.text("a value"))?;
+                let text = self.record_fault(value.text("a value"))?;
                 match object.get("type") {
                     None => Some(Operand::Text(text.as_ref().into())),
                     Some(_) => self.cast(literal(&text), &object).map(Operand::Typed),

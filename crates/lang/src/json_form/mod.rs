@@ -1,4 +1,4 @@
-//! Bullet's older query form, a JSON object, to the same plan as BQL.
+//! Parses Bullet's older query form, a JSON object, into the same plan as BQL.
 //!
 //! ```text
 //! {"filters": [F, …], "projection": {"fields": {"path": "name", …}},
@@ -6,10 +6,10 @@
 //!  "postAggregations": [P, …], "window": {"emit": {"type", "every"}, "include": {"type", "first"}}, "duration": ms}
 //! ```
 //!
-//! Every part may be left out: `{}` asks for all events as they are. Filters are joined by AND. Paths have dots for
-//! everything (`map.key`, `list.0.key`); a part that is all digits is a place in a list or a key, whichever the event
-//! has there, unless the schema knows. What the dialect says about names and nulls holds here as for BQL; how texts are compared with values is
-//! said in [`filter`].
+//! Every part is optional: `{}` requests all events unchanged. AND joins the filters. Paths use dots everywhere
+//! (`map.key`, `list.0.key`). A part that is all digits is a list position or a key, depending on the event, unless the
+//! schema decides. The dialect's rules about names and nulls apply here as in BQL. [`filter`] describes how texts are
+//! compared with values.
 
 mod aggregation;
 mod filter;
@@ -27,7 +27,9 @@ use self::{
 };
 use crate::{
     ParseOptions,
-    plan::{Body, Expr, Function, OutputColumn, Query, Raw, Star, Statement, Take, Window, WindowClock},
+    plan::{
+        Body, Expr, Function, OutputColumn, Query, Raw, Star, Statement, Window, WindowClock, WindowContents,
+    },
     source::Fault,
 };
 
@@ -72,7 +74,7 @@ impl Reader<'_> {
             (Some(group), None) => Body::Group(group),
             (Some(_), Some(_)) => {
                 let span = root.get("projection").map(|node| node.span());
-                let fault = "a projection goes with RAW only: an aggregation has its own fields";
+                let fault = "a projection is allowed with RAW only: an aggregation has its own fields";
                 self.faults.extend(span.map(|span| Fault::at(span, fault)));
                 return None;
             }
@@ -112,25 +114,25 @@ impl Reader<'_> {
         for (key, node) in object.entries() {
             if !known.contains(&&**key) {
                 let fault =
-                    Fault::at(node.span(), format!("a query's JSON form has no `{}` here", short(key)));
+                    Fault::at(node.span(), format!("unknown member `{}` of the query's JSON", short(key)));
                 let names = known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-                self.faults.push(fault.hint(format!("There may be {names}.")));
+                self.faults.push(fault.hint(format!("Members are {names}.")));
             }
         }
     }
 
-    fn note<T>(&mut self, result: Result<T, Fault>) -> Option<T> {
+    fn record_fault<T>(&mut self, result: Result<T, Fault>) -> Option<T> {
         result.map_err(|fault| self.faults.push(fault)).ok()
     }
 
     fn positive(&mut self, node: &Node<'_>, what: &str) -> Option<u64> {
-        self.note(node.positive(what))
+        self.record_fault(node.positive(what))
     }
 
     /// A path as the form writes it, with the type that it is wanted as.
     fn path(&mut self, node: &Node<'_>) -> Option<Expr> {
-        let text = self.note(node.text("a path"))?;
-        self.note(self.path_of(&text, node))
+        let text = self.record_fault(node.text("a path"))?;
+        self.record_fault(self.path_of(&text, node))
     }
 
     fn path_of(&self, text: &str, node: &Node<'_>) -> Result<Expr, Fault> {
@@ -197,13 +199,13 @@ impl Reader<'_> {
 
     /// `{"path": "name", …}`.
     fn fields(&mut self, node: &Node<'_>) -> Vec<OutputColumn> {
-        let Some(fields) = self.note(node.object("fields")) else { return Vec::new() };
+        let Some(fields) = self.record_fault(node.object("fields")) else { return Vec::new() };
         let mut columns: Vec<OutputColumn> = Vec::new();
         for (path, name) in fields.entries() {
-            let expr = self.note(self.path_of(path, name));
+            let expr = self.record_fault(self.path_of(path, name));
             let name_text = match name.is_null() {
                 true => Some("".into()),
-                false => self.note(name.text("the name of a field")),
+                false => self.record_fault(name.text("the name of a field")),
             };
             let (Some(expr), Some(name_text)) = (expr, name_text) else { continue };
             let name_text = if name_text.is_empty() { path.as_ref() } else { name_text.as_ref() };
@@ -217,7 +219,7 @@ impl Reader<'_> {
     }
 
     fn projection(&mut self, node: &Node<'_>) -> Option<Vec<OutputColumn>> {
-        let projection = self.note(node.object("a projection"))?;
+        let projection = self.record_fault(node.object("a projection"))?;
         self.check_keys(&projection, &["fields"]);
         let columns = projection.get("fields").map(|fields| self.fields(fields)).unwrap_or_default();
         (!columns.is_empty()).then_some(columns)
@@ -257,16 +259,16 @@ impl Reader<'_> {
                         {
                             return Err(Fault::at(
                                 first.span(),
-                                "a window must hold exactly what comes between two emits",
+                                "a window must contain exactly the events between two emits",
                             )
-                            .hint("Give `first` and `every` the same number."));
+                            .hint("Set `first` and `every` to the same number."));
                         }
                         false
                     }
                     _ => {
                         return Err(Fault::at(
                             unit.span(),
-                            "a window includes ALL, or goes by the unit of `emit`",
+                            "a window includes ALL, or has the unit of `emit`",
                         ));
                     }
                 }
@@ -275,7 +277,7 @@ impl Reader<'_> {
         match (by_time, is_additive, is_raw) {
             (true, false, _) => Ok(Window::tumbling_ms(every)),
             (true, true, false) => {
-                Ok(Window::Time { every_ms: every, take: Take::All, clock: WindowClock::Arrival })
+                Ok(Window::Time { every_ms: every, take: WindowContents::All, clock: WindowClock::Arrival })
             }
             (true, true, true) => Err(Fault::at(node.span(), "a window over ALL needs an aggregation")),
             (false, false, true) => Ok(Window::tumbling_records(every)),

@@ -1,4 +1,4 @@
-//! Post-aggregations: what is done to a result's rows, in the order of the list.
+//! Post-aggregations of Bullet's JSON query form: operations on a result's rows, in the order of the list.
 //!
 //! ```text
 //! P = {"type": "ORDERBY", "fields": [K, …], "direction": "ASC" | "DESC"}
@@ -8,8 +8,8 @@
 //!   | {"value": {"kind": "VALUE" | "FIELD", "value": text, "type": type}}
 //! ```
 //!
-//! A later order takes precedence over an earlier one, which decides among its ties. A computation that cannot be done
-//! leaves what its name stood for before it, else gives null.
+//! A later order takes precedence over an earlier one, which decides among its ties. A computation that fails leaves the
+//! previous value of its name, or null if there was none.
 
 use swiftwater_event::{Primitive, Type};
 
@@ -32,7 +32,7 @@ const PARTS_MAX: usize = 10_000;
 impl Reader<'_> {
     /// Adds computed columns to the body; answers the order.
     pub(super) fn post_aggregations(&mut self, node: &Node<'_>, body: &mut Body) -> Vec<SortKey> {
-        let Some(steps) = self.note(node.list("`postAggregations`")) else { return Vec::new() };
+        let Some(steps) = self.record_fault(node.list("`postAggregations`")) else { return Vec::new() };
         if steps.len() > STEPS_MAX {
             let message = format!("a query has at most {STEPS_MAX} post-aggregations");
             self.faults.push(Fault::at(node.span(), message));
@@ -41,9 +41,9 @@ impl Reader<'_> {
         let mut order: Vec<SortKey> = Vec::new();
         let mut parts = 0;
         for step in &steps {
-            let Some(object) = self.note(step.object("a post-aggregation")) else { continue };
-            let Some(kind) = self.note(object.need("type", step)) else { continue };
-            let Some(name) = self.note(kind.text("a post-aggregation's type")) else { continue };
+            let Some(object) = self.record_fault(step.object("a post-aggregation")) else { continue };
+            let Some(kind) = self.record_fault(object.need("type", step)) else { continue };
+            let Some(name) = self.record_fault(kind.text("a post-aggregation's type")) else { continue };
             match &*name.to_ascii_uppercase() {
                 "ORDERBY" | "ORDER BY" => {
                     if let Some(mut keys) = self.order(step, &object, body) {
@@ -65,7 +65,7 @@ impl Reader<'_> {
                 other => {
                     let message = format!("no post-aggregation `{}`", short(other));
                     self.faults
-                        .push(Fault::at(kind.span(), message).hint("There are ORDERBY and COMPUTATION."));
+                        .push(Fault::at(kind.span(), message).hint("Types are ORDERBY and COMPUTATION."));
                 }
             }
         }
@@ -75,8 +75,8 @@ impl Reader<'_> {
     fn order(&mut self, node: &Node<'_>, object: &Object<'_>, body: &mut Body) -> Option<Vec<SortKey>> {
         self.check_keys(object, &["type", "fields", "direction"]);
         let descends = self.descends(object)?.unwrap_or(false);
-        let list = self.note(object.need("fields", node))?;
-        let fields = self.note(list.list("`fields`"))?;
+        let list = self.record_fault(object.need("fields", node))?;
+        let fields = self.record_fault(list.list("`fields`"))?;
         if fields.is_empty() || fields.len() > STEPS_MAX {
             let message = format!("an order has 1 to {STEPS_MAX} fields");
             self.faults.push(Fault::at(list.span(), message));
@@ -90,17 +90,17 @@ impl Reader<'_> {
             let expr = self.result_field(node, body)?;
             return Some(SortKey { expr, descending: descends, is_cast: false });
         }
-        let object = self.note(node.object("a field"))?;
+        let object = self.record_fault(node.object("a field"))?;
         self.check_keys(&object, &["field", "direction"]);
         let descending = self.descends(&object)?.unwrap_or(descends);
-        let field = self.note(object.need("field", node))?;
+        let field = self.record_fault(object.need("field", node))?;
         Some(SortKey { expr: self.result_field(field, body)?, descending, is_cast: false })
     }
 
     /// Whether the object's `direction` is DESC; `Some(None)` where it has none.
     fn descends(&mut self, object: &Object<'_>) -> Option<Option<bool>> {
         let Some(direction) = object.get("direction") else { return Some(None) };
-        match &*self.note(direction.text("a direction"))?.to_ascii_uppercase() {
+        match &*self.record_fault(direction.text("a direction"))?.to_ascii_uppercase() {
             "ASC" => Some(Some(false)),
             "DESC" => Some(Some(true)),
             _ => {
@@ -112,18 +112,18 @@ impl Reader<'_> {
 
     fn computation(&mut self, node: &Node<'_>, object: &Object<'_>, body: &mut Body) -> Option<OutputColumn> {
         self.check_keys(object, &["type", "expression", "newName"]);
-        let expression = self.note(object.need("expression", node))?;
-        let name = self.note(object.need("newName", node))?;
-        let name = self.note(name.text("`newName`"))?;
+        let expression = self.record_fault(object.need("expression", node))?;
+        let name = self.record_fault(object.need("newName", node))?;
+        let name = self.record_fault(name.text("`newName`"))?;
         let mut expr = self.expression(expression, body, DEPTH_MAX)?;
-        if let Some(before) = self.stands_for(&name, body) {
+        if let Some(before) = self.resolve_name(&name, body) {
             expr = call(Function::Coalesce, vec![expr, before]);
         }
         Some(OutputColumn { name: name.as_ref().into(), expr })
     }
 
-    /// What a name of the result stands for so far, if anything.
-    fn stands_for(&self, name: &str, body: &mut Body) -> Option<Expr> {
+    /// The expression that a name of the result refers to so far, if any.
+    fn resolve_name(&self, name: &str, body: &mut Body) -> Option<Expr> {
         if let Some(column) = columns_of(body).iter().find(|column| *column.name == *name) {
             return Some(column.expr.clone());
         }
@@ -136,27 +136,27 @@ impl Reader<'_> {
             self.faults.push(Fault::at(node.span(), format!("computations nest at most {DEPTH_MAX} deep")));
             return None;
         }
-        let object = self.note(node.object("an expression"))?;
+        let object = self.record_fault(node.object("an expression"))?;
         if let Some(value) = object.get("value") {
             self.check_keys(&object, &["value"]);
             return self.leaf(value, body);
         }
         self.check_keys(&object, &["operation", "left", "right", "type", "value"]);
-        let operation = self.note(object.need("operation", node))?;
-        let function = match &*self.note(operation.text("an operation"))? {
+        let operation = self.record_fault(object.need("operation", node))?;
+        let function = match &*self.record_fault(operation.text("an operation"))? {
             "+" => Function::Add,
             "-" => Function::Subtract,
             "*" => Function::Multiply,
             "/" => Function::Divide,
             other => {
                 let message = format!("no operation `{}`", short(other));
-                self.faults.push(Fault::at(operation.span(), message).hint("There are +, -, * and /."));
+                self.faults.push(Fault::at(operation.span(), message).hint("Operators are +, -, * and /."));
                 return None;
             }
         };
-        let left = self.note(object.need("left", node))?;
+        let left = self.record_fault(object.need("left", node))?;
         let left = self.expression(left, body, depth - 1);
-        let right = self.note(object.need("right", node))?;
+        let right = self.record_fault(object.need("right", node))?;
         let right = self.expression(right, body, depth - 1);
         let (mut left, right) = (left?, right?);
         if function == Function::Divide && (is_of_sums(&left, body) || is_of_sums(&right, body)) {
@@ -168,17 +168,17 @@ impl Reader<'_> {
     }
 
     fn leaf(&mut self, node: &Node<'_>, body: &mut Body) -> Option<Expr> {
-        let object = self.note(node.object("a value"))?;
+        let object = self.record_fault(node.object("a value"))?;
         self.check_keys(&object, &["kind", "value", "type"]);
-        let kind = self.note(object.need("kind", node))?;
-        let value = self.note(object.need("value", node))?;
-        match &*self.note(kind.text("a kind"))?.to_ascii_uppercase() {
+        let kind = self.record_fault(object.need("kind", node))?;
+        let value = self.record_fault(object.need("value", node))?;
+        match &*self.record_fault(kind.text("a kind"))?.to_ascii_uppercase() {
             "FIELD" => {
                 let field = self.result_field(value, body)?;
                 self.cast(field, &object)
             }
             "VALUE" => {
-                let text = self.note(value.text("a value"))?;
+                let text = self.record_fault(value.text("a value"))?;
                 self.cast(literal(&text), &object)
             }
             other => {
@@ -192,7 +192,7 @@ impl Reader<'_> {
     /// Cast to the object's `type`, where it has one.
     pub(super) fn cast(&mut self, expr: Expr, object: &Object<'_>) -> Option<Expr> {
         let Some(node) = object.get("type") else { return Some(expr) };
-        let text = self.note(node.text("a type"))?;
+        let text = self.record_fault(node.text("a type"))?;
         match Type::parse(&text) {
             Ok(ty @ Type::Primitive(primitive)) if !matches!(primitive, Primitive::Timestamp(_)) => {
                 Some(call(Function::Cast(ty), vec![expr]))
@@ -208,7 +208,7 @@ impl Reader<'_> {
 
     /// What a name of the result stands for: one of its columns, else (where events are records) a path of the event.
     fn result_field(&mut self, node: &Node<'_>, body: &mut Body) -> Option<Expr> {
-        let text = self.note(node.text("a field"))?;
+        let text = self.record_fault(node.text("a field"))?;
         let is_group = matches!(body, Body::Group(_));
         let columns = columns_of(body);
         if let Some(column) = columns.iter().find(|column| *column.name == *text) {

@@ -1,4 +1,4 @@
-//! JSON with places: each value knows where in the text it stands. A value is parsed as far as it is looked at.
+//! A JSON reader that records the position of each value in the text, and parses a value only as far as it is read.
 
 use std::{borrow::Cow, fmt};
 
@@ -33,7 +33,7 @@ impl<'t> Node<'t> {
             let at = offset_of(text, error.line(), error.column());
             let whole = error.to_string();
             let what = whole.split(" at line ").next().unwrap_or_default().to_owned();
-            Fault::at(Span::new(at, (at + 1).min(text.len())), format!("this is no JSON: {what}"))
+            Fault::at(Span::new(at, (at + 1).min(text.len())), format!("this is not JSON: {what}"))
         })?;
         Ok(Node::within(text, raw, 0))
     }

@@ -1,12 +1,12 @@
-//! Aggregates: of one value, and those whose result is rows.
+//! Parses aggregates: those of one value, and those whose result is rows.
 //!
 //! ```text
-//! COUNT(*) | COUNT(DISTINCT e, …) | (COUNT|SUM|AVG|MIN|MAX)(e)             behind them, native: FILTER (WHERE e)
+//! COUNT(*) | COUNT(DISTINCT e, …) | (COUNT|SUM|AVG|MIN|MAX)(e)             with, native: FILTER (WHERE e)
 //! (QUANTILE|FREQ|CUMFREQ)(e, LINEAR, n | REGION, from, to, step | MANUAL, p, …)
 //! TOP(n, [threshold,] e, …)
 //! APPROX_PERCENTILE_CONT(e, p) | APPROX_MEDIAN(e) | APPROX_DISTINCT(e, …)       native
-//! (FIRST|LAST)(* | e) | (ARG_MIN|ARG_MAX)(e, by) | (COLLECT_LIST|COLLECT_SET)(e [, n])  native; MIN_BY, MAX_BY and ARRAY_AGG
-//!                                                                               are other names of theirs
+//! (FIRST|LAST)(* | e) | (ARG_MIN|ARG_MAX)(e, by) | (COLLECT_LIST|COLLECT_SET)(e [, n])  native; MIN_BY, MAX_BY, ARRAY_AGG
+//!                                                                               are synonyms
 //! ```
 
 use super::{Parsed, Parser};
@@ -15,7 +15,7 @@ use crate::{
     ast::{Node, NodeKind},
     keyword::Keyword,
     lexer::{Symbol, TokenKind},
-    plan::{AggregateFunction, Literal, Points, TableFunction},
+    plan::{AggregateFunction, DistributionPoints, Literal, TableFunction},
     source::{Fault, Span},
 };
 
@@ -42,7 +42,7 @@ impl Parser<'_> {
     pub(super) fn aggregate(&mut self, function: AggregateFunction, start: Span) -> Parsed<Node> {
         let native = self.dialect == Dialect::Native;
         let is_count = function == AggregateFunction::Count;
-        if is_count && self.take_keyword(Keyword::Distinct) {
+        if is_count && self.accept_keyword(Keyword::Distinct) {
             let arguments = self.operands(Symbol::RightParen)?;
             return self.filtered(AggregateFunction::CountDistinct, arguments, start);
         }
@@ -66,7 +66,7 @@ impl Parser<'_> {
             self.expect_symbol(Symbol::Dot)?;
             self.expect_symbol(Symbol::Star)?;
             arguments.push(self.node(NodeKind::Name(name), span.to(self.last_span()))?);
-        } else if is_count && self.take_symbol(Symbol::Star) {
+        } else if is_count && self.accept_symbol(Symbol::Star) {
         } else if is_count && !native {
             return Err(self.expected("`*` or DISTINCT"));
         } else if self.is_symbol(Symbol::RightParen) {
@@ -117,7 +117,7 @@ impl Parser<'_> {
                 let share = self.point()?;
                 if !(0.0..=1.0).contains(&share) {
                     return Err(Fault::at(span.to(self.last_span()), "a percentile must be from 0 to 1")
-                        .hint("The 95th is written 0.95."));
+                        .hint("Write the 95th as 0.95."));
                 }
                 self.expect_symbol(Symbol::RightParen)?;
                 let millionths = (share * 1e6).round() as u32;
@@ -145,7 +145,7 @@ impl Parser<'_> {
             _ => None,
         };
         if let Some(event) = event
-            && self.take_symbol(Symbol::Star)
+            && self.accept_symbol(Symbol::Star)
         {
             self.expect_symbol(Symbol::RightParen)?;
             return self.filtered(event, Vec::new(), start).map(Some);
@@ -157,10 +157,10 @@ impl Parser<'_> {
                 arguments.push(self.expression()?);
                 function
             }
-            AggregateFunction::CollectList { .. } if self.take_symbol(Symbol::Comma) => {
+            AggregateFunction::CollectList { .. } if self.accept_symbol(Symbol::Comma) => {
                 AggregateFunction::CollectList { values_max: self.collected_max()? }
             }
-            AggregateFunction::CollectSet { .. } if self.take_symbol(Symbol::Comma) => {
+            AggregateFunction::CollectSet { .. } if self.accept_symbol(Symbol::Comma) => {
                 AggregateFunction::CollectSet { values_max: self.collected_max()? }
             }
             _ => function,
@@ -189,7 +189,7 @@ impl Parser<'_> {
         self.advance();
         self.expect_symbol(Symbol::Comma)?;
         let points = match mode {
-            Some(Keyword::Linear) => Points::Linear(match self.dialect {
+            Some(Keyword::Linear) => DistributionPoints::Linear(match self.dialect {
                 Dialect::Native => self.positive_number("the number of points")?,
                 Dialect::Bullet => self.bullet_number(i32::MAX as u64, "the number of points")?,
             }),
@@ -198,18 +198,18 @@ impl Parser<'_> {
                 self.expect_symbol(Symbol::Comma)?;
                 let end = self.point()?;
                 self.expect_symbol(Symbol::Comma)?;
-                Points::Region { start, end, increment: self.point()? }
+                DistributionPoints::Region { start, end, increment: self.point()? }
             }
             _ => {
                 let mut points = vec![self.point()?];
-                while self.take_symbol(Symbol::Comma) {
+                while self.accept_symbol(Symbol::Comma) {
                     if points.len() == POINTS_MAX {
                         let message = format!("there can be at most {POINTS_MAX} points here");
                         return Err(Fault::at(self.span(), message));
                     }
                     points.push(self.point()?);
                 }
-                Points::Manual(points)
+                DistributionPoints::Manual(points)
             }
         };
         self.expect_symbol(Symbol::RightParen)?;
@@ -230,7 +230,7 @@ impl Parser<'_> {
         let value = match *self.kind() {
             TokenKind::Whole { value, .. } => {
                 if self.dialect == Dialect::Bullet && i64::try_from(value).is_err() {
-                    self.number_too_large("a number fits no LONG".to_owned());
+                    self.number_too_large("a number is out of the range of LONG".to_owned());
                 }
                 value as f64
             }

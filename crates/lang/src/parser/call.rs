@@ -1,4 +1,4 @@
-//! What is written as a call: functions, aggregates, CAST; and CASE.
+//! Parses calls (functions, aggregates, CAST) and CASE.
 
 use swiftwater_event::Type;
 
@@ -101,7 +101,7 @@ impl Parser<'_> {
         if ty.depth() > 0 || ty == Type::Any {
             let span = type_start.to(self.last_span());
             return Err(Fault::at(span, format!("a value cannot be cast to {ty}"))
-                .hint("CAST is to STRING, BOOLEAN, INTEGER, LONG, FLOAT or DOUBLE."));
+                .hint("CAST converts to STRING, BOOLEAN, INTEGER, LONG, FLOAT or DOUBLE."));
         }
         self.expect_symbol(Symbol::RightParen)?;
         self.node(NodeKind::Cast(Box::new(operand), ty), start.to(self.last_span()))
@@ -144,7 +144,7 @@ impl Parser<'_> {
             }
             self.expect_symbol(Symbol::RightParen)?;
             args
-        } else if self.take_symbol(Symbol::RightParen) {
+        } else if self.accept_symbol(Symbol::RightParen) {
             Vec::new()
         } else {
             self.operands(Symbol::RightParen)?
@@ -165,7 +165,7 @@ impl Parser<'_> {
         self.advance();
         let operand = if self.is_keyword(Keyword::When) { None } else { Some(Box::new(self.expression()?)) };
         let mut arms = Vec::new();
-        while self.take_keyword(Keyword::When) {
+        while self.accept_keyword(Keyword::When) {
             let when = self.expression()?;
             self.expect_keyword(Keyword::Then)?;
             arms.push((when, self.expression()?));
@@ -174,8 +174,8 @@ impl Parser<'_> {
             return Err(self.expected_word(&[Keyword::When]));
         }
         let otherwise =
-            if self.take_keyword(Keyword::Else) { Some(Box::new(self.expression()?)) } else { None };
-        if !self.take_keyword(Keyword::End) {
+            if self.accept_keyword(Keyword::Else) { Some(Box::new(self.expression()?)) } else { None };
+        if !self.accept_keyword(Keyword::End) {
             return Err(self.expected_word(if otherwise.is_some() {
                 &[Keyword::End]
             } else {

@@ -1,4 +1,4 @@
-//! The clauses after FROM, and the order that they stand in.
+//! Parses the clauses after FROM, and checks their order.
 
 use super::{Parsed, Parser};
 use crate::{
@@ -55,7 +55,7 @@ impl Parser<'_> {
             }
             if over_query && matches!(keyword, Keyword::Sample | Keyword::Windowing) {
                 let message = format!("{} belongs to the inner query", keyword.text());
-                let hint = "An outer query is run over each result of the inner one.";
+                let hint = "An outer query runs over each result of the inner query.";
                 self.faults.push(Fault::at(start, message).hint(hint));
             }
             if let Some(fault) = self.misplaced(keyword, &seen) {
@@ -73,11 +73,11 @@ impl Parser<'_> {
         let start = self.span();
         let later = seen.iter().find(|keyword| !matches!(keyword, Keyword::Sample | Keyword::Lateral));
         if let Some(later) = later {
-            let message = format!("JOIN must stand before {}", clause_name(*later));
+            let message = format!("JOIN must come before {}", clause_name(*later));
             self.faults.push(Fault::at(start, message));
         }
         if matches!(query.source, Source::Query(_)) {
-            let hint = "An outer query is run over each result of the inner one.";
+            let hint = "An outer query runs over each result of the inner query.";
             self.faults.push(Fault::at(start, "JOIN belongs to the inner query").hint(hint));
         }
         let join = self.join(query.views.len(), query.joins.len());
@@ -89,16 +89,13 @@ impl Parser<'_> {
     fn misplaced(&self, keyword: Keyword, seen: &[Keyword]) -> Option<Fault> {
         let place = |keyword: &Keyword| CLAUSES.iter().position(|clause| clause == keyword);
         if seen.contains(&keyword) && keyword != Keyword::Lateral {
-            return Some(Fault::at(
-                self.span(),
-                format!("{} stands here a second time", clause_name(keyword)),
-            ));
+            return Some(Fault::at(self.span(), format!("{} occurs twice", clause_name(keyword))));
         }
         let windowing_after_limit = keyword == Keyword::Windowing && self.dialect == Dialect::Native;
         let after = seen.iter().find(|other| {
             place(other) > place(&keyword) && !(windowing_after_limit && **other == Keyword::Limit)
         })?;
-        let message = format!("{} must stand before {}", clause_name(keyword), clause_name(*after));
+        let message = format!("{} must come before {}", clause_name(keyword), clause_name(*after));
         Some(Fault::at(self.span(), message))
     }
 
@@ -126,9 +123,9 @@ impl Parser<'_> {
                 self.expect_keyword(Keyword::By)?;
                 query.order_by = self.list(|parser| {
                     let node = parser.expression()?;
-                    let descending = parser.take_keyword(Keyword::Desc);
+                    let descending = parser.accept_keyword(Keyword::Desc);
                     if !descending {
-                        parser.take_keyword(Keyword::Asc);
+                        parser.accept_keyword(Keyword::Asc);
                     }
                     Ok(Order { node, descending })
                 })?;
@@ -163,7 +160,7 @@ impl Parser<'_> {
             }
         };
         self.advance();
-        let share = if self.take_symbol(Symbol::Percent) { share / 100.0 } else { share };
+        let share = if self.accept_symbol(Symbol::Percent) { share / 100.0 } else { share };
         if share > 0.0 && share <= 1.0 {
             return Ok(share);
         }

@@ -1,8 +1,8 @@
-//! Expressions: an operator-precedence (Pratt) parser.
+//! Parses expressions with an operator-precedence (Pratt) parser.
 //!
-//! Levels, loosest first. Native: OR, XOR, AND, NOT, IS NULL, BETWEEN, IN, RLIKE and LIKE, equality, order, `||`,
-//! `+ -`, `* / %`, unary minus, steps into values. Bullet: the same, but NOT, SIZEOF and IS NULL are the tightest.
-//! All operators associate to the left.
+//! Levels, loosest first. Native: OR, XOR, AND, NOT, IS NULL, BETWEEN, IN, RLIKE and LIKE, equality, order, `||`, `+ -`,
+//! `* / %`, unary minus, steps into values. Bullet: the same, but NOT, SIZEOF and IS NULL are the tightest. All operators
+//! associate to the left.
 
 use super::{DEPTH_MAX, Parsed, Parser, call::BUILTINS};
 use crate::{
@@ -138,14 +138,14 @@ impl Parser<'_> {
                 let mut operands = vec![left];
                 loop {
                     operands.push(self.expression_at(level + 1)?);
-                    if !self.take_keyword(keyword) {
+                    if !self.accept_keyword(keyword) {
                         break;
                     }
                 }
                 (wrap(operands), self.last_span())
             }
             Infix::Is => {
-                let negated = self.take_keyword(Keyword::Not);
+                let negated = self.accept_keyword(Keyword::Not);
                 self.expect_keyword(Keyword::Null)?;
                 (NodeKind::IsNull { operand: Box::new(left), negated }, self.last_span())
             }
@@ -175,7 +175,7 @@ impl Parser<'_> {
                 self.binary(Binary::Like { negated }, left, level)?
             }
             Infix::RLike { negated } => {
-                let any = self.take_keyword(Keyword::Any);
+                let any = self.accept_keyword(Keyword::Any);
                 self.binary(Binary::RLike { any, negated }, left, level)?
             }
             Infix::Compare(comparison) => {
@@ -200,7 +200,7 @@ impl Parser<'_> {
 
     /// `ANY` or `ALL` behind a comparison; ALL is also a name, so what follows decides.
     fn quantifier(&mut self) -> Quantifier {
-        if self.take_keyword(Keyword::Any) {
+        if self.accept_keyword(Keyword::Any) {
             return Quantifier::Any;
         }
         let operand_follows = match self.kind_at(1) {
@@ -217,7 +217,7 @@ impl Parser<'_> {
             TokenKind::End => false,
             _ => true,
         };
-        if operand_follows && self.take_keyword(Keyword::All) { Quantifier::All } else { Quantifier::One }
+        if operand_follows && self.accept_keyword(Keyword::All) { Quantifier::All } else { Quantifier::One }
     }
 
     /// `(low, high)`, or (native) `low AND high`.
@@ -333,11 +333,11 @@ impl Parser<'_> {
                     }
                     (_, Ok(value)) => Literal::Long(value),
                     _ if self.dialect == Dialect::Bullet => {
-                        self.number_too_large("a number fits no LONG".to_owned());
+                        self.number_too_large("a number is out of the range of LONG".to_owned());
                         Literal::Long(0)
                     }
                     _ => {
-                        return Err(Fault::at(span, "this number fits no LONG")
+                        return Err(Fault::at(span, "this number is out of the range of LONG")
                             .hint("Write it with a point for a DOUBLE."));
                     }
                 }
@@ -372,14 +372,14 @@ impl Parser<'_> {
             }
             TokenKind::Symbol(Symbol::LeftBracket) => {
                 self.advance();
-                if self.take_symbol(Symbol::RightBracket) {
+                if self.accept_symbol(Symbol::RightBracket) {
                     return self.node(NodeKind::List(Vec::new()), start.to(self.last_span()));
                 }
                 let elements = self.operands(Symbol::RightBracket)?;
                 self.node(NodeKind::List(elements), start.to(self.last_span()))
             }
             TokenKind::Word(Some(Keyword::Explode | Keyword::Outer)) if self.at_explode() => {
-                Err(Fault::at(start, "EXPLODE gives rows, and cannot be part of an expression")
+                Err(Fault::at(start, "EXPLODE returns rows, and cannot be part of an expression")
                     .hint("Write `LATERAL VIEW EXPLODE(…) AS x`, and use x."))
             }
             TokenKind::Quoted(_) | TokenKind::Word(_) if self.is_call() => self.call(start),
@@ -398,7 +398,7 @@ impl Parser<'_> {
                 self.node(NodeKind::Name(name), start)
             }
             TokenKind::Symbol(Symbol::Star) => {
-                Err(self.expected("an expression").hint("`*` stands alone in a select list, or in COUNT(*)."))
+                Err(self.expected("an expression").hint("Write `*` alone in a select list, or in COUNT(*)."))
             }
             _ => Err(self.expected("an expression")),
         }
@@ -422,10 +422,10 @@ impl Parser<'_> {
             {
                 return Err(Fault::at(self.span(), "a path has at most three parts in Bullet's dialect"));
             }
-            let kind = if self.take_symbol(Symbol::Dot) {
+            let kind = if self.accept_symbol(Symbol::Dot) {
                 let name = self.member_name()?;
                 NodeKind::Member(Box::new(base), name)
-            } else if self.take_symbol(Symbol::LeftBracket) {
+            } else if self.accept_symbol(Symbol::LeftBracket) {
                 let index = self.expression()?;
                 self.expect_symbol(Symbol::RightBracket)?;
                 NodeKind::Index(Box::new(base), Box::new(index))
@@ -436,7 +436,7 @@ impl Parser<'_> {
             let span = start.to(self.last_span());
             base = self.node(kind, span)?;
         }
-        if (is_field || steps > 0) && self.take_symbol(Symbol::Colon) {
+        if (is_field || steps > 0) && self.accept_symbol(Symbol::Colon) {
             let ty = self.type_name()?;
             let span = start.to(self.last_span());
             base = self.node(NodeKind::Hint(Box::new(base), ty), span)?;
@@ -458,10 +458,10 @@ impl Parser<'_> {
     /// Operands up to the closing mark, at least one.
     pub(super) fn operands(&mut self, close: Symbol) -> Parsed<Vec<Node>> {
         let mut operands = vec![self.expression()?];
-        while self.take_symbol(Symbol::Comma) {
+        while self.accept_symbol(Symbol::Comma) {
             operands.push(self.expression()?);
         }
-        if self.take_symbol(close) {
+        if self.accept_symbol(close) {
             Ok(operands)
         } else {
             Err(self.expected(&format!("`,` or `{}`", close.text())))

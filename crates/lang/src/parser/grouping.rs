@@ -1,6 +1,7 @@
-//! GROUP BY with GROUPING SETS, ROLLUP and CUBE, made into sets of keys (native); and GROUPING(…), which tells them apart.
+//! Parses GROUP BY with GROUPING SETS, ROLLUP and CUBE into sets of keys (native), and GROUPING(…), which distinguishes
+//! the sets.
 //!
-//! Several elements of GROUP BY stand for all combinations of their sets, as in standard SQL.
+//! Several elements of GROUP BY denote all combinations of their sets, as in standard SQL.
 
 use super::{Parsed, Parser};
 use crate::{
@@ -53,7 +54,7 @@ impl Parser<'_> {
         if self.dialect == Dialect::Bullet || !(is_id || word.eq_ignore_ascii_case("GROUPING")) {
             return Ok(None);
         }
-        let keys = if is_id && self.take_symbol(Symbol::RightParen) {
+        let keys = if is_id && self.accept_symbol(Symbol::RightParen) {
             Vec::new()
         } else {
             self.operands(Symbol::RightParen)?
@@ -137,7 +138,7 @@ impl Parser<'_> {
             return Ok(vec![self.group_key(keys)?]);
         }
         self.expect_symbol(Symbol::LeftParen)?;
-        if self.take_symbol(Symbol::RightParen) {
+        if self.accept_symbol(Symbol::RightParen) {
             return Ok(Vec::new());
         }
         let set = self.list(|parser| parser.group_key(keys))?;
@@ -154,5 +155,5 @@ impl Parser<'_> {
 
 fn too_many(span: Span) -> Fault {
     Fault::at(span, format!("a query has at most {SETS_MAX} grouping sets"))
-        .hint("Name the sets that are wanted in GROUPING SETS.")
+        .hint("Name the needed sets in GROUPING SETS.")
 }

@@ -1,10 +1,10 @@
-//! What a stream is called in a query, and what its events are joined with (native).
+//! Parses the alias of a stream in a query, and the joins of its events (native).
 //!
 //! ```text
 //! STREAM(…) [[AS] name]      [INNER | LEFT [OUTER]] JOIN name [[AS] name] ON e
 //! ```
 //!
-//! The words of joins are none of the language elsewhere.
+//! The words of joins are not keywords elsewhere in the language.
 
 use super::{Parsed, Parser};
 use crate::{
@@ -60,7 +60,8 @@ impl Parser<'_> {
     fn stream_join(&self, ahead: usize) -> Fault {
         let span = self.tokens[(self.at + ahead).min(self.tokens.len() - 1)].span;
         Fault::not_yet(span, "a join of streams").hint(
-            "One query is over one stream, joined with views and tables. CREATE JOIN pairs events of two streams into a third; events of one stream that follow one another are found by MATCH_RECOGNIZE.",
+            "A query reads one stream, joined with views and tables. CREATE JOIN writes pairs of events of two \
+             streams into a third. MATCH_RECOGNIZE finds sequences of events in one stream.",
         )
     }
 
@@ -69,7 +70,7 @@ impl Parser<'_> {
         if self.dialect == Dialect::Bullet {
             return Ok(None);
         }
-        if self.take_keyword(Keyword::As) {
+        if self.accept_keyword(Keyword::As) {
             return self.name("a name for the stream").map(Some);
         }
         match self.first_join() {
@@ -82,8 +83,8 @@ impl Parser<'_> {
     pub(super) fn join(&mut self, behind: usize, joins: usize) -> Parsed<Join> {
         let start = self.span();
         for (word, hint) in [
-            ("RIGHT", "Write `LEFT JOIN`: a row of what is joined gives nothing without an event."),
-            ("FULL", "Write `LEFT JOIN`: a row of what is joined gives nothing without an event."),
+            ("RIGHT", "Write `LEFT JOIN`: a joined row returns nothing without an event."),
+            ("FULL", "Write `LEFT JOIN`: a joined row returns nothing without an event."),
             ("CROSS", "Write `JOIN … ON …`: an event is joined with one row at most."),
         ] {
             if self.at_word(0, word) {
@@ -91,13 +92,13 @@ impl Parser<'_> {
                 return Err(Fault::at(start, message).hint(hint));
             }
         }
-        let is_outer = self.take_word("LEFT");
+        let is_outer = self.accept_word("LEFT");
         if is_outer {
-            self.take_keyword(Keyword::Outer);
+            self.accept_keyword(Keyword::Outer);
         } else {
-            self.take_word("INNER");
+            self.accept_word("INNER");
         }
-        if !self.take_word("JOIN") {
+        if !self.accept_word("JOIN") {
             return Err(self.expected("JOIN"));
         }
         if self.is_stream_at(0) {
@@ -105,13 +106,13 @@ impl Parser<'_> {
         }
         if self.is_symbol(Symbol::LeftParen) {
             let fault = self.expected("the name of a view or table");
-            return Err(fault.hint("Events are joined with what is kept by key: create a view of the query."));
+            return Err(fault.hint("A join needs rows with a key: create a view of the query."));
         }
         let name = self.name("the name of a view or table")?;
-        let has_alias = self.take_keyword(Keyword::As) || !self.at_word(0, "ON");
-        let alias = if has_alias { Some(self.name("ON, or a name for what is joined")?) } else { None };
-        if !self.take_word("ON") {
-            let hint = "Write `JOIN users AS u ON u.id = …`: which columns are equal to what of the event.";
+        let has_alias = self.accept_keyword(Keyword::As) || !self.at_word(0, "ON");
+        let alias = if has_alias { Some(self.name("ON, or an alias")?) } else { None };
+        if !self.accept_word("ON") {
+            let hint = "Write `JOIN users AS u ON u.id = …`: with columns that equal fields of the event.";
             return Err(self.expected("ON").hint(hint));
         }
         let on = self.expression()?;

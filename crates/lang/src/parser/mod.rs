@@ -1,8 +1,9 @@
-//! Tokens to syntax tree: the clauses of a statement. Expressions are in [`expr`], calls in [`call`],
-//! types in [`types`], windows in [`window`].
+//! Parses tokens into a syntax tree: the clauses of a statement.
 //!
-//! Recursive descent. A fault in one clause is noted and parsing goes on with the next clause, so faults of several
-//! clauses are reported together; in Bullet's dialect, which says only the first thing that is wrong, only that.
+//! [`expr`] parses expressions, [`call`] calls, [`types`] types, and [`window`] windows.
+//!
+//! The parser is a recursive-descent parser. After an error in one clause it continues with the next clause, so it
+//! reports the errors of several clauses together. In Bullet's dialect it reports the first error only, as Bullet does.
 //!
 //! ```text
 //! [EXPLAIN] SELECT [DISTINCT] item, … FROM source [SAMPLE p] [join | LATERAL VIEW explode]… [WHERE e] [GROUP BY e, …]
@@ -223,7 +224,7 @@ impl Parser<'_> {
         }
     }
 
-    fn take_symbol(&mut self, symbol: Symbol) -> bool {
+    fn accept_symbol(&mut self, symbol: Symbol) -> bool {
         let found = self.is_symbol(symbol);
         if found {
             self.advance();
@@ -231,7 +232,7 @@ impl Parser<'_> {
         found
     }
 
-    fn take_keyword(&mut self, keyword: Keyword) -> bool {
+    fn accept_keyword(&mut self, keyword: Keyword) -> bool {
         let found = self.is_keyword(keyword);
         if found {
             self.advance();
@@ -240,17 +241,17 @@ impl Parser<'_> {
     }
 
     fn expect_symbol(&mut self, symbol: Symbol) -> Parsed<()> {
-        if self.take_symbol(symbol) { Ok(()) } else { Err(self.expected(&format!("`{}`", symbol.text()))) }
+        if self.accept_symbol(symbol) { Ok(()) } else { Err(self.expected(&format!("`{}`", symbol.text()))) }
     }
 
     fn expect_keyword(&mut self, keyword: Keyword) -> Parsed<()> {
-        if self.take_keyword(keyword) { Ok(()) } else { Err(self.expected_word(&[keyword])) }
+        if self.accept_keyword(keyword) { Ok(()) } else { Err(self.expected_word(&[keyword])) }
     }
 
     // ---- faults
 
     /// The token here, as messages name it.
-    fn found(&self) -> String {
+    fn describe_token(&self) -> String {
         match self.kind() {
             TokenKind::End => "the end of the query".to_owned(),
             _ => format!("`{}`", short(self.word(self.span()))),
@@ -258,7 +259,7 @@ impl Parser<'_> {
     }
 
     fn expected(&self, what: &str) -> Fault {
-        Fault::at(self.span(), format!("expected {what}, found {}", self.found()))
+        Fault::at(self.span(), format!("expected {what}, found {}", self.describe_token()))
     }
 
     /// One of these words was expected; a word that is nearly one of them is named in the hint.
@@ -315,15 +316,15 @@ impl Parser<'_> {
     // ---- the statement
 
     fn statement(&mut self) -> Parsed<Statement> {
-        let explain = (self.dialect == Dialect::Native && self.take_keyword(Keyword::Explain))
-            .then(|| if self.take_keyword(Keyword::Analyze) { Explain::Analyze } else { Explain::Plan });
+        let explain = (self.dialect == Dialect::Native && self.accept_keyword(Keyword::Explain))
+            .then(|| if self.accept_keyword(Keyword::Analyze) { Explain::Analyze } else { Explain::Plan });
         let query = self.query(0)?;
-        self.take_symbol(Symbol::Semicolon);
+        self.accept_symbol(Symbol::Semicolon);
         if *self.kind() != TokenKind::End {
             let fault = self.expected("the end of the query");
             let is_native = self.dialect == Dialect::Native;
             if is_native && self.at_word(0, "WITH") && self.symbol_at(1) == Some(Symbol::LeftParen) {
-                return Err(fault.hint("Options of a view, WITH (…), stand before AS."));
+                return Err(fault.hint("Write the options of a view, WITH (…), before AS."));
             }
             return Err(if self.faults.is_empty() { self.suggesting(fault, &CLAUSES) } else { fault });
         }
@@ -357,8 +358,8 @@ impl Parser<'_> {
         let is_query = self.keyword_at(1) == Some(Keyword::Select) || self.dialect == Dialect::Bullet;
         query.source = if self.is_symbol(Symbol::LeftParen) && is_query {
             if outer > 0 {
-                return Err(Fault::at(self.span(), "a query over a query over a query is one too many")
-                    .hint("One query may stand within another, over STREAM(…)."));
+                return Err(Fault::at(self.span(), "queries can be nested only once")
+                    .hint("Write one query over STREAM(…) inside another."));
             }
             self.advance();
             let inner = self.query(outer + 1)?;
@@ -387,7 +388,7 @@ impl Parser<'_> {
                 return Ok(Item::Star(span));
             }
             if parser.is_keyword(Keyword::From) {
-                return Err(parser.expected("what to select").hint("Write `*` for the whole event."));
+                return Err(parser.expected("a select list").hint("Write `*` for the whole event."));
             }
             let is_word = parser.is_keyword(Keyword::Explode) || parser.is_keyword(Keyword::Outer);
             if parser.at_explode() || (is_word && parser.dialect == Dialect::Bullet) {
@@ -401,7 +402,7 @@ impl Parser<'_> {
 
     /// `[AS] name`, or nothing.
     fn alias(&mut self) -> Parsed<Option<Name>> {
-        if self.take_keyword(Keyword::As) {
+        if self.accept_keyword(Keyword::As) {
             return self.name("a name").map(Some);
         }
         match self.kind() {
@@ -423,17 +424,17 @@ impl Parser<'_> {
     /// `[OUTER] EXPLODE(expression) AS name`, or `AS (name, name)`.
     fn explode(&mut self) -> Parsed<View> {
         let start = self.span();
-        let is_outer = self.take_keyword(Keyword::Outer);
+        let is_outer = self.accept_keyword(Keyword::Outer);
         self.expect_keyword(Keyword::Explode)?;
         self.expect_symbol(Symbol::LeftParen)?;
         let argument = self.expression()?;
         self.expect_symbol(Symbol::RightParen)?;
-        if !self.take_keyword(Keyword::As) {
+        if !self.accept_keyword(Keyword::As) {
             let hint = "Write `EXPLODE(list) AS x`, or `EXPLODE(map) AS (k, v)`.";
             return Err(self.expected_word(&[Keyword::As]).hint(hint));
         }
         let mut columns = Vec::new();
-        if self.take_symbol(Symbol::LeftParen) {
+        if self.accept_symbol(Symbol::LeftParen) {
             columns.push(self.name("a name for the map's keys")?);
             self.expect_symbol(Symbol::Comma)?;
             columns.push(self.name("a name for the map's values")?);
@@ -452,8 +453,7 @@ impl Parser<'_> {
             TokenKind::Word(keyword) => {
                 if keyword.is_some_and(|keyword| keyword.is_reserved(self.dialect)) {
                     let word = self.word(span);
-                    let hint =
-                        format!("`{word}` is a word of the language; as a name it is written `\"{word}\"`.");
+                    let hint = format!("`{word}` is a keyword; as a name, write it `\"{word}\"`.");
                     return Err(self.expected(what).hint(hint));
                 }
                 Name { text: self.word(span).into(), quoted: false, span }
@@ -461,7 +461,7 @@ impl Parser<'_> {
             TokenKind::String(_) => {
                 return Err(self
                     .expected(what)
-                    .hint("Names go into double quotes, text into single quotes."));
+                    .hint("Write names in double quotes, and text in single quotes."));
             }
             _ => return Err(self.expected(what)),
         };
@@ -471,7 +471,7 @@ impl Parser<'_> {
 
     fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
         let mut items = vec![item(self)?];
-        while self.take_symbol(Symbol::Comma) {
+        while self.accept_symbol(Symbol::Comma) {
             if items.len() == ITEMS_MAX {
                 return Err(Fault::at(self.span(), format!("a list has at most {ITEMS_MAX} items here")));
             }

@@ -1,4 +1,4 @@
-//! `MATCH_RECOGNIZE (…)`, native.
+//! Parses `MATCH_RECOGNIZE (…)` (native).
 //!
 //! ```text
 //! MATCH_RECOGNIZE ( [PARTITION BY e [AS name], …] [ORDER BY EVENT[(time[, lateness])] | name]
@@ -10,7 +10,7 @@
 //! n    = milliseconds | INTERVAL 'digits name'
 //! ```
 //!
-//! Its words are none of the language elsewhere.
+//! Its words are not keywords elsewhere in the language.
 
 use super::{Parsed, Parser};
 use crate::{
@@ -38,21 +38,22 @@ impl Parser<'_> {
         self.advance();
         self.expect_symbol(Symbol::LeftParen)?;
         let mut keys = Vec::new();
-        if self.take_words(&["PARTITION", "BY"]) {
+        if self.accept_words(&["PARTITION", "BY"]) {
             keys = self.list(|parser| {
                 let node = parser.expression()?;
-                let name = if parser.take_keyword(Keyword::As) { Some(parser.name("a name")?) } else { None };
+                let name =
+                    if parser.accept_keyword(Keyword::As) { Some(parser.name("a name")?) } else { None };
                 Ok((node, name))
             })?;
         }
-        let order = if self.take_words(&["ORDER", "BY"]) { Some(self.pattern_order()?) } else { None };
+        let order = if self.accept_words(&["ORDER", "BY"]) { Some(self.pattern_order()?) } else { None };
         self.is_in_pattern = true;
         let mut measures = Vec::new();
-        if self.take_word("MEASURES") {
+        if self.accept_word("MEASURES") {
             measures = self.list(|parser| {
                 let node = parser.expression()?;
-                if !parser.take_keyword(Keyword::As) {
-                    let hint = "Every measure has a name: `LAST(A.x) AS x`.";
+                if !parser.accept_keyword(Keyword::As) {
+                    let hint = "Name every measure: `LAST(A.x) AS x`.";
                     return Err(parser.expected_word(&[Keyword::As]).hint(hint));
                 }
                 Ok((node, parser.name("a name")?))
@@ -62,12 +63,12 @@ impl Parser<'_> {
             return Err(Fault::not_yet(self.span(), "ALL ROWS PER MATCH")
                 .hint("Write `ONE ROW PER MATCH`, or leave it out."));
         }
-        if self.take_word("ONE") {
+        if self.accept_word("ONE") {
             for word in ["ROW", "PER", "MATCH"] {
                 self.expect_word(word)?;
             }
         }
-        let skip = if self.take_word("AFTER") { self.skip()? } else { Skip::PastLastRow };
+        let skip = if self.accept_word("AFTER") { self.skip()? } else { Skip::PastLastRow };
         if !self.at_word(0, "PATTERN") {
             return Err(self.out_of_order(self.expected_one_of(&["PATTERN"])));
         }
@@ -75,8 +76,8 @@ impl Parser<'_> {
         self.advance();
         let steps = self.pattern_steps()?;
         let pattern = (pattern_start.to(self.last_span()), steps);
-        if !self.take_word("WITHIN") {
-            let hint = "A match that is never complete must be given up at some time: write `WITHIN INTERVAL '10 minutes'`.";
+        if !self.accept_word("WITHIN") {
+            let hint = "An incomplete match must end at some time: write `WITHIN INTERVAL '10 minutes'`.";
             return Err(self.expected_one_of(&["WITHIN"]).hint(hint));
         }
         let within_ms = self.duration("the time of a match")?;
@@ -84,7 +85,7 @@ impl Parser<'_> {
             return Err(Fault::not_yet(self.span(), "SUBSET"));
         }
         let mut defines = Vec::new();
-        if self.take_word("DEFINE") {
+        if self.accept_word("DEFINE") {
             defines = self.list(|parser| {
                 let name = parser.name("the name of a variable")?;
                 parser.expect_keyword(Keyword::As)?;
@@ -92,13 +93,13 @@ impl Parser<'_> {
             })?;
         }
         self.is_in_pattern = false;
-        if !self.take_symbol(Symbol::RightParen) {
+        if !self.accept_symbol(Symbol::RightParen) {
             return Err(self.out_of_order(self.expected("`)`")));
         }
         let span = start.to(self.last_span());
         if self.is_keyword(Keyword::As) {
-            return Err(Fault::at(self.span(), "what MATCH_RECOGNIZE gives has no name of its own")
-                .hint("Leave it out: the keys and measures are named as they are."));
+            return Err(Fault::at(self.span(), "the result of MATCH_RECOGNIZE has no name")
+                .hint("Leave it out: the keys and measures have their own names."));
         }
         Ok(Some(Box::new(Recognize { span, keys, order, measures, skip, pattern, within_ms, defines })))
     }
@@ -107,7 +108,10 @@ impl Parser<'_> {
     fn out_of_order(&self, fault: Fault) -> Fault {
         let words = ["PARTITION", "ORDER", "MEASURES", "ONE", "AFTER", "WITHIN", "DEFINE"];
         if words.iter().any(|word| self.at_word(0, word)) {
-            return fault.hint("Its parts come in this order: PARTITION BY, ORDER BY, MEASURES, ONE ROW PER MATCH, AFTER MATCH, PATTERN, WITHIN, DEFINE.");
+            return fault.hint(
+                "Its clauses have this order: PARTITION BY, ORDER BY, MEASURES, ONE ROW PER MATCH, \
+                               AFTER MATCH, PATTERN, WITHIN, DEFINE.",
+            );
         }
         fault
     }
@@ -121,15 +125,12 @@ impl Parser<'_> {
             PatternOrder::Field(self.expression()?)
         };
         if self.is_keyword(Keyword::Desc) {
-            return Err(Fault::at(
-                self.span(),
-                "a pattern is looked for in the order of time, and in no other",
-            ));
+            return Err(Fault::at(self.span(), "a pattern is matched in ascending order of time only"));
         }
-        self.take_keyword(Keyword::Asc);
+        self.accept_keyword(Keyword::Asc);
         if self.is_symbol(Symbol::Comma) {
             return Err(Fault::at(self.span(), "a pattern is ordered by one time")
-                .hint("Events of one time are in the order of the stream."));
+                .hint("Events of equal time are in the order of the stream."));
         }
         Ok(order)
     }
@@ -139,10 +140,10 @@ impl Parser<'_> {
         self.expect_word("MATCH")?;
         self.expect_word("SKIP")?;
         let start = self.span();
-        if self.take_words(&["PAST", "LAST", "ROW"]) {
+        if self.accept_words(&["PAST", "LAST", "ROW"]) {
             return Ok(Skip::PastLastRow);
         }
-        if self.take_words(&["TO", "NEXT", "ROW"]) {
+        if self.accept_words(&["TO", "NEXT", "ROW"]) {
             return Ok(Skip::ToNextRow);
         }
         if self.at_word(0, "TO") {
@@ -167,19 +168,19 @@ impl Parser<'_> {
             }
             if self.is_symbol(Symbol::LeftParen) {
                 return Err(Fault::not_yet(span, "a group within PATTERN")
-                    .hint("Variables stand one after another, each with its quantifier."));
+                    .hint("Write variables one after another, each with its quantifier."));
             }
             if self.is_symbol(Symbol::Bar) || self.is_symbol(Symbol::Concat) {
                 return Err(Fault::not_yet(span, "a choice within PATTERN")
                     .hint("Write one variable, with OR in its DEFINE."));
             }
-            let is_absent = self.take_symbol(Symbol::Bang);
+            let is_absent = self.accept_symbol(Symbol::Bang);
             let name = self.name("a variable")?;
             let quantified = self.span();
             let (least, most) = self.repetition()?;
             if is_absent && quantified != self.span() {
-                return Err(Fault::at(quantified, "what must be absent has no quantifier")
-                    .hint("`!A` says that no event of A comes there."));
+                return Err(Fault::at(quantified, "an absent variable has no quantifier")
+                    .hint("`!A` means that no event of A occurs there."));
             }
             steps.push(PatternStep { name, span: span.to(self.last_span()), is_absent, least, most });
         }
@@ -195,7 +196,7 @@ impl Parser<'_> {
             TokenKind::Symbol(Symbol::LeftBrace) => {
                 self.advance();
                 let least = if self.is_symbol(Symbol::Comma) { 0 } else { self.repeats()? };
-                let most = match self.take_symbol(Symbol::Comma) {
+                let most = match self.accept_symbol(Symbol::Comma) {
                     false => Some(least),
                     true if self.is_symbol(Symbol::RightBrace) => None,
                     true => Some(self.repeats()?),
@@ -216,7 +217,7 @@ impl Parser<'_> {
         self.advance();
         // What stands behind a quantifier in the standard says that as few events as possible are taken: so it is here
         // in any case.
-        self.take_symbol(Symbol::Question);
+        self.accept_symbol(Symbol::Question);
         Ok(quantifier)
     }
 

@@ -1,4 +1,4 @@
-//! `STREAM(…)`.
+//! Parses `STREAM(…)`.
 //!
 //! ```text
 //! STREAM() | STREAM(n|MAX, TIME) | STREAM(name) | STREAM(name, n|MAX, TIME)        (names: native)
@@ -29,7 +29,7 @@ impl Parser<'_> {
             let fault = self.expected("STREAM(…)");
             return Err(match self.kind() {
                 TokenKind::Word(_) | TokenKind::Quoted(_) if self.dialect == Dialect::Native => {
-                    fault.hint(format!("A stream is named like this: `STREAM({})`.", self.word(start)))
+                    fault.hint(format!("Name a stream with `STREAM({})`.", self.word(start)))
                 }
                 _ => fault.hint("Write `FROM STREAM()`."),
             });
@@ -37,7 +37,7 @@ impl Parser<'_> {
         self.advance();
         self.advance();
         let mut stream = Stream::default();
-        if self.take_symbol(Symbol::RightParen) {
+        if self.accept_symbol(Symbol::RightParen) {
             return Ok(stream);
         }
         let is_word = matches!(self.kind(), TokenKind::Word(_));
@@ -46,21 +46,21 @@ impl Parser<'_> {
             || !(is_word || matches!(self.kind(), TokenKind::Quoted(_) | TokenKind::String(_)));
         if !duration_first {
             stream.name = Some(self.stream_name()?);
-            if self.take_symbol(Symbol::RightParen) {
+            if self.accept_symbol(Symbol::RightParen) {
                 return Ok(stream);
             }
             if !self.is_symbol(Symbol::Comma) {
                 let fault = self.expected("`,` or `)`");
-                return Err(fault.hint("A stream's name with `-` or `.` in it goes into double quotes."));
+                return Err(fault.hint("Write a stream's name with `-` or `.` in double quotes."));
             }
             self.advance();
         }
-        stream.duration = Some(match self.take_keyword(Keyword::Max) {
+        stream.duration = Some(match self.accept_keyword(Keyword::Max) {
             true => Duration::Max,
             false if self.dialect == Dialect::Bullet => {
                 Duration::Ms(self.bullet_number(i64::MAX as u64, "a duration")?)
             }
-            false => Duration::Ms(self.duration("how long the query stands")?),
+            false => Duration::Ms(self.duration("the duration of the query")?),
         });
         self.expect_symbol(Symbol::Comma)?;
         if self.is_keyword(Keyword::Record) {

@@ -1,4 +1,4 @@
-//! Types, as hints and CAST name them.
+//! Parses types, as type hints and CAST write them.
 //!
 //! ```text
 //! type      = primitive | LIST[element] | MAP[element] | primitive_LIST | primitive_MAP_LIST | …    (the last: native)
@@ -66,11 +66,10 @@ impl Parser<'_> {
             let fault = Fault::at(span, error.to_string());
             match did_you_mean(&text, TYPES) {
                 Some("LIST") if text == "LIST" => {
-                    fault.hint("Write what it holds in brackets: LIST[STRING].")
+                    fault.hint("Write the type of its elements in brackets: LIST[STRING].")
                 }
-                Some("MAP") if text == "MAP" => {
-                    fault.hint("Write what it holds in brackets: MAP[STRING]. Its keys are always texts.")
-                }
+                Some("MAP") if text == "MAP" => fault
+                    .hint("Write the type of its values in brackets: MAP[STRING]. Its keys are always text."),
                 Some(near) => fault.hint(format!("Did you mean {near}?")),
                 None => fault.hint(
                     "Types are STRING, BOOLEAN, INTEGER, LONG, FLOAT, DOUBLE, TIMESTAMP, LIST[…] and MAP[…].",
@@ -79,7 +78,7 @@ impl Parser<'_> {
         })?;
         if !has_bullet_shape(&ty) {
             return Err(Fault::at(span, format!("there is no type {ty}"))
-                .hint("A LIST or MAP holds primitives, or maps of primitives."));
+                .hint("The elements of a LIST or MAP are primitives, or maps of primitives."));
         }
         Ok(ty)
     }

@@ -1,4 +1,4 @@
-//! `WINDOWING …`, durations and counts.
+//! Parses `WINDOWING …`, durations and counts.
 //!
 //! ```text
 //! w    = TUMBLING(n, unit) | EVERY(n, unit, FIRST|LAST, n, unit) | EVERY(n, unit, ALL) | SESSION(n, unit)
@@ -7,12 +7,12 @@
 //! ```
 //!
 //! LAST, SESSION, EVENT and intervals are native. In the second unit of EVERY, a bare EVENT is the first one's; elsewhere
-//! it is what the stream declares as its watermark.
+//! it is the watermark that the stream declares.
 
 use super::{Parsed, Parser};
 use crate::{
     Dialect,
-    ast::{EventTime, Extent, Include, Unit, WindowShape},
+    ast::{EventTime, Include, Unit, WindowShape, WindowSize},
     keyword::{Keyword, did_you_mean},
     lexer::{Symbol, TokenKind, short},
     plan::Literal,
@@ -22,19 +22,19 @@ use crate::{
 impl Parser<'_> {
     pub(super) fn windowing(&mut self) -> Parsed<WindowShape> {
         let native = self.dialect == Dialect::Native;
-        if native && self.take_keyword(Keyword::Session) {
+        if native && self.accept_keyword(Keyword::Session) {
             self.expect_symbol(Symbol::LeftParen)?;
             let gap = self.extent()?;
             self.expect_symbol(Symbol::RightParen)?;
             return Ok(WindowShape::Session(gap));
         }
-        if self.take_keyword(Keyword::Tumbling) {
+        if self.accept_keyword(Keyword::Tumbling) {
             self.expect_symbol(Symbol::LeftParen)?;
             let size = self.extent()?;
             self.expect_symbol(Symbol::RightParen)?;
             return Ok(WindowShape::Tumbling(size));
         }
-        if !self.take_keyword(Keyword::Every) {
+        if !self.accept_keyword(Keyword::Every) {
             return Err(match native {
                 true => self.expected_word(&[Keyword::Tumbling, Keyword::Every, Keyword::Session]),
                 false => self.expected_word(&[Keyword::Tumbling, Keyword::Every]),
@@ -66,7 +66,7 @@ impl Parser<'_> {
     }
 
     /// `n, unit`.
-    fn extent(&mut self) -> Parsed<Extent> {
+    fn extent(&mut self) -> Parsed<WindowSize> {
         let start = self.span();
         let is_interval = self.is_keyword(Keyword::Interval);
         let size = match self.dialect {
@@ -95,7 +95,7 @@ impl Parser<'_> {
             _ => return Err(self.expected_word(&[Keyword::Time, Keyword::Record])),
         };
         let unit_span = unit_start.to(self.last_span());
-        Ok(Extent { span: start.to(self.last_span()), size, unit, unit_span })
+        Ok(WindowSize { span: start.to(self.last_span()), size, unit, unit_span })
     }
 
     /// `EVENT(time[, lateness])`, or only EVENT.
@@ -106,7 +106,7 @@ impl Parser<'_> {
         }
         self.advance();
         let time = self.expression()?;
-        let lateness_ms = match self.take_symbol(Symbol::Comma) {
+        let lateness_ms = match self.accept_symbol(Symbol::Comma) {
             true if self.is_zero() => {
                 self.advance();
                 0
@@ -147,7 +147,7 @@ impl Parser<'_> {
 
     pub(super) fn positive_number(&mut self, what: &str) -> Parsed<u64> {
         let span = self.span();
-        let negative = self.take_symbol(Symbol::Minus);
+        let negative = self.accept_symbol(Symbol::Minus);
         let Some(value) = self.whole_number() else {
             return Err(self.expected("a whole number"));
         };

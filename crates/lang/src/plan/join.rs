@@ -1,4 +1,4 @@
-//! A join of two streams, planned.
+//! The plan of a join of two streams.
 
 use swiftwater_event::StreamName;
 

@@ -1,7 +1,7 @@
-//! A pattern of events, looked for key by key: what MATCH_RECOGNIZE is planned as.
+//! The plan of MATCH_RECOGNIZE: a pattern of events that is matched key by key.
 //!
-//! The slots of a match are: the keys, its start and its end (LONG, milliseconds), then its measures. Behind them, where a
-//! condition looks at an event that may be taken, are that event's values.
+//! The slots of a match are the keys, its start and its end (LONG, milliseconds), then its measures. In a condition on a
+//! candidate event, that event's values follow.
 
 use super::{Expr, WindowClock};
 

@@ -1,10 +1,10 @@
-//! Names and types of a query in Bullet's dialect, checked as Bullet checks them, inner query and outer query in one go.
+//! Checks the names and types of a query in Bullet's dialect as Bullet does, inner and outer query together.
 //!
-//! Names lie in layers: the stream's fields, what each lateral view adds, what an aggregation gives, what the select
-//! list computes from that. A locked layer hides all below it. An expression is looked for under its text first, in the
-//! layers as they are, and looked into only where that names nothing. What has a fault has a type all the same, so that
-//! all faults are told, of the outer query too; each is told once a layer. It knows nothing of plans: what it lets
-//! through is planned in any case, and what is not there is null then.
+//! Names lie in layers: the stream's fields, the columns of each lateral view, those of an aggregation, and the select
+//! list's computed columns. A locked layer hides all layers below it. An expression is first looked up by its text, in
+//! the layers as they are. Its parts are checked only if no layer has that name. An expression with an error still has a
+//! type, so that all errors are reported, also those of the outer query. Each error is reported once a layer. Knows
+//! nothing of plans: a query that passes is planned in any case, and a missing value is null then.
 
 mod types;
 
@@ -29,28 +29,28 @@ pub(super) fn check(inner: &Query, outer: Option<&Query>, options: &ParseOptions
     let fields = options.schema.map(|schema| {
         schema.fields().map(|(name, ty)| (name.to_owned(), Ty::from(ty.clone()))).collect::<HashMap<_, _>>()
     });
-    let stream = Layer { fields, aliases: HashMap::new(), is_locked: false, has_texts: false };
+    let stream = NameScope { fields, aliases: HashMap::new(), is_locked: false, has_texts: false };
     let mut checker = Checker {
         now: options.now,
         layers: vec![stream],
         fields: HashMap::new(),
         aliases: HashMap::new(),
         noted: HashSet::new(),
-        hidden: Hidden::Nothing,
+        hidden: HiddenBy::Nothing,
         faults: Vec::new(),
     };
     for query in std::iter::once(inner).chain(outer) {
         if let Err(fault) = checker.query(query) {
             return vec![fault];
         }
-        checker.hidden = Hidden::ByInner;
+        checker.hidden = HiddenBy::ByInner;
         checker.noted.clear();
     }
     checker.faults
 }
 
-/// One layer of names.
-struct Layer {
+/// One scope of names.
+struct NameScope {
     /// `None`: any name is a field of unknown type.
     fields: Option<HashMap<String, Ty>>,
     /// Texts of expressions that have another name.
@@ -61,17 +61,17 @@ struct Layer {
     has_texts: bool,
 }
 
-/// What a name is.
-enum Found {
+/// What a name refers to.
+enum ResolvedName {
     /// A column or field of this type.
     Field(Ty),
     /// It may be anything.
     Open,
 }
 
-/// What hides the stream's fields, to tell with a name that is not found.
+/// What hides the stream's fields, for the error of a name that is not found.
 #[derive(Clone, Copy)]
-enum Hidden {
+enum HiddenBy {
     Nothing,
     ByAggregation,
     ByExplode,
@@ -81,24 +81,24 @@ enum Hidden {
 struct Checker {
     now: i64,
     /// From the stream up.
-    layers: Vec<Layer>,
+    layers: Vec<NameScope>,
     /// What the next layer will hold.
     fields: HashMap<String, Ty>,
     aliases: HashMap<String, String>,
     noted: HashSet<String>,
-    hidden: Hidden,
+    hidden: HiddenBy,
     faults: Vec<Fault>,
 }
 
 /// The items of a query, each expression once, with the name of its column.
-struct Items<'q> {
+struct SelectItems<'q> {
     nodes: Vec<(&'q Node, String)>,
     names: HashMap<String, String>,
 }
 
-impl<'q> Items<'q> {
-    fn of(query: &'q Query, now: i64) -> Items<'q> {
-        let mut items = Items { nodes: Vec::new(), names: HashMap::new() };
+impl<'q> SelectItems<'q> {
+    fn of(query: &'q Query, now: i64) -> SelectItems<'q> {
+        let mut items = SelectItems { nodes: Vec::new(), names: HashMap::new() };
         for item in &query.items {
             let Item::Expr { node, alias } = item else { continue };
             let node = node.bare();
@@ -132,12 +132,12 @@ impl Checker {
         {
             self.view(view);
             self.push_layer(true);
-            self.hidden = Hidden::ByExplode;
+            self.hidden = HiddenBy::ByExplode;
         }
         if let Some(filter) = &query.filter {
             self.condition(filter, "WHERE");
         }
-        let items = Items::of(query, self.now);
+        let items = SelectItems::of(query, self.now);
         let table =
             query.item_nodes().map(Node::bare).find(|node| matches!(node.kind, NodeKind::Table { .. }));
         if query.distinct.is_some() {
@@ -160,14 +160,14 @@ impl Checker {
         };
         if types.contains(&None) {
             let text = short(&node_name(&view.argument, Some(self.now)));
-            self.note(Fault::at(view.span, format!("`EXPLODE({text})` needs a {wanted}, not {ty}")));
+            self.record_fault(Fault::at(view.span, format!("`EXPLODE({text})` needs a {wanted}, not {ty}")));
         }
         for (name, ty) in view.columns.iter().zip(types) {
             self.fields.insert(name.text.to_string(), ty.unwrap_or(Ty::Unknown));
         }
     }
 
-    fn raw(&mut self, query: &Query, items: &Items<'_>) {
+    fn raw(&mut self, query: &Query, items: &SelectItems<'_>) {
         for (node, text) in &items.nodes {
             self.column(node, text, items);
         }
@@ -175,7 +175,7 @@ impl Checker {
         self.push_layer(!is_whole);
         if !is_whole {
             for order in &query.order_by {
-                self.carry(order.node.bare());
+                self.carry_order_fields(order.node.bare());
             }
         }
         self.order_by(query);
@@ -183,42 +183,42 @@ impl Checker {
     }
 
     /// Fields that only ORDER BY names are carried along; those that a step into another names are not.
-    fn carry(&mut self, node: &Node) {
-        if let Some(Found::Field(_)) = self.find_text(node) {
+    fn carry_order_fields(&mut self, node: &Node) {
+        if let Some(ResolvedName::Field(_)) = self.find_text(node) {
             return;
         }
         match &node.kind {
             NodeKind::Name(name) => {
                 let ty = match self.find(&name.text, true) {
-                    Some(Found::Field(Ty::Null)) | None => return,
-                    Some(Found::Field(ty)) => ty,
-                    Some(Found::Open) => Ty::Unknown,
+                    Some(ResolvedName::Field(Ty::Null)) | None => return,
+                    Some(ResolvedName::Field(ty)) => ty,
+                    Some(ResolvedName::Open) => Ty::Unknown,
                 };
                 if let Some(fields) = self.layers.last_mut().and_then(|layer| layer.fields.as_mut()) {
                     fields.insert(name.text.to_string(), ty);
                 }
             }
-            NodeKind::Index(base, _) => self.carry(base),
+            NodeKind::Index(base, _) => self.carry_order_fields(base),
             _ => {
                 let mut children = Vec::new();
                 node.children(&mut |child| children.push(child));
-                children.into_iter().for_each(|child| self.carry(child));
+                children.into_iter().for_each(|child| self.carry_order_fields(child));
             }
         }
     }
 
-    fn distinct(&mut self, query: &Query, items: &Items<'_>) {
+    fn distinct(&mut self, query: &Query, items: &SelectItems<'_>) {
         for (node, text) in &items.nodes {
             let ty = self.column(node, text, items);
             self.key(node, &ty, "DISTINCT");
         }
         self.push_layer(true);
-        self.hidden = Hidden::ByAggregation;
+        self.hidden = HiddenBy::ByAggregation;
         self.check_names(items.nodes.iter().map(|(_, text)| items.name(text)));
         self.order_by(query);
     }
 
-    fn group(&mut self, query: &Query, items: &Items<'_>) {
+    fn group(&mut self, query: &Query, items: &SelectItems<'_>) {
         let mut texts = HashSet::new();
         let mut names = Vec::new();
         for key in query.group_by.iter().flat_map(|group_by| &group_by.keys) {
@@ -250,7 +250,7 @@ impl Checker {
         }
         self.check_names(names.into_iter());
         self.push_layer(true);
-        self.hidden = Hidden::ByAggregation;
+        self.hidden = HiddenBy::ByAggregation;
         if let Some(having) = &query.having {
             self.condition(&having.node, "HAVING");
         }
@@ -258,7 +258,7 @@ impl Checker {
         self.order_by(query);
     }
 
-    fn table(&mut self, query: &Query, items: &Items<'_>, node: &Node) -> Result<(), Fault> {
+    fn table(&mut self, query: &Query, items: &SelectItems<'_>, node: &Node) -> Result<(), Fault> {
         let NodeKind::Table { function, arguments } = &node.kind else { return Ok(()) };
         let is_top = matches!(function, TableFunction::Top { .. });
         let mut types = Vec::new();
@@ -293,7 +293,7 @@ impl Checker {
             self.fields.insert(name, Ty::Known(ty.clone()));
         }
         self.push_layer(true);
-        self.hidden = Hidden::ByAggregation;
+        self.hidden = HiddenBy::ByAggregation;
         if let Some(fault) = wrong_points(node, function, Dialect::Bullet) {
             return Err(fault);
         }
@@ -304,10 +304,10 @@ impl Checker {
     }
 
     /// What the select list computes from what the aggregation gives.
-    fn computed(&mut self, items: &Items<'_>) {
+    fn computed(&mut self, items: &SelectItems<'_>) {
         let mut names = Vec::new();
         for (node, text) in &items.nodes {
-            if let Some(Found::Field(_)) = self.find(text, false) {
+            if let Some(ResolvedName::Field(_)) = self.find(text, false) {
                 continue;
             }
             self.column(node, text, items);
@@ -319,7 +319,7 @@ impl Checker {
 
     // ---- parts of all kinds
 
-    fn column(&mut self, node: &Node, text: &str, items: &Items<'_>) -> Ty {
+    fn column(&mut self, node: &Node, text: &str, items: &SelectItems<'_>) -> Ty {
         let ty = self.ty(node, None);
         self.name_column(text, &items.name(text), ty.clone());
         ty
@@ -335,7 +335,10 @@ impl Checker {
     fn key(&mut self, node: &Node, ty: &Ty, clause: &str) {
         if !ty.may_be_primitive() {
             let text = short(&node_name(node, Some(self.now)));
-            self.note(Fault::at(node.span, format!("{clause} needs primitive values: `{text}` is {ty}")));
+            self.record_fault(Fault::at(
+                node.span,
+                format!("{clause} needs primitive values: `{text}` is {ty}"),
+            ));
         }
     }
 
@@ -368,7 +371,7 @@ impl Checker {
         names.sort();
         if !names.is_empty() {
             let message = format!("several columns have the same name: {}", short(&names.join(", ")));
-            let fault = Fault::whole(message).hint("Give all but one of them another name with AS.");
+            let fault = Fault::whole(message).hint("Rename all but one of them with AS.");
             self.faults.push(fault);
         }
     }
@@ -377,24 +380,24 @@ impl Checker {
         let (fields, aliases) = (std::mem::take(&mut self.fields), std::mem::take(&mut self.aliases));
         let is_word = |name: &String| name.chars().all(|c| c.is_alphanumeric() || c == '_');
         let has_texts = !fields.keys().chain(aliases.keys()).all(is_word);
-        self.layers.push(Layer { fields: Some(fields), aliases, is_locked, has_texts });
+        self.layers.push(NameScope { fields: Some(fields), aliases, is_locked, has_texts });
         self.noted.clear();
     }
 
     // ---- names
 
     /// What a name is; `None`: nothing. `is_carried`: not by the uppermost layer, and whether that is locked or not.
-    fn find(&self, name: &str, is_carried: bool) -> Option<Found> {
+    fn find(&self, name: &str, is_carried: bool) -> Option<ResolvedName> {
         for (above, layer) in self.layers.iter().rev().enumerate() {
             let is_skipped = is_carried && above == 0;
-            let Some(fields) = &layer.fields else { return Some(Found::Open) };
+            let Some(fields) = &layer.fields else { return Some(ResolvedName::Open) };
             if !is_skipped {
                 // What is NULL by its type is nothing under its own name.
                 if let Some(ty) = fields.get(name).filter(|ty| **ty != Ty::Null) {
-                    return Some(Found::Field(ty.clone()));
+                    return Some(ResolvedName::Field(ty.clone()));
                 }
                 if let Some(alias) = layer.aliases.get(name) {
-                    return Some(Found::Field(fields.get(alias).cloned().unwrap_or(Ty::Null)));
+                    return Some(ResolvedName::Field(fields.get(alias).cloned().unwrap_or(Ty::Null)));
                 }
             }
             if layer.is_locked && !is_skipped {
@@ -405,7 +408,7 @@ impl Checker {
     }
 
     /// What an expression is by its text.
-    fn find_text(&self, node: &Node) -> Option<Found> {
+    fn find_text(&self, node: &Node) -> Option<ResolvedName> {
         if let NodeKind::Name(name) = &node.kind {
             return self.find(&name.text, false);
         }
@@ -419,8 +422,8 @@ impl Checker {
 
     // ---- faults
 
-    /// Notes a fault of a name or type, once for each message and layer.
-    fn note(&mut self, fault: Fault) {
+    /// Records a fault of a name or type, once for each message and scope.
+    fn record_fault(&mut self, fault: Fault) {
         if self.noted.insert(fault.message.clone()) {
             self.faults.push(fault);
         }
@@ -429,23 +432,23 @@ impl Checker {
     fn unknown(&mut self, node: &Node, name: &str, is_quoted: bool) {
         let shown = short(name);
         let (message, hint) = match self.hidden {
-            Hidden::Nothing => (format!("there is no field `{shown}`"), None),
-            Hidden::ByInner => (format!("the inner query has no column `{shown}`"), None),
-            Hidden::ByAggregation => (
+            HiddenBy::Nothing => (format!("there is no field `{shown}`"), None),
+            HiddenBy::ByInner => (format!("the inner query has no column `{shown}`"), None),
+            HiddenBy::ByAggregation => (
                 format!("`{shown}` is neither a key of the groups nor within an aggregate"),
-                Some("Name it in GROUP BY, or take it within an aggregate like MIN(…) or MAX(…)."),
+                Some("Add it to GROUP BY, or use it in an aggregate such as MIN(…) or MAX(…)."),
             ),
-            Hidden::ByExplode => (
-                format!("EXPLODE gives no column `{shown}`"),
-                Some("Only its columns can be named; LATERAL VIEW EXPLODE keeps the event's fields."),
+            HiddenBy::ByExplode => (
+                format!("EXPLODE returns no column `{shown}`"),
+                Some("Only its columns can be named; LATERAL VIEW EXPLODE also returns the event's fields."),
             ),
         };
         let fault = Fault::at(node.span, message);
         let names = self.layers.iter().flat_map(|layer| &layer.fields).flat_map(HashMap::keys);
-        self.note(match (hint, did_you_mean(name, names.map(String::as_str))) {
+        self.record_fault(match (hint, did_you_mean(name, names.map(String::as_str))) {
             (Some(hint), _) => fault.hint(hint),
             (None, Some(near)) => fault.hint(format!("Did you mean `{near}`?")),
-            (None, None) if is_quoted => fault.hint("Text goes into single quotes."),
+            (None, None) if is_quoted => fault.hint("Write text in single quotes."),
             (None, None) => fault,
         });
     }

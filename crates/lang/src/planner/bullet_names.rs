@@ -1,8 +1,8 @@
-//! What names mean behind an aggregation in Bullet's dialect, where everything goes by text.
+//! Resolves names after an aggregation in Bullet's dialect, where names are matched by text.
 //!
-//! The aggregation's own columns (the base: keys, aggregates, what gives rows) are named by their aliases, else by the
-//! texts of their expressions, and found by both. Items and HAVING see only those; ORDER BY sees what the items compute
-//! first.
+//! The aggregation's own columns are the base: keys, aggregates, and columns of aggregates that return rows. Their names
+//! are their aliases, else the texts of their expressions. Both find them. Items and HAVING see only those; ORDER BY sees
+//! the items' computed columns first.
 
 use std::collections::HashMap;
 
@@ -14,27 +14,27 @@ use crate::{
     plan::Expr,
 };
 
-/// What the aggregation gives.
+/// One output of the aggregation.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Given<'a> {
+pub(super) enum AggregationOutput<'a> {
     Key(usize),
     Aggregate(&'a Node),
     /// The column of an aggregate that gives rows.
     Table(usize),
 }
 
-/// What the aggregation gives, by name and by text.
+/// The outputs of the aggregation, by name and by text.
 #[derive(Debug, Default)]
-pub(super) struct Base<'a> {
-    by_name: HashMap<String, Given<'a>>,
-    by_text: HashMap<String, Given<'a>>,
+pub(super) struct AggregationOutputs<'a> {
+    by_name: HashMap<String, AggregationOutput<'a>>,
+    by_text: HashMap<String, AggregationOutput<'a>>,
     /// The names of those that are known by their texts.
     names: HashMap<String, String>,
 }
 
-impl<'a> Base<'a> {
+impl<'a> AggregationOutputs<'a> {
     /// Adds what stands under this text, unless it is there.
-    pub(super) fn add(&mut self, text: String, name: String, given: Given<'a>) {
+    pub(super) fn add(&mut self, text: String, name: String, given: AggregationOutput<'a>) {
         if self.by_text.contains_key(&text) {
             return;
         }
@@ -43,7 +43,7 @@ impl<'a> Base<'a> {
         self.by_text.insert(text, given);
     }
 
-    fn find(&self, text: &str) -> Option<Given<'a>> {
+    fn find(&self, text: &str) -> Option<AggregationOutput<'a>> {
         self.by_name.get(text).or_else(|| self.by_text.get(text)).copied()
     }
 
@@ -80,7 +80,7 @@ impl<'a> Planner<'a> {
         if let ast::NodeKind::Aggregate { .. } = node.kind {
             let text = self.text_of(node);
             let name = self.name_of_text(&text);
-            self.base.add(text, name, Given::Aggregate(node));
+            self.base.add(text, name, AggregationOutput::Aggregate(node));
             return;
         }
         node.children(&mut |child| self.add_aggregates_of(child));
@@ -104,11 +104,11 @@ impl<'a> Planner<'a> {
             return None;
         }
         match self.base.find(&text)? {
-            Given::Key(place) => Some(self.key_slot(place)),
-            Given::Table(place) => Some(Some(self.table_slot(place))),
+            AggregationOutput::Key(place) => Some(self.key_slot(place)),
+            AggregationOutput::Table(place) => Some(Some(self.table_slot(place))),
             // Itself: it is looked into.
-            Given::Aggregate(found) if std::ptr::eq(found, node) || node.is_aggregate() => None,
-            Given::Aggregate(found) => Some(self.lower(found, scope)),
+            AggregationOutput::Aggregate(found) if std::ptr::eq(found, node) || node.is_aggregate() => None,
+            AggregationOutput::Aggregate(found) => Some(self.lower(found, scope)),
         }
     }
 
@@ -118,13 +118,13 @@ impl<'a> Planner<'a> {
             return None;
         }
         if let ast::NodeKind::Name(name) = &node.kind
-            && (self.fields.known(name).is_some()
+            && (self.fields.resolve(name).is_some()
                 || self.view_columns.iter().any(|view| view.name == name.text))
         {
             return None;
         }
         let field = self.fields.column_of_text(&self.text_within(node))?;
-        let (ty, checked) = (self.fields.wanted(&field), self.fields.checked(&field));
+        let (ty, checked) = (self.fields.requested_type(&field), self.fields.checked(&field));
         Some(Typed { expr: Expr::Path { path: Path::field(field), ty }, ty: checked.into() })
     }
 

@@ -1,7 +1,8 @@
-//! Types of expressions, as far as they are known before any event is seen, and Bullet's rules about operands.
+//! Determines the types of expressions, as far as they are known before any event, and checks Bullet's rules about
+//! operands.
 //!
-//! Without a schema and without hints a field's type is unknown, and a rule that meets an unknown type is silent. The
-//! native dialect works types out but enforces no rule: there a value of the wrong type is null when it is met.
+//! Without a schema and without hints, a field's type is unknown; a rule does not apply to an unknown type. The native
+//! dialect determines types but enforces no rule: a value of the wrong type is null when it occurs.
 
 use swiftwater_event::{Primitive, Type};
 
@@ -161,9 +162,9 @@ fn widest(left: &Ty, right: &Ty) -> Ty {
 }
 
 /// What breaks the rules for a function's operands, in Bullet's dialect.
-pub(super) struct Broken(Vec<String>);
+pub(super) struct OperandFaults(Vec<String>);
 
-impl Broken {
+impl OperandFaults {
     fn need(&mut self, holds: bool, needs: &str, given: &[&Ty]) -> bool {
         if !holds {
             let given = given.iter().map(|ty| ty.to_string()).collect::<Vec<_>>().join(", ");
@@ -176,7 +177,7 @@ impl Broken {
 /// The type that a function's result is checked as, and the rules that its operands break, each a text to stand behind
 /// the expression's own.
 pub(super) fn result(function: &Function, args: &[Ty], dialect: Dialect) -> (Ty, Vec<String>) {
-    let mut broken = Broken(Vec::new());
+    let mut broken = OperandFaults(Vec::new());
     let ty = check(function, args, &mut broken);
     if !args.contains(&Ty::Unknown) {
         return (ty, broken.0);
@@ -197,11 +198,11 @@ pub(super) fn result(function: &Function, args: &[Ty], dialect: Dialect) -> (Ty,
 }
 
 /// The type that a function's result has, as far as it is known.
-pub(super) fn held(function: &Function, args: &[Ty]) -> Ty {
-    check(function, args, &mut Broken(Vec::new()))
+pub(super) fn result_type(function: &Function, args: &[Ty]) -> Ty {
+    check(function, args, &mut OperandFaults(Vec::new()))
 }
 
-fn check(function: &Function, args: &[Ty], broken: &mut Broken) -> Ty {
+fn check(function: &Function, args: &[Ty], broken: &mut OperandFaults) -> Ty {
     let arg = |at: usize| args.get(at).unwrap_or(&Ty::Unknown);
     let (first, second, third) = (arg(0), arg(1), arg(2));
     match function {
@@ -234,7 +235,7 @@ fn check(function: &Function, args: &[Ty], broken: &mut Broken) -> Ty {
             broken.need(right, "a list or map on its right", &[second]);
             if left && right {
                 let alike = comparable(first, &second.innermost());
-                broken.need(alike, "a value of the kind that its right side holds", &[first, second]);
+                broken.need(alike, "a value of the type of the elements on its right", &[first, second]);
             }
             BOOLEAN
         }
@@ -284,7 +285,7 @@ fn check(function: &Function, args: &[Ty], broken: &mut Broken) -> Ty {
                 && container
                 && primitive
             {
-                broken.need(inner == *value, "a value of the type that it holds", &[first, second]);
+                broken.need(inner == *value, "a value of the type of its elements", &[first, second]);
             }
             BOOLEAN
         }
@@ -360,7 +361,13 @@ pub(super) fn exploded(columns: usize, value: &Ty) -> Vec<Ty> {
     }
 }
 
-fn compare(comparison: Comparison, quantifier: Quantifier, left: &Ty, right: &Ty, broken: &mut Broken) {
+fn compare(
+    comparison: Comparison,
+    quantifier: Quantifier,
+    left: &Ty,
+    right: &Ty,
+    broken: &mut OperandFaults,
+) {
     let is_equality = matches!(comparison, Comparison::Eq | Comparison::Ne);
     if quantifier == Quantifier::One {
         if is_equality {
@@ -387,7 +394,7 @@ fn compare(comparison: Comparison, quantifier: Quantifier, left: &Ty, right: &Ty
     }
 }
 
-fn list(elements: &[Ty], broken: &mut Broken) -> Ty {
+fn list(elements: &[Ty], broken: &mut OperandFaults) -> Ty {
     if elements.contains(&Ty::Unknown) {
         return Ty::Unknown;
     }
@@ -407,7 +414,7 @@ fn list(elements: &[Ty], broken: &mut Broken) -> Ty {
     }
 }
 
-fn element(base: &Ty, step: &Ty, broken: &mut Broken) -> Ty {
+fn element(base: &Ty, step: &Ty, broken: &mut OperandFaults) -> Ty {
     match base {
         Ty::Unknown => {}
         Ty::Known(Type::List(_)) => {

@@ -1,4 +1,4 @@
-//! The select list: which columns it has, under which names, and what they hold.
+//! Plans the select list: its columns, their names, and their values.
 
 use std::collections::HashMap;
 
@@ -82,8 +82,7 @@ impl<'a> Planner<'a> {
             self.values.push(ColumnValue::Not);
             if self.columns_by_name.insert(column.name.clone(), place).is_some() && !bullet {
                 let message = format!("two columns are named `{}`", short(&column.name));
-                self.faults
-                    .push(Fault::at(column.span, message).hint("Give one of them another name with AS."));
+                self.faults.push(Fault::at(column.span, message).hint("Rename one of them with AS."));
             }
             self.columns_by_folded_name
                 .entry(column.name.to_lowercase())
@@ -101,13 +100,13 @@ impl<'a> Planner<'a> {
         }
         for (place, node) in dropped {
             let scope = self.item_scope();
-            let typed = self.try_out(|planner| planner.lower(node, scope));
+            let typed = self.try_plan(|planner| planner.lower(node, scope));
             if let (Some(typed), Some(kept)) = (typed, self.column_value(place))
                 && typed != kept
             {
                 let name = short(&self.columns[place].text);
                 let fault = Fault::at(node.span, format!("two columns are named `{name}`"));
-                self.note(fault.hint("Give one of them another name with AS."));
+                self.record_fault(fault.hint("Rename one of them with AS."));
             }
         }
     }
@@ -144,7 +143,7 @@ impl<'a> Planner<'a> {
                 Some(&other) if self.dialect == Dialect::Bullet => columns[other] = output,
                 Some(_) => {
                     let message = format!("two columns are named `{}`", short(&name));
-                    self.faults.push(Fault::at(span, message).hint("Give one of them another name with AS."));
+                    self.faults.push(Fault::at(span, message).hint("Rename one of them with AS."));
                 }
             }
         }
@@ -185,7 +184,7 @@ impl<'a> Planner<'a> {
     pub(super) fn column_at(&self, node: &Node, position: i64) -> Result<usize, Fault> {
         let count = self.columns.len();
         if self.table_item.is_some() {
-            let message = "a position cannot be told beside what gives several columns";
+            let message = "a position is ambiguous beside an expression that returns several columns";
             return Err(Fault::at(node.span, message).hint("Name the column."));
         }
         match usize::try_from(position) {
@@ -242,22 +241,22 @@ impl<'a> Planner<'a> {
         let held = match &column.expr {
             Expr::Path { ty, .. } => ty.clone(),
             Expr::Slot(slot) if self.is_text(*slot) => Type::STRING,
-            Expr::Call { .. } if !self.is_group => known(&self.held(&column.expr)),
+            Expr::Call { .. } if !self.is_group => known(&self.value_type(&column.expr)),
             _ => checked.clone(),
         };
         (checked, held)
     }
 
-    /// What an expression's values are, over events: by what its paths are wanted as, and not by what Bullet takes
+    /// The type of an expression's values over events: by the requested types of its paths, and not by what Bullet takes
     /// unknown types for.
-    fn held(&self, expr: &Expr) -> Ty {
+    fn value_type(&self, expr: &Expr) -> Ty {
         match expr {
             Expr::Literal(literal) => Ty::of(literal),
             Expr::Path { ty, .. } => ty.clone().into(),
             Expr::Slot(slot) => self.view_columns.get(*slot).map_or(Ty::Unknown, |column| column.ty.clone()),
             Expr::Call { function, args } => {
-                let args: Vec<Ty> = args.iter().map(|arg| self.held(arg)).collect();
-                check::held(function, &args)
+                let args: Vec<Ty> = args.iter().map(|arg| self.value_type(arg)).collect();
+                check::result_type(function, &args)
             }
         }
     }

@@ -1,5 +1,7 @@
-//! What is known of the fields of a query's events: of a stream's by its schema and by what its records are said to
-//! hold, of an outer query's by the columns of the inner one.
+//! The known fields of a query's events, and their types.
+//!
+//! A stream's schema and the declared contents of its records define them. An outer query has the columns of the inner
+//! one.
 
 use std::{borrow::Cow, collections::HashMap};
 
@@ -116,9 +118,9 @@ impl<'a> Fields<'a> {
         self
     }
 
-    /// The field that a name stands for: exactly, else (native, unquoted) whatever the letter case if that is unique;
+    /// The field that a name refers to: exactly, else (native, unquoted) whatever the letter case if that is unique;
     /// `None`: it is not known.
-    pub(super) fn known(&self, name: &Name) -> Option<Box<str>> {
+    pub(super) fn resolve(&self, name: &Name) -> Option<Box<str>> {
         let listed = self.schema.as_ref().or(self.types.as_ref())?;
         if listed.field(&name.text).is_some() {
             return Some(name.text.clone());
@@ -150,8 +152,8 @@ impl<'a> Fields<'a> {
         self.schema.as_ref().and_then(|schema| schema.field(field)).cloned().unwrap_or(Type::Any)
     }
 
-    /// What a field is wanted as.
-    pub(super) fn wanted(&self, field: &str) -> Type {
+    /// The type that a field is requested as.
+    pub(super) fn requested_type(&self, field: &str) -> Type {
         let types = self.types.as_ref().or(self.schema.as_ref());
         types.and_then(|types| types.field(field)).cloned().unwrap_or(Type::Any)
     }

@@ -1,6 +1,6 @@
-//! Queries with aggregation: keys, aggregates, and Bullet's automatic TOP.
+//! Plans queries with aggregation: keys, aggregates, and Bullet's automatic TOP.
 
-use super::{Planner, bullet_names::Given, lower::Scope, position, unhinted};
+use super::{Planner, bullet_names::AggregationOutput, lower::Scope, position, unhinted};
 use crate::{
     Dialect,
     ast::{self, Binary, Node, NodeKind},
@@ -55,9 +55,11 @@ impl<'a> Planner<'a> {
         if let Some(window) = ast.window.as_ref().filter(|_| !sets.is_empty())
             && matches!(window.shape, ast::WindowShape::Session(_))
         {
-            let fault =
-                Fault::at(window.span, "a session is of one group, and grouping sets give an event several");
-            self.note(fault.hint("Use another window, or one GROUP BY for each set."));
+            let fault = Fault::at(
+                window.span,
+                "a session belongs to one group, and grouping sets put an event into several",
+            );
+            self.record_fault(fault.hint("Use another window, or one GROUP BY for each set."));
         }
         self.keys_are_faulty = self.faults.len() > faults;
         if let Some(item) = self.table_item {
@@ -79,7 +81,7 @@ impl<'a> Planner<'a> {
         let last = behind_table + self.groupings.len();
         let exprs = columns.iter_mut().map(|column| &mut column.expr);
         for expr in exprs.chain(&mut having).chain(order_by.iter_mut().map(|key| &mut key.expr)) {
-            settle(expr, [first, behind_table, last]);
+            assign_slots(expr, [first, behind_table, last]);
         }
         let body = Group {
             keys: self.keys.iter().map(|key| key.expr.clone()).collect(),
@@ -105,7 +107,7 @@ impl<'a> Planner<'a> {
         let node = match self.group_item(written, clause) {
             Ok(node) => node,
             Err(fault) => {
-                self.note(fault);
+                self.record_fault(fault);
                 return None;
             }
         };
@@ -124,7 +126,7 @@ impl<'a> Planner<'a> {
         if self.dialect == Dialect::Bullet {
             let text = self.text_of(node.bare());
             let name = self.name_of_text(&text);
-            self.base.add(text, name, Given::Key(place));
+            self.base.add(text, name, AggregationOutput::Key(place));
         }
         Some(place)
     }
@@ -145,7 +147,7 @@ impl<'a> Planner<'a> {
         let Some(column) = column else { return Ok(written) };
         let node = self.columns[column].node;
         match node.aggregate() {
-            Some(_) => Err(Fault::at(written.span, "an aggregate cannot stand in GROUP BY")
+            Some(_) => Err(Fault::at(written.span, "an aggregate is not allowed in GROUP BY")
                 .hint("Group by fields of the events.")),
             None => Ok(node),
         }
@@ -225,15 +227,15 @@ fn collect_aggregates<'n>(node: &'n Node, found: &mut Vec<&'n Node>) {
     node.children(&mut |child| collect_aggregates(child, found));
 }
 
-/// Gives slots behind the aggregates, behind the columns of the one that gives rows, and behind the values of GROUPING, their
+/// Assigns slots behind the aggregates, behind the columns of the one that gives rows, and behind the values of GROUPING, their
 /// place: those begin at these.
-pub(super) fn settle(expr: &mut Expr, behind: [usize; 3]) {
+pub(super) fn assign_slots(expr: &mut Expr, behind: [usize; 3]) {
     let [aggregates, table, groupings] = behind;
     match expr {
         Expr::Slot(slot) if *slot >= BEHIND_GROUPINGS => *slot = *slot - BEHIND_GROUPINGS + groupings,
         Expr::Slot(slot) if *slot >= BEHIND_TABLE => *slot = *slot - BEHIND_TABLE + table,
         Expr::Slot(slot) if *slot >= BEHIND_AGGREGATES => *slot = *slot - BEHIND_AGGREGATES + aggregates,
-        Expr::Call { args, .. } => args.iter_mut().for_each(|arg| settle(arg, behind)),
+        Expr::Call { args, .. } => args.iter_mut().for_each(|arg| assign_slots(arg, behind)),
         _ => {}
     }
 }

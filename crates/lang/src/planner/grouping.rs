@@ -1,4 +1,4 @@
-//! Grouping sets over the keys that were planned, and GROUPING, which tells of them.
+//! Plans grouping sets over the planned keys, and GROUPING, which reports the set of a row.
 
 use swiftwater_event::Type;
 
@@ -28,8 +28,8 @@ impl Planner<'_> {
     pub(super) fn check_bounds(&mut self, written: &[&Node], sets: &[Vec<usize>], places: &[Option<usize>]) {
         for (number, node) in written.iter().enumerate() {
             if places[number].is_none() && !sets.iter().all(|set| set.contains(&number)) {
-                let what = "the window is of each group already, and cannot be in some grouping sets only";
-                self.note(Fault::at(node.span, what).hint("Leave it out of GROUP BY."));
+                let what = "the window is part of every group, and cannot be in some grouping sets only";
+                self.record_fault(Fault::at(node.span, what).hint("Leave it out of GROUP BY."));
             }
         }
     }
@@ -37,10 +37,11 @@ impl Planner<'_> {
     /// `GROUPING(key, …)`.
     pub(super) fn grouping(&mut self, node: &Node, asked: &[Node], scope: Scope) -> Option<Typed> {
         if !scope.is_group() {
-            let fault = Fault::at(node.span, "GROUPING cannot stand here");
-            return self.fault(fault.hint(
-                "It tells which keys a row of GROUP BY has: select it, or use it in HAVING or ORDER BY.",
-            ));
+            let fault = Fault::at(node.span, "GROUPING is not allowed here");
+            return self
+                .fault(fault.hint(
+                    "It shows which keys a row of GROUP BY has: use it in SELECT, HAVING or ORDER BY.",
+                ));
         }
         let mut keys = Vec::new();
         for key in asked {
@@ -48,8 +49,8 @@ impl Planner<'_> {
                 Some(Typed { expr: Expr::Slot(slot), .. }) if slot < self.keys.len() => keys.push(slot),
                 _ if self.keys_are_faulty => return None,
                 _ => {
-                    let fault = Fault::at(key.span, "this is no key of GROUP BY");
-                    return self.fault(fault.hint("GROUPING asks of what stands in GROUP BY."));
+                    let fault = Fault::at(key.span, "this is not a key of GROUP BY");
+                    return self.fault(fault.hint("The arguments of GROUPING are keys of GROUP BY."));
                 }
             }
         }
@@ -57,8 +58,8 @@ impl Planner<'_> {
             keys = (0..self.keys.len()).collect();
         }
         if keys.len() > GROUPING_KEYS_MAX {
-            let message = format!("GROUPING has a bit for each key, and room for {GROUPING_KEYS_MAX}");
-            return self.fault(Fault::at(node.span, message).hint("Ask of fewer keys at once."));
+            let message = format!("GROUPING has a bit for each key, and at most {GROUPING_KEYS_MAX} keys");
+            return self.fault(Fault::at(node.span, message).hint("Use fewer keys in one GROUPING."));
         }
         let keys: Box<[usize]> = keys.into();
         let place = self.groupings.iter().position(|other| *other == keys).unwrap_or_else(|| {

@@ -1,7 +1,7 @@
-//! Joins: which names stand for the stream and for what is joined, and by what its rows are looked up.
+//! Plans joins: resolves the names of the stream and of the joined rows, and determines the look-up keys.
 //!
-//! A column of what is joined is named behind the name of that: `u.country`. A name by itself is a field of the event, and is
-//! refused where it could as well be such a column.
+//! A column of the joined rows is qualified by their name: `u.country`. A bare name is a field of the event, and is
+//! refused if it could also be such a column.
 
 use std::collections::BTreeMap;
 
@@ -53,8 +53,8 @@ impl<'a> Planner<'a> {
         for join in &ast.joins {
             let name = join.alias.as_ref().unwrap_or(&join.name);
             if self.sources.iter().any(|source| source.alias == name.text) {
-                let fault = Fault::at(name.span, format!("there are two `{}`", short(&name.text)));
-                self.note(fault.hint("Give one of them another name with AS."));
+                let fault = Fault::at(name.span, format!("two sources are named `{}`", short(&name.text)));
+                self.record_fault(fault.hint("Rename one of them with AS."));
             }
             let joined = self.find_joined(&join.name);
             let alias = name.text.clone();
@@ -64,15 +64,14 @@ impl<'a> Planner<'a> {
 
     fn find_joined(&mut self, name: &Name) -> Option<&'a Joined> {
         let Some(all) = self.joined else {
-            let fault =
-                Fault::at(name.span, "there are no views and tables here that events could be joined with");
-            return self.fault(fault.hint("They are kept by a server with a data directory."));
+            let fault = Fault::at(name.span, "this server has no views and tables to join with");
+            return self.fault(fault.hint("Start the server with a data directory."));
         };
         let found = all.iter().find(|joined| joined.name == name.text);
         if found.is_none() {
             let message = format!("there is no view or table `{}`", short(&name.text));
-            let hint = "Events are joined with a materialized view, by its key, or with a table.";
-            self.note(Fault::at(name.span, message).hint(hint));
+            let hint = "Join a materialized view, by its key, or a table.";
+            self.record_fault(Fault::at(name.span, message).hint(hint));
         }
         found
     }
@@ -112,7 +111,7 @@ impl<'a> Planner<'a> {
         // Its fault is noted.
         let joined: &Joined = (*joined)?;
         let Some(first_slot) = *first_slot else {
-            let message = format!("`{alias}` is not joined yet where this stands");
+            let message = format!("`{alias}` is joined only after this condition");
             return self.fault(Fault::at(node.span, message));
         };
         let place = self.column_place(joined, name)?;
@@ -134,7 +133,7 @@ impl<'a> Planner<'a> {
             let kind = if joined.key.is_some() { "view" } else { "table" };
             let message = format!("{kind} `{}` has no column `{}`", joined.name, short(&name.text));
             let fault = Fault::at(name.span, message);
-            self.note(match did_you_mean(&name.text, names()) {
+            self.record_fault(match did_you_mean(&name.text, names()) {
                 Some(near) => fault.hint(format!("Did you mean `{near}`?")),
                 None => fault.hint(format!("It has {}.", listed(names()))),
             });
@@ -149,8 +148,8 @@ impl<'a> Planner<'a> {
         }
         let is_called = |source: &&JoinSource<'_>| source.is_called && source.alias == name.text;
         if let Some(source) = self.sources.iter().find(is_called) {
-            let message = format!("`{}` is a name for a whole row or event", short(&source.alias));
-            let hint = format!("Name a column of it, like `{}.x`.", source.alias);
+            let message = format!("`{}` is the name of a whole row or event", short(&source.alias));
+            let hint = format!("Name a column of it, such as `{}.x`.", source.alias);
             return self.fault(Fault::at(node.span, message).hint(hint));
         }
         let has_it = |source: &&JoinSource<'_>| {
@@ -161,7 +160,7 @@ impl<'a> Planner<'a> {
         let (of, column) = (&source.alias, short(&name.text));
         let message = format!("`{column}` may be a field of the event or a column of `{of}`");
         let hint = match &*self.sources[0].alias {
-            "" => format!("Write `{of}.{column}`, or give the stream a name with AS for the other."),
+            "" => format!("Write `{of}.{column}`, or name the stream with AS for the other."),
             stream => format!("Write `{of}.{column}` or `{stream}.{column}`."),
         };
         self.fault(Fault::at(node.span, message).hint(hint))
@@ -200,8 +199,8 @@ impl<'a> Planner<'a> {
         for part in parts(&join.on) {
             let Some((column, value)) = self.key_part(source, joined, part) else { continue };
             if by_column.insert(column, value).is_some() {
-                let message = format!("`{}` stands in ON twice", joined.columns[column].0);
-                self.note(Fault::at(part.span, message));
+                let message = format!("`{}` occurs twice in ON", joined.columns[column].0);
+                self.record_fault(Fault::at(part.span, message));
             }
         }
         if self.faults.len() > faults {
@@ -210,20 +209,21 @@ impl<'a> Planner<'a> {
         let Some(key) = &joined.key else {
             if by_column.is_empty() {
                 let fault = Fault::at(join.on.span, format!("ON names no column of `{}`", joined.name));
-                return self.fault(fault.hint("Write which columns are equal to what of the event."));
+                return self.fault(fault.hint("Write with columns that equal fields of the event."));
             }
             return Some(by_column.into_iter().unzip());
         };
         let Some(columns) = key.iter().copied().collect::<Option<Vec<usize>>>() else {
-            let message = format!("view `{}` does not show all values of its key", joined.name);
-            let hint = "Select each of what the view is grouped by, as it is, in the view's query.";
+            let message = format!("view `{}` does not select all values of its key", joined.name);
+            let hint = "Select every GROUP BY expression, unchanged, in the view's query.";
             return self.fault(Fault::at(join.name.span, message).hint(hint));
         };
         let mut values = Vec::new();
         for column in &columns {
             let name = &joined.columns[*column].0;
             let Some(value) = by_column.remove(column) else {
-                let message = format!("ON lacks `{name}`, which is of the key of view `{}`", joined.name);
+                let message =
+                    format!("ON lacks `{name}`, which is part of the key of view `{}`", joined.name);
                 let fault = Fault::at(join.on.span, message);
                 return self
                     .fault(fault.hint(format!("A view is joined by its whole key: {}.", key_names(joined))));
@@ -232,9 +232,9 @@ impl<'a> Planner<'a> {
         }
         if let Some((column, _)) = by_column.first_key_value() {
             let name = &joined.columns[*column].0;
-            let message = format!("`{name}` is not of the key of view `{}`", joined.name);
+            let message = format!("`{name}` is not part of the key of view `{}`", joined.name);
             let hint = format!(
-                "A view is joined by its key, which is {}; what else is to hold goes into WHERE.",
+                "A view is joined by its key, which is {}; write other conditions in WHERE.",
                 key_names(joined)
             );
             return self.fault(Fault::at(join.on.span, message).hint(hint));
@@ -248,7 +248,7 @@ impl<'a> Planner<'a> {
         let hint = format!("Write `{alias}.column = …` for each, with AND between them.");
         let NodeKind::Binary(Binary::Compare(Comparison::Eq, Quantifier::One), left, right) = &part.kind
         else {
-            let fault = Fault::at(part.span, "ON has nothing but columns that are equal to something");
+            let fault = Fault::at(part.span, "ON may contain only equalities of columns");
             return self.fault(fault.hint(hint));
         };
         let column_of = |node: &Node| match &node.bare().kind {
@@ -259,12 +259,12 @@ impl<'a> Planner<'a> {
             (Some(name), None) => (name, right),
             (None, Some(name)) => (name, left),
             (None, None) => {
-                let fault = Fault::at(part.span, format!("no side of this is a column of `{alias}`"));
+                let fault = Fault::at(part.span, format!("neither side of this is a column of `{alias}`"));
                 return self.fault(fault.hint(hint));
             }
             (Some(_), Some(_)) => {
                 let fault = Fault::at(part.span, format!("both sides of this are columns of `{alias}`"));
-                return self.fault(fault.hint("What one row is to hold goes into WHERE."));
+                return self.fault(fault.hint("Write conditions on one row in WHERE."));
             }
         };
         let column = self.column_place(joined, &name);

@@ -1,5 +1,6 @@
-//! Syntax to plan, one expression at a time: names become paths or slots, operators become calls, types are worked
-//! out along the way.
+//! Translates syntax to plan, one expression at a time.
+//!
+//! Names become paths or slots, and operators become calls; types are determined on the way.
 
 use swiftwater_event::Type;
 
@@ -109,7 +110,7 @@ impl Planner<'_> {
             }
             NodeKind::Call(Builtin::First | Builtin::Last, _) => self.fault(Fault::at(
                 node.span,
-                "FIRST and LAST stand in no other function of them, nor in an aggregate",
+                "FIRST and LAST are not allowed inside each other or inside an aggregate",
             )),
             NodeKind::Call(builtin, args) => self.builtin(node, *builtin, args, scope),
             NodeKind::Cast(operand, ty) => self.call(Function::Cast(ty.clone()), [&**operand], scope),
@@ -121,9 +122,11 @@ impl Planner<'_> {
             }
             NodeKind::Grouping(keys) => self.grouping(node, keys, scope),
             NodeKind::Table { .. } if self.lists_rows => self.listed(node, scope),
-            NodeKind::Table { .. } => {
-                self.unknown_for(Fault::at(node.span, "what gives rows stands in the select list only"))
-            }
+            NodeKind::Table { .. } => self.unknown_for(Fault::at(
+                node.span,
+                "a function that returns rows is allowed in the select list \
+                     only",
+            )),
         }
     }
 
@@ -239,7 +242,7 @@ impl Planner<'_> {
         scope: Scope,
     ) -> Option<Typed> {
         if !scope.is_group() {
-            return self.fault(Fault::at(node.span, "an aggregate cannot stand here"));
+            return self.fault(Fault::at(node.span, "an aggregate is not allowed here"));
         }
         let typed: Vec<_> = arguments.iter().map(|argument| self.lower(argument, Scope::Event)).collect();
         let filter = filter.map(|filter| self.lower(filter, Scope::Event));
@@ -302,12 +305,12 @@ impl Planner<'_> {
                 };
                 match column {
                     Some(column) => Some(self.column(node, column)),
-                    None if scope == Scope::GroupOrder => self.given(node).map(Some),
+                    None if scope == Scope::GroupOrder => self.aggregation_output(node).map(Some),
                     None => None,
                 }
             }
             Scope::GroupItem => {
-                if let Some(given) = self.given(node) {
+                if let Some(given) = self.aggregation_output(node) {
                     return Some(Some(given));
                 }
                 let NodeKind::Name(name) = &node.kind else { return None };
@@ -321,8 +324,8 @@ impl Planner<'_> {
         }
     }
 
-    /// What the aggregation gives under this name or text: a key, or a column of an aggregate that gives rows.
-    fn given(&mut self, node: &Node) -> Option<Typed> {
+    /// The output of the aggregation of this name or text: a key, or a column of an aggregate that returns rows.
+    fn aggregation_output(&mut self, node: &Node) -> Option<Typed> {
         if matches!(node.kind, NodeKind::Literal(_)) {
             return self.key(node);
         }
@@ -334,7 +337,7 @@ impl Planner<'_> {
         if self.keys.is_empty() || node.aggregate().is_some() {
             return None;
         }
-        let typed = self.try_out(|planner| planner.lower(node, Scope::Event))?;
+        let typed = self.try_plan(|planner| planner.lower(node, Scope::Event))?;
         let place = self.keys.iter().position(|key| key.expr == typed.expr)?;
         Some(Typed { expr: Expr::Slot(place), ty: self.keys[place].ty.clone() })
     }
@@ -351,7 +354,7 @@ impl Planner<'_> {
                 return None; // It has faults of its own.
             }
             return self
-                .fault(Fault::at(node.span, "this column cannot be named here: it would hold itself"));
+                .fault(Fault::at(node.span, "this column cannot be named here: it would contain itself"));
         };
         let (size, depth) = (typed.expr.size(), typed.expr.depth());
         if depth > DEPTH_MAX {

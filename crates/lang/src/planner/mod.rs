@@ -1,20 +1,23 @@
-//! Syntax tree to plan: which kind of query it is, and what its names stand for.
+//! Plans a syntax tree: determines the kind of the query, and resolves its names.
 //!
-//! Faults come in phases, each reported whole: first what the query is as a whole ([`structure`]), then names and
-//! types. The outer query of two is looked at when the inner one is sound: its fields are that one's columns.
+//! Errors are reported by phase, each phase as a whole: first the structure of the query ([`structure`]), then names and
+//! types. The outer query of two is checked when the inner one is valid: its fields are the inner one's columns.
 //!
-//! What a name may mean. Within WHERE, GROUP BY and aggregates, and in the items of a RAW query: a column of a lateral
-//! view, else a field of the event; behind the name of what is joined, a column of that. In HAVING and ORDER BY: an output column (by alias, or by the text of its
-//! expression, `"COUNT(*)"`), else a key or, in a RAW query, a field. In the items of a grouped query: a key, else
-//! another output column. In GROUP BY (native), an item that is only a name: an output column, else a field.
-//! `window_start` and `window_end` (native) are the bounds of a grouped query's window, where nothing else has these
-//! names; in GROUP BY with WINDOWING they add nothing, as each group is of one window.
+//! A name resolves as follows:
+//!
+//! - In WHERE, GROUP BY and aggregates, and in the items of a RAW query: a column of a lateral view, else a field of the
+//!   event. Qualified by the name of a join: a column of the joined rows.
+//! - In HAVING and ORDER BY: an output column (by alias, or by the text of its expression, `"COUNT(*)"`), else a key or,
+//!   in a RAW query, a field.
+//! - In the items of a grouped query: a key, else another output column.
+//! - In GROUP BY (native), an item that is only a name: an output column, else a field.
+//! - `window_start` and `window_end` (native): the bounds of a grouped query's window, unless something else has these
+//!   names. In GROUP BY with WINDOWING they add nothing, because each group belongs to one window.
 
 mod bullet_check;
 mod bullet_names;
 mod check;
 mod columns;
-mod doubts;
 mod fields;
 mod group;
 mod grouping;
@@ -26,10 +29,11 @@ mod result;
 mod stream_join;
 mod structure;
 mod table;
+mod warnings;
 mod window;
 
-pub(crate) use doubts::find as find_doubts;
 pub(crate) use stream_join::plan_join;
+pub(crate) use warnings::find as find_warnings;
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -37,13 +41,13 @@ use std::{
 };
 
 use self::{
-    bullet_names::Base,
+    bullet_names::AggregationOutputs,
     check::{Ty, exploded},
     columns::{Column, ColumnValue, TableItem},
     fields::Fields,
     join::JoinSource,
     lower::{Scope, Typed},
-    pattern::Recognizing,
+    pattern::PatternScope,
     table::Table,
 };
 use crate::{
@@ -95,7 +99,7 @@ fn plan_with_fields<'a>(
     options: &ParseOptions<'a>,
 ) -> Result<(Statement, Fields<'a>), Vec<Fault>> {
     let outermost = &ast.query;
-    let texts = Texts {
+    let texts = QueryTexts {
         text: text.into(),
         printed: match options.dialect {
             Dialect::Native => text.into(),
@@ -192,14 +196,14 @@ fn check_as_bullet(
 }
 
 /// The texts that each query of a statement shows for itself.
-struct Texts {
+struct QueryTexts {
     text: Arc<str>,
     printed: Arc<str>,
 }
 
 /// Plans a query over a stream, or over the matches of a pattern in it.
 fn plan_over_stream<'a>(
-    texts: &Texts,
+    texts: &QueryTexts,
     ast: &'a ast::Query,
     options: &ParseOptions<'a>,
 ) -> Result<(Query, Fields<'a>), Vec<Fault>> {
@@ -211,7 +215,7 @@ fn plan_over_stream<'a>(
 
 /// Plans one query; also answers what fields its records have.
 fn plan_query<'a>(
-    texts: &Texts,
+    texts: &QueryTexts,
     ast: &'a ast::Query,
     options: &ParseOptions<'a>,
     fields: Fields<'a>,
@@ -271,7 +275,7 @@ struct Planner<'a> {
     columns_by_folded_name: HashMap<String, Option<usize>>,
     columns_by_text: HashMap<String, usize>,
     /// In Bullet's dialect, what the aggregation gives, by name.
-    base: Base<'a>,
+    base: AggregationOutputs<'a>,
     /// Whether what the outer query names by an inner expression's text is found (Bullet).
     sees_inner_texts: bool,
     /// Columns within columns whose values are underway.
@@ -286,7 +290,7 @@ struct Planner<'a> {
     aggregates: Vec<Aggregate>,
     table: Option<Table>,
     /// The pattern that is being planned.
-    recognizing: Option<Box<Recognizing>>,
+    recognizing: Option<Box<PatternScope>>,
     /// Keys, by GROUPING that asks of them.
     groupings: Vec<Box<[usize]>>,
 }
@@ -313,7 +317,7 @@ impl<'a> Planner<'a> {
             columns_by_name: HashMap::new(),
             columns_by_folded_name: HashMap::new(),
             columns_by_text: HashMap::new(),
-            base: Base::default(),
+            base: AggregationOutputs::default(),
             sees_inner_texts: true,
             naming: 0,
             is_group,
@@ -327,7 +331,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn query(&mut self, texts: &Texts, ast: &'a ast::Query) -> Option<Query> {
+    fn query(&mut self, texts: &QueryTexts, ast: &'a ast::Query) -> Option<Query> {
         self.has_windows = ast.window.is_some();
         self.name_sources(ast);
         self.collect_columns(ast);
@@ -476,9 +480,8 @@ impl<'a> Planner<'a> {
                 _ => None,
             };
             let typed = match place {
-                Some(_) if has_star => self.fault(
-                    Fault::at(node.span, "a position cannot be told behind `*`").hint("Name the field."),
-                ),
+                Some(_) if has_star => self
+                    .fault(Fault::at(node.span, "a position is ambiguous after `*`").hint("Name the field.")),
                 Some(place) => match self.column_at(node, place) {
                     Ok(column) => self.column_value(column),
                     Err(fault) => self.fault(fault),
@@ -510,19 +513,19 @@ impl<'a> Planner<'a> {
 
     // ---- faults
 
-    /// Notes a fault.
-    fn note(&mut self, fault: Fault) {
+    /// Records a fault.
+    fn record_fault(&mut self, fault: Fault) {
         self.faults.push(fault);
     }
 
-    /// Notes a fault.
+    /// Records a fault.
     fn fault<T>(&mut self, fault: Fault) -> Option<T> {
-        self.note(fault);
+        self.record_fault(fault);
         None
     }
 
     /// Does something whose faults are forgotten; `None` if it had any.
-    fn try_out<T>(&mut self, act: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
+    fn try_plan<T>(&mut self, act: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
         let (faults, copies) = (self.faults.len(), self.copies);
         self.trying += 1;
         let done = act(self);

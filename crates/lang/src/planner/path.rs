@@ -1,4 +1,4 @@
-//! Names and paths: what they lead to in an event, or stand for among columns.
+//! Resolves names and paths: to values in an event, or to columns.
 
 use swiftwater_event::{Path, Step, Type};
 
@@ -20,7 +20,7 @@ impl Planner<'_> {
             NodeKind::Name(name) => self.name(node, name, root, scope),
             NodeKind::Member(base, name) => {
                 if let Some(variable) = self.variable_of(base) {
-                    self.see(variable);
+                    self.record_variable(variable);
                     return self.field(node, name, root);
                 }
                 if let Some(source) = self.source_of(base) {
@@ -61,7 +61,7 @@ impl Planner<'_> {
             return self.name_of_group(node, name);
         }
         self.is_of_one_source(node, name)?;
-        self.see_name(node, name)?;
+        self.record_name(node, name)?;
         self.field(node, name, root)
     }
 
@@ -83,30 +83,30 @@ impl Planner<'_> {
                 Some(near) if near.starts_with('$') => fault.hint(format!("Did you mean {near}?")),
                 Some(near) => fault.hint(format!("Did you mean `{near}`?")),
                 None if name.quoted && !name.text.starts_with('$') => {
-                    fault.hint("Text goes into single quotes.")
+                    fault.hint("Write text in single quotes.")
                 }
                 None => fault,
             };
             return self.unknown_for(fault);
         }
         if self.only_views {
-            let fault = Fault::at(node.span, format!("EXPLODE gives no column `{}`", short(&name.text)));
-            return self.unknown_for(
-                fault.hint("Only its columns can be named; LATERAL VIEW EXPLODE keeps the event's fields."),
-            );
+            let fault = Fault::at(node.span, format!("EXPLODE returns no column `{}`", short(&name.text)));
+            return self.unknown_for(fault.hint(
+                "Only its columns can be named; LATERAL VIEW EXPLODE also returns the event's fields.",
+            ));
         }
         self.event_field(node, name, root)
     }
 
     /// A field of the event.
     pub(super) fn event_field(&mut self, node: &Node, name: &Name, root: Option<&Type>) -> Option<Typed> {
-        let known = self.fields.known(name);
+        let known = self.fields.resolve(name);
         let field = known.clone().unwrap_or_else(|| name.text.clone());
         let (wanted, ty) = match root {
             Some(root) if self.dialect.hints_convert() => (root.clone(), root.clone()),
-            Some(root) => (self.fields.wanted(&field), root.clone()),
+            Some(root) => (self.fields.requested_type(&field), root.clone()),
             None if known.is_none() && self.fields.is_closed() => return self.unknown_field(node, name),
-            None => (self.fields.wanted(&field), self.fields.checked(&field)),
+            None => (self.fields.requested_type(&field), self.fields.checked(&field)),
         };
         Some(Typed { expr: Expr::Path { path: self.fields.path(&field), ty: wanted }, ty: ty.into() })
     }
@@ -128,26 +128,27 @@ impl Planner<'_> {
         let what = format!("`{}` is neither a key of the groups nor within an aggregate", short(&text));
         let fault = Fault::at(node.span, what);
         if self.hides_bound(node) {
-            let hint = "It is a column of the stream here, not the window's: name that column otherwise where it is made";
+            let hint = "Here it is a column of the stream, not of the window: rename that column where it is created";
             return self.fault(fault.hint(format!("{hint} (`{text} AS ws`).")));
         }
-        let hint = "Name it in GROUP BY, or take it within an aggregate like MIN(…) or MAX(…).";
+        let hint = "Add it to GROUP BY, or use it in an aggregate such as MIN(…) or MAX(…).";
         self.unknown_for(fault.hint(hint))
     }
 
     fn unknown_field(&mut self, node: &Node, name: &Name) -> Option<Typed> {
         let near = did_you_mean(&name.text, self.fields.names());
         let what = match (self.fields.of_pattern, self.fields.are_columns) {
-            (true, _) => "MATCH_RECOGNIZE gives no column",
+            (true, _) => "MATCH_RECOGNIZE returns no column",
             (false, true) => "the inner query has no column",
             (false, false) => "there is no field",
         };
         let fault = Fault::at(node.span, format!("{what} `{}`", short(&name.text)));
         let fault = match near {
             Some(near) => fault.hint(format!("Did you mean `{near}`?")),
-            None if self.fields.of_pattern => fault
-                .hint("It gives the keys of PARTITION BY, the MEASURES, and `match_start` and `match_end`."),
-            None if name.quoted => fault.hint("Text goes into single quotes."),
+            None if self.fields.of_pattern => fault.hint(
+                "It returns the keys of PARTITION BY, the MEASURES, and `match_start` and `match_end`.",
+            ),
+            None if name.quoted => fault.hint("Write text in single quotes."),
             None => fault,
         };
         self.unknown_for(fault)
@@ -162,7 +163,7 @@ impl Planner<'_> {
         if exact.is_some() || name.quoted || !self.dialect.folds_names() {
             return exact;
         }
-        if self.fields.known(name).is_some_and(|field| field == name.text) {
+        if self.fields.resolve(name).is_some_and(|field| field == name.text) {
             return None;
         }
         let folded = name.text.to_lowercase();
@@ -186,7 +187,7 @@ impl Planner<'_> {
         let mut args: Vec<Expr> = std::iter::once(value).chain(before.map(Expr::Slot)).collect();
         let is_field = self.fields.names().any(|field| *field == **name);
         if is_field || !self.fields.is_closed() {
-            args.push(Expr::Path { path: Path::field(name.clone()), ty: self.fields.wanted(name) });
+            args.push(Expr::Path { path: Path::field(name.clone()), ty: self.fields.requested_type(name) });
         }
         match <[Expr; 1]>::try_from(args) {
             Ok([value]) => value,
@@ -206,7 +207,7 @@ impl Planner<'_> {
                     Step::Index(_) => "elements",
                 };
                 let text = short(&self.text_of(node));
-                let message = format!("`{text}` cannot be: a value of type {ty} has no {what}");
+                let message = format!("`{text}` is not possible: a value of type {ty} has no {what}");
                 return self.unknown_for(Fault::at(node.span, message));
             }
         };

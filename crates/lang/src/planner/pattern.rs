@@ -1,7 +1,7 @@
-//! `MATCH_RECOGNIZE (…)`: what its conditions and measures read, and a query over what it gives.
+//! Plans `MATCH_RECOGNIZE (…)`: the inputs of its conditions and measures, and the query over its matches.
 //!
-//! The query around it is planned as one over another's result, whose columns are the keys and measures; then the slots of
-//! a match take the place of these columns. What measures and conditions name is in [`measures`].
+//! The enclosing query is planned as one over another's result, whose columns are the keys and measures. The slots of a
+//! match then replace these columns. [`measures`] resolves the names in measures and conditions.
 
 mod measures;
 
@@ -10,10 +10,10 @@ use std::collections::HashMap;
 use swiftwater_event::{Step, Type};
 
 use super::{
-    Planner, Texts, Typed,
+    Planner, QueryTexts, Typed,
     check::Ty,
     fields::Fields,
-    group::{KEYS_MAX, settle},
+    group::{KEYS_MAX, assign_slots},
     lower::Scope,
     plan_query,
     window::declared_clock,
@@ -41,8 +41,8 @@ const MATCH_END: &str = "match_end";
 
 /// A pattern while it is planned.
 #[derive(Default)]
-pub(super) struct Recognizing {
-    variables: Vec<Named>,
+pub(super) struct PatternScope {
+    variables: Vec<VariableSteps>,
     keys: Vec<Typed>,
     values: Vec<Expr>,
     measures: Vec<Measure>,
@@ -55,7 +55,7 @@ pub(super) struct Recognizing {
     sees_match: bool,
 }
 
-struct Named {
+struct VariableSteps {
     name: Name,
     /// The last step of which it is, and the first; `None`: it must always be absent.
     taken: Option<(usize, usize)>,
@@ -63,8 +63,8 @@ struct Named {
     last: usize,
 }
 
-/// What a match gives, by name.
-struct Given {
+/// A column of a match.
+struct MatchColumn {
     name: Box<str>,
     span: Span,
     typed: Typed,
@@ -72,7 +72,7 @@ struct Given {
 
 /// Plans a query over the matches of a pattern.
 pub(super) fn plan<'a>(
-    texts: &Texts,
+    texts: &QueryTexts,
     ast: &'a ast::Query,
     recognize: &'a Recognize,
     options: &ParseOptions<'a>,
@@ -120,11 +120,10 @@ pub(super) fn plan<'a>(
     if let (Some(node), Body::Group(group)) = (of_event, &query.body)
         && group.aggregates.iter().any(|aggregate| aggregate.function.is_event())
     {
-        let fault =
-            Fault::at(node.span, "FIRST(*) and LAST(*) are of events, and a match is made of several");
-        return Err(vec![fault.hint("Name what is wanted of the match, like `LAST(x)`.")]);
+        let fault = Fault::at(node.span, "FIRST(*) and LAST(*) return one event, and a match has several");
+        return Err(vec![fault.hint("Name a value of the match, such as `LAST(x)`.")]);
     }
-    give_all(&mut query, &given);
+    expand_star(&mut query, &given);
     let keys: HashMap<Box<str>, Expr> =
         given.iter().zip(&pattern.keys).map(|(given, key)| (given.name.clone(), key.clone())).collect();
     let (of_keys, of_matches) =
@@ -157,16 +156,18 @@ fn check_window(ast: &ast::Query, window: &Window, clock: &WindowClock) -> Resul
     Ok(())
 }
 
-/// `*` is all that the pattern gives but for what is selected beside it under the same name.
-fn give_all(query: &mut Query, given: &[Given]) {
+/// Expands `*` to all columns of the match, except those that are selected beside it under the same name.
+fn expand_star(query: &mut Query, given: &[MatchColumn]) {
     let Body::Raw(raw) = &mut query.body else { return };
     if raw.star.take().is_none() {
         return;
     }
-    let is_named = |given: &&Given| raw.columns.iter().any(|column| column.name == given.name);
+    let is_named = |given: &&MatchColumn| raw.columns.iter().any(|column| column.name == given.name);
     let all = given.iter().filter(|given| !is_named(given));
-    let path =
-        |given: &Given| Expr::Path { path: swiftwater_event::Path::field(given.name.clone()), ty: Type::Any };
+    let path = |given: &MatchColumn| Expr::Path {
+        path: swiftwater_event::Path::field(given.name.clone()),
+        ty: Type::Any,
+    };
     let mut columns: Vec<OutputColumn> =
         all.map(|given| OutputColumn { name: given.name.clone(), expr: path(given) }).collect();
     columns.append(&mut raw.columns);
@@ -255,7 +256,11 @@ fn substitute(expr: &mut Expr, columns: &HashMap<Box<str>, Expr>) {
 
 impl<'a> Planner<'a> {
     /// The pattern, and what its matches give; `None`: there is a fault.
-    fn recognize(&mut self, ast: &ast::Query, recognize: &'a Recognize) -> Option<(Pattern, Vec<Given>)> {
+    fn recognize(
+        &mut self,
+        ast: &ast::Query,
+        recognize: &'a Recognize,
+    ) -> Option<(Pattern, Vec<MatchColumn>)> {
         self.check_around(ast);
         let clock = self.clock_of(recognize)?;
         let mut given = Vec::new();
@@ -265,34 +270,34 @@ impl<'a> Planner<'a> {
             let name =
                 name.as_ref().map_or_else(|| self.text_of(node.bare()).into(), |name| name.text.clone());
             let slot = Typed { expr: Expr::Slot(given.len()), ty: typed.ty.clone() };
-            given.push(Given { name, span, typed: slot });
+            given.push(MatchColumn { name, span, typed: slot });
             self.recognizing.get_or_insert_default().keys.push(typed);
         }
         if given.len() > KEYS_MAX {
-            self.note(Fault::at(recognize.span, format!("a pattern has at most {KEYS_MAX} keys")));
+            self.record_fault(Fault::at(recognize.span, format!("a pattern has at most {KEYS_MAX} keys")));
         }
         let elements = self.elements(recognize)?;
         let conditions = self.conditions(recognize);
         for (node, name) in &recognize.measures {
             self.recognizing.get_or_insert_default().current = None;
             let Some(typed) = self.lower(node.bare(), Scope::Match) else { continue };
-            given.push(Given { name: name.text.clone(), span: name.span, typed });
+            given.push(MatchColumn { name: name.text.clone(), span: name.span, typed });
         }
         for (place, column) in given.iter().enumerate() {
             if given[..place].iter().any(|other| other.name == column.name) {
                 let message = format!("two columns are named `{}`", short(&column.name));
-                self.note(Fault::at(column.span, message).hint("Give one of them another name with AS."));
+                self.record_fault(Fault::at(column.span, message).hint("Rename one of them with AS."));
             }
         }
         let recognizing = self.recognizing.take()?;
         let mut conditions = conditions?;
         let behind = recognizing.keys.len() + 2 + recognizing.measures.len();
         for (_, further) in &mut conditions {
-            further.iter_mut().for_each(|further| settle(further, [behind; 3]));
+            further.iter_mut().for_each(|further| assign_slots(further, [behind; 3]));
         }
         if recognizing.values.len().max(recognizing.measures.len()) > MEASURES_MAX {
-            let message = format!("a pattern keeps at most {MEASURES_MAX} values of its events");
-            self.note(Fault::at(recognize.span, message));
+            let message = format!("a pattern stores at most {MEASURES_MAX} values of its events");
+            self.record_fault(Fault::at(recognize.span, message));
         }
         let variables = recognizing.variables.into_iter().zip(conditions);
         let variables = variables.map(|(named, (condition, further))| Variable {
@@ -319,17 +324,17 @@ impl<'a> Planner<'a> {
         let explode = ast.views.first().or_else(|| ast.explodes().next());
         if let Some(view) = explode {
             let fault = Fault::at(view.span, "EXPLODE and MATCH_RECOGNIZE do not go together");
-            self.note(fault.hint("A pattern is of events, and its matches have no lists to be taken apart."));
+            self.record_fault(fault.hint("A pattern reads events, and its matches contain no lists."));
         }
         if let Some(join) = ast.joins.first() {
             let fault = Fault::at(join.span, "JOIN and MATCH_RECOGNIZE do not go together");
-            self.note(
-                fault.hint("Join the events that a view of them counts, or the matches where they are read."),
+            self.record_fault(
+                fault.hint("Join in a view of the events, or in the query that reads the matches."),
             );
         }
         if let (Some(_), Some(recognize)) = (ast.sample, &ast.recognize) {
             let fault = Fault::at(recognize.span, "SAMPLE and MATCH_RECOGNIZE do not go together");
-            self.note(fault.hint("A pattern needs all events of its keys."));
+            self.record_fault(fault.hint("A pattern needs all events of its keys."));
         }
     }
 
@@ -338,11 +343,12 @@ impl<'a> Planner<'a> {
             None => Some(WindowClock::Arrival),
             Some(PatternOrder::Event(span, time)) => {
                 let unit = ast::Unit::Event(time.clone());
-                let extent = ast::Extent { span: *span, size: 1, unit, unit_span: *span };
+                let extent = ast::WindowSize { span: *span, size: 1, unit, unit_span: *span };
                 Some(self.clock(&extent))
             }
             Some(PatternOrder::Field(node)) => {
-                let hint = "Write `ORDER BY EVENT(ts, INTERVAL '5 seconds')`, or leave it out: events come in the order of the stream.";
+                let hint = "Write `ORDER BY EVENT(ts, INTERVAL '5 seconds')`, or leave it out: events have the order \
+                            of the stream.";
                 let declared =
                     self.fields.watermark().map(|(field, watermark)| (field.to_owned(), watermark));
                 let typed = self.lower(node.bare(), Scope::Event)?;
@@ -351,7 +357,7 @@ impl<'a> Planner<'a> {
                         if typed.expr
                             == (Expr::Path {
                                 path: self.fields.path(&field),
-                                ty: self.fields.wanted(&field),
+                                ty: self.fields.requested_type(&field),
                             }) =>
                     {
                         Some(declared_clock(typed.expr, bounds))
@@ -384,8 +390,8 @@ impl<'a> Planner<'a> {
                 before.absent.push(variable);
             } else {
                 return self.fault(
-                    Fault::at(step.span, "a pattern cannot begin with what must be absent")
-                        .hint("Nothing says from when on: begin with a variable that an event is."),
+                    Fault::at(step.span, "a pattern cannot begin with an absent variable")
+                        .hint("Begin with a variable that matches an event."),
                 );
             }
             self.recognizing.as_mut()?.variables[variable].last = elements.len() - 1;
@@ -408,12 +414,12 @@ impl<'a> Planner<'a> {
             let message = format!("a pattern has at most {VARIABLES_MAX} variables");
             return self.fault(Fault::at(step.span, message));
         }
-        variables.push(Named { name: step.name.clone(), taken: None, last: 0 });
+        variables.push(VariableSteps { name: step.name.clone(), taken: None, last: 0 });
         Some(variables.len() - 1)
     }
 
     fn variable_named(&self, name: &Name) -> Option<usize> {
-        let is_it = |named: &Named| {
+        let is_it = |named: &VariableSteps| {
             let folds = !named.name.quoted && !name.quoted;
             named.name.text == name.text || (folds && named.name.text.eq_ignore_ascii_case(&name.text))
         };
@@ -433,16 +439,15 @@ impl<'a> Planner<'a> {
                     .map(|named| &*named.name.text)
                     .collect();
                 let near = did_you_mean(&name.text, names);
-                let hint = near
-                    .map_or("Every variable that is defined stands in PATTERN.".to_owned(), |near| {
-                        format!("Did you mean `{near}`?")
-                    });
-                let message = format!("`{}` does not stand in PATTERN", short(&name.text));
-                self.note(Fault::at(name.span, message).hint(hint));
+                let hint = near.map_or("Every defined variable must be in PATTERN.".to_owned(), |near| {
+                    format!("Did you mean `{near}`?")
+                });
+                let message = format!("`{}` is not in PATTERN", short(&name.text));
+                self.record_fault(Fault::at(name.span, message).hint(hint));
                 continue;
             };
             if conditions[variable].is_some() {
-                self.note(Fault::at(name.span, format!("`{}` is defined twice", short(&name.text))));
+                self.record_fault(Fault::at(name.span, format!("`{}` is defined twice", short(&name.text))));
                 continue;
             }
             conditions[variable] = self.condition_of(variable, node);
@@ -459,7 +464,7 @@ impl<'a> Planner<'a> {
         let (mut of_event, mut further) = (Vec::new(), Vec::new());
         for part in parts {
             let part = part.bare();
-            let alone = self.try_out(|planner| {
+            let alone = self.try_plan(|planner| {
                 let (typed, seen) = planner.seeing(part)?;
                 (seen & !(1 << variable) == 0 && !planner.recognizing.as_ref()?.sees_match).then_some(typed)
             });

@@ -1,9 +1,9 @@
-//! What the columns of a grouped result hold, as far as it follows from what the events hold.
+//! Determines the types of a grouped result's columns, as far as they follow from the types of the events.
 
 use swiftwater_event::Type;
 
 use super::{
-    check::{Ty, held},
+    check::{Ty, result_type},
     table::list_type,
 };
 use crate::plan::{Aggregate, AggregateFunction, Expr, Group};
@@ -47,7 +47,7 @@ fn of(expr: &Expr, of_slot: &impl Fn(usize) -> Ty) -> Ty {
         Expr::Slot(slot) => of_slot(*slot),
         Expr::Call { function, args } => {
             let args: Vec<Ty> = args.iter().map(|arg| of(arg, of_slot)).collect();
-            held(function, &args)
+            result_type(function, &args)
         }
     }
 }

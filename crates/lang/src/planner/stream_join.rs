@@ -1,8 +1,8 @@
-//! A join of two streams: what is asked of each side, of a pair, and what a pair is made into.
+//! Plans a join of two streams: the conditions on each side and on a pair, and the output of a pair.
 //!
-//! Names are brought to one form first, `alias.field`, each a field of one made-up event that holds both; so expressions are
-//! planned as those of any query, and its paths tell whose they are. A condition of one side is asked of that side's events
-//! before any are kept, an equality between the sides is a key, and all others are asked of pairs.
+//! Names are first normalized to `alias.field`, each a field of one virtual event that contains both events. Expressions
+//! are then planned as those of any query, and their paths identify the sides. A condition on one side filters that
+//! side's events before they are stored. An equality between the sides is a key. All other conditions filter pairs.
 
 use std::collections::BTreeMap;
 
@@ -28,25 +28,29 @@ const SIDES: [&str; 2] = ["left", "right"];
 
 /// Plans a join over what its streams are declared as.
 pub(crate) fn plan_join(join: &StreamJoin, streams: [&CreateStream; 2]) -> Result<JoinPlan, Vec<Fault>> {
-    let mut names = Names::new(join, streams)?;
+    let mut names = NormalizedNames::new(join, streams)?;
     let mut join = join.clone();
     let columns = names.column_names(&join.items);
-    join.items.iter_mut().for_each(|(node, _)| names.bring(node));
+    join.items.iter_mut().for_each(|(node, _)| names.normalize(node));
     for condition in &mut join.on {
         match condition {
-            JoinCondition::Expression(node) => names.bring(node),
+            JoinCondition::Expression(node) => names.normalize(node),
             JoinCondition::Bound(JoinBound { value, low, high }) => {
-                [value, &mut low.0, &mut high.0].into_iter().for_each(|node| names.bring(node));
+                [value, &mut low.0, &mut high.0].into_iter().for_each(|node| names.normalize(node));
             }
         }
     }
-    join.filter.iter_mut().for_each(|node| names.bring(node));
+    join.filter.iter_mut().for_each(|node| names.normalize(node));
     if !names.faults.is_empty() {
         return Err(names.faults);
     }
     let schema = Schema::new(names.types.clone()).with_paths(names.paths.clone());
-    let mut planning =
-        Planning { names: &names, schema: &schema, faults: Vec::new(), asked: Asked::default() };
+    let mut planning = ConditionPlanner {
+        names: &names,
+        schema: &schema,
+        faults: Vec::new(),
+        asked: JoinConditions::default(),
+    };
     let mut conditions = Vec::new();
     for condition in &join.on {
         match condition {
@@ -61,12 +65,12 @@ pub(crate) fn plan_join(join: &StreamJoin, streams: [&CreateStream; 2]) -> Resul
     let (mut faults, asked) = (planning.faults, planning.asked);
     let whole = join.sources[0].alias.span.to(join.sources[1].alias.span);
     if faults.is_empty() && asked.keys[0].is_empty() {
-        let hint = "Events are joined that have something equal: ON x.id = y.id AND ….";
-        faults.push(Fault::at(whole, "ON says nothing that is equal").hint(hint));
+        let hint = "A join needs an equality: ON x.id = y.id AND ….";
+        faults.push(Fault::at(whole, "ON has no equality").hint(hint));
     }
     if faults.is_empty() && asked.apart_ms.is_none() {
         faults.push(
-            Fault::at(whole, "ON does not say how far apart the events are at most").hint(names.bound_hint()),
+            Fault::at(whole, "ON does not limit the distance in time of the events").hint(names.bound_hint()),
         );
     }
     let (Some((low_ms, high_ms)), true) = (asked.apart_ms, faults.is_empty()) else { return Err(faults) };
@@ -96,35 +100,35 @@ pub(crate) fn plan_join(join: &StreamJoin, streams: [&CreateStream; 2]) -> Resul
             }
         });
     }
-    of_pair.iter_mut().chain(&mut items).for_each(|expr| put_slots(expr, &sides));
+    of_pair.iter_mut().chain(&mut items).for_each(|expr| substitute_slots(expr, &sides));
     let columns = columns.into_iter().zip(items).map(|(name, expr)| OutputColumn { name, expr });
     Ok(JoinPlan { columns: columns.collect(), filter: of_pair, low_ms, high_ms, sides })
 }
 
 /// What a stream is called and declared as.
 #[derive(Clone, Copy)]
-struct Side<'a> {
+struct JoinedStream<'a> {
     place: usize,
     alias: &'a Name,
     stream: &'a CreateStream,
     watermark: &'a Watermark,
 }
 
-/// The names of a join, brought to one form.
-struct Names<'a> {
-    sides: [Side<'a>; 2],
+/// The names of a join, normalized.
+struct NormalizedNames<'a> {
+    sides: [JoinedStream<'a>; 2],
     types: BTreeMap<Box<str>, Type>,
     paths: BTreeMap<Box<str>, Path>,
     faults: Vec<Fault>,
 }
 
-impl<'a> Names<'a> {
-    fn new(join: &'a StreamJoin, streams: [&'a CreateStream; 2]) -> Result<Names<'a>, Vec<Fault>> {
+impl<'a> NormalizedNames<'a> {
+    fn new(join: &'a StreamJoin, streams: [&'a CreateStream; 2]) -> Result<NormalizedNames<'a>, Vec<Fault>> {
         let [left, right] = &join.sources;
         let mut faults = Vec::new();
         if left.alias.text.to_lowercase() == right.alias.text.to_lowercase() {
             let message = format!("both streams are named `{}`", short(&right.alias.text));
-            faults.push(Fault::at(right.alias.span, message).hint("Give them different names."));
+            faults.push(Fault::at(right.alias.span, message).hint("Use different names."));
         }
         for source in &join.sources {
             if source.alias.text.contains('.') {
@@ -135,30 +139,33 @@ impl<'a> Names<'a> {
             let (source, stream) = (&join.sources[place], streams[place]);
             if stream.watermark.is_none() {
                 let message = format!("stream `{}` declares no WATERMARK", source.stream);
-                let hint = "A join goes by the events' own time: CREATE STREAM … (…, ts TIMESTAMP, WATERMARK FOR ts AS ts \
+                let hint = "A join uses event time: CREATE STREAM … (…, ts TIMESTAMP, WATERMARK FOR ts AS ts \
                             - INTERVAL '5 seconds').";
                 faults.push(Fault::at(source.alias.span, message).hint(hint));
             }
-            Some(Side { place, alias: &source.alias, stream, watermark: stream.watermark.as_ref()? })
+            Some(JoinedStream { place, alias: &source.alias, stream, watermark: stream.watermark.as_ref()? })
         };
         match (side(0), side(1)) {
-            (Some(left), Some(right)) if faults.is_empty() => {
-                Ok(Names { sides: [left, right], types: BTreeMap::new(), paths: BTreeMap::new(), faults })
-            }
+            (Some(left), Some(right)) if faults.is_empty() => Ok(NormalizedNames {
+                sides: [left, right],
+                types: BTreeMap::new(),
+                paths: BTreeMap::new(),
+                faults,
+            }),
             _ => Err(faults),
         }
     }
 
-    fn side(&self, name: &Name) -> Option<Side<'a>> {
-        let is_it = |side: &&Side<'_>| match name.quoted || side.alias.quoted {
+    fn side(&self, name: &Name) -> Option<JoinedStream<'a>> {
+        let is_it = |side: &&JoinedStream<'_>| match name.quoted || side.alias.quoted {
             true => side.alias.text == name.text,
             false => side.alias.text.to_lowercase() == name.text.to_lowercase(),
         };
         self.sides.iter().find(is_it).copied()
     }
 
-    /// Brings the names of an expression to their form. What cannot stand in a join is noted.
-    fn bring(&mut self, node: &mut Node) {
+    /// Normalizes the names of an expression to their form. What is not allowed in a join is noted.
+    fn normalize(&mut self, node: &mut Node) {
         match &node.kind {
             NodeKind::Member(base, field) => {
                 if let NodeKind::Name(name) = &base.bare().kind
@@ -182,16 +189,16 @@ impl<'a> Names<'a> {
             }
             _ => {}
         }
-        node.children_mut(&mut |child| self.bring(child));
+        node.children_mut(&mut |child| self.normalize(child));
     }
 
     fn no_clock(&mut self, span: Span, what: &str) {
-        let hint = "What joins must not depend on when that is asked.";
-        self.faults.push(Fault::at(span, format!("{what} cannot stand in a join")).hint(hint));
+        let hint = "The result of a join must not depend on the time of the query.";
+        self.faults.push(Fault::at(span, format!("{what} is not allowed in a join")).hint(hint));
     }
 
     /// A field of one of the streams; one that is not declared is whatever an event has there.
-    fn field(&mut self, side: Side<'_>, field: &Name, span: Span) -> Name {
+    fn field(&mut self, side: JoinedStream<'_>, field: &Name, span: Span) -> Name {
         let declared = declared(side.stream, field);
         let (name, ty, path) = match declared {
             Some(column) => (&*column.name, column.ty.clone(), column.event_path()),
@@ -209,7 +216,7 @@ impl<'a> Names<'a> {
     fn bare(&mut self, name: &Name) -> Option<Name> {
         let shown = short(&name.text);
         if self.side(name).is_some() {
-            let message = format!("`{shown}` is all of an event");
+            let message = format!("`{shown}` is a whole event");
             self.faults.push(Fault::at(name.span, message).hint(format!("Name a field of it: {shown}.…")));
             return None;
         }
@@ -225,7 +232,7 @@ impl<'a> Names<'a> {
                 let (left, right) = (&left.alias.text, &right.alias.text);
                 let hint = match name.quoted {
                     true => format!(
-                        "Write `{left}.\"{shown}\"` or `{right}.\"{shown}\"`; text goes into single quotes."
+                        "Write `{left}.\"{shown}\"` or `{right}.\"{shown}\"`; write text in single quotes."
                     ),
                     false => format!("Write `{left}.{shown}` or `{right}.{shown}`."),
                 };
@@ -265,7 +272,7 @@ impl<'a> Names<'a> {
     }
 }
 
-impl Side<'_> {
+impl JoinedStream<'_> {
     /// When an event happened.
     fn time(&self) -> Expr {
         let column = self.stream.columns.iter().find(|column| column.name == self.watermark.column);
@@ -288,9 +295,9 @@ fn declared<'s>(stream: &'s CreateStream, name: &Name) -> Option<&'s crate::ddl:
     found.filter(|column| !name.quoted || column.name == name.text)
 }
 
-/// What the conditions come to.
+/// The conditions of the join, by what they read.
 #[derive(Default)]
-struct Asked {
+struct JoinConditions {
     keys: [Vec<Expr>; 2],
     of_side: [Vec<Expr>; 2],
     of_pair: Vec<Expr>,
@@ -298,14 +305,14 @@ struct Asked {
     apart_ms: Option<(i64, i64)>,
 }
 
-struct Planning<'p> {
-    names: &'p Names<'p>,
+struct ConditionPlanner<'p> {
+    names: &'p NormalizedNames<'p>,
     schema: &'p Schema,
     faults: Vec<Fault>,
-    asked: Asked,
+    asked: JoinConditions,
 }
 
-impl Planning<'_> {
+impl ConditionPlanner<'_> {
     fn planned(&mut self, node: &Node) -> Option<(Expr, Option<Type>)> {
         let options = ParseOptions { schema: Some(self.schema), ..ParseOptions::new(Dialect::Native, 0) };
         match super::plan_expression(node, &options) {
@@ -328,20 +335,22 @@ impl Planning<'_> {
         }
         let Some((expr, ty)) = self.planned(node) else { return };
         if let Some(ty) = ty.filter(|ty| *ty != Type::BOOLEAN) {
-            let message = format!("a join takes conditions, and this is {ty}");
+            let message = format!("a join needs conditions, and this is {ty}");
             self.faults.push(Fault::at(node.span, message));
             return;
         }
-        match (whose(&expr), &expr) {
+        match (referenced_sides(&expr), &expr) {
             (
-                Whose::Both,
+                ReferencedSides::Both,
                 Expr::Call { function: Function::Compare(Comparison::Eq, Quantifier::One), args },
-            ) => match [whose(&args[0]), whose(&args[1])] {
-                [Whose::One(left), Whose::One(right)] if left != right => self.key(node, args, left),
+            ) => match [referenced_sides(&args[0]), referenced_sides(&args[1])] {
+                [ReferencedSides::One(left), ReferencedSides::One(right)] if left != right => {
+                    self.key(node, args, left)
+                }
                 _ => self.asked.of_pair.push(expr),
             },
-            (Whose::One(side), _) => self.asked.of_side[side].push(within_side(&expr)),
-            (Whose::Both | Whose::Nobodys, _) => self.asked.of_pair.push(expr),
+            (ReferencedSides::One(side), _) => self.asked.of_side[side].push(within_side(&expr)),
+            (ReferencedSides::Both | ReferencedSides::Nobodys, _) => self.asked.of_pair.push(expr),
         }
     }
 
@@ -356,7 +365,8 @@ impl Planning<'_> {
         if let [left, right] = &types[..]
             && (kind(left) == Kind::Parts || kind(right) == Kind::Parts || !may_equal(left, right))
         {
-            let message = format!("values of type {left} and {right} cannot be what is equal in a join");
+            let message =
+                format!("values of type {left} and {right} cannot be compared in an equality of a join");
             self.faults.push(Fault::at(node.span, message).hint("Write CAST(… AS …) on one side."));
             return;
         }
@@ -373,22 +383,20 @@ impl Planning<'_> {
         let span = value.span.to(high.span);
         let of = |node: &Node| self.names.sides.iter().position(|side| side.is_time(node));
         let (Some(of_value), Some(of_low), Some(of_high)) = (of(value), of(low), of(high)) else {
-            let message = "a bound in time is between the times by which the streams' WATERMARKs go";
+            let message = "a bound in time must compare the time columns of the streams' WATERMARKs";
             self.faults.push(Fault::at(span, message).hint(self.names.bound_hint()));
             return;
         };
         let message = match () {
             () if of_low != of_high || of_value == of_low => {
-                "a bound says how far the time of one stream is from that of the other".to_owned()
+                "a bound must compare the time of one stream with the time of the other".to_owned()
             }
-            () if low_ms > high_ms => {
-                "no time is between these: the first must not be after the second".to_owned()
-            }
+            () if low_ms > high_ms => "this range is empty: its start must not be after its end".to_owned(),
             () if low_ms.unsigned_abs().max(high_ms.unsigned_abs()) > APART_MS_MAX.unsigned_abs() => {
                 "events of a pair are at most a hundred years apart".to_owned()
             }
             () if self.asked.apart_ms.is_some() => {
-                "a join has one bound in time, and this is another".to_owned()
+                "a join has one bound in time, and this is a second one".to_owned()
             }
             () => {
                 let is_right = of_value == 1;
@@ -408,22 +416,22 @@ fn operands<'n>(node: &'n Node, out: &mut Vec<&'n Node>) {
     }
 }
 
-/// Whose values an expression reads.
+/// The sides whose values an expression reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Whose {
+enum ReferencedSides {
     Nobodys,
     One(usize),
     Both,
 }
 
-fn whose(expr: &Expr) -> Whose {
-    let mut whose = Whose::Nobodys;
+fn referenced_sides(expr: &Expr) -> ReferencedSides {
+    let mut whose = ReferencedSides::Nobodys;
     expr.visit(&mut |part| {
         if let Some((side, _)) = of_side(part) {
             whose = match whose {
-                Whose::Nobodys => Whose::One(side),
-                Whose::One(known) if known == side => whose,
-                Whose::One(_) | Whose::Both => Whose::Both,
+                ReferencedSides::Nobodys => ReferencedSides::One(side),
+                ReferencedSides::One(known) if known == side => whose,
+                ReferencedSides::One(_) | ReferencedSides::Both => ReferencedSides::Both,
             };
         }
     });
@@ -449,8 +457,8 @@ fn within_side(expr: &Expr) -> Expr {
     }
 }
 
-/// Lets an expression of a pair read the slots of its sides' values.
-fn put_slots(expr: &mut Expr, sides: &[JoinSide; 2]) {
+/// Substitutes slots for the values of the sides in an expression of a pair.
+fn substitute_slots(expr: &mut Expr, sides: &[JoinSide; 2]) {
     if let Some((side, value)) = of_side(expr) {
         let before = if side == 1 { sides[0].values.len() } else { 0 };
         let place = sides[side].values.iter().position(|known| *known == value);
@@ -458,7 +466,7 @@ fn put_slots(expr: &mut Expr, sides: &[JoinSide; 2]) {
         return;
     }
     if let Expr::Call { args, .. } = expr {
-        args.iter_mut().for_each(|arg| put_slots(arg, sides));
+        args.iter_mut().for_each(|arg| substitute_slots(arg, sides));
     }
 }
 

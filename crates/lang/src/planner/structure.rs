@@ -1,6 +1,7 @@
-//! What a query is as a whole: which kinds of it mix, where aggregates may stand. Needs no names and no types.
+//! Checks the structure of a query: which clauses combine, and where aggregates may occur. It needs no names and no
+//! types.
 //!
-//! Bullet tells of each such fault once, and of none where it is; the native dialect shows the place.
+//! Bullet reports each such error once, without its position; the native dialect shows the position.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -14,7 +15,7 @@ use crate::{
 
 /// The faults of a query as a whole, without those of its inner query.
 pub(super) fn check(query: &Query, options: &ParseOptions<'_>) -> Vec<Fault> {
-    let mut structure = Structure {
+    let mut structure = StructureCheck {
         dialect: options.dialect,
         lists_rows: options.lists_rows,
         now: options.now,
@@ -40,9 +41,9 @@ enum Kind {
     Top,
 }
 
-/// Where an expression stands.
+/// The clause that an expression is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ClausePosition {
     Item,
     Where,
     GroupBy,
@@ -51,7 +52,7 @@ enum Place {
     Explode,
 }
 
-struct Structure {
+struct StructureCheck {
     dialect: Dialect,
     /// See [`ParseOptions::lists_rows`].
     lists_rows: bool,
@@ -64,7 +65,7 @@ struct Structure {
     tops: BTreeSet<String>,
 }
 
-impl Structure {
+impl StructureCheck {
     fn is_bullet(&self) -> bool {
         self.dialect == Dialect::Bullet
     }
@@ -80,22 +81,22 @@ impl Structure {
 
     fn query(&mut self, query: &Query) {
         for node in query.item_nodes() {
-            self.expression(node, Place::Item);
+            self.expression(node, ClausePosition::Item);
         }
         for view in query.explodes().chain(&query.views) {
             self.view(view);
         }
         if let Some(filter) = &query.filter {
-            self.expression(filter, Place::Where);
+            self.expression(filter, ClausePosition::Where);
         }
         for key in query.group_by.iter().flat_map(|group_by| &group_by.keys) {
-            self.expression(key, Place::GroupBy);
+            self.expression(key, ClausePosition::GroupBy);
         }
         if let Some(having) = &query.having {
-            self.expression(&having.node, Place::Having);
+            self.expression(&having.node, ClausePosition::Having);
         }
         for order in &query.order_by {
-            self.expression(&order.node, Place::OrderBy);
+            self.expression(&order.node, ClausePosition::OrderBy);
         }
         let groups = query.group_by.as_ref().map(|group_by| group_by.span);
         let keys_are_plain =
@@ -106,7 +107,7 @@ impl Structure {
         if let Some(having) =
             query.having.as_ref().filter(|_| groups.is_none() || (self.is_bullet() && !keys_are_plain))
         {
-            self.clash(having.span, "HAVING needs GROUP BY", "Use WHERE to choose among events.");
+            self.clash(having.span, "HAVING needs GROUP BY", "Use WHERE to filter events.");
         }
         if query.star().is_some() {
             self.kinds.insert(Kind::All);
@@ -129,7 +130,7 @@ impl Structure {
                 "Explode a list or map of the events.",
             );
         }
-        self.expression(&view.argument, Place::Explode);
+        self.expression(&view.argument, ClausePosition::Explode);
         if let [key, value] = &*view.columns
             && key.text == value.text
         {
@@ -158,7 +159,7 @@ impl Structure {
         }
         if self.kinds.len() > 1 || query.group_by.is_some() {
             let hint = "Write `LATERAL VIEW EXPLODE(…) AS x`, and select x.";
-            self.clash(first.span, "EXPLODE in the select list goes together with single fields only", hint);
+            self.clash(first.span, "EXPLODE in the select list is allowed with single fields only", hint);
         }
     }
 
@@ -204,7 +205,8 @@ impl Structure {
             }
         }
         if self.kinds.len() > 1 && !self.kinds.contains(&Kind::Explode) {
-            let hint = "Ask for one of them: all fields, single fields, distinct values, groups, COUNT(DISTINCT …), a distribution, or TOP.";
+            let hint = "Select one of them: all fields, single fields, distinct values, groups, COUNT(DISTINCT …), a \
+                        distribution, or TOP.";
             self.clash(nowhere, "the query is of several kinds at once", hint);
         }
         let ordered = !query.order_by.is_empty();
@@ -229,7 +231,7 @@ impl Structure {
             (self.tops.len(), "TOP"),
         ] {
             if count > 1 {
-                self.clash(nowhere, &format!("there can be only one {name}"), "Ask several queries.");
+                self.clash(nowhere, &format!("there can be only one {name}"), "Write several queries.");
             }
         }
         if query.limit == Some(0) {
@@ -240,21 +242,21 @@ impl Structure {
         {
             self.clash(
                 nowhere,
-                "how long the query stands must be above 0",
-                "Write MAX for as long as it may.",
+                "the duration of the query must be above 0",
+                "Write MAX for the longest duration.",
             );
         }
     }
 
-    fn expression(&mut self, node: &Node, place: Place) {
+    fn expression(&mut self, node: &Node, place: ClausePosition) {
         if let Some(aggregate) = node.aggregate() {
             let by_place = match place {
-                Place::Where => Some((
-                    "an aggregate cannot stand in WHERE",
-                    "WHERE looks at single events; use HAVING to choose among groups.",
+                ClausePosition::Where => Some((
+                    "an aggregate is not allowed in WHERE",
+                    "WHERE filters single events; use HAVING to filter groups.",
                 )),
-                Place::GroupBy => {
-                    Some(("an aggregate cannot stand in GROUP BY", "Group by fields of the events."))
+                ClausePosition::GroupBy => {
+                    Some(("an aggregate is not allowed in GROUP BY", "Group by fields of the events."))
                 }
                 _ => None,
             };
@@ -266,7 +268,7 @@ impl Structure {
     }
 
     /// Looks at all aggregates in a tree; `is_whole`: nothing is around this node.
-    fn aggregates(&mut self, node: &Node, place: Place, is_whole: bool) {
+    fn aggregates(&mut self, node: &Node, place: ClausePosition, is_whole: bool) {
         let within = match &node.kind {
             NodeKind::Aggregate { function, .. } => {
                 if *function == AggregateFunction::CountDistinct {
@@ -288,13 +290,13 @@ impl Structure {
             node.children(&mut |child| inner = inner.or(child.aggregate()));
             if let Some(inner) = inner {
                 let hint = "Aggregate a field, or write an outer query: SELECT … FROM (SELECT …).";
-                self.clash(inner.span, "an aggregate cannot stand within an aggregate", hint);
+                self.clash(inner.span, "an aggregate is not allowed inside an aggregate", hint);
             }
         }
         node.children(&mut |child| self.aggregates(child, place, false));
     }
 
-    fn table(&mut self, node: &Node, function: &TableFunction, place: Place, is_whole: bool) {
+    fn table(&mut self, node: &Node, function: &TableFunction, place: ClausePosition, is_whole: bool) {
         let text = column_name(node, Some(self.now));
         let (kind, texts, columns) = match function {
             TableFunction::Top { .. } => (Kind::Top, &mut self.tops, "Count"),
@@ -308,18 +310,21 @@ impl Structure {
             // It is a value as those of other aggregates.
         } else if !is_whole {
             let message = if kind == Kind::Top {
-                "TOP gives rows, and cannot be part of an expression"
+                "TOP returns rows, and cannot be part of an expression"
             } else {
-                "QUANTILE, FREQ and CUMFREQ give rows, and cannot be part of an expression"
+                "QUANTILE, FREQ and CUMFREQ return rows, and cannot be part of an expression"
             };
             self.clash(node.span, message, &hint);
-        } else if !matches!(place, Place::Item | Place::Where | Place::GroupBy | Place::Explode) {
-            self.clash(node.span, "what gives rows stands in the select list only", &hint);
+        } else if !matches!(
+            place,
+            ClausePosition::Item | ClausePosition::Where | ClausePosition::GroupBy | ClausePosition::Explode
+        ) {
+            self.clash(node.span, "a function that returns rows is allowed in the select list only", &hint);
         }
         let several = self.tops.len() + self.distributions.len();
         if !self.is_bullet() && several > 1 {
             let message = "a query can have only one of QUANTILE, FREQ, CUMFREQ and TOP";
-            self.clash(node.span, message, "Ask several queries.");
+            self.clash(node.span, message, "Write several queries.");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Aggregates that give rows, and the slots behind the aggregates: their columns, then the window's bounds.
+//! Plans aggregates that return rows, and the slots after the aggregates: their columns, then the window's bounds.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use swiftwater_event::Type;
 
 use super::{
     Planner, Typed,
-    bullet_names::Given,
+    bullet_names::AggregationOutput,
     check::Ty,
     group::{BEHIND_AGGREGATES, BEHIND_GROUPINGS, KEYS_MAX},
     lower::Scope,
@@ -15,7 +15,7 @@ use super::{
 use crate::{
     Dialect,
     ast::{Name, Node, NodeKind},
-    plan::{Expr, OutputColumn, Points, TableAggregate, TableFunction},
+    plan::{DistributionPoints, Expr, OutputColumn, TableAggregate, TableFunction},
     source::Fault,
 };
 
@@ -49,14 +49,15 @@ impl<'a> Planner<'a> {
         }
         if let Some(alias) = alias.filter(|_| !is_top && self.dialect == Dialect::Native) {
             let names: Vec<&str> = fixed.iter().map(|(name, _)| *name).collect();
-            let message = format!("this gives the columns {}: one alias cannot name them", names.join(", "));
-            self.note(Fault::at(alias.span, message).hint("Leave the alias out."));
+            let message =
+                format!("this returns the columns {}: one alias cannot name them", names.join(", "));
+            self.record_fault(Fault::at(alias.span, message).hint("Leave the alias out."));
         }
         if self.dialect == Dialect::Bullet {
             for (place, column) in columns.iter().enumerate() {
                 let name = column.name.to_string();
                 let text = column.text.clone().unwrap_or_else(|| name.clone());
-                self.base.add(text, name, Given::Table(place));
+                self.base.add(text, name, AggregationOutput::Table(place));
             }
         }
         self.table =
@@ -67,7 +68,7 @@ impl<'a> Planner<'a> {
     /// The list of its rows, where that is one value.
     pub(super) fn listed(&mut self, node: &Node, scope: Scope) -> Option<Typed> {
         if !scope.is_group() {
-            return self.fault(Fault::at(node.span, "an aggregate cannot stand here"));
+            return self.fault(Fault::at(node.span, "an aggregate is not allowed here"));
         }
         let (function, arguments, columns) = self.lowered_table(node)?;
         let fixed = fixed_columns(&function).iter().map(|(name, _)| Box::from(*name));
@@ -75,12 +76,12 @@ impl<'a> Planner<'a> {
         let mut names = HashSet::new();
         if let Some(name) = listed.iter().find(|name| !names.insert(*name)) {
             let message = format!("two values of a row would be named `{name}`");
-            return self.fault(Fault::at(node.span, message).hint("What is counted needs another name."));
+            return self.fault(Fault::at(node.span, message).hint("Rename the counted value."));
         }
         let plan = TableAggregate { function, arguments, listed };
         if self.table.as_ref().is_some_and(|table| table.plan != plan) {
             // What the query is as a whole was looked at before.
-            return self.fault(Fault::at(node.span, "there is another aggregate that gives rows"));
+            return self.fault(Fault::at(node.span, "there is another aggregate that returns rows"));
         }
         let text = self.text_of(node);
         let column = TableColumn { name: (*text).into(), text: Some(text), ty: list_type(&plan) };
@@ -127,11 +128,11 @@ impl<'a> Planner<'a> {
             TableFunction::Top { .. } => return Some(function.clone()),
         };
         let points = match points {
-            Points::Manual(points) => {
+            DistributionPoints::Manual(points) => {
                 let mut points = points.clone();
                 points.sort_by(f64::total_cmp);
                 points.dedup();
-                Points::Manual(points)
+                DistributionPoints::Manual(points)
             }
             other => other.clone(),
         };
@@ -179,7 +180,7 @@ impl<'a> Planner<'a> {
     /// `window_start` or `window_end`, where nothing else has that name.
     pub(super) fn window_bound(&self, name: &Name) -> Option<Typed> {
         let bound = BOUNDS.iter().position(|bound| name.text.eq_ignore_ascii_case(bound))?;
-        if self.dialect == Dialect::Bullet || self.fields.known(name).is_some() {
+        if self.dialect == Dialect::Bullet || self.fields.resolve(name).is_some() {
             return None;
         }
         Some(Typed { expr: Expr::Slot(BEHIND_GROUPINGS + bound), ty: Ty::Known(Type::LONG) })
@@ -192,7 +193,7 @@ impl<'a> Planner<'a> {
         self.has_windows
             && self.window_bound(name).is_some()
             && self.view_column(name).is_none()
-            && self.try_out(|planner| planner.is_of_one_source(node, name)).is_some()
+            && self.try_plan(|planner| planner.is_of_one_source(node, name)).is_some()
     }
 
     /// Whether a field of the events hides a bound of the window.
@@ -201,7 +202,7 @@ impl<'a> Planner<'a> {
         self.dialect == Dialect::Native
             && self.has_windows
             && BOUNDS.iter().any(|bound| name.text.eq_ignore_ascii_case(bound))
-            && self.fields.known(name).is_some()
+            && self.fields.resolve(name).is_some()
     }
 
     /// How many slots it fills.
@@ -257,26 +258,28 @@ pub(super) fn wrong_points(node: &Node, function: &TableFunction, dialect: Diale
     let is_bullet = dialect == Dialect::Bullet;
     let is_rank = |point: f64| (0.0..=1.0).contains(&point);
     let wrong = match points {
-        Points::Linear(0) => Some("the number of points must be above 0"),
-        Points::Linear(_) => None,
+        DistributionPoints::Linear(0) => Some("the number of points must be above 0"),
+        DistributionPoints::Linear(_) => None,
         // Written so that NaN is wrong.
-        Points::Region { start, end, increment }
+        DistributionPoints::Region { start, end, increment }
             if !(start < end && *increment > 0.0 && increment.is_finite()) =>
         {
             Some("the first point must be less than the last, and the step above 0")
         }
-        Points::Region { start, end, .. } if of_ranks && !(is_rank(*start) && is_rank(*end)) => {
+        DistributionPoints::Region { start, end, .. } if of_ranks && !(is_rank(*start) && is_rank(*end)) => {
             Some("the points of QUANTILE must be from 0 to 1")
         }
-        Points::Region { .. } => None,
+        DistributionPoints::Region { .. } => None,
         // Bullet looks at the first and the last as they are written, and fails over the others when it runs.
-        Points::Manual(points) if of_ranks && is_bullet => {
+        DistributionPoints::Manual(points) if of_ranks && is_bullet => {
             let first_is_low = points.first().is_some_and(|point| *point < 0.0);
             let last_is_high = points.last().is_some_and(|point| *point > 1.0);
             (first_is_low || last_is_high).then_some("the points of QUANTILE must be from 0 to 1")
         }
-        Points::Manual(points) if points.iter().any(|point| point.is_nan()) => Some("a point cannot be NaN"),
-        Points::Manual(points) => (of_ranks && !points.iter().all(|point| is_rank(*point)))
+        DistributionPoints::Manual(points) if points.iter().any(|point| point.is_nan()) => {
+            Some("a point cannot be NaN")
+        }
+        DistributionPoints::Manual(points) => (of_ranks && !points.iter().all(|point| is_rank(*point)))
             .then_some("the points of QUANTILE must be from 0 to 1"),
     };
     let fault = if is_bullet { Fault::whole(wrong?) } else { Fault::at(node.span, wrong?) };

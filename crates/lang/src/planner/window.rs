@@ -1,15 +1,15 @@
-//! `WINDOWING …`: what is written to what is planned, and which windows a query of a kind may have.
+//! Plans `WINDOWING …`, and checks which windows a query of a kind may have.
 
 use super::{Planner, check::Ty, lower::Scope};
 use crate::{
     Dialect, TimeBounds,
-    ast::{Extent, Include, Query, Unit, WindowShape, Windowing},
-    plan::{Expr, Take, Window, WindowClock},
+    ast::{Include, Query, Unit, WindowShape, WindowSize, Windowing},
+    plan::{Expr, Window, WindowClock, WindowContents},
     source::Fault,
 };
 
 /// What is wrong with a window, and what to do.
-type Wrong = (Option<crate::source::Span>, &'static str, &'static str);
+type WindowFault = (Option<crate::source::Span>, &'static str, &'static str);
 
 impl Planner<'_> {
     /// The window, or `None` with a fault noted. In Bullet the faults of windows have no place.
@@ -21,7 +21,7 @@ impl Planner<'_> {
         }
     }
 
-    fn wrong_window(&mut self, windowing: &Windowing, (span, message, hint): Wrong) -> Option<Window> {
+    fn wrong_window(&mut self, windowing: &Windowing, (span, message, hint): WindowFault) -> Option<Window> {
         let fault = match self.dialect {
             Dialect::Bullet => Fault::whole(message),
             Dialect::Native => Fault::at(span.unwrap_or(windowing.span), message),
@@ -33,11 +33,14 @@ impl Planner<'_> {
     pub(super) fn check_window(&mut self, query: &Query, window: &Window, is_group: bool) {
         let Some(windowing) = &query.window else { return };
         let is_bullet = self.dialect == Dialect::Bullet;
-        let wrong: Option<Wrong> = match window {
-            Window::Time { take: Take::All, .. } | Window::Records { take: Take::All, .. } if !is_group => {
+        let wrong: Option<WindowFault> = match window {
+            Window::Time { take: WindowContents::All, .. }
+            | Window::Records { take: WindowContents::All, .. }
+                if !is_group =>
+            {
                 Some((
                     None,
-                    "a window over ALL needs an aggregation: a RAW query cannot keep all events",
+                    "a window over ALL needs an aggregation: a RAW query cannot store all events",
                     "Write `TUMBLING(n, TIME)`.",
                 ))
             }
@@ -53,30 +56,30 @@ impl Planner<'_> {
         }
     }
 
-    fn shape(&mut self, windowing: &Windowing) -> Result<Window, Wrong> {
+    fn shape(&mut self, windowing: &Windowing) -> Result<Window, WindowFault> {
         match &windowing.shape {
             WindowShape::Tumbling(extent) => {
                 positive(extent)?;
-                Ok(self.every(extent, Take::First(extent.size)))
+                Ok(self.every(extent, WindowContents::First(extent.size)))
             }
             WindowShape::Session(extent) if extent.unit == Unit::Record => Err((
                 Some(extent.span),
                 "a session is ended by time, not by a number of records",
                 "Write `SESSION(n, TIME)`, with n in milliseconds.",
             )),
-            WindowShape::Session(extent) => match self.every(extent, Take::First(extent.size)) {
+            WindowShape::Session(extent) => match self.every(extent, WindowContents::First(extent.size)) {
                 Window::Time { every_ms, clock, .. } => Ok(Window::Session { gap_ms: every_ms, clock }),
                 other => Ok(other),
             },
             WindowShape::Every(emit, include) => {
                 positive(emit)?;
-                let take = self.take(emit, include)?;
+                let take = self.take_contents(emit, include)?;
                 Ok(self.every(emit, take))
             }
         }
     }
 
-    fn take(&mut self, emit: &Extent, include: &Include) -> Result<Take, Wrong> {
+    fn take_contents(&mut self, emit: &WindowSize, include: &Include) -> Result<WindowContents, WindowFault> {
         let is_bullet = self.dialect == Dialect::Bullet;
         let size = match include {
             Include::All if is_bullet && emit.unit == Unit::Record => {
@@ -86,7 +89,7 @@ impl Planner<'_> {
                     "Write `EVERY(n, TIME, ALL)`, with n in milliseconds.",
                 ));
             }
-            Include::All => return Ok(Take::All),
+            Include::All => return Ok(WindowContents::All),
             Include::First(size) | Include::Last(size) => size,
         };
         positive(size)?;
@@ -100,7 +103,7 @@ impl Planner<'_> {
         if is_bullet && !(same_unit && emit.size == size.size) {
             return Err((
                 Some(size.span),
-                "a window must hold exactly what comes between two emits",
+                "a window must contain exactly the events between two emits",
                 "Write the same number and unit before and after FIRST.",
             ));
         }
@@ -114,15 +117,15 @@ impl Planner<'_> {
         match include {
             Include::First(size) if size.size > emit.size => Err((
                 Some(size.span),
-                "the FIRST of what comes between two emits cannot be more than that",
+                "FIRST cannot be more than the distance between two emits",
                 "Write LAST for windows that overlap.",
             )),
-            Include::Last(size) if size.size != emit.size => Ok(Take::Last(size.size)),
-            _ => Ok(Take::First(size.size)),
+            Include::Last(size) if size.size != emit.size => Ok(WindowContents::Last(size.size)),
+            _ => Ok(WindowContents::First(size.size)),
         }
     }
 
-    fn every(&mut self, extent: &Extent, take: Take) -> Window {
+    fn every(&mut self, extent: &WindowSize, take: WindowContents) -> Window {
         if extent.unit == Unit::Record {
             return Window::Records { every: extent.size, take };
         }
@@ -130,12 +133,12 @@ impl Planner<'_> {
     }
 
     /// The time that is gone by.
-    pub(super) fn clock(&mut self, extent: &Extent) -> WindowClock {
+    pub(super) fn clock(&mut self, extent: &WindowSize) -> WindowClock {
         match &extent.unit {
             Unit::Time | Unit::Record => WindowClock::Arrival,
             Unit::Event(None) => match self.fields.watermark() {
                 Some((field, bounds)) => {
-                    let (path, ty) = (self.fields.path(field), self.fields.wanted(field));
+                    let (path, ty) = (self.fields.path(field), self.fields.requested_type(field));
                     declared_clock(Expr::Path { path, ty }, bounds)
                 }
                 None => {
@@ -153,7 +156,7 @@ impl Planner<'_> {
                     && !check_time(ty)
                 {
                     let message = format!("the time of an event cannot be {ty}");
-                    let hint = "It is a TIMESTAMP, or a number of milliseconds since 1970.";
+                    let hint = "Use a TIMESTAMP, or a number of milliseconds since 1970.";
                     self.faults.push(Fault::at(event.time.span, message).hint(hint));
                 }
                 declared_clock(
@@ -176,7 +179,7 @@ fn check_time(ty: &swiftwater_event::Type) -> bool {
     ty.depth() == 0 && *ty != Type::STRING && *ty != Type::BOOLEAN
 }
 
-fn positive(extent: &Extent) -> Result<(), Wrong> {
+fn positive(extent: &WindowSize) -> Result<(), WindowFault> {
     match extent.size {
         0 => Err((
             Some(extent.span),

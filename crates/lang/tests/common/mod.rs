@@ -1,5 +1,7 @@
-//! Queries and what becomes of them, as text: a plan as EXPLAIN shows it, its lines joined by ` | `, its first part (the
-//! stream) left out where it is the default stream without a duration; or the faults.
+//! Prints queries for tests: the plan as EXPLAIN shows it, or the errors.
+//!
+//! The lines of a plan are joined by ` | `. Its first part (the stream) is omitted if it is the default stream without a
+//! duration.
 
 #![allow(dead_code, reason = "each test uses some of these")]
 

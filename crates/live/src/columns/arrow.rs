@@ -1,4 +1,4 @@
-//! Decoded values as Arrow arrays, and their types.
+//! Converts decoded values to Arrow arrays, and their types to Arrow's.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Columns that are declared: which events fit them.
+//! Checks events against the declared columns of a stream, and decodes those columns.
 
 use arrow_array::{Array, ArrayRef, BooleanArray, StringViewArray, cast::AsArray};
 use arrow_buffer::{BooleanBuffer, NullBuffer};
@@ -13,7 +13,7 @@ use swiftwater_lang::{
 };
 
 use super::{
-    Accepted, ColumnsScratch, Read, Rejected, Rule,
+    ColumnsScratch, DecodedColumns, RejectedEvent, ValidatedBatch, ValidationRule,
     arrow::{into_array, nulls, without},
     default::Default,
     event_bytes_max, misfit,
@@ -58,7 +58,7 @@ struct Condition {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ColumnsError {
     /// A condition that cannot be read.
-    #[error("a CHECK cannot be read: {0}")]
+    #[error("a CHECK is invalid: {0}")]
     Condition(#[source] QueryErrors),
     /// A condition that cannot be run.
     #[error("`CHECK ({label})` cannot be used")]
@@ -70,7 +70,7 @@ pub enum ColumnsError {
         source: CompileError,
     },
     /// A default that is no value of its column's type.
-    #[error("the default of column `{column}` is no {ty}")]
+    #[error("the default of column `{column}` is not {ty}")]
     Default {
         /// The column.
         column: Box<str>,
@@ -137,10 +137,10 @@ impl StreamColumns {
 
     /// Holds a batch against the columns; `now` is when it arrived. Vectorised: nothing is allocated per good event, and
     /// where all are good, none is copied.
-    pub fn accept(&self, batch: &EventBatch, now: Millis, scratch: &mut ColumnsScratch) -> Accepted {
+    pub fn accept(&self, batch: &EventBatch, now: Millis, scratch: &mut ColumnsScratch) -> ValidatedBatch {
         let (decoded, mut text_needed) = scratch.decoder.decode_whole(batch, &self.plan);
         let mut bad = Vec::new();
-        bad.extend(Rejected::of_size(batch, self.event_bytes_max).map(|rejected| (Order(0), rejected)));
+        bad.extend(RejectedEvent::of_size(batch, self.event_bytes_max).map(|rejected| (Order(0), rejected)));
         let mut kept = Vec::with_capacity(self.columns.len() + self.others.len());
         for (place, column) in self.columns.iter().enumerate() {
             kept.push(column.take(
@@ -154,19 +154,19 @@ impl StreamColumns {
         if !self.conditions.is_empty() && !batch.is_empty() {
             let others = self.others.iter().map(|want| decoded.column(*want).values.clone());
             kept.extend(others);
-            kept = self.find_failing(kept, batch.len(), now, scratch, &mut bad);
+            kept = self.reject_failing(kept, batch.len(), now, scratch, &mut bad);
             kept.truncate(self.columns.len());
         }
         let mut columns: Vec<ArrayRef> = kept.into_iter().map(into_array).collect();
-        self.take_out_empty(&mut columns, &mut text_needed);
+        self.nullify_empty_texts(&mut columns, &mut text_needed);
         if bad.is_empty() {
-            return Accepted { good: batch.clone(), columns, text_needed, rejected: Vec::new() };
+            return ValidatedBatch { good: batch.clone(), columns, text_needed, rejected: Vec::new() };
         }
         bad.sort_by_key(|(order, bad)| (bad.row, *order));
         bad.dedup_by_key(|(_, bad)| bad.row);
-        let rejected: Vec<Rejected> = bad.into_iter().map(|(_, bad)| bad).collect();
-        let good = Good::without(&rejected, batch.len());
-        Accepted {
+        let rejected: Vec<RejectedEvent> = bad.into_iter().map(|(_, bad)| bad).collect();
+        let good = ValidRows::without(&rejected, batch.len());
+        ValidatedBatch {
             good: batch.select(&good.rows),
             columns: columns.iter().map(|column| good.filter(column)).collect(),
             text_needed: text_needed.map(|needed| good.bits(&needed)),
@@ -176,7 +176,7 @@ impl StreamColumns {
 
     /// The columns of events that were accepted before, if by an earlier declaration: none is bad. What does not fit is
     /// null, and the event's text is kept.
-    pub fn read(&self, batch: &EventBatch, now: Millis, scratch: &mut ColumnsScratch) -> Read {
+    pub fn read(&self, batch: &EventBatch, now: Millis, scratch: &mut ColumnsScratch) -> DecodedColumns {
         let (decoded, mut text_needed) = scratch.decoder.decode_whole(batch, &self.plan);
         let mut columns = Vec::with_capacity(self.columns.len());
         for column in &self.columns {
@@ -186,13 +186,13 @@ impl StreamColumns {
             }
             columns.push(into_array(column.take(batch, decoded, now, Order(0), &mut Vec::new())));
         }
-        self.take_out_empty(&mut columns, &mut text_needed);
-        Read { columns, text_needed }
+        self.nullify_empty_texts(&mut columns, &mut text_needed);
+        DecodedColumns { columns, text_needed }
     }
 
-    /// Makes empty texts null in columns that partitions are told apart by, as they would be once they are in the table:
+    /// Makes empty texts null in columns that the table is partitioned by, as they would be once they are in the table:
     /// a partition's value of no characters is null in Delta Lake. The events' own text says what they were.
-    fn take_out_empty(&self, columns: &mut [ArrayRef], text_needed: &mut Option<BooleanBuffer>) {
+    fn nullify_empty_texts(&self, columns: &mut [ArrayRef], text_needed: &mut Option<BooleanBuffer>) {
         for (column, array) in self.columns.iter().zip(columns) {
             let empty = array.as_string_view_opt().filter(|_| column.partitions).and_then(empty_texts);
             if let Some(empty) = empty {
@@ -203,13 +203,13 @@ impl StreamColumns {
     }
 
     /// Finds the events for which a condition is false, among those that are good so far.
-    fn find_failing(
+    fn reject_failing(
         &self,
         values: Vec<Values>,
         count: usize,
         now: Millis,
         scratch: &mut ColumnsScratch,
-        bad: &mut Vec<(Order, Rejected)>,
+        bad: &mut Vec<(Order, RejectedEvent)>,
     ) -> Vec<Values> {
         scratch.rows.clear();
         scratch.rows.extend(0..count as u32);
@@ -225,18 +225,24 @@ impl StreamColumns {
             let rows =
                 Rows::Events { decoded: &decoded, bindings: &condition.bindings, rows: &scratch.rows, now };
             let mut counts = EvalCounts::default();
-            condition.fails.keep(&rows, &mut scratch.scratch, &scratch.arena, &mut counts, &mut failing);
+            condition.fails.filter_rows(
+                &rows,
+                &mut scratch.scratch,
+                &scratch.arena,
+                &mut counts,
+                &mut failing,
+            );
             let order = Order((self.columns.len() + 1 + place) as u32);
             for &row in &failing {
                 let column = condition.column.map(|column| &self.columns[column]);
                 let path = column.map_or_else(String::new, |column| column.path.to_string()).into();
                 let message = match column {
                     Some(column) => {
-                        format!("column `{}`: `CHECK ({})` does not hold", column.name, condition.label)
+                        format!("column `{}`: `CHECK ({})` failed", column.name, condition.label)
                     }
-                    None => format!("`CHECK ({})` does not hold", condition.label),
+                    None => format!("`CHECK ({})` failed", condition.label),
                 };
-                bad.push((order, Rejected { row, path, rule: Rule::Check, message }));
+                bad.push((order, RejectedEvent { row, path, rule: ValidationRule::Check, message }));
             }
         }
         scratch.arena.reset();
@@ -249,23 +255,24 @@ impl StreamColumns {
 struct Order(u32);
 
 impl DeclaredColumn {
-    /// The column's values with its default; notes the events that do not fit.
+    /// The column's values with its default; records the events that do not fit.
     fn take(
         &self,
         batch: &EventBatch,
         column: &Column,
         now: Millis,
         order: Order,
-        bad: &mut Vec<(Order, Rejected)>,
+        bad: &mut Vec<(Order, RejectedEvent)>,
     ) -> Values {
         if let Some(mistyped) = &column.mistyped {
             let rows: Vec<u32> = mistyped.set_indices().map(|row| row as u32).collect();
-            for (&row, found) in rows.iter().zip(misfit::found(batch, &rows, &self.path, &self.ty)) {
+            for (&row, found) in rows.iter().zip(misfit::describe_values(batch, &rows, &self.path, &self.ty))
+            {
                 let message = format!("column `{}`: expected {}, found {found}", self.name, self.ty);
-                bad.push((order, self.rejected(row, Rule::Type, message)));
+                bad.push((order, self.rejected(row, ValidationRule::Type, message)));
             }
         }
-        let values = self.taken(column, now, order, bad);
+        let values = self.with_default(column, now, order, bad);
         if self.not_null
             && self.partitions
             && let Values::String(texts) = &values
@@ -277,17 +284,23 @@ impl DeclaredColumn {
                      is null there",
                     self.name
                 );
-                bad.push((order, self.rejected(row as u32, Rule::NotNull, message)));
+                bad.push((order, self.rejected(row as u32, ValidationRule::NotNull, message)));
             }
         }
         values
     }
 
-    fn rejected(&self, row: u32, rule: Rule, message: String) -> Rejected {
-        Rejected { row, path: self.path.to_string().into(), rule, message }
+    fn rejected(&self, row: u32, rule: ValidationRule, message: String) -> RejectedEvent {
+        RejectedEvent { row, path: self.path.to_string().into(), rule, message }
     }
 
-    fn taken(&self, column: &Column, now: Millis, order: Order, bad: &mut Vec<(Order, Rejected)>) -> Values {
+    fn with_default(
+        &self,
+        column: &Column,
+        now: Millis,
+        order: Order,
+        bad: &mut Vec<(Order, RejectedEvent)>,
+    ) -> Values {
         let values = column.values.clone();
         if !self.not_null && self.default.is_none() {
             return values;
@@ -296,23 +309,23 @@ impl DeclaredColumn {
         if let Some(default) = &self.default {
             return default.fill(values, &nulls, now);
         }
-        self.find_missing(&nulls, column.mistyped.as_ref(), order, bad);
+        self.reject_missing(&nulls, column.mistyped.as_ref(), order, bad);
         values
     }
 
-    fn find_missing(
+    fn reject_missing(
         &self,
         nulls: &NullBuffer,
         mistyped: Option<&BooleanBuffer>,
         order: Order,
-        bad: &mut Vec<(Order, Rejected)>,
+        bad: &mut Vec<(Order, RejectedEvent)>,
     ) {
         for row in (!nulls.inner()).set_indices() {
             if mistyped.is_some_and(|mistyped| mistyped.value(row)) {
                 continue;
             }
             let message = format!("column `{}`: expected {}, found nothing", self.name, self.ty);
-            bad.push((order, self.rejected(row as u32, Rule::NotNull, message)));
+            bad.push((order, self.rejected(row as u32, ValidationRule::NotNull, message)));
         }
     }
 }
@@ -354,19 +367,19 @@ fn bind(want: &Want, stream: &CreateStream, wants: &mut Vec<Want>) -> usize {
 }
 
 /// The events that are good, where some are not.
-struct Good {
+struct ValidRows {
     rows: Vec<u32>,
     predicate: FilterPredicate,
     mask: BooleanArray,
 }
 
-impl Good {
-    fn without(rejected: &[Rejected], count: usize) -> Good {
+impl ValidRows {
+    fn without(rejected: &[RejectedEvent], count: usize) -> ValidRows {
         let mut is_good = vec![true; count];
         rejected.iter().for_each(|bad| is_good[bad.row as usize] = false);
         let rows = (0..count as u32).filter(|row| is_good[*row as usize]).collect();
         let mask = BooleanArray::from(is_good);
-        Good { rows, predicate: FilterBuilder::new(&mask).optimize().build(), mask }
+        ValidRows { rows, predicate: FilterBuilder::new(&mask).optimize().build(), mask }
     }
 
     fn filter(&self, column: &ArrayRef) -> ArrayRef {

@@ -1,4 +1,4 @@
-//! What stands for values that are missing.
+//! Replaces missing and null values of a column by the column's default.
 
 use arrow_array::{
     ArrayRef, ArrowPrimitiveType, BooleanArray, PrimitiveArray, StringViewArray, cast::AsArray,

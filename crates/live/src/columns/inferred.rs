@@ -1,14 +1,18 @@
-//! Columns that are found in the events: of each field the type of its first value.
+//! Infers the columns of a stream without a declaration: each field has the type of its first value.
 //!
-//! A field becomes a column with its first value that is not null, in the order of the events and of the fields within
-//! one; a list or object that says no type (it is empty, or all null) is passed over too. Types are BOOLEAN, LONG, DOUBLE
-//! and STRING; LIST and MAP of one of these where all elements are of one kind (whole and other numbers together are
-//! DOUBLE); JSON for any other list or object. A value that does not fit its column is null there, and the event's text
-//! is kept; so it is for a DOUBLE from 2^53 on, which may be rounded, and for fields that are no columns: beyond `columns_max`, of a name that no column can have, or of one
-//! that differs from a column's only in letter case.
+//! A field becomes a column at its first value that is not null. The events' order decides, and the fields' order within
+//! an event. A list or object without a type (it is empty, or all null) is skipped too. The types are:
 //!
-//! So what becomes of an event depends on the events before it and on nothing else: neither on where batches begin, nor
-//! on what comes later.
+//! - BOOLEAN, LONG, DOUBLE and STRING;
+//! - LIST and MAP of one of these if all elements are of one kind (whole and other numbers together are DOUBLE);
+//! - JSON for any other list or object.
+//!
+//! A value that does not fit its column is null there, and the event's text is stored too. The text is also stored for a
+//! DOUBLE from 2^53 on, which may be rounded, and for a field that is not a column. Such a field is beyond `columns_max`,
+//! or no column can have its name, or its name differs from a column's only in letter case.
+//!
+//! The result for an event depends on the events before it and on nothing else: neither on batch boundaries nor on later
+//! events.
 
 use std::collections::HashSet;
 
@@ -46,7 +50,7 @@ pub struct InferredColumns {
 
 /// A batch with its columns.
 #[derive(Debug)]
-pub struct Inferred {
+pub struct InferredBatch {
     /// Where the batch brought more fields: what holds from now on. `columns` are of these then.
     pub grown: Option<InferredColumns>,
     /// A column for each, a row for each event.
@@ -81,13 +85,13 @@ impl InferredColumns {
 
     /// Decodes a batch, which must follow the events that these columns were found in. No event is bad. A batch without
     /// new fields costs one decode.
-    pub fn accept(&self, batch: &EventBatch, scratch: &mut ColumnsScratch) -> Inferred {
+    pub fn accept(&self, batch: &EventBatch, scratch: &mut ColumnsScratch) -> InferredBatch {
         let (columns, text_needed) = self.decode(batch, scratch, &[]);
         let Some(more) = text_needed.as_ref().and_then(|rows| self.with_fields_of(batch, rows)) else {
-            return Inferred { grown: None, columns, text_needed };
+            return InferredBatch { grown: None, columns, text_needed };
         };
         let (columns, text_needed) = more.columns.decode(batch, scratch, &more.since);
-        Inferred { grown: Some(more.columns), columns, text_needed }
+        InferredBatch { grown: Some(more.columns), columns, text_needed }
     }
 
     /// `since`: of the last columns, the event from which on each holds.
@@ -138,11 +142,11 @@ impl InferredColumns {
     }
 
     /// The columns with those that these events bring; `None`: they bring none, nor anything else to remember.
-    fn with_fields_of(&self, batch: &EventBatch, rows: &BooleanBuffer) -> Option<Grown> {
+    fn with_fields_of(&self, batch: &EventBatch, rows: &BooleanBuffer) -> Option<ExtendedColumns> {
         if self.columns.len() >= self.columns_max && self.untyped.len() >= UNTYPED_MAX {
             return None;
         }
-        let mut found = Found {
+        let mut found = FieldDiscovery {
             folded: self.columns.iter().map(|column| column.name.to_lowercase()).collect(),
             columns: self.columns.clone(),
             untyped: self.untyped.clone(),
@@ -162,18 +166,18 @@ impl InferredColumns {
             return None;
         }
         let columns = InferredColumns::of(found.columns, found.untyped, self.columns_max);
-        Some(Grown { columns, since: found.since })
+        Some(ExtendedColumns { columns, since: found.since })
     }
 }
 
-struct Grown {
+struct ExtendedColumns {
     columns: InferredColumns,
     /// Of each new column, the event that brought it.
     since: Vec<usize>,
 }
 
 /// Fields found so far.
-struct Found {
+struct FieldDiscovery {
     columns: Vec<InferredColumn>,
     /// The columns' names in lower case: tables are read by engines that take names in whatever letter case.
     folded: HashSet<String>,
@@ -182,7 +186,7 @@ struct Found {
     columns_max: usize,
 }
 
-impl Found {
+impl FieldDiscovery {
     fn field(&mut self, row: usize, name: &str, value: &str, arena: &Bump) {
         if self.columns.len() >= self.columns_max || column_name_fault(name).is_some() {
             return;

@@ -1,9 +1,10 @@
-//! Says what stands where something else was declared. Bad events only come here, so it may take its time.
+//! Describes the value that an event has at a path where another type was declared. Only bad events need it, so it may be
+//! slow.
 
 use swiftwater_event::{DecodePlan, Decoder, EventBatch, Kind, Path, Primitive, Type, Values, Want};
 
 /// For each of these rows, what there is at a path, as messages name it.
-pub(super) fn found(batch: &EventBatch, rows: &[u32], path: &Path, ty: &Type) -> Vec<String> {
+pub(super) fn describe_values(batch: &EventBatch, rows: &[u32], path: &Path, ty: &Type) -> Vec<String> {
     let plan = DecodePlan::new([Want { path: path.clone(), ty: Type::Any }]);
     let decoded = Decoder::new().decode(&batch.select(rows), &plan);
     let Some(Values::Tagged(tagged)) = decoded.columns.first().map(|column| &column.values) else {
@@ -16,7 +17,7 @@ pub(super) fn found(batch: &EventBatch, rows: &[u32], path: &Path, ty: &Type) ->
             kind if kind == Kind::Long as i8 => tagged.longs.value(place).to_string(),
             kind if kind == Kind::Double as i8 => tagged.doubles.value(place).to_string(),
             kind if kind == Kind::String as i8 => match ty {
-                Type::Primitive(Primitive::Timestamp(_)) => "text that is no RFC 3339 time".to_owned(),
+                Type::Primitive(Primitive::Timestamp(_)) => "text that is not an RFC 3339 time".to_owned(),
                 _ => "text".to_owned(),
             },
             kind if kind == Kind::List as i8 => match ty {

@@ -1,16 +1,20 @@
-//! What is kept of events: a batch goes in, the events that fit their stream and Arrow columns of them come out.
+//! Converts a batch of events to Arrow columns: the events that fit their stream, and the columns that the engine stores
+//! of them.
 //!
-//! [`StreamColumns`] are declared: an event that does not fit them is bad, and said why. [`InferredColumns`] are found in
-//! the events themselves, so none is bad. Both decode a batch once, and say of which events the columns are not all
-//! there is, so that those events' own text is kept.
+//! [`StreamColumns`] are declared: an event that does not fit them is rejected with a reason. [`InferredColumns`] are
+//! inferred from the events, so they reject none. Both decode a batch once. They also report which events the columns do
+//! not fully represent, so that the text of those events is stored.
 //!
 //! Types, both ways: BOOLEAN Boolean, INTEGER Int32, LONG Int64, FLOAT Float32, DOUBLE Float64, STRING Utf8View,
 //! TIMESTAMP microseconds in UTC, LIST List, MAP Map with keys of Utf8View, JSON (ANY) its text as Utf8View. Texts are
 //! views into the batch's own bytes, which the columns keep alive.
 //!
-//! What columns do not tell apart, and is not kept of an event whose columns say it whole: the order of its fields, how
-//! a number, a time or an escape is spelled, digits beyond those of the type, a field that is null from one that is
-//! missing, and either from the column's default.
+//! Columns do not represent the following differences. An event that its columns represent fully loses them:
+//!
+//! - the order of its fields;
+//! - the spelling of a number, a time or an escape;
+//! - digits beyond those of the type;
+//! - a field that is null, a field that is missing, and a field with the column's default.
 
 mod arrow;
 mod declared;
@@ -27,13 +31,13 @@ use swiftwater_lang::ddl::CreateStream;
 pub use self::{
     arrow::arrow_type,
     declared::{ColumnsError, StreamColumns},
-    inferred::{Inferred, InferredColumn, InferredColumns},
+    inferred::{InferredBatch, InferredColumn, InferredColumns},
 };
 use crate::expr::Scratch;
 
-/// A batch held against declared columns.
+/// A batch validated against declared columns.
 #[derive(Debug)]
-pub struct Accepted {
+pub struct ValidatedBatch {
     /// The events that fit, in order; where all do, the batch itself. Bad ones may lie between them in its buffer.
     pub good: EventBatch,
     /// A column for each that is declared, a row for each good event.
@@ -42,12 +46,12 @@ pub struct Accepted {
     pub text_needed: Option<BooleanBuffer>,
     /// The others, in order, each once, with the first thing that is wrong: of columns in their order, then of
     /// conditions in theirs.
-    pub rejected: Vec<Rejected>,
+    pub rejected: Vec<RejectedEvent>,
 }
 
-/// Columns of events that are not judged any more.
+/// Columns of events that were validated before.
 #[derive(Debug)]
-pub struct Read {
+pub struct DecodedColumns {
     /// A column for each that is declared, a row for each event.
     pub columns: Vec<ArrayRef>,
     /// The events that the columns do not say whole. `None`: of all they do.
@@ -56,20 +60,20 @@ pub struct Read {
 
 /// An event that does not fit its stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rejected {
-    /// Which, of the batch that was held against the columns.
+pub struct RejectedEvent {
+    /// Its row in the validated batch.
     pub row: u32,
     /// Where in the event; empty where it is the event as a whole.
     pub path: Box<str>,
     /// Which rule it breaks.
-    pub rule: Rule,
+    pub rule: ValidationRule,
     /// What is wrong.
     pub message: String,
 }
 
 /// What events of a stream must be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rule {
+pub enum ValidationRule {
     /// A value is of its column's type.
     Type,
     /// A `NOT NULL` column has a value.
@@ -80,17 +84,17 @@ pub enum Rule {
     Size,
 }
 
-impl Rejected {
+impl RejectedEvent {
     /// Events that are longer than a stream takes them; no time where it takes any.
-    pub fn of_size(batch: &EventBatch, bytes_max: usize) -> impl Iterator<Item = Rejected> {
+    pub fn of_size(batch: &EventBatch, bytes_max: usize) -> impl Iterator<Item = RejectedEvent> {
         let rows = if bytes_max < usize::MAX { batch.len() } else { 0 };
         (0..rows).filter_map(move |row| {
             let bytes = batch.span(row).len();
             let message = || format!("the event has {bytes} bytes, the limit is {bytes_max}");
-            (bytes > bytes_max).then(|| Rejected {
+            (bytes > bytes_max).then(|| RejectedEvent {
                 row: row as u32,
                 path: "".into(),
-                rule: Rule::Size,
+                rule: ValidationRule::Size,
                 message: message(),
             })
         })

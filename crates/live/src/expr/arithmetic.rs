@@ -1,7 +1,7 @@
-//! `+ - * / %` and ABS on two values.
+//! Evaluates `+ - * / %` and ABS on two values.
 //!
-//! The result has the widest type of DOUBLE, FLOAT, LONG, INTEGER among the operands. Bullet: whole numbers wrap, a
-//! floating division by zero is infinite or NaN. Native: INTEGER counts as LONG, overflow and any division by zero are
+//! The result has the widest type of DOUBLE, FLOAT, LONG, INTEGER among the operands. Bullet: whole numbers wrap; a
+//! floating division by zero is infinite or NaN. Native: INTEGER counts as LONG; overflow and any division by zero are
 //! errors.
 
 use swiftwater_event::Value;
@@ -18,7 +18,7 @@ pub(super) enum Arithmetic {
 }
 
 /// A number by the types that arithmetic knows.
-enum Pair {
+enum NumberPair {
     Integers(i32, i32),
     Longs(i64, i64),
     Floats(f32, f32),
@@ -34,20 +34,22 @@ pub(super) fn apply<'a>(
 ) -> Value<'a> {
     match (pair(left, right), dialect) {
         (None, _) => Value::Error,
-        (Some(Pair::Integers(a, b)), Dialect::Bullet) => wrapping_integer(operator, a, b),
-        (Some(Pair::Integers(a, b)), Dialect::Native) => checked_long(operator, i64::from(a), i64::from(b)),
-        (Some(Pair::Longs(a, b)), Dialect::Bullet) => wrapping_long(operator, a, b),
-        (Some(Pair::Longs(a, b)), Dialect::Native) => checked_long(operator, a, b),
-        (Some(Pair::Floats(_, b)), Dialect::Native) if divides(operator) && b == 0.0 => Value::Error,
-        (Some(Pair::Doubles(_, b)), Dialect::Native) if divides(operator) && b == 0.0 => Value::Error,
-        (Some(Pair::Floats(a, b)), _) => Value::Float(match operator {
+        (Some(NumberPair::Integers(a, b)), Dialect::Bullet) => wrapping_integer(operator, a, b),
+        (Some(NumberPair::Integers(a, b)), Dialect::Native) => {
+            checked_long(operator, i64::from(a), i64::from(b))
+        }
+        (Some(NumberPair::Longs(a, b)), Dialect::Bullet) => wrapping_long(operator, a, b),
+        (Some(NumberPair::Longs(a, b)), Dialect::Native) => checked_long(operator, a, b),
+        (Some(NumberPair::Floats(_, b)), Dialect::Native) if divides(operator) && b == 0.0 => Value::Error,
+        (Some(NumberPair::Doubles(_, b)), Dialect::Native) if divides(operator) && b == 0.0 => Value::Error,
+        (Some(NumberPair::Floats(a, b)), _) => Value::Float(match operator {
             Arithmetic::Add => a + b,
             Arithmetic::Subtract => a - b,
             Arithmetic::Multiply => a * b,
             Arithmetic::Divide => a / b,
             Arithmetic::Remainder => a % b,
         }),
-        (Some(Pair::Doubles(a, b)), _) => Value::Double(match operator {
+        (Some(NumberPair::Doubles(a, b)), _) => Value::Double(match operator {
             Arithmetic::Add => a + b,
             Arithmetic::Subtract => a - b,
             Arithmetic::Multiply => a * b,
@@ -62,16 +64,16 @@ fn divides(operator: Arithmetic) -> bool {
 }
 
 /// Both operands at the wider type of the two; `None` if one is no number.
-fn pair(left: Value<'_>, right: Value<'_>) -> Option<Pair> {
+fn pair(left: Value<'_>, right: Value<'_>) -> Option<NumberPair> {
     use Value::{Double, Float, Integer, Long};
     Some(match (left, right) {
-        (Long(a), Long(b)) => Pair::Longs(a, b),
-        (Integer(a), Integer(b)) => Pair::Integers(a, b),
-        (Double(a), Double(b)) => Pair::Doubles(a, b),
-        (Integer(a), Long(b)) => Pair::Longs(i64::from(a), b),
-        (Long(a), Integer(b)) => Pair::Longs(a, i64::from(b)),
-        (Double(_), _) | (_, Double(_)) => Pair::Doubles(double(left)?, double(right)?),
-        (Float(_), _) | (_, Float(_)) => Pair::Floats(float(left)?, float(right)?),
+        (Long(a), Long(b)) => NumberPair::Longs(a, b),
+        (Integer(a), Integer(b)) => NumberPair::Integers(a, b),
+        (Double(a), Double(b)) => NumberPair::Doubles(a, b),
+        (Integer(a), Long(b)) => NumberPair::Longs(i64::from(a), b),
+        (Long(a), Integer(b)) => NumberPair::Longs(a, i64::from(b)),
+        (Double(_), _) | (_, Double(_)) => NumberPair::Doubles(double(left)?, double(right)?),
+        (Float(_), _) | (_, Float(_)) => NumberPair::Floats(float(left)?, float(right)?),
         _ => return None,
     })
 }

@@ -1,8 +1,8 @@
-//! CAST, and the cast to BOOLEAN that conditions make.
+//! Evaluates CAST, and the cast to BOOLEAN that conditions apply.
 //!
-//! Bullet: Java's narrowing, which wraps whole numbers and saturates others; text is a number if Java reads it as a
-//! double, and true only if it is `true`. Native: a number that does not fit, and text that is neither `true` nor
-//! `false`, is an error; text that is a whole number is read exactly.
+//! Bullet: Java's narrowing, which wraps whole numbers and saturates others. Text is a number if Java reads it as a
+//! double, and true only if it is `true`. Native: a number that does not fit is an error, and so is text that is neither
+//! `true` nor `false`. Text that is a whole number is read exactly.
 
 use bumpalo::Bump;
 use swiftwater_event::{Primitive, TimeUnit, Type, Value};

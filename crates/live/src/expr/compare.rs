@@ -1,4 +1,4 @@
-//! Comparing two values: which kinds can be compared, and how.
+//! Compares two values: which kinds are comparable, and by which rules.
 
 use std::cmp::Ordering;
 

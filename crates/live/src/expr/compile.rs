@@ -1,4 +1,4 @@
-//! From the plan's expressions to nodes: operands counted, constants recognised, patterns compiled.
+//! Compiles the plan's expressions to nodes: counts operands, recognises constants, compiles patterns.
 
 use swiftwater_event::Want;
 use swiftwater_lang::Dialect;

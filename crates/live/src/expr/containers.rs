@@ -1,4 +1,4 @@
-//! Sizes, elements and filters of lists and maps.
+//! Evaluates functions on lists and maps: sizes, elements and filters.
 
 use bumpalo::Bump;
 use swiftwater_event::Value;

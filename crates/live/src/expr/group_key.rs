@@ -1,4 +1,4 @@
-//! Values as bytes, to group by: equal keys have equal bytes.
+//! Encodes values as group keys: equal keys have equal bytes.
 //!
 //! ```text
 //! value  := null | false | true | whole | double | text | time | list | map        (one byte of tag each)
@@ -9,8 +9,9 @@
 //! length := u32, little endian
 //! ```
 //!
-//! Native: a number that is whole and fits is a LONG whatever its type, -0.0 is 0, all NaN are one; maps are equal
-//! whatever the order of their keys. Bullet: the key is Java's text of the value, so null and 'null' are one.
+//! Native: a number that is whole and fits is a LONG whatever its type. -0.0 is 0, and all NaN are one value. Maps are
+//! equal whatever the order of their keys. Bullet: the key is Java's text of the value, so null and 'null' are the same
+//! key.
 
 use bumpalo::Bump;
 use swiftwater_event::Value;
@@ -123,12 +124,12 @@ fn decode<'a>(bytes: &mut &[u8], arena: &'a Bump, depth: usize) -> Option<Value<
         NULL => Value::Null,
         FALSE => Value::Boolean(false),
         TRUE => Value::Boolean(true),
-        WHOLE => Value::Long(i64::from_le_bytes(take(bytes)?)),
-        DOUBLE => Value::Double(f64::from_le_bytes(take(bytes)?)),
-        TIME => Value::Timestamp(i64::from_le_bytes(take(bytes)?)),
-        TEXT => Value::String(take_text(bytes, arena)?),
+        WHOLE => Value::Long(i64::from_le_bytes(read_array(bytes)?)),
+        DOUBLE => Value::Double(f64::from_le_bytes(read_array(bytes)?)),
+        TIME => Value::Timestamp(i64::from_le_bytes(read_array(bytes)?)),
+        TEXT => Value::String(read_text(bytes, arena)?),
         LIST => {
-            let length = take_length(bytes)?;
+            let length = read_length(bytes)?;
             let mut items = bumpalo::collections::Vec::new_in(arena);
             for _ in 0..length {
                 items.push(decode(bytes, arena, depth + 1)?);
@@ -136,10 +137,10 @@ fn decode<'a>(bytes: &mut &[u8], arena: &'a Bump, depth: usize) -> Option<Value<
             Value::List(items.into_bump_slice())
         }
         MAP => {
-            let length = take_length(bytes)?;
+            let length = read_length(bytes)?;
             let mut entries = bumpalo::collections::Vec::new_in(arena);
             for _ in 0..length {
-                let key = take_text(bytes, arena)?;
+                let key = read_text(bytes, arena)?;
                 entries.push((key, decode(bytes, arena, depth + 1)?));
             }
             Value::Map(entries.into_bump_slice())
@@ -148,18 +149,18 @@ fn decode<'a>(bytes: &mut &[u8], arena: &'a Bump, depth: usize) -> Option<Value<
     })
 }
 
-fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
+fn read_array<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     let (taken, rest) = bytes.split_first_chunk()?;
     *bytes = rest;
     Some(*taken)
 }
 
-fn take_length(bytes: &mut &[u8]) -> Option<usize> {
-    Some(u32::from_le_bytes(take(bytes)?) as usize)
+fn read_length(bytes: &mut &[u8]) -> Option<usize> {
+    Some(u32::from_le_bytes(read_array(bytes)?) as usize)
 }
 
-fn take_text<'a>(bytes: &mut &[u8], arena: &'a Bump) -> Option<&'a str> {
-    let length = take_length(bytes)?;
+fn read_text<'a>(bytes: &mut &[u8], arena: &'a Bump) -> Option<&'a str> {
+    let length = read_length(bytes)?;
     let text = std::str::from_utf8(bytes.get(..length)?).ok()?;
     *bytes = &bytes[length..];
     Some(arena.alloc_str(text))

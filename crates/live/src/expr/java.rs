@@ -1,7 +1,7 @@
-//! What Java's own library does with numbers, text and collections: Bullet's answers rest on it.
+//! Reimplements functions of Java's library on numbers, text and collections; Bullet's answers depend on them.
 //!
-//! Printing takes the shortest digits that read back as the same number, as `Double.toString` does since Java 19;
-//! older releases print a few numbers with more digits than needed.
+//! Printing takes the shortest digits that read back as the same number, as `Double.toString` does since Java 19. Older
+//! releases print a few numbers with more digits than needed.
 
 use std::fmt::Write;
 

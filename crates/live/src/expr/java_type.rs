@@ -1,7 +1,8 @@
-//! The types that Bullet sees in containers.
+//! Determines the types that Bullet sees in containers.
 //!
-//! Bullet types a container as a whole: of primitives of one type, or of maps of them. Any other has an unknown
-//! element type, with which no element compares; a list of lists, or a map of lists, is of no container type at all.
+//! Bullet types a container as a whole: a container of primitives of one type, or of maps of them. Any other container
+//! has an unknown element type, and no element is comparable with that. A list of lists, or a map of lists, has no
+//! container type at all.
 
 use swiftwater_event::{Primitive, Type, Value};
 

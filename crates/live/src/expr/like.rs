@@ -1,4 +1,4 @@
-//! Patterns of LIKE.
+//! Compiles and matches the patterns of LIKE.
 
 /// A pattern of LIKE: `%` takes any characters, `_` one; `\` before a character takes it as it is.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! Comparisons of one value with a constant, with bounds, and with what a container holds.
+//! Compares one value with a constant, with bounds, and with the elements of a container.
 
 use std::collections::HashSet;
 

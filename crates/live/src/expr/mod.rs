@@ -1,17 +1,17 @@
-//! Expressions over the rows of a decoded batch, or over the slots of aggregated rows.
+//! Compiles and evaluates expressions over the rows of a decoded batch, or over the slots of aggregated rows.
 //!
-//! A [`Program`] is compiled once from a [`plan::Expr`] and run over a whole batch at a time: each operator runs over
-//! all its rows before the operator above it, so that the choice of operator is made once per batch and not once per
-//! row. Buffers come from a [`Scratch`] and go back to it; what text and containers are made lies in the caller's
-//! arena; nothing else is allocated.
+//! A [`Program`] is compiled once from a [`plan::Expr`] and evaluated over a whole batch at a time. Each operator runs
+//! over all its rows before its parent does. The choice of operator is thus made once per batch and not once per row.
+//! Buffers come from a [`Scratch`] and return to it. New texts and containers are allocated in the caller's arena.
+//! Nothing else is allocated.
 //!
-//! A value that cannot be had is an error of its row, never of the batch: [`Value::Error`] in the Bullet dialect, where
-//! it goes up through all operators as an exception would; null and a count ([`EvalCounts`]) in the native one.
-//! `AND`, `OR`, `IF`, `CASE` and `COALESCE` run later operands on those rows only that are still undecided, so no
-//! error is counted of an operand that nobody needed.
+//! A value that does not exist, or an operation that fails, is an error of its row, never of the batch. In the Bullet
+//! dialect it is [`Value::Error`], which propagates through all operators as an exception would. In the native dialect it
+//! is null and a count ([`EvalCounts`]). `AND`, `OR`, `IF`, `CASE` and `COALESCE` evaluate later operands on undecided
+//! rows only, so an operand that no row needs counts no error.
 //!
-//! Knows nothing of queries, windows or groups. The rules of types are those of `reference/bullet.md` sections 3 to 5
-//! and 15, but for what [`Dialect`] sets apart.
+//! Knows nothing of queries, windows or groups. The type rules are those of `reference/bullet.md` sections 3 to 5 and 15,
+//! except for the differences that [`Dialect`] lists.
 //!
 //! [`plan::Expr`]: swiftwater_lang::plan::Expr
 //! [`Dialect`]: swiftwater_lang::Dialect
@@ -61,7 +61,7 @@ pub(crate) use membership::native_has_key;
 pub use order::{KeyOrder, total_order};
 pub use ordered_key::{ORDERED_KINDS, decode_ordered_value, encode_ordered_value};
 pub(crate) use pattern::{java_pattern_as_regex, linear_regex};
-pub(crate) use program::want_values;
+pub(crate) use program::requested_values;
 pub use program::{EvalCounts, Program, Rows};
 pub use scratch::Scratch;
 pub use time::{parse_rfc3339_micros, push_rfc3339};

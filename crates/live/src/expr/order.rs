@@ -1,5 +1,5 @@
-//! The total order of ORDER BY, MIN and MAX in the native dialect: values of all kinds have their place in it; and what
-//! is different of it in Bullet's.
+//! The total order of ORDER BY, MIN and MAX in the native dialect, over values of all kinds; and Bullet's differences
+//! from it.
 
 use std::cmp::Ordering;
 

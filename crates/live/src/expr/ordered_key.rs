@@ -1,15 +1,15 @@
-//! Keys of groups as bytes in the order of their values, for a store that keeps them sorted.
+//! Encodes group keys as bytes in the order of their values, for a store that sorts its keys.
 //!
 //! ```text
 //! value  := 00 null | 10 false | 11 true | 20 number | 30 text | 40 time | 50 other
-//! number := f64 (01 i64 | 02)      of a whole number the nearest double and itself, of another the double
+//! number := f64 (01 i64 | 02)      a whole number: the nearest double and itself; any other number: the double
 //! text   := bytes, a 00 in them as 00 FF, and at the end 00 01
-//! time   := i64                    other := as text, the value as `group_key` has it
+//! time   := i64                    other := as text, the value as `group_key` encodes it
 //! ```
 //!
-//! Numbers are big endian with the bits turned so that bytes compare as the numbers do. The order is that of
-//! [`super::total_order`] but for lists and maps, which only are apart. No value is the beginning of another, so keys of
-//! several values are ordered by the first that differs, and the bytes of the first values of a key are a prefix of it.
+//! Numbers are big endian, with their bits transformed so that bytes compare as the numbers do. The order is that of
+//! [`super::total_order`], except for lists and maps, which are only distinct. No value is a prefix of another, so the
+//! first differing value orders keys of several values. The bytes of the first values of a key are a prefix of the key.
 
 use bumpalo::Bump;
 use swiftwater_event::Value;
@@ -81,19 +81,19 @@ pub fn decode_ordered_value<'a, 'b>(bytes: &'b [u8], arena: &'a Bump) -> Option<
         FALSE => Value::Boolean(false),
         TRUE => Value::Boolean(true),
         NUMBER => {
-            let double = u64::from_be_bytes(take(&mut rest)?);
-            match take::<1>(&mut rest)? {
-                [WHOLE] => Value::Long(whole_of(take(&mut rest)?)),
+            let double = u64::from_be_bytes(read_array(&mut rest)?);
+            match read_array::<1>(&mut rest)? {
+                [WHOLE] => Value::Long(whole_of(read_array(&mut rest)?)),
                 [DOUBLE] => Value::Double(double_of(double)),
                 _ => return None,
             }
         }
         TEXT => {
-            let text = String::from_utf8(take_bytes(&mut rest)?).ok()?;
+            let text = String::from_utf8(read_bytes(&mut rest)?).ok()?;
             Value::String(arena.alloc_str(&text))
         }
-        TIME => Value::Timestamp(whole_of(take(&mut rest)?)),
-        OTHER => decode_group_value(&take_bytes(&mut rest)?, arena).0,
+        TIME => Value::Timestamp(whole_of(read_array(&mut rest)?)),
+        OTHER => decode_group_value(&read_bytes(&mut rest)?, arena).0,
         _ => return None,
     };
     Some((value, rest))
@@ -128,7 +128,7 @@ fn push_bytes(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend([0, 1]);
 }
 
-fn take_bytes(rest: &mut &[u8]) -> Option<Vec<u8>> {
+fn read_bytes(rest: &mut &[u8]) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     loop {
         match rest {
@@ -149,7 +149,7 @@ fn take_bytes(rest: &mut &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
+fn read_array<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     let (taken, rest) = bytes.split_first_chunk()?;
     *bytes = rest;
     Some(*taken)

@@ -1,15 +1,20 @@
-//! Java's regular expressions, on the `regex` crate and on `fancy-regex`.
+//! Java's regular expressions, compiled for the `regex` crate and for `fancy-regex`.
 //!
-//! A pattern of RLIKE matches the whole text. What Java writes differently is translated: `\Q…\E`, the ASCII classes
-//! `\d \w \s`, `.` that stops at every line end, `\h`, `\v`, `\R`, `\e`, `\uXXXX`, `\0oo`, `\cX`, POSIX and `java…`
-//! classes, escapes of signs that need none.
+//! A pattern of RLIKE matches the whole text. Java's own syntax is translated:
 //!
-//! A pattern takes time linear in the text, but for one with look-around, backreferences, atomic groups or possessive
-//! quantifiers: such a one backtracks as in Java. After so many steps back it gives up ([`STEPS_BACK_MAX`]), which is an
-//! error of the row.
+//! - `\Q…\E`, the ASCII classes `\d \w \s`, and `.` that stops at every line end;
+//! - `\h`, `\v`, `\R`, `\e`, `\uXXXX`, `\0oo`, `\cX`;
+//! - POSIX and `java…` classes, and escapes of characters that need none.
 //!
-//! Known differences: `(?x)` is refused, and so is a look-around that is repeated; `(?i)` folds all of Unicode, where Java without `(?u)` folds ASCII only; `$` does not match before
-//! a closing line end.
+//! A pattern takes time linear in the text, unless it has look-around, backreferences, atomic groups or possessive
+//! quantifiers. Such a pattern backtracks as in Java. After [`STEPS_BACK_MAX`] steps back it fails, which is an error of
+//! the row.
+//!
+//! Known differences:
+//!
+//! - `(?x)` is refused, and so is a repeated look-around.
+//! - `(?i)` folds all of Unicode; Java without `(?u)` folds ASCII only.
+//! - `$` does not match before a closing line end.
 
 use regex::{Regex, RegexBuilder};
 

@@ -1,5 +1,4 @@
-//! The operators that decide: their results are three-valued, and rows that an AND or OR has decided are left out of
-//! what follows.
+//! Evaluates predicates in three-valued logic; rows that an AND or OR has decided skip the remaining operands.
 
 use swiftwater_event::Value;
 use swiftwater_lang::Dialect;
@@ -11,7 +10,7 @@ use super::membership::{self, ConstantSet};
 use super::pattern::Patterns;
 use super::program::Context;
 use super::text_match::TextMatch;
-use super::value_node::{Constant, Node, Open};
+use super::value_node::{Constant, Node, UndecidedRows};
 use super::{cast, compare, containers};
 
 /// True, false, or neither.
@@ -167,7 +166,7 @@ impl Predicate {
             }
             _ => self.evaluate_rows(selection, context, out),
         }
-        context.settle_truths(out);
+        context.nullify_truth_errors(out);
     }
 
     fn evaluate_rows(&self, selection: &[u32], context: &mut Context<'_, '_>, out: &mut Vec<Truth>) {
@@ -300,7 +299,7 @@ fn connect(
     out: &mut Vec<Truth>,
 ) {
     out.resize(selection.len(), decisive.negate());
-    let mut open = Open::all(selection, context);
+    let mut open = UndecidedRows::all(selection, context);
     let mut truths = context.scratch.take_truths();
     for operand in operands {
         truths.clear();
@@ -317,7 +316,7 @@ fn connect(
         }
     }
     context.scratch.emit_truths(truths);
-    open.give_back(context);
+    open.recycle(context);
 }
 
 /// One truth per value; the operator sees nulls, but no errors.

@@ -1,4 +1,4 @@
-//! A compiled expression, what it reads, and what it counts.
+//! A compiled expression: its nodes, the inputs that it reads, and its error counts.
 
 use std::ops::Range;
 
@@ -34,7 +34,7 @@ pub enum Rows<'a> {
     },
     /// Rows that lateral views made of events.
     Exploded {
-        /// The values of the program's wants, by place in its [`Wants`], then by event ([`want_values`]).
+        /// The values of the program's wants, by place in its [`Wants`], then by event ([`requested_values`]).
         events: &'a [Vec<Value<'a>>],
         /// The event of each row.
         event_of_row: &'a [u32],
@@ -100,7 +100,7 @@ impl<'a> Rows<'a> {
 }
 
 /// The values of some wants of some rows: for each of `bindings`, one value a row, as programs would read them.
-pub(crate) fn want_values<'a>(
+pub(crate) fn requested_values<'a>(
     decoded: &'a Decoded,
     bindings: &[WantId],
     rows: &[u32],
@@ -146,7 +146,7 @@ impl Program {
     ) {
         out.clear();
         let mut context = Context { rows, arena, dialect: self.dialect, counts, scratch };
-        context.over_all_rows(|context, selection| self.root.evaluate(selection, context, out));
+        context.with_all_rows(|context, selection| self.root.evaluate(selection, context, out));
         if self.dialect == Dialect::Bullet {
             counts.expression_errors +=
                 out.iter().filter(|value| matches!(value, Value::Error)).count() as u64;
@@ -158,7 +158,7 @@ impl Program {
     ///
     /// The operands of an AND run in order, each on the rows only where all before it were true: so of a row that a
     /// null already rules out no further error is counted.
-    pub fn keep<'a>(
+    pub fn filter_rows<'a>(
         &self,
         rows: &Rows<'a>,
         scratch: &mut Scratch,
@@ -168,7 +168,7 @@ impl Program {
     ) {
         out.clear();
         let mut context = Context { rows, arena, dialect: self.dialect, counts, scratch };
-        context.over_all_rows(|context, selection| match &self.root {
+        context.with_all_rows(|context, selection| match &self.root {
             Node::Truth(predicate) => predicate.select(selection, context, out),
             root => {
                 let mut values = context.scratch.take_values();
@@ -244,7 +244,7 @@ pub(super) struct Context<'r, 'a> {
 }
 
 impl<'a> Context<'_, 'a> {
-    fn over_all_rows(&mut self, run: impl FnOnce(&mut Self, &[u32])) {
+    fn with_all_rows(&mut self, run: impl FnOnce(&mut Self, &[u32])) {
         match *self.rows {
             Rows::Events { rows, .. } | Rows::Exploded { rows, .. } => run(self, rows),
             Rows::Row { .. } => run(self, &[0]),
@@ -297,7 +297,7 @@ impl<'a> Context<'_, 'a> {
 
     /// Native: errors become null and are counted. Every node calls this on what it made, so that no operand of
     /// another is ever an error.
-    pub(super) fn settle_values(&mut self, values: &mut [Value<'a>]) {
+    pub(super) fn nullify_errors(&mut self, values: &mut [Value<'a>]) {
         if !self.dialect.errors_become_null() {
             return;
         }
@@ -309,8 +309,8 @@ impl<'a> Context<'_, 'a> {
         }
     }
 
-    /// [`Context::settle_values`] for truths.
-    pub(super) fn settle_truths(&mut self, truths: &mut [Truth]) {
+    /// [`Context::nullify_errors`] for truths.
+    pub(super) fn nullify_truth_errors(&mut self, truths: &mut [Truth]) {
         if !self.dialect.errors_become_null() {
             return;
         }

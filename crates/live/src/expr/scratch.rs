@@ -1,4 +1,4 @@
-//! Buffers that outlive one evaluation.
+//! Reusable buffers that outlive one evaluation.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Values of all kinds for property tests.
+//! Generates values of all kinds for property tests.
 
 use bumpalo::Bump;
 use proptest::prelude::*;

@@ -1,7 +1,7 @@
-//! Functions on text.
+//! Evaluates functions on text.
 //!
-//! Places and lengths are counted as the dialect counts: UTF-16 units in Bullet, characters in native. Where Java
-//! would cut a surrogate pair in two, the half becomes U+FFFD, since our text is always well formed.
+//! Positions and lengths are counted as the dialect counts: UTF-16 units in Bullet, characters in native. If Java would
+//! cut a surrogate pair in two, the half becomes U+FFFD, because text here is always well formed.
 
 use bumpalo::Bump;
 use bumpalo::collections::String as BumpString;

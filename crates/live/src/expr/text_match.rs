@@ -1,5 +1,6 @@
-//! Comparison with a text that stands for whatever the event holds: Bullet's older query form has only texts, and casts
-//! them to the type of the value that they are compared with.
+//! Compares values with a text in Bullet's older query form.
+//!
+//! That form has only texts, and casts each to the type of the value that it is compared with.
 
 use swiftwater_event::Value;
 use swiftwater_lang::{Dialect, plan::Comparison};

@@ -1,4 +1,4 @@
-//! Points in time as text: RFC 3339, and the form of SQL's TIMESTAMP as Java reads it.
+//! Parses and prints points in time: RFC 3339, and the form of SQL's TIMESTAMP as Java reads it.
 
 use std::fmt::Write;
 

@@ -1,8 +1,8 @@
-//! Date and time patterns of `java.time` (`yyyy-MM-dd HH:mm:ss`), as its strict parser with smart resolving reads them.
+//! Date and time patterns of `java.time` (`yyyy-MM-dd HH:mm:ss`), parsed as its strict parser with smart resolving does.
 //!
-//! Letters: `u y` (year), `M L` (month), `d`, `D`, `E` (day), `H k K h a`, `m`, `s`, `S`, `n`, `X x Z` (an offset, read
-//! and not used), text in quotes, `[…]` for what may be missing. Of several fields without space between, the first
-//! leaves the others their width. Names are English. Other letters are refused.
+//! Letters: `u y` (year), `M L` (month), `d`, `D`, `E` (day), `H k K h a`, `m`, `s`, `S`, `n`, `X x Z` (an offset, parsed
+//! and ignored), text in quotes, `[…]` for optional parts. Adjacent fields without a separator: the first one leaves the
+//! others their width. Names are English. Other letters are refused.
 
 use super::time::{civil_from_days, days_from_civil, month_length};
 

@@ -1,4 +1,4 @@
-//! The operators that make values, run over a selection of rows at a time.
+//! Evaluates operators that return values, over a selection of rows at a time.
 
 use arrow_array::Array;
 use bumpalo::Bump;
@@ -163,7 +163,7 @@ impl Node {
             Node::Case { arms, otherwise } => return case(arms, otherwise, selection, context, out),
             Node::Coalesce(operands) => return coalesce(operands, selection, context, out),
         }
-        context.settle_values(out);
+        context.nullify_errors(out);
     }
 }
 
@@ -373,12 +373,12 @@ fn case<'a>(
     out: &mut Vec<Value<'a>>,
 ) {
     out.resize(selection.len(), Value::Null);
-    let mut open = Open::all(selection, context);
+    let mut open = UndecidedRows::all(selection, context);
     let mut truths = context.scratch.take_truths();
     for (condition, value) in arms {
         truths.clear();
         condition.evaluate(&open.rows, context, &mut truths);
-        let mut taken = Open::none(context);
+        let mut taken = UndecidedRows::none(context);
         open.retain(|at, place, row| match truths[at] {
             Truth::True => {
                 taken.push(place, row);
@@ -391,11 +391,11 @@ fn case<'a>(
             Truth::False | Truth::Null => true,
         });
         taken.fill_from(value, context, out);
-        taken.give_back(context);
+        taken.recycle(context);
     }
     context.scratch.emit_truths(truths);
     open.fill_from(otherwise, context, out);
-    open.give_back(context);
+    open.recycle(context);
 }
 
 /// Later operands run on those rows only where all before were null.
@@ -406,31 +406,31 @@ fn coalesce<'a>(
     out: &mut Vec<Value<'a>>,
 ) {
     out.resize(selection.len(), Value::Null);
-    let mut open = Open::all(selection, context);
+    let mut open = UndecidedRows::all(selection, context);
     for operand in operands {
         open.fill_from(operand, context, out);
         open.retain(|_, place, _| matches!(out[place as usize], Value::Null));
     }
-    open.give_back(context);
+    open.recycle(context);
 }
 
 /// Rows that are still undecided, and their places in the result.
-pub(super) struct Open {
+pub(super) struct UndecidedRows {
     places: Vec<u32>,
     pub(super) rows: Vec<u32>,
 }
 
-impl Open {
+impl UndecidedRows {
     /// All rows of a selection.
-    pub(super) fn all(selection: &[u32], context: &mut Context<'_, '_>) -> Open {
-        let mut open = Open::none(context);
+    pub(super) fn all(selection: &[u32], context: &mut Context<'_, '_>) -> UndecidedRows {
+        let mut open = UndecidedRows::none(context);
         open.places.extend(0..selection.len() as u32);
         open.rows.extend_from_slice(selection);
         open
     }
 
-    fn none(context: &mut Context<'_, '_>) -> Open {
-        Open { places: context.scratch.take_rows(), rows: context.scratch.take_rows() }
+    fn none(context: &mut Context<'_, '_>) -> UndecidedRows {
+        UndecidedRows { places: context.scratch.take_rows(), rows: context.scratch.take_rows() }
     }
 
     fn push(&mut self, place: u32, row: u32) {
@@ -465,8 +465,8 @@ impl Open {
         context.scratch.emit_values(values);
     }
 
-    /// Gives its buffers back.
-    pub(super) fn give_back(self, context: &mut Context<'_, '_>) {
+    /// Returns its buffers to the scratch memory.
+    pub(super) fn recycle(self, context: &mut Context<'_, '_>) {
         context.scratch.emit_rows(self.places);
         context.scratch.emit_rows(self.rows);
     }

@@ -1,4 +1,4 @@
-//! The paths that the expressions of a query want.
+//! Collects the paths that the expressions of a query read.
 
 use std::collections::HashMap;
 

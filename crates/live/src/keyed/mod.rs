@@ -1,13 +1,17 @@
-//! Queries without an end whose groups are kept by key: views.
+//! Queries without an end whose groups are stored by key: views.
 //!
-//! A batch is folded into groups of its own ([`KeyedQuery::fold`]), which are merged into what is held of their keys. That
-//! lies in parts ([`KeyedPart`]), told apart by hash, so that a reader waits only for the part that it reads. A part
-//! holds what changed lately and what fits; the rest is with whoever keeps the states, which leave a part as bytes
-//! ([`Changes`]) and come back as such. Does no I/O: who keeps them fetches what a part says that it lacks.
+//! A batch is folded into groups of its own ([`KeyedQuery::fold`]), which are merged into the groups that the view has
+//! in memory. These lie in parts ([`KeyedPart`]) by the hash of the key, so that a reader waits only for the part that
+//! it reads. A part has recent changes and what fits; the owner of the store has the rest. States leave a part as bytes
+//! ([`Changes`]) and return as bytes. Does no I/O: the owner fetches the keys that a part reports as missing.
+//!
+//! A key that its events delete stays in its part as deleted until that is committed, so no reader finds its old state
+//! on disk any more. So does a key whose time is over by the arrivals that the log records. The effect of an event on
+//! its key depends on the key's events alone, not on when expired keys are looked for.
 
 mod part;
+mod row_hash;
 mod rows;
-mod shown;
 mod windows;
 
 use std::sync::Arc;
@@ -21,9 +25,9 @@ use swiftwater_lang::{
 use swiftwater_sketch::hash_of_bytes;
 
 pub use self::{
-    part::{Changes, Held, KeyedPart},
+    part::{Changes, KeyLocation, KeyedPart},
+    row_hash::RowHash,
     rows::{RowsChanges, RowsError, RowsFold, count_rows},
-    shown::Shown,
     windows::{ViewTime, ViewWindows},
 };
 use crate::{
@@ -31,11 +35,11 @@ use crate::{
     expr::{Scratch, decode_group_value, decode_ordered_value, encode_group_value, encode_ordered_value},
     matching::Index,
     operate::{
-        Bounds, GroupResult, GroupTable, Groups, NoState, ResultSet, look_at_row, push_varint, take_varint,
-        write_groups,
+        Bounds, GroupResult, GroupTable, Groups, InvalidState, ResultSet, push_varint, read_varint,
+        with_single_row, write_groups,
     },
     standing::CompiledBody,
-    step::{Place, Shard, StepInput},
+    step::{Shard, SourcePosition, StepInput},
 };
 
 /// The one query of the index.
@@ -52,26 +56,23 @@ pub struct KeyedQuery {
     counting: Option<usize>,
 }
 
-/// What keeps a query from being a view.
+/// Why a query cannot be maintained as a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Unfit {
+pub enum UnsupportedView {
     /// It has no groups.
-    #[error("a view keeps a row by key: the query needs GROUP BY, or aggregates over all events")]
+    #[error("a view stores one row per key: the query needs GROUP BY, or aggregates over all events")]
     NoGroups,
     /// Its groups have several rows, which are no list ([`swiftwater_lang::ParseOptions::lists_rows`]).
-    #[error("a view keeps one row by key, and QUANTILE, FREQ, CUMFREQ and TOP give several")]
+    #[error("a view stores one row per key, and QUANTILE, FREQ, CUMFREQ and TOP return several")]
     SeveralRows,
     /// It has windows of another kind.
     #[error(
-        "the windows of a view go by time, and each is as long as the others: WINDOWING TUMBLING(n, TIME), \
-         TUMBLING(n, EVENT(…)), or EVERY(n, …, LAST, m, …)"
+        "the windows of a view must be by time and of equal length: WINDOWING TUMBLING(n, TIME), TUMBLING(n, \
+         EVENT(…)), or EVERY(n, …, LAST, m, …)"
     )]
     Window,
     /// Too many of its windows hold the same event.
-    #[error(
-        "a view keeps each window's groups by themselves, and {holding} of its windows hold an event: \
-         at most {most} may"
-    )]
+    #[error("an event would belong to {holding} windows of the view, limit is {most}")]
     Overlap {
         /// How many do.
         holding: u64,
@@ -82,40 +83,40 @@ pub enum Unfit {
     #[error("a view has no end: the stream cannot have a duration, nor the query a LIMIT")]
     End,
     /// Its rows are in order.
-    #[error("a view's rows are in the order of their keys: order them where they are read")]
+    #[error("a view's rows are in the order of their keys: use ORDER BY in the query that reads the view")]
     Order,
     /// It is of two queries.
-    #[error("a view is of one query over a stream: put the outer query where it is read")]
+    #[error("a view is one query over a stream: write the outer query over the view")]
     Outer,
     /// It is of the matches of a pattern.
-    #[error("a view cannot be of MATCH_RECOGNIZE yet")]
+    #[error("a view of MATCH_RECOGNIZE is not supported yet")]
     Pattern,
     /// It has no windows that could be kept for a time.
-    #[error("`retention` is how long closed windows are kept, and the query has none: it needs WINDOWING")]
+    #[error(
+        "`retention` is the time for which closed windows are stored, and the query has no windows: it needs WINDOWING"
+    )]
     Retention,
     /// By Bullet's rules.
     #[error("a view follows the native rules")]
     Bullet,
     /// Rows that lateral views make are to be deleted.
-    #[error(
-        "DELETE WHEN is about events, of which LATERAL VIEW and a join with a table make several rows: they do not go together"
-    )]
+    #[error("DELETE WHEN needs one row per event, and LATERAL VIEW and a join with a table make several")]
     DeletedRows,
     /// Groups of several sets are to be deleted.
-    #[error("DELETE WHEN is of one key, and grouping sets give an event several: they do not go together")]
+    #[error("DELETE WHEN needs one key per event, and grouping sets make several")]
     DeletedSets,
     /// Groups of windows are to be deleted, or have a time to live.
-    #[error("windows are kept for `retention`: neither DELETE WHEN nor `ttl` goes together with WINDOWING")]
+    #[error("windows are stored for `retention`: DELETE WHEN and `ttl` are not allowed with WINDOWING")]
     DeletedWindows,
     /// Of a view's rows, an aggregate that cannot take one out again.
     #[error(
-        "the rows of a view change, and {} cannot take out again what it took in: a view of a view has COUNT, SUM and AVG",
+        "a view of a view needs aggregates that can retract rows: COUNT, SUM or AVG, not {}",
         .0.name()
     )]
     NotTakenOut(AggregateFunction),
     /// Of a view's rows, an aggregate that gives rows.
     #[error(
-        "the rows of a view change, and QUANTILE, FREQ, CUMFREQ and TOP cannot take out again what they took in: a view of a view has COUNT, SUM and AVG"
+        "a view of a view needs aggregates that can retract rows: COUNT, SUM or AVG, not QUANTILE, FREQ, CUMFREQ or TOP"
     )]
     RowsNotTakenOut,
     /// Of a view's rows, windows.
@@ -165,21 +166,24 @@ pub struct Row {
 impl KeyedQuery {
     /// Makes a view of a query, if it can be one. With `ttl_ms`, a key is no more when so many milliseconds have passed
     /// since its last event arrived.
-    pub fn new(query: StandingQuery, ttl_ms: Option<u64>) -> Result<KeyedQuery, Unfit> {
+    pub fn new(query: StandingQuery, ttl_ms: Option<u64>) -> Result<KeyedQuery, UnsupportedView> {
         let plan = &query.plan;
         if plan.pattern.is_some() {
-            return Err(Unfit::Pattern);
+            return Err(UnsupportedView::Pattern);
         }
-        let Body::Group(group) = &plan.body else { return Err(Unfit::NoGroups) };
+        let Body::Group(group) = &plan.body else { return Err(UnsupportedView::NoGroups) };
         let faults = [
-            (plan.dialect != Dialect::Native, Unfit::Bullet),
-            (plan.outer.is_some(), Unfit::Outer),
-            (group.table.as_ref().is_some_and(|table| table.listed.is_empty()), Unfit::SeveralRows),
-            (plan.duration_ms.is_some() || plan.limit.is_some(), Unfit::End),
-            (!plan.order_by.is_empty(), Unfit::Order),
-            (query.deletes() && plan.views.iter().any(may_repeat), Unfit::DeletedRows),
-            (query.deletes() && !group.sets.is_empty(), Unfit::DeletedSets),
-            ((query.deletes() || ttl_ms.is_some()) && plan.window != Window::None, Unfit::DeletedWindows),
+            (plan.dialect != Dialect::Native, UnsupportedView::Bullet),
+            (plan.outer.is_some(), UnsupportedView::Outer),
+            (group.table.as_ref().is_some_and(|table| table.listed.is_empty()), UnsupportedView::SeveralRows),
+            (plan.duration_ms.is_some() || plan.limit.is_some(), UnsupportedView::End),
+            (!plan.order_by.is_empty(), UnsupportedView::Order),
+            (query.deletes() && plan.views.iter().any(may_repeat), UnsupportedView::DeletedRows),
+            (query.deletes() && !group.sets.is_empty(), UnsupportedView::DeletedSets),
+            (
+                (query.deletes() || ttl_ms.is_some()) && plan.window != Window::None,
+                UnsupportedView::DeletedWindows,
+            ),
         ];
         match faults.into_iter().find(|(is, _)| *is) {
             Some((_, fault)) => Err(fault),
@@ -290,7 +294,7 @@ impl KeyedQuery {
             batch,
             arrivals: &[],
             before: time.last_arrival(),
-            place: Place::Number(meta.first.0),
+            place: SourcePosition::Number(meta.first.0),
             now_micros: meta.arrival.saturating_mul(1000),
             record_bytes_max: usize::MAX,
             nanos: &|| 0,
@@ -352,42 +356,42 @@ impl KeyedQuery {
     }
 
     /// The row of one key, from its state as [`Changes`] has it; none where HAVING leaves it out.
-    pub fn row_of_state(&self, key: &Key, state: &[u8], now: Millis) -> Result<Option<Row>, NoState> {
-        let (Stamp { changed, arrival }, state) = self.split_state(state)?;
+    pub fn row_of_state(&self, key: &Key, state: &[u8], now: Millis) -> Result<Option<Row>, InvalidState> {
+        let (KeyMeta { changed, arrival }, state) = self.split_state(state)?;
         if self.is_past(arrival, now) {
             return Ok(None);
         }
-        let mut groups = self.no_groups().ok_or(NoState)?;
+        let mut groups = self.no_groups().ok_or(InvalidState)?;
         groups.insert_state(&key.grouped, state)?;
         Ok(self.row(groups, changed, now))
     }
 
     /// The position after the last event that changed a key, from its state as [`Changes`] has it.
-    pub fn changed_of_state(state: &[u8]) -> Result<u64, NoState> {
-        take_varint(&mut &*state)
+    pub fn changed_of_state(state: &[u8]) -> Result<u64, InvalidState> {
+        read_varint(&mut &*state)
     }
 
-    /// Looks at the row of one key, from its state as [`Changes`] has it: the values of its columns, and the position after
-    /// the last event that changed it. None where HAVING leaves it out.
-    pub fn look_at_state<R>(
+    /// Runs a function over the row of one key, from its state as [`Changes`] has it: the values of its columns, and the
+    /// position after the last event that changed it. None where HAVING leaves it out.
+    pub fn with_row_of_state<R>(
         &self,
         grouped: &[u8],
         state: &[u8],
         now: Millis,
         within: (&mut Scratch, &Bump),
         look: impl FnOnce(&[Value<'_>], u64) -> R,
-    ) -> Result<Option<R>, NoState> {
+    ) -> Result<Option<R>, InvalidState> {
         let (stamp, state) = self.split_state(state)?;
-        let mut groups = self.no_groups().ok_or(NoState)?;
+        let mut groups = self.no_groups().ok_or(InvalidState)?;
         let group = groups.insert_state(grouped, state)?;
-        Ok(self.look_at_group((&groups, group), stamp, now, within, look))
+        Ok(self.with_row_of_group((&groups, group), stamp, now, within, look))
     }
 
     /// The same of a group.
-    fn look_at_group<R>(
+    fn with_row_of_group<R>(
         &self,
         (groups, group): (&GroupTable, u32),
-        stamp: Stamp,
+        stamp: KeyMeta,
         now: Millis,
         within: (&mut Scratch, &Bump),
         look: impl FnOnce(&[Value<'_>], u64) -> R,
@@ -400,7 +404,7 @@ impl KeyedQuery {
             Bounds::One(start, windows.end(start))
         });
         let of_group = (groups, group as usize);
-        look_at_row(&self.query, of_group, (bounds, now), within, |values| look(values, stamp.changed))
+        with_single_row(&self.query, of_group, (bounds, now), within, |values| look(values, stamp.changed))
     }
 
     /// Adds a key's state, both as [`Changes`] has them, to groups that lack the key, unless the key's time is over.
@@ -410,7 +414,7 @@ impl KeyedQuery {
         ordered: &[u8],
         state: &[u8],
         now: Millis,
-    ) -> Result<(), NoState> {
+    ) -> Result<(), InvalidState> {
         let (stamp, state) = self.split_state(state)?;
         match self.is_past(stamp.arrival, now) {
             true => Ok(()),
@@ -429,7 +433,7 @@ impl KeyedQuery {
     }
 
     /// Whether a key's time is over by now, from its state as [`Changes`] has it.
-    pub fn is_state_past(&self, state: &[u8], now: Millis) -> Result<bool, NoState> {
+    pub fn is_state_past(&self, state: &[u8], now: Millis) -> Result<bool, InvalidState> {
         let (stamp, _) = self.split_state(state)?;
         Ok(self.is_past(stamp.arrival, now))
     }
@@ -440,14 +444,14 @@ impl KeyedQuery {
     }
 
     /// A state as it is kept: its stamp, and the cells.
-    fn split_state<'s>(&self, mut state: &'s [u8]) -> Result<(Stamp, &'s [u8]), NoState> {
-        let changed = take_varint(&mut state)?;
-        let arrival = if self.ttl_ms.is_some() { take_varint(&mut state)? as Millis } else { 0 };
-        Ok((Stamp { changed, arrival }, state))
+    fn split_state<'s>(&self, mut state: &'s [u8]) -> Result<(KeyMeta, &'s [u8]), InvalidState> {
+        let changed = read_varint(&mut state)?;
+        let arrival = if self.ttl_ms.is_some() { read_varint(&mut state)? as Millis } else { 0 };
+        Ok((KeyMeta { changed, arrival }, state))
     }
 
     /// Begins a state.
-    fn push_stamp(&self, stamp: Stamp, out: &mut Vec<u8>) {
+    fn push_stamp(&self, stamp: KeyMeta, out: &mut Vec<u8>) {
         push_varint(stamp.changed, out);
         if self.ttl_ms.is_some() {
             push_varint(stamp.arrival.max(0) as u64, out);
@@ -468,9 +472,9 @@ fn may_repeat(view: &LateralView) -> bool {
     !view.join.as_ref().is_some_and(|join| join.is_view)
 }
 
-/// What is known of a key besides its cells.
+/// What is recorded of a key besides its cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Stamp {
+struct KeyMeta {
     /// The position after the last event that changed it.
     changed: u64,
     /// When that arrived; of views that keep keys for a time only.
@@ -512,14 +516,14 @@ impl Key {
     }
 
     /// A key of a view with windows, in the order of its values, without the start of the window.
-    pub fn within_window(ordered: &[u8]) -> Result<Key, NoState> {
+    pub fn within_window(ordered: &[u8]) -> Result<Key, InvalidState> {
         let arena = Bump::new();
-        let (_, rest) = decode_ordered_value(ordered, &arena).ok_or(NoState)?;
+        let (_, rest) = decode_ordered_value(ordered, &arena).ok_or(InvalidState)?;
         Key::of_ordered(rest)
     }
 
     /// The key that has these bytes in the order of its values.
-    pub fn of_ordered(ordered: &[u8]) -> Result<Key, NoState> {
+    pub fn of_ordered(ordered: &[u8]) -> Result<Key, InvalidState> {
         Ok(Key { grouped: grouped(ordered)?, ordered: ordered.to_vec() })
     }
 
@@ -583,11 +587,11 @@ fn push_ordered(grouped: &[u8], out: &mut Vec<u8>) {
 }
 
 /// A key as groups have it, from one in order.
-fn grouped(ordered: &[u8]) -> Result<Vec<u8>, NoState> {
+fn grouped(ordered: &[u8]) -> Result<Vec<u8>, InvalidState> {
     let arena = Bump::new();
     let (mut rest, mut key) = (ordered, Vec::with_capacity(ordered.len()));
     while !rest.is_empty() {
-        let (value, after) = decode_ordered_value(rest, &arena).ok_or(NoState)?;
+        let (value, after) = decode_ordered_value(rest, &arena).ok_or(InvalidState)?;
         encode_group_value(&value, Dialect::Native, &mut key);
         rest = after;
     }

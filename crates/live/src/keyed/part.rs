@@ -1,19 +1,19 @@
-//! What is held of some of a view's keys.
+//! The in-memory groups of some of a view's keys: tracks which are changed, cut or deleted, and evicts the others.
 
 use bumpalo::Bump;
 use swiftwater_event::{Millis, Value};
 
-use super::{Key, KeyedQuery, Row, Shown, Stamp, push_ordered, shown::Workspace};
+use super::{Key, KeyMeta, KeyedQuery, Row, RowHash, push_ordered, row_hash::Workspace};
 use crate::{
     expr::Scratch,
-    operate::{Deletion, GroupTable, NoState},
+    operate::{Deletion, GroupTable, InvalidState},
 };
 
 /// The groups of the keys of one part, each with what is known of it. Bounded by who holds it: [`KeyedPart::evict`].
 #[derive(Debug)]
 pub struct KeyedPart {
     groups: GroupTable,
-    notes: Vec<Note>,
+    notes: Vec<GroupMeta>,
     /// Groups that changed since the last cut, each once.
     changed: Vec<u32>,
     /// Groups of the last cut, until it is kept.
@@ -26,19 +26,19 @@ pub struct KeyedPart {
 
 /// Where a key is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Held {
+pub enum KeyLocation {
     /// In the part, as this group, until the part changes.
     Here(u32),
     /// Not in the part; it may be kept elsewhere.
     Elsewhere,
-    /// There is no such key.
+    /// The key does not exist.
     Nowhere,
 }
 
-/// What is known of a group.
+/// What is recorded of a group.
 #[derive(Debug, Clone, Copy, Default)]
-struct Note {
-    stamp: Stamp,
+struct GroupMeta {
+    stamp: KeyMeta,
     /// It is here to say that it is deleted, until that is kept, and has no rows.
     is_deleted: bool,
     /// It is among those that changed since the last cut.
@@ -102,7 +102,7 @@ impl KeyedPart {
 
     /// Bytes held, about.
     pub fn bytes(&self) -> usize {
-        self.groups.bytes() + self.notes.capacity() * size_of::<Note>() + 4 * self.changed.capacity()
+        self.groups.bytes() + self.notes.capacity() * size_of::<GroupMeta>() + 4 * self.changed.capacity()
     }
 
     /// Of them, those of keys that changed since the last cut, about.
@@ -130,13 +130,13 @@ impl KeyedPart {
     }
 
     /// Takes over the state of a key that it lacked, as [`Changes`] has it.
-    pub fn load(&mut self, query: &KeyedQuery, key: &Key, state: &[u8]) -> Result<(), NoState> {
+    pub fn load(&mut self, query: &KeyedQuery, key: &Key, state: &[u8]) -> Result<(), InvalidState> {
         if self.groups.find(&key.grouped).is_some() {
             return Ok(());
         }
         let (stamp, state) = query.split_state(state)?;
         self.groups.insert_state(&key.grouped, state)?;
-        self.notes.push(Note { stamp, ..Note::default() });
+        self.notes.push(GroupMeta { stamp, ..GroupMeta::default() });
         Ok(())
     }
 
@@ -159,9 +159,13 @@ impl KeyedPart {
         };
         let mut ours = Vec::with_capacity(chosen.len());
         self.groups.merge_chosen(groups, chosen, &mut ours);
-        self.notes.resize(self.groups.len(), Note::default());
+        self.notes.resize(self.groups.len(), GroupMeta::default());
         for (group, theirs) in ours.into_iter().zip(chosen) {
-            self.mark(group, Stamp { changed: position, arrival }, groups.deletion(*theirs) == Deletion::All);
+            self.mark(
+                group,
+                KeyMeta { changed: position, arrival },
+                groups.deletion(*theirs) == Deletion::All,
+            );
         }
     }
 
@@ -193,7 +197,7 @@ impl KeyedPart {
     }
 
     /// Notes that a group changed.
-    fn mark(&mut self, group: u32, stamp: Stamp, is_deleted: bool) {
+    fn mark(&mut self, group: u32, stamp: KeyMeta, is_deleted: bool) {
         let note = &mut self.notes[group as usize];
         self.deleted = self.deleted + usize::from(is_deleted) - usize::from(note.is_deleted);
         (note.stamp, note.is_deleted) = (stamp, is_deleted);
@@ -216,7 +220,7 @@ impl KeyedPart {
             }
             None => {
                 let group = self.groups.insert_empty(&key.grouped);
-                self.notes.resize(self.groups.len(), Note::default());
+                self.notes.resize(self.groups.len(), GroupMeta::default());
                 group
             }
         };
@@ -247,8 +251,8 @@ impl KeyedPart {
         }
     }
 
-    /// The last cut is kept.
-    pub fn kept(&mut self) {
+    /// The last cut is persisted.
+    pub fn checkpoint_committed(&mut self) {
         for group in self.cut.drain(..) {
             self.notes[group as usize].is_cut = false;
         }
@@ -256,12 +260,12 @@ impl KeyedPart {
         if 2 * self.deleted > self.groups.len() {
             let notes = self.notes.iter().zip(0..);
             let kept: Vec<u32> = notes.filter(|(note, _)| !note.is_gone()).map(|(_, group)| group).collect();
-            self.keep(&kept);
+            self.retain(&kept);
         }
     }
 
-    /// The last cut could not be kept: what it had changed since the one before.
-    pub fn put_back(&mut self) {
+    /// The last cut could not be persisted: its keys count as changed again.
+    pub fn checkpoint_failed(&mut self) {
         for group in std::mem::take(&mut self.cut) {
             let note = &mut self.notes[group as usize];
             note.is_cut = false;
@@ -279,7 +283,7 @@ impl KeyedPart {
         if bytes <= bytes_max || self.groups.is_empty() {
             return;
         }
-        let is_held = |note: &Note| note.is_changed || note.is_cut;
+        let is_held = |note: &GroupMeta| note.is_changed || note.is_cut;
         let all = 0..self.groups.len() as u32;
         let mut kept: Vec<u32> = all.filter(|&group| !self.notes[group as usize].is_gone()).collect();
         kept.sort_unstable_by_key(|&group| {
@@ -290,7 +294,7 @@ impl KeyedPart {
         let most = (self.groups.len() as u128 * bytes_max as u128 / bytes.max(1) as u128) as usize;
         kept.truncate(most.max(held));
         kept.sort_unstable();
-        self.keep(&kept);
+        self.retain(&kept);
         self.is_whole = false;
     }
 
@@ -303,12 +307,12 @@ impl KeyedPart {
             let is_kept = |group: &u32| kept.binary_search(group).is_ok();
             self.changed.retain(is_kept);
             self.cut.retain(is_kept);
-            self.keep(&kept);
+            self.retain(&kept);
         }
     }
 
-    /// Holds these groups, ascending, and no others; none that changed is left out.
-    fn keep(&mut self, kept: &[u32]) {
+    /// Retains these groups, ascending, and no others; none that changed is left out.
+    fn retain(&mut self, kept: &[u32]) {
         let mut place = vec![u32::MAX; self.groups.len()];
         kept.iter().zip(0..).for_each(|(&group, new)| place[group as usize] = new);
         self.groups = self.groups.subset(kept);
@@ -324,9 +328,9 @@ impl KeyedPart {
     /// more time for other keys.
     pub fn state(&self, query: &KeyedQuery, key: &Key) -> Option<Option<Vec<u8>>> {
         let group = match self.find(key) {
-            Held::Here(group) => group,
-            Held::Nowhere => return Some(None),
-            Held::Elsewhere => return None,
+            KeyLocation::Here(group) => group,
+            KeyLocation::Nowhere => return Some(None),
+            KeyLocation::Elsewhere => return None,
         };
         let mut state = Vec::with_capacity(64);
         self.push_state(query, group, &mut state);
@@ -334,17 +338,17 @@ impl KeyedPart {
     }
 
     /// Where a key is.
-    pub fn find(&self, key: &Key) -> Held {
+    pub fn find(&self, key: &Key) -> KeyLocation {
         match self.groups.find(&key.grouped) {
-            Some(group) => Held::Here(group),
-            None if self.is_whole => Held::Nowhere,
-            None => Held::Elsewhere,
+            Some(group) => KeyLocation::Here(group),
+            None if self.is_whole => KeyLocation::Nowhere,
+            None => KeyLocation::Elsewhere,
         }
     }
 
-    /// Looks at the row of a key that is here: the values of its columns, and the position after the last event that changed
-    /// it. None where it has no row.
-    pub fn look_at<R>(
+    /// Runs a function over the row of a key that is here: the values of its columns, and the position after the last event
+    /// that changed it. None where it has no row.
+    pub fn with_row<R>(
         &self,
         query: &KeyedQuery,
         group: u32,
@@ -353,11 +357,17 @@ impl KeyedPart {
         look: impl FnOnce(&[Value<'_>], u64) -> R,
     ) -> Option<R> {
         let note = self.notes.get(group as usize).filter(|note| !note.is_deleted)?;
-        query.look_at_group((&self.groups, group), note.stamp, now, within, look)
+        query.with_row_of_group((&self.groups, group), note.stamp, now, within, look)
     }
 
     /// What the rows of the keys of some groups show by now, in their order. All that there was of the keys is loaded.
-    pub fn shown(&self, query: &KeyedQuery, groups: &GroupTable, chosen: &[u32], now: Millis) -> Vec<Shown> {
+    pub fn shown(
+        &self,
+        query: &KeyedQuery,
+        groups: &GroupTable,
+        chosen: &[u32],
+        now: Millis,
+    ) -> Vec<RowHash> {
         let mut within = Workspace::default();
         let mut shown = |theirs: &u32| {
             let group = self.groups.find(groups.key(*theirs as usize))?;
@@ -369,7 +379,7 @@ impl KeyedPart {
     }
 
     /// What the row of one key shows, whether its time is over or not; `None` where the key is not here.
-    pub fn shown_of(&self, query: &KeyedQuery, key: &Key) -> Option<Shown> {
+    pub fn shown_of(&self, query: &KeyedQuery, key: &Key) -> Option<RowHash> {
         let group = self.groups.find(&key.grouped)?;
         let is_deleted = self.notes[group as usize].is_deleted;
         let shown = || query.shown_by_group(&self.groups, group, &mut Workspace::default());
@@ -410,7 +420,7 @@ impl KeyedPart {
     }
 }
 
-impl Note {
+impl GroupMeta {
     /// It is deleted, and that is kept.
     fn is_gone(&self) -> bool {
         self.is_deleted && !self.is_changed && !self.is_cut

@@ -1,16 +1,16 @@
-//! Views of another view's rows: rows come and go, and what a group took in is taken out of it again.
+//! Views over another view's rows: inserts added rows into groups, and retracts removed rows from them.
 //!
-//! What is told are rows that are there now and were not before, and rows that were there and are not now; a row that
-//! changed is one of each. Both are folded into groups of their own ([`RowsFold`]); what a group is then is its old state
-//! with the one merged in and the other taken out. So only counts and sums can be kept, which are exact both ways (a sum of
-//! doubles is an expansion that loses nothing). A group without rows is gone: an aggregate counts them ([`count_rows`]).
+//! Each change consists of rows that are new and rows that are gone; a changed row is one of each. Both are folded into
+//! groups of their own ([`RowsFold`]). The new state of a group is its old state with the new rows merged and the old
+//! rows retracted. Therefore only counts and sums are possible: they are exact in both directions. A sum of doubles is an
+//! expansion that loses nothing. A group without rows is deleted: an aggregate counts them ([`count_rows`]).
 
 use swiftwater_event::EventBatch;
 use swiftwater_lang::plan::{Aggregate, AggregateFunction, Body, Expr, Query, Window};
 
-use super::{Changes, Key, KeyedQuery, Stamp, Unfit, ViewTime, by_part};
+use super::{Changes, Key, KeyMeta, KeyedQuery, UnsupportedView, ViewTime, by_part};
 use crate::{
-    operate::{GroupTable, NoState},
+    operate::{GroupTable, InvalidState},
     step::Shard,
 };
 
@@ -45,7 +45,7 @@ pub struct RowsChanges {
 pub enum RowsError<E> {
     /// What is kept of a key is no state.
     #[error(transparent)]
-    State(#[from] NoState),
+    State(#[from] InvalidState),
     /// More rows went than came.
     #[error("a row is to be taken out of a group that does not have it")]
     NotThere,
@@ -56,19 +56,19 @@ pub enum RowsError<E> {
 
 /// Sees to it that a query can be a view of another view's rows: it then counts the rows of each group. Answers the number
 /// of the aggregate that does, for [`KeyedQuery::of_rows`].
-pub fn count_rows(query: &mut Query) -> Result<usize, Unfit> {
+pub fn count_rows(query: &mut Query) -> Result<usize, UnsupportedView> {
     if query.window != Window::None {
-        return Err(Unfit::WindowsOfRows);
+        return Err(UnsupportedView::WindowsOfRows);
     }
-    let Body::Group(group) = &mut query.body else { return Err(Unfit::NoGroups) };
-    let can_take_out = |function: AggregateFunction| {
+    let Body::Group(group) = &mut query.body else { return Err(UnsupportedView::NoGroups) };
+    let can_retract = |function: AggregateFunction| {
         matches!(function, AggregateFunction::Count | AggregateFunction::Sum | AggregateFunction::Avg)
     };
-    if let Some(other) = group.aggregates.iter().find(|aggregate| !can_take_out(aggregate.function)) {
-        return Err(Unfit::NotTakenOut(other.function));
+    if let Some(other) = group.aggregates.iter().find(|aggregate| !can_retract(aggregate.function)) {
+        return Err(UnsupportedView::NotTakenOut(other.function));
     }
     if group.table.is_some() {
-        return Err(Unfit::RowsNotTakenOut);
+        return Err(UnsupportedView::RowsNotTakenOut);
     }
     let counts = |aggregate: &Aggregate| {
         let is_whole = aggregate.arguments.is_empty() && aggregate.filter.is_none();
@@ -170,9 +170,9 @@ impl KeyedQuery {
             changes.long_keys += long;
         }
         if let Some((table, (of_part, _))) = &went {
-            groups.take_out_chosen(table, &of_part.concat());
+            groups.retract_selected(table, &of_part.concat());
         }
-        let stamp = Stamp { changed: position, arrival: 0 };
+        let stamp = KeyMeta { changed: position, arrival: 0 };
         let mut state = Vec::new();
         for (group, (key, kept)) in kept.into_iter().enumerate() {
             state.clear();

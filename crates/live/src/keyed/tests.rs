@@ -34,7 +34,7 @@ const PARTS: usize = 3;
 const DELETE_WHEN: &str = "t = 't0'";
 const TTL_MS: u64 = 60;
 
-fn keyed(text: &str) -> Result<KeyedQuery, Unfit> {
+fn keyed(text: &str) -> Result<KeyedQuery, UnsupportedView> {
     let options = ParseOptions { lists_rows: true, ..ParseOptions::new(Dialect::Native, 0) };
     let plan = parse(text, &options).expect("a query").query;
     KeyedQuery::new(StandingQuery::compile(plan).expect("a query"), None)
@@ -69,27 +69,27 @@ fn batch(events: &[Event], first: u64) -> EventBatch {
 #[test]
 fn what_cannot_be_a_view() {
     for (text, fault) in [
-        ("SELECT * FROM STREAM()", Unfit::NoGroups),
+        ("SELECT * FROM STREAM()", UnsupportedView::NoGroups),
         (
             "SELECT k, COUNT(*) FROM STREAM() MATCH_RECOGNIZE (PARTITION BY k PATTERN (A) WITHIN 5) GROUP BY k",
-            Unfit::Pattern,
+            UnsupportedView::Pattern,
         ),
-        ("SELECT COUNT(*) FROM STREAM() WINDOWING TUMBLING(5, RECORD)", Unfit::Window),
-        ("SELECT COUNT(*) FROM STREAM() WINDOWING EVERY(5, TIME, ALL)", Unfit::Window),
+        ("SELECT COUNT(*) FROM STREAM() WINDOWING TUMBLING(5, RECORD)", UnsupportedView::Window),
+        ("SELECT COUNT(*) FROM STREAM() WINDOWING EVERY(5, TIME, ALL)", UnsupportedView::Window),
         (
             "SELECT COUNT(*) FROM STREAM() WINDOWING EVERY(5, TIME, LAST, 7201, TIME)",
-            Unfit::Overlap { holding: 1441, most: 1440 },
+            UnsupportedView::Overlap { holding: 1441, most: 1440 },
         ),
-        ("SELECT k, COUNT(*) FROM STREAM() GROUP BY k WINDOWING SESSION(5, TIME)", Unfit::Window),
-        ("SELECT COUNT(*) FROM STREAM(s, 5000, TIME)", Unfit::End),
-        ("SELECT k, COUNT(*) FROM STREAM() GROUP BY k LIMIT 3", Unfit::End),
-        ("SELECT k, COUNT(*) AS n FROM STREAM() GROUP BY k ORDER BY n", Unfit::Order),
+        ("SELECT k, COUNT(*) FROM STREAM() GROUP BY k WINDOWING SESSION(5, TIME)", UnsupportedView::Window),
+        ("SELECT COUNT(*) FROM STREAM(s, 5000, TIME)", UnsupportedView::End),
+        ("SELECT k, COUNT(*) FROM STREAM() GROUP BY k LIMIT 3", UnsupportedView::End),
+        ("SELECT k, COUNT(*) AS n FROM STREAM() GROUP BY k ORDER BY n", UnsupportedView::Order),
     ] {
         assert_eq!(keyed(text).map(|_| ()), Err(fault), "{text}");
     }
     let rows = parse("SELECT QUANTILE(x, LINEAR, 3) FROM STREAM()", &ParseOptions::new(Dialect::Native, 0));
     let rows = StandingQuery::compile(rows.expect("a query").query).expect("a query");
-    assert_eq!(KeyedQuery::new(rows, None).map(|_| ()), Err(Unfit::SeveralRows));
+    assert_eq!(KeyedQuery::new(rows, None).map(|_| ()), Err(UnsupportedView::SeveralRows));
     assert_eq!(keyed(QUERY).map(|view| view.key_values()), Ok(2));
     let day = "SELECT COUNT(*) FROM STREAM() WINDOWING EVERY(60000, TIME, LAST, 86400000, TIME)";
     assert_eq!(keyed(day).map(|view| view.key_values()), Ok(1));
@@ -269,10 +269,10 @@ impl Model {
     /// Takes events in, in batches of at most so many that arrived together.
     fn take(&mut self, events: &[Event], first: usize, most: usize) {
         let together = events.chunk_by(|a, b| a.arrival == b.arrival).flat_map(|events| events.chunks(most));
-        together.fold(first, |first, events| self.take_batch(events, first));
+        together.fold(first, |first, events| self.fold_batch(events, first));
     }
 
-    fn take_batch(&mut self, events: &[Event], first: usize) -> usize {
+    fn fold_batch(&mut self, events: &[Event], first: usize) -> usize {
         let fold = self.view.fold(&mut self.shard, &batch(events, first as u64), self.time);
         self.time = fold.time;
         self.late += fold.late;
@@ -302,7 +302,7 @@ impl Model {
     fn rows(&self, now: Millis) -> Vec<String> {
         let mut states = self.store.clone();
         for (key, state) in self.parts.iter().flat_map(|part| part.unkept(&self.view, |_| true)) {
-            keep(&mut states, key, state);
+            store_state(&mut states, key, state);
         }
         let mut groups = self.view.no_groups().expect("it has groups");
         for (key, state) in &states {
@@ -346,17 +346,17 @@ impl Model {
         };
         let (part, mut scratch, arena) = (&self.parts[key.part(PARTS)], Scratch::default(), Bump::new());
         match part.find(key) {
-            Held::Here(group) => part.look_at(&self.view, group, now, (&mut scratch, &arena), look),
-            Held::Nowhere => None,
-            Held::Elsewhere => {
+            KeyLocation::Here(group) => part.with_row(&self.view, group, now, (&mut scratch, &arena), look),
+            KeyLocation::Nowhere => None,
+            KeyLocation::Elsewhere => {
                 let (state, within) = (self.store.get(&key.ordered)?, (&mut scratch, &arena));
-                self.view.look_at_state(key.as_group(), state, now, within, look).expect("a state")
+                self.view.with_row_of_state(key.as_group(), state, now, within, look).expect("a state")
             }
         }
     }
 }
 
-fn keep(store: &mut Store, key: Vec<u8>, state: Option<Vec<u8>>) {
+fn store_state(store: &mut Store, key: Vec<u8>, state: Option<Vec<u8>>) {
     match state {
         Some(state) => store.insert(key, state),
         None => store.remove(&key),
@@ -412,14 +412,14 @@ fn act(new: fn() -> KeyedQuery, actions: Vec<Action>) -> (Model, Vec<Event>) {
             }
             Action::Kept => {
                 if let Some((changes, at)) = model.cut.take() {
-                    changes.into_iter().for_each(|(key, state)| keep(&mut model.store, key, state));
+                    changes.into_iter().for_each(|(key, state)| store_state(&mut model.store, key, state));
                     model.kept = at;
-                    model.parts.iter_mut().for_each(KeyedPart::kept);
+                    model.parts.iter_mut().for_each(KeyedPart::checkpoint_committed);
                 }
             }
             Action::PutBack => {
                 model.cut = None;
-                model.parts.iter_mut().for_each(KeyedPart::put_back);
+                model.parts.iter_mut().for_each(KeyedPart::checkpoint_failed);
             }
             Action::Evict(bytes) => model.parts.iter_mut().for_each(|part| part.evict(bytes)),
             Action::DeletePast => model.delete_past(latest(&events)),

@@ -1,17 +1,18 @@
-//! The windows of a view: each group of each window is a key, which begins with the window's start. Windows begin or end,
-//! as their query says, at whole multiples of their distance since 1970. Where they overlap, what an event brings is merged
-//! into each window that holds it, and kept in each: so how many that may be has a bound.
+//! The windows of a view: each group of each window is a key, which begins with the window's start. So a window is
+//! contiguous on disk. Windows begin or end, as their query declares, at whole multiples of their distance since 1970.
+//! If windows overlap, an event is merged into each window that contains it, and stored in each; so the number of such
+//! windows has a bound.
 //!
-//! Time is what the events say, or when they arrived: a window closes when an event comes that is past it, by the
-//! lateness, and nothing counts into it afterwards. So what a view holds depends on its events alone, and a replay ends
-//! in the same.
+//! Time is event time or arrival time: a window closes when an event comes that is past it, by the lateness, and nothing
+//! counts into it afterwards. So the closed windows follow from the latest time of the events so far, which is committed
+//! beside the position. The content of a view depends on its events alone, and a replay ends in the same.
 
 use swiftwater_event::Millis;
 use swiftwater_lang::plan::{Window, WindowClock};
 
-use super::Unfit;
+use super::UnsupportedView;
 use crate::{
-    NO_TIME, Peak, StandingQuery,
+    MaxEventTime, NO_TIME, StandingQuery,
     operate::{GroupTable, Groups, Shape, Timeline},
     standing::CompiledGroup,
     step::QueryStep,
@@ -36,7 +37,7 @@ pub struct ViewWindows {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ViewTime {
     /// The latest event time, advanced by idle periods.
-    pub peak: Peak,
+    pub peak: MaxEventTime,
     /// The latest time of an event.
     pub event: Millis,
     /// The arrival of the stream's last event; [`NO_TIME`] if there was none, or it is unknown.
@@ -45,7 +46,7 @@ pub struct ViewTime {
 
 impl Default for ViewTime {
     fn default() -> ViewTime {
-        ViewTime { peak: Peak::NONE, event: NO_TIME, last: NO_TIME }
+        ViewTime { peak: MaxEventTime::NONE, event: NO_TIME, last: NO_TIME }
     }
 }
 
@@ -60,7 +61,7 @@ impl ViewTime {
 pub(super) struct FoldedWindows {
     pub(super) groups: Option<GroupTable>,
     /// The latest event time so far.
-    pub(super) peak: Peak,
+    pub(super) peak: MaxEventTime,
     /// The latest event time of the batch.
     pub(super) event: Millis,
     /// Events of windows that are closed.
@@ -69,22 +70,22 @@ pub(super) struct FoldedWindows {
 
 impl ViewWindows {
     /// Those of a query; none where it has none.
-    pub(super) fn of(query: &StandingQuery) -> Result<Option<ViewWindows>, Unfit> {
+    pub(super) fn of(query: &StandingQuery) -> Result<Option<ViewWindows>, UnsupportedView> {
         let lateness_ms = match &query.plan.window {
             Window::None => return Ok(None),
             Window::Time { clock: WindowClock::Arrival, .. } => None,
             Window::Time { clock: WindowClock::Event { lateness_ms, .. }, .. } => Some(*lateness_ms),
-            Window::Records { .. } | Window::Session { .. } => return Err(Unfit::Window),
+            Window::Records { .. } | Window::Session { .. } => return Err(UnsupportedView::Window),
         };
-        let shape = Shape::of(query, 0).ok_or(Unfit::Window)?.unbounded();
+        let shape = Shape::of(query, 0).ok_or(UnsupportedView::Window)?.unbounded();
         let (Some(size), Some(holding)) = (shape.size(), shape.holding_most()) else {
-            return Err(Unfit::Window);
+            return Err(UnsupportedView::Window);
         };
         match holding <= HOLDING_MAX {
             true => {
                 Ok(Some(ViewWindows { shape, size, lateness_ms, idle_after_ms: query.plan.idle_after_ms() }))
             }
-            false => Err(Unfit::Overlap { holding, most: HOLDING_MAX }),
+            false => Err(UnsupportedView::Overlap { holding, most: HOLDING_MAX }),
         }
     }
 
@@ -146,7 +147,7 @@ impl ViewWindows {
             return None;
         }
         let reached = self.shape.end(open).checked_add_unsigned(self.lateness_ms?)?;
-        time.peak.reaches_at(reached).map(|due| due.max(idle_from))
+        time.peak.idle_arrival_of(reached).map(|due| due.max(idle_from))
     }
 
     /// The groups of a batch: from its step, and by arrival from the shard. `before` is the peak before the batch, and `arrival`
@@ -156,7 +157,7 @@ impl ViewWindows {
         group: &CompiledGroup,
         steps: &mut [QueryStep],
         by_arrival: Vec<crate::Partial>,
-        (before, arrival): (Peak, Millis),
+        (before, arrival): (MaxEventTime, Millis),
     ) -> FoldedWindows {
         let mut folded = FoldedWindows { groups: None, peak: before, event: NO_TIME, late: 0 };
         // Into each window that is open and holds the slice that begins there.
@@ -175,7 +176,7 @@ impl ViewWindows {
             let now = arrival.max(before.time);
             let (slice, open) = (self.shape.cuts().start_of(now), self.shape.closing_after(now));
             by_arrival.iter().for_each(|partial| add(partial.start.max(slice), open, &partial.groups));
-            folded.peak = Peak { time: now, arrival: now };
+            folded.peak = MaxEventTime { time: now, arrival: now };
             return folded;
         }
         let mut timeline = Timeline::new(self.shape, self.lateness_ms.unwrap_or(0));
@@ -187,7 +188,7 @@ impl ViewWindows {
             for generation in &timed.generations {
                 timeline.advance(generation.peak);
                 for (partial, events) in &generation.partials {
-                    if timeline.takes(partial.start, *events) {
+                    if timeline.admit(partial.start, *events) {
                         add(partial.start, timeline.open(), &partial.groups);
                     }
                 }

@@ -1,7 +1,8 @@
-//! A set of hashes that is asked before a table is: it tells most values that nobody asks for, of a whole column at a time.
+//! A Bloom filter that precedes a hash table: it excludes most values that no query requests, for a whole column at a
+//! time.
 //!
-//! Texts are asked for by their Arrow views: the hash of a text of up to twelve bytes is a sum of products of the view's
-//! four words, which AVX2 takes of eight views at a time.
+//! Texts are looked up by their Arrow views. The hash of a text of up to twelve bytes is a sum of products of the view's
+//! four words. AVX2 computes it for eight views at a time.
 
 use super::points::TextKey;
 

@@ -1,8 +1,9 @@
-//! Conditions that stand by themselves: one path, one test that needs no other value. The index finds queries by them,
-//! and tests them on candidates straight on the columns, without an expression.
+//! Indexable conditions: one path, and one test that needs no other value.
 //!
-//! A condition is true of a value exactly where the expression that it was made from is; of what else the expression
-//! could be (false, null, in error) it knows nothing.
+//! The index finds queries by them, and tests them on candidates directly on the columns, without an expression.
+//!
+//! A condition is true of a value exactly if its source expression is. It does not distinguish the other results of the
+//! expression (false, null, error).
 
 use std::sync::Arc;
 
@@ -33,7 +34,7 @@ pub enum Test {
     /// A text, but not this one.
     NotText(Box<str>),
     /// One of these values.
-    Set(Box<Set>),
+    Set(Box<ValueSet>),
     /// Text between bounds.
     TextSpan(Box<TextSpan>),
     /// Text that begins with one of these.
@@ -57,7 +58,7 @@ pub enum Test {
 
 /// Values of several kinds.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Set {
+pub struct ValueSet {
     /// Texts, ascending, each once.
     pub(crate) texts: Vec<Box<str>>,
     /// Numbers.
@@ -147,7 +148,7 @@ impl Test {
     }
 }
 
-impl Set {
+impl ValueSet {
     fn has(&self, cell: Cell<'_>) -> bool {
         match cell {
             Cell::Text(value) => self.texts.binary_search_by(|text| (**text).cmp(value)).is_ok(),
@@ -178,9 +179,9 @@ impl Set {
     }
 
     /// Values in both.
-    pub(crate) fn intersect(&self, other: &Set) -> Set {
+    pub(crate) fn intersect(&self, other: &ValueSet) -> ValueSet {
         let texts = self.texts.iter().filter(|text| other.texts.binary_search(text).is_ok());
-        Set {
+        ValueSet {
             texts: texts.cloned().collect(),
             spans: self.spans.intersect(&other.spans),
             booleans: self.booleans & other.booleans,
@@ -188,7 +189,7 @@ impl Set {
     }
 
     /// Values in either.
-    pub(crate) fn add(&mut self, other: Set) {
+    pub(crate) fn add(&mut self, other: ValueSet) {
         self.texts.extend(other.texts);
         self.texts.sort_unstable();
         self.texts.dedup();

@@ -1,5 +1,7 @@
-//! What containers hold, and how long texts are: SIZEOF, SIZEIS and CONTAINSKEY of the native dialect. A value is read once
-//! a row, however many ask.
+//! Finds queries by the keys and sizes of containers and the lengths of texts: SIZEOF, SIZEIS and CONTAINSKEY of the
+//! native dialect.
+//!
+//! A value is read once per row, however many queries test it.
 
 use bumpalo::Bump;
 use swiftwater_event::{Column, Kind, Value, Values};
@@ -8,7 +10,7 @@ use super::{
     bloom_filter::Mask,
     interval_index::{Domain, IntervalIndex},
     number::{Span, long_key},
-    points::{Points, TextKey, TextPoints},
+    points::{PointIndex, TextKey, TextPointIndex},
     table::{Hits, add},
 };
 
@@ -30,25 +32,25 @@ fn key_of_size(size: usize) -> u64 {
 
 /// Who asks for which sizes and keys at one path.
 #[derive(Debug)]
-pub(super) struct Contents {
-    sizes: Points,
+pub(super) struct ContainerIndex {
+    sizes: PointIndex,
     size_spans: Option<IntervalIndex>,
-    keys: TextPoints,
+    keys: TextPointIndex,
 }
 
-impl Contents {
+impl ContainerIndex {
     pub(super) fn new(
         sizes: Vec<(u64, u32)>,
         size_spans: Vec<(Span, u32)>,
         keys: Vec<(&str, u32)>,
-    ) -> Option<Contents> {
+    ) -> Option<ContainerIndex> {
         if sizes.is_empty() && size_spans.is_empty() && keys.is_empty() {
             return None;
         }
-        Some(Contents {
-            sizes: Points::new(sizes),
+        Some(ContainerIndex {
+            sizes: PointIndex::new(sizes),
             size_spans: (!size_spans.is_empty()).then(|| IntervalIndex::new(Domain::Long, &size_spans)),
-            keys: TextPoints::new(keys),
+            keys: TextPointIndex::new(keys),
         })
     }
 

@@ -1,4 +1,4 @@
-//! Which places of a part have ended: bits in pages, of which a change copies one.
+//! The set of ended queries of an index segment: a bitmap in pages; a change copies one page.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ const WORDS: usize = PAGE_BITS / 64;
 
 /// A set of places; cheap to copy with one place more.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Ended {
+pub(crate) struct EndedSet {
     pages: Vec<Option<Arc<[u64; WORDS]>>>,
     count: usize,
 }
 
-impl Ended {
+impl EndedSet {
     /// Places in it.
     pub(crate) fn len(&self) -> usize {
         self.count
@@ -45,7 +45,7 @@ impl Ended {
     }
 
     /// Places that are in this set and not in an earlier version of it. Pages that both share are passed over.
-    pub(crate) fn since<'e>(&'e self, earlier: &'e Ended) -> impl Iterator<Item = u32> + 'e {
+    pub(crate) fn since<'e>(&'e self, earlier: &'e EndedSet) -> impl Iterator<Item = u32> + 'e {
         self.pages.iter().enumerate().flat_map(move |(number, page)| {
             let before = earlier.pages.get(number).and_then(Option::as_ref);
             let page = page.as_ref().filter(|page| before.is_none_or(|before| !Arc::ptr_eq(page, before)));
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn what_was_put_in_is_there_and_older_versions_stay() {
-        let mut ended = Ended::default();
+        let mut ended = EndedSet::default();
         for place in [3, 4095, 4096, 100_000, 3] {
             ended.insert(place);
         }

@@ -1,4 +1,4 @@
-//! A standing query as the index holds it: bound to the columns of the decode plan.
+//! A standing query as stored in the index: bound to the columns of the decode plan.
 
 use std::sync::Arc;
 

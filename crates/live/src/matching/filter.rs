@@ -1,7 +1,7 @@
-//! A filter as the index takes it: conditions that stand by themselves, how they are joined, and what is left.
+//! Splits a filter for the index: indexable conditions, their AND and OR, and the residual.
 //!
-//! Where all that is left (the *rest*) has to be tested by an expression, it is so on the events for which all the
-//! conditions hold, whichever of them finds the query: so no count depends on what the index chose.
+//! An expression tests the residual (the *rest*) on the events for which all the conditions are true, whichever condition
+//! found the query. Therefore no count depends on the index's choice.
 
 use std::{
     fmt::Write,
@@ -16,8 +16,8 @@ use swiftwater_lang::{
 };
 
 use super::{
-    condition::{Condition, Set, Test, TextSpan},
-    literals::{Required, of_like, of_regex},
+    condition::{Condition, Test, TextSpan, ValueSet},
+    literals::{RequiredText, of_like, of_regex},
     number::{Number, Spans},
     pattern::Pattern,
 };
@@ -59,7 +59,7 @@ pub(crate) struct Operand<'e> {
 impl Filter {
     /// Takes a filter apart.
     pub(crate) fn of(filter: &Expr, dialect: Dialect) -> (Filter, Vec<Operand<'_>>) {
-        let mut made = Maker { dialect, conditions: Vec::new() };
+        let mut made = FilterBuilder { dialect, conditions: Vec::new() };
         let mut all = Vec::new();
         let mut operands = Vec::new();
         for expr in conjuncts(filter) {
@@ -119,12 +119,12 @@ fn conjuncts(filter: &Expr) -> Vec<&Expr> {
     }
 }
 
-struct Maker {
+struct FilterBuilder {
     dialect: Dialect,
     conditions: Vec<Condition>,
 }
 
-impl Maker {
+impl FilterBuilder {
     /// Adds a thing that must hold to others; a condition that was just made becomes part of one on the same path, where
     /// one can say both. Answers where it went.
     fn push(&mut self, node: Node, all: &mut Vec<Node>) -> usize {
@@ -206,24 +206,24 @@ fn simple(expr: &Expr, dialect: Dialect) -> Option<(Want, Test, bool)> {
                 sized(args.first()?, mirrored(*comparison), size, dialect)
             }
             (Expr::Path { .. }, Expr::Literal(literal)) => {
-                compared(want_of(left)?, *comparison, literal, dialect)
+                compared(requested_path(left)?, *comparison, literal, dialect)
             }
             (Expr::Literal(literal), Expr::Path { .. }) => {
-                compared(want_of(right)?, mirrored(*comparison), literal, dialect)
+                compared(requested_path(right)?, mirrored(*comparison), literal, dialect)
             }
             _ => None,
         },
         (Function::In { negated: false }, [path, Expr::Call { function: Function::List, args: items }]) => {
-            one_of(want_of(path)?, items, dialect)
+            one_of(requested_path(path)?, items, dialect)
         }
         (Function::Between { negated: false }, [path, Expr::Literal(low), Expr::Literal(high)]) => {
-            between(want_of(path)?, low, high, dialect)
+            between(requested_path(path)?, low, high, dialect)
         }
         (Function::MatchesText(Comparison::Eq), [path, Expr::Literal(Literal::String(text))]) => {
-            matches_text(want_of(path)?, text, dialect)
+            matches_text(requested_path(path)?, text, dialect)
         }
         (Function::Like { negated: false }, [path, Expr::Literal(Literal::String(pattern))]) => {
-            let want = want_of(path).filter(may_be_text)?;
+            let want = requested_path(path).filter(may_be_text)?;
             if !pattern.contains(['%', '_', '\\']) {
                 return Some((want, Test::Text(pattern.clone()), true));
             }
@@ -231,7 +231,7 @@ fn simple(expr: &Expr, dialect: Dialect) -> Option<(Want, Test, bool)> {
             Some((want, required_test(required?), is_all))
         }
         (Function::RLike { any: false, negated: false }, [path, Expr::Literal(Literal::String(pattern))]) => {
-            matches_pattern(want_of(path)?, &[pattern])
+            matches_pattern(requested_path(path)?, &[pattern])
         }
         (
             Function::RLike { any: true, negated: false },
@@ -241,21 +241,23 @@ fn simple(expr: &Expr, dialect: Dialect) -> Option<(Want, Test, bool)> {
                 Expr::Literal(Literal::String(pattern)) => Some(&**pattern),
                 _ => None,
             });
-            matches_pattern(want_of(path)?, &patterns.collect::<Option<Vec<&str>>>()?)
+            matches_pattern(requested_path(path)?, &patterns.collect::<Option<Vec<&str>>>()?)
         }
         (Function::SizeIs, [path, Expr::Literal(size @ (Literal::Integer(_) | Literal::Long(_)))]) => {
             sized(path, Comparison::Eq, size, dialect)
         }
         (Function::ContainsKey, [path, Expr::Literal(Literal::String(key))]) => {
-            let want = want_of(path).filter(|want| may_be_container(want, dialect))?;
+            let want = requested_path(path).filter(|want| may_be_container(want, dialect))?;
             Some((want, Test::Key(key.clone()), true))
         }
         (Function::IsNull, [path]) => {
-            let want = want_of(path).filter(|want| matches!(want.ty, Type::Any | Type::Primitive(_)))?;
+            let want =
+                requested_path(path).filter(|want| matches!(want.ty, Type::Any | Type::Primitive(_)))?;
             Some((want, Test::Null { errors: dialect.errors_become_null() }, true))
         }
         (Function::IsNotNull, [path]) => {
-            let want = want_of(path).filter(|want| matches!(want.ty, Type::Any | Type::Primitive(_)))?;
+            let want =
+                requested_path(path).filter(|want| matches!(want.ty, Type::Any | Type::Primitive(_)))?;
             Some((want, Test::NotNull, true))
         }
         (Function::Or, operands) => {
@@ -283,17 +285,17 @@ fn matches_pattern(want: Want, patterns: &[&str]) -> Option<(Want, Test, bool)> 
     may_be_text(&want).then_some(())?;
     let sources: Vec<String> =
         patterns.iter().map(|pattern| java_pattern_as_regex(pattern)).collect::<Option<_>>()?;
-    let all: Option<Vec<Required>> = sources.iter().map(|source| of_regex(source)).collect();
+    let all: Option<Vec<RequiredText>> = sources.iter().map(|source| of_regex(source)).collect();
     let required = match all {
         Some(mut all) if all.len() == 1 => all.pop().map(required_test),
         // What each has in it is not looked for in one go.
         Some(all) => {
             let prefixes = all.into_iter().map(|required| match required {
-                Required::Prefixes(prefixes) => Some(prefixes),
-                Required::Contains(_) => None,
+                RequiredText::Prefixes(prefixes) => Some(prefixes),
+                RequiredText::Contains(_) => None,
             });
             let prefixes: Option<Vec<_>> = prefixes.collect();
-            prefixes.map(|prefixes| required_test(Required::Prefixes(prefixes.concat())))
+            prefixes.map(|prefixes| required_test(RequiredText::Prefixes(prefixes.concat())))
         }
         None => None,
     };
@@ -307,7 +309,7 @@ fn sized(
     size: &Literal,
     dialect: Dialect,
 ) -> Option<(Want, Test, bool)> {
-    let want = want_of(path).filter(|want| may_be_container(want, dialect))?;
+    let want = requested_path(path).filter(|want| may_be_container(want, dialect))?;
     let spans = Spans::of(comparison, number_of(size)?, dialect).longs;
     Some((want, Test::Size(spans.into()), true))
 }
@@ -317,10 +319,10 @@ fn may_be_container(want: &Want, dialect: Dialect) -> bool {
     dialect == Dialect::Native && want.ty == Type::Any
 }
 
-fn required_test(required: Required) -> Test {
+fn required_test(required: RequiredText) -> Test {
     match required {
-        Required::Prefixes(prefixes) => Test::Prefixes(prefixes.into()),
-        Required::Contains(literal) => {
+        RequiredText::Prefixes(prefixes) => Test::Prefixes(prefixes.into()),
+        RequiredText::Contains(literal) => {
             Test::Contains(Box::new(memchr::memmem::Finder::new(&literal).into_owned()))
         }
     }
@@ -334,7 +336,7 @@ fn compared(
 ) -> Option<(Want, Test, bool)> {
     if let Some(number) = number_of(literal) {
         may_be_number(&want).then_some(())?;
-        let set = Set { spans: Spans::of(comparison, number, dialect), ..Set::default() };
+        let set = ValueSet { spans: Spans::of(comparison, number, dialect), ..ValueSet::default() };
         return Some((want, Test::Set(Box::new(set)), true));
     }
     let test = match literal {
@@ -355,7 +357,7 @@ fn compared(
         Literal::Boolean(value) if matches!(comparison, Comparison::Eq | Comparison::Ne) => {
             matches!(want.ty, Type::Any | Type::Primitive(Primitive::Boolean)).then_some(())?;
             let wanted = *value == (comparison == Comparison::Eq);
-            Test::Set(Box::new(Set { booleans: 1 << u8::from(wanted), ..Set::default() }))
+            Test::Set(Box::new(ValueSet { booleans: 1 << u8::from(wanted), ..ValueSet::default() }))
         }
         _ => return None,
     };
@@ -363,7 +365,7 @@ fn compared(
 }
 
 fn one_of(want: Want, items: &[Expr], dialect: Dialect) -> Option<(Want, Test, bool)> {
-    let mut all = Set::default();
+    let mut all = ValueSet::default();
     let mut first: Option<std::mem::Discriminant<Literal>> = None;
     for item in items {
         let Expr::Literal(literal) = item else { return None };
@@ -391,7 +393,7 @@ fn between(want: Want, low: &Literal, high: &Literal, dialect: Dialect) -> Optio
             }
             Dialect::Bullet => Spans::between_doubles(as_double(low), as_double(high)),
         };
-        return Some((want, Test::Set(Box::new(Set { spans, ..Set::default() })), true));
+        return Some((want, Test::Set(Box::new(ValueSet { spans, ..ValueSet::default() })), true));
     }
     let (Literal::String(low), Literal::String(high)) = (low, high) else { return None };
     may_be_text(&want).then_some(())?;
@@ -413,7 +415,7 @@ fn matches_text(want: Want, text: &str, dialect: Dialect) -> Option<(Want, Test,
     }
     let long: Option<i64> = trimmed.parse().ok();
     let double: Option<f64> = trimmed.parse().ok().filter(|double: &f64| double.is_finite());
-    let mut set = Set { texts: vec![text.into()], ..Set::default() };
+    let mut set = ValueSet { texts: vec![text.into()], ..ValueSet::default() };
     if is("true") || is("false") {
         set.booleans = 1 << u8::from(is("true"));
     }
@@ -428,15 +430,15 @@ fn matches_text(want: Want, text: &str, dialect: Dialect) -> Option<(Want, Test,
 }
 
 /// A test as a set, where it is one.
-fn as_set(test: Test) -> Option<Set> {
+fn as_set(test: Test) -> Option<ValueSet> {
     match test {
-        Test::Text(text) => Some(Set { texts: vec![text], ..Set::default() }),
+        Test::Text(text) => Some(ValueSet { texts: vec![text], ..ValueSet::default() }),
         Test::Set(set) => Some(*set),
         _ => None,
     }
 }
 
-fn of_set(mut set: Set) -> Test {
+fn of_set(mut set: ValueSet) -> Test {
     match set.texts.as_slice() {
         [_] if set.spans == Spans::default() && set.booleans == 0 => Test::Text(set.texts.swap_remove(0)),
         _ => Test::Set(Box::new(set)),
@@ -444,7 +446,7 @@ fn of_set(mut set: Set) -> Test {
 }
 
 /// Which kinds of values are in a set.
-fn kinds(set: &Set) -> (bool, bool, bool) {
+fn kinds(set: &ValueSet) -> (bool, bool, bool) {
     (set.texts.is_empty(), set.spans == Spans::default(), set.booleans == 0)
 }
 
@@ -474,7 +476,7 @@ fn may_be_text(want: &Want) -> bool {
     matches!(want.ty, Type::Any | Type::Primitive(Primitive::String))
 }
 
-fn want_of(expr: &Expr) -> Option<Want> {
+fn requested_path(expr: &Expr) -> Option<Want> {
     match expr {
         Expr::Path { path, ty } => Some(Want { path: path.clone(), ty: ty.clone() }),
         _ => None,

@@ -1,12 +1,15 @@
-//! A batch meets a part: rows are looked up path by path, what was found is put in order by group, candidates are
-//! checked, and what is left is tested by expressions.
+//! Matches a batch with a part of the index: looks rows up path by path, sorts what was found by group, checks the
+//! candidates, and evaluates the rest of their filters as expressions.
+//!
+//! The pairs of posting and row are ordered by a counting sort, digit by digit. Memory that a look-up or a posting will
+//! need is prefetched some rows before it is needed.
 
 use bumpalo::Bump;
 use swiftwater_event::{Decoded, Millis, WantId};
 
 use super::{
     QueryNumber,
-    ended::Ended,
+    ended::EndedSet,
     entry::Entry,
     filter::{Filter, Node},
     index_segment::IndexSegment,
@@ -31,7 +34,7 @@ pub(crate) struct Matched<'p> {
 
 /// A group that a batch found, its rows still in the buffers of a [`Finder`].
 #[derive(Debug)]
-struct Found {
+struct CandidateGroup {
     /// Of the member that this is of.
     number: QueryNumber,
     /// The member's place in its part.
@@ -63,7 +66,7 @@ pub(crate) struct Finder {
     rows: Vec<u32>,
     candidates: Vec<u32>,
     kept: Vec<u32>,
-    found: Vec<Found>,
+    found: Vec<CandidateGroup>,
     /// The first is of those without a rest.
     costs: Vec<Cost>,
 }
@@ -71,7 +74,7 @@ pub(crate) struct Finder {
 /// What a batch matched.
 pub(crate) struct Matches<'p> {
     parts: smallvec::SmallVec<[&'p IndexSegment; 5]>,
-    found: &'p [Found],
+    found: &'p [CandidateGroup],
     rows: &'p [u32],
     costs: &'p [Cost],
     /// Candidates that the tables told of.
@@ -130,7 +133,7 @@ impl Finder {
     /// that go by the events' own time.
     pub(crate) fn find<'p>(
         &'p mut self,
-        parts: impl IntoIterator<Item = (&'p IndexSegment, &'p Ended)>,
+        parts: impl IntoIterator<Item = (&'p IndexSegment, &'p EndedSet)>,
         input: &MatchInput<'_>,
         scratch: &mut Scratch,
     ) -> Matches<'p> {
@@ -190,7 +193,7 @@ struct Search<'s> {
     part: &'s IndexSegment,
     /// The part's.
     number: u32,
-    ended: &'s Ended,
+    ended: &'s EndedSet,
     input: &'s MatchInput<'s>,
     columns: &'s Columns<'s>,
 }
@@ -265,7 +268,7 @@ impl<'s> Search<'s> {
         if !is_ascending {
             candidates = in_order(&mut finder.rows, start).max(1);
         }
-        finder.found.push(Found {
+        finder.found.push(CandidateGroup {
             number: way.number,
             place: way.place,
             part: self.number,
@@ -298,7 +301,7 @@ impl<'s> Search<'s> {
         if ways > 1 && rows.len() > start + 1 {
             in_order(rows, start);
         }
-        self.finder.found.push(Found {
+        self.finder.found.push(CandidateGroup {
             number: of.number,
             place: of.place,
             part: self.number,
@@ -361,7 +364,7 @@ impl<'s> Search<'s> {
         let cost = if group.has_residual { self.test_rest(entry, start, scratch) } else { 0 };
         let finder = &mut *self.finder;
         let mut others = members.iter().filter(|&&place| place > first && !self.ended.has(place)).peekable();
-        let told = |place: u32, cost: u32| Found {
+        let told = |place: u32, cost: u32| CandidateGroup {
             number: part.numbers[place as usize],
             place,
             part: self.number,
@@ -414,7 +417,7 @@ impl<'s> Search<'s> {
         let mut counts = EvalCounts::default();
         let decoded = self.columns.decoded;
         let input = Rows::Events { decoded, bindings: entry.residual(), rows, now: self.input.now };
-        residual.program.keep(&input, scratch, &arena, &mut counts, &mut finder.kept);
+        residual.program.filter_rows(&input, scratch, &arena, &mut counts, &mut finder.kept);
         finder.costs.push(Cost {
             expression_errors: counts.expression_errors,
             mistyped: mistyped_rows(decoded, rows, entry.residual()),
@@ -431,7 +434,7 @@ impl<'s> Search<'s> {
         let met: std::collections::HashSet<u32> =
             self.finder.found[before..].iter().map(|found| found.place).collect();
         let others = part.timed.iter().filter(|&place| !self.ended.has(*place) && !met.contains(place));
-        self.finder.found.extend(others.map(|&place| Found {
+        self.finder.found.extend(others.map(|&place| CandidateGroup {
             number: part.numbers[place as usize],
             place,
             part: self.number,

@@ -1,20 +1,30 @@
 //! The index over all standing queries of a stream: one immutable value, shared by all shards and replaced as a whole.
 //!
-//! It is made of parts of very different sizes, as a log-structured merge tree is (O'Neil et al., 1996): a query is
-//! added by rebuilding the smallest, which is merged into the next larger one when it is full, up to a few hundred
-//! queries. Full ones of these wait until they are merged, not where a query is added, but by whoever asks for a
-//! [`Rebuild`], on any thread: into the middle part as a rule, and into the main one, with that, when they have become
-//! many. A query that ended is a bit beside its part, until a rebuild leaves it out and its place is given to others.
+//! It has levels of very different sizes, as a log-structured merge tree has (O'Neil et al., 1996): three fresh levels
+//! of 16, 64 and 256 queries, full levels that wait to be merged, a middle level and the main level. Adding a query
+//! rebuilds the smallest level. A full level is merged into the next larger one. A caller that adds a query never merges
+//! more than a few hundred queries.
+//!
+//! Waiting levels are merged by a [`Rebuild`], on any thread; the runtime's indexer thread runs it. As a rule it merges
+//! them into the middle level. It merges them with the main level in five cases: more than 512 queries, and more than a
+//! sixteenth of the main level, are outside it; more than 512 queries, and more than half of all, have ended; the decode
+//! plans have many paths of ended queries; the access predicates have drifted ([`statistics`](super::statistics)); or no
+//! query has changed for a second or two. Meanwhile queries are added and ended as usual.
+//!
+//! A query that ended is a bit in a page of 4,096 beside its level, and a change copies one page
+//! ([`ended`](super::ended)). A rebuild leaves ended queries out and reuses their places. Queries that end while a level
+//! is built are carried over by comparing pages. The same thread frees a replaced level, once no shard uses it
+//! ([`ReplacedLevels`]).
 
 use std::sync::Arc;
 
 use swiftwater_event::{DecodePlan, Decoded, Want};
 
 use super::{
-    ended::Ended,
+    ended::EndedSet,
     entry::{Entry, wants_of_all, wants_when_late},
     find::{Finder, MatchInput, Matched, Matches},
-    index_segment::{Care, Filed, IndexSegment},
+    index_segment::{BuildEffort, IndexEntry, IndexSegment},
     statistics::Statistics,
 };
 use crate::{expr::Scratch, operate::SlicePlan, standing::StandingQuery};
@@ -39,7 +49,7 @@ pub struct Index {
     main: Level,
     pub(crate) statistics: Arc<Statistics>,
     /// A rebuild was handed out and is not yet back: what it is built of stays as it is until then.
-    rebuilding: Option<Handed>,
+    rebuilding: Option<PendingMerge>,
     /// Much is decoded for queries that have ended: the next rebuild makes new plans.
     is_wasteful: bool,
     /// Queries from this number on do not stand yet; none: all do.
@@ -50,12 +60,12 @@ pub struct Index {
 #[derive(Debug, Clone, Default)]
 struct Level {
     part: Arc<IndexSegment>,
-    ended: Ended,
+    ended: EndedSet,
 }
 
-/// What is being merged.
+/// A merge that was started and has not returned.
 #[derive(Debug, Clone, Copy)]
-struct Handed {
+struct PendingMerge {
     /// So many of those that wait, the first.
     waiting: usize,
     main: bool,
@@ -77,15 +87,15 @@ const WANTS_LEFT_MAX: usize = 16;
 /// A level that is to be built anew: take it to any thread, and what it makes to [`Index::rebuilt`].
 #[derive(Debug)]
 pub struct Rebuild {
-    sources: Sources,
+    sources: MergeInputs,
     statistics: Arc<Statistics>,
     /// The plans to bind to, as they are or made anew.
     plans: Option<[Arc<DecodePlan>; 2]>,
 }
 
-/// What a level is built of.
+/// The levels that a merge reads.
 #[derive(Debug, Clone)]
-struct Sources {
+struct MergeInputs {
     waiting: Vec<Level>,
     middle: Level,
     /// None: the middle level is built.
@@ -100,13 +110,13 @@ pub struct Rebuilt {
     plans: Option<[Arc<DecodePlan>; 2]>,
     /// Of the wants of every event, those that somebody in the part has.
     wanted: Vec<bool>,
-    sources: Sources,
+    sources: MergeInputs,
 }
 
 /// What was replaced. Whoever drops the last of it takes its parts apart, which for large ones takes a while: so it is
 /// dropped where nobody waits, when nobody else has it any more.
 #[derive(Debug)]
-pub struct Replaced(Sources);
+pub struct ReplacedLevels(MergeInputs);
 
 impl Level {
     fn standing(&self) -> impl Iterator<Item = &Arc<Entry>> {
@@ -120,7 +130,7 @@ impl Level {
         places.map(|&place| &*self.part.entries()[place as usize])
     }
 
-    fn filed(&self) -> impl Iterator<Item = Filed> {
+    fn filed(&self) -> impl Iterator<Item = IndexEntry> {
         let places = 0..self.part.entries().len();
         places.filter(|&place| !self.ended.has(place as u32)).map(|place| self.part.filed(place))
     }
@@ -130,13 +140,13 @@ impl Level {
     }
 }
 
-impl Sources {
+impl MergeInputs {
     fn levels(&self) -> impl Iterator<Item = &Level> {
         self.main.iter().chain([&self.middle]).chain(&self.waiting)
     }
 }
 
-impl Replaced {
+impl ReplacedLevels {
     /// Whether nobody else has anything of it.
     pub fn is_unused(&self) -> bool {
         self.0.levels().all(|level| Arc::strong_count(&level.part) == 1)
@@ -147,7 +157,7 @@ impl Rebuild {
     /// Builds; some microseconds a query.
     pub fn run(self) -> Rebuilt {
         let Rebuild { sources, statistics, plans } = self;
-        let mut filed: Vec<Filed> = sources.levels().flat_map(Level::filed).collect();
+        let mut filed: Vec<IndexEntry> = sources.levels().flat_map(Level::filed).collect();
         filed.sort_by_key(|filed| filed.entry.number);
         let (made, wanted) = match plans {
             Some([all, _]) => {
@@ -167,15 +177,16 @@ impl Rebuild {
                 (Some([Arc::new(all), Arc::new(late)]), wanted)
             }
         };
-        let part = Arc::new(IndexSegment::build(filed, statistics.latest().as_deref(), Care::Thorough));
+        let part =
+            Arc::new(IndexSegment::build(filed, statistics.latest().as_deref(), BuildEffort::Thorough));
         Rebuilt { part, plans: made, wanted, sources }
     }
 }
 
 impl Rebuilt {
     /// What it takes the place of.
-    pub fn replaced(&self) -> Replaced {
-        Replaced(self.sources.clone())
+    pub fn replaced(&self) -> ReplacedLevels {
+        ReplacedLevels(self.sources.clone())
     }
 }
 
@@ -203,7 +214,7 @@ impl Index {
         index.all = extended(&self.all, wants_of_all(query));
         index.late = extended(&self.late, wants_when_late(query));
         let entry = Arc::new(Entry::new(number, query, slices, &index.all, &index.late));
-        let mut filed = vec![Filed { entry, access: None }];
+        let mut filed = vec![IndexEntry { entry, access: None }];
         for (level, most) in FRESH_MAX.into_iter().enumerate() {
             filed.extend(std::mem::take(&mut index.fresh[level]).filed());
             let is_full = filed.len() > most;
@@ -230,7 +241,7 @@ impl Index {
             }
             None => {
                 let main = index.before_main() * 4 > index.main.len();
-                let rebuild = index.hand_out(false, main);
+                let rebuild = index.start_merge(false, main);
                 index.rebuilt(rebuild.run())
             }
         }
@@ -251,10 +262,11 @@ impl Index {
         self.fresh.iter().chain(&self.waiting).chain([&self.middle, &self.main])
     }
 
-    fn level_of(&self, mut filed: Vec<Filed>) -> Level {
+    fn level_of(&self, mut filed: Vec<IndexEntry>) -> Level {
         filed.sort_unstable_by_key(|filed| filed.entry.number);
-        let part = Arc::new(IndexSegment::build(filed, self.statistics.latest().as_deref(), Care::Quick));
-        Level { part, ended: Ended::default() }
+        let part =
+            Arc::new(IndexSegment::build(filed, self.statistics.latest().as_deref(), BuildEffort::Quick));
+        Level { part, ended: EndedSet::default() }
     }
 
     /// The same index without one query.
@@ -301,7 +313,7 @@ impl Index {
     pub fn rebuild(&mut self) -> Option<Rebuild> {
         self.is_rebuild_due().then(|| {
             let main = self.is_main_due();
-            self.hand_out(false, main)
+            self.start_merge(false, main)
         })
     }
 
@@ -328,7 +340,7 @@ impl Index {
 
     /// As [`rebuild`](Index::rebuild), of all that stand, whether it is time or not; none only while one is under way.
     pub fn rebuild_now(&mut self) -> Option<Rebuild> {
-        self.rebuilding.is_none().then(|| self.hand_out(true, true))
+        self.rebuilding.is_none().then(|| self.start_merge(true, true))
     }
 
     /// Candidates that an event is expected to have.
@@ -336,8 +348,8 @@ impl Index {
         self.levels().map(|level| level.part.expected).sum()
     }
 
-    /// What is to be merged of what waits, or of all; into the main level, or the middle one.
-    fn hand_out(&mut self, all: bool, main: bool) -> Rebuild {
+    /// Starts to merge what waits, or all; into the main level, or the middle one.
+    fn start_merge(&mut self, all: bool, main: bool) -> Rebuild {
         // New plans are for all who stand.
         let replans = main && std::mem::take(&mut self.is_wasteful);
         if all || replans {
@@ -347,9 +359,9 @@ impl Index {
         if main {
             self.statistics.has_settled();
         }
-        self.rebuilding = Some(Handed { waiting: self.waiting.len(), main });
+        self.rebuilding = Some(PendingMerge { waiting: self.waiting.len(), main });
         Rebuild {
-            sources: Sources {
+            sources: MergeInputs {
                 waiting: self.waiting.clone(),
                 middle: self.middle.clone(),
                 main: main.then(|| self.main.clone()),
@@ -376,7 +388,7 @@ impl Index {
             return index;
         }
         // Who has ended meanwhile has ended in what was built, too.
-        let mut ended = Ended::default();
+        let mut ended = EndedSet::default();
         let mut carry_over = |now: &Level, then: &Level| {
             let places = now.ended.since(&then.ended);
             let numbers = places.map(|place| now.part.entries()[place as usize].number);
@@ -402,11 +414,11 @@ impl Index {
                 index.all = extended(&index.all, wants_of_all(&entry.query));
                 index.late = extended(&index.late, wants_when_late(&entry.query));
             }
-            let rebound = |entry: &Arc<Entry>| Filed {
+            let rebound = |entry: &Arc<Entry>| IndexEntry {
                 entry: Arc::new(entry.rebound(&index.all, &index.late)),
                 access: None,
             };
-            let rebound: Vec<Filed> = entries.iter().map(rebound).collect();
+            let rebound: Vec<IndexEntry> = entries.iter().map(rebound).collect();
             index.fresh.fill(Level::default());
             index.waiting.clear();
             if !rebound.is_empty() {
@@ -464,7 +476,7 @@ impl Index {
         self.levels().map(Level::len).sum()
     }
 
-    /// Whether no query stands.
+    /// Whether no query is running.
     pub fn is_empty(&self) -> bool {
         self.levels().all(|level| level.len() == 0)
     }
@@ -485,10 +497,10 @@ impl Index {
         self.all.wants()
     }
 
-    /// Takes decoded events (by this index's [`plan`](Index::plan)) for what is usual on the stream: access predicates
+    /// Observes decoded events (by this index's [`plan`](Index::plan)) as a sample of the stream: access predicates
     /// are chosen by them from now on. Shards show it samples by themselves.
-    pub fn look_at(&self, decoded: &Decoded) {
-        self.statistics.keep(&self.all, decoded.clone());
+    pub fn observe(&self, decoded: &Decoded) {
+        self.statistics.store_sample(&self.all, decoded.clone());
     }
 
     /// The plan by which events are decoded for [`matches`](Index::matches).

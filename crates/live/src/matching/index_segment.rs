@@ -1,10 +1,11 @@
-//! An immutable part of the index: some standing queries and the tables by which a batch finds them.
+//! An immutable segment of the index: some standing queries, and the tables by which a batch finds them.
 //!
-//! Queries with equal filters are one *group*. Each group is found by its access predicate: the condition that holds
-//! most rarely, filed in the table of its path; of an OR, one condition of each operand. What else must hold is checked
-//! straight on the columns, and only what no condition says is left to an expression. Groups without a condition worth
-//! filing are tested on every event. Cost of a batch: one look-up per event and indexed path, the checks of the groups
-//! found, and the filters that nothing finds; nothing for whom nothing was found. After Fabret et al., SIGMOD 2001.
+//! Queries with equal filters are one *group*. Each group is found by its access predicate: the condition that is true
+//! most rarely, filed in the table of its path. An OR is filed under one condition of each operand. The remaining
+//! conditions are checked directly on the columns. An expression evaluates only the rest that no condition covers. Groups
+//! without a condition worth indexing are tested on every event. Cost of a batch: one look-up per event and indexed path,
+//! the checks of the groups found, and the filters that no index finds. Queries that were not found cost nothing. After
+//! Fabret et al., SIGMOD 2001.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -52,15 +53,15 @@ pub(crate) struct IndexSegment {
 
 /// A query that a part is built of.
 #[derive(Debug)]
-pub(crate) struct Filed {
+pub(crate) struct IndexEntry {
     pub(crate) entry: Arc<Entry>,
     /// How it is found, if that was chosen before.
     pub(crate) access: Option<Option<Access>>,
 }
 
-/// How much work a part is worth.
+/// How much work the building of a part is worth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Care {
+pub(crate) enum BuildEffort {
     /// Somebody waits for it: what was chosen before is not chosen again, and automata of patterns are not made.
     Quick,
     /// It is built in the background, and will stay.
@@ -82,10 +83,14 @@ const ACCESS_SHARE_MAX: f64 = 0.5;
 
 impl IndexSegment {
     /// Of these entries, ascending by number; `sample`: what recent events were like.
-    pub(crate) fn build(mut filed: Vec<Filed>, sample: Option<&Sample>, care: Care) -> IndexSegment {
+    pub(crate) fn build(
+        mut filed: Vec<IndexEntry>,
+        sample: Option<&Sample>,
+        care: BuildEffort,
+    ) -> IndexSegment {
         let mut part = IndexSegment::default();
         let entries: Vec<Arc<Entry>> = filed.iter().map(|filed| Arc::clone(&filed.entry)).collect();
-        if care == Care::Quick {
+        if care == BuildEffort::Quick {
             part.accesses.resize_with(entries.len(), || None);
         }
         let groups = grouped(&entries);
@@ -94,8 +99,8 @@ impl IndexSegment {
             let entry = &*entries[places[0] as usize];
             let filter = &entry.query.filter;
             let known = match care {
-                Care::Quick => places.iter().find_map(|&place| filed[place as usize].access.take()),
-                Care::Thorough => None,
+                BuildEffort::Quick => places.iter().find_map(|&place| filed[place as usize].access.take()),
+                BuildEffort::Thorough => None,
             };
             let access = known.unwrap_or_else(|| Access::choose(filter, sample));
             let group = Group {
@@ -104,10 +109,10 @@ impl IndexSegment {
                 has_residual: entry.query.residual.is_some(),
                 is_sampled: entry.query.plan.sample.is_some(),
             };
-            let way = |part: &mut IndexSegment, found: Option<Found<'_>>| {
+            let way = |part: &mut IndexSegment, found: Option<ConditionProof<'_>>| {
                 let is_only = access.as_ref().is_none_or(|access| access.conditions.len() == 1);
                 let is_plain = group.member_count == 1 && !group.has_residual && !group.is_sampled;
-                let way = part.way(entry, found);
+                let way = part.posting_of(entry, found);
                 part.ways.push(Posting {
                     number: entry.number,
                     place: places[0],
@@ -122,7 +127,7 @@ impl IndexSegment {
                 Some(access) => {
                     part.expected += access.share;
                     for &(condition, branch) in &access.conditions {
-                        let way = way(&mut part, Some(access.found(filter, condition, branch)));
+                        let way = way(&mut part, Some(access.proof_of(filter, condition, branch)));
                         let condition = condition as usize;
                         let table = tables.entry(entry.conditions()[condition]).or_default();
                         let is_filed = table.add(&filter.conditions[condition].test, way);
@@ -150,8 +155,10 @@ impl IndexSegment {
             part.idle.push(place);
             part.idle_after_ms = Some(part.idle_after_ms.map_or(idle_after, |least| least.min(idle_after)));
         }
-        part.tables =
-            tables.into_iter().map(|(column, table)| table.finish(column, care == Care::Thorough)).collect();
+        part.tables = tables
+            .into_iter()
+            .map(|(column, table)| table.finish(column, care == BuildEffort::Thorough))
+            .collect();
         part.tables.sort_unstable_by_key(|table| table.column);
         // They stay as they are now.
         part.ways.shrink_to_fit();
@@ -165,7 +172,7 @@ impl IndexSegment {
     }
 
     /// What must hold besides where a condition does that finds somebody; `None`: where nothing is known to hold.
-    fn way(&mut self, entry: &Entry, found: Option<Found<'_>>) -> Posting {
+    fn posting_of(&mut self, entry: &Entry, found: Option<ConditionProof<'_>>) -> Posting {
         let filter = &entry.query.filter;
         let first_check = self.checks.len();
         let mut way = Posting {
@@ -220,8 +227,11 @@ impl IndexSegment {
     }
 
     /// A query as another part may be built of it.
-    pub(crate) fn filed(&self, place: usize) -> Filed {
-        Filed { entry: Arc::clone(&self.entries[place]), access: self.accesses.get(place).cloned().flatten() }
+    pub(crate) fn filed(&self, place: usize) -> IndexEntry {
+        IndexEntry {
+            entry: Arc::clone(&self.entries[place]),
+            access: self.accesses.get(place).cloned().flatten(),
+        }
     }
 
     /// Queries in it, ended ones too.
@@ -282,11 +292,11 @@ pub(crate) struct Access {
     /// The share of events that it finds.
     pub(crate) share: f64,
     /// Conditions to file the group by, each with the branch of the OR that it is of, if that is one.
-    conditions: ToFile,
+    conditions: AccessConditions,
 }
 
 /// What is known where a condition holds that a group is filed by.
-struct Found<'f> {
+struct ConditionProof<'f> {
     condition: u16,
     /// By being found.
     is_proven: bool,
@@ -323,7 +333,7 @@ impl Access {
     }
 
     /// What is known where one of the conditions holds.
-    fn found<'f>(&self, filter: &'f Filter, condition: u16, branch: u16) -> Found<'f> {
+    fn proof_of<'f>(&self, filter: &'f Filter, condition: u16, branch: u16) -> ConditionProof<'f> {
         let is_proven = is_proven(filter, condition);
         let (is_enough, branch): (bool, &[Node]) = match &filter.all[self.node] {
             Node::Test(_) => (is_proven, &[]),
@@ -336,7 +346,7 @@ impl Access {
                 }
             }
         };
-        Found { condition, is_proven, node: self.node, is_enough, branch }
+        ConditionProof { condition, is_proven, node: self.node, is_enough, branch }
     }
 
     /// How that is done, for people.
@@ -368,7 +378,7 @@ fn is_proven(filter: &Filter, condition: u16) -> bool {
 }
 
 /// Conditions to file a group by, each with the outermost branch that it is of.
-type ToFile = smallvec::SmallVec<[(u16, u16); 4]>;
+type AccessConditions = smallvec::SmallVec<[(u16, u16); 4]>;
 
 /// The conditions by which whatever makes the node hold is found, and the share of events that they find; none where
 /// there are no such.
@@ -377,7 +387,7 @@ fn rarest(
     node: &Node,
     sample: Option<&Sample>,
     branch: u16,
-    conditions: &mut ToFile,
+    conditions: &mut AccessConditions,
 ) -> Option<f64> {
     match node {
         Node::Test(number) => {
@@ -398,15 +408,15 @@ fn rarest_of_each(
     branches: &[Box<[Node]>],
     sample: Option<&Sample>,
     outer: Option<u16>,
-    conditions: &mut ToFile,
+    conditions: &mut AccessConditions,
 ) -> Option<f64> {
     let mut share = 0.0;
     for (at, branch) in branches.iter().enumerate() {
         // A filter has at most 1,024 conditions, and no branch has none.
         let number = outer.unwrap_or(at as u16);
-        let mut best: Option<(f64, ToFile)> = None;
+        let mut best: Option<(f64, AccessConditions)> = None;
         for node in branch {
-            let mut these = ToFile::new();
+            let mut these = AccessConditions::new();
             let Some(of_node) = rarest(filter, node, sample, number, &mut these) else { continue };
             if best.as_ref().is_none_or(|(least, _)| of_node < *least) {
                 best = Some((of_node, these));

@@ -1,9 +1,11 @@
-//! Which of many intervals hold a key: a segment tree (Bentley 1977) over the elementary intervals between all bounds.
+//! Finds the intervals that contain a key: a segment tree (Bentley 1977) over the elementary intervals between all
+//! bounds.
 //!
-//! An interval of many pieces is filed at the O(log n) nodes that make it up, one of few at each of them, so n intervals
-//! take O(n log n) room however much they overlap. A key's piece is found through a grid of buckets, even in value, and a
-//! few steps of bisection within one; from its leaf, links lead over the nodes above that have anything filed. So a key
-//! in no interval costs one bucket, and another what it is in; one that is in narrow intervals only is told of at once.
+//! An interval of many pieces is filed at the O(log n) nodes that compose it. An interval of few pieces is filed at each
+//! piece. Therefore n intervals take O(n log n) space however much they overlap. A grid of buckets, even in value, and a
+//! few steps of bisection within a bucket find a key's piece. From the piece's leaf, links lead to the ancestors that
+//! have intervals. A key in no interval costs one bucket; any other key also costs its intervals. Narrow intervals are
+//! found at the piece itself.
 
 use super::{
     number::{Span, double_key, double_of, long_of},
@@ -21,16 +23,16 @@ pub(crate) enum Domain {
 #[derive(Debug)]
 pub(crate) struct IntervalIndex {
     domain: Domain,
-    pieces: Box<[Piece]>,
+    pieces: Box<[ElementaryInterval]>,
     /// Nodes that have anything filed, those above others first; the first is none.
     nodes: Box<[Node]>,
     postings: Box<[u32]>,
-    grid: Grid,
+    grid: BucketGrid,
 }
 
 /// An elementary interval: it ends where the next begins, the last at the last key.
 #[derive(Debug, Clone, Copy)]
-struct Piece {
+struct ElementaryInterval {
     start: u64,
     /// Of narrow intervals that hold it.
     narrow: Run,
@@ -50,7 +52,7 @@ const NARROW_MAX: usize = 12;
 
 /// Buckets of equal width over what lies between the bounds that are not the ends of the domain.
 #[derive(Debug)]
-struct Grid {
+struct BucketGrid {
     low: f64,
     scale: f64,
     /// How many bounds lie in the buckets before each one; one more than there are buckets.
@@ -114,10 +116,10 @@ impl IntervalIndex {
             let count = narrow[at..].iter().take_while(|(piece, _)| *piece as usize == number).count();
             let run = Run::new(at, &postings[at..at + count]);
             at += count;
-            Piece { start, narrow: run, node: lowest[leaves + number] }
+            ElementaryInterval { start, narrow: run, node: lowest[leaves + number] }
         };
-        let pieces: Box<[Piece]> = bounds.iter().enumerate().map(piece).collect();
-        let grid = Grid::new(domain, &pieces);
+        let pieces: Box<[ElementaryInterval]> = bounds.iter().enumerate().map(piece).collect();
+        let grid = BucketGrid::new(domain, &pieces);
         IntervalIndex { domain, pieces, nodes: nodes.into(), postings, grid }
     }
 
@@ -132,7 +134,7 @@ impl IntervalIndex {
         let after = from + self.pieces[from..to].partition_point(|piece| piece.start <= key);
         // Before the first bound there is nothing.
         let Some(piece) = after.checked_sub(1) else { return };
-        let Piece { narrow, node, .. } = &self.pieces[piece];
+        let ElementaryInterval { narrow, node, .. } = &self.pieces[piece];
         let narrow = narrow.of(&self.postings);
         if !narrow.is_empty() {
             found(narrow);
@@ -165,7 +167,7 @@ impl IntervalIndex {
 
     /// Bytes held, about.
     pub(crate) fn bytes(&self) -> usize {
-        self.pieces.len() * size_of::<Piece>()
+        self.pieces.len() * size_of::<ElementaryInterval>()
             + self.nodes.len() * size_of::<Node>()
             + self.postings.len() * 4
             + self.grid.starts.len() * 5
@@ -180,11 +182,11 @@ fn value_of(domain: Domain, key: u64) -> f64 {
     }
 }
 
-impl Grid {
-    fn new(domain: Domain, pieces: &[Piece]) -> Grid {
+impl BucketGrid {
+    fn new(domain: Domain, pieces: &[ElementaryInterval]) -> BucketGrid {
         let values: Vec<f64> = pieces.iter().map(|piece| value_of(domain, piece.start)).collect();
         // Half-open intervals have the ends of the domain as bounds: what is even must not reach out to them.
-        let is_inner = |&(piece, value): &(&Piece, &f64)| piece.start != 0 && value.is_finite();
+        let is_inner = |&(piece, value): &(&ElementaryInterval, &f64)| piece.start != 0 && value.is_finite();
         let mut inner = pieces.iter().zip(&values).filter(is_inner).map(|(_, value)| *value);
         let low = inner.next().unwrap_or(0.0);
         let high = inner.next_back().unwrap_or(low);
@@ -192,7 +194,7 @@ impl Grid {
         let scale = buckets as f64 / (high - low);
         // Not zero, of which infinity makes what is not a number.
         let scale = if scale.is_finite() { scale.max(f64::MIN_POSITIVE) } else { f64::MIN_POSITIVE };
-        let mut grid = Grid {
+        let mut grid = BucketGrid {
             low,
             scale,
             starts: vec![0; buckets + 1].into(),
@@ -206,7 +208,7 @@ impl Grid {
             grid.starts[bucket + 1] += grid.starts[bucket];
             let (from, to) = (grid.starts[bucket] as usize, grid.starts[bucket + 1] as usize);
             // Elementary intervals that reach into the bucket: the last that began before it, and those that begin in it.
-            let is_filled = |piece: &Piece| piece.node != 0 || !piece.narrow.is_empty();
+            let is_filled = |piece: &ElementaryInterval| piece.node != 0 || !piece.narrow.is_empty();
             if pieces[from.saturating_sub(1)..to].iter().any(is_filled) {
                 grid.filled[bucket / 32] |= 1 << (bucket % 32);
             }
@@ -237,11 +239,16 @@ mod avx2 {
         _mm256_mul_pd, _mm256_set1_pd, _mm256_setr_pd, _mm256_setzero_pd, _mm256_sub_pd,
     };
 
-    use super::Grid;
+    use super::BucketGrid;
 
     /// Appends the rows whose values are in filled buckets, four at a time; answers from which row on there are no four.
     #[target_feature(enable = "avx2")]
-    pub(super) fn sift(grid: &Grid, rows: usize, value: impl Fn(usize) -> f64, passed: &mut Vec<u32>) -> u32 {
+    pub(super) fn sift(
+        grid: &BucketGrid,
+        rows: usize,
+        value: impl Fn(usize) -> f64,
+        passed: &mut Vec<u32>,
+    ) -> u32 {
         let last = grid.starts.len() - 2;
         // Places are whole numbers of 31 bits here.
         if i32::try_from(last).is_err() {
@@ -280,7 +287,7 @@ mod tests {
     use super::super::number::long_key;
     use super::*;
 
-    fn found(stabbing: &IntervalIndex, key: u64) -> Vec<u32> {
+    fn stabbed(stabbing: &IntervalIndex, key: u64) -> Vec<u32> {
         let mut all = Vec::new();
         stabbing.stab(key, |postings| all.extend_from_slice(postings));
         all.sort_unstable();
@@ -337,7 +344,7 @@ mod tests {
             for (row, key) in keys.into_iter().enumerate() {
                 let may = passed.contains(&(row as u32));
                 prop_assert!(may || expected(&intervals, key).is_empty(), "{:?} {}", domain, key);
-                prop_assert_eq!(found(&stabbing, key), expected(&intervals, key), "{:?} {}", domain, key);
+                prop_assert_eq!(stabbed(&stabbing, key), expected(&intervals, key), "{:?} {}", domain, key);
             }
         }
     }
@@ -348,6 +355,6 @@ mod tests {
             (0..10_000).map(|at| ((long_key(i64::from(at)), u64::MAX), at)).collect();
         let stabbing = IntervalIndex::new(Domain::Long, &intervals);
         assert!(stabbing.postings.len() < 10_000 * 15, "{}", stabbing.postings.len());
-        assert_eq!(found(&stabbing, long_key(41)).len(), 42);
+        assert_eq!(stabbed(&stabbing, long_key(41)).len(), 42);
     }
 }

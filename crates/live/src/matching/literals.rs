@@ -1,13 +1,13 @@
-//! Texts that whatever matches a pattern begins with, or has in it.
+//! Extracts literal texts from a pattern: texts with which every match begins, or that every match contains.
 //!
-//! Of a regular expression they are read off its syntax tree: nothing is guessed, so they are necessary, and as a rule
-//! not sufficient.
+//! The literals of a regular expression are derived from its syntax tree. Nothing is guessed, so they are necessary, and
+//! usually not sufficient.
 
 use regex_syntax::hir::{Hir, HirKind, literal::Extractor};
 
 /// What every text that matches must have.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Required {
+pub(crate) enum RequiredText {
     /// It begins with one of these; none is empty.
     Prefixes(Vec<Box<[u8]>>),
     /// It has this in it; not empty.
@@ -21,7 +21,7 @@ const PREFIXES_MAX: usize = 16;
 const LITERAL_BYTES_MAX: usize = 64;
 
 /// Of a regular expression as the `regex` crate takes it.
-pub(crate) fn of_regex(pattern: &str) -> Option<Required> {
+pub(crate) fn of_regex(pattern: &str) -> Option<RequiredText> {
     let hir = regex_syntax::parse(pattern).ok()?;
     let mut extractor = Extractor::new();
     extractor.limit_total(PREFIXES_MAX).limit_literal_len(LITERAL_BYTES_MAX);
@@ -32,10 +32,10 @@ pub(crate) fn of_regex(pattern: &str) -> Option<Required> {
         let mut prefixes: Vec<Box<[u8]>> = literals.iter().map(|literal| literal.as_bytes().into()).collect();
         prefixes.sort_unstable();
         prefixes.dedup();
-        return Some(Required::Prefixes(prefixes));
+        return Some(RequiredText::Prefixes(prefixes));
     }
     let longest = longest_literal(&hir)?;
-    Some(Required::Contains(longest[..longest.len().min(LITERAL_BYTES_MAX)].into()))
+    Some(RequiredText::Contains(longest[..longest.len().min(LITERAL_BYTES_MAX)].into()))
 }
 
 /// The longest literal that no way through the expression goes around.
@@ -52,7 +52,7 @@ fn longest_literal(hir: &Hir) -> Option<&[u8]> {
 }
 
 /// Of LIKE: what it requires, and whether that is all it asks.
-pub(crate) fn of_like(pattern: &str) -> (Option<Required>, bool) {
+pub(crate) fn of_like(pattern: &str) -> (Option<RequiredText>, bool) {
     let mut texts: Vec<String> = vec![String::new()];
     let mut has_one = false;
     let mut chars = pattern.chars();
@@ -69,7 +69,7 @@ pub(crate) fn of_like(pattern: &str) -> (Option<Required>, bool) {
     let bytes = |text: &str| -> Box<[u8]> { text.as_bytes().into() };
     let only_first = texts.len() > 1 && texts[1..].iter().all(String::is_empty);
     if !texts[0].is_empty() {
-        return (Some(Required::Prefixes(vec![bytes(&texts[0])])), only_first && !has_one);
+        return (Some(RequiredText::Prefixes(vec![bytes(&texts[0])])), only_first && !has_one);
     }
     let Some(longest) = texts.iter().max_by_key(|text| text.len()).filter(|text| !text.is_empty()) else {
         return (None, false);
@@ -77,21 +77,21 @@ pub(crate) fn of_like(pattern: &str) -> (Option<Required>, bool) {
     let is_alone = texts.iter().filter(|text| !text.is_empty()).count() == 1
         && texts.last().is_some_and(String::is_empty)
         && !has_one;
-    (Some(Required::Contains(bytes(longest))), is_alone)
+    (Some(RequiredText::Contains(bytes(longest))), is_alone)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn check(required: Option<Required>, expected: &str) {
+    fn check(required: Option<RequiredText>, expected: &str) {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let found = match required {
             None => "-".to_owned(),
-            Some(Required::Prefixes(prefixes)) => {
+            Some(RequiredText::Prefixes(prefixes)) => {
                 prefixes.iter().map(|prefix| format!("{}*", text(prefix))).collect::<Vec<_>>().join(" ")
             }
-            Some(Required::Contains(literal)) => format!("*{}*", text(&literal)),
+            Some(RequiredText::Contains(literal)) => format!("*{}*", text(&literal)),
         };
         assert_eq!(found, expected);
     }

@@ -1,9 +1,9 @@
-//! Numbers as the index orders them.
+//! Encodes numbers as `u64` keys in the order that the index uses.
 //!
-//! Whole numbers compare with each other exactly, and with doubles as doubles do: so there is no one order of all
-//! numbers, but two, of the values that are whole and of those that are doubles. A comparison with a constant is an
-//! interval in each, found by asking [`compare`] itself, so the index can be of no other opinion. Both orders are
-//! spelled as `u64` keys; -0 and 0 are neighbours, which the native dialect takes for one number and Bullet for two.
+//! Whole numbers compare with each other exactly, and with doubles as doubles do. Therefore there is not one order of all
+//! numbers, but two: of whole values and of doubles. A comparison with a constant is an interval in each. The interval is
+//! computed with [`compare`] itself, so the index always agrees with it. The values -0 and 0 are adjacent keys; the
+//! native dialect treats them as one number and Bullet as two.
 
 use std::cmp::Ordering;
 

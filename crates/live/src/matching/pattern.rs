@@ -1,4 +1,5 @@
-//! Regular expressions as conditions, and those of a path without any text in them that every match must have.
+//! Finds queries by regular expressions: as conditions, and as sets of one path's patterns without a literal that every
+//! match contains.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -1,5 +1,6 @@
-//! From a value to the postings of those who ask for just this value: hash tables with a sieve in front, which tells most
-//! values that nobody asks for.
+//! Maps a value to the postings of the queries that test for exactly this value.
+//!
+//! Hash tables follow a Bloom filter, which excludes most values that no query requests.
 
 use std::hash::BuildHasher;
 
@@ -130,20 +131,20 @@ impl<K: Copy + PartialEq + Default> Slots<K> {
 
 /// Keys and their postings.
 #[derive(Debug, Default)]
-pub(crate) struct Points {
+pub(crate) struct PointIndex {
     sieve: BloomFilter,
     slots: Slots<u64>,
     postings: Box<[u32]>,
 }
 
-impl Points {
-    pub(crate) fn new(mut pairs: Vec<(u64, u32)>) -> Points {
+impl PointIndex {
+    pub(crate) fn new(mut pairs: Vec<(u64, u32)>) -> PointIndex {
         pairs.sort_unstable();
         pairs.dedup();
         let postings: Box<[u32]> = pairs.iter().map(|(_, posting)| *posting).collect();
         let runs = runs(&pairs, &postings, |a, b| a.0 == b.0);
         let keys = runs.iter().map(|(at, run)| (fold(pairs[*at].0, 0), pairs[*at].0, *run));
-        Points {
+        PointIndex {
             sieve: BloomFilter::of(keys.clone().map(|(_, key, _)| sieve_hash(key))),
             slots: Slots::new(keys),
             postings,
@@ -182,7 +183,7 @@ pub(super) const SHORT_MAX: usize = 12;
 
 /// Texts and their postings.
 #[derive(Debug, Default)]
-pub(crate) struct TextPoints {
+pub(crate) struct TextPointIndex {
     sieve: BloomFilter,
     hasher: DefaultHashBuilder,
     short: Slots<TextKey>,
@@ -198,8 +199,8 @@ struct LongText {
     run: Run,
 }
 
-impl TextPoints {
-    pub(crate) fn new(mut pairs: Vec<(&str, u32)>) -> TextPoints {
+impl TextPointIndex {
+    pub(crate) fn new(mut pairs: Vec<(&str, u32)>) -> TextPointIndex {
         pairs.sort_unstable();
         pairs.dedup();
         let postings: Box<[u32]> = pairs.iter().map(|(_, posting)| *posting).collect();
@@ -211,11 +212,11 @@ impl TextPoints {
             .filter(|(text, _)| text.len() <= SHORT_MAX)
             .map(|(text, run)| (TextKey::of(text).hash(), TextKey::of(text), run))
             .collect();
-        let mut made = TextPoints {
+        let mut made = TextPointIndex {
             sieve: BloomFilter::of(keys.map(|key| Mask::ALL.hash(key.as_view()))),
             long: HashTable::with_capacity(runs.len() - short.len()),
             short: Slots::new(short.into_iter()),
-            ..TextPoints::default()
+            ..TextPointIndex::default()
         };
         let mut bytes = Vec::new();
         for (text, run) in all.filter(|(text, _)| text.len() > SHORT_MAX) {
@@ -459,7 +460,7 @@ mod tests {
             numbers in proptest::collection::vec(0_u64..30, 0..40),
         ) {
             let pairs: Vec<(&str, u32)> = texts.iter().zip(0..).map(|(text, at)| (text.as_str(), at)).collect();
-            let points = TextPoints::new(pairs);
+            let points = TextPointIndex::new(pairs);
             let nonempty = || texts.iter().zip(0..).filter(|(text, _)| !text.is_empty());
             let prefixes = Prefixes::new(nonempty().map(|(text, at)| (text.as_bytes(), at)).collect());
             for text in asked.iter().chain(&texts) {
@@ -475,7 +476,7 @@ mod tests {
                     nonempty().filter(|(other, _)| text.starts_with(*other)).map(|(_, at)| at).collect();
                 prop_assert_eq!(found, expected);
             }
-            let points = Points::new(numbers.iter().copied().zip(0..).collect());
+            let points = PointIndex::new(numbers.iter().copied().zip(0..).collect());
             for key in 0..40 {
                 let expected: Vec<u32> =
                     numbers.iter().zip(0..).filter(|(other, _)| **other == key).map(|(_, at)| at).collect();

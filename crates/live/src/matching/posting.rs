@@ -1,7 +1,9 @@
-//! Ways to a group of queries: each is one condition that finds it, and what must hold besides where that one does.
+//! Postings: each is one way to a group of queries, with the condition that finds the group and what else must hold
+//! where that condition does.
 //!
-//! A group has one way, unless its access predicate is an OR: then it has one for each condition that the OR is filed
-//! under, and each tests its own branch only. All that is needed of most ways stands in one cache line.
+//! A group has one posting, unless its access predicate is an OR. Then it has one for each condition that the OR is
+//! filed under, and each tests its own branch only. Most postings fit one cache line: who is found, and which bounds of
+//! a number must hold besides.
 
 use arrow_array::StringViewArray;
 use swiftwater_event::{Column, Decoded, Kind, Values, WantId};

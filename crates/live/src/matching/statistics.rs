@@ -1,5 +1,6 @@
-//! What recent events were like: a few of them, decoded, on which conditions are tried before one is chosen to find a
-//! query by. No answer depends on it, only its cost.
+//! A sample of recent events, up to 256, decoded. Conditions are tried on it before one is chosen as a query's access
+//! predicate. If events have many more candidates than expected, access predicates are chosen anew. No answer depends on
+//! the sample, only its cost.
 
 use std::sync::{
     Arc, Mutex, PoisonError,
@@ -55,8 +56,8 @@ impl Statistics {
         self.batches.fetch_add(1, Ordering::Relaxed).is_multiple_of(BATCHES_PER_SAMPLE)
     }
 
-    /// Keeps a sample.
-    pub(crate) fn keep(&self, plan: &Arc<DecodePlan>, decoded: Decoded) {
+    /// Stores a sample.
+    pub(crate) fn store_sample(&self, plan: &Arc<DecodePlan>, decoded: Decoded) {
         let sample = Arc::new(Sample { plan: Arc::clone(plan), decoded });
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(sample);
     }

@@ -1,4 +1,4 @@
-//! Of one path, who asks for which of its values.
+//! The index table of one path: maps its values to the queries that test for them.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -9,11 +9,11 @@ use swiftwater_event::{Column, Kind, Values, WantId};
 use super::{
     bloom_filter::Mask,
     condition::{Test, TextSpan},
-    contents::Contents,
+    contents::ContainerIndex,
     interval_index::{Domain, IntervalIndex},
     number::{Span, double_key, long_key},
     pattern::{Pattern, Patterns},
-    points::{Points, Prefixes, TextKey, TextPoints},
+    points::{PointIndex, Prefixes, TextKey, TextPointIndex},
     posting::View,
 };
 
@@ -21,16 +21,16 @@ use super::{
 #[derive(Debug)]
 pub(crate) struct PathTable {
     pub(crate) column: WantId,
-    texts: TextPoints,
-    longs: Points,
-    doubles: Points,
+    texts: TextPointIndex,
+    longs: PointIndex,
+    doubles: PointIndex,
     long_spans: Option<IntervalIndex>,
     double_spans: Option<IntervalIndex>,
     prefixes: Prefixes,
-    text_spans: Vec<TextStabbing>,
+    text_spans: Vec<TextIntervalIndex>,
     contains: Option<Contains>,
     patterns: Option<Patterns>,
-    contents: Option<Contents>,
+    contents: Option<ContainerIndex>,
     /// FALSE, TRUE.
     booleans: [Box<[u32]>; 2],
     /// Of those for whom a path that cannot be had is null, and of the others.
@@ -107,9 +107,9 @@ impl<'t> TableBuilder<'t> {
             |domain, spans: Vec<(Span, u32)>| (!spans.is_empty()).then(|| IntervalIndex::new(domain, &spans));
         PathTable {
             column,
-            texts: TextPoints::new(self.texts),
-            longs: Points::new(self.longs),
-            doubles: Points::new(self.doubles),
+            texts: TextPointIndex::new(self.texts),
+            longs: PointIndex::new(self.longs),
+            doubles: PointIndex::new(self.doubles),
             long_spans: stabbing(Domain::Long, self.long_spans),
             double_spans: stabbing(Domain::Double, self.double_spans),
             prefixes: Prefixes::new(self.prefixes),
@@ -118,11 +118,11 @@ impl<'t> TableBuilder<'t> {
                 .into_iter()
                 .zip([false, true])
                 .filter(|(spans, _)| !spans.is_empty())
-                .map(|(spans, utf16)| TextStabbing::new(spans, utf16))
+                .map(|(spans, utf16)| TextIntervalIndex::new(spans, utf16))
                 .collect(),
             contains: Contains::new(self.contains),
             patterns: Patterns::new(&self.patterns, with_automata),
-            contents: Contents::new(self.sizes, self.size_spans, self.keys),
+            contents: ContainerIndex::new(self.sizes, self.size_spans, self.keys),
             booleans: self.booleans.map(Into::into),
             nulls: self.nulls.map(Into::into),
             not_null: self.not_null.into(),
@@ -344,16 +344,16 @@ impl PathTable {
             + self.doubles.bytes()
             + self.prefixes.bytes()
             + spans.chain(lists).sum::<usize>()
-            + self.text_spans.iter().map(TextStabbing::bytes).sum::<usize>()
+            + self.text_spans.iter().map(TextIntervalIndex::bytes).sum::<usize>()
             + self.contains.as_ref().map_or(0, Contains::bytes)
             + self.patterns.as_ref().map_or(0, Patterns::bytes)
-            + self.contents.as_ref().map_or(0, Contents::bytes)
+            + self.contents.as_ref().map_or(0, ContainerIndex::bytes)
     }
 }
 
 /// Looks up all rows' keys.
 fn all_points(
-    points: &Points,
+    points: &PointIndex,
     rows: usize,
     key: impl Fn(usize) -> u64,
     hits: &mut Hits,
@@ -422,15 +422,15 @@ fn valid<A: Array>(array: &A, rows: usize, mut each: impl FnMut(usize)) {
 
 /// Intervals of text: their bounds cut the line of all texts into pieces, whose numbers are the keys of a [`IntervalIndex`].
 #[derive(Debug)]
-struct TextStabbing {
+struct TextIntervalIndex {
     utf16: bool,
     /// Ascending; `true`: behind the text, else before it.
     cuts: Box<[(Box<str>, bool)]>,
     pieces: IntervalIndex,
 }
 
-impl TextStabbing {
-    fn new(spans: Vec<(&TextSpan, u32)>, utf16: bool) -> TextStabbing {
+impl TextIntervalIndex {
+    fn new(spans: Vec<(&TextSpan, u32)>, utf16: bool) -> TextIntervalIndex {
         type Cut<'t> = (&'t str, bool);
         let order = |a: &Cut<'_>, b: &Cut<'_>| super::order_text(a.0, b.0, utf16).then(a.1.cmp(&b.1));
         // What is within begins behind the text where that itself is not within.
@@ -453,7 +453,7 @@ impl TextStabbing {
             .filter(|((from, to), _)| from <= to)
             .map(|((from, to), group)| ((piece_key(from), piece_key(to)), group))
             .collect();
-        TextStabbing { utf16, cuts: cuts.into(), pieces: IntervalIndex::new(Domain::Long, &pieces) }
+        TextIntervalIndex { utf16, cuts: cuts.into(), pieces: IntervalIndex::new(Domain::Long, &pieces) }
     }
 
     fn find(&self, text: &str, found: impl FnMut(&[u32])) {

@@ -1,5 +1,6 @@
-//! The state of one aggregate for many groups, in columns: update, merge, evaluate. Mergeable in any order: no result
-//! depends on how the events were split over batches and shards.
+//! The state of one aggregate for many groups, in columns: update, merge, evaluate.
+//!
+//! Cells are mergeable in any order: no result depends on how the events were split over batches and shards.
 
 pub(crate) mod image;
 
@@ -11,8 +12,8 @@ use swiftwater_lang::{Dialect, plan::AggregateFunction};
 use swiftwater_sketch::{Distinct, ExactSum, Quantiles, SketchSizes};
 
 use super::{
-    group_input::{InputValues, PASSED_OVER, Picked},
-    ordered_cells::{Choice, OrderedCells, StreamOrder},
+    group_input::{InputValues, PASSED_OVER, SelectedRows},
+    ordered_cells::{OrderedCells, RowChoice, StreamOrder},
     owned::OwnedValue,
     sketch_cells::{merge_sketches, update_distinct, update_quantiles},
     sketch_meta::{SketchMeta, distinct_meta, quantiles_meta},
@@ -64,12 +65,12 @@ impl Cells {
             AggregateFunction::Percentile { millionths } => {
                 Cells::Quantile { cells: Vec::new(), k: sizes.quantile_k, millionths }
             }
-            AggregateFunction::First => Cells::Ordered(OrderedCells::choosing(Choice::First)),
-            AggregateFunction::Last => Cells::Ordered(OrderedCells::choosing(Choice::Last)),
-            AggregateFunction::FirstEvent => Cells::Ordered(OrderedCells::choosing(Choice::FirstEvent)),
-            AggregateFunction::LastEvent => Cells::Ordered(OrderedCells::choosing(Choice::LastEvent)),
-            AggregateFunction::ArgMin => Cells::Ordered(OrderedCells::choosing(Choice::Least)),
-            AggregateFunction::ArgMax => Cells::Ordered(OrderedCells::choosing(Choice::Greatest)),
+            AggregateFunction::First => Cells::Ordered(OrderedCells::choosing(RowChoice::First)),
+            AggregateFunction::Last => Cells::Ordered(OrderedCells::choosing(RowChoice::Last)),
+            AggregateFunction::FirstEvent => Cells::Ordered(OrderedCells::choosing(RowChoice::FirstEvent)),
+            AggregateFunction::LastEvent => Cells::Ordered(OrderedCells::choosing(RowChoice::LastEvent)),
+            AggregateFunction::ArgMin => Cells::Ordered(OrderedCells::choosing(RowChoice::Least)),
+            AggregateFunction::ArgMax => Cells::Ordered(OrderedCells::choosing(RowChoice::Greatest)),
             AggregateFunction::CollectList { values_max } => {
                 Cells::Ordered(OrderedCells::collecting(false, values_max))
             }
@@ -146,7 +147,7 @@ impl Cells {
     /// Takes in rows. Answers how many values could not be used for their type, and the bytes newly on the heap.
     pub(crate) fn update(
         &mut self,
-        rows: Picked<'_>,
+        rows: SelectedRows<'_>,
         taken: &InputValues<'_>,
         order: &StreamOrder<'_>,
         dialect: Dialect,
@@ -166,13 +167,15 @@ impl Cells {
             }
             (Cells::Least(cells), InputValues::Values(values)) => {
                 for (group, row) in rows.iter() {
-                    let kept = keep_if(&mut cells[group], &values[row], dialect, &mut heap, Ordering::is_lt);
+                    let kept =
+                        replace_if(&mut cells[group], &values[row], dialect, &mut heap, Ordering::is_lt);
                     mistyped += u64::from(!kept);
                 }
             }
             (Cells::Greatest(cells), InputValues::Values(values)) => {
                 for (group, row) in rows.iter() {
-                    let kept = keep_if(&mut cells[group], &values[row], dialect, &mut heap, Ordering::is_gt);
+                    let kept =
+                        replace_if(&mut cells[group], &values[row], dialect, &mut heap, Ordering::is_gt);
                     mistyped += u64::from(!kept);
                 }
             }
@@ -207,12 +210,12 @@ impl Cells {
             }
             (Cells::Least(ours), Cells::Least(theirs)) => {
                 for (group, value) in pairs(group_of, theirs) {
-                    keep_if(&mut ours[group], &value.get(&arena), dialect, &mut heap, Ordering::is_lt);
+                    replace_if(&mut ours[group], &value.get(&arena), dialect, &mut heap, Ordering::is_lt);
                 }
             }
             (Cells::Greatest(ours), Cells::Greatest(theirs)) => {
                 for (group, value) in pairs(group_of, theirs) {
-                    keep_if(&mut ours[group], &value.get(&arena), dialect, &mut heap, Ordering::is_gt);
+                    replace_if(&mut ours[group], &value.get(&arena), dialect, &mut heap, Ordering::is_gt);
                 }
             }
             (Cells::Distinct { cells: ours, .. }, Cells::Distinct { cells: theirs, .. }) => {
@@ -227,13 +230,13 @@ impl Cells {
         heap
     }
 
-    /// Takes out of sums what those of another partial have, as [`Cells::merge`] would take it in.
-    pub(crate) fn take_out(&mut self, other: &Cells, group_of: &[u32]) {
+    /// Retracts from sums what those of another partial have: the inverse of [`Cells::merge`].
+    pub(crate) fn retract(&mut self, other: &Cells, group_of: &[u32]) {
         if let (Cells::Sum(ours), Cells::Sum(theirs)) | (Cells::Average(ours), Cells::Average(theirs)) =
             (self, other)
         {
             let pairs = group_of.iter().zip(theirs).filter(|(group, _)| **group != PASSED_OVER);
-            pairs.for_each(|(group, sum)| ours[*group as usize].take_out(sum));
+            pairs.for_each(|(group, sum)| ours[*group as usize].retract(sum));
         }
     }
 
@@ -324,12 +327,12 @@ impl SumCell {
         self.doubles.merge(&other.doubles);
     }
 
-    /// Takes values out that another has added up.
-    fn take_out(&mut self, other: &SumCell) {
+    /// Retracts the values that another has added up.
+    fn retract(&mut self, other: &SumCell) {
         self.count = self.count.wrapping_sub(other.count);
         self.integers -= other.integers;
         self.fractions = self.fractions.wrapping_sub(other.fractions);
-        self.doubles.take_out(&other.doubles);
+        self.doubles.retract(&other.doubles);
     }
 
     /// Whether no more of so many rows was taken out than there was.
@@ -361,7 +364,7 @@ impl SumCell {
 }
 
 /// Replaces `kept` by `value` where it is better. False where the value is of a type without an order.
-pub(super) fn keep_if(
+pub(super) fn replace_if(
     kept: &mut OwnedValue,
     value: &Value<'_>,
     dialect: Dialect,
@@ -424,7 +427,7 @@ mod tests {
         let mut cells = Cells::new(function, &SketchSizes::default());
         cells.resize(1);
         cells.update(
-            Picked::all(&[0, 0]),
+            SelectedRows::all(&[0, 0]),
             &InputValues::Values(values.to_vec()),
             &StreamOrder::default(),
             dialect,

@@ -1,7 +1,8 @@
-//! The one place where a query's shards meet: takes rows in the order of the stream and partials in any, and makes
-//! results of them as windows close, as records come, and at the end.
+//! Collects the output of a query's shards: merges partials in any order, takes rows in the order of the stream, and
+//! emits results.
 //!
-//! A pure step machine: time comes in as `now`. Knows nothing of who reads the results.
+//! It emits results as windows close, as records arrive, and at the end. A pure step machine: time arrives as `now`.
+//! Knows nothing of the results' readers.
 
 mod ordered;
 mod patterns;
@@ -12,10 +13,10 @@ use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use bytes::Bytes;
 use swiftwater_event::Millis;
-use swiftwater_lang::plan::{Take, Window};
+use swiftwater_lang::plan::{Window, WindowContents};
 
 use super::{
-    Axis, Cuts, Groups, Partial, RowChunk, SketchMeta, Slices, Timeline,
+    Axis, Groups, Partial, RowChunk, SketchMeta, SliceBoundaries, Slices, Timeline,
     group_result::{Bounds, GroupResult, NO_ORDER, with_single_group, write_groups},
     outer::OuterQuery,
     pattern::Matches,
@@ -24,7 +25,7 @@ use super::{
     window::Shape,
 };
 use crate::{
-    NO_TIME, Peak, Timed,
+    EventTimeFold, MaxEventTime, NO_TIME,
     standing::{CompiledBody, StandingQuery},
 };
 
@@ -45,9 +46,9 @@ pub struct CollectorLimits {
     pub pattern_partials_max: usize,
 }
 
-/// How a query that has given something out can go on elsewhere.
+/// After which results a query that has emitted something can resume elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Resumes {
+pub enum ResumeGranularity {
     /// From its first event alone: what it holds depends on all that it has seen.
     Never,
     /// After so many windows by arrival, each of which is one result, with the events of those that are open then.
@@ -94,9 +95,9 @@ pub struct ResultWindow {
 /// ones before those are left out. Where windows close singly, so many may wait for their turn.
 const WINDOWS_LATE_MAX: u64 = 1000;
 
-/// What a window holds.
+/// The state of a window.
 #[derive(Debug)]
-enum Held {
+enum WindowState {
     Rows(RowStore),
     Groups(Groups),
 }
@@ -136,7 +137,7 @@ pub struct Collector {
     /// Of an additive window: all before the open ones.
     total: Option<Box<Groups>>,
     /// The latest event time.
-    peak: Peak,
+    peak: MaxEventTime,
     emits: u64,
     /// Rows given out as they came.
     streamed: u64,
@@ -201,7 +202,7 @@ impl Collector {
             is_cut_off: false,
             closed: i64::MIN,
             total: None,
-            peak: Peak::NONE,
+            peak: MaxEventTime::NONE,
             emits: 0,
             streamed: 0,
             taken: 0,
@@ -215,18 +216,18 @@ impl Collector {
     }
 
     /// What is to be known of it for another one to go on in its place.
-    pub fn resumes(&self) -> Resumes {
+    pub fn resumes(&self) -> ResumeGranularity {
         let is_plain = self.pattern.is_none() && self.sessions.is_none() && !self.limits.closes_singly;
-        let has_all = matches!(self.query.plan.window, Window::Time { take: Take::All, .. });
+        let has_all = matches!(self.query.plan.window, Window::Time { take: WindowContents::All, .. });
         match self.axis {
-            Axis::None if is_plain && self.gives_as_they_come() => Resumes::ByRecords,
-            Axis::Arrival if is_plain && !has_all && self.shape.is_some() => Resumes::ByWindows,
-            _ => Resumes::Never,
+            Axis::None if is_plain && self.emits_immediately() => ResumeGranularity::ByRecords,
+            Axis::Arrival if is_plain && !has_all && self.shape.is_some() => ResumeGranularity::ByWindows,
+            _ => ResumeGranularity::Never,
         }
     }
 
-    /// Whether records are given out as they come, so that which come together is a matter of chance.
-    pub fn gives_as_they_come(&self) -> bool {
+    /// Whether records are emitted as they come, so that which are emitted together is a matter of chance.
+    pub fn emits_immediately(&self) -> bool {
         self.axis == Axis::None && self.streams && matches!(self.query.body, CompiledBody::Raw { .. })
     }
 
@@ -234,12 +235,12 @@ impl Collector {
     /// windows it is to see the events from [`Collector::needs_from`] on.
     pub fn resume(&mut self, given: u64) {
         match self.resumes() {
-            Resumes::ByRecords => self.streamed = given,
-            Resumes::ByWindows => {
+            ResumeGranularity::ByRecords => self.streamed = given,
+            ResumeGranularity::ByWindows => {
                 self.emits = given;
                 self.open = i64::try_from(given).unwrap_or(i64::MAX);
             }
-            Resumes::Never => {}
+            ResumeGranularity::Never => {}
         }
     }
 
@@ -250,10 +251,10 @@ impl Collector {
     }
 
     /// Where its windows by time cut the slices of groups.
-    pub fn cuts(&self) -> Cuts {
+    pub fn cuts(&self) -> SliceBoundaries {
         match (self.axis, &self.shape) {
             (Axis::Arrival | Axis::Event { .. }, Some(shape)) => shape.cuts_by(self.axis),
-            _ => Cuts::default(),
+            _ => SliceBoundaries::default(),
         }
     }
 
@@ -266,18 +267,18 @@ impl Collector {
         }
     }
 
-    /// From now on it looks at these epochs of slices alone.
-    pub fn look_at(&mut self, epochs: Range<u64>) {
+    /// From now on it reads these epochs of slices alone.
+    pub fn restrict_epochs(&mut self, epochs: Range<u64>) {
         self.epochs = epochs;
     }
 
     /// It sees no epoch from this one on.
-    pub fn look_until(&mut self, last: u64) {
+    pub fn restrict_until(&mut self, last: u64) {
         self.epochs.end = last;
     }
 
     /// The slices have other aggregates too, or in another order: its own are there at these places, each once.
-    pub fn look_at_aggregates(&mut self, places: Box<[usize]>) {
+    pub fn map_aggregates(&mut self, places: Box<[usize]>) {
         self.places = Some(places);
     }
 
@@ -361,7 +362,7 @@ impl Collector {
             }
             let number = self.taken;
             self.taken += 1;
-            let (time, peak) = chunk.event_times.get(row).copied().unwrap_or((NO_TIME, Peak::NONE));
+            let (time, peak) = chunk.event_times.get(row).copied().unwrap_or((NO_TIME, MaxEventTime::NONE));
             let at = match self.axis {
                 Axis::None => 0,
                 Axis::Arrival => chunk.arrivals[row].max(self.closed),
@@ -440,7 +441,13 @@ impl Collector {
     }
 
     /// Takes what a batch brings by the events' own time; batches must come in the order of the stream.
-    pub fn timed(&mut self, timed: Timed, slices: &mut Slices, now_micros: i64, out: &mut Vec<ResultSet>) {
+    pub fn timed(
+        &mut self,
+        timed: EventTimeFold,
+        slices: &mut Slices,
+        now_micros: i64,
+        out: &mut Vec<ResultSet>,
+    ) {
         if self.pattern.is_some() {
             return self.pattern_time(timed.latest, slices, now_micros, out);
         }
@@ -464,7 +471,13 @@ impl Collector {
     }
 
     /// Closes the windows by the events' own time that are over when the latest of the events so far is this.
-    pub fn advance(&mut self, latest: Peak, slices: &mut Slices, now_micros: i64, out: &mut Vec<ResultSet>) {
+    pub fn advance(
+        &mut self,
+        latest: MaxEventTime,
+        slices: &mut Slices,
+        now_micros: i64,
+        out: &mut Vec<ResultSet>,
+    ) {
         let Axis::Event { lateness } = self.axis else { return };
         if latest.time > self.peak.time {
             self.peak = latest;
@@ -497,10 +510,10 @@ impl Collector {
         let Axis::Event { lateness } = self.axis else { return None };
         let end = match (&self.sessions, &self.shape) {
             (Some(sessions), _) => sessions.due()?,
-            (None, Some(shape)) => shape.end(self.held_from(shape, self.open, slices)?),
+            (None, Some(shape)) => shape.end(self.first_nonempty_window(shape, self.open, slices)?),
             (None, None) => return None,
         };
-        self.peak.reaches_at(end.checked_add_unsigned(lateness)?)
+        self.peak.idle_arrival_of(end.checked_add_unsigned(lateness)?)
     }
 
     /// Closes the windows by arrival that end at `now` or before; where they close singly, the first of them.
@@ -531,7 +544,7 @@ impl Collector {
         while let Some(number) = self.closing(&shape, at, slices) {
             let result = self.window(&shape, number, shape.end(number), slices, now_micros);
             self.open = number.saturating_add(1);
-            self.give_out(result, now_micros, out);
+            self.emit(result, now_micros, out);
             self.release(&shape, slices);
         }
         self.closed = at;
@@ -546,34 +559,34 @@ impl Collector {
                 // After a leap of the clock empty windows are left out but for the last ones.
                 let latest = shape.closing_after(at).saturating_sub(WINDOWS_LATE_MAX as i64);
                 if self.open < latest {
-                    let held = self.held_from(shape, self.open, slices);
+                    let held = self.first_nonempty_window(shape, self.open, slices);
                     held.map_or(latest, |held| held.min(latest))
                 } else {
                     self.open
                 }
             }
             Axis::Records => self.open,
-            _ => self.held_from(shape, self.open, slices)?,
+            _ => self.first_nonempty_window(shape, self.open, slices)?,
         };
         (shape.end(number) <= at).then_some(number)
     }
 
-    /// The first window from `number` on that holds anything.
-    fn held_from(&self, shape: &Shape, number: i64, slices: &Slices) -> Option<i64> {
+    /// The first window from `number` on that is not empty.
+    fn first_nonempty_window(&self, shape: &Shape, number: i64, slices: &Slices) -> Option<i64> {
         shape.first_held(number, |from| {
             let rows = self.rows.first_from(from);
             rows.into_iter().chain(slices.first_from(from, &self.epochs)).min()
         })
     }
 
-    /// What a window holds. Windows are asked for in their order.
-    fn held(&mut self, shape: &Shape, number: i64, slices: &mut Slices) -> Option<Held> {
+    /// The state of a window. Windows are asked for in their order.
+    fn window_state(&mut self, shape: &Shape, number: i64, slices: &mut Slices) -> Option<WindowState> {
         let starts = self.starts(shape, number);
         if matches!(self.query.body, CompiledBody::Raw { .. }) {
-            return self.rows.window(starts, !shape.overlaps()).map(Held::Rows);
+            return self.rows.window(starts, !shape.overlaps()).map(WindowState::Rows);
         }
         let takes = !self.shares && !shape.overlaps();
-        self.groups(starts, takes, slices).map(Held::Groups)
+        self.groups(starts, takes, slices).map(WindowState::Groups)
     }
 
     /// Its groups of the slices that begin there.
@@ -626,16 +639,16 @@ impl Collector {
             let start = shape.start(number);
             window = self.window_by_record(window, start, end);
         }
-        let held = self.held(shape, number, slices);
+        let held = self.window_state(shape, number, slices);
         if !shape.is_additive() {
             return self.result(held, Some(window), now_micros);
         }
         let total = match (self.total.take(), held) {
-            (Some(mut total), Some(Held::Groups(new))) => {
+            (Some(mut total), Some(WindowState::Groups(new))) => {
                 total.merge(&new);
                 Some(total)
             }
-            (None, Some(Held::Groups(new))) => Some(Box::new(new)),
+            (None, Some(WindowState::Groups(new))) => Some(Box::new(new)),
             (total, _) => total,
         };
         let mut result = ResultSet { window: Some(window), ..ResultSet::default() };
@@ -659,12 +672,12 @@ impl Collector {
             }
             self.emits += 1;
             let held = if is_raw {
-                self.rows.window(i64::MIN..i64::MAX, true).map(Held::Rows)
+                self.rows.window(i64::MIN..i64::MAX, true).map(WindowState::Rows)
             } else {
-                self.groups(i64::MIN..i64::MAX, !self.shares, slices).map(Held::Groups)
+                self.groups(i64::MIN..i64::MAX, !self.shares, slices).map(WindowState::Groups)
             };
             let result = self.result(held, None, now_micros);
-            self.give_out(result, now_micros, out);
+            self.emit(result, now_micros, out);
             return;
         };
         if self.closes_singly() {
@@ -693,7 +706,7 @@ impl Collector {
         let is_left_out = match self.axis {
             Axis::Records => !is_open,
             _ if !self.limits.emits_empty_windows => {
-                !is_open || self.held_from(&shape, number, slices) != Some(number)
+                !is_open || self.first_nonempty_window(&shape, number, slices) != Some(number)
             }
             _ => !is_open && self.emits > 0,
         };
@@ -704,21 +717,26 @@ impl Collector {
         let says_its_end = self.axis == Axis::Arrival && self.query.dialect().ends_with_window();
         let end = if says_its_end { shape.end(number) } else { now.max(period) };
         let result = self.window(&shape, number, end, slices, now_micros);
-        self.give_out(result, now_micros, out);
+        self.emit(result, now_micros, out);
     }
 
-    /// Gives out a result, or what the outer query makes of it.
-    fn give_out(&self, result: ResultSet, now_micros: i64, out: &mut Vec<ResultSet>) {
+    /// Emits a result, or what the outer query makes of it.
+    fn emit(&self, result: ResultSet, now_micros: i64, out: &mut Vec<ResultSet>) {
         out.push(match &self.outer {
-            Some(outer) => outer.answer(result, self.limits, now_micros.div_euclid(1000), now_micros),
+            Some(outer) => outer.evaluate(result, self.limits, now_micros.div_euclid(1000), now_micros),
             None => result,
         });
     }
 
-    fn result(&mut self, held: Option<Held>, window: Option<ResultWindow>, now_micros: i64) -> ResultSet {
+    fn result(
+        &mut self,
+        held: Option<WindowState>,
+        window: Option<ResultWindow>,
+        now_micros: i64,
+    ) -> ResultSet {
         let mut result = ResultSet { window, ..ResultSet::default() };
         match held {
-            Some(Held::Rows(rows)) => {
+            Some(WindowState::Rows(rows)) => {
                 let answered = (self.limits.times && self.outer.is_none()).then_some(now_micros);
                 let mut text = Vec::new();
                 match rows.write(&self.order, answered, &mut text) {
@@ -726,7 +744,7 @@ impl Collector {
                     None => result.failure = Some(NO_ORDER.into()),
                 }
             }
-            Some(Held::Groups(groups)) => {
+            Some(WindowState::Groups(groups)) => {
                 self.write_groups(Some(groups), now_micros, &mut result);
             }
             None => {

@@ -1,20 +1,24 @@
-//! Lateral views: matched events in, rows out, one per element of a list or entry of a map. Joins, which add what
-//! others keep by key, are views, too.
+//! Lateral views and joins: turns each matched event into rows, one per element of a list, entry of a map, or joined row.
 //!
-//! Rows come depth first and a few at a time, so that what is in hand stays small however many elements there are: a
-//! view's rows are handed to the next view as soon as there are [`PART_ROWS`] of them, or as soon as their events have
-//! [`PART_BYTES`]. What an event holds is read once, whatever is made of it.
+//! Joins look up rows by key and run as views, too.
 //!
-//! Order: the events', then the elements'; a map's entries in the order of the event's text, in Bullet's dialect in that
-//! of Java's `HashMap`. A null element gives a row like any other. What has no elements, is null, cannot be had, or is no
-//! container of the view's kind (in Bullet's dialect, a list of lists and a map of lists are none) gives no row, or with
-//! OUTER one, its new columns null.
+//! Rows are produced depth first and a few at a time, so the memory in use stays small however many elements there are. A
+//! view passes its rows to the next view when there are [`PART_ROWS`] of them, or when their events have [`PART_BYTES`].
+//! An event's container is read once, however many rows it makes.
 //!
-//! A join looks each key of some events up once. A key with a null in it has no row; one of a table may have several.
+//! Order: that of the events, then that of the elements. The entries of a map have the order of the event's text, and in
+//! Bullet's dialect that of Java's `HashMap`. A null element makes a row like any other. A container makes no row, or
+//! with OUTER one row whose new columns are null, in these cases:
 //!
-//! Limit: [`EVENT_ROWS_MAX`] rows of each view per event; those after them are left out, and each view of each event to
-//! which that happens is counted as one operation that could not be done. So the same rows are left out however the
-//! events are dealt over batches and shards.
+//! - it has no elements, is null, or does not exist;
+//! - it is no container of the view's kind (in Bullet's dialect, a list of lists and a map of lists are none).
+//!
+//! A join looks each key of a group of events up once. A key with a null in it has no row; a key of a table may have
+//! several.
+//!
+//! Limit: [`EVENT_ROWS_MAX`] rows of each view per event. Further rows are dropped, and each view of each affected event
+//! counts as one failed operation. Therefore the same rows are dropped however the events are split over batches and
+//! shards.
 
 use std::{collections::HashMap, ops::ControlFlow};
 
@@ -23,8 +27,10 @@ use swiftwater_event::{Decoded, Millis, Value, WantId};
 use swiftwater_lang::Dialect;
 
 use crate::{
-    expr::{EvalCounts, Rows, Scratch, encode_group_value, has_container_type, hash_map_order, want_values},
-    joined::{CompiledJoin, JoinFailure, RowsOfKey},
+    expr::{
+        EvalCounts, Rows, Scratch, encode_group_value, has_container_type, hash_map_order, requested_values,
+    },
+    joined::{CompiledJoin, JoinFailure, KeyRows},
     standing::{CompiledView, CompiledViews},
 };
 
@@ -58,8 +64,8 @@ pub(crate) struct ExplodedRows<'r> {
     pub(crate) matches: Vec<usize>,
 }
 
-/// What takes rows in; it breaks off where it needs no more.
-pub(crate) type TakeRows<'t> = dyn FnMut(&ExplodedRows<'_>, &mut EvalCounts) -> ControlFlow<()> + 't;
+/// Consumes rows; it breaks off where it needs no more.
+pub(crate) type RowConsumer<'t> = dyn FnMut(&ExplodedRows<'_>, &mut EvalCounts) -> ControlFlow<()> + 't;
 
 /// Makes rows of all matched events, in order; answers why it could not, where rows of a join could not be looked up.
 pub(crate) fn explode(
@@ -68,12 +74,12 @@ pub(crate) fn explode(
     input: &Matches<'_>,
     scratch: &mut Scratch,
     counts: &mut EvalCounts,
-    take: &mut TakeRows<'_>,
+    take: &mut RowConsumer<'_>,
 ) -> Option<JoinFailure> {
     for (part, rows) in input.rows.chunks(PART_ROWS).enumerate() {
         let arena = Bump::new();
-        let values = want_values(input.decoded, input.bindings, rows, dialect, &arena);
-        let mut explosion = Explosion {
+        let values = requested_values(input.decoded, input.bindings, rows, dialect, &arena);
+        let mut explosion = ExplodeRun {
             views,
             dialect,
             first: part * PART_ROWS,
@@ -93,7 +99,7 @@ pub(crate) fn explode(
 }
 
 /// The views at work on some of the matched events.
-struct Explosion<'e, 'b> {
+struct ExplodeRun<'e, 'b> {
     views: &'e CompiledViews,
     dialect: Dialect,
     /// The place of the first event among the matched ones.
@@ -103,18 +109,18 @@ struct Explosion<'e, 'b> {
     made: Vec<Vec<u32>>,
     scratch: &'e mut Scratch,
     counts: &'e mut EvalCounts,
-    take: &'e mut TakeRows<'b>,
+    take: &'e mut RowConsumer<'b>,
     failure: Option<JoinFailure>,
 }
 
 /// Rows of one view that are not handed on yet.
-struct Made<'a> {
+struct PendingRows<'a> {
     event_of_row: Vec<u32>,
     slots: Vec<Vec<Value<'a>>>,
     bytes: usize,
 }
 
-impl Explosion<'_, '_> {
+impl ExplodeRun<'_, '_> {
     /// Runs a view, and all after it, over rows of the one before.
     fn view<'a>(
         &mut self,
@@ -127,7 +133,7 @@ impl Explosion<'_, '_> {
         let rows = Rows::Exploded { events, event_of_row, slots, rows: &all, now: self.input.now };
         let arena = Bump::new();
         let Some(CompiledView { container, is_outer, columns, join }) = self.views.views.get(number) else {
-            return self.hand_out(&rows, event_of_row, &all, &arena);
+            return self.emit_rows(&rows, event_of_row, &all, &arena);
         };
         let mut containers = Vec::new();
         container.evaluate(&rows, self.scratch, &arena, self.counts, &mut containers);
@@ -141,7 +147,7 @@ impl Explosion<'_, '_> {
                 }
             },
         };
-        let mut made = Made {
+        let mut made = PendingRows {
             event_of_row: Vec::new(),
             slots: (0..slots.len() + columns).map(|_| Vec::new()).collect(),
             bytes: 0,
@@ -213,7 +219,7 @@ impl Explosion<'_, '_> {
         *made <= EVENT_ROWS_MAX
     }
 
-    fn hand_out<'a>(
+    fn emit_rows<'a>(
         &mut self,
         rows: &Rows<'a>,
         event_of_row: &[u32],
@@ -225,7 +231,7 @@ impl Explosion<'_, '_> {
             return ControlFlow::Continue(());
         };
         match &self.views.filter {
-            Some(filter) => filter.keep(rows, self.scratch, arena, self.counts, &mut kept),
+            Some(filter) => filter.filter_rows(rows, self.scratch, arena, self.counts, &mut kept),
             None => kept.extend_from_slice(all),
         }
         if kept.is_empty() {
@@ -243,7 +249,7 @@ fn joined_rows<'a>(
     now: Millis,
     keys: &[Value<'a>],
     arena: &'a Bump,
-) -> Result<Vec<RowsOfKey<'a>>, JoinFailure> {
+) -> Result<Vec<KeyRows<'a>>, JoinFailure> {
     let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
     let mut distinct: Vec<&[Value<'_>]> = Vec::new();
     let mut encoded = Vec::new();
@@ -269,7 +275,7 @@ fn joined_rows<'a>(
         .collect())
 }
 
-impl Made<'_> {
+impl PendingRows<'_> {
     fn clear(&mut self) {
         self.event_of_row.clear();
         self.slots.iter_mut().for_each(Vec::clear);

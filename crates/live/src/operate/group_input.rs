@@ -1,7 +1,6 @@
-//! What an aggregation takes in of the rows of a batch: worked out once, taken in by however many aggregations of its
-//! shape stand.
+//! Prepares the input of aggregates for the rows of a batch once, for all aggregations of the same shape.
 //!
-//! That is the values themselves, or what a sketch makes of them: hashes, numbers, combinations as bytes.
+//! The input is the values themselves, or the form that a sketch needs: hashes, numbers, combinations as bytes.
 
 use std::hash::BuildHasher;
 
@@ -22,9 +21,9 @@ use crate::{
 /// In place of a group's number: the row is of no group, and nothing is taken in of it.
 pub(crate) const PASSED_OVER: u32 = u32::MAX;
 
-/// In which form an aggregate takes values in.
+/// The form in which an aggregate consumes values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum InputForm {
     Values,
     Pairs,
     /// Values, of which only counts whether they are there.
@@ -48,13 +47,13 @@ pub(crate) enum InputValues<'v> {
     Words,
     /// Of combinations of values; `None` where one does not count.
     Hashes(Vec<Option<u64>>),
-    Numbers(Vec<Number>),
+    Numbers(Vec<NumericInput>),
     Combinations(Combinations),
 }
 
-/// A value where numbers are wanted.
+/// A value where a number is required.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Number {
+pub(crate) enum NumericInput {
     Nothing,
     /// It is of a type that is no number's.
     Unusable,
@@ -73,7 +72,7 @@ pub(crate) struct Combinations {
 
 /// Some rows of what is taken in, each with its group.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Picked<'p> {
+pub(crate) struct SelectedRows<'p> {
     groups: &'p [u32],
     /// `None`: they are all rows.
     rows: Option<&'p [u32]>,
@@ -95,41 +94,48 @@ pub(crate) struct GroupInput<'v> {
     pub(crate) deletes: Vec<bool>,
 }
 
-impl Form {
+impl InputForm {
     /// That of an aggregate.
-    pub(crate) fn of(function: AggregateFunction, dialect: Dialect) -> Form {
+    pub(crate) fn of(function: AggregateFunction, dialect: Dialect) -> InputForm {
         let adds_wholes = !dialect.aggregates_are_double();
         match function {
-            AggregateFunction::Count if adds_wholes => Form::Ones,
-            AggregateFunction::Sum | AggregateFunction::Avg if adds_wholes => Form::Wholes,
-            AggregateFunction::CountDistinct => Form::Hashes,
-            AggregateFunction::Percentile { .. } => Form::Numbers,
-            AggregateFunction::ArgMin | AggregateFunction::ArgMax => Form::Pairs,
-            _ => Form::Values,
+            AggregateFunction::Count if adds_wholes => InputForm::Ones,
+            AggregateFunction::Sum | AggregateFunction::Avg if adds_wholes => InputForm::Wholes,
+            AggregateFunction::CountDistinct => InputForm::Hashes,
+            AggregateFunction::Percentile { .. } => InputForm::Numbers,
+            AggregateFunction::ArgMin | AggregateFunction::ArgMax => InputForm::Pairs,
+            _ => InputForm::Values,
         }
     }
 
     /// That of an aggregate that gives rows.
-    pub(crate) fn of_table(function: &TableFunction) -> Form {
+    pub(crate) fn of_table(function: &TableFunction) -> InputForm {
         match function {
-            TableFunction::Top { .. } => Form::Combinations,
-            _ => Form::Numbers,
+            TableFunction::Top { .. } => InputForm::Combinations,
+            _ => InputForm::Numbers,
         }
     }
 
     /// Arguments, each by row, in this form. With `share`, equal combinations have one place.
-    fn taken<'v>(self, mut arguments: Vec<Vec<Value<'v>>>, dialect: Dialect, share: bool) -> InputValues<'v> {
+    fn convert<'v>(
+        self,
+        mut arguments: Vec<Vec<Value<'v>>>,
+        dialect: Dialect,
+        share: bool,
+    ) -> InputValues<'v> {
         let Some(first) = arguments.first() else { return InputValues::Rows };
         match self {
-            Form::Values | Form::Ones | Form::Wholes => InputValues::Values(arguments.swap_remove(0)),
-            Form::Pairs => {
+            InputForm::Values | InputForm::Ones | InputForm::Wholes => {
+                InputValues::Values(arguments.swap_remove(0))
+            }
+            InputForm::Pairs => {
                 let by = arguments.pop().unwrap_or_default();
                 InputValues::Pairs(arguments.pop().unwrap_or_default(), by)
             }
-            Form::Numbers => {
-                InputValues::Numbers(first.iter().map(|value| Number::of(value, dialect)).collect())
+            InputForm::Numbers => {
+                InputValues::Numbers(first.iter().map(|value| NumericInput::of(value, dialect)).collect())
             }
-            Form::Hashes => {
+            InputForm::Hashes => {
                 let mut bytes = Vec::new();
                 let hash = |row| {
                     bytes.clear();
@@ -140,7 +146,7 @@ impl Form {
                 };
                 InputValues::Hashes((0..first.len()).map(hash).collect())
             }
-            Form::Combinations => {
+            InputForm::Combinations => {
                 InputValues::Combinations(Combinations::new(first.len(), share, |row, out| {
                     encode_combination(&arguments, row, dialect, true, out)
                 }))
@@ -149,16 +155,16 @@ impl Form {
     }
 }
 
-impl Number {
-    fn of(value: &Value<'_>, dialect: Dialect) -> Number {
+impl NumericInput {
+    fn of(value: &Value<'_>, dialect: Dialect) -> NumericInput {
         match value {
-            Value::Null | Value::Error => Number::Nothing,
+            Value::Null | Value::Error => NumericInput::Nothing,
             Value::Boolean(_) | Value::String(_) | Value::Timestamp(_)
                 if !dialect.aggregates_are_double() =>
             {
-                Number::Unusable
+                NumericInput::Unusable
             }
-            value => cast_to_double(value).map_or(Number::Unusable, Number::Is),
+            value => cast_to_double(value).map_or(NumericInput::Unusable, NumericInput::Is),
         }
     }
 }
@@ -224,15 +230,15 @@ fn slice<'b>(bytes: &'b [u8], ends: &[usize], place: u32) -> &'b [u8] {
     &bytes[start..ends[place]]
 }
 
-impl<'p> Picked<'p> {
+impl<'p> SelectedRows<'p> {
     /// All rows, by the group of each.
-    pub(crate) fn all(groups: &'p [u32]) -> Picked<'p> {
-        Picked { groups, rows: None }
+    pub(crate) fn all(groups: &'p [u32]) -> SelectedRows<'p> {
+        SelectedRows { groups, rows: None }
     }
 
     /// Some rows, and the group of each.
-    pub(crate) fn some(rows: &'p [u32], groups: &'p [u32]) -> Picked<'p> {
-        Picked { groups, rows: Some(rows) }
+    pub(crate) fn some(rows: &'p [u32], groups: &'p [u32]) -> SelectedRows<'p> {
+        SelectedRows { groups, rows: Some(rows) }
     }
 
     /// How many rows.
@@ -290,11 +296,11 @@ impl<'v> GroupInput<'v> {
         let is_true = |value: &Value<'_>| matches!(value, Value::Boolean(true));
         let deletes = group.deletes.as_ref().map(|deletes| evaluate(deletes).iter().map(is_true).collect());
         let deletes = deletes.unwrap_or_default();
-        let mut taken = |form: Form, arguments: &[Program]| {
-            form.taken(arguments.iter().map(&mut *evaluate).collect(), dialect, share)
+        let mut taken = |form: InputForm, arguments: &[Program]| {
+            form.convert(arguments.iter().map(&mut *evaluate).collect(), dialect, share)
         };
         let aggregates = group.aggregates.iter().map(|one| {
-            let form = Form::of(one.function, dialect);
+            let form = InputForm::of(one.function, dialect);
             (form, taken(form, &one.arguments))
         });
         let mut aggregates: Vec<_> = aggregates.collect();
@@ -302,7 +308,10 @@ impl<'v> GroupInput<'v> {
             keys,
             lanes: CounterInput::of(rows, &mut aggregates),
             aggregates: aggregates.into_iter().map(|(_, taken)| taken).collect(),
-            table: group.table.as_ref().map(|table| taken(Form::of_table(&table.function), &table.arguments)),
+            table: group
+                .table
+                .as_ref()
+                .map(|table| taken(InputForm::of_table(&table.function), &table.arguments)),
             order: StreamOrder::default(),
             deletes,
         }
@@ -346,8 +355,8 @@ mod tests {
     fn cells_grow_by_what_their_rows_bring() {
         let groups = [0, 0, PASSED_OVER, 1, 0];
         let mut cells = vec![Vec::new(), Vec::new()];
-        let grown =
-            Picked::some(&[9, 8, 7, 6, 5], &groups).fold(&mut cells, Vec::len, |cell, row| cell.push(row));
+        let grown = SelectedRows::some(&[9, 8, 7, 6, 5], &groups)
+            .fold(&mut cells, Vec::len, |cell, row| cell.push(row));
         assert_eq!((grown, cells), (4, vec![vec![9, 8, 5], vec![6]]));
     }
 }

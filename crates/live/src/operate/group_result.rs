@@ -1,7 +1,7 @@
-//! The records of a result of groups: HAVING, columns, ORDER BY and LIMIT over the slots of an aggregation.
+//! Computes the records of a grouped result: HAVING, columns, ORDER BY and LIMIT over the slots of an aggregation.
 //!
-//! Knows nothing of when windows open and close: it is told their bounds. Groups are read and stay as they are, so that
-//! an additive window can go on with them, and overlapping windows can share them.
+//! Knows nothing of when windows open and close; the caller passes their bounds. It reads groups and leaves them
+//! unchanged. Therefore an additive window can continue with them, and overlapping windows can share them.
 
 use std::cmp::Ordering;
 
@@ -113,8 +113,9 @@ pub(crate) fn write_groups(
     result.expression_errors += counts.expression_errors;
 }
 
-/// Looks at the one row of a group of a native aggregation: the values of its columns. `None` where HAVING leaves it out.
-pub(crate) fn look_at_row<R>(
+/// Runs a function over the one row of a group of a native aggregation: the values of its columns. `None` where HAVING
+/// leaves it out.
+pub(crate) fn with_single_row<R>(
     query: &StandingQuery,
     (groups, number): (&GroupTable, usize),
     of: (Bounds<'_>, Millis),
@@ -130,7 +131,7 @@ pub(crate) fn look_at_row<R>(
     let mut counts = EvalCounts::default();
     if let Some(having) = &group.having {
         let mut kept = Vec::new();
-        having.keep(&Rows::Row { slots: &slots, now }, scratch, arena, &mut counts, &mut kept);
+        having.filter_rows(&Rows::Row { slots: &slots, now }, scratch, arena, &mut counts, &mut kept);
         if kept.is_empty() {
             return None;
         }
@@ -154,7 +155,7 @@ fn chosen_rows<'a>(
     let mut rows: Vec<u32> = (0..count as u32).collect();
     if let Some(having) = &group.having {
         rows.clear();
-        having.keep(&input, &mut Scratch::default(), arena, counts, &mut rows);
+        having.filter_rows(&input, &mut Scratch::default(), arena, counts, &mut rows);
     }
     let order: Vec<(Vec<Value<'a>>, KeyOrder)> = group
         .order

@@ -1,11 +1,15 @@
 //! The groups of an aggregation, found by key through one hash table.
 //!
-//! Native keys are kept in their encoded form ([`crate::expr::encode_group_value`]): equal keys are equal bytes. Bullet's
-//! are the texts of the values with `|` between them; where texts with a `|` of their own make two keys one, the first
-//! one's values are shown. Cost of an update: one hash and one probe a row, then one pass over the rows per aggregate.
+//! Native keys are stored in their encoded form ([`crate::expr::encode_group_value`]): equal keys are equal bytes.
+//! Bullet's are the texts of the values with `|` between them; if texts with a `|` of their own make two keys one, the
+//! first one's values are shown. Cost of an update: one hash and one probe a row, then one pass over the rows per
+//! aggregate.
 //!
-//! Bullet keeps a sample of the groups where there are more than [`SAMPLED`]: those whose keys have the least hashes, so
-//! that every shard keeps the same ones and what is counted of them is exact.
+//! The groups of a batch are found in three runs over its rows: hashes, then the groups that have these hashes, then
+//! their keys. So with a hundred thousand groups, the processor waits for the memory of several rows at once.
+//!
+//! Bullet returns a sample of the groups if there are more than [`SAMPLED`]: those whose keys have the least hashes, so
+//! that every shard has the same ones and their counts are exact.
 
 mod deletion;
 mod keyed;
@@ -19,10 +23,10 @@ use swiftwater_event::Value;
 use swiftwater_lang::{Dialect, plan::AggregateFunction};
 use swiftwater_sketch::{DistinctFigures, hash_of_bytes, sample_figures};
 
-use self::sets::Lead;
+use self::sets::KeyPrefix;
 use super::{
     cells::Cells,
-    group_input::{Combinations, GroupInput, InputValues, PASSED_OVER, Picked},
+    group_input::{Combinations, GroupInput, InputValues, PASSED_OVER, SelectedRows},
     packed_counters::PackedCounters,
     sketch_cells::encode_combination,
     sketch_meta::{SketchFigures, SketchMeta},
@@ -63,7 +67,7 @@ pub struct GroupTable {
     /// The keys of each grouping set; none: all keys are one.
     sets: Arc<[Box<[usize]>]>,
     /// What a key begins with besides the values of keys.
-    lead: Lead,
+    lead: KeyPrefix,
     heap_bytes: usize,
     dialect: Dialect,
     /// By group, what was deleted of it; empty where nothing was.
@@ -124,7 +128,7 @@ impl GroupTable {
         let lanes =
             PackedCounters::new(aggregates.map(|one| (one.function, !one.arguments.is_empty())), dialect);
         let table_cells = group.table.as_ref().map(|table| TableCells::new(&table.function, &group.sizes));
-        let sets = (Arc::clone(&group.sets), Lead::of(&group.sets, false));
+        let sets = (Arc::clone(&group.sets), KeyPrefix::of(&group.sets, false));
         GroupTable::with_cells((cells, lanes, table_cells), sets, group.keys.len(), dialect)
     }
 
@@ -140,7 +144,7 @@ impl GroupTable {
             lanes.push(&[Some((count, 0))]);
         }
         let cells = (vec![cells], lanes, None);
-        let mut table = GroupTable::with_cells(cells, (Arc::default(), Lead::default()), 0, dialect);
+        let mut table = GroupTable::with_cells(cells, (Arc::default(), KeyPrefix::default()), 0, dialect);
         if count.is_some() {
             table.group(&[], &[]);
         }
@@ -149,7 +153,7 @@ impl GroupTable {
 
     fn with_cells(
         (cells, lanes, table_cells): (Vec<Cells>, PackedCounters, Option<TableCells>),
-        (sets, lead): (Arc<[Box<[usize]>]>, Lead),
+        (sets, lead): (Arc<[Box<[usize]>]>, KeyPrefix),
         key_values: usize,
         dialect: Dialect,
     ) -> GroupTable {
@@ -215,7 +219,7 @@ impl GroupTable {
         if !input.deletes.is_empty() {
             self.delete(&mut group_of_row, &input.deletes);
         }
-        self.update_cells(Picked::all(&group_of_row), input)
+        self.update_cells(SelectedRows::all(&group_of_row), input)
     }
 
     fn groups_of_rows(&mut self, rows: usize, input: &GroupInput<'_>, group_of_row: &mut Vec<u32>) {
@@ -278,10 +282,10 @@ impl GroupTable {
             *group
         };
         let group_of_row: Vec<u32> = rows.iter().map(|&row| group_of(row)).collect();
-        self.update_cells(Picked::some(rows, &group_of_row), input)
+        self.update_cells(SelectedRows::some(rows, &group_of_row), input)
     }
 
-    fn update_cells(&mut self, rows: Picked<'_>, input: &GroupInput<'_>) -> u64 {
+    fn update_cells(&mut self, rows: SelectedRows<'_>, input: &GroupInput<'_>) -> u64 {
         self.resize_cells();
         let (dialect, groups) = (self.dialect, self.len());
         let (mut mistyped, mut grown) = (self.lanes.update(rows, &input.lanes, &mut self.cells), 0);
@@ -514,7 +518,7 @@ impl GroupTable {
             }
             return;
         }
-        if self.lead != Lead::default() {
+        if self.lead != KeyPrefix::default() {
             return self.decode_key_of_set(group, values, arena, out);
         }
         for _ in 0..values {
@@ -557,7 +561,7 @@ impl GroupTable {
     fn drop_most(&mut self) {
         if self.is_sampled() && self.len() > SAMPLED_HELD_MAX {
             let (groups, bound) = self.sample();
-            self.keep(&groups, bound);
+            self.retain(&groups, bound);
         }
     }
 
@@ -566,11 +570,11 @@ impl GroupTable {
         let below = |&group: &u32| hash_of_bytes(self.key(group as usize)) < bound;
         let groups: Vec<u32> = (0..self.len() as u32).filter(below).collect();
         if groups.len() < self.len() {
-            self.keep(&groups, Some(bound));
+            self.retain(&groups, Some(bound));
         }
     }
 
-    fn keep(&mut self, groups: &[u32], dropped_from: Option<u64>) {
+    fn retain(&mut self, groups: &[u32], dropped_from: Option<u64>) {
         let mut kept = self.emptied();
         kept.dropped_from = dropped_from;
         kept.merge_some(self, groups);

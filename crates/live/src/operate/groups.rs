@@ -1,7 +1,8 @@
 //! A partial: the mergeable state of one aggregation.
 //!
-//! What only counts rows is a number, as of very many queries that count most have seen few events: a step of such a
-//! query is one addition. Everything else is a table of groups ([`group_table`](super::group_table)).
+//! An aggregation that only counts rows is a number, because most of very many counting queries have seen few events. A
+//! step of such a query is one addition. Any other aggregation is a table of groups
+//! ([`group_table`](super::group_table)).
 
 use bumpalo::Bump;
 use swiftwater_event::Value;
@@ -15,10 +16,10 @@ use crate::standing::CompiledGroup;
 
 /// The groups of one query (of one of its windows, on one shard, or merged).
 #[derive(Debug, Clone)]
-pub struct Groups(Held);
+pub struct Groups(GroupStorage);
 
 #[derive(Debug, Clone)]
-enum Held {
+enum GroupStorage {
     /// Of `COUNT(*)` alone, without keys.
     Rows {
         count: u64,
@@ -33,21 +34,21 @@ impl Groups {
     /// No groups yet.
     pub(crate) fn new(group: &CompiledGroup, dialect: Dialect) -> Groups {
         Groups(match group.counts_rows() {
-            true => Held::Rows { count: 0, is_there: false, dialect },
-            false => Held::Table(Box::new(GroupTable::new(group, dialect))),
+            true => GroupStorage::Rows { count: 0, is_there: false, dialect },
+            false => GroupStorage::Table(Box::new(GroupTable::new(group, dialect))),
         })
     }
 
     /// So many rows that are only counted.
     pub(crate) fn of_rows(count: u64, dialect: Dialect) -> Groups {
-        Groups(Held::Rows { count, is_there: count > 0, dialect })
+        Groups(GroupStorage::Rows { count, is_there: count > 0, dialect })
     }
 
     /// Groups so far.
     pub fn len(&self) -> usize {
         match &self.0 {
-            Held::Rows { is_there, .. } => usize::from(*is_there),
-            Held::Table(table) => table.len(),
+            GroupStorage::Rows { is_there, .. } => usize::from(*is_there),
+            GroupStorage::Table(table) => table.len(),
         }
     }
 
@@ -59,14 +60,14 @@ impl Groups {
     /// Bytes held, about: keys, cells, table.
     pub fn bytes(&self) -> usize {
         match &self.0 {
-            Held::Rows { .. } => size_of::<Groups>(),
-            Held::Table(table) => size_of::<Groups>() + table.bytes(),
+            GroupStorage::Rows { .. } => size_of::<Groups>(),
+            GroupStorage::Table(table) => size_of::<Groups>() + table.bytes(),
         }
     }
 
     /// Takes in so many rows where they are only counted; answers whether they are.
     pub(crate) fn count_rows(&mut self, rows: usize) -> bool {
-        let Held::Rows { count, is_there, .. } = &mut self.0 else { return false };
+        let GroupStorage::Rows { count, is_there, .. } = &mut self.0 else { return false };
         *count += rows as u64;
         *is_there |= rows > 0;
         true
@@ -93,14 +94,14 @@ impl Groups {
     pub(crate) fn merge(&mut self, other: &Groups) {
         match (&mut self.0, &other.0) {
             (
-                Held::Rows { count, is_there, .. },
-                Held::Rows { count: theirs, is_there: are_theirs_there, .. },
+                GroupStorage::Rows { count, is_there, .. },
+                GroupStorage::Rows { count: theirs, is_there: are_theirs_there, .. },
             ) => {
                 *count += theirs;
                 *is_there |= are_theirs_there;
             }
-            (_, Held::Table(theirs)) => self.table().merge(theirs),
-            (Held::Table(_), Held::Rows { .. }) => {
+            (_, GroupStorage::Table(theirs)) => self.table().merge(theirs),
+            (GroupStorage::Table(_), GroupStorage::Rows { .. }) => {
                 let mut theirs = other.clone();
                 self.table().merge(theirs.table());
             }
@@ -110,7 +111,7 @@ impl Groups {
     /// Leaves the cells of these aggregates, in this order, each once.
     pub(crate) fn pick_cells(&mut self, places: &[usize]) {
         // What counts rows has one aggregate.
-        if !matches!((&self.0, places), (Held::Rows { .. }, [0])) {
+        if !matches!((&self.0, places), (GroupStorage::Rows { .. }, [0])) {
             self.table().pick_cells(places);
         }
     }
@@ -118,15 +119,15 @@ impl Groups {
     /// Makes sure that there is the one group of an aggregation without keys.
     pub(crate) fn ensure_single(&mut self) {
         match &mut self.0 {
-            Held::Rows { is_there, .. } => *is_there = true,
-            Held::Table(table) => table.ensure_single(),
+            GroupStorage::Rows { is_there, .. } => *is_there = true,
+            GroupStorage::Table(table) => table.ensure_single(),
         }
     }
 
     /// The rows of all groups. A group with an aggregate that gives rows has as many as that gives, others one.
     pub(crate) fn evaluate<'a>(&'a self, group: &CompiledGroup, arena: &'a Bump) -> GroupRows<'a> {
         match &self.0 {
-            Held::Rows { count, is_there, .. } => {
+            GroupStorage::Rows { count, is_there, .. } => {
                 let rows = usize::from(*is_there);
                 GroupRows {
                     slots: vec![vec![Value::Long(*count as i64); rows]],
@@ -136,7 +137,7 @@ impl Groups {
                     failure: None,
                 }
             }
-            Held::Table(table) => table.evaluate(group, arena),
+            GroupStorage::Table(table) => table.evaluate(group, arena),
         }
     }
 
@@ -144,32 +145,32 @@ impl Groups {
     pub(crate) fn into_table(mut self) -> GroupTable {
         self.table();
         match self.0 {
-            Held::Table(table) => *table,
-            Held::Rows { .. } => unreachable!("it was made a table above"),
+            GroupStorage::Table(table) => *table,
+            GroupStorage::Rows { .. } => unreachable!("it was made a table above"),
         }
     }
 
     /// The table, where it is one.
     pub(crate) fn as_table(&self) -> Option<&GroupTable> {
         match &self.0 {
-            Held::Rows { .. } => None,
-            Held::Table(table) => Some(table),
+            GroupStorage::Rows { .. } => None,
+            GroupStorage::Table(table) => Some(table),
         }
     }
 
     /// What a table holds.
     pub(crate) fn of_table(table: GroupTable) -> Groups {
-        Groups(Held::Table(Box::new(table)))
+        Groups(GroupStorage::Table(Box::new(table)))
     }
 
     /// The table; what was a number becomes one where it meets the groups of an aggregation that shares them with others.
     fn table(&mut self) -> &mut GroupTable {
-        if let Held::Rows { count, is_there, dialect } = self.0 {
-            self.0 = Held::Table(Box::new(GroupTable::of_rows(is_there.then_some(count), dialect)));
+        if let GroupStorage::Rows { count, is_there, dialect } = self.0 {
+            self.0 = GroupStorage::Table(Box::new(GroupTable::of_rows(is_there.then_some(count), dialect)));
         }
         match &mut self.0 {
-            Held::Table(table) => table,
-            Held::Rows { .. } => unreachable!("it was made a table above"),
+            GroupStorage::Table(table) => table,
+            GroupStorage::Rows { .. } => unreachable!("it was made a table above"),
         }
     }
 }
@@ -203,7 +204,7 @@ mod tests {
     fn only_a_count_of_all_rows_is_a_number() {
         let is_number = |text: &str| {
             let query = compiled(text);
-            matches!(Groups::new(group_of(&query), Dialect::Native).0, Held::Rows { .. })
+            matches!(Groups::new(group_of(&query), Dialect::Native).0, GroupStorage::Rows { .. })
         };
         assert!(is_number("SELECT COUNT(*) AS n FROM STREAM()"));
         assert!(is_number("SELECT COUNT(*) * 2 AS n FROM STREAM() WINDOWING TUMBLING(1000, TIME)"));

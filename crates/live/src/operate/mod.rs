@@ -1,4 +1,4 @@
-//! What becomes of matched events: records, groups, and the results that windows and ends make of them.
+//! The operators: turn matched events into records and groups, and into results as windows close and queries end.
 
 mod cells;
 mod explode;
@@ -27,12 +27,12 @@ mod window;
 
 mod collector;
 
-pub use cells::image::NoState;
-pub(crate) use cells::image::{decode_value, encode_value, push_varint, take_varint};
-pub use collector::{Collector, CollectorLimits, PatternFaults, ResultSet, ResultWindow, Resumes};
+pub use cells::image::InvalidState;
+pub(crate) use cells::image::{decode_value, encode_value, push_varint, read_varint};
+pub use collector::{Collector, CollectorLimits, PatternFaults, ResultSet, ResultWindow, ResumeGranularity};
 pub(crate) use explode::{Matches, explode};
-pub(crate) use group_input::{Combinations, Form, GroupInput};
-pub(crate) use group_result::{Bounds, GroupResult, look_at_row, write_groups};
+pub(crate) use group_input::{Combinations, GroupInput, InputForm};
+pub(crate) use group_result::{Bounds, GroupResult, with_single_row, write_groups};
 pub(crate) use group_table::Deletion;
 pub use group_table::GroupTable;
 pub use groups::Groups;
@@ -47,4 +47,4 @@ pub use slice_plan::SlicePlan;
 pub use slices::{Partial, Slices};
 pub use watermark::Timeline;
 pub(crate) use window::{Axis, Shape};
-pub use window::{CutCounts, Cuts, Series};
+pub use window::{CutCounts, Series, SliceBoundaries};

@@ -1,10 +1,10 @@
-//! Cells that depend on the order of the events: FIRST, LAST, ARG_MIN, ARG_MAX, COLLECT_LIST and COLLECT_SET.
+//! Aggregate cells that depend on the order of the events: FIRST, LAST, ARG_MIN, ARG_MAX, COLLECT_LIST and COLLECT_SET.
 //!
-//! Each value is kept with the position of its row in the stream, and what is kept is said by positions alone: so cells
-//! merge in any order, and no result depends on how the events were split over batches and shards. Values that are null
-//! are passed over.
+//! Each value is stored with the position of its row in the stream, and positions alone decide which values are kept.
+//! Therefore cells merge in any order, and no result depends on how the events were split over batches and shards. Null
+//! values are skipped.
 //!
-//! Memory: FIRST and its like keep one value. What is collected is bounded in number and bytes ([`Collected`]).
+//! Memory: FIRST and its like store one value. Collections are bounded in number and bytes ([`CollectedValues`]).
 
 mod collected;
 
@@ -14,10 +14,10 @@ use bumpalo::Bump;
 use swiftwater_event::{Value, parse_value};
 use swiftwater_lang::Dialect;
 
-pub(crate) use self::collected::Collected;
+pub(crate) use self::collected::CollectedValues;
 use super::{
-    cells::image::{NoState, decode_value, encode_value, push_varint, take_varint},
-    group_input::{InputValues, Picked},
+    cells::image::{InvalidState, decode_value, encode_value, push_varint, read_varint},
+    group_input::{InputValues, SelectedRows},
     owned::OwnedValue,
     sketch_cells::merge_sketches,
 };
@@ -44,13 +44,13 @@ pub(crate) struct StreamOrder<'v> {
 /// One aggregate's cells, one per group.
 #[derive(Debug, Clone)]
 pub(crate) enum OrderedCells {
-    Chosen { choice: Choice, cells: Vec<Chosen> },
-    Collected { is_set: bool, values_max: u32, cells: Vec<Collected> },
+    Chosen { choice: RowChoice, cells: Vec<ChosenRow> },
+    Collected { is_set: bool, values_max: u32, cells: Vec<CollectedValues> },
 }
 
 /// Which row's value is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Choice {
+pub(crate) enum RowChoice {
     First,
     Last,
     /// The event itself, kept as its text.
@@ -64,7 +64,7 @@ pub(crate) enum Choice {
 
 /// The value of a row.
 #[derive(Debug, Clone)]
-pub(crate) struct Chosen {
+pub(crate) struct ChosenRow {
     at: RowPosition,
     /// By what it was chosen; null where that is the position.
     by: OwnedValue,
@@ -74,7 +74,7 @@ pub(crate) struct Chosen {
 
 impl OrderedCells {
     /// Cells of one value each.
-    pub(crate) fn choosing(choice: Choice) -> OrderedCells {
+    pub(crate) fn choosing(choice: RowChoice) -> OrderedCells {
         OrderedCells::Chosen { choice, cells: Vec::new() }
     }
 
@@ -96,24 +96,24 @@ impl OrderedCells {
     /// Gives every group below `groups` a cell.
     pub(crate) fn resize(&mut self, groups: usize) {
         match self {
-            OrderedCells::Chosen { cells, .. } => cells.resize_with(groups, || Chosen::NONE),
-            OrderedCells::Collected { cells, .. } => cells.resize_with(groups, Collected::default),
+            OrderedCells::Chosen { cells, .. } => cells.resize_with(groups, || ChosenRow::NONE),
+            OrderedCells::Collected { cells, .. } => cells.resize_with(groups, CollectedValues::default),
         }
     }
 
     /// Makes a group's cell a new one.
     pub(crate) fn reset(&mut self, group: usize) {
         match self {
-            OrderedCells::Chosen { cells, .. } => cells[group] = Chosen::NONE,
-            OrderedCells::Collected { cells, .. } => cells[group] = Collected::default(),
+            OrderedCells::Chosen { cells, .. } => cells[group] = ChosenRow::NONE,
+            OrderedCells::Collected { cells, .. } => cells[group] = CollectedValues::default(),
         }
     }
 
     /// Bytes of one cell, without what it keeps on the heap.
     pub(crate) fn cell_bytes(&self) -> usize {
         match self {
-            OrderedCells::Chosen { .. } => size_of::<Chosen>(),
-            OrderedCells::Collected { .. } => size_of::<Collected>(),
+            OrderedCells::Chosen { .. } => size_of::<ChosenRow>(),
+            OrderedCells::Collected { .. } => size_of::<CollectedValues>(),
         }
     }
 
@@ -128,7 +128,7 @@ impl OrderedCells {
     /// Takes in rows. Answers how many values could not be used for their type, and the bytes newly on the heap.
     pub(crate) fn update(
         &mut self,
-        rows: Picked<'_>,
+        rows: SelectedRows<'_>,
         taken: &InputValues<'_>,
         order: &StreamOrder<'_>,
     ) -> (u64, isize) {
@@ -150,7 +150,7 @@ impl OrderedCells {
                 };
                 match choice {
                     // The last of a batch's rows first: the others then change nothing.
-                    Choice::Last | Choice::LastEvent => rows.iter().rev().for_each(&mut take),
+                    RowChoice::Last | RowChoice::LastEvent => rows.iter().rev().for_each(&mut take),
                     _ => rows.iter().for_each(&mut take),
                 }
                 heap
@@ -168,7 +168,7 @@ impl OrderedCells {
             }
             (OrderedCells::Collected { is_set, values_max, cells }, InputValues::Values(values)) => {
                 let mut bytes = Vec::new();
-                rows.fold(cells, Collected::bytes, |cell, row| {
+                rows.fold(cells, CollectedValues::bytes, |cell, row| {
                     let (value, at) = (&values[row], positions[row]);
                     if matches!(value, Value::Null | Value::Error) || !cell.may_take(at) {
                         return;
@@ -197,7 +197,7 @@ impl OrderedCells {
                     theirs,
                     group_of,
                     |ours, theirs| ours.merge(choice, theirs),
-                    Chosen::bytes,
+                    ChosenRow::bytes,
                 )
             }
             (
@@ -205,8 +205,9 @@ impl OrderedCells {
                 OrderedCells::Collected { cells: theirs, .. },
             ) => {
                 let (is_set, most) = (*is_set, *values_max);
-                let merge = |ours: &mut Collected, theirs: &Collected| ours.merge(theirs, is_set, most);
-                merge_sketches(ours, theirs, group_of, merge, Collected::bytes)
+                let merge =
+                    |ours: &mut CollectedValues, theirs: &CollectedValues| ours.merge(theirs, is_set, most);
+                merge_sketches(ours, theirs, group_of, merge, CollectedValues::bytes)
             }
             _ => unreachable!("partials of one query have the same aggregates in the same order"),
         }
@@ -239,24 +240,24 @@ impl OrderedCells {
     }
 
     /// Appends a cell with the state that `bytes` begin with.
-    pub(crate) fn decode(&mut self, bytes: &mut &[u8]) -> Result<(), NoState> {
+    pub(crate) fn decode(&mut self, bytes: &mut &[u8]) -> Result<(), InvalidState> {
         match self {
-            OrderedCells::Chosen { cells, .. } => cells.push(Chosen::decode(bytes)?),
-            OrderedCells::Collected { cells, .. } => cells.push(Collected::decode(bytes)?),
+            OrderedCells::Chosen { cells, .. } => cells.push(ChosenRow::decode(bytes)?),
+            OrderedCells::Collected { cells, .. } => cells.push(CollectedValues::decode(bytes)?),
         }
         Ok(())
     }
 }
 
-impl Choice {
+impl RowChoice {
     fn is_event(self) -> bool {
-        matches!(self, Choice::FirstEvent | Choice::LastEvent)
+        matches!(self, RowChoice::FirstEvent | RowChoice::LastEvent)
     }
 }
 
-impl Chosen {
-    const NONE: Chosen =
-        Chosen { at: RowPosition { event: 0, row: 0 }, by: OwnedValue::NULL, value: OwnedValue::NULL };
+impl ChosenRow {
+    const NONE: ChosenRow =
+        ChosenRow { at: RowPosition { event: 0, row: 0 }, by: OwnedValue::NULL, value: OwnedValue::NULL };
 
     fn is_none(&self) -> bool {
         matches!(self.value, OwnedValue::Plain(Value::Null))
@@ -266,36 +267,36 @@ impl Chosen {
         self.by.heap_bytes() + self.value.heap_bytes()
     }
 
-    /// Whether a row's value takes the place of the one that is there. Of two rows it is always the same one that stays,
+    /// Whether a row's value replaces the one that is there. Of two rows it is always the same one that stays,
     /// whichever came first.
-    fn gives_way(&self, choice: Choice, at: RowPosition, by: &Value<'_>) -> bool {
+    fn is_replaced_by(&self, choice: RowChoice, at: RowPosition, by: &Value<'_>) -> bool {
         if self.is_none() {
             return true;
         }
         let arena = Bump::new();
         let order = || total_order(by, &self.by.get(&arena));
         let order = match choice {
-            Choice::First | Choice::FirstEvent => at.cmp(&self.at),
-            Choice::Last | Choice::LastEvent => self.at.cmp(&at),
-            Choice::Least => order().then(at.cmp(&self.at)),
-            Choice::Greatest => order().reverse().then(at.cmp(&self.at)),
+            RowChoice::First | RowChoice::FirstEvent => at.cmp(&self.at),
+            RowChoice::Last | RowChoice::LastEvent => self.at.cmp(&at),
+            RowChoice::Least => order().then(at.cmp(&self.at)),
+            RowChoice::Greatest => order().reverse().then(at.cmp(&self.at)),
         };
         order.is_lt()
     }
 
     /// Answers the bytes newly on the heap.
-    fn take(&mut self, choice: Choice, at: RowPosition, by: &Value<'_>, value: &Value<'_>) -> isize {
-        if matches!(value, Value::Null | Value::Error) || !self.gives_way(choice, at, by) {
+    fn take(&mut self, choice: RowChoice, at: RowPosition, by: &Value<'_>, value: &Value<'_>) -> isize {
+        if matches!(value, Value::Null | Value::Error) || !self.is_replaced_by(choice, at, by) {
             return 0;
         }
         let before = self.bytes() as isize;
-        *self = Chosen { at, by: OwnedValue::of(by), value: OwnedValue::of(value) };
+        *self = ChosenRow { at, by: OwnedValue::of(by), value: OwnedValue::of(value) };
         self.bytes() as isize - before
     }
 
-    fn merge(&mut self, choice: Choice, other: &Chosen) {
+    fn merge(&mut self, choice: RowChoice, other: &ChosenRow) {
         let arena = Bump::new();
-        if !other.is_none() && self.gives_way(choice, other.at, &other.by.get(&arena)) {
+        if !other.is_none() && self.is_replaced_by(choice, other.at, &other.by.get(&arena)) {
             *self = other.clone();
         }
     }
@@ -308,12 +309,12 @@ impl Chosen {
         push_varint(u64::from(self.at.row), out);
     }
 
-    fn decode(bytes: &mut &[u8]) -> Result<Chosen, NoState> {
+    fn decode(bytes: &mut &[u8]) -> Result<ChosenRow, InvalidState> {
         let arena = Bump::new();
         let value = OwnedValue::of(&decode_value(bytes, &arena)?);
         let by = OwnedValue::of(&decode_value(bytes, &arena)?);
-        let event = take_varint(bytes)?;
-        let row = u32::try_from(take_varint(bytes)?).map_err(|_| NoState)?;
-        Ok(Chosen { at: RowPosition { event, row }, by, value })
+        let event = read_varint(bytes)?;
+        let row = u32::try_from(read_varint(bytes)?).map_err(|_| InvalidState)?;
+        Ok(ChosenRow { at: RowPosition { event, row }, by, value })
     }
 }

@@ -1,11 +1,11 @@
-//! A query over the records of each result of another query.
+//! Runs a query over the records of each result of another query.
 //!
-//! The records, as they are written, are its events: they are read again, matched and folded by a shard and a collector
-//! that live for this one result only. So it has nothing to keep from one result to the next, and a record means the
-//! same to it as it would to a reader of the result.
+//! The serialized records are its events. A shard and a collector that exist for this one result parse, match and fold
+//! them. Therefore the query has no state between results, and a record means the same to it as to a reader of the
+//! result.
 //!
-//! Memory: the result of the inner query and its own; the inner one is decoded [`BLOCK_BYTES`] at a time. Records
-//! beyond [`BLOCK_RECORD_BYTES_MAX`] of one block are left out and counted as an operation that could not be done.
+//! Memory: the result of the inner query, and its own result; the inner result is decoded [`BLOCK_BYTES`] at a time.
+//! Records beyond [`BLOCK_RECORD_BYTES_MAX`] of one block are dropped and counted as a failed operation.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::{Collector, CollectorLimits, ResultSet, Slices};
 use crate::{
     matching::Index,
     standing::StandingQuery,
-    step::{Place, Shard, StepInput},
+    step::{Shard, SourcePosition, StepInput},
 };
 
 /// Bytes of records that are decoded at a time.
@@ -41,7 +41,7 @@ impl OuterQuery {
 
     /// What the query answers over the records of `inner`, in its place. No record is a result too; that there could be
     /// none is not.
-    pub(crate) fn answer(
+    pub(crate) fn evaluate(
         &self,
         inner: ResultSet,
         limits: CollectorLimits,
@@ -74,7 +74,7 @@ impl OuterQuery {
                 batch: &batch,
                 arrivals: &[],
                 before: None,
-                place: Place::Number(place),
+                place: SourcePosition::Number(place),
                 now_micros,
                 record_bytes_max: BLOCK_RECORD_BYTES_MAX,
                 nanos: &|| 0,

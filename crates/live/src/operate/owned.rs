@@ -1,4 +1,4 @@
-//! Values that outlive their batch.
+//! Owned values that outlive their batch.
 
 use bumpalo::Bump;
 use swiftwater_event::Value;

@@ -1,12 +1,14 @@
-//! Counts and sums of whole numbers, with all cells of a group side by side: what many sums of an event cost is one run
-//! over neighbouring words, without a look at what kind of value each is.
+//! Counts and sums of whole numbers, with all cells of a group side by side.
 //!
-//! A word is a sum of 64 bits, and cannot overflow: for each lane it is known how far from 0 no word of it is, and before
-//! that bound would pass 63 bits the lane is poured into the wide cells of its aggregate ([`SumCell`]), which are there from
-//! then on. So are values of a batch in which some are not whole. What a group comes to is its word and its wide cell.
+//! The many sums of an event then cost one pass over adjacent words, without a check of each value's kind.
+//!
+//! A word is a sum of 64 bits, and cannot overflow: each lane has a bound on the distance of its words from 0. Before the
+//! bound would exceed 63 bits, the lane is flushed into the wide cells of its aggregate ([`SumCell`]), which exist from
+//! then on. The values of a batch in which some are not whole go there too. The value of a group is its word plus its
+//! wide cell.
 //!
 //! ```text
-//! group := rows, a word for each lane          rows that a lane has no value of are counted apart, in `misses`
+//! group := rows, a word for each lane          rows without a value for a lane are counted separately, in `misses`
 //! ```
 
 use swiftwater_event::Value;
@@ -14,7 +16,7 @@ use swiftwater_lang::{Dialect, plan::AggregateFunction};
 
 use super::{
     cells::{Cells, SumCell},
-    group_input::{Form, InputValues, PASSED_OVER, Picked},
+    group_input::{InputForm, InputValues, PASSED_OVER, SelectedRows},
 };
 use crate::matching::prefetch;
 
@@ -72,10 +74,10 @@ impl PackedCounters {
     ) -> PackedCounters {
         let mut width = 1;
         let mut lane = |(function, has_argument)| {
-            let lane = match (Form::of(function, dialect), has_argument) {
-                (Form::Ones, false) => return Lane::Rows,
-                (Form::Ones, true) => Lane::Count(width),
-                (Form::Wholes, true) => Lane::Sum(width),
+            let lane = match (InputForm::of(function, dialect), has_argument) {
+                (InputForm::Ones, false) => return Lane::Rows,
+                (InputForm::Ones, true) => Lane::Count(width),
+                (InputForm::Wholes, true) => Lane::Sum(width),
                 _ => return Lane::None,
             };
             width += 1;
@@ -115,7 +117,12 @@ impl PackedCounters {
     }
 
     /// Takes in rows; all their groups have words. Answers how many values could not be used for their type.
-    pub(crate) fn update(&mut self, rows: Picked<'_>, input: &CounterInput, cells: &mut [Cells]) -> u64 {
+    pub(crate) fn update(
+        &mut self,
+        rows: SelectedRows<'_>,
+        input: &CounterInput,
+        cells: &mut [Cells],
+    ) -> u64 {
         if self.width == 0 {
             return 0;
         }
@@ -125,7 +132,7 @@ impl PackedCounters {
             return 0;
         }
         let width = self.width;
-        self.make_room(&input.greatest, rows.len() as u64, cells);
+        self.widen_for(&input.greatest, rows.len() as u64, cells);
         // Of few groups all is near already.
         let is_far = self.words.len() > 1 << 15;
         for (at, (group, row)) in rows.iter().enumerate() {
@@ -141,7 +148,7 @@ impl PackedCounters {
         self.miss(rows, input)
     }
 
-    fn miss(&mut self, rows: Picked<'_>, input: &CounterInput) -> u64 {
+    fn miss(&mut self, rows: SelectedRows<'_>, input: &CounterInput) -> u64 {
         let mut mistyped = 0;
         if input.misses.is_empty() && input.missed.is_empty() {
             return 0;
@@ -165,7 +172,7 @@ impl PackedCounters {
         if self.width == 0 {
             return;
         }
-        self.make_room(&other.bounds, 1, cells);
+        self.widen_for(&other.bounds, 1, cells);
         let width = self.width;
         if !other.misses.is_empty() && self.misses.is_empty() {
             self.misses = vec![0; self.words.len()];
@@ -179,13 +186,13 @@ impl PackedCounters {
         }
     }
 
-    /// Takes the words of another partial out, as [`PackedCounters::merge`] would take them in. What of it is in wide cells here leaves
+    /// Retracts the words of another partial: the inverse of [`PackedCounters::merge`]. What of it is in wide cells here leaves
     /// words that are less than 0, which the cells make up for.
-    pub(crate) fn take_out(&mut self, other: &PackedCounters, group_of: &[u32], cells: &mut [Cells]) {
+    pub(crate) fn retract(&mut self, other: &PackedCounters, group_of: &[u32], cells: &mut [Cells]) {
         if self.width == 0 {
             return;
         }
-        self.make_room(&other.bounds, 1, cells);
+        self.widen_for(&other.bounds, 1, cells);
         let width = self.width;
         if !other.misses.is_empty() && self.misses.is_empty() {
             self.misses = vec![0; self.words.len()];
@@ -200,7 +207,7 @@ impl PackedCounters {
     }
 
     /// Sees to it that values up to these can be added so often.
-    fn make_room(&mut self, greatest: &[u64], times: u64, cells: &mut [Cells]) {
+    fn widen_for(&mut self, greatest: &[u64], times: u64, cells: &mut [Cells]) {
         for (word, greatest) in greatest.iter().enumerate().skip(1) {
             let more = greatest.saturating_mul(times);
             let fits = |bound: u64| bound.checked_add(more).filter(|bound| *bound <= i64::MAX as u64);
@@ -338,9 +345,9 @@ impl PackedCounters {
 impl CounterInput {
     /// Of so many rows, by what each aggregate takes in. Values of those that are taken are gone from `taken`; they stay where
     /// they are not all whole, or too great to be added up.
-    pub(crate) fn of(rows: usize, aggregates: &mut [(Form, InputValues<'_>)]) -> CounterInput {
-        let is_laned = |taken: &(Form, InputValues<'_>)| {
-            matches!(taken, (Form::Ones | Form::Wholes, InputValues::Values(_)))
+    pub(crate) fn of(rows: usize, aggregates: &mut [(InputForm, InputValues<'_>)]) -> CounterInput {
+        let is_laned = |taken: &(InputForm, InputValues<'_>)| {
+            matches!(taken, (InputForm::Ones | InputForm::Wholes, InputValues::Values(_)))
         };
         let width = 1 + aggregates.iter().filter(|taken| is_laned(taken)).count();
         let mut input = CounterInput { width, greatest: vec![0; width], ..CounterInput::default() };
@@ -354,7 +361,7 @@ impl CounterInput {
         for (form, taken) in aggregates.iter_mut().filter(|taken| is_laned(taken)) {
             word += 1;
             let InputValues::Values(values) = taken else { continue };
-            if *form == Form::Ones {
+            if *form == InputForm::Ones {
                 input.count(word, values);
             } else if !input.add(word, values) {
                 // The wide cells take them in.

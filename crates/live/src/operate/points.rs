@@ -1,13 +1,13 @@
-//! Where a distribution is looked at, and the rows that it gives there.
+//! Computes the points at which a distribution is evaluated, and the rows of the result.
 //!
-//! Points that are made (LINEAR, REGION) are rounded to 6 places, so that 0.1 added up three times is 0.3. Ranges hold
-//! their lower end and not their upper one.
+//! Generated points (LINEAR, REGION) are rounded to 6 places, so that 0.1 added up three times is 0.3. Ranges include
+//! their lower end and exclude their upper one.
 
 use bumpalo::Bump;
 use swiftwater_event::Value;
 use swiftwater_lang::{
     Dialect,
-    plan::{Points, TableFunction},
+    plan::{DistributionPoints, TableFunction},
 };
 use swiftwater_sketch::Quantiles;
 
@@ -27,7 +27,7 @@ pub(crate) fn distribution_rows<'a>(
 ) -> usize {
     match function {
         TableFunction::Quantile(points) => {
-            let points = made(points, (0.0, 1.0), points_max, dialect);
+            let points = quantile_points(points, (0.0, 1.0), points_max, dialect);
             let view = sketch.evaluate();
             for &point in &points {
                 // Of no values, the least is above all and the greatest below all.
@@ -60,7 +60,7 @@ pub(crate) fn wrong_points(
 ) -> Option<&'static str> {
     match function {
         TableFunction::Quantile(points) => {
-            let points = made(points, (0.0, 1.0), points_max, Dialect::Bullet);
+            let points = quantile_points(points, (0.0, 1.0), points_max, Dialect::Bullet);
             let are_ranks = points.iter().all(|point| (0.0..=1.0).contains(point));
             (!are_ranks).then_some("a point of QUANTILE is not from 0 to 1")
         }
@@ -74,10 +74,10 @@ pub(crate) fn wrong_points(
 }
 
 /// The points between the ranges that values are counted in.
-fn bounds(points: &Points, sketch: &Quantiles, points_max: usize, dialect: Dialect) -> Vec<f64> {
+fn bounds(points: &DistributionPoints, sketch: &Quantiles, points_max: usize, dialect: Dialect) -> Vec<f64> {
     let least = sketch.least().unwrap_or(f64::INFINITY);
     let greatest = sketch.greatest().unwrap_or(f64::NEG_INFINITY);
-    made(points, (least, greatest), points_max, dialect)
+    quantile_points(points, (least, greatest), points_max, dialect)
 }
 
 fn ranges<'a>(
@@ -129,7 +129,12 @@ fn range_text(from: Option<f64>, to: Option<f64>) -> String {
 /// is its beginning.
 ///
 /// In Bullet they are added up to the last, and stay when rounding makes one of two.
-fn made(points: &Points, range: (f64, f64), most: usize, dialect: Dialect) -> Vec<f64> {
+fn quantile_points(
+    points: &DistributionPoints,
+    range: (f64, f64),
+    most: usize,
+    dialect: Dialect,
+) -> Vec<f64> {
     let is_bullet = dialect == Dialect::Bullet;
     let rounded = if is_bullet { rounded_as_java } else { rounded };
     let most = most.max(1);
@@ -144,7 +149,7 @@ fn made(points: &Points, range: (f64, f64), most: usize, dialect: Dialect) -> Ve
         points
     };
     let mut made = match *points {
-        Points::Linear(count) => {
+        DistributionPoints::Linear(count) => {
             let count = usize::try_from(count).unwrap_or(usize::MAX).clamp(1, most);
             let (start, end) = range;
             if count == 1 || start >= end {
@@ -153,13 +158,13 @@ fn made(points: &Points, range: (f64, f64), most: usize, dialect: Dialect) -> Ve
                 from_steps(start, (end - start) / (count - 1) as f64, count, Some(end).filter(|_| !is_bullet))
             }
         }
-        Points::Region { start, end, increment } => {
+        DistributionPoints::Region { start, end, increment } => {
             let steps = ((end - start) / increment).floor();
             // A cast saturates, and is 0 of what is no number.
             let count = (steps as usize).saturating_add(1).min(most);
             from_steps(start, increment, count, None)
         }
-        Points::Manual(ref points) => {
+        DistributionPoints::Manual(ref points) => {
             let mut points = points.clone();
             points.sort_by(f64::total_cmp);
             points.dedup();
@@ -248,18 +253,18 @@ mod tests {
     #[test]
     fn quantiles_are_values_at_their_places() {
         let at = |points| rows(TableFunction::Quantile(points), &TENTHS);
-        assert_eq!(at(Points::Linear(3)), ["0.0 1.0", "0.5 6.0", "1.0 10.0"]);
-        assert_eq!(at(Points::Linear(1)), ["0.0 1.0"]);
-        assert_eq!(at(Points::Manual(vec![0.9, 0.1, 0.9])), ["0.1 2.0", "0.9 10.0"]);
-        let region = Points::Region { start: 0.1, end: 0.35, increment: 0.1 };
+        assert_eq!(at(DistributionPoints::Linear(3)), ["0.0 1.0", "0.5 6.0", "1.0 10.0"]);
+        assert_eq!(at(DistributionPoints::Linear(1)), ["0.0 1.0"]);
+        assert_eq!(at(DistributionPoints::Manual(vec![0.9, 0.1, 0.9])), ["0.1 2.0", "0.9 10.0"]);
+        let region = DistributionPoints::Region { start: 0.1, end: 0.35, increment: 0.1 };
         assert_eq!(at(region), ["0.1 2.0", "0.2 3.0", "0.3 4.0"]);
-        let none = rows(TableFunction::Quantile(Points::Linear(3)), &[]);
+        let none = rows(TableFunction::Quantile(DistributionPoints::Linear(3)), &[]);
         assert_eq!(none, [r#"0.0 "Infinity""#, r#"0.5 "NaN""#, r#"1.0 "-Infinity""#]);
     }
 
     #[test]
     fn frequencies_are_of_ranges() {
-        let points = Points::Region { start: 2.0, end: 8.0, increment: 3.0 };
+        let points = DistributionPoints::Region { start: 2.0, end: 8.0, increment: 3.0 };
         assert_eq!(
             rows(TableFunction::Frequency(points.clone()), &TENTHS),
             [
@@ -274,27 +279,33 @@ mod tests {
             [r#""(-∞ to 8.0)" 0.7 7.0"#, r#""(-∞ to +∞)" 1.0 10.0"#]
         );
         assert_eq!(
-            rows(TableFunction::Frequency(Points::Manual(vec![1.0])), &[]),
+            rows(TableFunction::Frequency(DistributionPoints::Manual(vec![1.0])), &[]),
             [r#""(-∞ to 1.0)" "NaN" 0.0"#, r#""[1.0 to +∞)" "NaN" 0.0"#]
         );
-        let same = rows(TableFunction::Frequency(Points::Linear(5)), &[3.0, 3.0]);
+        let same = rows(TableFunction::Frequency(DistributionPoints::Linear(5)), &[3.0, 3.0]);
         assert_eq!(same, [r#""(-∞ to 3.0)" 0.0 0.0"#, r#""[3.0 to +∞)" 1.0 2.0"#]);
     }
 
     #[test]
     fn points_are_bounded() {
-        assert_eq!(made(&Points::Linear(u64::MAX), (0.0, 1.0), 100, Dialect::Native).len(), 100);
-        let region = Points::Region { start: 0.0, end: f64::MAX, increment: 1e-300 };
-        assert!(made(&region, (0.0, 1.0), 100, Dialect::Native).len() <= 100);
         assert_eq!(
-            made(
-                &Points::Region { start: 0.0, end: 200.0, increment: 1.0 },
+            quantile_points(&DistributionPoints::Linear(u64::MAX), (0.0, 1.0), 100, Dialect::Native).len(),
+            100
+        );
+        let region = DistributionPoints::Region { start: 0.0, end: f64::MAX, increment: 1e-300 };
+        assert!(quantile_points(&region, (0.0, 1.0), 100, Dialect::Native).len() <= 100);
+        assert_eq!(
+            quantile_points(
+                &DistributionPoints::Region { start: 0.0, end: 200.0, increment: 1.0 },
                 (0.0, 1.0),
                 100,
                 Dialect::Native
             )[99],
             99.0
         );
-        assert_eq!(made(&Points::Linear(11), (0.0, 1.0), 100, Dialect::Native)[3], 0.3);
+        assert_eq!(
+            quantile_points(&DistributionPoints::Linear(11), (0.0, 1.0), 100, Dialect::Native)[3],
+            0.3
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Records as JSON text, one object a line.
+//! Writes records as JSON text, one object a line.
 
 use bumpalo::Bump;
 use swiftwater_event::{Value, event_fields, write_json};
@@ -71,7 +71,7 @@ impl<'q> RecordWriter<'q> {
         }
         self.write_columns(values, row, is_first, out);
         out.push(b'}');
-        make_one_line(&mut out[start..]);
+        join_lines(&mut out[start..]);
         out.push(b'\n');
     }
 
@@ -125,12 +125,12 @@ fn separate(is_first: &mut bool, out: &mut Vec<u8>) {
 fn write_line(event: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(event);
-    make_one_line(&mut out[start..]);
+    join_lines(&mut out[start..]);
     out.push(b'\n');
 }
 
 /// Line ends stand only between an event's tokens, where a space does as well.
-fn make_one_line(text: &mut [u8]) {
+fn join_lines(text: &mut [u8]) {
     for byte in text {
         if matches!(*byte, b'\n' | b'\r') {
             *byte = b' ';

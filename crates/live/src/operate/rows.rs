@@ -1,4 +1,4 @@
-//! Records of matched events, on their way and kept.
+//! Records of matched events: in transit from a shard, and stored for a result.
 
 use std::{cmp::Ordering, collections::BTreeMap, ops::Range, sync::Arc};
 
@@ -9,7 +9,7 @@ use swiftwater_event::Millis;
 use swiftwater_lang::Dialect;
 
 use super::owned::OwnedValue;
-use crate::{Peak, expr::KeyOrder};
+use crate::{MaxEventTime, expr::KeyOrder};
 
 /// When the events of a chunk were sent (0: unknown), read and matched: microseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -38,7 +38,7 @@ pub struct RowChunk {
     pub arrivals: SmallVec<[Millis; 1]>,
     /// Where windows go by the events' own time: each one's, and the latest of all events of the batch before it; the
     /// least of all instants where there is none.
-    pub event_times: Vec<(Millis, Peak)>,
+    pub event_times: Vec<(Millis, MaxEventTime)>,
     /// Of lateral views, for each record: matched events up to its own, which is one of them. Empty where each matched
     /// event is one record.
     pub(crate) matched: Vec<u64>,

@@ -1,10 +1,11 @@
-//! Session windows: each holds the events of one key that are less than a gap apart.
+//! Session windows: each contains the events of one key that are less than a gap apart.
 //!
-//! A session spans from its first event to a gap after its last; an event is at first a session of its own, and sessions
-//! that overlap are one. So the same events make the same sessions in whatever order they come.
+//! A session spans from its first event to a gap after its last. An event is at first a session of its own, and
+//! overlapping sessions are merged. Therefore the same events make the same sessions in whatever order they arrive.
 //!
-//! Sessions of one key never overlap, closed ones included: an event that overlaps a closed session is late. So that closed ones
-//! need not be known for ever, an event is late, too, that is two gaps behind what is closed, whatever it would join.
+//! Sessions of one key never overlap, closed ones included: an event that overlaps a closed session is late. An event is
+//! also late if it is two gaps behind the closed time, whatever session it would join. Closed sessions thus need not be
+//! stored for ever.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -13,9 +14,9 @@ use std::{
 
 use super::{Groups, rows::RowStore};
 
-/// What a session holds.
+/// The state of a session.
 #[derive(Debug)]
-pub(crate) enum SessionHeld {
+pub(crate) enum SessionState {
     Rows(RowStore),
     Groups(Groups),
 }
@@ -24,12 +25,12 @@ pub(crate) enum SessionHeld {
 pub(crate) struct Session {
     pub(crate) first: i64,
     pub(crate) last: i64,
-    pub(crate) held: SessionHeld,
+    pub(crate) held: SessionState,
 }
 
 /// The sessions of one key. The closed ones lie before all open ones.
 #[derive(Debug, Default)]
-struct OfKey {
+struct KeySessions {
     /// The end of the latest closed session. Every event before it is late.
     closed_end: Option<i64>,
     open: Vec<Session>,
@@ -41,7 +42,7 @@ pub(crate) struct Sessions {
     gap: u64,
     /// Whether an event's time may be before the end of a closed session, which is so for event time only.
     keeps_closed_ends: bool,
-    by_key: HashMap<Arc<[u8]>, OfKey>,
+    by_key: HashMap<Arc<[u8]>, KeySessions>,
     ends: BTreeSet<(i64, Arc<[u8]>)>,
     /// The ends of closed sessions, until no event that is not late for other reasons can be before them.
     closed_ends: BTreeSet<(i64, Arc<[u8]>)>,
@@ -73,7 +74,7 @@ impl Sessions {
 
     /// Adds an event of a key, unless it is late: unless it overlaps a closed session, is two gaps or more before `closed`, or
     /// overlaps no open session and would itself be one that ends at `closed` or before. Returns whether it was added.
-    pub(crate) fn add(&mut self, key: &[u8], at: i64, closed: i64, held: SessionHeld) -> bool {
+    pub(crate) fn add(&mut self, key: &[u8], at: i64, closed: i64, held: SessionState) -> bool {
         let gap = self.gap;
         let meets = |other: &Session| {
             let (first, last) = (i128::from(other.first), i128::from(other.last));
@@ -166,8 +167,8 @@ impl Sessions {
 
 fn bytes(key: &[u8], session: &Session) -> usize {
     let held = match &session.held {
-        SessionHeld::Rows(rows) => rows.bytes(),
-        SessionHeld::Groups(groups) => groups.bytes(),
+        SessionState::Rows(rows) => rows.bytes(),
+        SessionState::Groups(groups) => groups.bytes(),
     };
     SESSION_BYTES + key.len() + held
 }
@@ -176,10 +177,11 @@ fn joined(mut ours: Session, theirs: Session) -> Session {
     ours.first = ours.first.min(theirs.first);
     ours.last = ours.last.max(theirs.last);
     match (&mut ours.held, theirs.held) {
-        (SessionHeld::Groups(ours), SessionHeld::Groups(theirs)) => ours.merge(&theirs),
-        (SessionHeld::Rows(ours), SessionHeld::Rows(theirs)) => ours.merge(theirs),
+        (SessionState::Groups(ours), SessionState::Groups(theirs)) => ours.merge(&theirs),
+        (SessionState::Rows(ours), SessionState::Rows(theirs)) => ours.merge(theirs),
         // All sessions of a query hold the same kind of thing.
-        (SessionHeld::Groups(_), SessionHeld::Rows(_)) | (SessionHeld::Rows(_), SessionHeld::Groups(_)) => {}
+        (SessionState::Groups(_), SessionState::Rows(_))
+        | (SessionState::Rows(_), SessionState::Groups(_)) => {}
     }
     ours
 }
@@ -188,8 +190,8 @@ fn joined(mut ours: Session, theirs: Session) -> Session {
 mod tests {
     use super::*;
 
-    fn rows() -> SessionHeld {
-        SessionHeld::Rows(RowStore::default())
+    fn rows() -> SessionState {
+        SessionState::Rows(RowStore::default())
     }
 
     fn spans(sessions: &mut Sessions, at: i64) -> Vec<(i64, i64)> {

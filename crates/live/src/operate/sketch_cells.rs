@@ -1,10 +1,10 @@
-//! Cells that are sketches: COUNT(DISTINCT …), quantiles and TOP, one sketch per group.
+//! Aggregate cells that are sketches: COUNT(DISTINCT …), quantiles and TOP, one sketch per group.
 
 use swiftwater_event::Value;
 use swiftwater_lang::Dialect;
 use swiftwater_sketch::{Distinct, Frequent, Quantiles};
 
-use super::group_input::{Combinations, Number, PASSED_OVER, Picked};
+use super::group_input::{Combinations, NumericInput, PASSED_OVER, SelectedRows};
 use crate::expr::{encode_group_value, java_text};
 
 /// What Bullet puts between the texts of several values that are one.
@@ -50,7 +50,11 @@ pub(crate) fn encode_combination(
 }
 
 /// Takes hashes into their groups' sketches; answers the bytes newly on the heap.
-pub(crate) fn update_distinct(cells: &mut [Distinct], rows: Picked<'_>, hashes: &[Option<u64>]) -> isize {
+pub(crate) fn update_distinct(
+    cells: &mut [Distinct],
+    rows: SelectedRows<'_>,
+    hashes: &[Option<u64>],
+) -> isize {
     rows.fold(cells, Distinct::bytes, |cell, row| {
         if let Some(hash) = hashes[row] {
             cell.update_hash(hash);
@@ -61,14 +65,14 @@ pub(crate) fn update_distinct(cells: &mut [Distinct], rows: Picked<'_>, hashes: 
 /// Takes numbers into their groups' sketches; answers how many values were no numbers, and the bytes newly on the heap.
 pub(crate) fn update_quantiles(
     cells: &mut [Quantiles],
-    rows: Picked<'_>,
-    numbers: &[Number],
+    rows: SelectedRows<'_>,
+    numbers: &[NumericInput],
 ) -> (u64, isize) {
     let mut mistyped = 0;
     let heap = rows.fold(cells, Quantiles::bytes, |cell, row| match numbers[row] {
-        Number::Is(number) => cell.update(number),
-        Number::Unusable => mistyped += 1,
-        Number::Nothing => {}
+        NumericInput::Is(number) => cell.update(number),
+        NumericInput::Unusable => mistyped += 1,
+        NumericInput::Nothing => {}
     });
     (mistyped, heap)
 }
@@ -76,7 +80,7 @@ pub(crate) fn update_quantiles(
 /// Takes combinations into their groups' sketches; answers the bytes newly on the heap.
 pub(crate) fn update_frequent(
     cells: &mut [Frequent],
-    rows: Picked<'_>,
+    rows: SelectedRows<'_>,
     combinations: &Combinations,
 ) -> isize {
     let update = |cell: &mut Frequent, place: u32, count: u64| {

@@ -1,4 +1,4 @@
-//! What an approximate answer says of how exact it is.
+//! The error bounds that an approximate answer reports in its metadata.
 
 pub use swiftwater_sketch::DistinctFigures;
 use swiftwater_sketch::{Distinct, Frequent, Quantiles};
@@ -68,10 +68,10 @@ pub(crate) fn quantiles_meta(aggregate: &str, cells: &[Quantiles]) -> Option<Ske
 
 /// Of the sketch whose counts may be off the most.
 pub(crate) fn frequent_meta(aggregate: &str, cells: &[Frequent]) -> Option<SketchMeta> {
-    let cell = cells.iter().max_by_key(|cell| (cell.error(), cell.seen()))?;
+    let cell = cells.iter().max_by_key(|cell| (cell.error(), cell.values_count()))?;
     let figures = SketchFigures::Frequent {
-        items_seen: cell.seen(),
-        active_items: cell.known(),
+        items_seen: cell.values_count(),
+        active_items: cell.distinct_count(),
         count_error: cell.error(),
     };
     Some(SketchMeta { aggregate: aggregate.into(), is_estimated: cell.is_estimated(), figures })

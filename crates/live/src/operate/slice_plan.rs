@@ -1,4 +1,4 @@
-//! Where the events of an operator are cut into slices, for whoever looks at its batches.
+//! The boundaries at which the events of an operator are cut into slices, for readers of its batches.
 
 use std::sync::{
     Arc, PoisonError, RwLock,
@@ -7,21 +7,21 @@ use std::sync::{
 
 use swiftwater_event::Millis;
 
-use super::{Axis, Cuts, window::Shape};
+use super::{Axis, SliceBoundaries, window::Shape};
 use crate::standing::{CompiledBody, StandingQuery};
 
 /// The epochs of an operator: from which offset on, and how each is cut. Shared by all shards; an epoch is added before
 /// any batch of it is taken, so what a batch finds here depends on its offset alone.
 #[derive(Debug)]
 pub struct SlicePlan {
-    epochs: RwLock<Vec<(u64, Arc<Cuts>)>>,
+    epochs: RwLock<Vec<(u64, Arc<SliceBoundaries>)>>,
     /// Where the last of them begins: most batches are of that one, and many ask no more than that.
     last: AtomicU64,
 }
 
 impl Default for SlicePlan {
     fn default() -> SlicePlan {
-        SlicePlan::new(Cuts::default())
+        SlicePlan::new(SliceBoundaries::default())
     }
 }
 
@@ -32,13 +32,13 @@ impl SlicePlan {
     }
 
     /// One epoch, from the stream's first event on.
-    pub fn new(cuts: Cuts) -> SlicePlan {
+    pub fn new(cuts: SliceBoundaries) -> SlicePlan {
         SlicePlan { epochs: RwLock::new(vec![(0, Arc::new(cuts))]), last: AtomicU64::new(0) }
     }
 
     /// Begins an epoch with the event at `first`, which is not yet looked at; forgets those that end at `looked_at` or
     /// before. Epochs that begin later stay as they are.
-    pub fn begin(&self, first: u64, cuts: Cuts, looked_at: u64) {
+    pub fn begin(&self, first: u64, cuts: SliceBoundaries, looked_at: u64) {
         let mut epochs = self.epochs.write().unwrap_or_else(PoisonError::into_inner);
         let place = epochs.partition_point(|(of, _)| *of < first);
         match epochs.get_mut(place) {
@@ -51,12 +51,12 @@ impl SlicePlan {
     }
 
     /// The epoch of an offset, and its cuts.
-    pub fn at(&self, offset: u64) -> (u64, Arc<Cuts>) {
+    pub fn at(&self, offset: u64) -> (u64, Arc<SliceBoundaries>) {
         self.with(offset, |epoch, cuts| (epoch, Arc::clone(cuts)))
     }
 
     /// What is made of the epoch of an offset and of its cuts.
-    pub(crate) fn with<T>(&self, offset: u64, make: impl FnOnce(u64, &Arc<Cuts>) -> T) -> T {
+    pub(crate) fn with<T>(&self, offset: u64, make: impl FnOnce(u64, &Arc<SliceBoundaries>) -> T) -> T {
         let epochs = self.epochs.read().unwrap_or_else(PoisonError::into_inner);
         let place = epochs.partition_point(|(first, _)| *first <= offset).saturating_sub(1);
         match epochs.get(place) {
@@ -73,12 +73,12 @@ impl SlicePlan {
 }
 
 /// Where the groups of a query are to be cut.
-pub(crate) fn cuts_of(query: &StandingQuery, origin: Millis) -> Cuts {
+pub(crate) fn cuts_of(query: &StandingQuery, origin: Millis) -> SliceBoundaries {
     match (&query.body, Axis::of(&query.plan.window)) {
         (CompiledBody::Group(_), axis @ (Axis::Arrival | Axis::Event { .. })) => {
-            Shape::of(query, origin).map_or_else(Cuts::default, |shape| shape.cuts_by(axis))
+            Shape::of(query, origin).map_or_else(SliceBoundaries::default, |shape| shape.cuts_by(axis))
         }
-        _ => Cuts::default(),
+        _ => SliceBoundaries::default(),
     }
 }
 
@@ -90,14 +90,14 @@ mod tests {
     fn an_epoch_may_begin_before_one_that_is_to_come() {
         let plan = SlicePlan::default();
         for first in [100, 50, 100, 70] {
-            plan.begin(first, Cuts::default(), 0);
+            plan.begin(first, SliceBoundaries::default(), 0);
         }
         let quickly = |plan: &SlicePlan| [0, 49, 50, 69, 70, 99, 100, 500].map(|offset| plan.epoch(offset));
         assert_eq!(quickly(&plan), [0, 0, 50, 50, 70, 70, 100, 100]);
         let epochs = |plan: &SlicePlan| [0, 49, 50, 69, 70, 99, 100, 500].map(|offset| plan.at(offset).0);
         assert_eq!(epochs(&plan), [0, 0, 50, 50, 70, 70, 100, 100]);
         // Nothing before 70 is looked at any more.
-        plan.begin(100, Cuts::default(), 70);
+        plan.begin(100, SliceBoundaries::default(), 70);
         assert_eq!(epochs(&plan)[4..], [70, 70, 100, 100]);
         assert_eq!(quickly(&plan), epochs(&plan));
     }

@@ -1,13 +1,13 @@
-//! Merges of neighbouring slices that are kept, so that a window of many slices is the merge of few.
+//! Caches merges of neighbouring slices, so that a window of many slices is the merge of few.
 //!
-//! The line is halved again and again, as a whole and each half; of such an interval with several slices in it the merge is
-//! kept once it was asked for, and forgotten when one of its slices changes or goes. Any window is a row of at most
-//! twice as many such intervals as a logarithm has digits: of n slices some 2 log2 n are merged, whatever the lengths
-//! and steps of the windows that share them; each interval is merged once. The base intervals of Arasu and
-//! Widom, "Resource Sharing in Continuous Sliding-Window Aggregates", VLDB 2004.
+//! The line is halved recursively. The merge of an interval with several slices is cached when it is first requested, and
+//! dropped when one of its slices changes or goes. Any window is a row of at most twice as many such intervals as a
+//! logarithm has digits. A window of n slices merges some 2 log2 n of them, whatever the lengths and steps of the windows
+//! that share them. Each interval is merged once. These are the base intervals of Arasu and Widom, "Resource Sharing in
+//! Continuous Sliding-Window Aggregates", VLDB 2004.
 //!
-//! It pays where slices have keys in common: where a merge has nearly as many groups as its two halves together, it is
-//! not kept, nor any around it. What is kept takes up no more than the slices themselves.
+//! Caching pays if slices have keys in common. If a merge has nearly as many groups as its two halves together, neither
+//! it nor any enclosing interval is cached. The cache takes no more memory than the slices themselves.
 
 use std::{collections::BTreeMap, ops::Range};
 

@@ -1,8 +1,10 @@
-//! The merged groups of an operator, in slices: each holds what is between two cuts of its windows' line, of events that
-//! came after one of its queries joined (an *epoch*, named by the offset of its first event) and before the next did.
+//! The merged groups of an operator, in slices. The line of its windows is cut wherever a window begins or ends. A slice
+//! has the events between two cuts that came after one of the operator's queries joined (an *epoch*, named by the offset
+//! of its first event) and before the next joined.
 //!
-//! A window is the merge of the slices in it. Slices are kept apart by epoch only where a query that stands begins, or
-//! ends, between them; the others are merged as they come.
+//! Each event is folded into one slice, and a window is the merge of its slices. So a hopping window costs an event no
+//! more than a tumbling one. Merges of neighbouring slices are shared ([`slice_tree`](super::slice_tree)). Slices are
+//! separate by epoch only if a standing query begins, or ends, between them; the others are merged as they come.
 
 use std::{collections::BTreeMap, ops::Range};
 

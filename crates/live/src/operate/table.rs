@@ -1,4 +1,4 @@
-//! The state of an aggregate that gives rows, for many groups: distributions and TOP. Update, merge, evaluate.
+//! The state of an aggregate that returns rows, for many groups: distributions and TOP. Update, merge, evaluate.
 
 use bumpalo::Bump;
 use swiftwater_event::Value;
@@ -6,8 +6,8 @@ use swiftwater_lang::{Dialect, plan::TableFunction};
 use swiftwater_sketch::{Frequent, Quantiles, SketchSizes};
 
 use super::{
-    cells::image::{NoState, push_bytes, take_bytes},
-    group_input::{InputValues, Picked},
+    cells::image::{InvalidState, push_bytes, read_bytes},
+    group_input::{InputValues, SelectedRows},
     points::{distribution_rows, wrong_points},
     sketch_cells::{SEPARATOR, merge_sketches, update_frequent, update_quantiles},
     sketch_meta::{SketchMeta, frequent_meta, quantiles_meta},
@@ -57,7 +57,7 @@ impl TableCells {
     }
 
     /// Takes in rows; answers how many values could not be used for their type, and the bytes newly on the heap.
-    pub(crate) fn update(&mut self, rows: Picked<'_>, taken: &InputValues<'_>) -> (u64, isize) {
+    pub(crate) fn update(&mut self, rows: SelectedRows<'_>, taken: &InputValues<'_>) -> (u64, isize) {
         match (self, taken) {
             (TableCells::Distribution { cells, .. }, InputValues::Numbers(numbers)) => {
                 update_quantiles(cells, rows, numbers)
@@ -111,13 +111,15 @@ impl TableCells {
     }
 
     /// Appends a cell with the state that `bytes` begin with.
-    pub(crate) fn decode(&mut self, bytes: &mut &[u8]) -> Result<(), NoState> {
-        let sketch = take_bytes(bytes)?;
+    pub(crate) fn decode(&mut self, bytes: &mut &[u8]) -> Result<(), InvalidState> {
+        let sketch = read_bytes(bytes)?;
         match self {
             TableCells::Distribution { cells, .. } => {
-                cells.push(Quantiles::deserialize(sketch).map_err(|_| NoState)?);
+                cells.push(Quantiles::deserialize(sketch).map_err(|_| InvalidState)?);
             }
-            TableCells::Top { cells, .. } => cells.push(Frequent::deserialize(sketch).map_err(|_| NoState)?),
+            TableCells::Top { cells, .. } => {
+                cells.push(Frequent::deserialize(sketch).map_err(|_| InvalidState)?)
+            }
         }
         Ok(())
     }

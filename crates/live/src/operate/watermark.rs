@@ -1,13 +1,13 @@
-//! Which windows by the events' own time are closed, told once for all queries whose windows close together.
+//! Determines which event-time windows are closed, once for all queries whose windows close together.
 //!
-//! Where the watermark of a query is follows from the latest time among the events that it saw, and which of its windows
-//! are closed from that alone. So queries with the same windows and lateness that have seen the same latest time are as
-//! one: so many standing queries cost a batch no more than one does, until a window closes.
+//! The watermark of a query follows from the latest event time that it has seen, and its closed windows follow from the
+//! watermark alone. Therefore queries with the same windows and lateness that have seen the same latest time behave as
+//! one. Many such standing queries cost a batch no more than one does, until a window closes.
 
 use swiftwater_event::Millis;
 
 use super::window::Shape;
-use crate::Peak;
+use crate::MaxEventTime;
 
 /// How far the windows of such queries have come.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct Timeline {
     shape: Shape,
     lateness: u64,
     /// The latest time so far.
-    peak: Peak,
+    peak: MaxEventTime,
     /// The first window that is not closed.
     open: i64,
     /// Events that came after the last window that would hold them was closed.
@@ -24,11 +24,11 @@ pub struct Timeline {
 
 impl Timeline {
     pub(crate) fn new(shape: Shape, lateness: u64) -> Timeline {
-        Timeline { shape, lateness, peak: Peak::NONE, open: i64::MIN, late: 0 }
+        Timeline { shape, lateness, peak: MaxEventTime::NONE, open: i64::MIN, late: 0 }
     }
 
     /// Takes in the latest time of the events so far; answers whether windows are over that were not before.
-    pub fn advance(&mut self, latest: Peak) -> bool {
+    pub fn advance(&mut self, latest: MaxEventTime) -> bool {
         if latest.time <= self.peak.time {
             return false;
         }
@@ -39,8 +39,8 @@ impl Timeline {
         is_over
     }
 
-    /// Counts the events of a slice where they are late; answers whether a window is still to hold them.
-    pub fn takes(&mut self, start: i64, events: u64) -> bool {
+    /// Counts the events of a slice where they are late; returns whether an open window admits them.
+    pub fn admit(&mut self, start: i64, events: u64) -> bool {
         if self.shape.holds_only_before(start, self.open) {
             self.late += events;
             return false;
@@ -49,7 +49,7 @@ impl Timeline {
     }
 
     /// The latest event time.
-    pub fn peak(&self) -> Peak {
+    pub fn peak(&self) -> MaxEventTime {
         self.peak
     }
 
@@ -57,7 +57,7 @@ impl Timeline {
     /// first slice from a place on.
     pub fn idle_due(&self, first_from: impl Fn(i64) -> Option<i64>) -> Option<Millis> {
         let number = self.shape.first_held(self.open, first_from)?;
-        self.peak.reaches_at(self.shape.end(number).checked_add_unsigned(self.lateness)?)
+        self.peak.idle_arrival_of(self.shape.end(number).checked_add_unsigned(self.lateness)?)
     }
 
     /// The first window that is not closed.
@@ -79,21 +79,21 @@ impl Timeline {
 
 #[cfg(test)]
 mod tests {
-    use swiftwater_lang::plan::Take;
+    use swiftwater_lang::plan::WindowContents;
 
     use super::*;
 
     #[test]
     fn windows_are_over_when_the_latest_time_is_a_lateness_past_them() {
-        let shape = Shape { origin: 0, every: 10, take: Take::First(10), begins: false };
+        let shape = Shape { origin: 0, every: 10, take: WindowContents::First(10), begins: false };
         let mut timeline = Timeline::new(shape, 5);
-        let at = |time| Peak { time, arrival: time };
+        let at = |time| MaxEventTime { time, arrival: time };
         assert!(timeline.advance(at(5)));
         let mut other = timeline.clone();
         assert!(!timeline.advance(at(14)));
-        assert!(timeline.takes(0, 2));
+        assert!(timeline.admit(0, 2));
         assert!(timeline.advance(at(15)));
-        assert!(!timeline.takes(0, 3));
+        assert!(!timeline.admit(0, 3));
         assert_eq!(timeline.late(), 3);
         assert!(!other.is_level_with(&timeline));
         assert!(other.advance(at(15)));

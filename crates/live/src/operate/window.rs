@@ -1,13 +1,13 @@
-//! Where windows lie on a line: of time, or of matched events one after another.
+//! Computes the bounds of windows on a line: of time, or of successive matched events.
 //!
-//! A [`Shape`] says where a query's windows begin and end. [`Cuts`] are the places where slices must be cut so that every
-//! window of every query that shares them is a row of whole slices. All of it is arithmetic on numbers that may lie
-//! anywhere: an event's own time can be any LONG, so results that would pass the line's ends stay at them.
+//! A [`Shape`] defines where a query's windows begin and end. [`SliceBoundaries`] are the points where slices must be cut, so that
+//! every window of every query that shares them is a row of whole slices. All of it is arithmetic on arbitrary numbers:
+//! an event time can be any LONG, so results saturate at the line's ends.
 
 use std::collections::BTreeMap;
 
 use swiftwater_event::Millis;
-use swiftwater_lang::plan::{Take, Window, WindowClock};
+use swiftwater_lang::plan::{Window, WindowClock, WindowContents};
 
 use crate::StandingQuery;
 
@@ -22,7 +22,7 @@ pub struct Series {
 
 /// Places where a line is cut into slices; none: it is one slice.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Cuts {
+pub struct SliceBoundaries {
     series: Vec<Series>,
     /// By the events' own time: where the latest time is when the watermark reaches a cut. Queries that share slices may
     /// have different latenesses.
@@ -43,7 +43,7 @@ pub(crate) struct Shape {
     pub(crate) origin: i64,
     /// From one period to the next.
     pub(crate) every: u64,
-    pub(super) take: Take,
+    pub(super) take: WindowContents,
     /// There is nothing before the origin: what says it is, is at it.
     pub(super) begins: bool,
 }
@@ -77,17 +77,20 @@ impl Series {
     }
 }
 
-impl Cuts {
+impl SliceBoundaries {
     /// These and those.
     #[must_use]
-    pub fn and(&self, other: &Cuts) -> Cuts {
+    pub fn and(&self, other: &SliceBoundaries) -> SliceBoundaries {
         let union = |ours: &[Series], theirs: &[Series]| {
             let mut series: Vec<Series> = ours.iter().chain(theirs).copied().collect();
             series.sort_unstable();
             series.dedup();
             series
         };
-        Cuts { series: union(&self.series, &other.series), reached: union(&self.reached, &other.reached) }
+        SliceBoundaries {
+            series: union(&self.series, &other.series),
+            reached: union(&self.reached, &other.reached),
+        }
     }
 
     /// How many series every event is looked up in, at most.
@@ -109,14 +112,14 @@ impl Cuts {
 
 impl CutCounts {
     /// A query with these has come.
-    pub fn add(&mut self, cuts: &Cuts) {
+    pub fn add(&mut self, cuts: &SliceBoundaries) {
         for (counts, series) in [(&mut self.series, &cuts.series), (&mut self.reached, &cuts.reached)] {
             series.iter().for_each(|one| *counts.entry(*one).or_default() += 1);
         }
     }
 
     /// A query with these is gone.
-    pub fn remove(&mut self, cuts: &Cuts) {
+    pub fn remove(&mut self, cuts: &SliceBoundaries) {
         for (counts, series) in [(&mut self.series, &cuts.series), (&mut self.reached, &cuts.reached)] {
             for one in series {
                 let count = counts.get_mut(one).map_or(0, |count| {
@@ -131,8 +134,8 @@ impl CutCounts {
     }
 
     /// Those of all that are there.
-    pub fn cuts(&self) -> Cuts {
-        Cuts {
+    pub fn cuts(&self) -> SliceBoundaries {
+        SliceBoundaries {
             series: self.series.keys().copied().collect(),
             reached: self.reached.keys().copied().collect(),
         }
@@ -161,7 +164,11 @@ impl Shape {
             Window::Time { every_ms, take, clock } => {
                 let every = (*every_ms).max(query.dialect().window_ms_min());
                 // A tumbling window stays one when it is made longer.
-                let take = if *take == Take::First(*every_ms) { Take::First(every) } else { *take };
+                let take = if *take == WindowContents::First(*every_ms) {
+                    WindowContents::First(every)
+                } else {
+                    *take
+                };
                 match clock {
                     WindowClock::Arrival => (every, take, origin, true),
                     WindowClock::Event { .. } => (every, take, 0, false),
@@ -170,9 +177,9 @@ impl Shape {
         };
         let every = every.max(1);
         let take = match take {
-            Take::First(size) => Take::First(size.clamp(1, every)),
-            Take::Last(size) => Take::Last(size.max(1)),
-            Take::All => Take::All,
+            WindowContents::First(size) => WindowContents::First(size.clamp(1, every)),
+            WindowContents::Last(size) => WindowContents::Last(size.max(1)),
+            WindowContents::All => WindowContents::All,
         };
         Some(Shape { origin, every, take, begins })
     }
@@ -183,19 +190,19 @@ impl Shape {
     }
 
     /// Where slices must be cut for these windows.
-    pub(crate) fn cuts(&self) -> Cuts {
+    pub(crate) fn cuts(&self) -> SliceBoundaries {
         let main = Series::new(self.every, self.origin);
         let other = match self.take {
-            Take::First(size) => Series::new(self.every, self.origin.saturating_add_unsigned(size)),
-            Take::Last(size) => Series::new(self.every, self.origin.saturating_sub_unsigned(size)),
-            Take::All => main,
+            WindowContents::First(size) => Series::new(self.every, self.origin.saturating_add_unsigned(size)),
+            WindowContents::Last(size) => Series::new(self.every, self.origin.saturating_sub_unsigned(size)),
+            WindowContents::All => main,
         };
-        let cut = |series| Cuts { series: vec![series], reached: Vec::new() };
+        let cut = |series| SliceBoundaries { series: vec![series], reached: Vec::new() };
         cut(main).and(&cut(other))
     }
 
     /// As [`Shape::cuts`], of a query on this axis.
-    pub(crate) fn cuts_by(&self, axis: Axis) -> Cuts {
+    pub(crate) fn cuts_by(&self, axis: Axis) -> SliceBoundaries {
         let cuts = self.cuts();
         let Axis::Event { lateness } = axis else { return cuts };
         let later = |series: &Series| Series {
@@ -203,26 +210,26 @@ impl Shape {
             phase: ((u128::from(series.phase) + u128::from(lateness)) % u128::from(series.every)) as u64,
         };
         let reached = cuts.series.iter().map(later).collect();
-        Cuts { reached, ..cuts }
+        SliceBoundaries { reached, ..cuts }
     }
 
     /// What such windows are called.
     pub(crate) fn kind(&self) -> &'static str {
         match self.take {
-            Take::First(_) => "tumbling",
-            Take::Last(_) => "hopping",
-            Take::All => "additive",
+            WindowContents::First(_) => "tumbling",
+            WindowContents::Last(_) => "hopping",
+            WindowContents::All => "additive",
         }
     }
 
     /// Whether a window holds all that came before it too.
     pub(crate) fn is_additive(&self) -> bool {
-        self.take == Take::All
+        self.take == WindowContents::All
     }
 
     /// Whether what a window holds may be in the next one too.
     pub(crate) fn overlaps(&self) -> bool {
-        matches!(self.take, Take::Last(size) if size > self.every)
+        matches!(self.take, WindowContents::Last(size) if size > self.every)
     }
 
     /// Where the period of a window begins: the windows of two periods are emitted one period apart.
@@ -233,9 +240,9 @@ impl Shape {
     /// The first instant of a window.
     pub(crate) fn start(&self, number: i64) -> i64 {
         let start = match self.take {
-            Take::First(_) => self.at(number, 0),
-            Take::Last(size) => self.at(number, i128::from(self.every) - i128::from(size)),
-            Take::All => self.origin,
+            WindowContents::First(_) => self.at(number, 0),
+            WindowContents::Last(size) => self.at(number, i128::from(self.every) - i128::from(size)),
+            WindowContents::All => self.origin,
         };
         if self.begins { start.max(self.origin) } else { start }
     }
@@ -243,16 +250,16 @@ impl Shape {
     /// The first instant after a window: where it closes.
     pub(crate) fn end(&self, number: i64) -> i64 {
         match self.take {
-            Take::First(size) => self.at(number, i128::from(size)),
-            Take::Last(_) | Take::All => self.at(number, i128::from(self.every)),
+            WindowContents::First(size) => self.at(number, i128::from(size)),
+            WindowContents::Last(_) | WindowContents::All => self.at(number, i128::from(self.every)),
         }
     }
 
     /// From where on slices belong to a window, or, where it is additive, to it and to none before it.
     pub(crate) fn from(&self, number: i64) -> i64 {
         let from = match self.take {
-            Take::All if !self.begins => i64::MIN,
-            Take::All => self.period(number),
+            WindowContents::All if !self.begins => i64::MIN,
+            WindowContents::All => self.period(number),
             _ => self.start(number),
         };
         if self.begins && from <= self.origin { i64::MIN } else { from }
@@ -261,8 +268,8 @@ impl Shape {
     /// The first window that closes after an instant.
     pub(crate) fn closing_after(&self, at: i64) -> i64 {
         let number = match self.take {
-            Take::First(size) => self.number(at, -i128::from(size)).saturating_add(1),
-            Take::Last(_) | Take::All => self.number(at, 0),
+            WindowContents::First(size) => self.number(at, -i128::from(size)).saturating_add(1),
+            WindowContents::Last(_) | WindowContents::All => self.number(at, 0),
         };
         if self.begins { number.max(0) } else { number }
     }
@@ -272,9 +279,9 @@ impl Shape {
         let at = if self.begins { at.max(self.origin) } else { at };
         let number = self.number(at, 0);
         match self.take {
-            Take::First(_) => (at < self.end(number)).then_some(number),
-            Take::Last(_) => (self.start(number) <= at).then_some(number),
-            Take::All => Some(number),
+            WindowContents::First(_) => (at < self.end(number)).then_some(number),
+            WindowContents::Last(_) => (self.start(number) <= at).then_some(number),
+            WindowContents::All => Some(number),
         }
     }
 
@@ -296,9 +303,9 @@ impl Shape {
         let first = self.first_holding(at)?;
         let at = if self.begins { at.max(self.origin) } else { at };
         Some(match self.take {
-            Take::First(_) => first,
-            Take::Last(size) => self.number(at, i128::from(size)).saturating_sub(1).max(first),
-            Take::All => i64::MAX,
+            WindowContents::First(_) => first,
+            WindowContents::Last(size) => self.number(at, i128::from(size)).saturating_sub(1).max(first),
+            WindowContents::All => i64::MAX,
         })
     }
 
@@ -310,17 +317,17 @@ impl Shape {
     /// How many windows can hold one instant; none where there is no end of them.
     pub(crate) fn holding_most(&self) -> Option<u64> {
         match self.take {
-            Take::First(_) => Some(1),
-            Take::Last(size) => Some(size.div_ceil(self.every)),
-            Take::All => None,
+            WindowContents::First(_) => Some(1),
+            WindowContents::Last(size) => Some(size.div_ceil(self.every)),
+            WindowContents::All => None,
         }
     }
 
     /// How long a window is; none where each is longer than the one before.
     pub(crate) fn size(&self) -> Option<u64> {
         match self.take {
-            Take::First(size) | Take::Last(size) => Some(size),
-            Take::All => None,
+            WindowContents::First(size) | WindowContents::Last(size) => Some(size),
+            WindowContents::All => None,
         }
     }
 
@@ -345,11 +352,14 @@ mod tests {
     use super::*;
 
     fn shape() -> impl Strategy<Value = Shape> {
-        let take =
-            prop_oneof![(1u64..60).prop_map(Take::First), (1u64..200).prop_map(Take::Last), Just(Take::All),];
+        let take = prop_oneof![
+            (1u64..60).prop_map(WindowContents::First),
+            (1u64..200).prop_map(WindowContents::Last),
+            Just(WindowContents::All),
+        ];
         (-50i64..50, 1u64..60, take, any::<bool>()).prop_map(|(origin, every, take, begins)| {
             let take = match take {
-                Take::First(size) => Take::First(size.min(every)),
+                WindowContents::First(size) => WindowContents::First(size.min(every)),
                 other => other,
             };
             Shape { origin, every, take, begins }

@@ -1,4 +1,4 @@
-//! A pattern made ready to run.
+//! Compiles a pattern (MATCH_RECOGNIZE).
 
 use swiftwater_lang::plan::{Expr, Measure, Pattern, Skip, WindowClock};
 

@@ -1,4 +1,12 @@
-//! The events' own times of a batch: read once for all queries that go by the same expression.
+//! The event times of a batch: read once for all queries that use the same expression, and how far event time has come.
+//!
+//! A window by event time closes when the watermark of the events *before* an event has passed the window's end,
+//! whatever batches the events came in. A batch in which that may happen is divided into generations.
+//!
+//! `IDLE AFTER` advances event time while a stream has no events. If an event arrives that long after the event before
+//! it, event time first advances to its arrival ([`MaxEventTime::advanced_to`]). The rule depends on arrivals alone, so a replay
+//! gives the same result. An idle tick, a batch without events, applies the rule before the next event arrives. It is
+//! idempotent, and no later event arrives before it.
 
 use bumpalo::Bump;
 use swiftwater_event::{Decoded, Millis, Value, WantId};
@@ -13,37 +21,37 @@ pub const NO_TIME: Millis = Millis::MIN;
 
 /// The latest event time, and the arrival of the event that has it. The watermark is this time less the lateness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Peak {
+pub struct MaxEventTime {
     /// The latest event time; [`NO_TIME`] before the first event.
     pub time: Millis,
     /// The arrival of that event.
     pub arrival: Millis,
 }
 
-impl Peak {
+impl MaxEventTime {
     /// The peak before the first event.
-    pub const NONE: Peak = Peak { time: NO_TIME, arrival: NO_TIME };
+    pub const NONE: MaxEventTime = MaxEventTime { time: NO_TIME, arrival: NO_TIME };
 
     /// The later of two peaks; `self` if their times are equal.
     #[must_use]
-    pub fn max(self, other: Peak) -> Peak {
+    pub fn max(self, other: MaxEventTime) -> MaxEventTime {
         if other.time > self.time { other } else { self }
     }
 
     /// The peak after an idle period that lasts until `arrival`: event time advances as the clock does. The result is that of an
     /// event with this arrival whose time has the same distance from its arrival as the peak's.
     #[must_use]
-    pub fn advanced_to(self, arrival: Millis) -> Peak {
+    pub fn advanced_to(self, arrival: Millis) -> MaxEventTime {
         if self.time == NO_TIME || self.arrival == NO_TIME || arrival <= self.arrival {
             return self;
         }
         // Event times end there.
         let time = self.time.saturating_add(arrival.saturating_sub(self.arrival));
-        Peak { time: time.min(FURTHEST).max(self.time), arrival }
+        MaxEventTime { time: time.min(FURTHEST).max(self.time), arrival }
     }
 
     /// The arrival at which an idle stream reaches `time`; none before the first event, or if it never does.
-    pub fn reaches_at(self, time: Millis) -> Option<Millis> {
+    pub fn idle_arrival_of(self, time: Millis) -> Option<Millis> {
         if self.time == NO_TIME || self.arrival == NO_TIME || time > FURTHEST {
             return None;
         }
@@ -59,8 +67,8 @@ pub(crate) struct EventTimes {
     /// The rows of events whose times are too far ahead of their arrival, in ascending order.
     pub(crate) ahead: Vec<u32>,
     /// The latest of those before each event, and of all.
-    pub(crate) peaks: Vec<Peak>,
-    pub(crate) latest: Peak,
+    pub(crate) peaks: Vec<MaxEventTime>,
+    pub(crate) latest: MaxEventTime,
 }
 
 impl EventTimes {
@@ -87,13 +95,13 @@ impl EventTimes {
                 }
             }
         }
-        let mut latest = Peak::NONE;
+        let mut latest = MaxEventTime::NONE;
         let peaks = (0..)
             .zip(&times)
             .map(|(row, &time)| {
                 let before = latest;
                 if time > latest.time {
-                    latest = Peak { time, arrival: arrival(row) };
+                    latest = MaxEventTime { time, arrival: arrival(row) };
                 }
                 before
             })

@@ -1,14 +1,15 @@
-//! Matched rows become partials of groups: in slices by arrival or by the events' own time, or one by one where the
-//! order of the stream counts.
+//! Folds matched rows into partials of groups.
+//!
+//! Rows go into slices by arrival or event time. If the order of the stream counts, each row is a partial of its own.
 
 use bumpalo::Bump;
 use swiftwater_event::{Millis, Value};
 use swiftwater_lang::plan::Window;
 
-use super::{HeldSlices, NO_TIME, Peak, QueryStep, Shard, Surroundings, event_time::EventTimes};
+use super::{BatchContext, MaxEventTime, NO_TIME, QuerySlices, QueryStep, Shard, event_time::EventTimes};
 use crate::{
     expr::{EvalCounts, Program, Rows, Scratch, encode_group_value},
-    operate::{Axis, Cuts, GroupInput, Groups, Partial, RowPosition, StreamOrder},
+    operate::{Axis, GroupInput, Groups, Partial, RowPosition, SliceBoundaries, StreamOrder},
     standing::CompiledGroup,
 };
 
@@ -20,7 +21,7 @@ pub struct SingleRow {
     /// When it happened, where windows go by that; else when it arrived.
     pub at: Millis,
     /// The latest event time of the batch before it.
-    pub peak: Peak,
+    pub peak: MaxEventTime,
     /// The key of its session.
     pub key: Box<[u8]>,
     /// It, as a group.
@@ -29,13 +30,13 @@ pub struct SingleRow {
 
 /// What a batch brings to a query whose windows go by the events' own time.
 #[derive(Debug)]
-pub struct Timed {
+pub struct EventTimeFold {
     /// The stream was idle before the batch: event time first advances to this arrival.
     pub idle_until: Option<Millis>,
     /// Partials, in the order of the stream.
     pub generations: Vec<Generation>,
     /// The latest event time of the batch.
-    pub latest: Peak,
+    pub latest: MaxEventTime,
     /// The epoch that the batch is of.
     pub epoch: u64,
 }
@@ -44,14 +45,14 @@ pub struct Timed {
 #[derive(Debug)]
 pub struct Generation {
     /// The latest event time of the batch before them.
-    pub peak: Peak,
+    pub peak: MaxEventTime,
     /// They, and of how many events each is.
     pub partials: Vec<(Partial, u64)>,
 }
 
 /// Rows to be folded.
 pub(super) struct Fold<'s> {
-    pub(super) at: &'s Surroundings<'s>,
+    pub(super) at: &'s BatchContext<'s>,
     pub(super) group: &'s CompiledGroup,
     /// The row of each one's event in the batch.
     pub(super) matched: &'s [u32],
@@ -69,7 +70,7 @@ impl Shard {
             return fold.singly(scratch, counts, step);
         }
         let (epoch, cuts) = entry.slices.at(fold.at.input.place.first());
-        let mut folding = Folding { scratch, counts, step };
+        let mut folding = FoldContext { scratch, counts, step };
         match (Axis::of(window), times) {
             (Axis::Event { .. }, Some(times)) => {
                 let generations = fold.by_event_time(times, epoch, &cuts, &mut folding);
@@ -88,8 +89,8 @@ impl Shard {
 /// Places of rows, by where their slices begin.
 type PlacesBySlice = Vec<(i64, Vec<u32>)>;
 
-/// What folding uses up and tells.
-struct Folding<'f> {
+/// What folding uses, and the counts that it reports.
+struct FoldContext<'f> {
     scratch: &'f mut Scratch,
     counts: &'f mut EvalCounts,
     step: &'f mut QueryStep,
@@ -100,7 +101,13 @@ impl Fold<'_> {
         Groups::new(self.group, self.at.entry.query.dialect())
     }
 
-    fn by_arrival(&self, slices: &mut HeldSlices, epoch: u64, cuts: &Cuts, folding: &mut Folding<'_>) {
+    fn by_arrival(
+        &self,
+        slices: &mut QuerySlices,
+        epoch: u64,
+        cuts: &SliceBoundaries,
+        folding: &mut FoldContext<'_>,
+    ) {
         let matched = self.matched;
         let start_of = |place: usize| cuts.start_of(self.at.input.arrival(matched[place]));
         let mut from = 0;
@@ -131,12 +138,12 @@ impl Fold<'_> {
         &self,
         times: &EventTimes,
         epoch: u64,
-        cuts: &Cuts,
-        folding: &mut Folding<'_>,
+        cuts: &SliceBoundaries,
+        folding: &mut FoldContext<'_>,
     ) -> Vec<Generation> {
         // The places of each slice, by generation: whatever the watermark was before the batch, it passes a cut within
         // the batch only where the latest time of the batch itself does.
-        let mut generations: Vec<(Peak, Millis, PlacesBySlice)> = Vec::new();
+        let mut generations: Vec<(MaxEventTime, Millis, PlacesBySlice)> = Vec::new();
         for (place, &row) in self.matched.iter().enumerate() {
             let (at, peak) = (times.times[row as usize], times.peaks[row as usize]);
             if at == NO_TIME {
@@ -191,8 +198,8 @@ impl Fold<'_> {
                 }
             }
             let mut groups = self.new_groups();
-            self.update(rows, place..place + 1, &mut groups, &mut Folding { scratch, counts, step });
-            let peak = self.at.times.map_or(Peak::NONE, |times| times.peaks[row as usize]);
+            self.update(rows, place..place + 1, &mut groups, &mut FoldContext { scratch, counts, step });
+            let peak = self.at.times.map_or(MaxEventTime::NONE, |times| times.peaks[row as usize]);
             step.single_rows.push(SingleRow { arrival, at, peak, key: key.into(), groups });
         }
     }
@@ -219,7 +226,7 @@ impl Fold<'_> {
         rows: Rows<'_>,
         places: impl ExactSizeIterator<Item = usize>,
         groups: &mut Groups,
-        folding: &mut Folding<'_>,
+        folding: &mut FoldContext<'_>,
     ) {
         let count = places.len();
         if groups.count_rows(count) {

@@ -1,10 +1,12 @@
-//! Matched events become what a pattern needs of them: their keys, which variables they may be, and the values that are asked
-//! for. A column at a time; what they make of one another is told where all shards meet.
+//! Evaluates the inputs of a pattern on matched events: their keys, the variables that they may be, and the requested
+//! values.
+//!
+//! It works a column at a time. The collector, where all shards meet, relates events to one another.
 
 use bumpalo::Bump;
 use swiftwater_event::Value;
 
-use super::{NO_TIME, PART_ROWS, Peak, QueryStep, Shard, Surroundings};
+use super::{BatchContext, MaxEventTime, NO_TIME, PART_ROWS, QueryStep, Shard};
 use crate::{
     expr::{EvalCounts, Program, Rows, encode_group_value},
     operate::{OwnedValue, PatternEvent, RowTimes},
@@ -15,7 +17,7 @@ impl Shard {
     /// `matched` are the rows of the events in the batch.
     pub(super) fn pattern_events(
         &mut self,
-        at: &Surroundings<'_>,
+        at: &BatchContext<'_>,
         pattern: &CompiledPattern,
         matched: &[u32],
         all_rows: Rows<'_>,
@@ -44,7 +46,7 @@ impl Shard {
                 let mut key = Vec::new();
                 keys.iter().for_each(|column| encode_group_value(&column[place], dialect, &mut key));
                 let time = at.times.map(|times| (times.times[row as usize], times.peaks[row as usize]));
-                let (time, peak) = time.unwrap_or((NO_TIME, Peak::NONE));
+                let (time, peak) = time.unwrap_or((NO_TIME, MaxEventTime::NONE));
                 chunk.events.push(PatternEvent {
                     row,
                     arrival: input.arrival(row),
@@ -74,7 +76,7 @@ impl Shard {
                 variables.iter_mut().for_each(|bits| *bits |= 1 << variable);
                 continue;
             };
-            condition.keep(rows, &mut self.scratch, arena, &mut EvalCounts::default(), &mut kept);
+            condition.filter_rows(rows, &mut self.scratch, arena, &mut EvalCounts::default(), &mut kept);
             // They stand in the order of the rows.
             let mut kept = kept.iter().peekable();
             for (bits, row) in variables.iter_mut().zip(rows.selection()) {

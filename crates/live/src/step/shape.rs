@@ -1,9 +1,10 @@
-//! What aggregations of one shape take in of a batch, worked out once for all of them.
+//! The input of aggregations of one shape, computed once a batch for all of them.
 //!
-//! Of one shape are those with equal keys and equal arguments, whatever their filters are. Where enough of their matches
-//! stand in a batch, keys and arguments are evaluated once over all its rows and made what the aggregates take in (hashes,
-//! numbers), and each aggregation picks its rows out of that. Native dialect only, and only where evaluation has no errors: those must be counted to whom they
-//! concern.
+//! Aggregations have one shape if their keys and arguments are equal, whatever their filters are. If enough of their
+//! matches are in a batch, keys and arguments are evaluated once over all its rows, into the form that the aggregates
+//! take ([`group_input`](crate::operate)): hashes, numbers, combinations as bytes. Each aggregation picks its rows out
+//! of that. Native dialect only, and only where evaluation has no errors: an error must be counted for the query that it
+//! concerns.
 
 use std::collections::HashMap;
 
@@ -11,7 +12,7 @@ use bumpalo::Bump;
 use swiftwater_event::{Decoded, Millis, Value};
 use swiftwater_lang::{Dialect, plan::Window};
 
-use super::Late;
+use super::MaterializedColumns;
 use crate::{
     expr::{EvalCounts, Program, Rows, Scratch},
     matching::{Entry, Matched},
@@ -62,7 +63,7 @@ impl<'a> Shapes<'a> {
     pub(super) fn of(
         matched: &[Matched<'a>],
         decoded: &'a Decoded,
-        late: Option<&'a Late>,
+        late: Option<&'a MaterializedColumns>,
         all_rows: &'a [u32],
         now: Millis,
         scratch: &mut Scratch,

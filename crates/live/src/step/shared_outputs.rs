@@ -1,7 +1,8 @@
-//! Records that several queries make of the same events, made once.
+//! Records that several queries make of the same events, made once and shared as bytes.
 //!
 //! Queries that differ in nothing but who asks are common: a hundred readers of one board. Their records of a batch are
-//! the same bytes. So are those of queries that differ only in how they say the same filter.
+//! the same bytes. So are those of queries that differ only in how they write the same filter. A hundred readers of one
+//! query therefore cost as much as one, and a copy each into their connections.
 
 use std::{ptr, sync::Arc};
 
@@ -10,19 +11,19 @@ use hashbrown::{HashMap, hash_map::Entry};
 use super::QueryStep;
 use crate::{
     matching::Matched,
-    standing::{Common, CompiledBody},
+    standing::{CompiledBody, SharedPlan},
 };
 
 /// What was made of a batch so far, by what it was made by and the events it was made of.
 #[derive(Default)]
 pub(super) struct SharedOutputs {
-    made: HashMap<Events, Made>,
+    made: HashMap<Events, FirstOutput>,
 }
 
-/// Events that one [`Common`] is given: enough of them to look no further where they differ.
+/// Events that one [`SharedPlan`] is given: enough of them to look no further where they differ.
 #[derive(PartialEq, Eq, Hash)]
 struct Events {
-    common: *const Common,
+    common: *const SharedPlan,
     first: u32,
     last: u32,
     count: usize,
@@ -30,7 +31,7 @@ struct Events {
 
 /// Where the query is that made records first, and where its step is.
 #[derive(Clone, Copy)]
-struct Made {
+struct FirstOutput {
     found: usize,
     step: usize,
 }
@@ -60,7 +61,7 @@ impl SharedOutputs {
         let made = match self.made.entry(events) {
             Entry::Occupied(made) => *made.get(),
             Entry::Vacant(free) => {
-                free.insert(Made { found: place, step: steps.len() });
+                free.insert(FirstOutput { found: place, step: steps.len() });
                 return None;
             }
         };

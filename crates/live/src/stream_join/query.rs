@@ -1,4 +1,4 @@
-//! A join compiled: what of an event is its key, its time and its values, and what a pair is made into.
+//! A compiled join: the key, the time and the values of an event, and the output of a pair.
 
 use std::borrow::Cow;
 
@@ -9,19 +9,19 @@ use swiftwater_lang::{
     plan::{Expr, JoinPlan},
 };
 
-use super::step::{Apart, JoinPair, SIDES};
+use super::step::{JoinPair, JoinTimeBounds, SIDES};
 use crate::{
     expr::{
         CompileError, EvalCounts, Program, Rows, Scratch, Wants, encode_ordered_value, parse_rfc3339_micros,
     },
-    operate::{NoState, decode_value, encode_value},
+    operate::{InvalidState, decode_value, encode_value},
 };
 
 /// A join, compiled: immutable.
 #[derive(Debug)]
 pub struct JoinQuery {
     sides: [Side; SIDES],
-    apart: Apart,
+    apart: JoinTimeBounds,
     /// How far ahead of its arrival the time of each side's events may be; none: any number.
     max_ahead_ms: [Option<u64>; SIDES],
     /// Values of the left side, then of the right one.
@@ -92,7 +92,7 @@ impl JoinQuery {
         let max_ahead = |place: usize| plan.sides[place].max_ahead_ms;
         Ok(JoinQuery {
             sides: [side(0)?, side(1)?],
-            apart: Apart {
+            apart: JoinTimeBounds {
                 low: micros(plan.low_ms),
                 high: micros(plan.high_ms),
                 lateness: [lateness(0), lateness(1)],
@@ -106,7 +106,7 @@ impl JoinQuery {
     }
 
     /// How far the events of a pair are apart, and how late they may be.
-    pub fn apart(&self) -> &Apart {
+    pub fn time_bounds(&self) -> &JoinTimeBounds {
         &self.apart
     }
 
@@ -138,7 +138,7 @@ impl JoinQuery {
         let mut joins = vec![side.filter.is_none(); batch.len()];
         if let Some(filter) = &side.filter {
             let mut true_of = Vec::new();
-            filter.keep(&over(&rows), scratch, &working, &mut counts, &mut true_of);
+            filter.filter_rows(&over(&rows), scratch, &working, &mut counts, &mut true_of);
             true_of.into_iter().for_each(|row| joins[row as usize] = true);
         }
         let mut bytes = Vec::new();
@@ -179,7 +179,7 @@ impl JoinQuery {
         pairs: &[JoinPair<'_>],
         scratch: &mut Scratch,
         out: &mut Vec<u8>,
-    ) -> Result<u64, NoState> {
+    ) -> Result<u64, InvalidState> {
         let arena = Bump::new();
         let mut slots: Vec<Vec<Value<'_>>> = Vec::new();
         slots.resize_with(self.values[0] + self.values[1], || Vec::with_capacity(pairs.len()));
@@ -193,13 +193,13 @@ impl JoinQuery {
                 }
             }
         }
-        // NOW and its like cannot stand in a join.
+        // NOW and its like are not allowed in a join.
         let now: Millis = 0;
         let rows = Rows::Slots { columns: &slots, count: pairs.len(), now };
         let mut counts = EvalCounts::default();
         let mut kept: Vec<u32> = Vec::new();
         match &self.filter {
-            Some(filter) => filter.keep(&rows, scratch, &arena, &mut counts, &mut kept),
+            Some(filter) => filter.filter_rows(&rows, scratch, &arena, &mut counts, &mut kept),
             None => kept.extend(0..pairs.len() as u32),
         }
         let mut columns = Vec::with_capacity(self.columns.len());

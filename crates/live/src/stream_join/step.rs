@@ -1,4 +1,5 @@
-//! Which events are pairs.
+//! The step of a stream join: finds the pairs of each event, and computes from which time on stored events are still
+//! needed.
 
 use swiftwater_event::Millis;
 
@@ -9,7 +10,7 @@ pub const SIDES: usize = 2;
 
 /// How far the events of a pair are apart, and how late each side's may be; microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Apart {
+pub struct JoinTimeBounds {
     /// What the time of the right event, less that of the left one, is at least.
     pub low: i64,
     /// What it is at most.
@@ -31,13 +32,13 @@ pub struct Match {
     pub values: Box<[u8]>,
 }
 
-/// Events that are kept for those of the other side.
-pub trait Kept {
+/// Events that are buffered for those of the other side.
+pub trait JoinBuffer {
     /// Why they cannot be had.
     type Error;
 
-    /// Keeps an event.
-    fn keep(&mut self, side: usize, event: &JoinEvent<'_>) -> Result<(), Self::Error>;
+    /// Inserts an event.
+    fn insert(&mut self, side: usize, event: &JoinEvent<'_>) -> Result<(), Self::Error>;
 
     /// Adds the kept events of a side that have a key and a time in `times`, both included, to `out`: in the order of their times
     /// and then their numbers, those behind `after` only, and at most `count`.
@@ -87,9 +88,9 @@ pub type JoinPair<'e> = [std::borrow::Cow<'e, [u8]>; SIDES];
 /// Matches that are looked for at once.
 const FOUND_AT_ONCE: usize = 64;
 
-impl Apart {
+impl JoinTimeBounds {
     /// The times of the other side's events that are within reach of one, first and last.
-    pub fn reach(&self, side: usize, time: i64) -> (i64, i64) {
+    pub fn join_range(&self, side: usize, time: i64) -> (i64, i64) {
         match side {
             0 => (time.saturating_add(self.low), time.saturating_add(self.high)),
             _ => (time.saturating_sub(self.high), time.saturating_sub(self.low)),
@@ -116,14 +117,14 @@ impl Apart {
     pub fn first_needed(&self, progress: &JoinProgress, side: usize) -> Option<i64> {
         let to_come = self.watermark(progress, 1 - side)?;
         // The earliest that is to come of the other side reaches back so far.
-        Some(self.reach(1 - side, to_come).0)
+        Some(self.join_range(1 - side, to_come).0)
     }
 }
 
 /// Takes events, each with its side, in the order of the log, and finds pairs until all are taken, or there are `pairs_max`, or
 /// more than `bytes_max` of their values. Each event's pairs come in the order of the other event's time and number. Answers where to go on.
-pub fn step<'e, K: Kept>(
-    apart: &Apart,
+pub fn step<'e, K: JoinBuffer>(
+    apart: &JoinTimeBounds,
     (progress, kept): (&mut JoinProgress, &mut K),
     events: &'e [(usize, JoinEvent<'e>)],
     mut place: JoinPlace,
@@ -150,7 +151,7 @@ pub fn step<'e, K: Kept>(
         if is_late {
             progress.late += 1;
         } else if let Some(key) = &event.key {
-            let reach = apart.reach(side, time);
+            let reach = apart.join_range(side, time);
             loop {
                 let room = pairs_max.saturating_sub(pairs.len()).min(FOUND_AT_ONCE);
                 if room == 0 || bytes > bytes_max {
@@ -171,7 +172,7 @@ pub fn step<'e, K: Kept>(
             }
             // Where none is to come that it could meet, nobody need remember it.
             if apart.first_needed(progress, side).is_none_or(|first| time >= first) {
-                kept.keep(side, event)?;
+                kept.insert(side, event)?;
             }
         } else {
             progress.passed_over += 1;
@@ -198,13 +199,13 @@ mod tests {
 
     /// Events by side.
     #[derive(Default)]
-    struct InMemory {
+    struct MemoryBuffer {
         kept: [Events; SIDES],
         held_most: usize,
     }
 
-    impl InMemory {
-        fn let_go(&mut self, apart: &Apart, progress: &JoinProgress) {
+    impl MemoryBuffer {
+        fn evict(&mut self, apart: &JoinTimeBounds, progress: &JoinProgress) {
             for side in 0..SIDES {
                 if let Some(first) = apart.first_needed(progress, side) {
                     self.kept[side].retain(|(_, time, _), _| *time >= first);
@@ -214,10 +215,10 @@ mod tests {
         }
     }
 
-    impl Kept for InMemory {
+    impl JoinBuffer for MemoryBuffer {
         type Error = Infallible;
 
-        fn keep(&mut self, side: usize, event: &JoinEvent<'_>) -> Result<(), Infallible> {
+        fn insert(&mut self, side: usize, event: &JoinEvent<'_>) -> Result<(), Infallible> {
             let (key, time) = (event.key.as_deref().unwrap().to_vec(), event.time.unwrap());
             assert!(self.kept[side].insert((key, time, event.number), event.values.into()).is_none());
             Ok(())
@@ -247,16 +248,16 @@ mod tests {
     }
 
     /// Side, time, key; what an event's values are is its number.
-    type Told = (usize, Option<i64>, Option<u8>);
+    type OfferedEvent = (usize, Option<i64>, Option<u8>);
 
-    fn told() -> impl Strategy<Value = Vec<Told>> {
+    fn offered_events() -> impl Strategy<Value = Vec<OfferedEvent>> {
         let time = prop_oneof![1 => Just(None), 20 => (-5i64..30).prop_map(Some)];
         let key = prop_oneof![1 => Just(None), 8 => (0u8..3).prop_map(Some)];
         proptest::collection::vec((0..SIDES, time, key), 0..60)
     }
 
-    fn apart() -> impl Strategy<Value = Apart> {
-        (-12i64..12, 0i64..12, 0i64..8, 0i64..8).prop_map(|(low, width, left, right)| Apart {
+    fn time_bounds() -> impl Strategy<Value = JoinTimeBounds> {
+        (-12i64..12, 0i64..12, 0i64..8, 0i64..8).prop_map(|(low, width, left, right)| JoinTimeBounds {
             low,
             high: low + width,
             lateness: [left, right],
@@ -265,7 +266,7 @@ mod tests {
     }
 
     /// Every pair by two loops over the whole history; `is_self`: each event is of both sides, the left one first.
-    fn naive(apart: &Apart, told: &[Told]) -> Vec<(usize, usize)> {
+    fn naive(apart: &JoinTimeBounds, told: &[OfferedEvent]) -> Vec<(usize, usize)> {
         let is_late = |at: usize| {
             let (side, time, _) = told[at];
             let before = told[..at].iter().filter(|other| other.0 == side).filter_map(|other| other.1).max();
@@ -296,9 +297,9 @@ mod tests {
 
     /// The pairs that steps find, with the events cut into batches as `cuts` says, and letting go of what is not needed after
     /// each; `pairs_max` at once.
-    fn found(
-        apart: &Apart,
-        told: &[Told],
+    fn joined_pairs(
+        apart: &JoinTimeBounds,
+        told: &[OfferedEvent],
         cuts: &[usize],
         most: (usize, usize),
     ) -> (Vec<(usize, usize)>, usize, JoinProgress) {
@@ -318,7 +319,8 @@ mod tests {
                 },
             )
         };
-        let (mut kept, mut progress, mut pairs) = (InMemory::default(), JoinProgress::default(), Vec::new());
+        let (mut kept, mut progress, mut pairs) =
+            (MemoryBuffer::default(), JoinProgress::default(), Vec::new());
         let mut cuts = cuts.iter().copied().cycle();
         let mut at = 0;
         while at < told.len() {
@@ -330,7 +332,7 @@ mod tests {
                 place = step(apart, (&mut progress, &mut kept), &events, place, most, &mut some).unwrap();
                 let number = |values: &[u8]| std::str::from_utf8(values).unwrap().parse::<usize>().unwrap();
                 pairs.extend(some.iter().map(|[left, right]| (number(left), number(right))));
-                kept.let_go(apart, &progress);
+                kept.evict(apart, &progress);
             }
             at = end;
         }
@@ -340,25 +342,25 @@ mod tests {
     proptest! {
         #[test]
         fn pairs_are_those_of_two_loops_over_the_whole_history(
-            apart in apart(),
-            told in told(),
+            apart in time_bounds(),
+            told in offered_events(),
             cuts in proptest::collection::vec(1usize..9, 1..6),
             most in (1usize..5, 0usize..9),
         ) {
             let expected = naive(&apart, &told);
-            prop_assert_eq!(&found(&apart, &told, &cuts, most).0, &expected);
-            prop_assert_eq!(&found(&apart, &told, &[1000], (1000, 1000)).0, &expected);
+            prop_assert_eq!(&joined_pairs(&apart, &told, &cuts, most).0, &expected);
+            prop_assert_eq!(&joined_pairs(&apart, &told, &[1000], (1000, 1000)).0, &expected);
         }
 
         #[test]
         fn every_event_is_counted_once(
-            apart in apart(),
-            told in told(),
+            apart in time_bounds(),
+            told in offered_events(),
             cuts in proptest::collection::vec(1usize..9, 1..6),
             most in (1usize..5, 0usize..9),
         ) {
-            let (_, _, progress) = found(&apart, &told, &cuts, most);
-            prop_assert_eq!(progress, found(&apart, &told, &[1000], (1000, 1000)).2);
+            let (_, _, progress) = joined_pairs(&apart, &told, &cuts, most);
+            prop_assert_eq!(progress, joined_pairs(&apart, &told, &[1000], (1000, 1000)).2);
             let untimed = told.iter().filter(|event| event.1.is_none()).count() as u64;
             prop_assert_eq!(progress.untimed, untimed);
         }
@@ -366,9 +368,9 @@ mod tests {
 
     #[test]
     fn what_is_kept_does_not_grow_with_the_history() {
-        let apart = Apart { low: 0, high: 10, lateness: [5, 5], idle_after_ms: [None, None] };
-        let told: Vec<Told> = (0..600).map(|at| (at % 2, Some(at as i64), Some(0))).collect();
-        let (pairs, held_most, _) = found(&apart, &told, &[7], (3, 1000));
+        let apart = JoinTimeBounds { low: 0, high: 10, lateness: [5, 5], idle_after_ms: [None, None] };
+        let told: Vec<OfferedEvent> = (0..600).map(|at| (at % 2, Some(at as i64), Some(0))).collect();
+        let (pairs, held_most, _) = joined_pairs(&apart, &told, &[7], (3, 1000));
         assert_eq!(pairs, naive(&apart, &told));
         assert!(held_most < 60, "{held_most}");
     }
@@ -376,7 +378,7 @@ mod tests {
     #[test]
     fn a_side_without_events_goes_on_with_the_arrival_of_the_other_sides() {
         let idle = [Some(1000), None];
-        let apart = Apart { low: -5000, high: 5000, lateness: [0, 0], idle_after_ms: idle };
+        let apart = JoinTimeBounds { low: -5000, high: 5000, lateness: [0, 0], idle_after_ms: idle };
         let event = |side, time, arrival, number| {
             let key = Some(vec![1].into());
             (side, JoinEvent { time: Some(time), arrival, is_ahead: false, key, number, values: b"" })
@@ -394,14 +396,14 @@ mod tests {
         ];
         let late_of = |cut: usize| {
             let (mut kept, mut progress, mut late) =
-                (InMemory::default(), JoinProgress::default(), Vec::new());
+                (MemoryBuffer::default(), JoinProgress::default(), Vec::new());
             for events in told.chunks(cut) {
                 let mut place = JoinPlace::default();
                 while place.done < events.len() {
                     let most = (1, 1000);
                     place = step(&apart, (&mut progress, &mut kept), events, place, most, &mut Vec::new())
                         .unwrap();
-                    kept.let_go(&apart, &progress);
+                    kept.evict(&apart, &progress);
                 }
                 late.push(progress.late);
             }
@@ -417,24 +419,24 @@ mod tests {
 
     #[test]
     fn an_event_of_a_stream_that_is_joined_with_itself_meets_itself_once() {
-        let apart = Apart { low: 0, high: 0, lateness: [0, 0], idle_after_ms: [None, None] };
+        let apart = JoinTimeBounds { low: 0, high: 0, lateness: [0, 0], idle_after_ms: [None, None] };
         // Each event comes as one of the left side, and then as one of the right side.
-        let told: Vec<Told> =
+        let told: Vec<OfferedEvent> =
             vec![(0, Some(3), Some(1)), (1, Some(3), Some(1)), (0, Some(3), Some(1)), (1, Some(3), Some(1))];
-        let pairs = found(&apart, &told, &[2], (9, 1000)).0;
+        let pairs = joined_pairs(&apart, &told, &[2], (9, 1000)).0;
         assert_eq!(pairs, [(0, 1), (2, 1), (0, 3), (2, 3)]);
     }
 
     #[test]
     fn an_event_is_late_behind_the_watermark_of_those_before_it_and_not_at_it() {
-        let apart = Apart { low: -100, high: 100, lateness: [5, 0], idle_after_ms: [None, None] };
-        let told: Vec<Told> = vec![
+        let apart = JoinTimeBounds { low: -100, high: 100, lateness: [5, 0], idle_after_ms: [None, None] };
+        let told: Vec<OfferedEvent> = vec![
             (0, Some(20), Some(1)),
             (0, Some(15), Some(1)),
             (0, Some(14), Some(1)),
             (1, Some(0), Some(1)),
         ];
-        let (pairs, _, progress) = found(&apart, &told, &[1], (9, 1000));
+        let (pairs, _, progress) = joined_pairs(&apart, &told, &[1], (9, 1000));
         assert_eq!(pairs, [(1, 3), (0, 3)]);
         assert_eq!(progress.late, 1);
     }

@@ -1,7 +1,9 @@
-//! Bullet's own answers: every recorded RAW query without window, order or lateral view is run here, its WHERE and its
-//! columns evaluated over its records, and compared with what Bullet answered.
+//! Compares expressions with Bullet's own answers.
 //!
-//! The recorded cases lie beside the project, not in it; without them the test says that it skipped.
+//! Every recorded RAW query without window, order or lateral view runs here. Its WHERE and its columns are evaluated over
+//! its records. The test compares the results with Bullet's.
+//!
+//! The recorded cases lie beside the project, not in it; without them the test prints that it skipped.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -107,12 +109,12 @@ fn schema_of(fields: &Map<String, Json>) -> Schema {
 }
 
 /// One record of an answer: its columns, and the primitive types of the computed ones.
-struct Answered {
+struct AnswerRecord {
     columns: BTreeMap<String, Json>,
     types: BTreeMap<String, &'static str>,
 }
 
-fn answer(case: &Json, query: &plan::Query, raw: &plan::Raw) -> Result<Vec<Answered>, String> {
+fn answer(case: &Json, query: &plan::Query, raw: &plan::Raw) -> Result<Vec<AnswerRecord>, String> {
     let mut wants = Wants::new();
     let mut compile = |expr: &plan::Expr| {
         Program::compile(expr, Dialect::Bullet, &mut wants).map_err(|error| error.to_string())
@@ -143,7 +145,7 @@ fn answer(case: &Json, query: &plan::Query, raw: &plan::Raw) -> Result<Vec<Answe
     let rows = Rows::Events { decoded: &decoded, bindings: &bindings, rows: &all, now: NOW };
     let mut kept = all.clone();
     if let Some(filter) = &filter {
-        filter.keep(&rows, &mut scratch, &arena, &mut counts, &mut kept);
+        filter.filter_rows(&rows, &mut scratch, &arena, &mut counts, &mut kept);
         let mut values = Vec::new();
         filter.evaluate(&rows, &mut scratch, &arena, &mut counts, &mut values);
         let is_boolean =
@@ -155,7 +157,7 @@ fn answer(case: &Json, query: &plan::Query, raw: &plan::Raw) -> Result<Vec<Answe
     }
     kept.truncate(query.limit.unwrap_or(100).min(100) as usize);
     let rows = Rows::Events { decoded: &decoded, bindings: &bindings, rows: &kept, now: NOW };
-    let mut answer: Vec<Answered> = kept
+    let mut answer: Vec<AnswerRecord> = kept
         .iter()
         .map(|&row| {
             let mut columns = BTreeMap::new();
@@ -166,7 +168,7 @@ fn answer(case: &Json, query: &plan::Query, raw: &plan::Raw) -> Result<Vec<Answe
                     }
                 }
             }
-            Answered { columns, types: BTreeMap::new() }
+            AnswerRecord { columns, types: BTreeMap::new() }
         })
         .collect();
     let mut values = Vec::new();
@@ -281,7 +283,7 @@ fn primitive_type(value: &Value<'_>) -> Option<&'static str> {
     })
 }
 
-fn compare(answer: &[Answered], expected: &Json, is_computed: bool) -> Outcome {
+fn compare(answer: &[AnswerRecord], expected: &Json, is_computed: bool) -> Outcome {
     let emits = expected["emits"].as_array().unwrap();
     if emits.len() != 1 {
         return Outcome::OutOfScope("several emits");
@@ -296,7 +298,7 @@ fn compare(answer: &[Answered], expected: &Json, is_computed: bool) -> Outcome {
         })
         .map(|(name, _)| name.as_str())
         .collect();
-    let is_same = |got: &Answered, wanted: &Json| {
+    let is_same = |got: &AnswerRecord, wanted: &Json| {
         let wanted = wanted.as_object().unwrap();
         got.columns.len() == wanted.len()
             && got.columns.iter().all(|(name, value)| {

@@ -1,4 +1,5 @@
-//! Which events fit declared columns, which columns are found in events, and what is kept of each.
+//! Tests of columns: which events fit declared columns, which columns are inferred from events, and what is stored of
+//! each event.
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
 
@@ -130,7 +131,7 @@ fn events_that_do_not_fit_are_told_why() {
             "4 at `age`: column `age`: expected INTEGER, found nothing",
             "5 at `age`: column `age`: expected INTEGER, found nothing",
             "6 at `name`: column `name`: expected STRING, found an object",
-            "7 at `x.at`: column `at`: expected TIMESTAMP, found text that is no RFC 3339 time",
+            "7 at `x.at`: column `at`: expected TIMESTAMP, found text that is not an RFC 3339 time",
             "8 at `tags`: column `tags`: expected LIST[LONG], found a list with something else in it",
             "2 | null | null | null | 2 + {\"age\":2,\"a\":{\"b\":2}}",
             "10 at `a.b`: column `deep`: expected LONG, found nothing",
@@ -193,15 +194,15 @@ fn conditions_reject_where_they_are_false_only() {
         ),
         [
             "9 | null | null",
-            "1 at `a`: column `a`: `CHECK (a > 1)` does not hold",
-            "2 at ``: `CHECK (both)` does not hold",
+            "1 at `a`: column `a`: `CHECK (a > 1)` failed",
+            "2 at ``: `CHECK (both)` failed",
             "6 | null | null",
-            "4 at `b`: column `b-c`: `CHECK (\"b-c\" LIKE 'x%')` does not hold",
-            "5 at ``: `CHECK (both)` does not hold",
-            "6 at `m`: column `m`: `CHECK (m.k < 5 OR m['k'] = 7)` does not hold",
+            "4 at `b`: column `b-c`: `CHECK (\"b-c\" LIKE 'x%')` failed",
+            "5 at ``: `CHECK (both)` failed",
+            "6 at `m`: column `m`: `CHECK (m.k < 5 OR m['k'] = 7)` failed",
             "9 | null | {k:7}",
             "9 | null | {}",
-            "9 at `a`: column `a`: `CHECK (a > 1)` does not hold",
+            "9 at `a`: column `a`: `CHECK (a > 1)` failed",
         ]
     );
 }

@@ -1,4 +1,4 @@
-//! Every operator and function over small events, in both dialects, and laws that hold for all of them.
+//! Tests of every operator and function over small events, in both dialects, and properties that are true of all of them.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -429,7 +429,7 @@ fn a_program_runs_over_slots() {
     assert!(matches!(values[..], [Value::Double(1.5), Value::Null, Value::Null]), "{values:?}");
     assert_eq!(counts.expression_errors, 1);
     let mut kept = Vec::new();
-    program.keep(&rows, &mut scratch, &arena, &mut counts, &mut kept);
+    program.filter_rows(&rows, &mut scratch, &arena, &mut counts, &mut kept);
     assert_eq!(kept, [0]);
 }
 
@@ -603,7 +603,7 @@ proptest! {
             let rows = Rows::Events { decoded: &decoded, bindings: &bindings, rows: &all, now: NOW };
             let truths = shown(&condition, &rows, &arena, &mut scratch, &mut EvalCounts::default());
             let mut kept = Vec::new();
-            condition.keep(&rows, &mut scratch, &arena, &mut EvalCounts::default(), &mut kept);
+            condition.filter_rows(&rows, &mut scratch, &arena, &mut EvalCounts::default(), &mut kept);
             let expected: Vec<u32> = all.iter().copied().filter(|row| truths[*row as usize] == "true").collect();
             prop_assert_eq!(&kept, &expected, "{:?} in {:?}", expr, dialect);
         }

@@ -1,5 +1,6 @@
-//! Grouping sets, and the counts and sums that lie side by side: they are what a plain loop over all events answers, however
-//! events are dealt over batches and shards.
+//! Tests of grouping sets, and of the packed counts and sums.
+//!
+//! They equal the answers of a plain loop over all events, however the events are split over batches and shards.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -1,4 +1,4 @@
-//! Standing queries over batches, without an engine around them.
+//! Tests of standing queries over batches, without an engine around them.
 
 mod bullet_scalars;
 mod columns;

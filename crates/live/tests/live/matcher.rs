@@ -1,6 +1,7 @@
-//! The matcher against a loop over all queries, through additions, ends and rebuilds, with events whose fields change
-//! their type: against the oracle, which shares no code with it, and against each query's filter run as one expression,
-//! which knows nothing of indexes, in both dialects.
+//! Compares the matcher with a loop over all queries, through additions, ends and rebuilds.
+//!
+//! The events have fields whose types change. There are two references, in both dialects. The oracle shares no code with
+//! the matcher. Each query's filter, evaluated as one expression, knows nothing of indexes.
 
 use bumpalo::Bump;
 use bytes::Bytes;
@@ -8,7 +9,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use swiftwater_event::{CheckLimits, Clock, DecodePlan, Decoded, Decoder, EventBatch, WantId, check_block};
 use swiftwater_lang::{Dialect, ParseOptions, parse};
 use swiftwater_live::{
-    Index, Matching, Place, Shard, StandingQuery, StepInput,
+    Index, Matching, Shard, SourcePosition, StandingQuery, StepInput,
     expr::{EvalCounts, Program, Rows, Scratch, Wants},
 };
 use swiftwater_testkit::{MixedEvents, QueryTexts, Rng, TestClock, oracle};
@@ -140,12 +141,12 @@ fn batch_of(events: &[String]) -> EventBatch {
 
 /// Each query's filter as one expression, run over all rows of a batch.
 #[derive(Default)]
-struct Loop {
+struct NaiveMatcher {
     filters: BTreeMap<u64, (Program, Vec<WantId>)>,
     wants: Wants,
 }
 
-impl Loop {
+impl NaiveMatcher {
     fn add(&mut self, number: u64, query: &StandingQuery) {
         let filter = query.plan.filter.as_ref().expect("every query has a filter");
         let mut wants = Wants::new();
@@ -164,7 +165,13 @@ impl Loop {
         let rows: Vec<u32> = (0..decoded.rows as u32).collect();
         let input = Rows::Events { decoded, bindings, rows: &rows, now: 0 };
         let mut kept = Vec::new();
-        program.keep(&input, &mut Scratch::default(), &Bump::new(), &mut EvalCounts::default(), &mut kept);
+        program.filter_rows(
+            &input,
+            &mut Scratch::default(),
+            &Bump::new(),
+            &mut EvalCounts::default(),
+            &mut kept,
+        );
         kept
     }
 }
@@ -180,7 +187,7 @@ fn matcher_agrees_with_a_loop_over_all_queries() {
         let mut index = Index::default();
         let mut queries: BTreeMap<u64, Standing> = BTreeMap::new();
         let mut shard = Shard::default();
-        let mut by_expression = Loop::default();
+        let mut by_expression = NaiveMatcher::default();
         let mut next = 0;
         for round in 0..12 {
             let mut rebuild = None;
@@ -222,7 +229,7 @@ fn matcher_agrees_with_a_loop_over_all_queries() {
                 batch: &batch,
                 arrivals: &[],
                 before: None,
-                place: Place::Number(0),
+                place: SourcePosition::Number(0),
                 now_micros: 0,
                 record_bytes_max: usize::MAX,
                 nanos: &nanos,
@@ -276,7 +283,7 @@ fn what_was_counted_does_not_depend_on_what_finds_a_query() {
                 batch,
                 arrivals: &[],
                 before: None,
-                place: Place::Number(0),
+                place: SourcePosition::Number(0),
                 now_micros: 0,
                 record_bytes_max: usize::MAX,
                 nanos: &|| 0,

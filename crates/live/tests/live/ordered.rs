@@ -1,5 +1,6 @@
-//! Aggregates that depend on the order of the events: what they answer case by case, and that it does not depend on how
-//! events are dealt over batches and shards.
+//! Tests of aggregates that depend on the order of the events.
+//!
+//! They test the answers case by case, and that these do not depend on how events are split over batches and shards.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 

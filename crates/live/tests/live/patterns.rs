@@ -1,8 +1,9 @@
-//! Patterns: what they answer is what plain loops over all events find, however events are dealt over batches and shards, and
-//! whenever somebody looks at the clock.
+//! Compares pattern matches with those of plain loops over all events.
 //!
-//! The loops: from each event on, what a match becomes is worked out by itself; then those are left out, in the order in which
-//! they are complete, that have events in common with one before.
+//! The answers do not depend on how events are split over batches and shards, nor on when the clock is checked.
+//!
+//! The loops compute the match of each event separately. Then they drop matches that share events with an earlier match,
+//! in the order in which matches are complete.
 
 use std::sync::Arc;
 
@@ -11,8 +12,8 @@ use serde_json::{Map, Value as Json, json};
 use swiftwater_event::{CheckLimits, EventMeta, check_block};
 use swiftwater_lang::{Dialect, ParseOptions, parse};
 use swiftwater_live::{
-    Collector, CollectorLimits, Index, Place, ResultSet, Shard, SlicePlan, Slices, StandingQuery, StepInput,
-    explain,
+    Collector, CollectorLimits, Index, ResultSet, Shard, SlicePlan, Slices, SourcePosition, StandingQuery,
+    StepInput, explain,
 };
 use swiftwater_testkit::{Rng, fewest};
 
@@ -198,7 +199,7 @@ impl Spec {
 
     /// What a match becomes that begins with the first of these events: its events, with their places, and when it is complete
     /// (at the place of an event, or `None`: when its time is over).
-    fn from<'e>(&self, events: &[(i64, &'e Event)], end: i64) -> Option<Found<'e>> {
+    fn from<'e>(&self, events: &[(i64, &'e Event)], end: i64) -> Option<ExpectedMatch<'e>> {
         let over = events[0].0 + self.within;
         let waits = self.elements.last().is_some_and(|last| !last.absent.is_empty());
         let mut taken: Vec<(usize, &Event)> = Vec::new();
@@ -230,7 +231,7 @@ impl Spec {
                 taken.push((self.elements[next].variable, event));
                 last = place;
                 if !waits && self.is_whole(next, count) {
-                    return Some(Found { taken, last, end: *at, at_event: Some(place) });
+                    return Some(ExpectedMatch { taken, last, end: *at, at_event: Some(place) });
                 }
                 continue;
             }
@@ -247,7 +248,7 @@ impl Spec {
             }
         }
         let is_over = waits && step >= 0 && self.is_whole(step as usize, count) && over <= end;
-        is_over.then_some(Found { taken, last, end: over, at_event: None })
+        is_over.then_some(ExpectedMatch { taken, last, end: over, at_event: None })
     }
 
     /// All matches, in the order in which they are complete.
@@ -283,7 +284,7 @@ impl Spec {
         records
     }
 
-    fn record(&self, key: &str, start: i64, found: &Found<'_>) -> Map<String, Json> {
+    fn record(&self, key: &str, start: i64, found: &ExpectedMatch<'_>) -> Map<String, Json> {
         let mut record = Map::new();
         if self.has_keys {
             record.insert("k".to_owned(), serde_json::from_str(key).expect("a key"));
@@ -335,9 +336,9 @@ impl Spec {
 }
 
 /// When a match is complete (by a time that is over before what comes at that time), where it begins, its key, and it.
-type Complete<'e> = ((i64, usize, usize), usize, String, Found<'e>);
+type Complete<'e> = ((i64, usize, usize), usize, String, ExpectedMatch<'e>);
 
-struct Found<'e> {
+struct ExpectedMatch<'e> {
     taken: Vec<(usize, &'e Event)>,
     last: usize,
     end: i64,
@@ -357,7 +358,7 @@ fn stream(rng: &mut Rng, count: usize) -> Vec<Event> {
 }
 
 /// How a stream is looked at.
-struct Deal {
+struct InputSplit {
     shards: usize,
     rng: Rng,
 }
@@ -366,7 +367,7 @@ struct Deal {
 type Records = Vec<(Option<i64>, Map<String, Json>)>;
 
 /// What a query answers, how many events were late, and how many it took.
-fn run(text: &str, events: &[Event], end: i64, deal: &mut Deal) -> (Records, u64, usize) {
+fn run(text: &str, events: &[Event], end: i64, deal: &mut InputSplit) -> (Records, u64, usize) {
     let plan = parse(text, &ParseOptions::new(Dialect::Native, 0))
         .unwrap_or_else(|why| panic!("{text}\n{why}"))
         .query;
@@ -397,7 +398,7 @@ fn run(text: &str, events: &[Event], end: i64, deal: &mut Deal) -> (Records, u64
             batch: &checked,
             arrivals: &arrivals,
             before: None,
-            place: Place::Number((events.len() - rest.len()) as u64),
+            place: SourcePosition::Number((events.len() - rest.len()) as u64),
             now_micros: 0,
             record_bytes_max: usize::MAX,
             nanos: &|| 0,
@@ -460,9 +461,9 @@ impl Case {
         self.events.last().map_or(START, |last| last.arrival) + (self.seed % 3) as i64 * 50
     }
 
-    fn deal(&self, salt: u64) -> Deal {
+    fn deal(&self, salt: u64) -> InputSplit {
         let mut rng = Rng::new(self.seed ^ salt);
-        Deal { shards: 1 + rng.below(3), rng }
+        InputSplit { shards: 1 + rng.below(3), rng }
     }
 
     fn check(&self, check: impl Fn(&Case) -> Result<(), String>) {
@@ -595,7 +596,7 @@ fn answers(recognize: &str, events: &[(i64, Json)], end: i64) -> Vec<String> {
     let events: Vec<Event> =
         events.iter().map(|(at, json)| Event { arrival: START + at, json: json.clone() }).collect();
     let text = format!("SELECT * FROM STREAM() MATCH_RECOGNIZE ({recognize})");
-    let (got, ..) = run(&text, &events, START + end, &mut Deal { shards: 1, rng: Rng::new(1) });
+    let (got, ..) = run(&text, &events, START + end, &mut InputSplit { shards: 1, rng: Rng::new(1) });
     got.iter().map(|(_, record)| Json::from(record.clone()).to_string()).collect()
 }
 

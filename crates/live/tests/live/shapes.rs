@@ -1,4 +1,4 @@
-//! Queries that stand together share what they have in common; each must answer, and be counted, as if alone.
+//! Tests that concurrent queries share their common work, and that each answers, and is counted, as if alone.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -12,10 +12,10 @@ use swiftwater_testkit::MixedEvents;
 use crate::support::{ONE_ANSWER, batch_of, finish, input_of};
 
 /// What came of a query: its records, matches, mistyped values, and operations that could not be done.
-type Told = (String, u64, u64, u64);
+type QueryOutcome = (String, u64, u64, u64);
 
 /// Lets queries stand together over events in batches.
-fn together(texts: &[String], events: &[String], batch: usize) -> Vec<Told> {
+fn together(texts: &[String], events: &[String], batch: usize) -> Vec<QueryOutcome> {
     let mut commons = PlanInterner::default();
     let queries: Vec<Arc<StandingQuery>> = texts
         .iter()

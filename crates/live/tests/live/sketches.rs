@@ -1,5 +1,7 @@
-//! Aggregates that are sketches: what they answer case by case, that it does not depend on how events are dealt over
-//! batches and shards, and what is told of how exact it is.
+//! Tests of aggregates that are sketches.
+//!
+//! They test the answers case by case and the reported error bounds. The answers do not depend on how events are split
+//! over batches and shards.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -10,7 +12,8 @@ use serde_json::{Value as Json, json};
 use swiftwater_lang::{
     Dialect, ParseOptions,
     plan::{
-        Aggregate, AggregateFunction, Body, Expr, OutputColumn, Points, Query, TableAggregate, TableFunction,
+        Aggregate, AggregateFunction, Body, DistributionPoints, Expr, OutputColumn, Query, TableAggregate,
+        TableFunction,
     },
 };
 use swiftwater_live::{ResultSet, SketchFigures, SketchSizes, StandingQuery};
@@ -19,7 +22,7 @@ use AggregateFunction::{Count, CountDistinct, Percentile};
 use Dialect::{Bullet, Native};
 
 /// What is asked of events, its columns named by slot: `#0`, `#1`, ….
-struct Asked<'t> {
+struct SketchQuery<'t> {
     dialect: Dialect,
     keys: &'t [&'t str],
     /// The function, its arguments, its filter.
@@ -28,7 +31,8 @@ struct Asked<'t> {
     limit: Option<u64>,
 }
 
-const NOTHING: Asked<'_> = Asked { dialect: Native, keys: &[], aggregates: &[], table: None, limit: None };
+const NOTHING: SketchQuery<'_> =
+    SketchQuery { dialect: Native, keys: &[], aggregates: &[], table: None, limit: None };
 
 fn expr(text: &str, dialect: Dialect) -> Expr {
     let text = format!("SELECT {text} AS v FROM STREAM()");
@@ -38,7 +42,7 @@ fn expr(text: &str, dialect: Dialect) -> Expr {
     }
 }
 
-fn plan(asked: &Asked<'_>) -> Query {
+fn plan(asked: &SketchQuery<'_>) -> Query {
     let exprs = |texts: &[&str]| texts.iter().map(|text| expr(text, asked.dialect)).collect::<Vec<_>>();
     let options = ParseOptions::new(asked.dialect, 0);
     let mut query = swiftwater_lang::parse("SELECT COUNT(*) FROM STREAM()", &options).unwrap().query;
@@ -67,7 +71,13 @@ fn plan(asked: &Asked<'_>) -> Query {
 }
 
 /// Runs a query over events dealt in batches of `batch` over `shards` in turn.
-fn run(asked: &Asked<'_>, sizes: SketchSizes, events: &[String], batch: usize, shards: usize) -> ResultSet {
+fn run(
+    asked: &SketchQuery<'_>,
+    sizes: SketchSizes,
+    events: &[String],
+    batch: usize,
+    shards: usize,
+) -> ResultSet {
     let query = Arc::new(StandingQuery::compile_sized(plan(asked), sizes).unwrap());
     crate::support::run(&query, events, batch, shards).0.pop().unwrap()
 }
@@ -77,7 +87,7 @@ fn records(result: &ResultSet) -> Vec<Json> {
 }
 
 #[track_caller]
-fn check(asked: &Asked<'_>, events: &[Json], expected: Json) {
+fn check(asked: &SketchQuery<'_>, events: &[Json], expected: Json) {
     let events: Vec<String> = events.iter().map(Json::to_string).collect();
     let result = run(asked, SketchSizes::default(), &events, 3, 2);
     assert_eq!(Json::Array(records(&result)), expected);
@@ -97,7 +107,7 @@ fn distinct_combinations_are_typed_or_text() {
         json!({"x": "1", "y": "a|"}),
         json!({"x": [1], "y": "a"}),
     ];
-    let asked = |dialect, arguments| Asked { dialect, aggregates: arguments, ..NOTHING };
+    let asked = |dialect, arguments| SketchQuery { dialect, aggregates: arguments, ..NOTHING };
     let of_both: &[_] = &[(CountDistinct, &["x", "y"][..], None)];
     let of_one: &[_] = &[(CountDistinct, &["x"][..], None)];
     check(&asked(Native, of_one), &events, json!([{"#0": 5}]));
@@ -111,10 +121,10 @@ fn distinct_combinations_are_typed_or_text() {
 fn empty_text_is_no_key_and_no_value_of_its_own_in_bullet() {
     let events = [json!({"x": "", "y": ""}), json!({"x": "", "y": "a"}), json!({"x": "a"})];
     let of_one: &[_] = &[(CountDistinct, &["x"][..], None)];
-    check(&Asked { dialect: Bullet, aggregates: of_one, ..NOTHING }, &events, json!([{"#0": 1}]));
-    check(&Asked { aggregates: of_one, ..NOTHING }, &events, json!([{"#0": 2}]));
+    check(&SketchQuery { dialect: Bullet, aggregates: of_one, ..NOTHING }, &events, json!([{"#0": 1}]));
+    check(&SketchQuery { aggregates: of_one, ..NOTHING }, &events, json!([{"#0": 2}]));
     let count: &[_] = &[(Count, &[][..], None)];
-    let grouped = |dialect, keys| Asked { dialect, keys, aggregates: count, ..NOTHING };
+    let grouped = |dialect, keys| SketchQuery { dialect, keys, aggregates: count, ..NOTHING };
     check(&grouped(Bullet, &["x"]), &events, json!([{"#0": "a", "#1": 1}]));
     check(&grouped(Native, &["x"]), &events, json!([{"#0": "", "#1": 2}, {"#0": "a", "#1": 1}]));
     let both = [
@@ -138,7 +148,7 @@ fn filters_choose_what_an_aggregate_takes_in() {
         // What is left out is not computed: no division by zero is counted.
         (AggregateFunction::Sum, &["6 / (n - 5)"], Some("n > 5")),
     ];
-    let asked = Asked { aggregates, ..NOTHING };
+    let asked = SketchQuery { aggregates, ..NOTHING };
     check(&asked, &events, json!([{"#0": 5, "#1": 10, "#2": 4, "#3": 2.0, "#4": null, "#5": 12}]));
     let texts: Vec<String> = events.iter().map(Json::to_string).collect();
     assert_eq!(run(&asked, SketchSizes::default(), &texts, 4, 2).expression_errors, 0);
@@ -147,10 +157,10 @@ fn filters_choose_what_an_aggregate_takes_in() {
 #[test]
 fn sketches_are_of_each_group() {
     let events: Vec<Json> = (0..30).map(|n| json!({"g": n % 3, "n": n})).collect();
-    let asked = Asked {
+    let asked = SketchQuery {
         keys: &["g"],
         aggregates: &[(CountDistinct, &["n % 2"], None)],
-        table: Some((TableFunction::Quantile(Points::Linear(2)), &["n"])),
+        table: Some((TableFunction::Quantile(DistributionPoints::Linear(2)), &["n"])),
         ..NOTHING
     };
     check(
@@ -165,7 +175,11 @@ fn sketches_are_of_each_group() {
             {"#0": 2, "#1": 2, "#2": 1.0, "#3": 29.0},
         ]),
     );
-    check(&Asked { limit: Some(1), ..asked }, &events, json!([{"#0": 0, "#1": 2, "#2": 0.0, "#3": 0.0}]));
+    check(
+        &SketchQuery { limit: Some(1), ..asked },
+        &events,
+        json!([{"#0": 0, "#1": 2, "#2": 0.0, "#3": 0.0}]),
+    );
 }
 
 #[test]
@@ -174,7 +188,7 @@ fn the_most_frequent_combinations() {
     events.extend(vec![json!({"k": "b", "j": 2}); 2]);
     events.extend([json!({"k": "p|q", "j": 3}), json!({"j": 1})]);
     let top = |count, threshold| TableFunction::Top { count, threshold };
-    let asked = |dialect, function| Asked { dialect, table: Some((function, &["k", "j"])), ..NOTHING };
+    let asked = |dialect, function| SketchQuery { dialect, table: Some((function, &["k", "j"])), ..NOTHING };
     check(
         &asked(Native, top(10, None)),
         &events,
@@ -205,8 +219,8 @@ fn the_most_frequent_combinations() {
 fn distributions_take_in_numbers() {
     let events =
         [json!({"v": 1}), json!({"v": "3"}), json!({"v": true}), json!({"v": "x"}), json!({"v": 2.5})];
-    let function = TableFunction::CumulativeFrequency(Points::Manual(vec![2.0]));
-    let asked = |dialect| Asked { dialect, table: Some((function.clone(), &["v"])), ..NOTHING };
+    let function = TableFunction::CumulativeFrequency(DistributionPoints::Manual(vec![2.0]));
+    let asked = |dialect| SketchQuery { dialect, table: Some((function.clone(), &["v"])), ..NOTHING };
     let rows = |low: f64, count: f64| {
         json!([
             {"#0": "(-∞ to 2.0)", "#1": low / count, "#2": low / count * count},
@@ -220,21 +234,24 @@ fn distributions_take_in_numbers() {
 #[test]
 fn bullets_limit_is_of_points() {
     let events: Vec<Json> = (1..=10).map(|v| json!({"v": v})).collect();
-    let function = TableFunction::Frequency(Points::Region { start: 0.0, end: 500.0, increment: 1.0 });
-    let asked = |limit| Asked { dialect: Bullet, table: Some((function.clone(), &["v"])), limit, ..NOTHING };
+    let function =
+        TableFunction::Frequency(DistributionPoints::Region { start: 0.0, end: 500.0, increment: 1.0 });
+    let asked =
+        |limit| SketchQuery { dialect: Bullet, table: Some((function.clone(), &["v"])), limit, ..NOTHING };
     let count = |limit| {
         let events: Vec<String> = events.iter().map(Json::to_string).collect();
         run(&asked(limit), SketchSizes::default(), &events, 100, 1).count
     };
     assert_eq!((count(None), count(Some(3)), count(Some(1000))), (101, 4, 101));
-    let too_many = TableFunction::Quantile(Points::Linear(1 << 40));
-    let asked = Asked { table: Some((too_many, &["v"])), ..NOTHING };
+    let too_many = TableFunction::Quantile(DistributionPoints::Linear(1 << 40));
+    let asked = SketchQuery { table: Some((too_many, &["v"])), ..NOTHING };
     assert!(StandingQuery::compile(plan(&asked)).is_err());
 }
 
 #[test]
 fn bullets_keys_are_one_where_their_texts_are() {
-    let asked = Asked { dialect: Bullet, keys: &["x", "y"], aggregates: &[(Count, &[], None)], ..NOTHING };
+    let asked =
+        SketchQuery { dialect: Bullet, keys: &["x", "y"], aggregates: &[(Count, &[], None)], ..NOTHING };
     let events =
         [json!({"x": "a|b", "y": "c"}), json!({"x": "a", "y": "b|c"}), json!({"x": 1}), json!({"x": [1]})];
     check(&asked, &events, json!([{"#0": "1", "#1": "null", "#2": 1}, {"#0": "a|b", "#1": "c", "#2": 2}]));
@@ -243,7 +260,7 @@ fn bullets_keys_are_one_where_their_texts_are() {
 #[test]
 fn bullets_groups_are_sampled_and_counted_exactly() {
     let events: Vec<String> = (0..12_000).map(|n| json!({"n": n % 6_000}).to_string()).collect();
-    let asked = Asked { dialect: Bullet, keys: &["n"], aggregates: &[(Count, &[], None)], ..NOTHING };
+    let asked = SketchQuery { dialect: Bullet, keys: &["n"], aggregates: &[(Count, &[], None)], ..NOTHING };
     let one = run(&asked, SketchSizes::default(), &events, 1000, 1);
     assert_eq!(one.count, 500);
     assert!(records(&one).iter().all(|record| record["#1"] == 2));
@@ -266,7 +283,7 @@ fn bullets_groups_are_sampled_and_counted_exactly() {
 fn estimates_say_how_exact_they_are() {
     let events: Vec<String> = (0..5_000).map(|n| json!({"n": n}).to_string()).collect();
     let sizes = SketchSizes { distinct_entries: 256, quantile_k: 64, top_entries: 64 };
-    let asked = Asked {
+    let asked = SketchQuery {
         aggregates: &[(CountDistinct, &["n"], None), (Percentile { millionths: 900_000 }, &["n"], None)],
         table: Some((TableFunction::Top { count: 1, threshold: None }, &["n"])),
         ..NOTHING
@@ -308,15 +325,15 @@ proptest! {
         let events: Vec<String> =
             values.iter().map(|(g, n, m)| json!({"g": g, "n": n, "m": m}).to_string()).collect();
         let tables = [
-            TableFunction::Quantile(Points::Linear(5)),
-            TableFunction::Frequency(Points::Linear(4)),
-            TableFunction::CumulativeFrequency(Points::Region { start: -3.0, end: 3.0, increment: 1.5 }),
+            TableFunction::Quantile(DistributionPoints::Linear(5)),
+            TableFunction::Frequency(DistributionPoints::Linear(4)),
+            TableFunction::CumulativeFrequency(DistributionPoints::Region { start: -3.0, end: 3.0, increment: 1.5 }),
             TableFunction::Top { count: 7, threshold: Some(2) },
         ];
         // Small sketches too: how many distinct values there are is one number for every split, even as an estimate.
         for sizes in [SketchSizes::default(), SketchSizes { distinct_entries: 32, ..SketchSizes::default() }] {
             for table in &tables {
-                let asked = Asked {
+                let asked = SketchQuery {
                     dialect,
                     keys: if dialect == Native { &["g"] } else { &[] },
                     aggregates: &[(CountDistinct, &["n", "m"], None), (Count, &[], None)],

@@ -1,5 +1,6 @@
-//! Lateral views and outer queries: what they answer case by case, and that it does not depend on how events are dealt
-//! over batches and shards.
+//! Tests of lateral views and outer queries.
+//!
+//! They test the answers case by case, and that these do not depend on how events are split over batches and shards.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -1,5 +1,6 @@
-//! Windows of every kind: what they answer does not depend on how events are dealt over batches and shards, nor on when
-//! somebody looks at the clock, and is what a plain loop over all events answers.
+//! Compares windows of every kind with a plain loop over all events.
+//!
+//! The answers do not depend on how events are split over batches and shards, nor on when the clock is checked.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -11,10 +12,11 @@ use serde_json::{Map, Value as Json, json};
 use swiftwater_event::{CheckLimits, EventBatch, EventMeta, Path, Type, check_block};
 use swiftwater_lang::{
     Dialect, ParseOptions,
-    plan::{Expr, Query, Take, Window, WindowClock},
+    plan::{Expr, Query, Window, WindowClock, WindowContents},
 };
 use swiftwater_live::{
-    Collector, CollectorLimits, Index, Place, ResultSet, Shard, SlicePlan, Slices, StandingQuery, StepInput,
+    Collector, CollectorLimits, Index, ResultSet, Shard, SlicePlan, Slices, SourcePosition, StandingQuery,
+    StepInput,
 };
 use swiftwater_testkit::oracle;
 
@@ -31,7 +33,7 @@ fn plan(text: &str, window: Window) -> Query {
 
 /// How events are dealt.
 #[derive(Debug, Clone)]
-struct Deal {
+struct InputSplit {
     shards: usize,
     /// Lengths of the batches, over and over.
     batches: Vec<usize>,
@@ -51,7 +53,7 @@ struct Run {
 }
 
 impl Run {
-    fn new(plan: &Query, deal: &Deal) -> Run {
+    fn new(plan: &Query, deal: &InputSplit) -> Run {
         let query = Arc::new(StandingQuery::compile(plan.clone()).unwrap());
         let limits = CollectorLimits {
             one_answer: true,
@@ -101,7 +103,7 @@ impl Run {
             batch,
             arrivals,
             before: self.last,
-            place: Place::Number(first),
+            place: SourcePosition::Number(first),
             now_micros: 0,
             record_bytes_max: usize::MAX,
             nanos: &|| 0,
@@ -135,7 +137,7 @@ impl Run {
         self.collector.close_by_arrival(now, &mut self.slices, 0, &mut self.results);
     }
 
-    fn end(mut self, end: i64) -> (Vec<oracle::GotEmit>, u64) {
+    fn end(mut self, end: i64) -> (Vec<oracle::ReceivedEmit>, u64) {
         for shard in &mut self.shards {
             for partial in shard.remove(0) {
                 self.collector.partial(partial, &mut self.slices);
@@ -153,7 +155,7 @@ impl Run {
     }
 }
 
-fn run(plan: &Query, deal: &Deal, events: &[Event], end: i64) -> (Vec<oracle::GotEmit>, u64) {
+fn run(plan: &Query, deal: &InputSplit, events: &[Event], end: i64) -> (Vec<oracle::ReceivedEmit>, u64) {
     let mut run = Run::new(plan, deal);
     let slices = Arc::new(SlicePlan::of(&run.query, START));
     let index = Index::default().with_slices(0, &run.query, &slices);
@@ -184,9 +186,9 @@ fn run(plan: &Query, deal: &Deal, events: &[Event], end: i64) -> (Vec<oracle::Go
 }
 
 /// The oracle's answer, and ours.
-fn check(plan: &Query, deal: &Deal, events: &[Event]) -> Result<(), TestCaseError> {
+fn check(plan: &Query, deal: &InputSplit, events: &[Event]) -> Result<(), TestCaseError> {
     let end = events.last().map_or(START, |(arrival, _)| *arrival) + 3;
-    let life = oracle::Life { start: START, end, emits_empty: deal.emits_empty };
+    let life = oracle::QueryLifetime { start: START, end, emits_empty: deal.emits_empty };
     let Ok(expected) = oracle::emits(plan, life, events) else { return Ok(()) };
     let (got, late) = run(plan, deal, events, end);
     if let Err(why) = expected.check(&got) {
@@ -196,10 +198,10 @@ fn check(plan: &Query, deal: &Deal, events: &[Event]) -> Result<(), TestCaseErro
     Ok(())
 }
 
-fn deal() -> impl Strategy<Value = Deal> {
+fn deal() -> impl Strategy<Value = InputSplit> {
     let batches = proptest::collection::vec(1usize..9, 1..5);
     let ticks = proptest::collection::vec(any::<bool>(), 1..5);
-    (1usize..4, batches, ticks, any::<bool>()).prop_map(|(shards, batches, ticks, emits_empty)| Deal {
+    (1usize..4, batches, ticks, any::<bool>()).prop_map(|(shards, batches, ticks, emits_empty)| InputSplit {
         shards,
         batches,
         ticks,
@@ -238,13 +240,13 @@ fn clock() -> impl Strategy<Value = WindowClock> {
 }
 
 /// How far, and what each window holds.
-fn takes() -> impl Strategy<Value = (u64, Take)> {
+fn takes() -> impl Strategy<Value = (u64, WindowContents)> {
     let take = |every: u64| {
         prop_oneof![
-            Just(Take::First(every)),
-            (1..=every).prop_map(Take::First),
-            (1u64..40).prop_map(Take::Last),
-            Just(Take::All),
+            Just(WindowContents::First(every)),
+            (1..=every).prop_map(WindowContents::First),
+            (1u64..40).prop_map(WindowContents::Last),
+            Just(WindowContents::All),
         ]
     };
     (1u64..25).prop_flat_map(move |every| (Just(every), take(every)))
@@ -259,7 +261,10 @@ fn window() -> impl Strategy<Value = Window> {
 }
 
 fn is_additive(window: &Window) -> bool {
-    matches!(window, Window::Time { take: Take::All, .. } | Window::Records { take: Take::All, .. })
+    matches!(
+        window,
+        Window::Time { take: WindowContents::All, .. } | Window::Records { take: WindowContents::All, .. }
+    )
 }
 
 proptest! {

@@ -1,11 +1,17 @@
-//! Records of an input dealt one by one, as Bullet deals them to its filter workers.
+//! Deals the records of an input one by one to workers, as Bullet deals them to its filter workers.
 //!
-//! Each worker keeps the first rows that match among its own records, as many as the result may have. Without a window
-//! the first worker that has them all makes the result; else the end puts the workers' rows one after another. So the
-//! rows of a RAW result, unlike any other answer, depend on the number of workers. Windows by record do not: there
-//! every match is handed on as it comes.
+//! Each worker collects the first matching rows among its own records, as many as the result may have. Without a window, the
+//! first worker that has them all makes the result; otherwise the end concatenates the workers' rows. Unlike any other
+//! answer, the rows of a RAW result therefore depend on the number of workers. Windows by record do not: there, every match
+//! is emitted as it comes.
 
+use swiftwater_lang::{
+    Dialect,
+    plan::{Body, Query, Window},
+};
 use swiftwater_live::RowChunk;
+
+use super::InputOptions;
 
 /// The workers' rows.
 #[derive(Debug)]
@@ -60,6 +66,15 @@ impl Deal {
     pub(super) fn end(self) -> impl Iterator<Item = RowChunk> {
         self.hands.into_iter().flat_map(|hand| hand.chunks)
     }
+}
+
+/// Whether a query's rows depend on the workers that records are dealt to.
+pub(super) fn is_dealt(query: &Query, options: &InputOptions) -> bool {
+    options.workers > 1
+        && options.time_field.is_none()
+        && query.dialect == Dialect::Bullet
+        && matches!(query.body, Body::Raw(_))
+        && !matches!(query.window, Window::Records { .. })
 }
 
 #[cfg(test)]

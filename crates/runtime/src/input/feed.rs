@@ -1,4 +1,4 @@
-//! The input in pieces, handed out in order to whichever shard asks next.
+//! Splits the input into pieces and hands each, in order, to the next shard that asks.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 

@@ -1,4 +1,4 @@
-//! `EXPLAIN ANALYZE`: a query is run to its end, and what it cost is told beside its plan.
+//! `EXPLAIN ANALYZE`: runs a query to its end and reports its cost beside its plan.
 
 use std::fmt::Write;
 
@@ -43,12 +43,12 @@ impl Analysis {
         let (seen, late, mistyped) = (counts.seen, counts.late, counts.mistyped);
         line("events", format!("{seen} seen, {late} late{ahead}, {mistyped} mistyped"));
         line("candidates", format!("{}{}", cost.candidates, share(cost.candidates, counts.seen)));
-        line("tested", format!("{} by what the access does not prove", cost.residual_tests));
+        line("tested", format!("{} by the residual", cost.residual_tests));
         line("matches", format!("{}{}", cost.matches, share(cost.matches, counts.seen)));
         line("answered", format!("{} records, {} bytes", self.records, cost.bytes_out));
         line("cpu", format!("{:.3} ms of shards, for its tests and operators", cost.cpu_nanos as f64 / 1e6));
         if counts.expression_errors > 0 {
-            line("errors", format!("{} operations could not be done", counts.expression_errors));
+            line("errors", format!("{} operations failed", counts.expression_errors));
         }
         if let Some(failure) = failure {
             line("failed", failure.into());
@@ -71,8 +71,8 @@ impl Runtime {
             return Err(RuntimeError::Query(QueryErrors(vec![QueryError {
                 line: None,
                 column: None,
-                message: "EXPLAIN ANALYZE runs its query to the end, and this one has none".to_owned(),
-                hint: Some("Give it a duration, as in `STREAM(flights, 10000, TIME)`.".to_owned()),
+                message: "EXPLAIN ANALYZE runs its query to the end, and this one has no end".to_owned(),
+                hint: Some("Set a duration, as in `STREAM(flights, 10000, TIME)`.".to_owned()),
                 excerpt: String::new(),
             }])));
         }

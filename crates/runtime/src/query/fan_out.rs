@@ -1,9 +1,9 @@
-//! What the members of an operator get of a batch.
+//! Fans out the output of a shared operator for a batch to its members.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use swiftwater_event::Millis;
-use swiftwater_live::{QueryNumber, QueryStep, ResultSet, Timed};
+use swiftwater_live::{EventTimeFold, QueryNumber, QueryStep, ResultSet};
 
 use crate::{
     EndReason,
@@ -26,7 +26,7 @@ impl Shared {
     ) -> bool {
         let number = step.number;
         let mut is_due_changed = false;
-        let taken = guarded("matches could not be taken in", || {
+        let taken = guarded("matches could not be processed", || {
             if let Some(failure) = &step.failure {
                 return Some(EndReason::Failed(failure.to_string()));
             }
@@ -63,7 +63,7 @@ impl Shared {
                 continue;
             };
             // Slices are none of it: of time, only how far it has come.
-            let timed = step.timed.as_ref().map(|timed| Timed { generations: Vec::new(), ..**timed });
+            let timed = step.timed.as_ref().map(|timed| EventTimeFold { generations: Vec::new(), ..**timed });
             let mut results = Vec::new();
             if let Some(until) = timed.as_ref().and_then(|timed| timed.idle_until) {
                 running.advance_idle(until, &mut results, context.now_micros);
@@ -98,7 +98,7 @@ impl Shared {
         &self,
         merge: &mut Merge,
         number: QueryNumber,
-        timed: Timed,
+        timed: EventTimeFold,
         first: u64,
         context: &EmitContext<'_>,
     ) -> bool {

@@ -1,20 +1,22 @@
-//! The ends of queries, and what is kept of the detached ones.
+//! Ends queries, and retains the results of detached ones.
 
 use std::sync::{Arc, PoisonError, atomic::Ordering};
 
 use swiftwater_event::{Millis, StreamName};
 use swiftwater_lang::Dialect;
-use swiftwater_live::ResultSet;
+use swiftwater_live::{Partial, QueryNumber, ResultSet};
 use tracing::{debug, warn};
 
 use crate::{
     Counts, EndReason, Finished, QueryCost, QueryId, QueryStatus, Records,
     merge::Merge,
+    operator::Operator,
     panic_guard::guarded,
-    query::active::{EmitContext, QueryHandle, Running},
+    query::active::{EmitContext, Running},
+    query::handle::QueryHandle,
     shared::{Errand, Shared},
     stream::{Stream, Turn, lock},
-    subscriber_queue::{EmitRest, Waiting},
+    subscriber_queue::{EmitRest, QueuedEmit},
 };
 
 impl Shared {
@@ -64,129 +66,57 @@ impl Shared {
 
     /// As [`Shared::end`], for whoever holds the stream's `tick`: no window is closed meanwhile.
     pub fn end_held(&self, stream: &Stream, handle: &QueryHandle, reason: EndReason, now: Millis) -> bool {
-        let number = handle.number;
-        let (last_position, shared) = {
-            let _change = lock(&stream.change);
-            let shared = {
-                let mut merge = lock(&stream.merge);
-                // Whoever comes second finds that somebody else is ending it.
-                let Some(running) = merge.running.get_mut(&number).filter(|running| !running.is_leaving)
-                else {
-                    return false;
-                };
-                running.is_leaving = true;
-                let shared = running.operator();
-                shared.and_then(|shared| Some((shared, merge.operators.get(&shared)?.is_last(number))))
-            };
-            // Without the lock, which every shard needs: nobody else joins or leaves meanwhile.
-            let index = match shared {
-                None => Some(stream.index().without(number)),
-                Some((operator, true)) => Some(stream.index().without(operator)),
-                Some((_, false)) => None,
-            };
-            let left = match (shared, index) {
-                (None, Some(index)) => (stream.turn(Turn::Leaves(now), Some(index), None).0, None),
-                (_, index) => {
-                    let left = lock(&stream.merge).leave(stream, number, now, index);
-                    let Some(last) = left else { return false };
-                    (last, shared)
-                }
-            };
-            stream.forget_replaced();
-            left
-        };
-        let mut left = Vec::new();
-        for shard in &stream.shards {
-            let mut state = lock(shard);
-            match shared {
-                None => left.extend(state.shard.remove(number)),
-                Some((shared, is_last)) => {
-                    // Put down before the shard is let go: whoever comes through next leaves after this.
-                    let slices = if is_last {
-                        state.shard.remove(shared)
-                    } else {
-                        state.shard.flush_epochs(shared, last_position)
-                    };
-                    if let Some(operator) = lock(&stream.merge).operators.get_mut(&shared) {
-                        operator.accept_slices(slices);
-                    }
-                }
-            }
-        }
-        let mut failure = None;
-        {
-            let mut merge = lock(&stream.merge);
-            let merge: &mut Merge = &mut merge;
-            let early = merge.take_early(number);
-            merge.tell(number);
-            let Some(mut running) = merge.running.remove(&number) else { return false };
-            // A table keeps its size when queries leave: a crowd that is gone is not to be paid for.
-            if merge.running.len() * 4 < merge.running.capacity() && merge.running.capacity() > 256 {
-                let standing = merge.running.len() * 2;
-                merge.running.shrink_to(standing);
-            }
-            if let Some(due) = running.due {
-                merge.agenda.remove(&(due, number));
-            }
-            merge.lagging.remove(&number);
-            stream.set_next_due(merge);
-            // What was taken after its end it has not seen.
-            running.work().last_position.get_or_insert(last_position);
-            let context = self.context(stream, merge.position);
-            let mut results = Vec::new();
-            for (first, step) in early {
-                running.accept_step(step, first, &mut results, context.now_micros);
-            }
-            running.accept_slices(left);
-            let at = match reason {
-                EndReason::Duration => running.handle.ends.unwrap_or(now),
-                _ => now,
-            };
-            let mut reason = reason.clone();
-            if !matches!(reason, EndReason::Failed(_)) && !running.is_finished {
-                if matches!(reason, EndReason::RateLimited(_)) {
-                    running.cut_off();
-                }
-                let finished = guarded("a last result could not be made", || {
-                    let operator = shared.and_then(|(shared, _)| merge.operators.get_mut(&shared));
-                    running.finish(operator.map(Box::as_mut), at, context.now_micros, &mut results);
-                });
-                reason = finished.err().unwrap_or(reason);
-            }
-            match &reason {
-                EndReason::Failed(why) => {
-                    failure = Some(why.clone());
-                    self.totals.failed.fetch_add(1, Ordering::Relaxed);
-                    results.clear();
-                }
-                EndReason::RateLimited(_) => {
-                    self.totals.failed.fetch_add(1, Ordering::Relaxed);
-                    // Only the window that it was ended in is told; in Bullet with what is in it.
-                    let last = results.pop().map(|last| match running.handle.dialect {
-                        Dialect::Bullet => last,
-                        Dialect::Native => ResultSet { window: last.window, ..ResultSet::default() },
-                    });
-                    results.clear();
-                    results.extend(last);
-                }
-                _ => {}
-            }
-            running.forget(&self.totals);
-            if let Some((shared, _)) = shared {
-                merge.forget_member(shared, number, &self.totals);
-            }
-            if !running.is_finished {
-                running.give_out(&mut results, Some(reason.clone()), &context);
-            }
-            running.work().ended = Some(reason);
-            self.totals.ended.fetch_add(1, Ordering::Relaxed);
-            self.retire(&running, &context);
-        }
-        match failure {
-            Some(why) => warn!(query = %handle.meta.id, why, "a query was ended"),
-            None => debug!(query = %handle.meta.id, reason = ?reason, "query ended"),
+        let Some(leaving) = Leaving::start(stream, handle.number, now) else { return false };
+        let groups = leaving.collect_groups(stream);
+        match self.finish_leaving(stream, &leaving, groups, reason, now) {
+            None => return false,
+            Some(EndReason::Failed(why)) => warn!(query = %handle.meta.id, why, "a query was ended"),
+            Some(reason) => debug!(query = %handle.meta.id, reason = ?reason, "query ended"),
         }
         true
+    }
+
+    /// Makes the last emit of a query that has left the index, and retires it. Returns why it ended; none if it stands no more.
+    fn finish_leaving(
+        &self,
+        stream: &Stream,
+        leaving: &Leaving,
+        groups: Vec<Partial>,
+        reason: EndReason,
+        now: Millis,
+    ) -> Option<EndReason> {
+        let number = leaving.number;
+        let mut merge = lock(&stream.merge);
+        let merge: &mut Merge = &mut merge;
+        let early = merge.take_early(number);
+        merge.tell(number);
+        let mut running = merge.remove_running(number)?;
+        stream.set_next_due(merge);
+        // What was taken after its end it has not seen.
+        running.work().last_position.get_or_insert(leaving.last_position);
+        let context = self.context(stream, merge.position);
+        let mut results = Vec::new();
+        for (first, step) in early {
+            running.accept_step(step, first, &mut results, context.now_micros);
+        }
+        running.accept_slices(groups);
+        let operator = leaving.operator.and_then(|operator| merge.operators.get_mut(&operator));
+        let reason =
+            last_results(&mut running, operator.map(Box::as_mut), reason, now, &context, &mut results);
+        if matches!(reason, EndReason::Failed(_) | EndReason::RateLimited(_)) {
+            self.totals.failed.fetch_add(1, Ordering::Relaxed);
+        }
+        running.forget(&self.totals);
+        if let Some(operator) = leaving.operator {
+            merge.forget_member(operator, number, &self.totals);
+        }
+        if !running.is_finished {
+            running.give_out(&mut results, Some(reason.clone()), &context);
+        }
+        running.work().ended = Some(reason.clone());
+        self.totals.ended.fetch_add(1, Ordering::Relaxed);
+        self.retire(&running, &context);
+        Some(reason)
     }
 
     /// Removes a query that has ended, or keeps a detached one's results. A killed query is neither listed nor counted any
@@ -245,7 +175,7 @@ impl Shared {
         let context = self.context(stream, 0);
         let finished =
             Finished { at: context.now, reason: EndReason::Failed(why), cost: QueryCost::default() };
-        let emit = Waiting {
+        let emit = QueuedEmit {
             records: Records::default(),
             number: handle.mailbox.frontier().read + 1,
             position: 0,
@@ -314,5 +244,122 @@ impl Shared {
         for id in over {
             self.forget(&id);
         }
+    }
+}
+
+/// A query that leaves its stream: events taken from `last_position` on are not matched for it any more.
+struct Leaving {
+    number: QueryNumber,
+    /// The offset of the first event that it does not see.
+    last_position: u64,
+    /// The operator that it is a member of.
+    operator: Option<QueryNumber>,
+    /// It is the last member of that.
+    is_last: bool,
+}
+
+impl Leaving {
+    /// Takes a query out of the stream's index, and its operator too if it is the last member. None if it does not stand, or
+    /// leaves already.
+    fn start(stream: &Stream, number: QueryNumber, now: Millis) -> Option<Leaving> {
+        let _change = lock(&stream.change);
+        let shared = {
+            let mut merge = lock(&stream.merge);
+            // Whoever comes second finds that somebody else is ending it.
+            let running = merge.running.get_mut(&number).filter(|running| !running.is_leaving)?;
+            running.is_leaving = true;
+            let shared = running.operator();
+            shared.and_then(|shared| Some((shared, merge.operators.get(&shared)?.is_last(number))))
+        };
+        // Without the lock, which every shard needs: nobody else joins or leaves meanwhile.
+        let index = match shared {
+            None => Some(stream.index().without(number)),
+            Some((operator, true)) => Some(stream.index().without(operator)),
+            Some((_, false)) => None,
+        };
+        let last_position = match shared {
+            None => stream.turn(Turn::Leaves(now), index, None).0,
+            Some(_) => lock(&stream.merge).leave(stream, number, now, index)?,
+        };
+        stream.forget_replaced();
+        let (operator, is_last) = shared.unzip();
+        Some(Leaving { number, last_position, operator, is_last: is_last.unwrap_or(false) })
+    }
+
+    /// Collects its groups from all shards: those of its own are returned, those of its operator handed to that.
+    fn collect_groups(&self, stream: &Stream) -> Vec<Partial> {
+        let mut groups = Vec::new();
+        for shard in &stream.shards {
+            let mut state = lock(shard);
+            let Some(operator) = self.operator else {
+                groups.extend(state.shard.remove(self.number));
+                continue;
+            };
+            // Put down before the shard is let go: whoever comes through next leaves after this.
+            let slices = match self.is_last {
+                true => state.shard.remove(operator),
+                false => state.shard.flush_epochs(operator, self.last_position),
+            };
+            if let Some(operator) = lock(&stream.merge).operators.get_mut(&operator) {
+                operator.accept_slices(slices);
+            }
+        }
+        groups
+    }
+}
+
+/// Makes the last results of a query that ends at `now`, as far as its reader is to have them. Returns why it ends; after a panic
+/// that is the fault.
+fn last_results(
+    running: &mut Running,
+    operator: Option<&mut Operator>,
+    reason: EndReason,
+    now: Millis,
+    context: &EmitContext<'_>,
+    results: &mut Vec<ResultSet>,
+) -> EndReason {
+    let at = match reason {
+        EndReason::Duration => running.handle.ends.unwrap_or(now),
+        _ => now,
+    };
+    let mut reason = reason;
+    if !matches!(reason, EndReason::Failed(_)) && !running.is_finished {
+        if matches!(reason, EndReason::RateLimited(_)) {
+            running.cut_off();
+        }
+        let finished = guarded("a final result could not be computed", || {
+            running.finish(operator, at, context.now_micros, results);
+        });
+        reason = finished.err().unwrap_or(reason);
+    }
+    match &reason {
+        EndReason::Failed(_) => results.clear(),
+        EndReason::RateLimited(_) => {
+            // Only the window that it was ended in is told; in Bullet with what is in it.
+            let last = results.pop().map(|last| match running.handle.dialect {
+                Dialect::Bullet => last,
+                Dialect::Native => ResultSet { window: last.window, ..ResultSet::default() },
+            });
+            results.clear();
+            results.extend(last);
+        }
+        _ => {}
+    }
+    reason
+}
+
+impl Merge {
+    /// Removes a query that ends, and what is planned for it.
+    fn remove_running(&mut self, number: QueryNumber) -> Option<Box<Running>> {
+        let running = self.running.remove(&number)?;
+        // A table keeps its size when queries leave: a crowd that is gone is not to be paid for.
+        if self.running.len() * 4 < self.running.capacity() && self.running.capacity() > 256 {
+            self.running.shrink_to(self.running.len() * 2);
+        }
+        if let Some(due) = running.due {
+            self.agenda.remove(&(due, number));
+        }
+        self.lagging.remove(&number);
+        Some(running)
     }
 }

@@ -1,4 +1,4 @@
-//! Identities of queries.
+//! Query IDs.
 
 use std::{
     fmt,

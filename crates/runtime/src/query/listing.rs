@@ -1,7 +1,7 @@
-//! Lists standing queries a page at a time, so that an answer is small however many queries stand.
+//! Lists standing queries a page at a time, so that an answer is small however many queries run.
 //!
-//! By age a page continues after an id. By cost a page holds the costliest queries, and there is no next page: costs
-//! change while somebody reads.
+//! By age, a page continues after an id. By cost, a page lists the costliest queries, and there is no next page, because
+//! costs change between reads.
 
 use std::{
     cmp::Reverse,
@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, PoisonError, atomic::Ordering},
 };
 
-use crate::{Principal, QueryId, QueryStatus, Runtime, query::active::QueryHandle};
+use crate::{Principal, QueryId, QueryStatus, Runtime, query::handle::QueryHandle};
 
 /// The order of a list of queries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,4 +1,4 @@
-//! How a query is submitted, and what its asker is told.
+//! The options of a query's submission, and the answer to a detached submission.
 
 use std::sync::Arc;
 

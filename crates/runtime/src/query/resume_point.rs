@@ -1,9 +1,9 @@
-//! What is to be known of a durable query for it to go on after a restart: where in its stream, with what.
+//! Resume points: the position in its stream, and the state, from which a durable query resumes after a restart.
 //!
-//! A durable query follows the synced events of its stream in a stream of its own, which others that are durable share. What it
-//! had counted is made again by going through its events with their arrivals, from a [`ResumePoint`] on, where it held nothing of the
-//! events before: the start of a window by arrival, or for what gives each match as it comes, any place. What depends on all
-//! events of its life begins with the first.
+//! A durable query follows the synced events of its stream in a separate stream, which all durable queries over that stream
+//! share. A replay of the events with their arrivals rebuilds its counts. The replay starts at a [`ResumePoint`] at which
+//! the query has no state of earlier events. That is the start of a window by arrival or, for a query that emits each match
+//! as it comes, any position. A query whose result depends on its whole input is replayed from its first event.
 
 use std::{
     collections::VecDeque,
@@ -12,7 +12,7 @@ use std::{
 
 use swiftwater_catalog::kind::durable_query::{QueryCheckpoint, ResumePoint};
 use swiftwater_event::Millis;
-use swiftwater_live::{Collector, Resumes};
+use swiftwater_live::{Collector, ResumeGranularity};
 
 use crate::{
     stream::{Stream, lock},
@@ -29,7 +29,7 @@ pub(crate) fn frontier(checkpoint: &QueryCheckpoint) -> Frontier {
 pub struct ResumePoints {
     /// The stream that it stands on, which has the synced events of its stream.
     pub(crate) stream: Arc<Stream>,
-    resumes: Resumes,
+    resumes: ResumeGranularity,
     pub(crate) numbering: Numbering,
     /// The first event that it sees.
     pub first: u64,
@@ -53,7 +53,7 @@ impl ResumePoints {
     /// Of a query that goes on as `resumes` says, sees the events from `first` on, and goes on from `from`.
     pub fn new(
         stream: Arc<Stream>,
-        (resumes, numbering): (Resumes, Numbering),
+        (resumes, numbering): (ResumeGranularity, Numbering),
         first: u64,
         from: QueryCheckpoint,
     ) -> ResumePoints {
@@ -72,16 +72,16 @@ impl ResumePoints {
 
     /// Whether it can go on from any place.
     pub(crate) fn goes_on_anywhere(&self) -> bool {
-        self.resumes == Resumes::ByRecords
+        self.resumes == ResumeGranularity::ByRecords
     }
 
     /// An emit was given out, behind which this is.
     pub(crate) fn passed(&self, point: ResumePoint) {
-        if self.resumes == Resumes::Never {
+        if self.resumes == ResumeGranularity::Never {
             return;
         }
         let mut points = lock(&self.points);
-        if points.len() >= POINTS_MAX && self.resumes == Resumes::ByRecords {
+        if points.len() >= POINTS_MAX && self.resumes == ResumeGranularity::ByRecords {
             let mut keeps = false;
             points.retain(|_| {
                 keeps = !keeps;
@@ -92,7 +92,8 @@ impl ResumePoints {
             return;
         }
         // Of places behind one emit the last is as good as any.
-        if self.resumes == Resumes::ByRecords && points.back().is_some_and(|last| last.number == point.number)
+        if self.resumes == ResumeGranularity::ByRecords
+            && points.back().is_some_and(|last| last.number == point.number)
         {
             points.pop_back();
         }
@@ -118,8 +119,8 @@ impl ResumePoints {
         }
         let before = points.iter().rev().find(|point| point.number <= gone).copied();
         let (from, given) = match (self.resumes, before, collector) {
-            (Resumes::ByRecords, before, _) => (before, before),
-            (Resumes::ByWindows, Some(given), Some(collector)) => {
+            (ResumeGranularity::ByRecords, before, _) => (before, before),
+            (ResumeGranularity::ByWindows, Some(given), Some(collector)) => {
                 // What is made again begins with a whole window.
                 gone = given.number;
                 let needed = collector.needs_after(given.number);
@@ -127,7 +128,7 @@ impl ResumePoints {
             }
             _ => (None, None),
         };
-        if self.resumes != Resumes::Never && given.is_none() {
+        if self.resumes != ResumeGranularity::Never && given.is_none() {
             gone = 0;
         }
         let keeps = from.map_or(0, |from| from.number);

@@ -1,4 +1,4 @@
-//! How queries begin: compiled, with a handle that all may hold, and put into a stream's index.
+//! Submits queries: compiles a query, makes its shared handle, and adds it to a stream's index.
 
 use std::sync::{
     Arc, OnceLock, PoisonError,
@@ -7,12 +7,13 @@ use std::sync::{
 
 use swiftwater_event::{Millis, Path, StreamName, Type};
 use swiftwater_lang::{Dialect, plan::Body};
-use swiftwater_live::{Collector, CollectorLimits, Fingerprint, Resumes, SlicePlan, StandingQuery};
+use swiftwater_live::{Collector, CollectorLimits, Fingerprint, ResumeGranularity, SlicePlan, StandingQuery};
 
 use crate::{
     EngineConfig, QueryId, QueryMeta, RuntimeError, SubmitOptions,
     operator::Operator,
-    query::active::{QueryHandle, Running},
+    query::active::Running,
+    query::handle::QueryHandle,
     query::resume_point::ResumePoints,
     shared::Shared,
     stream::{Stream, Turn, lock},
@@ -51,10 +52,10 @@ fn limits(config: &EngineConfig, options: &SubmitOptions) -> CollectorLimits {
 
 impl WantedQuery {
     /// How it could go on after a restart, and how its emits are numbered then.
-    pub fn resumes(&self, config: &EngineConfig, options: &SubmitOptions) -> (Resumes, Numbering) {
+    pub fn resumes(&self, config: &EngineConfig, options: &SubmitOptions) -> (ResumeGranularity, Numbering) {
         let (query, received) = (Arc::clone(&self.query), self.received);
         let collector = Collector::new(query, received, received, limits(config, options));
-        let numbering = match collector.gives_as_they_come() {
+        let numbering = match collector.emits_immediately() {
             true => Numbering::Records,
             false => Numbering::Emits,
         };

@@ -1,4 +1,4 @@
-//! Looks at a query without letting it stand.
+//! Checks a query without running it.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ impl Runtime {
         {
             let most = config.query_duration_ms_max;
             warnings.push(format!(
-                "the query would stand {most} ms rather than {wanted} (`engine.query_duration_ms_max`)"
+                "the query would run for {most} ms instead of {wanted} (`engine.query_duration_ms_max`)"
             ));
         }
         let set = |ms: u64| Some(ms).filter(|&ms| ms > 0);

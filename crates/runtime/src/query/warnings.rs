@@ -1,8 +1,8 @@
-//! What is said of a query that can match nothing, when it is asked: an error where declared types prove it, else warnings.
+//! Warns about a submitted query that can match nothing. If declared types prove it, this is an error.
 //!
-//! Names of fields are held against the declared columns, those that were found in a stored stream's events, and those that a
-//! sample of the events of this process had. The sample is bounded: the first events all, then a few a second; of a stream
-//! with more than [`FIELDS_MAX`] fields nothing is known. Only the native dialect is doubted, and only BQL as text.
+//! Field names are checked against the declared columns, the columns found in a stored stream's events, and a sample of the
+//! events of this process. The sample is bounded: all of the first events, then a few per second. For a stream with more
+//! than [`FIELDS_MAX`] fields, it knows nothing. Only the native dialect is checked, and only BQL as text.
 
 use std::{
     collections::BTreeSet,
@@ -14,7 +14,7 @@ use std::{
 
 use bumpalo::Bump;
 use swiftwater_event::{EventBatch, Millis, StreamName, event_fields};
-use swiftwater_lang::{Dialect, Doubt, QueryErrors, did_you_mean, doubts};
+use swiftwater_lang::{Dialect, QueryErrors, QueryWarning, did_you_mean, warnings};
 
 use crate::{QueryForm, Runtime, RuntimeError, SubmitOptions, stream::lock};
 
@@ -71,12 +71,13 @@ impl SeenFields {
 }
 
 /// Warnings of doubts; an error where some are certain.
-pub(crate) fn warnings_of(doubts: Vec<Doubt>) -> Result<Vec<String>, RuntimeError> {
-    let (certain, others): (Vec<Doubt>, Vec<Doubt>) = doubts.into_iter().partition(|doubt| doubt.is_certain);
+pub(crate) fn warnings_of(doubts: Vec<QueryWarning>) -> Result<Vec<String>, RuntimeError> {
+    let (certain, others): (Vec<QueryWarning>, Vec<QueryWarning>) =
+        doubts.into_iter().partition(|doubt| doubt.is_certain);
     match certain.is_empty() {
-        true => Ok(others.iter().map(Doubt::to_string).collect()),
+        true => Ok(others.iter().map(QueryWarning::to_string).collect()),
         false => {
-            Err(RuntimeError::Query(QueryErrors(certain.into_iter().map(|doubt| doubt.doubt).collect())))
+            Err(RuntimeError::Query(QueryErrors(certain.into_iter().map(|doubt| doubt.warning).collect())))
         }
     }
 }
@@ -95,7 +96,8 @@ impl Runtime {
         }
         let seen = self.seen_fields(stream);
         let seen: Vec<&str> = seen.iter().map(|name| &**name).collect();
-        let (found, _) = self.with_parse_options(text, options, now, |options| doubts(text, options, &seen));
+        let (found, _) =
+            self.with_parse_options(text, options, now, |options| warnings(text, options, &seen));
         warnings_of(found)
     }
 

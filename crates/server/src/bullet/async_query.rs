@@ -1,7 +1,8 @@
-//! Queries that are asked now and picked up later: detached ones, in Bullet's form.
+//! Bullet's asynchronous queries: a client submits one, and fetches its results later. They are detached queries in Bullet's
+//! form.
 //!
-//! Their results are kept within the engine's bounds (`engine.subscriber_bytes_max`, `engine.detached_kept_ms`), and can
-//! be had again and again until they are pushed out or the query is deleted. `?after=N` leaves out those up to number N.
+//! The engine's limits (`engine.subscriber_bytes_max`, `engine.detached_kept_ms`) bound the retained results. A client can
+//! fetch them repeatedly until they are evicted or the query is deleted. `?after=N` leaves out those up to number N.
 
 use std::sync::Arc;
 
@@ -99,6 +100,6 @@ fn id(path: Name) -> Option<QueryId> {
 fn no_query() -> Response {
     result_response(
         StatusCode::NOT_FOUND,
-        error_result("There is no such query", &["It may have been forgotten."]),
+        error_result("The query does not exist", &["It may have been forgotten."]),
     )
 }

@@ -1,16 +1,16 @@
-//! One STOMP conversation of Bullet's `ws-query`: what a client says, and what it is answered.
+//! One STOMP conversation of Bullet's `ws-query`: the client's messages and the server's answers.
 //!
 //! ```text
 //! client  SEND /server/request   {"type": "NEW_QUERY", "content": "SELECT …"}      {"type": "KILL_QUERY", "content": id}
-//! server  MESSAGE                {"type": "ACK", "content": id}                    the query stands
+//! server  MESSAGE                {"type": "ACK", "content": id}                    the query runs
 //!                                {"type": "MESSAGE", "content": result}            one of several results
 //!                                {"type": "COMPLETE", "content": result}           the last one
 //!                                {"type": "FAIL", "content": result}               with the errors in its `meta`
 //! ```
 //!
-//! `content` of an answer is text: the id, or a result's JSON. Answers go to whoever subscribed to one of
-//! [`RESPONSES`]. One query stands at a time; it ends when the client kills it, unsubscribes, or goes away. Knows
-//! nothing of how messages travel ([`super::sockjs`] and [`super::websocket`] do).
+//! `content` of an answer is text: the id, or a result's JSON. Answers go to every client that subscribed to one of
+//! [`RESPONSES`]. One query runs at a time; it ends when the client kills it, unsubscribes, or disconnects. Knows nothing of
+//! the transport of messages, which is in [`super::sockjs`] and [`super::websocket`].
 
 use std::{sync::Arc, time::Duration};
 
@@ -47,8 +47,8 @@ struct Conversation {
     shared: Arc<Shared>,
     /// None before CONNECT.
     version: Option<Version>,
-    subscriptions: Vec<Subscribed>,
-    query: Option<Standing>,
+    subscriptions: Vec<ClientSubscription>,
+    query: Option<RunningQuery>,
     /// Frames that are to be sent.
     out: Vec<Frame>,
     messages: u64,
@@ -60,13 +60,13 @@ struct Conversation {
     receive_beat: Option<Duration>,
 }
 
-struct Subscribed {
+struct ClientSubscription {
     id: String,
     destination: String,
 }
 
-/// A query of this session, and its place among all that may stand.
-struct Standing {
+/// A running query of this session, and its permit among all that may run.
+struct RunningQuery {
     subscription: Subscription,
     _place: OwnedSemaphorePermit,
 }
@@ -90,9 +90,9 @@ pub(super) async fn converse(shared: Arc<Shared>, mut incoming: mpsc::Receiver<S
             message = incoming.recv() => {
                 let Some(message) = message else { return };
                 heard = Instant::now();
-                conversation.take(&mut reader, &message);
+                conversation.accept_message(&mut reader, &message);
             }
-            emit = next_emit(&mut conversation.query) => conversation.give(emit),
+            emit = next_emit(&mut conversation.query) => conversation.send_emit(emit),
             () = at(beat_due) => {
                 if !outgoing.send("\n".to_owned()).await {
                     return;
@@ -125,7 +125,7 @@ async fn at(instant: Option<Instant>) {
     }
 }
 
-async fn next_emit(query: &mut Option<Standing>) -> Option<Emit> {
+async fn next_emit(query: &mut Option<RunningQuery>) -> Option<Emit> {
     match query {
         Some(standing) => standing.subscription.next().await,
         None => std::future::pending().await,
@@ -147,8 +147,8 @@ impl Conversation {
         }
     }
 
-    /// Takes a message of the client's.
-    fn take(&mut self, reader: &mut Reader, message: &str) {
+    /// Accepts a message of the client's.
+    fn accept_message(&mut self, reader: &mut Reader, message: &str) {
         reader.push(message);
         while !self.is_over {
             match reader.next(self.version.unwrap_or(Version::V1_0)) {
@@ -183,7 +183,7 @@ impl Conversation {
             }
             // Every answer counts as taken when it is sent.
             (Some(_), "ACK" | "NACK") => Ok(()),
-            (Some(_), "BEGIN" | "COMMIT" | "ABORT") => Err("there are no transactions here".to_owned()),
+            (Some(_), "BEGIN" | "COMMIT" | "ABORT") => Err("transactions are not supported".to_owned()),
             (Some(_), other) => Err(format!("there is no command `{}`", cut(other))),
         };
         match (fault, frame.field("receipt")) {
@@ -203,7 +203,7 @@ impl Conversation {
 
     fn connect(&mut self, frame: &Frame) -> Result<(), String> {
         let Some(version) = Version::agreed(frame.field("accept-version")) else {
-            return Err("no common version: this server speaks 1.0, 1.1 and 1.2".to_owned());
+            return Err("no common version: this server supports 1.0, 1.1 and 1.2".to_owned());
         };
         self.version = Some(version);
         let beat_ms = self.shared.config.bullet.stomp_heart_beat_ms;
@@ -231,7 +231,7 @@ impl Conversation {
         let destination = frame.field("destination").ok_or("SUBSCRIBE has no `destination`")?;
         if !RESPONSES.contains(&destination) {
             let (destination, own) = (cut(destination), RESPONSES.join(" and "));
-            return Err(format!("there is nothing at `{destination}`; answers come to {own}"));
+            return Err(format!("no destination `{destination}`; answers are sent to {own}"));
         }
         // 1.0 knows a subscription by its destination, where it has no id.
         let id = match (frame.field("id"), self.version) {
@@ -240,12 +240,13 @@ impl Conversation {
             (None, _) => return Err("SUBSCRIBE has no `id`".to_owned()),
         };
         if self.subscriptions.iter().any(|other| other.id == id) {
-            return Err("there is a subscription of this `id`".to_owned());
+            return Err("a subscription with this `id` exists".to_owned());
         }
         if self.subscriptions.len() >= SUBSCRIPTIONS_MAX {
             return Err(format!("a session may have {SUBSCRIPTIONS_MAX} subscriptions"));
         }
-        self.subscriptions.push(Subscribed { id: id.to_owned(), destination: destination.to_owned() });
+        self.subscriptions
+            .push(ClientSubscription { id: id.to_owned(), destination: destination.to_owned() });
         Ok(())
     }
 
@@ -262,7 +263,7 @@ impl Conversation {
     fn request(&mut self, frame: &Frame) -> Result<(), String> {
         let destination = frame.field("destination").ok_or("SEND has no `destination`")?;
         if destination != REQUESTS {
-            return Err(format!("nothing is sent to `{}`; requests go to {REQUESTS}", cut(destination)));
+            return Err(format!("cannot send to `{}`; send requests to {REQUESTS}", cut(destination)));
         }
         if self.subscriptions.is_empty() {
             return Err(format!("SUBSCRIBE to {} before requests", RESPONSES[0]));
@@ -277,7 +278,7 @@ impl Conversation {
         match (request["type"].as_str(), content) {
             (Some("NEW_QUERY"), Some(text)) => self.begin(&text),
             (Some("KILL_QUERY"), id) => self.kill(id),
-            _ => self.answer("FAIL", invalid_query()),
+            _ => self.reply("FAIL", invalid_query()),
         }
         Ok(())
     }
@@ -286,24 +287,24 @@ impl Conversation {
         if self.query.is_some() {
             let (error, resolution) =
                 ("The session has a query already", "Kill the query first, or open another session.");
-            return self.answer("FAIL", error_result(error, &[resolution]));
+            return self.reply("FAIL", error_result(error, &[resolution]));
         }
         let Ok(place) = Arc::clone(&self.shared.bullet.places).try_acquire_owned() else {
-            return self.answer("FAIL", too_many_queries());
+            return self.reply("FAIL", too_many_queries());
         };
         match submit(&self.shared, text, false) {
             Ok(subscription) => {
                 let id = subscription.query().id.to_string();
-                self.query = Some(Standing { subscription, _place: place });
-                self.answer("ACK", id);
+                self.query = Some(RunningQuery { subscription, _place: place });
+                self.reply("ACK", id);
             }
-            Err(errors) => self.answer("FAIL", errors),
+            Err(errors) => self.reply("FAIL", errors),
         }
     }
 
     /// Ends the query, if it is the one meant; without an id it is. Bullet sends no result of a query that was killed.
     fn kill(&mut self, id: Option<String>) {
-        let is_meant = |standing: &Standing| {
+        let is_meant = |standing: &RunningQuery| {
             let own = standing.subscription.query().id;
             id.as_deref().is_none_or(|id| id.parse() == Ok(own))
         };
@@ -312,8 +313,8 @@ impl Conversation {
         }
     }
 
-    /// Answers a result; `None`: there is no further one.
-    fn give(&mut self, emit: Option<Emit>) {
+    /// Sends a result; `None`: there is no further one.
+    fn send_emit(&mut self, emit: Option<Emit>) {
         let Some(emit) = emit else {
             self.query = None;
             return;
@@ -327,12 +328,12 @@ impl Conversation {
         if kind != "MESSAGE" {
             self.query = None;
         }
-        self.answer(kind, result_text(&emit));
+        self.reply(kind, result_text(&emit));
     }
 
-    fn answer(&mut self, kind: &str, content: String) {
+    fn reply(&mut self, kind: &str, content: String) {
         let body = json!({"type": kind, "content": content}).to_string();
-        for Subscribed { id, destination } in &self.subscriptions {
+        for ClientSubscription { id, destination } in &self.subscriptions {
             self.messages += 1;
             let frame = Frame::new("MESSAGE")
                 .with("destination", destination.as_str())
@@ -347,6 +348,6 @@ impl Conversation {
 impl Outgoing {
     /// Whether the message could be handed on.
     async fn send(&self, text: String) -> bool {
-        timeout(self.patience, self.hand_over(text)).await.unwrap_or(false)
+        timeout(self.patience, self.enqueue(text)).await.unwrap_or(false)
     }
 }

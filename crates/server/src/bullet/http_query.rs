@@ -1,4 +1,4 @@
-//! Queries that are asked in the body of a request and answered in the body of its answer.
+//! Bullet's queries over plain HTTP: the request's body is the query, the response's body the answer.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -31,14 +31,15 @@ const TEXT_SETTING: &str = "engine.query_text_bytes_max";
 pub(super) async fn text(shared: &Shared, request: Request) -> Result<String, Response> {
     let (parts, body) = request.into_parts();
     let bytes_max = shared.engine.config().query_text_bytes_max as u64;
-    let encoding = Encoding::of(&parts.headers).map_err(told)?;
+    let encoding = Encoding::of(&parts.headers).map_err(problem_response)?;
     let pieces = Pieces::new(body, encoding, bytes_max, shared.config.body_read_timeout_ms, shared.share());
-    let body = pieces.whole().await.map_err(|fault| told(fault.problem(TEXT_SETTING, bytes_max)))?;
+    let body =
+        pieces.whole().await.map_err(|fault| problem_response(fault.problem(TEXT_SETTING, bytes_max)))?;
     String::from_utf8(body).map_err(|_| result_response(StatusCode::OK, invalid_query()))
 }
 
 /// A fault of the request itself: its own status, and Bullet's form.
-fn told(problem: Problem) -> Response {
+fn problem_response(problem: Problem) -> Response {
     let facts = problem.to_json();
     let hint = facts["hint"].as_str().map(str::to_owned).into_iter().collect::<Vec<_>>();
     let hint: Vec<&str> = hint.iter().map(String::as_str).collect();

@@ -1,4 +1,4 @@
-//! Laws of what comes from clients of `ws-query`: nothing that they send makes trouble, however it is cut.
+//! Tests that no input from clients of `ws-query` causes a fault, however it is split.
 
 use proptest::prelude::*;
 

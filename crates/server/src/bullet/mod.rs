@@ -1,20 +1,19 @@
-//! Bullet's web API under `/api/bullet`, for clients that were written for it. A thin adapter: queries run by Bullet's
-//! rules in the same engine, and are listed and ended at `/v1/queries` like all others.
+//! Bullet's web API under `/api/bullet`, for clients that were written for it. A thin adapter: queries run by Bullet's rules
+//! in the same engine, and are listed and ended at `/v1/queries` like all others.
 //!
 //! | call | |
 //! | --- | --- |
-//! | `POST queries/http-query` | one result; the connection is held until then |
-//! | `POST queries/sse-query` | a server-sent event for each result; who goes away ends the query |
-//! | `POST queries/validate-query` | 204, or 422 with what is wrong |
-//! | `POST queries/async-query`, `GET`, `DELETE queries/async-query/{id}` | asked now, picked up later |
+//! | `POST queries/http-query` | one result; the connection stays open until then |
+//! | `POST queries/sse-query` | a server-sent event for each result; a client that disconnects ends the query |
+//! | `POST queries/validate-query` | 204, or 422 with the errors |
+//! | `POST queries/async-query`, `GET`, `DELETE queries/async-query/{id}` | submitted now, results fetched later |
 //! | `queries/ws-query` | STOMP over SockJS; over a plain WebSocket at `queries/ws-query/websocket` |
 //! | `GET columns` | the declared fields, as a JSON API document |
-//! | `POST /drpc/{function}` | as `http-query`, for what was written against the RPC of Bullet's Storm backend |
+//! | `POST /drpc/{function}` | as `http-query`, for clients of the RPC of Bullet's Storm backend |
 //!
-//! A query is BQL, or Bullet's JSON form where it begins with `{`. As in Bullet, a query that cannot be run is answered
-//! like one that was: status 200, and a result whose `meta` has `errors`. Who may ask is decided before any of this by
-//! [`crate::guard`]: where Bullet lets pages of every origin in, here an origin has to be named in
-//! `server.origins_allowed`.
+//! A query is BQL, or Bullet's JSON form if it begins with `{`. As in Bullet, the answer to a query that cannot run has
+//! status 200 and a result whose `meta` has `errors`. [`crate::guard`] checks access before any of this. Bullet admits pages
+//! of every origin; here `server.origins_allowed` must name an origin.
 
 mod async_query;
 mod columns;

@@ -1,4 +1,4 @@
-//! Messages on their way to one client, bounded by their bytes.
+//! The queue of messages to one client, bounded by their bytes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -32,8 +32,8 @@ pub(super) fn queue(bytes_max: usize, patience: Duration) -> (Outgoing, mpsc::Re
 }
 
 impl Outgoing {
-    /// Waits for room; false where nobody is there to take the message.
-    pub(super) async fn hand_over(&self, text: String) -> bool {
+    /// Sends a message, and waits for room; false where nobody receives it.
+    pub(super) async fn enqueue(&self, text: String) -> bool {
         let bytes = u32::try_from(text.len()).unwrap_or(u32::MAX).clamp(1, self.bytes_max);
         tokio::select! {
             () = self.sender.closed() => false,

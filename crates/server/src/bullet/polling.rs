@@ -1,4 +1,5 @@
-//! SockJS's transports over plain requests: a session lives between them, and is left when nobody receives for a while.
+//! SockJS's transports over plain requests. A session persists between requests, and ends when no client receives for a
+//! while.
 
 use std::{
     collections::HashMap,
@@ -79,7 +80,7 @@ fn find_or_open(shared: &Arc<Shared>, id: &str) -> Result<(Arc<Session>, bool), 
             return Err(Problem::new(
                 StatusCode::TOO_MANY_REQUESTS,
                 "limit-passed",
-                "A limit was passed",
+                "A limit was exceeded",
                 detail,
             )
             .with("setting", "bullet.sessions_max"));
@@ -109,11 +110,11 @@ async fn run(
     let delay = Duration::from_millis(shared.config.bullet.disconnect_delay_ms.max(1));
     tokio::select! {
         () = conversation => {}
-        () = left(&session, delay) => {}
+        () = receiver_absent(&session, delay) => {}
         () = shared.reached(Phase::Cut) => {}
     }
     tokio::select! {
-        () = left(&session, delay) => {}
+        () = receiver_absent(&session, delay) => {}
         () = sleep(delay * OVER_FACTOR) => {}
         () = shared.reached(Phase::Closing) => {}
     }
@@ -121,7 +122,7 @@ async fn run(
 }
 
 /// Ready when nobody has been receiving for so long.
-async fn left(session: &Session, delay: Duration) {
+async fn receiver_absent(session: &Session, delay: Duration) {
     let mut attached = session.is_attached.subscribe();
     loop {
         // The sender is the session's own, so there is no error.
@@ -265,7 +266,7 @@ pub(super) async fn xhr_send(shared: Arc<Shared>, id: String, request: Request) 
         match timeout(patience(&shared), session.incoming.send(text)).await {
             Ok(Ok(())) => {}
             Ok(Err(_)) => return nothing(),
-            Err(_) => return refused("The session takes no messages."),
+            Err(_) => return refused("The session accepts no messages."),
         }
     }
     (StatusCode::NO_CONTENT, [(header::CONTENT_TYPE, PLAIN)]).into_response()

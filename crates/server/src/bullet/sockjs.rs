@@ -1,8 +1,9 @@
 //! SockJS 0.3 (sockjs-protocol): the transports by which Bullet's browser client reaches `ws-query`.
 //!
-//! `websocket` carries a frame a message; `xhr` answers one and is asked again, with `xhr_send` for the other way;
-//! `xhr_streaming` and `eventsource` answer many. There are no `jsonp`, `htmlfile` and iframes: they exist for browsers
-//! that cannot ask other sites otherwise, by ways on which those sites' pages cannot be told apart.
+//! `websocket` carries one frame per message. `xhr` answers with one frame and is requested again; `xhr_send` carries the
+//! other direction. `xhr_streaming` and `eventsource` answer with many frames. `jsonp`, `htmlfile` and iframes are not
+//! supported. They exist for browsers that have no other way to reach other sites, and with them the server cannot identify
+//! those sites' pages.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -65,8 +66,8 @@ pub(crate) async fn transport(
         (&Method::GET, "eventsource") => polling::event_source(shared, session),
         (&Method::POST, "xhr_send") => polling::xhr_send(shared, session, request).await,
         (method, "websocket" | "xhr" | "xhr_streaming" | "eventsource" | "xhr_send") => {
-            let detail = format!("`{}` cannot be done here", cut(method.as_str()));
-            let title = "This cannot be done here";
+            let detail = format!("method `{}` is not allowed here", cut(method.as_str()));
+            let title = "The method is not allowed";
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", title, detail).into_response()
         }
         _ => nothing(),

@@ -1,11 +1,11 @@
-//! STOMP frames (versions 1.0 to 1.2), read and written; the words of [`super::conversation`].
+//! Reads and writes STOMP frames (versions 1.0 to 1.2), which carry a [`super::conversation`].
 //!
 //! ```text
 //! frame  = COMMAND EOL *( name ":" value EOL ) EOL *OCTET NUL *EOL        EOL = [CR] LF
 //! ```
 //!
-//! A frame may come in several messages, and several frames in one. Bytes that wait for the rest of a frame are
-//! bounded, and so are its header fields. Line ends between frames are heart-beats.
+//! A frame may come in several messages, and several frames in one. The bytes of an incomplete frame are bounded, and so are
+//! its header fields. Line ends between frames are heart-beats.
 
 use std::fmt::Write;
 

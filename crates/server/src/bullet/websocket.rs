@@ -1,4 +1,4 @@
-//! A conversation over a WebSocket, in SockJS's frames or plainly.
+//! Runs a conversation over a WebSocket, in SockJS's frames or without them.
 
 use std::{sync::Arc, time::Duration};
 

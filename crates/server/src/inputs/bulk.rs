@@ -1,10 +1,10 @@
-//! Elasticsearch's `_bulk`: lines of an action and, behind `index` and `create`, a document, which is an event of the
-//! stream that the action calls its index.
+//! Elasticsearch's `_bulk`: each `index` or `create` action line is followed by a document. The document becomes an event of
+//! the stream that the action names as its index.
 //!
-//! `{index}/_doc` takes one document, and answers the one item.
+//! `{index}/_doc` takes one document, and answers with its one item.
 //!
-//! Events are not changed or taken back, so `update` and `delete` fail, each for itself; an `_id` is answered as it came
-//! and not kept. The answer has an item for each action, in their order.
+//! Events cannot be changed or deleted, so each `update` or `delete` fails individually. An `_id` is returned as it came,
+//! and not stored. The answer has an item for each action, in their order.
 
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
@@ -93,8 +93,8 @@ pub(crate) async fn wrong_method(method: Method) -> Response {
     refused(Problem::new(
         StatusCode::METHOD_NOT_ALLOWED,
         "method-not-allowed",
-        "This cannot be done here",
-        format!("`{method}` cannot be done here"),
+        "The method is not allowed",
+        format!("method `{method}` is not allowed here"),
     ))
 }
 
@@ -115,7 +115,7 @@ async fn one(
     let document = 0..body.len();
     let outcome = Outcome::Waiting(stream.clone());
     let mut items = [Item { action: "index", index, id, document, outcome }];
-    take(shared, &body, &stream, &[0], &mut items).await;
+    append_documents(shared, &body, &stream, &[0], &mut items).await;
     let [item] = &items;
     let mut response = match &item.outcome {
         Outcome::Failed { status, kind, reason } => {
@@ -123,7 +123,7 @@ async fn one(
             failed(status, kind, reason)
         }
         _ => {
-            let mut told = item.told();
+            let mut told = item.result_json();
             if let Some(told) = told.as_object_mut() {
                 told.remove("status");
             }
@@ -166,7 +166,7 @@ fn kind_of(status: StatusCode) -> &'static str {
 /// A problem as Elasticsearch tells it: its clients read no problem details.
 pub(crate) fn refused(problem: Problem) -> Response {
     let status = problem.status();
-    let mut response = failed(status, kind_of(status), &problem.told());
+    let mut response = failed(status, kind_of(status), &problem.full_text());
     // Whether the connection ends, and when to come again, stays as it is.
     for name in [header::CONNECTION, header::RETRY_AFTER] {
         if let Some(value) = problem.clone().into_response().headers().get(&name) {
@@ -193,18 +193,18 @@ async fn answer(shared: &Arc<Shared>, index: Option<String>, request: Request) -
         }
     }
     for (stream, places) in &streams {
-        take(shared, &body, stream, places, &mut items).await;
+        append_documents(shared, &body, stream, places, &mut items).await;
     }
     let took = shared.engine.clock().monotonic_nanos().saturating_sub(began) / 1_000_000;
     let errors = items.iter().any(|item| matches!(item.outcome, Outcome::Failed { .. }));
-    let text = heavy(body.len(), || told(took, errors, &items));
+    let text = heavy(body.len(), || bulk_response(took, errors, &items));
     let mut response = of_elasticsearch((StatusCode::OK, [(header::CONTENT_TYPE, "application/json")], text));
     warn(shared, &mut response, streams.keys());
     Ok(response)
 }
 
 /// The answer, an item at a time: as one value it would be many times as long.
-fn told(took: u64, errors: bool, items: &[Item]) -> Vec<u8> {
+fn bulk_response(took: u64, errors: bool, items: &[Item]) -> Vec<u8> {
     let mut text = format!("{{\"took\":{took},\"errors\":{errors},\"items\":[").into_bytes();
     for (place, item) in items.iter().enumerate() {
         if place > 0 {
@@ -291,7 +291,7 @@ fn read(body: &Bytes, index: Option<&str>) -> Result<Vec<Item>, String> {
         };
         let document = match action {
             "delete" => 0..0,
-            _ => next_line().ok_or_else(|| malformed("a document is missing behind it"))?.0,
+            _ => next_line().ok_or_else(|| malformed("the document after it is missing"))?.0,
         };
         let index = text("_index").or(index.map(str::to_owned));
         let Some(index) = index else { return Err(malformed("it names no index")) };
@@ -299,7 +299,7 @@ fn read(body: &Bytes, index: Option<&str>) -> Result<Vec<Item>, String> {
             ("update" | "delete", _) => Outcome::Failed {
                 status: 400,
                 kind: "illegal_argument_exception",
-                reason: "events are neither changed nor taken back".to_owned(),
+                reason: "events cannot be changed or deleted".to_owned(),
             },
             (_, Err(error)) => Outcome::Failed {
                 status: 400,
@@ -313,8 +313,14 @@ fn read(body: &Bytes, index: Option<&str>) -> Result<Vec<Item>, String> {
     Ok(items)
 }
 
-/// Takes the documents of one stream; a bad one fails for itself.
-async fn take(shared: &Shared, body: &Bytes, stream: &StreamName, places: &[usize], items: &mut [Item]) {
+/// Appends the documents of one stream; a bad one fails for itself.
+async fn append_documents(
+    shared: &Shared,
+    body: &Bytes,
+    stream: &StreamName,
+    places: &[usize],
+    items: &mut [Item],
+) {
     let document = |item: &Item| body.slice(item.document.clone());
     let joined = |places: &[usize], items: &[Item]| {
         let mut lines = Vec::new();
@@ -378,11 +384,11 @@ async fn take(shared: &Shared, body: &Bytes, stream: &StreamName, places: &[usiz
 
 impl Item {
     fn to_json(&self) -> Value {
-        json!({ self.action: self.told() })
+        json!({ self.action: self.result_json() })
     }
 
     /// What became of it.
-    fn told(&self) -> Value {
+    fn result_json(&self) -> Value {
         let mut told = json!({"_index": self.index, "_id": self.id});
         match &self.outcome {
             Outcome::Taken(offset) => {
@@ -402,7 +408,7 @@ impl Item {
             }
             Outcome::Waiting(_) => {
                 told["status"] = 500.into();
-                told["error"] = json!({"type": "exception", "reason": "it was not looked at"});
+                told["error"] = json!({"type": "exception", "reason": "it was not processed"});
             }
         }
         told
@@ -448,7 +454,7 @@ mod tests {
         check(
             "{\"index\":{\"_index\":\"a\"}}\n",
             None,
-            "Malformed action/metadata line [1], a document is missing behind it",
+            "Malformed action/metadata line [1], the document after it is missing",
         );
         check(
             "{\"indx\":{}}\n{}",

@@ -1,16 +1,17 @@
-//! CSV (RFC 4180) with a header to JSON objects, a line each.
+//! Converts CSV (RFC 4180) with a header to JSON objects, one per line.
 //!
-//! The first record names the fields. A value that is not in quotes and is written as JSON writes a number, `true` or
-//! `false` is that; an empty one is left out; all else is text, and what is in quotes always is. A record with fewer
-//! Where a stream declares a column for a field, the column says what a value is, in quotes or not: text of a STRING (`01234`,
-//! `12345`), a list, a map or any JSON where JSON is declared or lists and maps are, else what is written as a number or
-//! truth value is that. So what the server answers as CSV can be sent back. A record with fewer
-//! values than names leaves the last ones out; one with more is no event, nor is one with a carriage return outside of quotes that
-//! no newline follows. Each record becomes one line, and each further
-//! line of a value in quotes an empty one, so that the line of a fault is the line of the CSV. A header that is not UTF-8, or
-//! has a name twice, is a fault, and no record behind it is read; names may be empty, but a value of the second such is none.
+//! The first record names the fields. An unquoted value that is written like a JSON number, `true` or `false` becomes that;
+//! an empty one is left out. All other values, and all quoted ones, are text. If a stream declares a column for a field, the
+//! column decides the type of a value, quoted or not. A STRING is text (`01234`, `12345`); JSON, lists and maps are parsed
+//! as JSON; for other columns, a value written like a number or a boolean becomes that. Answers of the server in CSV can
+//! therefore be sent back.
 //!
-//! Limits: a record of [`RECORD_BYTES_MAX`] bytes; what is longer is no event.
+//! A record with fewer values than names leaves the last ones out. A record with more values is refused, and so is one with
+//! an unquoted carriage return that no newline follows. Each record becomes one line, and each further line of a quoted
+//! value an empty one. Line numbers in errors are therefore those of the CSV. A header that is not UTF-8, or has a name
+//! twice, is an error, and no record after it is read. Names may be empty, but a value of a second empty name is refused.
+//!
+//! Limits: a record has at most [`RECORD_BYTES_MAX`] bytes; a longer one is refused.
 
 use std::collections::HashMap;
 
@@ -184,7 +185,7 @@ impl CsvEvents {
     /// The text is at its end: adds the last event, if it has no newline.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         if self.state == State::Quoted {
-            self.push_fault("the text ends within quotes", &[], out);
+            self.push_fault("the text ends inside quotes", &[], out);
             out.push(b'\n');
         } else if self.state != State::Begin || self.values > 0 {
             self.end_record(&[], out);
@@ -222,10 +223,10 @@ impl CsvEvents {
             (State::Quoted, b'"') => self.state = State::Quote,
             (State::Quoted, _) => {
                 self.more_lines += usize::from(byte == b'\n');
-                self.keep(byte);
+                self.push_byte(byte);
             }
             (State::Quote, b'"') => {
-                self.keep(b'"');
+                self.push_byte(b'"');
                 self.state = State::Quoted;
             }
             (State::Begin, b'"') => {
@@ -242,13 +243,13 @@ impl CsvEvents {
             // Before a newline it belongs to that.
             (State::Begin | State::Plain | State::Quote, b'\r') => self.has_return = true,
             (_, byte) => {
-                self.keep(byte);
+                self.push_byte(byte);
                 self.state = State::Plain;
             }
         }
     }
 
-    fn keep(&mut self, byte: u8) {
+    fn push_byte(&mut self, byte: u8) {
         if self.record.len() + self.value.len() < RECORD_BYTES_MAX {
             self.value.push(byte);
         } else {
@@ -371,7 +372,7 @@ impl CsvEvents {
             let cut = name.char_indices().map(|(at, _)| at).find(|at| *at >= NAME_BYTES_TOLD);
             let name = &name[..cut.unwrap_or(name.len())];
             return Some(format!(
-                "the header has `{name}` twice, as columns {} and {}",
+                "the header has `{name}` twice, in columns {} and {}",
                 first + 1,
                 index + 1
             ));
@@ -508,7 +509,7 @@ mod tests {
 
     #[test]
     fn header_has_each_name_once() {
-        check("z,a,z\n1,2,3\n4\n", "# the header has `z` twice, as columns 1 and 3\n\n\n");
+        check("z,a,z\n1,2,3\n4\n", "# the header has `z` twice, in columns 1 and 3\n\n\n");
         check(
             "a,,\n1,,\n1,2,\n1,2,3\n1,,3\n",
             concat!(
@@ -518,7 +519,7 @@ mod tests {
         );
         let long = "é".repeat(1000);
         let told = events(&format!("{long},{long}\n1,2\n"), 7);
-        assert!(told.len() < FAULT_BYTES && told.ends_with("as columns 1 and 2\n\n"), "{told}");
+        assert!(told.len() < FAULT_BYTES && told.ends_with("in columns 1 and 2\n\n"), "{told}");
     }
 
     fn check(text: &str, expected: &str) {
@@ -543,8 +544,8 @@ mod tests {
         check("a\n1,2\n3\n", "\n# 2 values, and 1 names in the header\n{\"a\":3}\n");
         check("a\n\\\t\u{1}é\n", "\n{\"a\":\"\\\\\\t\\u0001é\"}\n");
         check("a,b", "\n");
-        check("a\n1\n\"b\n2", "\n{\"a\":1}\n# the text ends within quotes\n");
-        check("\"a", "# the text ends within quotes\n");
+        check("a\n1\n\"b\n2", "\n{\"a\":1}\n# the text ends inside quotes\n");
+        check("\"a", "# the text ends inside quotes\n");
     }
 
     #[test]
@@ -565,7 +566,7 @@ mod tests {
             let expected = [
                 (2, of_two, "1,\"x\n\ty\"".to_owned()),
                 (5, of_two, "{\"b\":1},3".to_owned()),
-                (6, "the text ends within quotes", "\"4\n5".to_owned()),
+                (6, "the text ends inside quotes", "\"4\n5".to_owned()),
             ];
             assert_eq!(refused.collect::<Vec<_>>(), expected, "in pieces of {piece}");
         }

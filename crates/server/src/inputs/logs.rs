@@ -1,12 +1,12 @@
-//! OpenTelemetry's logs over HTTP (OTLP 1.x): `POST /v1/logs`, JSON or Protocol Buffers; an event per log record.
+//! OpenTelemetry's logs over HTTP (OTLP 1.x): `POST /v1/logs`, JSON or Protocol Buffers; one event per log record.
 //!
-//! The stream is `logs`, or what the parameter `stream` says. An event has `time`, `observed_time` (RFC 3339, to the
+//! The stream is `logs`, or the value of the parameter `stream`. An event has `time`, `observed_time` (RFC 3339, to the
 //! microsecond), `severity_number`, `severity_text`, `event_name`, `body`, `trace_id`, `span_id`, `flags`, `attributes`,
 //! `resource` (its attributes), `scope` and `scope_version`; those that are not set are left out. Bytes are base64, and
-//! identifiers of traces and spans are hexadecimal in lower case. A request
-//! of another shape is refused whole, with where it is wrong.
+//! identifiers of traces and spans are hexadecimal in lower case. A request of another shape is refused whole; the error
+//! names the place.
 //!
-//! Limits: values nest at most [`DEPTH_MAX`] deep, and events have [`LINES_BYTES_MAX`] bytes at most.
+//! Limits: values nest at most [`DEPTH_MAX`] deep, and events have at most [`LINES_BYTES_MAX`] bytes.
 
 use std::{fmt, sync::Arc};
 
@@ -44,14 +44,14 @@ pub(crate) async fn logs(State(shared): State<Arc<Shared>>, request: Request) ->
 
 pub(crate) async fn wrong_method(method: Method, headers: HeaderMap) -> Response {
     let method: String = method.as_str().chars().take(32).collect();
-    let detail = format!("`{method}` cannot be done here");
+    let detail = format!("method `{method}` is not allowed here");
     let status = StatusCode::METHOD_NOT_ALLOWED;
-    refused(&headers, Problem::new(status, "method-not-allowed", "This cannot be done here", detail))
+    refused(&headers, Problem::new(status, "method-not-allowed", "The method is not allowed", detail))
 }
 
 /// A problem as OTLP tells it: a `google.rpc.Status`, in the request's form.
 pub(crate) fn refused(headers: &HeaderMap, problem: Problem) -> Response {
-    let (status, said) = (problem.status(), problem.told());
+    let (status, said) = (problem.status(), problem.full_text());
     // As gRPC numbers them (`google.rpc.Code`).
     let code = match status.as_u16() {
         403 => 7,
@@ -90,13 +90,13 @@ async fn taken(shared: &Arc<Shared>, request: Request) -> Result<Response, Probl
     let (body, _share) = whole_body(shared, &parts.headers, body).await?;
     let request = if is_json {
         serde_json::from_slice(&body)
-            .map_err(|error| Problem::bad_request(format!("the body is no JSON: {error}")))?
+            .map_err(|error| Problem::bad_request(format!("the body is not JSON: {error}")))?
     } else {
         request_of_protobuf(&body)
-            .map_err(|Malformed| Problem::bad_request("the body is no ExportLogsServiceRequest"))?
+            .map_err(|Malformed| Problem::bad_request("the body is not an ExportLogsServiceRequest"))?
     };
     let (lines, count) = heavy(body.len(), || events(&request)).map_err(|fault| {
-        bad(fault).hint("The body is an ExportLogsServiceRequest; many records go in several requests.")
+        bad(fault).hint("Send an ExportLogsServiceRequest; divide many records into several requests.")
     })?;
     let checked = check(shared, lines.into());
     let mut rejected = count - checked.batch.len() as u64;
@@ -118,8 +118,8 @@ fn is_json(headers: &HeaderMap) -> Result<bool, Problem> {
     match content_type.split(';').next().unwrap_or_default().trim() {
         "application/json" => Ok(true),
         "application/x-protobuf" | "application/protobuf" => Ok(false),
-        other => Err(unsupported(format!("logs do not come as `{}`", cut(other)))
-            .hint("Content-Type is application/json or application/x-protobuf.")),
+        other => Err(unsupported(format!("logs cannot be sent as `{}`", cut(other)))
+            .hint("Use the Content-Type application/json or application/x-protobuf.")),
     }
 }
 
@@ -171,8 +171,8 @@ enum At<'p> {
 }
 
 impl At<'_> {
-    fn is_no(&self, what: &str) -> String {
-        format!("`{self}` is no {what}")
+    fn is_not(&self, what: &str) -> String {
+        format!("`{self}` is not {what}")
     }
 }
 
@@ -196,7 +196,7 @@ fn member<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
 /// As [`member`], of one that is an object; an error says what is not as it should be.
 fn member_object<'a>(object: &'a Value, name: &str, at: &At<'_>) -> Result<Option<&'a Value>, String> {
     match member(object, name) {
-        Some(value) if !value.is_object() => Err(at.is_no("object")),
+        Some(value) if !value.is_object() => Err(at.is_not("an object")),
         value => Ok(value),
     }
 }
@@ -206,7 +206,7 @@ fn list<'a>(object: &'a Value, name: &str, at: &At<'_>) -> Result<&'a [Value], S
     match member(object, name) {
         None => Ok(&[]),
         Some(Value::Array(list)) => Ok(list),
-        Some(_) => Err(at.is_no("list")),
+        Some(_) => Err(at.is_not("a list")),
     }
 }
 
@@ -214,7 +214,7 @@ fn list<'a>(object: &'a Value, name: &str, at: &At<'_>) -> Result<&'a [Value], S
 fn objects<'a>(object: &'a Value, name: &str, at: &At<'_>) -> Result<&'a [Value], String> {
     let list = list(object, name, at)?;
     match list.iter().position(|part| !part.is_object()) {
-        Some(place) => Err(At::Part(at, place).is_no("object")),
+        Some(place) => Err(At::Part(at, place).is_not("an object")),
         None => Ok(list),
     }
 }
@@ -222,7 +222,7 @@ fn objects<'a>(object: &'a Value, name: &str, at: &At<'_>) -> Result<&'a [Value]
 /// The records as events, one a line, and how many they are.
 fn events(request: &Value) -> Result<(Vec<u8>, u64), String> {
     if !request.is_object() {
-        return Err("the body is no object".to_owned());
+        return Err("the body is not an object".to_owned());
     }
     let (mut lines, mut count) = (Vec::new(), 0);
     let all = At::Member(&At::Root, "resourceLogs");
@@ -248,7 +248,7 @@ fn events(request: &Value) -> Result<(Vec<u8>, u64), String> {
                 if lines.len() > LINES_BYTES_MAX {
                     let most = LINES_BYTES_MAX >> 20;
                     return Err(format!(
-                        "its records make more than {most} MiB of events, each with its resource"
+                        "its records become more than {most} MiB of events, each with its resource"
                     ));
                 }
             }
@@ -302,7 +302,7 @@ fn pairs(object: &Value, name: &str, at: &At<'_>, depth: usize) -> Result<Map<St
         let key = match member(pair, "key") {
             None => "",
             Some(Value::String(key)) => key,
-            Some(_) => return Err(At::Member(&at, "key").is_no("text")),
+            Some(_) => return Err(At::Member(&at, "key").is_not("text")),
         };
         let value = plain(member(pair, "value"), &At::Member(&at, "value"), depth)?;
         pairs.insert(key.to_owned(), value);
@@ -315,7 +315,7 @@ fn text(object: &Value, name: &'static str, at: &At<'_>) -> Result<Option<Value>
     match member(object, name) {
         None => Ok(None),
         Some(Value::String(text)) => Ok((!text.is_empty()).then(|| text.as_str().into())),
-        Some(_) => Err(At::Member(at, name).is_no("text")),
+        Some(_) => Err(At::Member(at, name).is_not("text")),
     }
 }
 
@@ -334,7 +334,7 @@ fn id(object: &Value, name: &'static str, at: &At<'_>) -> Result<Option<Value>, 
 /// As [`text`], of a whole number. Names of enumerations are none: OTLP has them as numbers.
 fn number(object: &Value, name: &'static str, at: &At<'_>) -> Result<Option<Value>, String> {
     let Some(value) = member(object, name) else { return Ok(None) };
-    let number = whole(value).ok_or_else(|| At::Member(at, name).is_no("whole number"))?;
+    let number = whole(value).ok_or_else(|| At::Member(at, name).is_not("a whole number"))?;
     Ok((number != 0).then(|| number.into()))
 }
 
@@ -345,7 +345,8 @@ fn time(object: &Value, name: &'static str, at: &At<'_>) -> Result<Option<Value>
         Value::String(text) => text.parse().ok(),
         value => value.as_u64(),
     };
-    let nanos: u64 = nanos.ok_or_else(|| At::Member(at, name).is_no("number of nanoseconds since 1970"))?;
+    let nanos: u64 =
+        nanos.ok_or_else(|| At::Member(at, name).is_not("a number of nanoseconds since 1970"))?;
     if nanos == 0 {
         return Ok(None);
     }
@@ -393,7 +394,7 @@ const KINDS: [&str; 7] =
 fn plain(value: Option<&Value>, at: &At<'_>, depth: usize) -> Result<Value, String> {
     let Some(value) = value.filter(|value| !value.is_null()) else { return Ok(Value::Null) };
     if !value.is_object() {
-        return Err(at.is_no("object"));
+        return Err(at.is_not("an object"));
     }
     if depth == 0 {
         return Err(format!("`{at}` is nested too deep"));
@@ -403,9 +404,9 @@ fn plain(value: Option<&Value>, at: &At<'_>, depth: usize) -> Result<Value, Stri
     let at = At::Member(at, kind);
     match kind {
         "boolValue" if inner.is_boolean() => Ok(inner.clone()),
-        "boolValue" => Err(at.is_no("boolean")),
-        "intValue" => whole(inner).map(Value::from).ok_or_else(|| at.is_no("whole number")),
-        "doubleValue" => double(inner).ok_or_else(|| at.is_no("number")),
+        "boolValue" => Err(at.is_not("a boolean")),
+        "intValue" => whole(inner).map(Value::from).ok_or_else(|| at.is_not("a whole number")),
+        "doubleValue" => double(inner).ok_or_else(|| at.is_not("a number")),
         "arrayValue" => {
             member_object(value, kind, &at)?;
             let values = At::Member(&at, "values");
@@ -417,7 +418,7 @@ fn plain(value: Option<&Value>, at: &At<'_>, depth: usize) -> Result<Value, Stri
             pairs(inner, "values", &At::Member(&at, "values"), depth - 1).map(Value::from)
         }
         _ if inner.is_string() => Ok(inner.clone()),
-        _ => Err(at.is_no("text")),
+        _ => Err(at.is_not("text")),
     }
 }
 
@@ -642,56 +643,59 @@ mod tests {
     #[test]
     fn what_has_another_shape_is_told() {
         let told = |request: Value| events(&request).unwrap_err();
-        assert_eq!(told(json!([])), "the body is no object");
-        assert_eq!(told(json!({"resourceLogs": 5})), "`resourceLogs` is no list");
+        assert_eq!(told(json!([])), "the body is not an object");
+        assert_eq!(told(json!({"resourceLogs": 5})), "`resourceLogs` is not a list");
         let within = json!({"resourceLogs": [{"scopeLogs": null}, {"scopeLogs": [{"logRecords": [{}, 1]}]}]});
-        assert_eq!(told(within), "`resourceLogs[1].scopeLogs[0].logRecords[1]` is no object");
+        assert_eq!(told(within), "`resourceLogs[1].scopeLogs[0].logRecords[1]` is not an object");
         let of_resource = |resource: Value| told(json!({"resourceLogs": [{}, {"resource": resource}]}));
-        assert_eq!(of_resource(json!("shop")), "`resourceLogs[1].resource` is no object");
+        assert_eq!(of_resource(json!("shop")), "`resourceLogs[1].resource` is not an object");
         assert_eq!(
             of_resource(json!({"attributes": {"a": 1}})),
-            "`resourceLogs[1].resource.attributes` is no list"
+            "`resourceLogs[1].resource.attributes` is not a list"
         );
         let pair = json!({"key": "a", "value": {"stringValue": "x"}});
         assert_eq!(
             of_resource(json!({"attributes": [pair, {"key": "b", "value": "x"}]})),
-            "`resourceLogs[1].resource.attributes[1].value` is no object"
+            "`resourceLogs[1].resource.attributes[1].value` is not an object"
         );
         assert_eq!(
             of_resource(json!({"attributes": [{"key": 7}]})),
-            "`resourceLogs[1].resource.attributes[0].key` is no text"
+            "`resourceLogs[1].resource.attributes[0].key` is not text"
         );
         let of_record =
             |record: Value| told(json!({"resourceLogs": [{"scopeLogs": [{"logRecords": [record]}]}]}));
         let record = "resourceLogs[0].scopeLogs[0].logRecords[0]";
         for (given, fault) in [
-            (json!({"body": "hi"}), "body` is no object"),
-            (json!({"body": {"intValue": "x"}}), "body.intValue` is no whole number"),
-            (json!({"body": {"arrayValue": [1]}}), "body.arrayValue` is no object"),
-            (json!({"body": {"arrayValue": {"values": [{}, 5]}}}), "body.arrayValue.values[1]` is no object"),
-            (json!({"body": {"kvlistValue": {"values": 5}}}), "body.kvlistValue.values` is no list"),
-            (json!({"body": {"stringValue": 5}}), "body.stringValue` is no text"),
-            (json!({"body": {"bytesValue": []}}), "body.bytesValue` is no text"),
-            (json!({"body": {"boolValue": "yes"}}), "body.boolValue` is no boolean"),
-            (json!({"body": {"doubleValue": "1,5"}}), "body.doubleValue` is no number"),
-            (json!({"timeUnixNano": "abc"}), "timeUnixNano` is no number of nanoseconds since 1970"),
+            (json!({"body": "hi"}), "body` is not an object"),
+            (json!({"body": {"intValue": "x"}}), "body.intValue` is not a whole number"),
+            (json!({"body": {"arrayValue": [1]}}), "body.arrayValue` is not an object"),
+            (
+                json!({"body": {"arrayValue": {"values": [{}, 5]}}}),
+                "body.arrayValue.values[1]` is not an object",
+            ),
+            (json!({"body": {"kvlistValue": {"values": 5}}}), "body.kvlistValue.values` is not a list"),
+            (json!({"body": {"stringValue": 5}}), "body.stringValue` is not text"),
+            (json!({"body": {"bytesValue": []}}), "body.bytesValue` is not text"),
+            (json!({"body": {"boolValue": "yes"}}), "body.boolValue` is not a boolean"),
+            (json!({"body": {"doubleValue": "1,5"}}), "body.doubleValue` is not a number"),
+            (json!({"timeUnixNano": "abc"}), "timeUnixNano` is not a number of nanoseconds since 1970"),
             (
                 json!({"observedTimeUnixNano": -1}),
-                "observedTimeUnixNano` is no number of nanoseconds since 1970",
+                "observedTimeUnixNano` is not a number of nanoseconds since 1970",
             ),
-            (json!({"severityNumber": "SEVERITY_NUMBER_INFO"}), "severityNumber` is no whole number"),
-            (json!({"flags": 1.5}), "flags` is no whole number"),
-            (json!({"severityText": 5}), "severityText` is no text"),
-            (json!({"traceId": 17}), "traceId` is no text"),
-            (json!({"attributes": "a=b"}), "attributes` is no list"),
-            (json!({"attributes": [5]}), "attributes[0]` is no object"),
+            (json!({"severityNumber": "SEVERITY_NUMBER_INFO"}), "severityNumber` is not a whole number"),
+            (json!({"flags": 1.5}), "flags` is not a whole number"),
+            (json!({"severityText": 5}), "severityText` is not text"),
+            (json!({"traceId": 17}), "traceId` is not text"),
+            (json!({"attributes": "a=b"}), "attributes` is not a list"),
+            (json!({"attributes": [5]}), "attributes[0]` is not an object"),
         ] {
             assert_eq!(of_record(given), format!("`{record}.{fault}"));
         }
         let of_scope = json!({"scopeLogs": [{"scope": {"name": true}, "logRecords": [{}]}]});
         assert_eq!(
             told(json!({"resourceLogs": [of_scope]})),
-            "`resourceLogs[0].scopeLogs[0].scope.name` is no text"
+            "`resourceLogs[0].scopeLogs[0].scope.name` is not text"
         );
         let empty = json!({"resource": null, "scopeLogs": [{"scope": null, "logRecords": [
             {"body": null, "attributes": null}, {"body": {}, "attributes": [{"key": "a"}]}]}]});

@@ -1,8 +1,8 @@
-//! Other ways in: what other senders speak, made into events.
+//! Foreign input protocols: converts the formats of other senders into events.
 //!
-//! Each module translates one form into JSON objects, a line each, which then go the way of all events: structure, limits
-//! and columns are checked by the same code. Bodies are held whole here, up to [`BODY_BYTES_MAX`], as their senders cut
-//! them small and await an answer for each.
+//! Each module translates one format into JSON objects, one per line. These are ingested like all other events: the same
+//! code checks structure, limits and columns. Bodies are buffered completely here, up to [`BODY_BYTES_MAX`], because their
+//! senders split them into small ones and wait for an answer to each.
 
 mod bulk;
 mod csv;
@@ -27,7 +27,7 @@ pub use self::csv::CsvEvents;
 pub(crate) use self::{
     bulk::greeting,
     csv::{FAULT_BYTES, is_csv, is_without_header, report_faults},
-    parquet::{FILES_MAX as PARQUET_FILES_MAX, held, is_parquet},
+    parquet::{FILES_MAX as PARQUET_FILES_MAX, buffer_to_file, is_parquet},
 };
 use crate::{
     body::{Encoding, Pieces, heavy},
@@ -69,7 +69,7 @@ async fn whole_body(shared: &Shared, headers: &HeaderMap, body: Body) -> Result<
     };
     let encoding = Encoding::of(headers)?;
     let pieces = Pieces::new(body, encoding, bytes_max as u64, config.body_read_timeout_ms, shared.share());
-    let whole = pieces.held_whole().await;
+    let whole = pieces.collect_with_share().await;
     whole
         .map(|(whole, share)| (whole.into(), share))
         .map_err(|fault| fault.problem("server.body_bytes_max", bytes_max as u64))

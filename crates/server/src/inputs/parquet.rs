@@ -1,7 +1,8 @@
-//! Parquet files as bodies. Where what stands in such a file is told at its end, so a body is held before it is read: on
-//! disk, in the system's directory for temporary files, without a name, and gone with the request.
+//! Reads Parquet files as request bodies. The footer of such a file locates its contents, so a body is buffered before it is
+//! read. The buffer is an unnamed file in the system's directory for temporary files, and is deleted with the request.
 //!
-//! Limits: `server.parquet_bytes_max` for each, [`FILES_MAX`] at once; others wait, and their senders with them.
+//! Limits: `server.parquet_bytes_max` for each, [`FILES_MAX`] at once; further requests wait, and back-pressure reaches
+//! their senders.
 
 use std::{
     fs::File,
@@ -26,7 +27,7 @@ pub(crate) fn is_parquet(headers: &HeaderMap) -> bool {
 }
 
 /// The whole body as a file, from its beginning.
-pub(crate) async fn held(pieces: &mut Pieces) -> Result<File, BodyFault> {
+pub(crate) async fn buffer_to_file(pieces: &mut Pieces) -> Result<File, BodyFault> {
     let not_held = |error: io::Error| BodyFault::NotHeld(error.to_string());
     let mut file = tempfile::tempfile().map_err(not_held)?;
     while let Some(piece) = pieces.next().await? {

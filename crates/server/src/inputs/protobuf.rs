@@ -1,5 +1,5 @@
-//! Protocol Buffers' wire format, as far as OpenTelemetry's logs need it: fields one after another, in any order, those
-//! that nobody knows passed over. (Protocol Buffers' own documentation, "Encoding".)
+//! Decodes Protocol Buffers' wire format, as far as OpenTelemetry's logs need it: fields in sequence, in any order; unknown
+//! fields are skipped. (Protocol Buffers' own documentation, "Encoding".)
 
 /// A field's value.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -39,7 +39,7 @@ impl<'a> Message<'a> {
             1 => Field::Fixed64(u64::from_le_bytes(self.array()?)),
             2 => {
                 let len = usize::try_from(self.varint()?).map_err(|_| Malformed)?;
-                Field::Bytes(self.take(len)?)
+                Field::Bytes(self.read_bytes(len)?)
             }
             5 => Field::Fixed32(u32::from_le_bytes(self.array()?)),
             _ => return Err(Malformed),
@@ -60,14 +60,14 @@ impl<'a> Message<'a> {
         Err(Malformed)
     }
 
-    fn take(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
+    fn read_bytes(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
         let (taken, rest) = self.rest.split_at_checked(len).ok_or(Malformed)?;
         self.rest = rest;
         Ok(taken)
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
-        self.take(N)?.try_into().map_err(|_| Malformed)
+        self.read_bytes(N)?.try_into().map_err(|_| Malformed)
     }
 }
 

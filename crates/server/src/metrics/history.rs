@@ -1,6 +1,6 @@
-//! The log, the tables of stored streams, views, joins, jobs, sinks and endpoints, in numbers.
+//! The metrics of the log, the tables of stored streams, views, joins, jobs, sinks and endpoints.
 //!
-//! A stream whose own numbers are shown has those of its table too; the tables of the others are told as one.
+//! A stream that is listed individually has the metrics of its table too; the tables of the other streams are added up.
 
 use std::sync::Arc;
 
@@ -40,48 +40,48 @@ pub(crate) fn families(
 }
 
 fn log_families(table: &mut Table, history: &HistoryMetrics) {
-    table.counter("swiftwater_log_bytes_total", "Bytes that the log has ever synced.", history.log_bytes);
-    let syncs = "Groups of events that the log has written and synced.";
+    table.counter("swiftwater_log_bytes_total", "Bytes that the log synced.", history.log_bytes);
+    let syncs = "Groups of events that the log wrote and synced.";
     table.counter("swiftwater_log_syncs_total", syncs, history.log_syncs);
     let seconds = history.log_sync_nanos as f64 / 1e9;
-    table.counter("swiftwater_log_sync_seconds_total", "Time that the log's syncs took.", seconds);
-    let queued = "Bytes that were appended to the log and are not synced.";
+    table.counter("swiftwater_log_sync_seconds_total", "Time of the log's syncs.", seconds);
+    let queued = "Bytes that are appended to the log and not synced yet.";
     table.gauge("swiftwater_log_queued_bytes", queued, history.log_queued_bytes);
-    let files = "Bytes of the log's files, those kept for reuse included.";
+    let files = "Size of the log's files, reserved files included.";
     table.gauge("swiftwater_log_file_bytes", files, history.log_file_bytes);
 }
 
 fn view_families(table: &mut Table, views: &ViewsMetrics) {
     table.gauge("swiftwater_views", "Views.", views.views);
-    let lag = "Events that a view does not count yet, of all views.";
+    let lag = "Events that a view has not counted yet, summed over all views.";
     table.gauge("swiftwater_views_lag_events", lag, views.lag_events);
     table.gauge("swiftwater_views_held_keys", "Keys of views in memory.", views.keys_held);
-    table.gauge("swiftwater_views_held_bytes", "Bytes that these take, about.", views.held_bytes);
-    let reads = "Keys of views that were looked for and found in memory.";
+    table.gauge("swiftwater_views_held_bytes", "Approximate memory of these keys.", views.held_bytes);
+    let reads = "Lookups of views' keys that memory answered.";
     table.counter("swiftwater_views_reads_held_total", reads, views.reads_held);
-    let reads = "Keys of views that were looked for on disk.";
+    let reads = "Lookups of views' keys that read the disk.";
     table.counter("swiftwater_views_reads_stored_total", reads, views.reads_stored);
-    let failing = "Views that are not kept on disk, or do not go on.";
+    let failing = "Views that are not persisted, or are stopped.";
     table.gauge("swiftwater_views_failing", failing, views.failing);
     table.gauge("swiftwater_alerts", "Alerts.", views.alerts);
     let firing = "Keys that meet the condition of an alert.";
     table.gauge("swiftwater_alerts_firing_keys", firing, views.alerts_firing);
-    let failing = "Alerts that do not go on at present.";
+    let failing = "Alerts that are stopped at present.";
     table.gauge("swiftwater_alerts_failing", failing, views.alerts_failing);
 }
 
 fn join_families(table: &mut Table, joins: &JoinsMetrics) {
     table.gauge("swiftwater_joins", "Joins.", joins.joins);
-    let pairs = "Pairs that joins told since they were created.";
+    let pairs = "Pairs that joins wrote since they were created.";
     table.counter("swiftwater_joins_pairs_total", pairs, joins.pairs);
-    let late = "Events that were late for a join, and joined nothing.";
+    let late = "Late events, which joined nothing.";
     table.counter("swiftwater_joins_late_total", late, joins.late);
-    let ahead = "Events whose times were too far ahead of their arrival for a join, and joined nothing.";
+    let ahead = "Events too far ahead of their arrival, which joined nothing.";
     table.counter("swiftwater_joins_ahead_total", ahead, joins.ahead);
-    let kept = "Events that joins keep for those to come.";
+    let kept = "Stored events that may still join.";
     table.gauge("swiftwater_joins_kept_events", kept, joins.kept_events);
-    table.gauge("swiftwater_joins_kept_bytes", "Bytes that these take.", joins.kept_bytes);
-    table.gauge("swiftwater_joins_failing", "Joins that do not go on at present.", joins.failing);
+    table.gauge("swiftwater_joins_kept_bytes", "Size of these events.", joins.kept_bytes);
+    table.gauge("swiftwater_joins_failing", "Joins that are stopped at present.", joins.failing);
 }
 
 fn table_families(table: &mut Table, own: &[TableMetrics], others: Option<&TableMetrics>) {
@@ -89,22 +89,20 @@ fn table_families(table: &mut Table, own: &[TableMetrics], others: Option<&Table
         (
             Kind::Gauge,
             "swiftwater_table_lag_events",
-            "Events that a stream's table has not committed.",
+            "Events that the stream's table has not committed.",
             |table| table.lag_events.into(),
         ),
-        (Kind::Counter, "swiftwater_table_commits_total", "Commits to a stream's table.", |table| {
+        (Kind::Counter, "swiftwater_table_commits_total", "Commits to the stream's table.", |table| {
             table.commits.into()
         }),
-        (Kind::Gauge, "swiftwater_table_files", "Files of a table's newest version.", |table| {
+        (Kind::Gauge, "swiftwater_table_files", "Files of the table's newest version.", |table| {
             table.files.into()
         }),
-        (Kind::Gauge, "swiftwater_table_file_bytes", "Bytes of these files.", |table| {
-            table.file_bytes.into()
-        }),
+        (Kind::Gauge, "swiftwater_table_file_bytes", "Size of these files.", |table| table.file_bytes.into()),
         (
             Kind::Counter,
             "swiftwater_table_held_back_total",
-            "Requests that waited because the stream's table, or a view of it, lagged.",
+            "Requests that waited because the table, or a view of the stream, lagged.",
             |table| table.held_back.into(),
         ),
         (
@@ -116,7 +114,7 @@ fn table_families(table: &mut Table, own: &[TableMetrics], others: Option<&Table
         (
             Kind::Gauge,
             "swiftwater_table_failing",
-            "1 while a commit is tried again, as the store fails.",
+            "1 while a commit is retried because the store fails, else 0.",
             |table| u64::from(table.is_failing).into(),
         ),
     ];
@@ -125,23 +123,17 @@ fn table_families(table: &mut Table, own: &[TableMetrics], others: Option<&Table
 
 fn job_families(table: &mut Table, jobs: &[JobStatus]) {
     let families: Numbers<'_, JobStatus> = &[
-        (
-            Kind::Gauge,
-            "swiftwater_job_running",
-            "Whether an attempt at the job is being made, 1 or 0.",
-            |job| u64::from(job.is_running).into(),
-        ),
-        (
-            Kind::Counter,
-            "swiftwater_job_runs_total",
-            "Runs that succeeded, since the job was created.",
-            |job| job.runs.into(),
-        ),
-        (Kind::Counter, "swiftwater_job_failures_total", "Attempts that failed.", |job| job.failures.into()),
+        (Kind::Gauge, "swiftwater_job_running", "1 while an attempt at the job runs, else 0.", |job| {
+            u64::from(job.is_running).into()
+        }),
+        (Kind::Counter, "swiftwater_job_runs_total", "Successful runs since the job was created.", |job| {
+            job.runs.into()
+        }),
+        (Kind::Counter, "swiftwater_job_failures_total", "Failed attempts.", |job| job.failures.into()),
         (
             Kind::Counter,
             "swiftwater_job_retries_total",
-            "Attempts after a failure that came to their end.",
+            "Finished attempts that followed a failure.",
             |job| job.retries.into(),
         ),
         (Kind::Counter, "swiftwater_job_rows_total", "Rows that the job's statements wrote.", |job| {
@@ -150,7 +142,7 @@ fn job_families(table: &mut Table, jobs: &[JobStatus]) {
         (
             Kind::Counter,
             "swiftwater_job_seconds_total",
-            "Time that the job's statements took, those that failed included.",
+            "Time of the job's statements, failed ones included.",
             |job| (job.millis as f64 / 1e3).into(),
         ),
     ];
@@ -163,23 +155,28 @@ fn sink_families(table: &mut Table, sinks: &[SinkStatus]) {
         (
             Kind::Counter,
             "swiftwater_sink_deliveries_total",
-            "Deliveries of the sink, since it was created.",
+            "Deliveries since the sink was created.",
             |sink| sink.delivered.0.into(),
         ),
-        (Kind::Counter, "swiftwater_sink_rows_total", "Rows in them.", |sink| sink.delivered.1.into()),
+        (Kind::Counter, "swiftwater_sink_rows_total", "Rows of these deliveries.", |sink| {
+            sink.delivered.1.into()
+        }),
         (
             Kind::Counter,
             "swiftwater_sink_dead_rows_total",
-            "Rows of them that went to the stream for what cannot be delivered.",
+            "Rows that went to the dead-letter stream.",
             |sink| sink.dead_rows.into(),
         ),
-        (Kind::Gauge, "swiftwater_sink_failing", "Whether the last try to deliver failed, 1 or 0.", |sink| {
-            u64::from(sink.failing.is_some()).into()
-        }),
+        (
+            Kind::Gauge,
+            "swiftwater_sink_failing",
+            "1 if the last attempt at a delivery failed, else 0.",
+            |sink| u64::from(sink.failing.is_some()).into(),
+        ),
         (
             Kind::Gauge,
             "swiftwater_sink_behind_seconds",
-            "Event time from the end of what is delivered to the last window that is closed.",
+            "Event time between the last delivered window and the last closed window.",
             |sink| (sink.behind_ms.unwrap_or(0) as f64 / 1e3).into(),
         ),
     ];
@@ -199,12 +196,12 @@ fn endpoint_families(table: &mut Table, endpoints: &[Arc<Endpoint>]) {
             Sample { labels: [labels(endpoint), vec![class]].concat(), number: count.into() }
         })
     });
-    let help = "Requests of endpoints answered, by the first digit of the status.";
+    let help = "Answered requests of endpoints by the class of the status.";
     table.family(Kind::Counter, "swiftwater_endpoint_requests_total", help, counts.collect());
     let times = endpoints.iter().map(|endpoint| {
         let (counts, micros) = endpoint.counts.times();
         Sample { labels: labels(endpoint), number: Number::Seconds { counts, sum: micros as f64 / 1e6 } }
     });
-    let help = "Time from the head of an endpoint's request to its answer's head.";
+    let help = "Time from the head of an endpoint's request to the head of its answer.";
     table.family(Kind::Histogram, "swiftwater_endpoint_request_seconds", help, times.collect());
 }

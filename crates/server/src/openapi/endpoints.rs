@@ -1,15 +1,14 @@
-//! Endpoints in the contract: their parameters, what these must be, and what is answered.
+//! Adds endpoints to the API contract: their parameters, the conditions of these, and the answers.
 //!
-//! Conditions of simple forms become the words that JSON Schema has for them; all stand in the description as they were
-//! declared.
+//! Conditions of simple forms become keywords of JSON Schema; the description lists all conditions as they were declared.
 
 use serde_json::{Map, Value, json};
 use swiftwater_engine::Endpoint;
 use swiftwater_event::{Primitive, Type};
 use swiftwater_lang::{
     ddl::{
-        EndpointAction, EndpointColumn, ErrorForm, OtherFields, Otherwise, Parameter, ParameterPlace,
-        endpoint::plan::over_parameters,
+        ElseClause, EndpointAction, EndpointColumn, ErrorForm, OtherFields, Parameter, ParameterPlace,
+        endpoint::plan::parse_over_parameters,
     },
     plan::{Comparison, Expr, Function, Literal, Quantifier},
 };
@@ -30,11 +29,11 @@ pub(super) fn add(contract: &mut Value, endpoints: &[impl AsRef<Endpoint>]) {
 fn operation(endpoint: &Endpoint) -> Value {
     let create = &endpoint.create;
     let summary = match &create.action {
-        EndpointAction::Into { stream, .. } => format!("Makes an event of stream `{stream}`."),
+        EndpointAction::Into { stream, .. } => format!("Writes an event into stream `{stream}`."),
         EndpointAction::Select { source: Some(source), .. } => {
             format!("Reads view `{}`.", source.view)
         }
-        EndpointAction::Select { source: None, .. } => "Answers without reading anything.".to_owned(),
+        EndpointAction::Select { source: None, .. } => "Answers without a view.".to_owned(),
     };
     let schemas = schemas(endpoint);
     let outside = create.parameters.iter().zip(&schemas).filter_map(|(parameter, schema)| {
@@ -101,7 +100,7 @@ fn body_schema(endpoint: &Endpoint, schemas: &[Value]) -> Value {
                 swiftwater_event::Step::Index(_) => None,
             })
             .collect();
-        put(&mut schema, &keys, told, is_required);
+        insert_schema(&mut schema, &keys, told, is_required);
     }
     if endpoint.create.options.other_fields == Some(OtherFields::Refuse) {
         close(&mut schema);
@@ -119,8 +118,8 @@ fn close(schema: &mut Value) {
     }
 }
 
-/// Puts a field's schema at its path of names.
-fn put(schema: &mut Value, keys: &[&str], told: Value, is_required: bool) {
+/// Inserts a field's schema at its path of names.
+fn insert_schema(schema: &mut Value, keys: &[&str], told: Value, is_required: bool) {
     let [key, rest @ ..] = keys else { return };
     if is_required {
         let required = &mut schema["required"];
@@ -141,7 +140,7 @@ fn put(schema: &mut Value, keys: &[&str], told: Value, is_required: bool) {
     if is_required {
         field["type"] = nullable("object", false);
     }
-    put(field, rest, told, is_required);
+    insert_schema(field, rest, told, is_required);
 }
 
 /// The schema of each parameter, with what its conditions say.
@@ -155,7 +154,7 @@ fn schemas(endpoint: &Endpoint) -> Vec<Value> {
         })
         .collect();
     for (_, check) in endpoint.create.all_checks() {
-        if let Ok((condition, _)) = over_parameters(&check.check.text, parameters) {
+        if let Ok((condition, _)) = parse_over_parameters(&check.check.text, parameters) {
             constrain(&condition, &mut schemas);
         }
     }
@@ -279,7 +278,7 @@ fn value(literal: &Literal) -> Option<Value> {
 fn responses(endpoint: &Endpoint) -> Value {
     let create = &endpoint.create;
     let mut responses = Map::new();
-    let mut success = json!({"description": "As it was asked."});
+    let mut success = json!({"description": "Success."});
     let content = match &create.action {
         EndpointAction::Into { returning, .. } => {
             success["headers"] = json!({
@@ -303,7 +302,7 @@ fn responses(endpoint: &Endpoint) -> Value {
             }
             let row = row_schema(columns, &endpoint.answer_types());
             let one = match otherwise {
-                Some(Otherwise::Row(other)) => match row_schema(other, &endpoint.otherwise_types()) {
+                Some(ElseClause::Row(other)) => match row_schema(other, &endpoint.otherwise_types()) {
                     same if same == row => row,
                     other => json!({"anyOf": [row, other]}),
                 },
@@ -322,12 +321,12 @@ fn responses(endpoint: &Endpoint) -> Value {
         EndpointAction::Into { .. } => refusals.extend([408, 409, 413, 415, 429, 500, 503]),
         EndpointAction::Select { source: Some(_), otherwise, .. } => {
             if has_tag(endpoint) {
-                responses.insert("304".to_owned(), json!({"description": "It is as it was."}));
+                responses.insert("304".to_owned(), json!({"description": "It has not changed."}));
             }
             refusals.push(503);
             match otherwise {
-                Some(Otherwise::Status(refusal)) => refusals.push(refusal.status),
-                Some(Otherwise::Row(_)) => {}
+                Some(ElseClause::Status(refusal)) => refusals.push(refusal.status),
+                Some(ElseClause::Row(_)) => {}
                 None if endpoint.answers_rows() => {}
                 None => refusals.push(404),
             }
@@ -335,7 +334,7 @@ fn responses(endpoint: &Endpoint) -> Value {
         EndpointAction::Select { source: None, .. } => {}
     }
     let problem = json!({"$ref": "#/components/responses/Problem"});
-    let message = json!({"description": "What is wrong.", "content": {"application/json": {"schema":
+    let message = json!({"description": "The error.", "content": {"application/json": {"schema":
         {"type": "object", "required": ["message"], "properties": {"message": {"type": "string"}}}}}});
     for status in refusals {
         // Those of requests that may not be made at all are told before the endpoint is looked for.

@@ -1,9 +1,9 @@
-//! What `psql` asks when someone types `\d`, `\dt`, `\d name`, `\l`, `\dn` or `\du`.
+//! Answers the queries that `psql` sends for `\d`, `\dt`, `\d name`, `\l`, `\dn` and `\du`.
 //!
-//! It asks PostgreSQL's own tables, of which there are none here, in a few texts that are always the same but for a pattern
-//! or a number. Those are known by what they select, and answered from what there is to ask; whatever else of `pg_catalog`
-//! is asked fails as any table that does not exist. What `psql` asks of indexes, policies, publications and their like is
-//! answered with no rows, as there are none.
+//! `psql` reads PostgreSQL's own tables, which do not exist here, with a few query texts that vary only in a pattern or a
+//! number. This module recognises them by the columns that they select, and answers from the objects of the engine. Any
+//! other query of `pg_catalog` fails like one of a table that does not exist. Queries for indexes, policies, publications
+//! and the like return no rows, because there are none.
 
 use swiftwater_sql::{Sql, SqlError, TableKind, not_all_known, type_name};
 

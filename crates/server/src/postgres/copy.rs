@@ -1,6 +1,7 @@
-//! Rows as `COPY` carries them: PostgreSQL's own text, and its CSV. (PostgreSQL's documentation of COPY, "File Formats".)
+//! Reads and writes the rows of `COPY`: PostgreSQL's own text, and its CSV. (PostgreSQL's documentation of COPY, "File
+//! Formats".)
 //!
-//! Read in pieces of any size. Knows nothing of types: a value is text, or none for a null.
+//! Input comes in pieces of any size. Knows nothing of types: a value is text, or none for a null.
 //! Limits: a row of [`ROW_BYTES_MAX`] bytes.
 
 use swiftwater_sql::{CopyForm, forms::PgWriter};
@@ -215,7 +216,7 @@ impl CopyReader {
 
     fn text(&self, bytes: Vec<u8>) -> Result<String, String> {
         let text = String::from_utf8(bytes).ok().filter(|text| !text.contains('\0'));
-        text.ok_or_else(|| format!("line {}: a value is no text in UTF-8", self.began))
+        text.ok_or_else(|| format!("line {}: a value is not UTF-8", self.began))
     }
 }
 
@@ -395,7 +396,7 @@ mod tests {
 
     #[test]
     fn what_is_no_utf8_is_told() {
-        let fault = Err("line 2: a value is no text in UTF-8".to_owned());
+        let fault = Err("line 2: a value is not UTF-8".to_owned());
         assert_eq!(read(&text(), b"a\n\xff\n", 9).map(|_| ()), fault);
         assert_eq!(read(&csv(), b"a\n\xff\n", 9).map(|_| ()), fault);
         assert_eq!(read(&text(), b"a\n\\000\n", 9).map(|_| ()), fault);

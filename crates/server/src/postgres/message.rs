@@ -1,4 +1,4 @@
-//! Messages of PostgreSQL's protocol as bytes (its documentation, chapter "Message Formats").
+//! Encodes and decodes the messages of PostgreSQL's protocol (its documentation, chapter "Message Formats").
 
 use std::io;
 
@@ -94,7 +94,7 @@ pub(crate) fn text(value: &str, out: &mut Vec<u8>) {
 pub(crate) struct Incoming<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Incoming<'a> {
-    pub(crate) fn take(&mut self, count: usize) -> io::Result<&'a [u8]> {
+    pub(crate) fn read_bytes(&mut self, count: usize) -> io::Result<&'a [u8]> {
         let (taken, rest) =
             self.0.split_at_checked(count).ok_or_else(|| malformed("a message is too short"))?;
         self.0 = rest;
@@ -102,12 +102,12 @@ impl<'a> Incoming<'a> {
     }
 
     pub(crate) fn i16(&mut self) -> io::Result<i16> {
-        let bytes = self.take(2)?;
+        let bytes = self.read_bytes(2)?;
         Ok(i16::from_be_bytes([bytes[0], bytes[1]]))
     }
 
     pub(crate) fn i32(&mut self) -> io::Result<i32> {
-        let bytes = self.take(4)?;
+        let bytes = self.read_bytes(4)?;
         Ok(i32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
     }
 
@@ -118,8 +118,8 @@ impl<'a> Incoming<'a> {
 
     pub(crate) fn text(&mut self) -> io::Result<String> {
         let end = self.0.iter().position(|&byte| byte == 0).ok_or_else(|| malformed("a text has no end"))?;
-        let text = self.take(end)?;
-        self.take(1)?;
+        let text = self.read_bytes(end)?;
+        self.read_bytes(1)?;
         String::from_utf8(text.to_vec()).map_err(|_| malformed("a text is not UTF-8"))
     }
 }

@@ -1,11 +1,14 @@
-//! PostgreSQL's wire protocol, version 3, so that `psql`, its drivers and tools of business intelligence connect.
+//! PostgreSQL's wire protocol, version 3, so that `psql`, its drivers and business intelligence tools can connect.
 //!
-//! What is spoken: simple and extended queries, values both ways as text and in binary form, COPY both ways as text and CSV,
-//! cancelling. What is not: TLS, passwords (it listens where
-//! [`ServerConfig::postgres_listen`](crate::ServerConfig) says, by default nowhere), COPY in binary form, cursors, and the
-//! system tables of `pg_catalog`, but for what `psql` asks of them at `\d` and `\dt`, and an empty `pg_extension`. `BEGIN` and `COMMIT` are taken and
-//! change nothing: each statement is a transaction. So is `ROLLBACK`, unless something was written since `BEGIN`: then it is refused. Of the
-//! settings of a session (`SET`) `statement_timeout` holds, and a time zone other than UTC is refused; all others are taken and passed over.
+//! Supported are simple and extended queries, values in both directions as text and in binary form, COPY in both directions
+//! as text and CSV, and cancellation. Not supported are TLS, passwords (it listens where
+//! [`ServerConfig::postgres_listen`](crate::ServerConfig) says, by default nowhere), COPY in binary form, and cursors. From
+//! the system tables of `pg_catalog`, it supports only the queries that `psql` sends for `\d` and `\dt`, and an empty
+//! `pg_extension`.
+//!
+//! `BEGIN` and `COMMIT` are accepted and have no effect: each statement is a transaction. `ROLLBACK` has no effect either,
+//! but is refused if something was written since `BEGIN`. The setting `statement_timeout` of a session (`SET`) is applied,
+//! and a time zone other than UTC is refused; all other settings are accepted and ignored.
 //! Limits: [`SESSIONS_MAX`], [`MESSAGE_BYTES_MAX`].
 
 mod catalog;
@@ -30,7 +33,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::{
-    newcomers::{Newcomer, Newcomers},
+    pending_connections::{PendingConnection, PendingConnections},
     server::{Phase, Shared, prepare},
 };
 use message::malformed;
@@ -90,7 +93,7 @@ impl Cancels {
 /// Takes connections until the server drains.
 pub(crate) async fn accept(listener: TcpListener, shared: Arc<Shared>, alive: mpsc::Sender<()>) {
     let places = Arc::new(Semaphore::new(SESSIONS_MAX));
-    let newcomers = Newcomers::new(NEWCOMERS_MAX);
+    let newcomers = PendingConnections::new(NEWCOMERS_MAX);
     loop {
         let taken = tokio::select! {
             taken = listener.accept() => taken,
@@ -99,7 +102,7 @@ pub(crate) async fn accept(listener: TcpListener, shared: Arc<Shared>, alive: mp
         let stream = match taken {
             Ok((stream, _)) => stream,
             Err(error) => {
-                tracing::debug!(%error, "a connection cannot be taken");
+                tracing::debug!(%error, "a connection cannot be accepted");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
@@ -114,7 +117,7 @@ pub(crate) async fn accept(listener: TcpListener, shared: Arc<Shared>, alive: mp
 }
 
 /// A connection: it begins in a time, takes one of the places of sessions, and speaks until it goes.
-async fn serve(stream: TcpStream, shared: &Arc<Shared>, places: &Semaphore, newcomer: Newcomer) {
+async fn serve(stream: TcpStream, shared: &Arc<Shared>, places: &Semaphore, newcomer: PendingConnection) {
     if let Err(error) = prepare(&stream) {
         tracing::debug!(%error, "socket options were not set");
     }
@@ -127,14 +130,14 @@ async fn serve(stream: TcpStream, shared: &Arc<Shared>, places: &Semaphore, newc
     };
     shared.postgres.end(number);
     if let Err(error) = ended {
-        tracing::debug!(%error, "a connection of PostgreSQL's protocol broke off");
+        tracing::debug!(%error, "a connection of PostgreSQL's protocol ended early");
     }
 }
 
-async fn speak(session: &mut Session, places: &Semaphore, mut newcomer: Newcomer) -> io::Result<()> {
+async fn speak(session: &mut Session, places: &Semaphore, mut newcomer: PendingConnection) -> io::Result<()> {
     let has_begun = tokio::select! {
         begun = session.begin() => begun?,
-        () = newcomer.sent_away() => return Err(malformed("it said nothing while others came")),
+        () = newcomer.sent_away() => return Err(malformed("it was idle while others arrived")),
         () = tokio::time::sleep(BEGIN_TIME_MAX) => return Err(malformed("it did not begin in time")),
     };
     drop(newcomer);

@@ -96,7 +96,7 @@ impl Session {
             let message = tokio::select! {
                 biased;
                 message = self.message() => message?,
-                () = shared.reached(Phase::Closing) => return self.leave().await,
+                () = shared.reached(Phase::Closing) => return self.send_shutdown().await,
             };
             let Some((kind, body)) = message else { return Ok(()) };
             let mut message = Incoming(&body);
@@ -128,7 +128,7 @@ impl Session {
                     Ok(())
                 }
                 other => {
-                    Err(Failed::new("08P01", format!("message `{}` is not spoken here", char::from(other))))
+                    Err(Failed::new("08P01", format!("message `{}` is not supported", char::from(other))))
                 }
             };
             if let Err(Failed { error, text }) = done {
@@ -138,13 +138,13 @@ impl Session {
         }
     }
 
-    /// Makes room for so many bytes more to be kept, or refuses them.
-    fn keep(&mut self, bytes: usize) -> Result<(), Box<Failed>> {
+    /// Reserves so many bytes more, or refuses them.
+    fn reserve_bytes(&mut self, bytes: usize) -> Result<(), Box<Failed>> {
         let kept = self.kept_bytes();
         self.share.set(kept + bytes).map_err(|_| {
             let failed = Failed::new(
                 "53200",
-                "clients hold as many bytes of statements, portals and unfinished requests as they may",
+                "the bytes of statements, portals and unfinished requests have reached their limit",
             );
             Box::new(failed.hint("Close statements and portals, or raise server.unfinished_bytes_max."))
         })
@@ -184,7 +184,7 @@ impl Session {
                     }
                     break;
                 }
-                _ => return Err(malformed("only version 3 of PostgreSQL's protocol is spoken")),
+                _ => return Err(malformed("only version 3 of PostgreSQL's protocol is supported")),
             }
         }
         self.out.message(b'R', |out| out.extend_from_slice(&0_i32.to_be_bytes()));
@@ -224,8 +224,8 @@ impl Session {
         self.flush().await
     }
 
-    /// Tells the client that the server ends.
-    async fn leave(&mut self) -> io::Result<()> {
+    /// Notifies the client that the server shuts down.
+    async fn send_shutdown(&mut self) -> io::Result<()> {
         self.out.fatal(&shutting_down());
         self.flush().await
     }
@@ -283,7 +283,7 @@ impl Session {
         }
         if length > AHEAD_BYTES && self.share.set(self.kept_bytes() + length).is_err() {
             return Err(malformed(
-                "a message finds no room: unfinished requests hold as many bytes as they may",
+                "a message finds no room: the bytes of unfinished requests have reached their limit",
             ));
         }
         if !self.fill(length + 1).await? {

@@ -1,7 +1,7 @@
-//! Values of parameters, as clients of PostgreSQL's protocol send them: as text or in binary form, with the number of a
-//! type or without. (PostgreSQL's source, `src/backend/utils/adt`: the `*_in` and `*_recv` functions.)
+//! Decodes the values of parameters that clients of PostgreSQL's protocol send: as text or in binary form, with or without a
+//! type number. (PostgreSQL's source, `src/backend/utils/adt`: the `*_in` and `*_recv` functions.)
 //!
-//! A text of a type that is not known here stays a text, and becomes what is wanted where it stands.
+//! A text of an unknown type stays a text, and is converted to the type that its place requires.
 
 use swiftwater_sql::{Parameter, array_elements};
 
@@ -186,7 +186,7 @@ fn of_binary(bytes: &[u8], ty: i32) -> Option<Parameter> {
         },
         1186 => {
             let mut message = Incoming(bytes);
-            let micros: i64 = i64::from_be_bytes(message.take(8).ok()?.try_into().ok()?);
+            let micros: i64 = i64::from_be_bytes(message.read_bytes(8).ok()?.try_into().ok()?);
             let (days, months) = (message.i32().ok()?, message.i32().ok()?);
             Parameter::Interval { months, days, nanos: micros.checked_mul(1000)? }
         }
@@ -247,7 +247,7 @@ fn list_of_binary(bytes: &[u8], ty: i32) -> Option<Parameter> {
     for _ in 0..count {
         values.push(match usize::try_from(message.i32().ok()?) {
             Err(_) => Parameter::Null,
-            Ok(length) => of_binary(message.take(length).ok()?, ty)?,
+            Ok(length) => of_binary(message.read_bytes(length).ok()?, ty)?,
         });
     }
     Some(Parameter::List(values))

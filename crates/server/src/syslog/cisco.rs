@@ -1,5 +1,5 @@
-//! What Cisco's devices send behind the priority: not RFC 3164's header, but parts that end in a colon, in front of the
-//! name of the message.
+//! Parses the messages of Cisco's devices after the priority. They have no RFC 3164 header, but parts that end in a colon,
+//! before the name of the message.
 //!
 //! ```text
 //! SEQUENCE: HOST: *Jan  2 00:00:01.123 UTC: %SYS-5-CONFIG_I: message      IOS; each part may be missing
@@ -7,13 +7,13 @@
 //! : 2026 Jan  2 00:00:01 UTC: %ETHPORT-5-IF_UP: message                  NX-OS
 //! ```
 //!
-//! `*` and `.` before a time say that the device's clock is not set by a time server. A zone other than UTC is known by a
-//! name alone, which says nothing certain: the event then has no time of its own.
+//! `*` and `.` before a time mean that no time server sets the device's clock. A zone other than UTC is known by a name
+//! alone, which is ambiguous; the event then has no time of its own.
 
-use super::message::{Around, Message, local_time};
+use super::message::{Message, MessageContext, local_time};
 
 /// A message of this form; none where it is not.
-pub(super) fn parse<'a>(rest: &'a str, around: &Around<'_>) -> Option<Message<'a>> {
+pub(super) fn parse<'a>(rest: &'a str, around: &MessageContext<'_>) -> Option<Message<'a>> {
     let (header, msgid, text) = named(rest)?;
     let mut message = Message::default();
     (message.msgid, message.text) = (Some(msgid), text);
@@ -52,7 +52,7 @@ fn named(rest: &str) -> Option<(&str, &str, &str)> {
 }
 
 /// A time, if it is certain, and the host behind it, if there is one. None where the part is no time.
-fn time<'a>(part: &'a str, around: &Around<'_>) -> Option<(Option<i64>, Option<&'a str>)> {
+fn time<'a>(part: &'a str, around: &MessageContext<'_>) -> Option<(Option<i64>, Option<&'a str>)> {
     let mut words = part.trim_start_matches(['*', '.']).split_ascii_whitespace().peekable();
     let is_year = |word: &str| word.len() == 4 && word.bytes().all(|byte| byte.is_ascii_digit());
     let before = words.next_if(|word| is_year(word));

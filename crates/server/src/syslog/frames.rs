@@ -1,8 +1,7 @@
-//! Messages out of a TCP connection (RFC 6587): each with its length in front (`11 <13>1 - - …`), or each with the end of a
-//! line or a zero behind it. Which
-//! of them it is shows at the first byte of each message: no message begins with a digit.
+//! Splits a TCP connection into syslog messages (RFC 6587). Each message either follows its length (`11 <13>1 - - …`), or
+//! ends with a newline or a zero byte. The first byte of each message shows which, because no message begins with a digit.
 //!
-//! Of a message longer than may be its beginning is given, and the rest passed over; nothing is ever held beyond that.
+//! A message longer than the limit is cut to its beginning, and the rest is skipped; nothing beyond that is ever buffered.
 
 /// Digits of a length, at most.
 const LENGTH_DIGITS_MAX: usize = 10;
@@ -70,7 +69,7 @@ impl Frames {
                 },
                 State::Counted(left) => {
                     let taken = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
-                    self.keep(&bytes[..taken]);
+                    self.push_bounded(&bytes[..taken]);
                     bytes = &bytes[taken..];
                     let left = left - taken as u64;
                     self.state = State::Counted(left);
@@ -80,12 +79,12 @@ impl Frames {
                 }
                 State::Line => match memchr::memchr2(b'\n', 0, bytes) {
                     Some(end) => {
-                        self.keep(&bytes[..end]);
+                        self.push_bounded(&bytes[..end]);
                         bytes = &bytes[end + 1..];
                         self.end(&mut give);
                     }
                     None => {
-                        self.keep(bytes);
+                        self.push_bounded(bytes);
                         bytes = &[];
                     }
                 },
@@ -107,8 +106,8 @@ impl Frames {
         }
     }
 
-    /// Keeps one byte more than may be, by which it shows that there was more.
-    fn keep(&mut self, bytes: &[u8]) {
+    /// Appends bytes, up to one more than the limit, which shows that there was more.
+    fn push_bounded(&mut self, bytes: &[u8]) {
         let room = (self.message_bytes_max + 1).saturating_sub(self.partial.len());
         self.partial.extend_from_slice(&bytes[..room.min(bytes.len())]);
     }

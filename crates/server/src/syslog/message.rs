@@ -1,14 +1,15 @@
-//! Syslog's messages (RFC 5424, RFC 3164) as events, an object a line.
+//! Parses syslog messages (RFC 5424, RFC 3164) into events, one object per line.
 //!
 //! ```text
-//! <PRI>1 TIME HOST APP PID MSGID [id name="value" …][…] message          RFC 5424; `-` stands for what is not known
-//! <PRI>Jan 31 12:00:00 HOST APP[PID]: message                            RFC 3164, and what is sent in its name:
+//! <PRI>1 TIME HOST APP PID MSGID [id name="value" …][…] message          RFC 5424; `-` stands for an unknown value
+//! <PRI>Jan 31 12:00:00 HOST APP[PID]: message                            RFC 3164, and messages that claim to be:
 //! <PRI>2026-01-31T12:00:00.123+01:00 HOST APP: message                   the time of RFC 3339, a year, no host, no tag
 //! <PRI>APP[PID]: message                                                 no time, no host, no tag (RFC 3164, 4.3.3)
 //! ```
 //!
-//! What Cisco's devices send is read in [`cisco`]. A message that is none of these is kept: its event has `malformed`, why, and `raw`, what came. The parser is ours as those
-//! that there are read what they can and do not say what they could not, and change texts on the way.
+//! [`cisco`] parses the messages of Cisco's devices. A message in no known form is still stored: its event has `malformed`,
+//! the reason, and `raw`, the message. The project has its own parser, because existing ones read what they can, do not
+//! report what they could not, and change texts on the way.
 //! Never fails and never panics, whatever the bytes are.
 
 use std::borrow::Cow;
@@ -19,8 +20,8 @@ use swiftwater_event::{Value, write_json};
 use super::cisco;
 use crate::wire::parse_time;
 
-/// What a message does not say of itself.
-pub(super) struct Around<'a> {
+/// What is known of a message besides its text.
+pub(super) struct MessageContext<'a> {
     /// When it came, in microseconds since 1970.
     pub(super) arrival_micros: i64,
     /// Of times that are told without a zone: how far they are ahead of UTC.
@@ -63,10 +64,10 @@ pub(super) struct Element<'a> {
 }
 
 /// Adds the event of a message, with the end of its line; false if it is malformed.
-pub(super) fn write_event(bytes: &[u8], around: &Around<'_>, out: &mut Vec<u8>) -> bool {
+pub(super) fn write_event(bytes: &[u8], around: &MessageContext<'_>, out: &mut Vec<u8>) -> bool {
     let raw = String::from_utf8_lossy(bytes);
     let parsed = match around.is_cut {
-        true => Err("it is longer than a message may be, and was cut off"),
+        true => Err("it exceeds the maximum length, and was cut"),
         false => parse(&raw, around),
     };
     let mut object = Object { out, is_empty: true };
@@ -174,8 +175,8 @@ impl Object<'_> {
     }
 }
 
-fn parse<'a>(raw: &'a str, around: &Around<'_>) -> Result<Message<'a>, &'static str> {
-    let (priority, rest) = priority(raw).ok_or("it has no priority as `<13>` in front")?;
+fn parse<'a>(raw: &'a str, around: &MessageContext<'_>) -> Result<Message<'a>, &'static str> {
+    let (priority, rest) = priority(raw).ok_or("it has no priority such as `<13>` at its beginning")?;
     let message = match rest.strip_prefix("1 ") {
         Some(rest) => rfc5424(rest)?,
         None => rfc3164(rest, around)?,
@@ -201,14 +202,14 @@ fn rfc5424(rest: &str) -> Result<Message<'_>, &'static str> {
     };
     let fields = [field(), field(), field(), field(), field()];
     let [Some(time), Some(host), Some(app), Some(pid), Some(msgid)] = fields else {
-        return Err("of time, host, application, process and message identifier one is missing");
+        return Err("its time, host, application, process or message identifier is missing");
     };
     let known = |field| (field != "-").then_some(field);
     let micros = match known(time) {
         None => None,
-        Some(time) => Some(rfc3339(time).ok_or("its time is not one of RFC 3339")?),
+        Some(time) => Some(rfc3339(time).ok_or("its time is not in RFC 3339")?),
     };
-    let (data, text) = structured_data(rest).ok_or("its structured data are not well formed")?;
+    let (data, text) = structured_data(rest).ok_or("its structured data is malformed")?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     Ok(Message {
         micros,
@@ -299,13 +300,13 @@ fn sd_value(rest: &str) -> Option<(Cow<'_, str>, &str)> {
 }
 
 /// Behind the priority.
-fn rfc3164<'a>(rest: &'a str, around: &Around<'_>) -> Result<Message<'a>, &'static str> {
+fn rfc3164<'a>(rest: &'a str, around: &MessageContext<'_>) -> Result<Message<'a>, &'static str> {
     if let Some(message) = cisco::parse(rest, around) {
         return Ok(message);
     }
     let Some((micros, rest)) = time(rest, around) else {
         if begins_as_time(rest) {
-            return Err("its time is no time that there is");
+            return Err("its time does not exist");
         }
         // Without a time the whole is content, of which a tag may be the beginning.
         let first = rest.split(' ').next().unwrap_or_default();
@@ -356,7 +357,7 @@ fn is_tag(word: &str) -> bool {
 }
 
 /// The time at the beginning, in microseconds since 1970, and what is behind it and its space.
-fn time<'a>(rest: &'a str, around: &Around<'_>) -> Option<(i64, &'a str)> {
+fn time<'a>(rest: &'a str, around: &MessageContext<'_>) -> Option<(i64, &'a str)> {
     let rest = rest.trim_start_matches(' ');
     let (word, behind) = rest.split_once(' ')?;
     if word.starts_with(|first: char| first.is_ascii_digit()) {
@@ -389,7 +390,7 @@ pub(super) fn local_time(
     day: &str,
     clock: &str,
     offset_minutes: i16,
-    around: &Around<'_>,
+    around: &MessageContext<'_>,
 ) -> Option<i64> {
     let month = MONTHS.iter().position(|name| name.eq_ignore_ascii_case(month))? + 1;
     let day: u8 = day.parse().ok()?;
@@ -420,8 +421,12 @@ mod tests {
     const ARRIVAL: i64 = 1_767_312_000_000_000;
 
     fn event(raw: impl AsRef<[u8]>) -> Value {
-        let around =
-            Around { arrival_micros: ARRIVAL, utc_offset_minutes: 0, peer: "10.0.0.1", is_cut: false };
+        let around = MessageContext {
+            arrival_micros: ARRIVAL,
+            utc_offset_minutes: 0,
+            peer: "10.0.0.1",
+            is_cut: false,
+        };
         let mut out = Vec::new();
         let is_good = write_event(raw.as_ref(), &around, &mut out);
         let mut event: Value = serde_json::from_slice(&out).unwrap();
@@ -521,7 +526,8 @@ mod tests {
         ] {
             assert_eq!(event(raw), user(expected), "{raw}");
         }
-        let east = Around { arrival_micros: ARRIVAL, utc_offset_minutes: -90, peer: "", is_cut: false };
+        let east =
+            MessageContext { arrival_micros: ARRIVAL, utc_offset_minutes: -90, peer: "", is_cut: false };
         let mut out = Vec::new();
         write_event(b"<13>Jan  1 22:00:00 h a: x", &east, &mut out);
         assert!(

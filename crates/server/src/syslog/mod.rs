@@ -1,10 +1,10 @@
 //! Syslog over TCP and UDP: messages become events of one stream.
 //!
-//! A connection is read no faster than the engine takes its events, and while nothing can be stored it is not read at
-//! all. UDP has nobody to hold up: what comes waits in a queue of `syslog.queue_bytes_max`, and what finds no room there is
-//! lost, counted and told of. Nobody is answered, so nobody is told that an event is on disk; a sender that must know
-//! speaks HTTP.
-//! Limits: `syslog.connections_max`, `syslog.message_bytes_max`; what is longer is cut, and its event says so.
+//! A connection is read no faster than the engine takes its events, and is not read at all while nothing can be stored. UDP
+//! has no back-pressure: datagrams wait in a queue of `syslog.queue_bytes_max`. Those that find no room there are lost,
+//! counted and reported. Syslog has no answers, so a sender never learns that an event is on disk; a sender that must know
+//! uses HTTP.
+//! Limits: `syslog.connections_max`, `syslog.message_bytes_max`; a longer message is cut, and its event reports this.
 
 mod cisco;
 mod frames;
@@ -33,11 +33,11 @@ use crate::{
     config::SyslogConfig,
     engine::{EngineError, is_shutting_down},
     inputs::not_kept,
-    newcomers::{Newcomer, Newcomers},
+    pending_connections::{PendingConnection, PendingConnections},
     server::{Phase, ServerError, Shared, prepare},
 };
 use frames::{Frames, without_end};
-use message::{Around, write_event};
+use message::{MessageContext, write_event};
 
 /// What is read of a connection at once.
 const READ_BYTES: usize = 64 << 10;
@@ -91,7 +91,7 @@ impl SyslogPorts {
             let failed = |source| ServerError::Listen { address, source };
             let socket = UdpSocket::bind(address).await.map_err(failed)?;
             if let Err(error) = SockRef::from(&socket).set_recv_buffer_size(SOCKET_BUFFER_BYTES) {
-                tracing::debug!(%error, "the socket's buffer stays as it is");
+                tracing::debug!(%error, "the socket's buffer cannot be changed");
             }
             ports.udp = Some(socket);
         }
@@ -106,14 +106,14 @@ impl SyslogPorts {
         if let Some(socket) = self.udp {
             let (queue, waiting) = mpsc::channel(DATAGRAMS_MAX);
             tokio::spawn(receive(socket, queue, Arc::clone(shared), alive.clone()));
-            tokio::spawn(take_datagrams(waiting, Arc::clone(shared), alive.clone()));
+            tokio::spawn(ingest_datagrams(waiting, Arc::clone(shared), alive.clone()));
         }
     }
 }
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>, alive: mpsc::Sender<()>) {
     let places = Arc::new(Semaphore::new(shared.config.syslog.connections_max));
-    let newcomers = Newcomers::new(NEWCOMERS_MAX);
+    let newcomers = PendingConnections::new(NEWCOMERS_MAX);
     loop {
         let taken = tokio::select! {
             taken = listener.accept() => taken,
@@ -122,7 +122,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, alive: mpsc::Sender<
         let (stream, peer) = match taken {
             Ok(taken) => taken,
             Err(error) => {
-                tracing::debug!(%error, "a connection cannot be taken");
+                tracing::debug!(%error, "a connection cannot be accepted");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
@@ -148,7 +148,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, alive: mpsc::Sender<
 }
 
 /// Waits for a connection's first byte; false if it ended before, or had to go for others that came.
-async fn has_spoken(stream: &TcpStream, mut newcomer: Newcomer, shared: &Shared) -> bool {
+async fn has_spoken(stream: &TcpStream, mut newcomer: PendingConnection, shared: &Shared) -> bool {
     if let Err(error) = prepare(stream) {
         tracing::debug!(%error, "socket options were not set");
     }
@@ -174,7 +174,7 @@ async fn read(mut stream: TcpStream, peer: SocketAddr, shared: &Shared) {
         let read = match read {
             Ok(read) => read,
             Err(error) => {
-                tracing::debug!(%peer, %error, "a connection of syslog broke off");
+                tracing::debug!(%peer, %error, "a connection of syslog ended early");
                 0
             }
         };
@@ -238,7 +238,7 @@ async fn receive(
                 tracing::warn!(
                     dropped,
                     setting = "syslog.queue_bytes_max",
-                    "datagrams of syslog find no room"
+                    "datagrams of syslog are lost: the queue is full"
                 );
             }
         }
@@ -246,7 +246,11 @@ async fn receive(
 }
 
 /// Makes events of what waits.
-async fn take_datagrams(mut queue: mpsc::Receiver<Datagram>, shared: Arc<Shared>, _alive: mpsc::Sender<()>) {
+async fn ingest_datagrams(
+    mut queue: mpsc::Receiver<Datagram>,
+    shared: Arc<Shared>,
+    _alive: mpsc::Sender<()>,
+) {
     let mut datagrams = Vec::with_capacity(DATAGRAMS_AT_ONCE);
     let most = shared.config.syslog.message_bytes_max;
     while queue.recv_many(&mut datagrams, DATAGRAMS_AT_ONCE).await > 0 {
@@ -282,7 +286,7 @@ impl Events {
 
     fn add(&mut self, bytes: &[u8], peer: IpAddr, is_cut: bool) {
         let peer = peer.to_string();
-        let around = Around {
+        let around = MessageContext {
             arrival_micros: self.arrival_micros,
             utc_offset_minutes: self.utc_offset_minutes,
             peer: &peer,
@@ -338,7 +342,7 @@ impl Events {
                 }
                 Err(error) if may_pass(&error) => {
                     if !std::mem::replace(&mut waits, true) {
-                        tracing::warn!(%stream, %error, count, "messages of syslog wait to be taken");
+                        tracing::warn!(%stream, %error, count, "messages of syslog wait to be accepted");
                     }
                     tokio::time::sleep(RETRY_PAUSE).await;
                 }

@@ -1,4 +1,4 @@
-//! Bullet's own form of results, for clients that were written for it.
+//! Writes results in Bullet's own form, for clients that were written for it.
 //!
 //! ```json
 //! {"records": [{"n": 42}],
@@ -10,16 +10,16 @@
 //!           "errors": [{"error": "…", "resolutions": ["…"]}]}}
 //! ```
 //!
-//! Times are milliseconds since 1970. `Finish Time` stands in the last emit only; `Expected Emit Time` where windows go
-//! by time, `Size` where they go by record. `Sketch` stands where the answer is a sketch's, `Inner Query` where an outer
-//! query looked at the result of another, `errors` where something went wrong. NaN and the infinities are texts.
+//! Times are milliseconds since 1970. Only the last emit has `Finish Time`. `Expected Emit Time` is present where windows go
+//! by time, `Size` where they go by record. `Sketch` is present if the answer is a sketch's, `Inner Query` if an outer query
+//! read the result of another, `errors` if something failed. NaN and the infinities are texts.
 
 use swiftwater_event::{Millis, Value, write_json};
 use swiftwater_runtime::{
     DistinctFigures, Emit, EmitMeta, EndReason, RuntimeError, SketchFigures, SketchMeta, WindowMeta,
 };
 
-use super::{put, write_records, write_text};
+use super::{append_fmt, write_records, write_text};
 
 /// What an emit is to Bullet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,7 +89,7 @@ pub fn write_bullet_emit(emit: &Emit, out: &mut Vec<u8>) {
 
 /// The same with its kind before the rest, as the command line prints it: `{"kind": "window", "records": …}`.
 pub fn write_bullet_line(emit: &Emit, out: &mut Vec<u8>) {
-    put(out, format_args!("{{\"kind\":\"{}\",", BulletKind::of(emit).name()));
+    append_fmt(out, format_args!("{{\"kind\":\"{}\",", BulletKind::of(emit).name()));
     write_body(emit, out);
 }
 
@@ -117,11 +117,11 @@ pub fn write_bullet_meta(meta: &EmitMeta, out: &mut Vec<u8>) {
         write_errors(&[BulletError { error: failure.to_string(), resolutions }], out);
         return out.push(b'}');
     }
-    put(out, format_args!("{{\"Query\":{{\"ID\":\"{}\",\"Query String\":", meta.query.id));
+    append_fmt(out, format_args!("{{\"Query\":{{\"ID\":\"{}\",\"Query String\":", meta.query.id));
     write_text(&meta.query.printed, out);
-    put(out, format_args!(",\"Receive Time\":{}", meta.query.received));
+    append_fmt(out, format_args!(",\"Receive Time\":{}", meta.query.received));
     if let Some(finished) = &meta.finished {
-        put(out, format_args!(",\"Finish Time\":{}", finished.at));
+        append_fmt(out, format_args!(",\"Finish Time\":{}", finished.at));
     }
     out.extend_from_slice(b"},");
     let emitted = meta.window.map(|window| window.emitted);
@@ -193,13 +193,15 @@ fn write_window(window: Option<&WindowMeta>, number: u64, emitted: Option<Millis
         Some(_) => "Tumbling",
     };
     let number = window.map_or(number, |window| window.number);
-    put(out, format_args!("\"Window\":{{\"Name\":\"{name}\",\"Number\":{number}"));
+    append_fmt(out, format_args!("\"Window\":{{\"Name\":\"{name}\",\"Number\":{number}"));
     if let Some(emitted) = emitted {
-        put(out, format_args!(",\"Emit Time\":{emitted}"));
+        append_fmt(out, format_args!(",\"Emit Time\":{emitted}"));
     }
     match window {
-        Some(window) if window.kind == "record" => put(out, format_args!(",\"Size\":{}", window.records)),
-        Some(window) => put(out, format_args!(",\"Expected Emit Time\":{}", window.end)),
+        Some(window) if window.kind == "record" => {
+            append_fmt(out, format_args!(",\"Size\":{}", window.records))
+        }
+        Some(window) => append_fmt(out, format_args!(",\"Expected Emit Time\":{}", window.end)),
         None => {}
     }
     out.push(b'}');
@@ -215,10 +217,10 @@ fn write_sketches(sketches: &[SketchMeta], out: &mut Vec<u8>) {
         SketchFigures::Frequent { .. } => "FREQUENCY",
     };
     let estimated = sketch.is_estimated;
-    put(out, format_args!(",\"Sketch\":{{\"Family\":\"{family}\",\"Was Estimated\":{estimated}"));
+    append_fmt(out, format_args!(",\"Sketch\":{{\"Family\":\"{family}\",\"Was Estimated\":{estimated}"));
     match &sketch.figures {
         SketchFigures::Distinct(figures) => {
-            put(out, format_args!(",\"Size\":{}", figures.bytes));
+            append_fmt(out, format_args!(",\"Size\":{}", figures.bytes));
             write_distinct(figures, out);
         }
         SketchFigures::Groups(figures) => {
@@ -226,12 +228,12 @@ fn write_sketches(sketches: &[SketchMeta], out: &mut Vec<u8>) {
             write_distinct(figures, out);
         }
         SketchFigures::Quantiles { bytes, items_seen, least, greatest, rank_error } => {
-            put(out, format_args!(",\"Size\":{bytes},\"Items Seen\":{items_seen}"));
+            append_fmt(out, format_args!(",\"Size\":{bytes},\"Items Seen\":{items_seen}"));
             write_double("Minimum Value", least.unwrap_or(f64::INFINITY), out);
             write_double("Maximum Value", greatest.unwrap_or(f64::NEG_INFINITY), out);
             write_double("Normalized Rank Error", *rank_error, out);
         }
-        SketchFigures::Frequent { items_seen, active_items, count_error } => put(
+        SketchFigures::Frequent { items_seen, active_items, count_error } => append_fmt(
             out,
             format_args!(
                 ",\"Items Seen\":{items_seen},\"Active Items\":{active_items},\"Maximum Count Error\":{count_error}"
@@ -248,7 +250,7 @@ fn write_distinct(figures: &DistinctFigures, out: &mut Vec<u8>) {
         if at > 0 {
             out.push(b',');
         }
-        put(out, format_args!("\"{}\":{{\"upperBound\":", at + 1));
+        append_fmt(out, format_args!("\"{}\":{{\"upperBound\":", at + 1));
         write_json(&Value::Double(*greatest), out);
         out.extend_from_slice(b",\"lowerBound\":");
         write_json(&Value::Double(*least), out);
@@ -258,7 +260,7 @@ fn write_distinct(figures: &DistinctFigures, out: &mut Vec<u8>) {
 }
 
 fn write_double(name: &str, value: f64, out: &mut Vec<u8>) {
-    put(out, format_args!(",\"{name}\":"));
+    append_fmt(out, format_args!(",\"{name}\":"));
     write_json(&Value::Double(value), out);
 }
 

@@ -1,4 +1,4 @@
-//! What goes over the wire as JSON: emits, and what is told of queries and streams. The command line prints the same.
+//! Writes the server's JSON: emits, and the status of queries and streams. The command line prints the same.
 //!
 //! An emit, on one line (the native form; times are RFC 3339 in UTC with milliseconds):
 //!
@@ -8,14 +8,14 @@
 //!           "window": {"kind": "tumbling", "number": 3, "start": "…", "end": "…", "emitted": "…"},
 //!           "stream": {"name": "flights", "position": 123456, "lag_ms": 2},
 //!           "counts": {"seen": 9000, "matched": 42, "mistyped": 0, "late": 0, "dropped": 0, "expression_errors": 0},
-//!           (with `ahead` behind `late` where there are any)
+//!           (with `ahead` after `late` where there are any)
 //!           "sketch": {"error_bounds": {}}, "warnings": []}}
 //! ```
 //!
-//! `window` is null where the query has none. In a query's last emit `finished` is a time, beside it stands `reason`
-//! (`duration`, `limit`, `end_of_input`, `client`, `killed`, `shutdown`, `rate_limited`, `failed`), and a query that failed has
-//! `"error": {"message": "…"}` in its `meta`, with a `hint` where there is something to do. `query` and `stream` have `sample`, a share from 0 to 1, where the query
-//! or the stream's sources look at a sample only.
+//! `window` is null if the query has none. In a query's last emit, `finished` is a time, with a `reason` beside it
+//! (`duration`, `limit`, `end_of_input`, `client`, `killed`, `shutdown`, `rate_limited`, `failed`). A query that failed has
+//! `"error": {"message": "…"}` in its `meta`, with a `hint` if there is a remedy. `query` and `stream` have `sample`, a
+//! share from 0 to 1, if the query or the stream's sources read only a sample.
 
 mod bullet;
 mod sketch;
@@ -68,14 +68,14 @@ pub fn write_meta(meta: &EmitMeta, out: &mut Vec<u8>) {
         }
     }
     if let Some(share) = meta.query.sample {
-        put(out, format_args!(",\"sample\":{share}"));
+        append_fmt(out, format_args!(",\"sample\":{share}"));
     }
     out.extend_from_slice(b"},\"window\":");
     match &meta.window {
         None => out.extend_from_slice(b"null"),
         Some(window) => write_window(window, out),
     }
-    put(
+    append_fmt(
         out,
         format_args!(
             ",\"stream\":{{\"name\":\"{}\",\"position\":{},\"lag_ms\":{}",
@@ -83,10 +83,10 @@ pub fn write_meta(meta: &EmitMeta, out: &mut Vec<u8>) {
         ),
     );
     if let Some(share) = meta.stream.sample {
-        put(out, format_args!(",\"sample\":{share}"));
+        append_fmt(out, format_args!(",\"sample\":{share}"));
     }
     let counts = &meta.counts;
-    put(
+    append_fmt(
         out,
         format_args!(
             "}},\"counts\":{{\"seen\":{},\"matched\":{},\"mistyped\":{},\"late\":{}",
@@ -94,10 +94,10 @@ pub fn write_meta(meta: &EmitMeta, out: &mut Vec<u8>) {
         ),
     );
     if counts.ahead > 0 {
-        put(out, format_args!(",\"ahead\":{}", counts.ahead));
+        append_fmt(out, format_args!(",\"ahead\":{}", counts.ahead));
     }
     let (dropped, errors) = (counts.dropped, counts.expression_errors);
-    put(out, format_args!(",\"dropped\":{dropped},\"expression_errors\":{errors}}}"));
+    append_fmt(out, format_args!(",\"dropped\":{dropped},\"expression_errors\":{errors}}}"));
     out.extend_from_slice(b",\"sketch\":");
     sketch::write_sketches(meta, out);
     out.extend_from_slice(b",\"warnings\":[");
@@ -125,7 +125,7 @@ pub fn write_query_meta(query: &QueryMeta, out: &mut Vec<u8>) {
     out.push(b'{');
     write_query(query, out);
     if let Some(share) = query.sample {
-        put(out, format_args!(",\"sample\":{share}"));
+        append_fmt(out, format_args!(",\"sample\":{share}"));
     }
     if let Some(columns) = &query.columns {
         out.extend_from_slice(b",\"columns\":[");
@@ -166,22 +166,22 @@ pub fn failure(meta: &EmitMeta) -> Option<&str> {
 pub fn failure_hint(meta: &EmitMeta) -> Option<&'static str> {
     match meta.finished.as_ref().map(|finished| &finished.reason) {
         Some(EndReason::RateLimited(_)) => Some(
-            "Keep fewer events with a filter, or take larger windows. With `engine.fast_query` set to `drop`, what is too \
-             much is left out instead.",
+            "Filter more events out, or use larger windows. With `engine.fast_query` set to `drop`, the \
+             surplus emits are dropped instead.",
         ),
         _ => None,
     }
 }
 
 fn write_query(query: &QueryMeta, out: &mut Vec<u8>) {
-    put(out, format_args!("\"id\":\"{}\",\"text\":", query.id));
+    append_fmt(out, format_args!("\"id\":\"{}\",\"text\":", query.id));
     write_text(&query.text, out);
     out.extend_from_slice(b",\"received\":");
     write_time(query.received, out);
 }
 
 fn write_window(window: &WindowMeta, out: &mut Vec<u8>) {
-    put(out, format_args!("{{\"kind\":\"{}\",\"number\":{},\"start\":", window.kind, window.number));
+    append_fmt(out, format_args!("{{\"kind\":\"{}\",\"number\":{},\"start\":", window.kind, window.number));
     write_time(window.start, out);
     out.extend_from_slice(b",\"end\":");
     write_time(window.end, out);
@@ -195,7 +195,7 @@ pub(crate) fn write_text(text: &str, out: &mut Vec<u8>) {
     serde_json::to_writer(out, text).expect("memory takes every text");
 }
 
-fn put(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
+fn append_fmt(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
     out.write_fmt(text).expect("memory takes every text");
 }
 

@@ -1,4 +1,4 @@
-//! How exact approximate answers are, in a native emit's meta.
+//! Writes the error bounds of approximate answers, in a native emit's meta.
 //!
 //! ```json
 //! {"error_bounds": {"COUNT(DISTINCT user)": {"estimated": true, "estimate": 20301.0, "lower": 19980.0, "upper": 20627.0,
@@ -8,8 +8,8 @@
 //!                   "TOP(10, user)": {"estimated": true, "count_error": 12, "items": 90000, "active": 768}}}
 //! ```
 //!
-//! Of several groups' sketches, the least exact is told. `inner_error_bounds` stands beside where an outer query looked
-//! at approximate results.
+//! For the sketches of several groups, the least exact is reported. `inner_error_bounds` is present if an outer query read
+//! approximate results.
 
 use serde_json::{Map, Value, json};
 use swiftwater_runtime::{EmitMeta, SketchFigures, SketchMeta};

@@ -1,11 +1,11 @@
-//! What is told of queries, streams, positions and refused events.
+//! Writes the JSON of queries, streams, positions and refused events.
 
 use serde_json::{Value, json};
 use swiftwater_event::Position;
 use swiftwater_runtime::{QueryStatus, StreamStatus};
 
 use super::time_text;
-use crate::ingest::Refused;
+use crate::ingest::RejectedEvent;
 
 /// A standing query and its cost. `ends` and `finished` are null where there is no such time; `durable` is there for those that
 /// outlive their client, `not_durable` where one was asked that does not outlive the server.
@@ -72,6 +72,6 @@ pub fn position_json(position: &Position) -> Value {
 }
 
 /// An event that was refused; `path` is the column at fault, or null, since faults of structure have none.
-pub(crate) fn refused_json(refused: &Refused) -> Value {
+pub(crate) fn refused_json(refused: &RejectedEvent) -> Value {
     json!({"line": refused.line, "column": refused.column, "path": refused.path, "message": refused.message})
 }

@@ -1,4 +1,4 @@
-//! Times as text: RFC 3339, written in UTC with milliseconds.
+//! Writes and parses times as text: RFC 3339, written in UTC with milliseconds.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! `/v1/backups`: cuts over HTTP, whole and in ranges.
+//! Tests `/v1/backups`: backups over HTTP, whole and in ranges.
 
 use hyper::StatusCode;
 use serde_json::{Value, json};
@@ -78,7 +78,7 @@ async fn backup_whose_table_is_dropped_is_void_and_one_of_nothing_is_refused() {
     let (place, _) = begun(&server).await;
     sql(&server, "DROP STREAM t").await;
     let problem = server.get(&place).await.problem(StatusCode::CONFLICT, "conflict").await;
-    assert_eq!(problem["detail"], "the backup is void: table `t` was dropped");
+    assert_eq!(problem["detail"], "the backup is invalid: table `t` was dropped");
     for _ in 1..swiftwater_engine::BACKUPS_MAX {
         begun(&server).await;
     }

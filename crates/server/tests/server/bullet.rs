@@ -1,4 +1,4 @@
-//! Bullet's web API over plain HTTP. Its STOMP endpoint is tested with real clients in tests/stomp.rs.
+//! Tests Bullet's web API over plain HTTP. tests/stomp.rs tests its STOMP endpoint with real clients.
 
 use std::sync::Arc;
 

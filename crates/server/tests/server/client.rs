@@ -1,4 +1,4 @@
-//! A server on a free port, and a small client.
+//! Starts a server on a free port, and provides a small client.
 
 use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 

@@ -1,8 +1,9 @@
-//! Clients that others wrote, from PyPI, against a server that stores: what they send is read back by SQL. Needs Python
-//! with the packages of `tests/clients/requirements.txt` in `SWIFTWATER_PYTHON`; without it these tests say so and pass.
+//! Tests third-party clients from PyPI against a server that stores: SQL reads back the events that they send. Needs Python
+//! with the packages of `tests/clients/requirements.txt` in `SWIFTWATER_PYTHON`; without it these tests report this and
+//! pass.
 //!
-//! What a client does and expects stands in its script in `tests/clients`, which ends with the number of its checks that
-//! failed.
+//! The script of a client in `tests/clients` contains its actions and expectations, and ends with the number of its checks
+//! that failed.
 
 #![allow(clippy::print_stdout, reason = "what is skipped is said")]
 

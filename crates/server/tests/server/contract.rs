@@ -1,4 +1,4 @@
-//! The contract (`/v1/openapi.json`), and every answer of these tests held against it.
+//! Tests the contract (`/v1/openapi.json`), and checks every answer of these tests against it.
 
 use std::sync::LazyLock;
 
@@ -10,8 +10,8 @@ use crate::client::Running;
 static CONTRACT: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(include_str!("../../src/openapi.json")).unwrap());
 
-/// What the contract says of an answer that came; none for requests that it does not speak of.
-fn told(method: &str, path: &str, status: u16) -> Option<&'static Value> {
+/// The contract of an answer that came; none for requests without one.
+fn contract_of(method: &str, path: &str, status: u16) -> Option<&'static Value> {
     let path = path.split('?').next().unwrap_or_default();
     let fits = |template: &str| {
         let (template, path): (Vec<&str>, Vec<&str>) =
@@ -46,7 +46,7 @@ pub(crate) fn check_head(
     status: u16,
     headers: &HeaderMap,
 ) -> Option<&'static Value> {
-    let response = told(method, path, status)?;
+    let response = contract_of(method, path, status)?;
     let media_type = headers.get("content-type").map_or("", |field| field.to_str().unwrap());
     let media_type = media_type.split(';').next().unwrap_or_default();
     let content = response.get("content")?;

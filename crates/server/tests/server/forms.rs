@@ -1,4 +1,4 @@
-//! What holds for all calls: paths, methods, forms, and what is no HTTP at all.
+//! Tests the rules for all calls: paths, methods, forms, and input that is not HTTP at all.
 
 use hyper::StatusCode;
 use tokio::{

@@ -1,4 +1,4 @@
-//! Who may ask, over the wire.
+//! Tests over the wire which requests the guard admits.
 
 use hyper::StatusCode;
 

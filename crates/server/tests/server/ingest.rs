@@ -1,4 +1,4 @@
-//! Bodies of events in all forms, whole and in pieces.
+//! Tests bodies of events in all forms, whole and in pieces.
 
 use std::{io::Write, path::Path};
 
@@ -208,7 +208,7 @@ async fn acknowledgements_are_as_asked() {
     .await;
     let problem =
         send("/v1/streams/s/events?ack=disk").await.problem(StatusCode::CONFLICT, "not-stored").await;
-    assert!(problem["detail"].as_str().unwrap().contains("`s` is not stored"));
+    assert!(problem["detail"].as_str().unwrap().contains("`s` is live-only"));
     send("/v1/streams/s/events?ack=maybe").await.problem(StatusCode::BAD_REQUEST, "parameter-invalid").await;
 }
 

@@ -1,4 +1,4 @@
-//! Other ways in: what other senders speak becomes events.
+//! Tests the foreign input protocols: the formats of other senders become events.
 
 use std::{io::Write, net::TcpStream};
 
@@ -181,7 +181,7 @@ async fn logs_are_refused_in_the_form_that_they_came_in() {
     assert_eq!((told.status, told.field("content-type")), (400, "application/json"));
     let told = told.json().await;
     assert_eq!(told["code"], 3);
-    assert!(told["message"].as_str().unwrap().starts_with("the body is no JSON"), "{told}");
+    assert!(told["message"].as_str().unwrap().starts_with("the body is not JSON"), "{told}");
     let packed_form = [("content-type", "application/x-protobuf"), ("origin", "http://elsewhere")];
     let reply = server.send("POST", "/v1/logs", &packed_form, PACKED_RECORD).await;
     assert_eq!((reply.status, reply.field("content-type")), (403, "application/x-protobuf"));
@@ -209,7 +209,7 @@ async fn csv_with_a_header_becomes_events() {
     let reply = server.send("POST", "/v1/streams/t/events", &fields, "a\n1\n\"2\n3").await;
     let told = reply.json().await;
     assert_eq!((&told["accepted"], &told["rejected"]), (&json!(1), &json!(1)));
-    assert_eq!(told["errors"][0]["message"], "the text ends within quotes");
+    assert_eq!(told["errors"][0]["message"], "the text ends inside quotes");
     assert_eq!(
         results.records(3).await,
         [
@@ -330,7 +330,7 @@ async fn log_records_become_events() {
     let reply = server.send("POST", "/v1/logs", &fields, "\x0b").await;
     assert_eq!((reply.status, reply.field("content-type")), (400, "application/x-protobuf"));
     // Status { code: 3, message: "…" }
-    let said = "the body is no ExportLogsServiceRequest";
+    let said = "the body is not an ExportLogsServiceRequest";
     assert_eq!(reply.text().await, format!("\x08\x03\x12{}{said}", char::from(said.len() as u8)));
     let body = json!({"resourceLogs": [{"resource": {"attributes": [{"key": "a", "value": 5}]}}]});
     let fields = [("content-type", "application/json")];
@@ -339,7 +339,7 @@ async fn log_records_become_events() {
     let told = reply.json().await;
     assert_eq!(told["code"], 3);
     let said = told["message"].as_str().unwrap();
-    assert!(said.starts_with("`resourceLogs[0].resource.attributes[0].value` is no object. "), "{said}");
+    assert!(said.starts_with("`resourceLogs[0].resource.attributes[0].value` is not an object. "), "{said}");
     let reply = server.send("POST", "/v1/logs", &[], "{}").await;
     assert_eq!(reply.status, 415);
 }

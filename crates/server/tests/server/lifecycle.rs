@@ -1,4 +1,4 @@
-//! From the first connection to the last.
+//! Tests the server from its first connection to its last.
 
 use bytes::Bytes;
 use hyper::{StatusCode, body::Frame};

@@ -1,4 +1,4 @@
-//! What is too much.
+//! Tests input that exceeds a limit.
 
 use std::{io::Write, time::Duration};
 
@@ -325,6 +325,6 @@ async fn a_query_that_is_slowed_down_says_by_which_limit() {
     let last = results.emit().await.unwrap();
     assert_eq!(last["meta"]["counts"]["dropped"], 2);
     let warning = last["meta"]["warnings"][0].as_str().unwrap();
-    assert!(warning.starts_with("2 answers were left out"), "{warning}");
+    assert!(warning.starts_with("2 emits were dropped"), "{warning}");
     assert!(warning.contains("`engine.query_emits_max`"), "{warning}");
 }

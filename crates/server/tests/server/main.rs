@@ -1,4 +1,4 @@
-//! The server over real sockets: what goes in, what comes out, and what does not.
+//! Tests the server over real sockets: accepted input, output, and refused input.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,4 +1,4 @@
-//! The numbers, pulled and pushed.
+//! Tests the metrics, pulled and pushed.
 
 use std::collections::BTreeMap;
 

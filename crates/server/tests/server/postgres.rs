@@ -1,4 +1,4 @@
-//! PostgreSQL's protocol, spoken by the real `psql` where it can be had, and by hand everywhere.
+//! Tests PostgreSQL's protocol, with the real `psql` where it is available, and with handwritten messages everywhere.
 
 #![allow(clippy::print_stdout, reason = "what is skipped is said")]
 
@@ -255,7 +255,7 @@ async fn psql_copies_both_ways() {
     lines.sort_unstable();
     assert_eq!(lines, ["1\tone\\ttab", "2\t\\N"]);
     let (is_good, _, error) = psql_with(port, "COPY prices FROM STDIN", "3\tx\nfour\tx\n").await.unwrap();
-    assert!(!is_good && error.contains("line 2, column `id`: `four` is no BIGINT"), "{error}");
+    assert!(!is_good && error.contains("line 2, column `id`: `four` is not a valid BIGINT"), "{error}");
     let (is_good, _, error) =
         psql(port, "SELECT 1;\nCOPY (SELECT nope FROM prices) TO STDOUT").await.unwrap();
     assert!(!is_good && error.contains("LINE 2: COPY (SELECT nope"), "{error}");
@@ -432,7 +432,7 @@ async fn statement_that_takes_longer_than_its_session_lets_it_is_ended() {
     let mut odd = connect_with(port, "user\0x\0statement_timeout\0soon\0\0").await;
     let mut told = Vec::new();
     let _ = soon(odd.read_to_end(&mut told)).await;
-    assert!(String::from_utf8_lossy(&told).contains("`soon` is no value of statement_timeout"));
+    assert!(String::from_utf8_lossy(&told).contains("`soon` is not a valid value of statement_timeout"));
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Queries asked, answered, listed, ended.
+//! Tests that queries are submitted, answered, listed, and ended.
 
 use hyper::StatusCode;
 use serde_json::json;
@@ -42,7 +42,7 @@ async fn a_query_that_can_match_nothing_is_warned_of_at_once() {
     let warnings: Vec<&str> =
         emit["meta"]["warnings"].as_array().unwrap().iter().filter_map(|told| told.as_str()).collect();
     assert!(warnings.len() == 2 && warnings[0].contains("Did you mean `host`?"), "{warnings:?}");
-    assert!(warnings[1].contains("Text goes into single quotes: 'web1'"), "{warnings:?}");
+    assert!(warnings[1].contains("Write text in single quotes: 'web1'"), "{warnings:?}");
     let fields = [("content-type", "text/plain")];
     let facts = server.send("POST", "/v1/queries/validate", &fields, text).await.json().await;
     assert_eq!(facts["warnings"], emit["meta"]["warnings"]);

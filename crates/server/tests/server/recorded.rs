@@ -1,7 +1,7 @@
-//! Bullet's own answers through its web API: recorded queries are asked of `http-query`, and of `sse-query` where they
-//! have windows, and what comes back is held against what Bullet answered.
+//! Tests Bullet's own answers through its web API. Recorded queries are sent to `http-query`, and to `sse-query` if they
+//! have windows; the results are compared with Bullet's answers.
 //!
-//! The recordings lie beside the project, not in it; without them the test says that it skipped.
+//! The recordings are beside the project, not in it; without them the test reports that it skipped.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! `/v1/sql`, over a server without tables: what there is to ask are series of numbers.
+//! Tests `/v1/sql`, over a server without tables: the statements read generated series of numbers.
 
 use std::sync::Arc;
 
@@ -112,7 +112,7 @@ async fn faults_have_their_places_and_hints() {
     let found = problem("SELECT 1;\n SELECT value, count(*)\nFROM range(0, 3)").await;
     let found = found.problem(StatusCode::BAD_REQUEST, "query-invalid").await;
     assert_eq!((&found["line"], &found["column"]), (&json!(2), &json!(9)), "{found}");
-    assert_eq!(found["hint"], "Add GROUP BY value, or put it into an aggregate.");
+    assert_eq!(found["hint"], "Add GROUP BY value, or use it in an aggregate.");
     let found = problem("SELECT * FROM nowhere").await.problem(StatusCode::NOT_FOUND, "not-found").await;
     assert_eq!((&found["line"], &found["column"]), (&json!(1), &json!(15)), "{found}");
     problem("SELECT 1 / 0").await.problem(StatusCode::BAD_REQUEST, "query-invalid").await;

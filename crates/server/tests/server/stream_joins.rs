@@ -1,4 +1,4 @@
-//! Joins over HTTP: the examples of the document, as they stand there.
+//! Tests joins over HTTP: the examples of the document, as they are printed.
 
 use std::time::Duration;
 
@@ -64,6 +64,6 @@ async fn a_fault_has_its_place() {
     let reply = server.send("POST", "/v1/sql", &[], text).await;
     assert_eq!(reply.status, 400);
     let told = reply.text().await;
-    assert!(told.contains("a bound in time is between the times"), "{told}");
+    assert!(told.contains("a bound in time must compare the time columns"), "{told}");
     assert!(told.contains("\"line\":3") && told.contains("\"column\":18"), "{told}");
 }

@@ -1,4 +1,4 @@
-//! Syslog over real sockets: by hand, by util-linux's `logger`, and by the real rsyslog where they can be had.
+//! Tests syslog over real sockets: by hand, and by util-linux's `logger` and the real rsyslog where they are available.
 
 #![allow(clippy::print_stdout, reason = "what is skipped is said")]
 
@@ -64,12 +64,12 @@ async fn messages_become_events_however_they_are_framed() {
     );
     assert_eq!(
         events[2],
-        json!({"malformed": "of time, host, application, process and message identifier one is missing",
+        json!({"malformed": "its time, host, application, process or message identifier is missing",
                "facility": "user", "severity": "notice", "severity_number": 5, "raw": "<13>1 nonsense",
                "peer": "127.0.0.1"})
     );
     let cut = &events[0];
-    assert_eq!(cut["malformed"], "it is longer than a message may be, and was cut off");
+    assert_eq!(cut["malformed"], "it exceeds the maximum length, and was cut");
     assert_eq!(cut["raw"].as_str().unwrap().len(), 2048);
 
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -1,4 +1,4 @@
-//! One accumulator for all sketches: of one group, and of many.
+//! The accumulator for all sketches, of one group and of many.
 
 use std::{fmt::Debug, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! One aggregate function of DataFusion for all sketches.
+//! The DataFusion aggregate function for all sketches.
 
 use std::{fmt::Debug, hash::Hash, sync::Arc};
 
@@ -62,7 +62,7 @@ impl<F: SketchFunction> SketchAggregate<F> {
     fn sketching(&self, args: &AccumulatorArgs<'_>) -> Result<F::Sketching> {
         if args.is_distinct && !F::PASSES_OVER_REPEATS {
             return plan_err!(
-                "`{}` takes no DISTINCT: its answer is of values as often as they came",
+                "`{}` does not support DISTINCT: it counts every occurrence of a value",
                 F::NAME
             );
         }

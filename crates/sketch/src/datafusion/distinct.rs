@@ -1,4 +1,4 @@
-//! `approx_count_distinct_theta`.
+//! The aggregate function `approx_count_distinct_theta`.
 
 use std::sync::Arc;
 

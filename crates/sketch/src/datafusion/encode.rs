@@ -1,7 +1,7 @@
-//! Values of Arrow arrays as bytes, and back: equal values of one type have equal bytes.
+//! Encodes values of Arrow arrays as bytes, and decodes them: equal values of one type have equal bytes.
 //!
-//! Of numbers, dates, times and decimals the bytes are their own, little endian, with one zero and one NaN; of text and
-//! binary values, what they hold; of booleans, 0 or 1.
+//! Numbers, dates, times and decimals are their own bytes, little endian, with one zero and one NaN. Text and binary
+//! values are their contents. Booleans are 0 or 1.
 
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ pub(crate) fn for_each_value(array: &dyn Array, mut take: impl FnMut(usize, &[u8
                     }
                 }
             },
-            other => return not_impl_err!("sketches take in no values of type {other}")
+            other => return not_impl_err!("sketches do not accept values of type {other}")
         },
     }
     Ok(())
@@ -109,7 +109,7 @@ pub(crate) fn decoded(values: &[Vec<u8>], ty: &DataType) -> Result<ArrayRef> {
                     .build()?;
                 make_array(data)
             }
-            _ => return exec_err!("a sketch holds values that are not of type {ty}"),
+            _ => return exec_err!("a sketch contains values that are not of type {ty}"),
         },
     })
 }

@@ -1,13 +1,13 @@
-//! The sketches as aggregates of DataFusion, so that SQL over history gives the answers of live queries.
+//! The sketches as aggregates of DataFusion, so that SQL over history returns the answers of live queries.
 //!
 //! | function | answer |
 //! | --- | --- |
-//! | `approx_count_distinct_theta(x, …)` | UInt64: how many distinct combinations; a row in which one is null counts not |
-//! | `approx_quantile_kll(x, share)` | Float64: the value at that share of all in order, from 0 to 1; null of none |
-//! | `approx_top_k(x, k)` | List of {value, count}: the k most frequent values, the most frequent first; nulls count not |
+//! | `approx_count_distinct_theta(x, …)` | UInt64: the number of distinct combinations; a row with a null does not count |
+//! | `approx_quantile_kll(x, share)` | Float64: the value at that share of all in order, from 0 to 1; null without values |
+//! | `approx_top_k(x, k)` | List of {value, count}: the k most frequent values, in that order; nulls do not count |
 //!
-//! Each is exact while the values are few (see [`SketchSizes`]). A partial state is one Binary column of sketches as
-//! [`serialize`](crate::Distinct::serialize) makes them; states merge in any order.
+//! Each is exact while the values are few (see [`SketchSizes`]). A partial state is one Binary column of sketches,
+//! serialized by [`serialize`](crate::Distinct::serialize); states merge in any order.
 
 mod accumulate;
 mod aggregate;

@@ -1,4 +1,4 @@
-//! `approx_quantile_kll`.
+//! The aggregate function `approx_quantile_kll`.
 
 use std::sync::Arc;
 
@@ -78,7 +78,7 @@ impl Sketching for QuantileSketching {
         group_of: impl Fn(usize) -> Option<usize>,
     ) -> Result<()> {
         let Some(numbers) = values.first().and_then(|values| values.as_primitive_opt::<Float64Type>()) else {
-            return exec_err!("`{}` takes in Float64", QuantileKll::NAME);
+            return exec_err!("`{}` needs Float64", QuantileKll::NAME);
         };
         for row in 0..numbers.len() {
             if numbers.is_valid(row)

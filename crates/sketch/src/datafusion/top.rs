@@ -1,4 +1,4 @@
-//! `approx_top_k`.
+//! The aggregate function `approx_top_k`.
 
 use std::sync::Arc;
 

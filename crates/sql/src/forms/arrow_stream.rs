@@ -1,4 +1,4 @@
-//! Record batches as an Arrow IPC stream.
+//! Writes record batches as an Arrow IPC stream.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A column as its cells: which type it has is found out once per batch, not once per row.
+//! Typed access to the cells of a column: the type is resolved once per batch, not once per row.
 
 use std::sync::Arc;
 

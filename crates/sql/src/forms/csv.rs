@@ -1,4 +1,4 @@
-//! Rows as CSV: RFC 4180, with a header.
+//! Writes rows as CSV: RFC 4180, with a header.
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;

@@ -1,11 +1,11 @@
-//! Rows as JSON objects: in one array, or a line each.
+//! Writes rows as JSON objects: in one array, or one object a line.
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 
 use super::cells::{Cells, Kind, print};
 use super::scalar::{
-    double_name, put, write_base64, write_date, write_decimal, write_double, write_float, write_time,
+    append_fmt, double_name, write_base64, write_date, write_decimal, write_double, write_float, write_time,
     write_timestamp, write_wide_decimal,
 };
 use crate::SqlError;
@@ -102,7 +102,7 @@ pub(crate) fn write_text(text: &str, out: &mut Vec<u8>) {
         };
         out.extend_from_slice(&bytes[from..at]);
         if escape.is_empty() {
-            put(out, format_args!("\\u{byte:04x}"));
+            append_fmt(out, format_args!("\\u{byte:04x}"));
         } else {
             out.extend_from_slice(escape);
         }
@@ -201,8 +201,8 @@ impl Cells {
                     b"false".as_slice()
                 });
             }
-            Cells::Long(values, _) => put(out, format_args!("{}", values[row])),
-            Cells::UnsignedLong(values, _) => put(out, format_args!("{}", values[row])),
+            Cells::Long(values, _) => append_fmt(out, format_args!("{}", values[row])),
+            Cells::UnsignedLong(values, _) => append_fmt(out, format_args!("{}", values[row])),
             Cells::Decimal(array, scale) => write_decimal(array.value(row), *scale, out),
             Cells::WideDecimal(array) => write_wide_decimal(array, row, out),
             _ => {}

@@ -1,4 +1,4 @@
-//! A nested value as its JSON text, as CSV has it, for files that DataFusion writes.
+//! Writes a nested value as its JSON text, as in CSV, for files that DataFusion writes.
 
 use std::sync::Arc;
 

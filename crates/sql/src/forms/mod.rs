@@ -1,12 +1,13 @@
-//! The forms in which an answer travels: record batches into bytes.
+//! The output formats of an answer: encodes record batches as bytes.
 //!
 //! | form | a null | NaN, infinities | whole numbers | decimals | timestamps | binary | lists, maps, structs |
 //! | --- | --- | --- | --- | --- | --- | --- | --- |
 //! | JSON, NDJSON | `null` | `"NaN"`, `"Infinity"`, `"-Infinity"` | numbers | numbers, with all their digits | RFC 3339, UTC | base64 | arrays and objects |
 //! | CSV | nothing between the commas | `NaN`, `Infinity`, `-Infinity` | digits | digits | RFC 3339, UTC | base64 | JSON |
-//! | Arrow | all as Arrow has it; text and binary views become plain ones, which more readers know ||||||||
+//! | Arrow | Arrow's own encoding of all types; text and binary views become plain ones, which more readers support ||||||||
 //!
-//! An empty text in CSV is written `""`, so that it is not a null. Instants end in `Z`; timestamps without a zone have none.
+//! CSV writes an empty text as `""`, which distinguishes it from a null. Instants end in `Z`; timestamps without a zone
+//! have none.
 
 mod arrow_stream;
 mod cells;

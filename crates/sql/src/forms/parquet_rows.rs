@@ -1,8 +1,10 @@
-//! Rows of a Parquet file as JSON objects, a line each, in the order of the file: the way in, as the other forms are ways
-//! out. Values are written as [`Form::Ndjson`](super::Form) writes them; a null is `null`.
+//! Reads the rows of a Parquet file as JSON objects, one a line, in the order of the file.
 //!
-//! Memory: the pages of one row group's columns that are being read, a batch of [`BATCH_ROWS`] rows, and what is written of it
-//! at once. A value that a file keeps once, for many rows, is in memory once: a batch refers to texts where they stand in the pages.
+//! It is the input counterpart of the other forms. It writes values as [`Form::Ndjson`](super::Form) does; a null is
+//! `null`.
+//!
+//! Memory: the pages of the columns of one row group that are being read, a batch of [`BATCH_ROWS`] rows, and its text. A
+//! value that a file stores once for many rows is in memory once: a batch refers to texts in the pages.
 
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -59,8 +61,8 @@ impl ParquetRows {
         self.rows
     }
 
-    /// How many were given.
-    pub fn given(&self) -> u64 {
+    /// How many rows were emitted.
+    pub fn rows_emitted(&self) -> u64 {
         self.given
     }
 
@@ -221,13 +223,13 @@ mod tests {
             let mut rows = read(vec![("a", column)]);
             let (mut out, mut given) = (Vec::new(), 0);
             while rows.next(&mut out).unwrap() {
-                let count = rows.given() - given;
+                let count = rows.rows_emitted() - given;
                 assert!(count == 1 || out.len() < 1 << 20, "{what}: {count} rows of {} bytes", out.len());
                 if let Some((batch, _)) = &rows.batch {
                     let held = batch.get_array_memory_size();
                     assert!(held < 16 << 20, "{what}: a batch of {held} bytes");
                 }
-                given = rows.given();
+                given = rows.rows_emitted();
                 out.clear();
             }
             assert_eq!(given, ROWS as u64, "{what}");

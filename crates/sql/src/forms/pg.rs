@@ -1,6 +1,6 @@
-//! Cells as PostgreSQL's clients read them, as text: `t` and `f`, `2026-01-31 12:34:56+00`, `{1,2}`, `\x00ff`.
+//! Writes cells in PostgreSQL's text format: `t` and `f`, `2026-01-31 12:34:56+00`, `{1,2}`, `\x00ff`.
 //!
-//! Times have microseconds at most, as PostgreSQL's do; what is finer is cut off.
+//! Times have microseconds at most, as in PostgreSQL; finer digits are cut off.
 
 use arrow::array::Array;
 use arrow::datatypes::{DataType, TimeUnit};
@@ -8,7 +8,7 @@ use arrow::record_batch::RecordBatch;
 
 use super::cells::{Cells, Kind, print};
 use super::json::range;
-use super::scalar::{put, write_double, write_float, write_time, write_timestamp};
+use super::scalar::{append_fmt, write_double, write_float, write_time, write_timestamp};
 use crate::SqlError;
 
 /// PostgreSQL's types, as many as are needed to show ours.
@@ -211,7 +211,7 @@ impl Cells {
             Cells::Binary(array) => {
                 out.extend_from_slice(b"\\x");
                 for byte in array.value(row) {
-                    put(out, format_args!("{byte:02x}"));
+                    append_fmt(out, format_args!("{byte:02x}"));
                 }
             }
             Cells::Time(values, _, unit) => {

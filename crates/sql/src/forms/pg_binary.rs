@@ -1,7 +1,8 @@
-//! Cells in PostgreSQL's binary forms (its source, `src/backend/utils/adt`: the `*_send` functions).
+//! Writes cells in PostgreSQL's binary format (its source, `src/backend/utils/adt`: the `*_send` functions).
 //!
-//! Numbers are big-endian; dates count from 2000-01-01; a numeric is digits to the base 10,000; an array has its number of
-//! dimensions, whether there are nulls, the number of its elements' type, its length, and its elements with their lengths.
+//! Numbers are big-endian. Dates count from 2000-01-01. A numeric is a sequence of digits to the base 10,000. An array
+//! has its number of dimensions, whether there are nulls, and the number of its elements' type. Its length and its
+//! elements, each with its length, follow.
 
 use arrow::array::Array;
 

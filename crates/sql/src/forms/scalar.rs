@@ -1,4 +1,4 @@
-//! Single values as text: numbers, decimals, dates and times.
+//! Writes single values as text: numbers, decimals, dates and times.
 
 use std::io::Write;
 
@@ -6,7 +6,7 @@ use arrow::array::{Array, Decimal256Array};
 use arrow::datatypes::TimeUnit;
 
 /// Adds formatted text. Writing into memory does not fail.
-pub(crate) fn put(out: &mut Vec<u8>, arguments: std::fmt::Arguments<'_>) {
+pub(crate) fn append_fmt(out: &mut Vec<u8>, arguments: std::fmt::Arguments<'_>) {
     let _ = out.write_fmt(arguments);
 }
 
@@ -27,7 +27,7 @@ pub(crate) fn double_name(value: f64) -> Option<&'static str> {
 pub(crate) fn write_double(value: f64, out: &mut Vec<u8>) {
     match double_name(value) {
         Some(name) => out.extend_from_slice(name.as_bytes()),
-        None => put(out, format_args!("{value:?}")),
+        None => append_fmt(out, format_args!("{value:?}")),
     }
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn write_double(value: f64, out: &mut Vec<u8>) {
 pub(crate) fn write_float(value: f32, out: &mut Vec<u8>) {
     match double_name(f64::from(value)) {
         Some(name) => out.extend_from_slice(name.as_bytes()),
-        None => put(out, format_args!("{value:?}")),
+        None => append_fmt(out, format_args!("{value:?}")),
     }
 }
 
@@ -92,8 +92,8 @@ fn write_scaled(digits: &str, scale: i8, out: &mut Vec<u8>) {
 pub(crate) fn write_date(days: i64, out: &mut Vec<u8>) {
     let (year, month, day) = civil(days);
     match year {
-        0..=9999 => put(out, format_args!("{year:04}-{month:02}-{day:02}")),
-        _ => put(out, format_args!("{year:+07}-{month:02}-{day:02}")),
+        0..=9999 => append_fmt(out, format_args!("{year:04}-{month:02}-{day:02}")),
+        _ => append_fmt(out, format_args!("{year:+07}-{month:02}-{day:02}")),
     }
 }
 
@@ -112,9 +112,9 @@ pub(crate) fn write_time(value: i64, unit: TimeUnit, out: &mut Vec<u8>) {
     let (per_second, digits) = resolution(unit);
     let seconds = value.div_euclid(per_second);
     let part = value.rem_euclid(per_second);
-    put(out, format_args!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60));
+    append_fmt(out, format_args!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60));
     if digits > 0 {
-        put(out, format_args!(".{part:0digits$}"));
+        append_fmt(out, format_args!(".{part:0digits$}"));
     }
 }
 

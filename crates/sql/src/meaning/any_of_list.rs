@@ -1,6 +1,11 @@
-//! `x = ANY (list)` in three-valued logic: a null among the elements makes the result unknown, unless another element is equal.
+//! Evaluates `x = ANY (list)` in three-valued logic.
 //!
-//! DataFusion 55 plans it as `array_has`, which answers false there, and null for a null `x` and an empty list.
+//! ```text
+//! x = ANY (list)     becomes  equals_any(list, x)
+//! ```
+//!
+//! A null among the elements makes the result unknown, unless another element is equal. DataFusion 55 plans the
+//! comparison as `array_has`. It returns false there, and null for a null `x` and an empty list.
 
 use std::sync::Arc;
 
@@ -58,7 +63,7 @@ impl ScalarUDFImpl for EqualsAny {
             DataType::List(element) | DataType::LargeList(element) | DataType::FixedSizeList(element, _) => {
                 element.data_type().clone()
             }
-            other => return plan_err!("ANY of {other}, which is no list"),
+            other => return plan_err!("ANY of {other}, which is not a list"),
         };
         let lists = cast(&lists, &DataType::LargeList(Arc::new(Field::new_list_field(element, true))))?;
         let (lists, found) = (lists.as_list::<i64>(), found.as_boolean());

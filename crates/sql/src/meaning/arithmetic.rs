@@ -1,9 +1,16 @@
-//! Arithmetic that fails where its result is none: whole numbers beyond their type, and a division by zero.
+//! Rewrites arithmetic on a plan so that it fails on overflow of whole numbers and on division by zero.
 //!
-//! DataFusion 55 adds, subtracts, multiplies and negates whole numbers so that they wrap around (apache/datafusion#17539), and gives
-//! infinity or NaN for a division of doubles by zero. Its physical expression can be told to check, but nothing in its planner does, so
-//! operators over whole numbers are made functions that go by the same name: no column is called otherwise.
-//! Limits: what overflows a DOUBLE is infinity, as in DataFusion.
+//! ```text
+//! a, b whole numbers: before: a + b, -a     after: checked_add(a, b), checked_negate(a)
+//! x, y doubles:       before: x / y         after: checked_divide(x, y)
+//! ```
+//!
+//! DataFusion 55 adds, subtracts, multiplies and negates whole numbers so that they wrap around
+//! (apache/datafusion#17539). It returns infinity or NaN for a division of doubles by zero. Its physical expression has a
+//! checked mode, but its planner never enables it. The functions that replace the operators have the operators' names, so
+//! no column gets another name.
+//!
+//! Limits: overflow of a DOUBLE is infinity, as in DataFusion.
 
 use arrow::array::{Array, ArrayRef, Datum, Scalar};
 use arrow::compute::kernels::numeric;

@@ -1,8 +1,12 @@
-//! `timezone(zone, time)`, which is what `time AT TIME ZONE zone` is.
+//! `timezone(zone, time)`, the function that implements `time AT TIME ZONE zone`.
 //!
-//! An instant becomes the local time that clocks in the zone show then, without a zone; a local time becomes the instant at which
-//! they show it, in UTC. DataFusion 55 plans `AT TIME ZONE` as a cast, which moves no clock where there is a zone already
-//! (apache/datafusion#13212, #25165), and takes literals only.
+//! ```text
+//! time AT TIME ZONE zone     becomes  timezone(zone, time)
+//! ```
+//!
+//! An instant becomes the local time that clocks in the zone show then, without a zone. A local time becomes the instant
+//! at which the clocks show it, in UTC. DataFusion 55 plans `AT TIME ZONE` as a cast. The cast moves no clock if the
+//! value already has a zone (apache/datafusion#13212, #25165), and it takes literals only.
 
 use std::collections::HashMap;
 use std::sync::Arc;

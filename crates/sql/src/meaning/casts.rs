@@ -1,11 +1,12 @@
-//! Casts as PostgreSQL has them.
+//! Rewrites casts and `round` so that they return PostgreSQL's results.
 //!
 //! | cast | PostgreSQL and here | DataFusion 55 |
 //! | --- | --- | --- |
-//! | a double to a whole number, and `round` of it | the nearest; of two the even one, of a literal the farther from zero | what is before the point; of two the farther |
-//! | a decimal to a whole number | the nearest; of two the farther from zero | what is before the point |
+//! | a double to a whole number | the nearest; ties to the even one, of a literal away from zero | cuts the fraction off |
+//! | `round` of a double | the nearest; ties to the even one, of a literal away from zero | ties away from zero |
+//! | a decimal to a whole number | the nearest; ties away from zero | cuts the fraction off |
 //! | a time to a text | `2026-01-31 12:34:56+00` | `2026-01-31T12:34:56Z` |
-//! | a text with an offset to a time without a zone | PostgreSQL passes over the offset; refused here | the time in UTC |
+//! | a text with an offset to a time without a zone | PostgreSQL ignores the offset; refused here | the time in UTC |
 //! | a text to a double beyond its range | an error | infinity, or zero |
 //! | anything to `VARCHAR(n)` | the first n characters | all of them |
 

@@ -1,5 +1,7 @@
-//! Functions of numbers fail where they have no result: `ln(0)`, `acos(2)`, `power(-8, 0.5)`, `exp(1000)`; and `chr(0)`, as a text with
-//! a zero in it can be sent to no client of PostgreSQL. DataFusion 55 gives NaN and infinities, which go on into sums unseen.
+//! Makes numeric functions fail where they have no result: `ln(0)`, `acos(2)`, `power(-8, 0.5)`, `exp(1000)`.
+//!
+//! DataFusion 55 returns NaN and infinities, which enter sums unnoticed. `chr(0)` fails too, because a text with a zero
+//! byte cannot be sent to any PostgreSQL client.
 
 use std::sync::Arc;
 
@@ -117,7 +119,7 @@ fn check_numbers(name: &str, arguments: &[ColumnarValue], results: &ArrayRef) ->
             numbers.iter().map(|column| column.as_primitive::<Float64Type>().value(row)).collect();
         if values.iter().all(|value| value.is_finite()) {
             let values: Vec<String> = values.iter().map(f64::to_string).collect();
-            return Err(fault(format!("{name}({}) is no number, or too large", values.join(", "))));
+            return Err(fault(format!("{name}({}) is not a number, or too large", values.join(", "))));
         }
     }
     Ok(())

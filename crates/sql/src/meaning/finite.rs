@@ -1,6 +1,10 @@
-//! Casts to a floating-point type that fail where the result is out of its range, as in PostgreSQL.
+//! Casts to a floating-point type that fail if the result is out of its range, as in PostgreSQL.
 //!
-//! DataFusion 55 gives infinity for `'1e400'::DOUBLE` and `1e300::REAL`, and zero for `'1e-400'::DOUBLE`.
+//! ```text
+//! before: CAST(x AS DOUBLE)     after: in_range(x)
+//! ```
+//!
+//! DataFusion 55 returns infinity for `'1e400'::DOUBLE` and `1e300::REAL`, and zero for `'1e-400'::DOUBLE`.
 
 use std::sync::Arc;
 

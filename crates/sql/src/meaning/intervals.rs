@@ -1,8 +1,12 @@
-//! Intervals that are compared, by their length: a month is 30 days, a day 24 hours, as PostgreSQL counts.
+//! Compares intervals by their length: a month is 30 days and a day is 24 hours, as in PostgreSQL.
 //!
-//! DataFusion 55 compares months, then days, then the rest, so 25 hours are less than a day. Comparisons and `ORDER BY` are rewritten
-//! to lengths ([`compared`], [`ordered`]); all else that compares values is refused for intervals ([`check`]). The difference of two
-//! times is a duration, which has one length only.
+//! ```text
+//! before: a < b     after: interval_length(a) < interval_length(b)     also for IN, BETWEEN, CASE a WHEN b, ORDER BY
+//! ```
+//!
+//! DataFusion 55 compares months, then days, then the rest, so 25 hours are less than a day. Comparisons and `ORDER BY`
+//! are rewritten to lengths ([`compared`], [`ordered`]). Everything else that compares values is refused for intervals
+//! ([`check`]). The difference of two times is a duration, which has one length only.
 
 use std::sync::Arc;
 

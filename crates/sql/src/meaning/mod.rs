@@ -1,9 +1,12 @@
-//! Expressions that mean something else in DataFusion than in PostgreSQL, whose SQL the native dialect is: each is made to mean the
-//! same, or refused with what to write instead.
+//! Rewrites or refuses expressions that mean something else in DataFusion than in PostgreSQL.
 //!
-//! [`rewrite`] works on the syntax tree, where only the words are known ([`syntax`]); [`checked`] on the plan, where types are
-//! ([`arithmetic`], [`texts`]). What both put in are functions of this module, made known to a session by [`register`].
-//! `docs/reference/sql.md` lists what differs still. `tests/sql/postgres.slt` has PostgreSQL's own answers, and compares.
+//! The native dialect is PostgreSQL's SQL. Each such expression is rewritten to mean the same, or refused with a hint
+//! about what to write instead.
+//!
+//! [`rewrite`] works on the syntax tree, which has only the words ([`syntax`]). [`checked`] works on the plan, which has
+//! the types ([`arithmetic`], [`texts`]). Both insert functions of this module; [`register`] adds them to a session.
+//! `docs/reference/sql.md` lists the remaining differences. `tests/sql/postgres/*.txt` contains PostgreSQL's own answers,
+//! with which a test compares the answers here.
 
 mod any_of_list;
 mod arithmetic;
@@ -43,8 +46,8 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         ScalarUDF::from(refused::StrftimeOnly::new(datafusion::functions::datetime::to_char())),
         ScalarUDF::from(at_time_zone::AtTimeZone::new()),
         ScalarUDF::from(similar::SimilarToEscape::new()),
-        ScalarUDF::from(to_char::ToChar::new(to_char::Whose::Postgres)),
-        ScalarUDF::from(to_char::ToChar::new(to_char::Whose::Spark)),
+        ScalarUDF::from(to_char::ToChar::new(to_char::TemplateDialect::Postgres)),
+        ScalarUDF::from(to_char::ToChar::new(to_char::TemplateDialect::Spark)),
         ScalarUDF::from(casts::Varchar::new()),
         ScalarUDF::from(any_of_list::EqualsAny::new(state.udf("array_has")?)),
         ScalarUDF::from(replacement::Replacement::new()),

@@ -1,4 +1,4 @@
-//! `date_format` of the native dialect: DataFusion's, with patterns of strftime, and none without `%`.
+//! `date_format` of the native dialect: DataFusion's function with strftime patterns; a pattern without `%` is refused.
 
 use std::sync::Arc;
 
@@ -36,8 +36,8 @@ impl ScalarUDFImpl for StrftimeOnly {
             && !pattern.contains('%')
         {
             let error = SqlError::invalid(format!("the pattern `{pattern}` of date_format has no %")).with_hint(
-                "Its patterns are those of strftime: date_format(ts, '%Y-%m-%d'). to_char takes PostgreSQL's: \
-                 to_char(ts, 'YYYY-MM-DD'); with dialect=spark date_format takes Spark's.",
+                "date_format uses patterns of strftime: date_format(ts, '%Y-%m-%d'). to_char uses those of \
+                 PostgreSQL: to_char(ts, 'YYYY-MM-DD'). With dialect=spark, date_format uses those of Spark.",
             );
             return Err(DataFusionError::External(Box::new(error)));
         }

@@ -1,6 +1,6 @@
-//! `regexp_match` as PostgreSQL has it: an element for each group of the pattern, null where the group matched nothing.
+//! `regexp_match` as in PostgreSQL: one element for each group of the pattern, null if the group matched nothing.
 //!
-//! DataFusion 55 leaves such elements out, so the others move to other places.
+//! DataFusion 55 omits such elements, so the following ones change their positions.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,11 +1,11 @@
-//! The replacement of `regexp_replace`: PostgreSQL's form made that of the library that DataFusion has.
+//! Translates the replacement text of `regexp_replace` from PostgreSQL's form to the form of DataFusion's regex library.
 //!
-//! | PostgreSQL | what is put in | the library's |
+//! | PostgreSQL | inserts | the library's form |
 //! | --- | --- | --- |
-//! | `\1` to `\9` | what the group matched, or nothing | `${1}`; DataFusion makes it of `\1`, `\12` and `\\1` alike |
-//! | `\&` | all that was matched | `${0}` |
+//! | `\1` to `\9` | the group's match, or nothing | `${1}`; DataFusion makes it of `\1`, `\12` and `\\1` alike |
+//! | `\&` | the whole match | `${0}` |
 //! | `\\` | a backslash | `\` |
-//! | a backslash before anything else | both | the same |
+//! | a backslash before anything else | both characters | the same |
 //! | `$` | a dollar sign | `$$` |
 
 use std::sync::Arc;

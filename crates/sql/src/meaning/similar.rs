@@ -1,8 +1,14 @@
-//! `SIMILAR TO`: SQL's regular expressions, made ones of the library that DataFusion has.
+//! Rewrites `SIMILAR TO` as a match of a regular expression of DataFusion's regex library.
 //!
-//! `%` and `_` are as in LIKE, `|`, `*`, `+`, `?`, `{m,n}`, brackets and classes as in POSIX, and the whole text must match. DataFusion 55
-//! searches for the pattern as one of its own, so `'abc' SIMILAR TO 'b'` is true and `'abc' SIMILAR TO 'a%'` false
-//! (apache/datafusion#22263).
+//! ```text
+//! x SIMILAR TO p              becomes  x ~ similar_to_escape(p, '\')
+//! x NOT SIMILAR TO p          becomes  x !~ similar_to_escape(p, '\')
+//! x SIMILAR TO p ESCAPE e     becomes  x ~ similar_to_escape(p, e)
+//! ```
+//!
+//! `%` and `_` are as in LIKE. `|`, `*`, `+`, `?`, `{m,n}`, brackets and classes are as in POSIX. The whole text must
+//! match. DataFusion 55 searches for the pattern as a regular expression, so `'abc' SIMILAR TO 'b'` is true and
+//! `'abc' SIMILAR TO 'a%'` is false (apache/datafusion#22263).
 
 use std::sync::Arc;
 
@@ -62,8 +68,8 @@ impl ScalarUDFImpl for SimilarToEscape {
 }
 
 fn wrong(pattern: &str, why: &str) -> SqlError {
-    SqlError::invalid(format!("`{pattern}` is no pattern of SIMILAR TO: {why}"))
-        .with_hint("Regular expressions of other kinds are matched by `~`: x ~ '^a.*z$'.")
+    SqlError::invalid(format!("`{pattern}` is not a valid pattern of SIMILAR TO: {why}"))
+        .with_hint("For other regular expressions use `~`: x ~ '^a.*z$'.")
 }
 
 /// The regular expression of a pattern.
@@ -122,7 +128,7 @@ fn class(
                 let mut last = '[';
                 loop {
                     let Some(character) = characters.next() else {
-                        return Err(wrong(pattern, "a class has no end"));
+                        return Err(wrong(pattern, "a class is not closed"));
                     };
                     out.push(character);
                     if last == ':' && character == ']' {
@@ -139,5 +145,5 @@ fn class(
         }
         is_first = false;
     }
-    Err(wrong(pattern, "a class has no end"))
+    Err(wrong(pattern, "a class is not closed"))
 }

@@ -1,4 +1,18 @@
-//! What is known by its words: operators, forms and functions that are rewritten or refused before a statement is planned.
+//! Rewrites or refuses operators, clauses and functions on the syntax tree, before a statement is planned.
+//!
+//! ```text
+//! t AT TIME ZONE z               becomes  timezone(z, t)
+//! x SIMILAR TO p                 becomes  x ~ similar_to_escape(p, '\')
+//! (a, b) = (c, d)                becomes  ((a) = (c) AND (b) = (d))
+//! x = ANY (ARRAY[a, b])          becomes  x IN (a, b)
+//! x < ANY (list)                 becomes  (NOT (x >= ALL (list)))
+//! EXTRACT(second FROM t)         becomes  (CAST(date_part('microsecond', t) AS DOUBLE PRECISION) / 1000000)
+//! x::VARCHAR(3)                  becomes  x::VARCHAR, cut off after 3 characters
+//! mod(a, b)                      becomes  ((a) % (b))
+//! date_trunc(unit, t, zone)      becomes  timezone(zone, date_trunc(unit, timezone(zone, t::TIMESTAMPTZ)))
+//! ceiling(x)                     becomes  ceil(x)              and other functions that DataFusion has under another name
+//! a ^ b                          is refused
+//! ```
 
 use std::ops::ControlFlow;
 
@@ -398,9 +412,9 @@ fn function_rewritten(function: &mut Function, dialect: Dialect) -> Result<Optio
                 && let Value::SingleQuotedString(pattern) = &value.value
                 && !pattern.contains('%')
             {
-                return Err(SqlError::invalid(format!("`{pattern}` is no pattern of {name}"))
+                return Err(SqlError::invalid(format!("`{pattern}` is not a valid pattern of {name}"))
                     .at(place)
-                    .with_hint(format!("Its patterns are those of strftime: {name}(x, '%Y-%m-%d').")));
+                    .with_hint(format!("It uses patterns of strftime: {name}(x, '%Y-%m-%d').")));
             }
         }
     }

@@ -1,7 +1,8 @@
-//! Templates by which times become texts: PostgreSQL's of `to_char`, and Spark's of `date_format`.
+//! Parses and applies the templates that format times: PostgreSQL's of `to_char`, and Spark's of `date_format`.
 //!
-//! Both are read into the same parts. PostgreSQL copies whatever is no pattern of its own (its source, `formatting.c`), so that is done
-//! here too; Spark refuses such letters, and so do we. Names of months and days are English ones.
+//! Both are parsed into the same parts. PostgreSQL copies whatever is not a pattern of its own (its source,
+//! `formatting.c`), and so does this module. Spark refuses such letters, and so does this module. Names of months and
+//! days are English.
 
 use chrono::{Datelike, NaiveDateTime, Timelike};
 
@@ -117,8 +118,8 @@ const PATTERNS: [&str; 57] = [
 /// The parts of a template of PostgreSQL's.
 pub(super) fn of_postgres(template: &str) -> Result<Vec<Part>, SqlError> {
     if template.contains('%') {
-        return Err(SqlError::invalid(format!("`{template}` is no template of to_char")).with_hint(
-            "Templates are PostgreSQL's: to_char(ts, 'YYYY-MM-DD HH24:MI:SS'). date_format takes those with %: \
+        return Err(SqlError::invalid(format!("`{template}` is not a valid template of to_char")).with_hint(
+            "Templates are PostgreSQL's: to_char(ts, 'YYYY-MM-DD HH24:MI:SS'). date_format uses those with %: \
              date_format(ts, '%Y-%m-%d').",
         ));
     }
@@ -282,7 +283,7 @@ pub(super) fn of_spark(template: &str) -> Result<Vec<Part>, SqlError> {
                         None => break,
                     },
                     Some(character) => push_literal(character, &mut parts),
-                    None => return Err(no_pattern(template, "a quote that has no end")),
+                    None => return Err(no_pattern(template, "a quote that is not closed")),
                 }
             }
             rest = characters.as_str();
@@ -304,8 +305,10 @@ pub(super) fn of_spark(template: &str) -> Result<Vec<Part>, SqlError> {
 }
 
 fn no_pattern(template: &str, what: &str) -> SqlError {
-    SqlError::invalid(format!("the pattern `{template}` has {what}, which is not supported"))
-        .with_hint("Patterns are Spark's: date_format(ts, 'yyyy-MM-dd HH:mm:ss'); other letters stand in quotes: 'yyyy-MM-dd\\'T\\'HH'.")
+    SqlError::invalid(format!("the pattern `{template}` has {what}, which is not supported")).with_hint(
+        "Patterns are Spark's: date_format(ts, 'yyyy-MM-dd HH:mm:ss'); write other letters in quotes: \
+                    'yyyy-MM-dd\\'T\\'HH'.",
+    )
 }
 
 fn letters(template: &str, letter: char, count: usize) -> Result<Part, SqlError> {

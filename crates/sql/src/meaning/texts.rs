@@ -1,4 +1,10 @@
-//! Times as texts within expressions: `2026-01-31 12:34:56.5`, and behind an instant `+00`, as PostgreSQL writes them.
+//! Formats times that are concatenated with texts as PostgreSQL does.
+//!
+//! ```text
+//! before: t || ' o''clock'     after: timestamp_text(t) || ' o''clock'
+//! ```
+//!
+//! The text of a time is `2026-01-31 12:34:56.5`; an instant ends in `+00`.
 
 use std::sync::Arc;
 

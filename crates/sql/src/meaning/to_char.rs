@@ -1,7 +1,7 @@
-//! `to_char(time, template)` by PostgreSQL's templates, and Spark's `date_format(time, pattern)`.
+//! `to_char(time, template)` with PostgreSQL's templates, and Spark's `date_format(time, pattern)`.
 //!
-//! DataFusion's own function of both names takes patterns of strftime, and copies whatever has no `%`: it gave its pattern to who wrote
-//! one of PostgreSQL's. Numbers are not formatted: that is refused.
+//! DataFusion's function of both names takes strftime patterns and copies whatever has no `%`. A PostgreSQL template
+//! would therefore be returned unchanged. Formatting of numbers is refused.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::error::state;
 
 /// Whose templates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Whose {
+pub(super) enum TemplateDialect {
     Postgres,
     Spark,
 }
@@ -27,19 +27,19 @@ pub(super) enum Whose {
 /// The function.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct ToChar {
-    whose: Whose,
+    whose: TemplateDialect,
     signature: Signature,
 }
 
 impl ToChar {
-    pub(super) fn new(whose: Whose) -> ToChar {
+    pub(super) fn new(whose: TemplateDialect) -> ToChar {
         ToChar { whose, signature: Signature::user_defined(Volatility::Immutable) }
     }
 
     fn parts(&self, template: &str) -> Result<Vec<Part>, SqlError> {
         match self.whose {
-            Whose::Postgres => template::of_postgres(template),
-            Whose::Spark => template::of_spark(template),
+            TemplateDialect::Postgres => template::of_postgres(template),
+            TemplateDialect::Spark => template::of_spark(template),
         }
     }
 }
@@ -50,8 +50,8 @@ pub(super) const SPARK: &str = "spark_date_format";
 impl ScalarUDFImpl for ToChar {
     fn name(&self) -> &str {
         match self.whose {
-            Whose::Postgres => "to_char",
-            Whose::Spark => SPARK,
+            TemplateDialect::Postgres => "to_char",
+            TemplateDialect::Spark => SPARK,
         }
     }
 
@@ -64,7 +64,7 @@ impl ScalarUDFImpl for ToChar {
         let [time, template] = arguments else {
             return plan_err!("{name} takes a time and a template");
         };
-        let is_spark = self.whose == Whose::Spark;
+        let is_spark = self.whose == TemplateDialect::Spark;
         let time = match time {
             // Nanoseconds end in the year 2262.
             DataType::Timestamp(TimeUnit::Nanosecond, zone) => {
@@ -153,7 +153,7 @@ impl ToChar {
                 continue;
             }
             let template = templates.value(row);
-            if template.is_empty() && self.whose == Whose::Postgres {
+            if template.is_empty() && self.whose == TemplateDialect::Postgres {
                 out.append_null();
                 continue;
             }
@@ -162,7 +162,9 @@ impl ToChar {
                 _ => {
                     let parts = self.parts(template)?;
                     if is_time && template::needs_date(&parts) {
-                        return Err(SqlError::invalid(format!("`{template}` asks a date of a time of day")));
+                        return Err(SqlError::invalid(format!(
+                            "`{template}` needs a date, and the value is a time of day"
+                        )));
                     }
                     &last.insert((template, parts)).1
                 }

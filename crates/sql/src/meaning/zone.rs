@@ -1,8 +1,10 @@
-//! A time zone by what a statement calls it, and local times in it.
+//! Resolves a time zone from its name in a statement, and converts local times in it.
 //!
-//! Names mean what they mean in PostgreSQL: first its abbreviations, whose offset is fixed (`CET` is +01:00 in summer too), then
-//! names of the IANA database, whatever their case. PostgreSQL reads every other name with an offset by the rules of POSIX, where
-//! `+02` and `UTC+2` are west of Greenwich; everybody else reads them as east. Such names are refused. An interval is always east.
+//! Names mean what they mean in PostgreSQL. Its abbreviations come first, with a fixed offset (`CET` is +01:00 in summer
+//! too). Then follow the names of the IANA database, in any letter case. PostgreSQL reads every other name with an offset
+//! by the rules of POSIX, in which `+02` and `UTC+2` are west of Greenwich. Everybody else reads them as east, so such
+//! names are refused. An interval is always east.
+//!
 //! Limits: the rules of the database reach to the end of 2099; later times in a zone whose clocks change are an error.
 
 use std::collections::HashMap;
@@ -116,7 +118,7 @@ impl Zone {
         match offset(zone, winter) == offset(zone, summer) {
             true => Ok(()),
             false => {
-                Err(SqlError::invalid(format!("when the clocks of `{zone}` change after 2099 is not known"))
+                Err(SqlError::invalid(format!("the clock changes of `{zone}` after 2099 are not known"))
                     .with_state(state::OUT_OF_RANGE)
                     .with_hint("Write an interval as the time zone: AT TIME ZONE INTERVAL '1 hour'."))
             }

@@ -1,4 +1,4 @@
-//! Sums of one group, and of many, as DataFusion runs them: updated, merged, taken back, evaluated.
+//! Accumulators for exact sums, of one group and of many, as DataFusion runs them: update, merge, retract, evaluate.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::{Result, ScalarValue, internal_err, not_impl_err};
 use datafusion::logical_expr::{Accumulator, EmitTo, GroupsAccumulator};
 
-use super::cells::{Cell, Whole};
+use super::cells::{Cell, IntegerSum};
 
-/// What is made of a sum.
+/// What a sum is output as.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Gives {
+pub(super) enum SumOutput {
     /// The sum as this type.
     Sum(DataType),
     Average,
@@ -26,7 +26,7 @@ pub(super) enum Gives {
 /// How sums are fed and what they give.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
-    pub(super) gives: Gives,
+    pub(super) gives: SumOutput,
     /// The input is images, not values.
     pub(super) takes_images: bool,
 }
@@ -34,12 +34,12 @@ pub(super) struct Plan {
 impl Plan {
     fn evaluate<C: Cell>(&self, cells: &[C]) -> Result<ArrayRef> {
         Ok(match &self.gives {
-            Gives::Sum(ty) => {
+            SumOutput::Sum(ty) => {
                 let sums = cells.iter().map(Cell::sum).collect::<Result<PrimitiveArray<C::Of>>>()?;
                 Arc::new(sums.with_data_type(ty.clone()))
             }
-            Gives::Average => Arc::new(cells.iter().map(Cell::average).collect::<Float64Array>()),
-            Gives::Image => images(cells),
+            SumOutput::Average => Arc::new(cells.iter().map(Cell::average).collect::<Float64Array>()),
+            SumOutput::Image => images(cells),
         })
     }
 }
@@ -71,18 +71,18 @@ fn as_values<C: Cell>(values: &[ArrayRef]) -> Result<&PrimitiveArray<C::Of>> {
 
 /// The sum of one group.
 #[derive(Debug)]
-pub(super) struct One<C> {
+pub(super) struct SingleSum<C> {
     plan: Plan,
     cell: [C; 1],
 }
 
-impl<C: Cell> One<C> {
-    pub(super) fn new(plan: Plan) -> One<C> {
-        One { plan, cell: [C::default()] }
+impl<C: Cell> SingleSum<C> {
+    pub(super) fn new(plan: Plan) -> SingleSum<C> {
+        SingleSum { plan, cell: [C::default()] }
     }
 }
 
-impl<C: Cell> Accumulator for One<C> {
+impl<C: Cell> Accumulator for SingleSum<C> {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         if self.plan.takes_images {
             return self.merge_batch(values);
@@ -96,7 +96,7 @@ impl<C: Cell> Accumulator for One<C> {
     }
 
     fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        as_values::<C>(values)?.iter().flatten().for_each(|value| self.cell[0].take_out(value));
+        as_values::<C>(values)?.iter().flatten().for_each(|value| self.cell[0].retract(value));
         Ok(())
     }
 
@@ -226,25 +226,25 @@ impl<C: Cell> GroupsAccumulator for Groups<C> {
 
 /// The sum of distinct values, which DataFusion's accumulator of them gathers.
 #[derive(Debug)]
-pub(super) struct OfDistinct<C> {
+pub(super) struct DistinctSum<C> {
     plan: Plan,
     values: Box<dyn Accumulator>,
     of: std::marker::PhantomData<C>,
 }
 
-impl<C: Cell> OfDistinct<C> {
-    pub(super) fn new(plan: Plan, values: Box<dyn Accumulator>) -> OfDistinct<C> {
-        OfDistinct { plan, values, of: std::marker::PhantomData }
+impl<C: Cell> DistinctSum<C> {
+    pub(super) fn new(plan: Plan, values: Box<dyn Accumulator>) -> DistinctSum<C> {
+        DistinctSum { plan, values, of: std::marker::PhantomData }
     }
 }
 
-impl<C: Cell> Accumulator for OfDistinct<C> {
+impl<C: Cell> Accumulator for DistinctSum<C> {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         self.values.update_batch(values)
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        let mut one = One::<C>::new(self.plan.clone());
+        let mut one = SingleSum::<C>::new(self.plan.clone());
         for state in self.values.state()? {
             let ScalarValue::List(list) = state else {
                 return internal_err!("the state of distinct values is a list");
@@ -273,18 +273,18 @@ pub(super) struct SlidingDistinct {
     plan: Plan,
     /// How often each value is in the frame.
     counts: HashMap<i64, usize>,
-    cell: [Whole<Int64Type>; 1],
+    cell: [IntegerSum<Int64Type>; 1],
 }
 
 impl SlidingDistinct {
     pub(super) fn new(plan: Plan) -> SlidingDistinct {
-        SlidingDistinct { plan, counts: HashMap::new(), cell: [Whole::default()] }
+        SlidingDistinct { plan, counts: HashMap::new(), cell: [IntegerSum::default()] }
     }
 }
 
 impl Accumulator for SlidingDistinct {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        for value in as_values::<Whole<Int64Type>>(values)?.iter().flatten() {
+        for value in as_values::<IntegerSum<Int64Type>>(values)?.iter().flatten() {
             let count = self.counts.entry(value).or_default();
             *count += 1;
             if *count == 1 {
@@ -295,12 +295,12 @@ impl Accumulator for SlidingDistinct {
     }
 
     fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        for value in as_values::<Whole<Int64Type>>(values)?.iter().flatten() {
+        for value in as_values::<IntegerSum<Int64Type>>(values)?.iter().flatten() {
             let Some(count) = self.counts.get_mut(&value) else { continue };
             *count -= 1;
             if *count == 0 {
                 self.counts.remove(&value);
-                self.cell[0].take_out(value);
+                self.cell[0].retract(value);
             }
         }
         Ok(())

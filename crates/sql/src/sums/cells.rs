@@ -1,8 +1,8 @@
-//! The state of one sum: how many values there were, and what they come to, exactly.
+//! The state of one sum: the number of its values, and their exact sum.
 //!
 //! ```text
-//! image of whole numbers := u64 count, i128 sum, u8 (1: it passed all bounds)
-//! image of doubles       := u64 count, u32 p, u32 h, p f64 (parts), and where there are any of these:
+//! image of whole numbers := u64 count, i128 sum, u8 (1: it exceeded all bounds)
+//! image of doubles       := u64 count, u32 p, u32 h, p f64 (parts), and if there are any of these:
 //!                           h f64 (parts of huge addends), u64 infinite, u64 negative, u64 nan
 //! ```
 //!
@@ -24,8 +24,8 @@ pub(super) trait Cell: Default + Debug + Send + Sync + 'static {
 
     fn add(&mut self, value: <Self::Of as ArrowPrimitiveType>::Native);
 
-    /// Takes a value out that was added.
-    fn take_out(&mut self, value: <Self::Of as ArrowPrimitiveType>::Native);
+    /// Retracts a value that was added.
+    fn retract(&mut self, value: <Self::Of as ArrowPrimitiveType>::Native);
 
     fn merge(&mut self, image: &[u8]) -> Result<()>;
 
@@ -41,20 +41,20 @@ pub(super) trait Cell: Default + Debug + Send + Sync + 'static {
 
 /// A sum of whole numbers or of decimals of one scale.
 #[derive(Debug)]
-pub(super) struct Whole<T> {
+pub(super) struct IntegerSum<T> {
     sum: i128,
     count: u64,
     is_over: bool,
     of: PhantomData<T>,
 }
 
-impl<T> Default for Whole<T> {
+impl<T> Default for IntegerSum<T> {
     fn default() -> Self {
-        Whole { sum: 0, count: 0, is_over: false, of: PhantomData }
+        IntegerSum { sum: 0, count: 0, is_over: false, of: PhantomData }
     }
 }
 
-impl<T> Whole<T> {
+impl<T> IntegerSum<T> {
     fn move_by(&mut self, moved: Option<i128>) {
         match moved {
             Some(sum) => self.sum = sum,
@@ -63,7 +63,7 @@ impl<T> Whole<T> {
     }
 }
 
-impl<T> Cell for Whole<T>
+impl<T> Cell for IntegerSum<T>
 where
     T: ArrowPrimitiveType + Debug + Send + Sync,
     T::Native: ArrowNativeTypeOp + Into<i128> + TryFrom<i128>,
@@ -75,7 +75,7 @@ where
         self.move_by(self.sum.checked_add(value.into()));
     }
 
-    fn take_out(&mut self, value: T::Native) {
+    fn retract(&mut self, value: T::Native) {
         self.count = self.count.saturating_sub(1);
         self.move_by(self.sum.checked_sub(value.into()));
     }
@@ -123,7 +123,7 @@ where
 /// A sum of doubles, as views have it: `high + low + rest`, where only the rest costs more than a few additions, and ordinary data has
 /// none. All of it is exact; it is rounded when it is asked.
 #[derive(Debug, Default)]
-pub(super) struct Doubles {
+pub(super) struct DoubleSum {
     count: u64,
     high: f64,
     low: f64,
@@ -140,7 +140,7 @@ fn two_sum(a: f64, b: f64) -> (f64, f64) {
     (sum, (a - (sum - of_b)) + (b - of_b))
 }
 
-impl Doubles {
+impl DoubleSum {
     fn put(&mut self, value: f64) {
         if value.is_nan() || value.abs() >= LARGE {
             self.rest.get_or_insert_default().add(value);
@@ -165,7 +165,7 @@ impl Doubles {
     }
 }
 
-impl Cell for Doubles {
+impl Cell for DoubleSum {
     type Of = Float64Type;
 
     fn add(&mut self, value: f64) {
@@ -173,7 +173,7 @@ impl Cell for Doubles {
         self.put(value);
     }
 
-    fn take_out(&mut self, value: f64) {
+    fn retract(&mut self, value: f64) {
         self.count = self.count.saturating_sub(1);
         match value.is_finite() {
             true => self.put(-value),

@@ -1,9 +1,11 @@
-//! `sum` and `avg`, exact: of doubles the same as views have it, whatever the order and however the rows are split; of whole numbers
-//! and decimals an error where the result is out of range.
+//! Exact `sum` and `avg`.
 //!
-//! DataFusion 55 adds doubles as they come, so 0.1, 0.2, 0.3, 1e16 and -1e16 make 0.0 or 0.6, and whole numbers wrap around
-//! (apache/datafusion#3520). Partial results are images ([`cells`]), so nothing is rounded before the end, and a part may be out of
-//! range when the whole is not. Types that neither is about (durations, wide decimals) are left to DataFusion.
+//! Sums of doubles are the same as in views, whatever the order of the rows and however they are split. Sums of whole
+//! numbers and decimals fail if the result is out of range.
+//!
+//! DataFusion 55 adds doubles as they come, so 0.1, 0.2, 0.3, 1e16 and -1e16 make 0.0 or 0.6. Its whole numbers wrap
+//! around (apache/datafusion#3520). Partial results are images ([`cells`]), so nothing is rounded before the end. A part
+//! may be out of range while the whole is not. DataFusion's own functions compute other types (durations, wide decimals).
 
 mod accumulators;
 mod cells;
@@ -27,8 +29,8 @@ use datafusion::logical_expr::{
     Signature, TypeSignature, TypeSignatureClass, Volatility,
 };
 
-use accumulators::{Gives, Groups, OfDistinct, One, Plan, SlidingDistinct};
-use cells::{Doubles, Whole};
+use accumulators::{DistinctSum, Groups, Plan, SingleSum, SlidingDistinct, SumOutput};
+use cells::{DoubleSum, IntegerSum};
 
 pub(crate) use single_distinct::exactly;
 
@@ -42,13 +44,13 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
 
 /// Both.
 pub(crate) fn functions() -> [AggregateUDF; 2] {
-    [Function::Sum, Function::Average].map(|function| AggregateUDF::from(Sums::new(function)))
+    [Function::Sum, Function::Average].map(|function| AggregateUDF::from(SumAggregate::new(function)))
 }
 
 /// Of an aggregate that is one of these: what gives its image over rows of a part, and what makes the whole of such images. None
 /// where DataFusion's own would be asked.
 pub(crate) fn in_parts(function: &AggregateUDF, values: &DataType) -> Option<(AggregateUDF, AggregateUDF)> {
-    let sums = function.inner().downcast_ref::<Sums>()?;
+    let sums = function.inner().downcast_ref::<SumAggregate>()?;
     let values = match values {
         DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64 => DataType::Int64,
         DataType::UInt8 | DataType::UInt16 | DataType::UInt32 | DataType::UInt64 => DataType::UInt64,
@@ -57,12 +59,15 @@ pub(crate) fn in_parts(function: &AggregateUDF, values: &DataType) -> Option<(Ag
         _ => return None,
     };
     let gives = match sums.function {
-        Function::Sum => Gives::Sum(sums.inner.return_type(std::slice::from_ref(&values)).ok()?),
-        Function::Average => Gives::Average,
+        Function::Sum => SumOutput::Sum(sums.inner.return_type(std::slice::from_ref(&values)).ok()?),
+        Function::Average => SumOutput::Average,
         Function::Images | Function::OfImages { .. } => return None,
     };
     let of_images = Function::OfImages { values, gives };
-    Some((AggregateUDF::from(Sums::new(Function::Images)), AggregateUDF::from(Sums::new(of_images))))
+    Some((
+        AggregateUDF::from(SumAggregate::new(Function::Images)),
+        AggregateUDF::from(SumAggregate::new(of_images)),
+    ))
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -74,13 +79,13 @@ enum Function {
     /// What images come to, of values of that type.
     OfImages {
         values: DataType,
-        gives: Gives,
+        gives: SumOutput,
     },
 }
 
 /// An aggregate.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Sums {
+struct SumAggregate {
     function: Function,
     /// DataFusion's.
     inner: Arc<AggregateUDF>,
@@ -88,8 +93,8 @@ struct Sums {
     aliases: Vec<String>,
 }
 
-impl Sums {
-    fn new(function: Function) -> Sums {
+impl SumAggregate {
+    fn new(function: Function) -> SumAggregate {
         let inner = match function {
             Function::Average => avg_udaf(),
             _ => sum_udaf(),
@@ -103,7 +108,7 @@ impl Sums {
             Function::Average => inner.aliases().to_vec(),
             _ => Vec::new(),
         };
-        Sums { function, inner, signature, aliases }
+        SumAggregate { function, inner, signature, aliases }
     }
 
     /// The type of what is added up, and what is done with it; none where DataFusion's own is asked.
@@ -114,9 +119,9 @@ impl Sums {
             _ => false,
         };
         let (values, gives, takes_images) = match &self.function {
-            Function::Sum => (argument, Gives::Sum(return_type.clone()), false),
-            Function::Average => (argument, Gives::Average, false),
-            Function::Images => (argument, Gives::Image, false),
+            Function::Sum => (argument, SumOutput::Sum(return_type.clone()), false),
+            Function::Average => (argument, SumOutput::Average, false),
+            Function::Images => (argument, SumOutput::Image, false),
             Function::OfImages { values, gives } => (values, gives.clone(), true),
         };
         is_ours(values).then(|| (values.clone(), Plan { gives, takes_images }))
@@ -131,10 +136,10 @@ impl Sums {
 macro_rules! with_cell {
     ($values:expr, $made:ident ( $($argument:expr),* )) => {
         match $values {
-            DataType::Int64 => Ok(Box::new($made::<Whole<Int64Type>>::new($($argument),*)) as _),
-            DataType::UInt64 => Ok(Box::new($made::<Whole<UInt64Type>>::new($($argument),*)) as _),
-            DataType::Decimal128(_, _) => Ok(Box::new($made::<Whole<Decimal128Type>>::new($($argument),*)) as _),
-            DataType::Float64 => Ok(Box::new($made::<Doubles>::new($($argument),*)) as _),
+            DataType::Int64 => Ok(Box::new($made::<IntegerSum<Int64Type>>::new($($argument),*)) as _),
+            DataType::UInt64 => Ok(Box::new($made::<IntegerSum<UInt64Type>>::new($($argument),*)) as _),
+            DataType::Decimal128(_, _) => Ok(Box::new($made::<IntegerSum<Decimal128Type>>::new($($argument),*)) as _),
+            DataType::Float64 => Ok(Box::new($made::<DoubleSum>::new($($argument),*)) as _),
             other => not_impl_err!("sums of {other}"),
         }
     };
@@ -143,7 +148,7 @@ macro_rules! with_cell {
 #[allow(unused_imports, reason = "the macro names its cell's type")]
 use Float64Type as _;
 
-impl AggregateUDFImpl for Sums {
+impl AggregateUDFImpl for SumAggregate {
     fn name(&self) -> &str {
         match self.function {
             Function::Images => "sum_image",
@@ -165,9 +170,9 @@ impl AggregateUDFImpl for Sums {
             Function::Sum | Function::Average => self.inner.return_type(arguments),
             Function::Images => Ok(DataType::Binary),
             Function::OfImages { gives, .. } => Ok(match gives {
-                Gives::Sum(ty) => ty.clone(),
-                Gives::Average => DataType::Float64,
-                Gives::Image => DataType::Binary,
+                SumOutput::Sum(ty) => ty.clone(),
+                SumOutput::Average => DataType::Float64,
+                SumOutput::Image => DataType::Binary,
             }),
         }
     }
@@ -175,14 +180,14 @@ impl AggregateUDFImpl for Sums {
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         let Some((values, plan)) = self.plan_of(&args) else { return self.inner.accumulator(args) };
         if !args.is_distinct {
-            return with_cell!(values, One(plan));
+            return with_cell!(values, SingleSum(plan));
         }
         if matches!(values, DataType::Decimal128(_, _)) {
             return self.inner.accumulator(args);
         }
         let return_field = Arc::new(Field::new(args.name, values.clone(), true));
         let gathered = sum_udaf().accumulator(AccumulatorArgs { return_field, ..args })?;
-        with_cell!(values, OfDistinct(plan, gathered))
+        with_cell!(values, DistinctSum(plan, gathered))
     }
 
     fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
@@ -217,7 +222,7 @@ impl AggregateUDFImpl for Sums {
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         match self.plan_of(&args) {
-            Some((values, plan)) if !args.is_distinct => with_cell!(values, One(plan)),
+            Some((values, plan)) if !args.is_distinct => with_cell!(values, SingleSum(plan)),
             Some((DataType::Int64, plan)) => Ok(Box::new(SlidingDistinct::new(plan))),
             _ => self.inner.create_sliding_accumulator(args),
         }

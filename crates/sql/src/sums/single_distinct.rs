@@ -1,5 +1,13 @@
-//! DataFusion's rule that makes distinct values groups would add up sums that are rounded already, and fail where a part is out of
-//! range: statements with a sum beside them are left to [`DistinctRewrite`](crate::distinct_rewrite::DistinctRewrite), which keeps images.
+//! Disables DataFusion's rule that makes distinct values groups, for statements with a sum beside the distinct values.
+//!
+//! ```text
+//! SELECT count(DISTINCT x), sum(y) FROM t
+//!
+//! before: DataFusion's rule makes groups of x   after: it leaves the plan unchanged, and DistinctRewrite rewrites it
+//! ```
+//!
+//! The rule would add up sums that are rounded already, and fail if a part is out of range.
+//! [`DistinctRewrite`](crate::distinct_rewrite::DistinctRewrite) rewrites such statements and preserves images.
 
 use std::sync::Arc;
 

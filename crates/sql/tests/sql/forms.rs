@@ -1,4 +1,4 @@
-//! The forms of answers: what is written reads back as what it was.
+//! Tests of output formats: the encoded rows decode as the original rows.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

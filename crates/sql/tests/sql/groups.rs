@@ -1,5 +1,4 @@
-//! Groups by one column of texts are those that there are by that column and another that is the same everywhere, which are
-//! found in another way.
+//! Compares groups by one text column with groups by that column and a constant one, which another operator computes.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,4 +1,4 @@
-//! Statements, their answers, and the forms that these take.
+//! Tests of statements, their answers, and the output formats.
 
 mod common;
 mod forms;

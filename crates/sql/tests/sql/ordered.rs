@@ -1,13 +1,15 @@
-//! Random statements answer with the right rows in the order that they ask for: filters that fix columns, outer joins, grouping
-//! sets, windows, unions, first rows and queries of WITH, in random plans over small tables with nulls.
+//! Compares the rows and order of random statements with the [`reference`](crate::reference).
 //!
-//! Rows and order are those of the [`reference`](crate::reference). `SOAK_CASES` is how many plans are tried, from `SOAK_SEED` on; the few
-//! that are tried without it have some that were answered in the wrong order.
+//! The statements combine filters that fix columns, outer joins, grouping sets, windows, unions, first rows and queries
+//! of WITH. Their plans are random, over small tables with nulls.
+//!
+//! `SOAK_CASES` is the number of plans, from `SOAK_SEED` on. The few plans that run without it include some that were
+//! answered in the wrong order.
 
 use crate::common::{Chance, block_on, csv};
 use crate::reference::compare::{over, read, shown, small_tables};
 use crate::reference::evaluate::{order_of_keys, with_keys};
-use crate::reference::make::Maker;
+use crate::reference::make::QueryGenerator;
 use crate::reference::text::Renderer;
 use crate::reference::{Key, Relation, Row, Table, Type};
 use swiftwater_sql::{RunOptions, Sql};
@@ -19,7 +21,7 @@ pub(crate) fn number(name: &str, short: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(short)
 }
 
-struct Asked<'a> {
+struct QueryCase<'a> {
     relation: &'a Relation,
     types: Vec<Type>,
     order: Vec<Key>,
@@ -27,7 +29,7 @@ struct Asked<'a> {
     limit: Option<(usize, usize)>,
 }
 
-impl Asked<'_> {
+impl QueryCase<'_> {
     fn text(&self, tables: &[Table]) -> String {
         Renderer::new(tables).statement(self.relation, |renderer| {
             let limit = self.limit.map_or(String::new(), |(limit, offset)| match offset {
@@ -96,7 +98,7 @@ fn random_plans_answer_with_the_right_rows_in_the_order_that_is_asked_for() {
         let (threads, batch_rows) = (1 + chance.below(4) as usize, [2, 8192][chance.below(2) as usize]);
         let sql = over(&tables, threads, batch_rows);
         for plan in 0..PLANS {
-            let mut maker = Maker::new(&mut chance, false);
+            let mut maker = QueryGenerator::new(&mut chance, false);
             let depth = 1 + maker.chance.below(3) as usize;
             let relation = maker.relation(depth);
             let columns = relation.columns();
@@ -106,7 +108,7 @@ fn random_plans_answer_with_the_right_rows_in_the_order_that_is_asked_for() {
                 false => None,
             };
             let types = columns.iter().map(|column| maker.type_of(*column)).collect();
-            let asked = Asked { relation: &relation, types, order, limit };
+            let asked = QueryCase { relation: &relation, types, order, limit };
             let text = asked.text(&tables);
             let (answer, fault) = match ask(&sql, &text) {
                 Ok(answer) => (answer.clone(), asked.fault(&tables, &answer)),

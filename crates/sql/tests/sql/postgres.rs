@@ -1,14 +1,14 @@
-//! Expressions beside PostgreSQL's own answers: `tests/sql/postgres/*.txt`.
+//! Compares expressions with PostgreSQL's own answers: `tests/sql/postgres/*.txt`.
 //!
 //! ```text
 //! round(2.5::float8)          an expression
-//! = 2                         what PostgreSQL 15 answers; ! where it fails
-//! ~ 3                         what is answered here, where that is something else; ~ ! where it is refused
+//! = 2                         PostgreSQL 15's answer; ! if it fails
+//! ~ 3                         the answer here, if it differs; ~ ! if it is refused
 //! ```
 //!
-//! `docs/reference/sql.md` names every kind of difference. Where PostgreSQL is at hand its answers are asked again and written by
-//! `POSTGRES="host=/tmp port=5432 user=postgres" cargo test -p swiftwater-sql --test sql postgres`; `SLT_WRITE=1` writes what is answered
-//! here. Read the difference.
+//! `docs/reference/sql.md` names every kind of difference. If PostgreSQL is available, this command queries and writes
+//! its answers: `POSTGRES="host=/tmp port=5432 user=postgres" cargo test -p swiftwater-sql --test sql postgres`.
+//! `SLT_WRITE=1` writes the answers here. Read the difference.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

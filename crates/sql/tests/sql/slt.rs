@@ -1,4 +1,4 @@
-//! Statements in files, with their answers: `tests/sql/slt/*.slt`.
+//! Runs the statements in `tests/sql/slt/*.slt` and compares their answers.
 //!
 //! ```text
 //! # a comment
@@ -8,13 +8,13 @@
 //! a
 //! 1
 //!
-//! statement          (whatever it answers)
+//! statement          (whatever its answer)
 //! error              (then: kind, place, message; and the hint on a line of its own)
-//! same               (two texts, apart at `====`, with equal answers)
+//! same               (two texts, separated by `====`, with equal answers)
 //! ```
 //!
 //! Answers are CSV. Each file has tables of its own, filled from the seed that it names: `seed 7`.
-//! `SLT_WRITE=1 cargo test -p swiftwater-sql --test slt` writes the answers that there are; read the difference.
+//! `SLT_WRITE=1 cargo test -p swiftwater-sql --test sql slt` writes the actual answers; read the difference.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,4 +1,4 @@
-//! What statements do beside their answers: limits, cancelling, progress, files, parameters.
+//! Tests of statements beyond their answers: limits, cancelling, progress, files, parameters.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -12,8 +12,8 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use swiftwater_sql::{
-    Dialect, ErrorKind, OtherStatements, Parameter, RecordBatch, RowsInTurn, RowsWanted, RunOptions, Sql,
-    SqlError, SqlOptions, TableProvider, rows_in_turn,
+    Dialect, ErrorKind, OtherStatements, Parameter, RecordBatch, RowGenerator, RunOptions, ScanRequest, Sql,
+    SqlError, SqlOptions, TableProvider, generated_table,
 };
 
 fn over_numbers(options: SqlOptions, batches: usize, rows: usize) -> Sql {
@@ -118,8 +118,12 @@ struct Counted {
     made: AtomicUsize,
 }
 
-impl RowsInTurn for Counted {
-    fn make(&self, wanted: &RowsWanted, give: &mut dyn FnMut(RecordBatch) -> bool) -> Result<u64, SqlError> {
+impl RowGenerator for Counted {
+    fn generate(
+        &self,
+        wanted: &ScanRequest,
+        give: &mut dyn FnMut(RecordBatch) -> bool,
+    ) -> Result<u64, SqlError> {
         for number in 0..1_000_000 {
             if self.fails_behind == Some(number) {
                 return Err(SqlError::new(ErrorKind::Unavailable, "the files were closed"));
@@ -145,7 +149,7 @@ fn rows_that_are_made_in_turn_are_made_as_far_as_they_are_wanted() {
     let tables = Arc::new(MemoryTables::default());
     let put = |name: &str, fails_behind: Option<usize>| {
         let rows = Arc::new(Counted { fails_behind, made: AtomicUsize::new(0) });
-        tables.put_provider(name, rows_in_turn(counted_schema(), Arc::clone(&rows) as _));
+        tables.put_provider(name, generated_table(counted_schema(), Arc::clone(&rows) as _));
         rows
     };
     let (endless, failing) = (put("endless", None), put("failing", Some(10)));
@@ -276,7 +280,7 @@ fn statement_whose_answer_nobody_reads_gives_its_turn_away() {
         };
         assert_eq!(batches, 2);
         assert_eq!(error.kind(), ErrorKind::Limit);
-        assert!(error.to_string().starts_with("nobody read the answer for 50 ms"), "{error}");
+        assert!(error.to_string().starts_with("the client read nothing for 50 ms"), "{error}");
         assert!(answer.next().await.is_none() && sql.running().is_empty());
     });
 }
@@ -308,13 +312,13 @@ fn a_statement_is_cancelled_by_its_name() {
 
 /// A table whose scan blocks its thread until it is released: planning, as far as anybody else can see.
 #[derive(Debug)]
-struct Stuck {
+struct BlockingTable {
     begun: std::sync::mpsc::Sender<()>,
     released: std::sync::Mutex<std::sync::mpsc::Receiver<()>>,
 }
 
 #[async_trait]
-impl TableProvider for Stuck {
+impl TableProvider for BlockingTable {
     fn schema(&self) -> SchemaRef {
         Arc::new(Schema::new(vec![Field::new("x", DataType::Int64, true)]))
     }
@@ -341,7 +345,8 @@ fn a_client_is_answered_though_its_statement_does_not_yield() {
     let (begun, has_begun) = std::sync::mpsc::channel();
     let (release, released) = std::sync::mpsc::channel();
     let tables = Arc::new(MemoryTables::default());
-    tables.put_provider("stuck", Arc::new(Stuck { begun, released: std::sync::Mutex::new(released) }));
+    tables
+        .put_provider("stuck", Arc::new(BlockingTable { begun, released: std::sync::Mutex::new(released) }));
     let sql = sql(tables, SqlOptions { statements_max: 1, threads: 2, ..SqlOptions::default() });
     block_on(async {
         let mine = RunOptions { id: Some("mine".to_owned()), ..RunOptions::default() };
@@ -478,7 +483,10 @@ fn parameters_take_the_types_that_are_wanted() {
     let error = ask(text, &[Parameter::Long(500)]).unwrap_err();
     assert_eq!(error.to_string(), "there is no value for $2");
     let error = ask(text, &[Parameter::Text("x".into()), Parameter::Long(1)]).unwrap_err();
-    assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Invalid, "parameter $1 is no BIGINT"));
+    assert_eq!(
+        (error.kind(), error.to_string().as_str()),
+        (ErrorKind::Invalid, "parameter $1 is not a valid BIGINT")
+    );
     // What is no whole number is compared as what it is.
     let count = "SELECT count(*) AS n FROM n WHERE k < $1";
     for (parameter, below) in [

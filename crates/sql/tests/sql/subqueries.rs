@@ -1,13 +1,13 @@
-//! Random conditions with IN, NOT IN, ANY, ALL and EXISTS over small tables with nulls and empty tables, in every place that takes a
-//! condition, answer as in the three-valued logic of the SQL standard.
+//! Compares random conditions with IN, NOT IN, ANY, ALL and EXISTS with the three-valued logic of the SQL standard.
 //!
-//! Rows are those of the [`reference`](crate::reference). What cannot be planned may be refused, with a hint; most must not be.
-//! `SOAK_CASES` is how many statements are tried, from `SOAK_SEED` on.
+//! They run over small tables with nulls and empty tables, in every place that takes a condition. The
+//! [`reference`](crate::reference) computes the rows. A condition that cannot be planned may be refused, with a hint;
+//! most must not be. `SOAK_CASES` is the number of statements, from `SOAK_SEED` on.
 
 use crate::common::{Chance, block_on, csv};
 use crate::ordered::{number, tables_shown};
 use crate::reference::compare::{over, read, shown, small_tables};
-use crate::reference::make::Maker;
+use crate::reference::make::QueryGenerator;
 use crate::reference::text::Renderer;
 use crate::reference::{Row, Table, Type};
 use swiftwater_sql::{RunOptions, SqlError};
@@ -50,7 +50,7 @@ fn random_comparisons_with_queries_have_three_values() {
         let threads = 1 + chance.below(4) as usize;
         let sql = over(&tables, threads, 8192);
         for statement in 0..STATEMENTS {
-            let mut maker = Maker::new(&mut chance, false);
+            let mut maker = QueryGenerator::new(&mut chance, false);
             let relation = maker.with_predicate();
             let types: Vec<Type> = relation.columns().iter().map(|column| maker.type_of(*column)).collect();
             let text = Renderer::new(&tables).statement(&relation, |_| String::new());

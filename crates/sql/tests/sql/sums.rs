@@ -1,4 +1,4 @@
-//! Sums of doubles beside sums of the same numbers as whole ones, over random rows.
+//! Compares sums of doubles with sums of the same numbers as whole numbers, over random rows.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,5 +1,5 @@
-//! The store fails at any of its calls, on a disk that forgets what was not synced and on object
-//! storage: every row is in the table once, and none that was told to be committed is lost.
+//! Tests failures of the store at any of its calls, on a disk that loses unsynced data and on object storage. Every row is
+//! in the table once, and no row is lost that was reported as committed.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -92,14 +92,14 @@ async fn flush(table: &Table, failing: &FailingStore) -> Result<()> {
     }
 }
 
-/// Between two looks at something that nobody tells of.
-async fn look_again() {
+/// The pause between two polls of something that sends no notification.
+async fn poll_pause() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
 async fn down(failing: &FailingStore) {
     while !failing.is_down() {
-        look_again().await;
+        poll_pause().await;
     }
 }
 
@@ -111,7 +111,7 @@ async fn again<T, F: Future<Output = Result<T>>>(failing: &FailingStore, call: i
             () = down(failing) => Err(swiftwater_store::StoreError::Closed("down".into())),
         };
         match result {
-            Err(_) if !failing.is_down() => look_again().await,
+            Err(_) if !failing.is_down() => poll_pause().await,
             result => return result,
         }
     }
@@ -196,7 +196,7 @@ async fn store_that_was_away_or_full_gets_all_rows_when_it_is_back() {
             async move { table.flush().await }
         });
         while table.status().failing.is_none_or(|failing| failing.tries < 2) {
-            look_again().await;
+            poll_pause().await;
         }
         // Rows are taken, and those in memory are seen, while nothing can be committed.
         table.append(rows(200, 300)).await.unwrap();

@@ -1,4 +1,4 @@
-//! Cuts: a copy of what one names is the tables as they were, whatever goes on meanwhile.
+//! Tests pinned snapshots: a copy of the files of one has the tables as they were, whatever happens meanwhile.
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
 use std::{path::Path, sync::Arc, time::Duration};

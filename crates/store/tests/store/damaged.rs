@@ -1,4 +1,4 @@
-//! Files that are damaged or gone: an answer is right, or an error says which they are.
+//! Tests damaged or missing files: an answer is right, or an error names the files.
 #![allow(clippy::unwrap_used, reason = "what fails in helpers of tests fails a test")]
 
 use std::{

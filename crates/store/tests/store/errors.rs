@@ -1,11 +1,11 @@
-//! What errors of the store say: what was attempted and what caused it, each once.
+//! Tests the messages of the store's errors: the attempt and its cause, each once.
 
 use std::{io, sync::Arc};
 
 use swiftwater_event::causes;
 use swiftwater_store::StoreError;
 
-fn told(source: object_store::Error) -> String {
+fn error_text(source: object_store::Error) -> String {
     causes(&StoreError::ObjectStore { doing: "putting a file", source: Arc::new(source) })
 }
 
@@ -15,7 +15,7 @@ fn each_cause_is_told_once() {
     let inner = object_store::Error::Generic { store: "HTTP", source: refused };
     let outer = object_store::Error::Generic { store: "S3", source: Box::new(inner) };
     assert_eq!(
-        told(outer),
+        error_text(outer),
         "the object store failed while putting a file: Generic S3 error: Generic HTTP error: connection refused"
     );
 }
@@ -37,7 +37,7 @@ fn causes_that_no_error_above_says_are_told() {
     let full = Full(io::Error::other("the disk is full"));
     let error = object_store::Error::Generic { store: "LocalFileSystem", source: Box::new(full) };
     assert_eq!(
-        told(error),
+        error_text(error),
         "the object store failed while putting a file: Generic LocalFileSystem error: a file cannot be written: the disk is full"
     );
 }

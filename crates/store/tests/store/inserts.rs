@@ -1,5 +1,5 @@
-//! Insertions into plain tables: those that wait together are one commit, many small ones leave few files, and no crash loses
-//! or repeats one.
+//! Tests insertions into plain tables: waiting ones share one commit, many small ones leave few files, and no crash loses or
+//! repeats one.
 #![allow(clippy::unwrap_used, reason = "helpers of tests print, and what fails there fails a test")]
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};

@@ -1,4 +1,4 @@
-//! Tables on object storage: what they keep, through crashes, beside other readers.
+//! Tests tables on object storage: their contents, through crashes, beside other readers.
 
 mod common;
 mod crashes;

@@ -1,4 +1,4 @@
-//! Plain tables that are made with their rows are there whole or not at all.
+//! Tests that plain tables created with their rows exist completely or not at all.
 #![allow(clippy::unwrap_used, reason = "what fails in helpers of tests fails a test")]
 
 use std::{path::Path, sync::Arc};

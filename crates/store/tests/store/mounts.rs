@@ -1,4 +1,4 @@
-//! The disk of the store is unmounted at any put, and the directory below it takes what is put; then it is mounted again.
+//! Tests a store whose disk is unmounted at any put: the directory below it takes the puts; then the disk is mounted again.
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
 use std::{

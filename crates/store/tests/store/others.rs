@@ -1,5 +1,5 @@
-//! Other programs read the same rows, and S3 takes them. Needs Python with the packages of `tests/delta/requirements.txt`
-//! in `SWIFTWATER_PYTHON`; without it these tests say so and pass.
+//! Tests that other programs read the same rows, and that S3 takes them. Needs Python with the packages of
+//! `tests/delta/requirements.txt` in `SWIFTWATER_PYTHON`; without it these tests report this and pass.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,

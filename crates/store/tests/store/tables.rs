@@ -1,4 +1,4 @@
-//! Rows are seen at once, committed once, and are there after reopening.
+//! Tests that rows are visible at once, committed once, and present after reopening.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,

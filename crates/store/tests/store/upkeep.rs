@@ -1,5 +1,5 @@
-//! What the owner does between commits: files stay few and memory flat however many commits there were, what has expired
-//! goes, and rows stay.
+//! Tests the owner's maintenance between commits: files stay few and memory flat however many commits there were, expired
+//! rows are deleted, and other rows stay.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -135,12 +135,12 @@ async fn rows_that_were_lost_are_passed_and_committed_as_none() {
     let store = open(patient(directory.path())).await;
     let table = store.open_table(home("homes")).await.unwrap();
     table.append(rows(0, 10)).await.unwrap();
-    table.pass(Offset(15)).await.unwrap();
+    table.skip_to(Offset(15)).await.unwrap();
     assert_eq!((table.appended(), table.committed()), (Offset(15), Offset(0)));
     check_offsets(&table, 10).await;
     table.flush().await.unwrap();
-    table.pass(Offset(20)).await.unwrap();
-    table.pass(Offset(3)).await.unwrap();
+    table.skip_to(Offset(20)).await.unwrap();
+    table.skip_to(Offset(3)).await.unwrap();
     table.flush().await.unwrap();
     assert_eq!((table.committed(), table.status().files), (Offset(20), 1));
     store.close().await;

@@ -1,4 +1,4 @@
-//! The aggregate functions, over all values of a group at once.
+//! The oracle's aggregate functions, over all values of a group at once.
 
 use std::{cmp::Ordering, collections::BTreeSet};
 

@@ -1,4 +1,5 @@
-//! An answer, and whether another one agrees with it where it may differ in nothing but the order of equals.
+//! The oracle's answer to a query. Checks whether another answer agrees with it, where the two may differ only in the order
+//! of equals.
 
 use std::{cmp::Ordering, fmt};
 

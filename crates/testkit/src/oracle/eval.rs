@@ -1,4 +1,4 @@
-//! Expressions, one row at a time.
+//! Evaluates expressions, one row at a time.
 
 use swiftwater_event::{Path, Primitive, Step, Type};
 use swiftwater_lang::plan::{Comparison, Expr, Function, Literal, Quantifier};
@@ -50,7 +50,7 @@ fn has_timestamp(ty: &Type) -> bool {
 pub(crate) fn evaluate(expr: &Expr, row: Row<'_>) -> Value {
     match expr {
         Expr::Literal(literal) => constant(literal),
-        Expr::Path { path, ty } => value_at(row.event, path).wanted_as(ty),
+        Expr::Path { path, ty } => value_at(row.event, path).cast_to(ty),
         Expr::Slot(slot) => row.slots.get(*slot).cloned().unwrap_or(Value::Null),
         Expr::Call { function, args } => call(function, args, row),
     }

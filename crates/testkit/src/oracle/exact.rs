@@ -1,4 +1,4 @@
-//! Sums of numbers without rounding, rounded once at the end.
+//! Sums numbers without rounding, and rounds once at the end.
 
 /// Bits below the point: the smallest double is 2^-1074.
 const POINT: usize = 1074;

@@ -1,5 +1,5 @@
-//! The scalar functions, one value at a time. What cannot be had is null; a null operand was answered before these are
-//! called.
+//! The oracle's scalar functions, one value at a time. A result that does not exist is null; callers answer null operands
+//! before they call these functions.
 
 use regex::Regex;
 use swiftwater_event::{Primitive, Type};

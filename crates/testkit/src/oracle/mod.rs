@@ -1,27 +1,27 @@
-//! The oracle: what a query answers, worked out in the plainest way there is. One event at a time, one recursive
-//! function, no columns, no index; it shares no code with `live`. Slow, and meant to be read.
+//! The oracle: computes the answer of a query in the simplest way there is. One event at a time, one recursive function, no
+//! columns, no index; it shares no code with `live`. Slow, and meant to be read.
 //!
-//! It speaks the native dialect:
+//! It implements the native dialect:
 //!
-//! - A value or operation that cannot be had is null: a step into what has no such part, a place past a list's end, a
+//! - A value or operation that does not exist is null: a step into a value without such a part, a place past a list's end, a
 //!   bad cast, a division by zero, a whole number that overflows, a comparison of kinds that do not compare.
 //! - `=` to `>=` compare booleans, strings (by UTF-8 byte) and numbers: whole ones exactly, else as doubles.
-//! - AND, OR, ANY, ALL, IN and BETWEEN are Kleene's: decided by the operands that decide, else null if one is null.
-//!   WHERE and HAVING keep a row only on true.
+//! - AND, OR, ANY, ALL, IN and BETWEEN are Kleene's: decided by the operands that decide, else null if one is null. WHERE
+//!   and HAVING keep a row only on true.
 //! - Untyped whole numbers are LONG, other numbers DOUBLE; INTEGER counts as LONG.
-//! - SUM of LONGs alone is a LONG, null if the final sum fits none; with any FLOAT or DOUBLE it is the exact sum rounded
-//!   to a DOUBLE. AVG is the exact sum, rounded, divided by the count of numbers. Both pass over what is no number.
-//! - COUNT(DISTINCT …) passes over rows in which an argument is null; APPROX_PERCENTILE_CONT and distributions look at
-//!   numbers only; all three are exact here, as the engine is while a sketch is small.
+//! - SUM of LONGs alone is a LONG, null if the final sum does not fit; with any FLOAT or DOUBLE it is the exact sum rounded
+//!   to a DOUBLE. AVG is the exact sum, rounded, divided by the count of numbers. Both skip values that are not numbers.
+//! - COUNT(DISTINCT …) skips rows in which an argument is null; APPROX_PERCENTILE_CONT and distributions use numbers only;
+//!   all three are exact here, as the engine is while a sketch is small.
 //! - FIRST, LAST, COLLECT_LIST and COLLECT_SET take values that are not null in the order of the stream; ARG_MIN and ARG_MAX
-//!   take the first row of those with the least or greatest value, by the order below. Sets know values as group keys do.
+//!   take the first row of those with the least or greatest value, by the order below. Sets compare values as group keys do.
 //! - TOP is exact too; which of equally frequent combinations it shows, and in what order, is left open.
-//! - HASH is Java's; that of null, and of what cannot be had, is 0.
-//! - MIN, MAX, ORDER BY and group keys use one total order: null, booleans, numbers (exactly), strings, lists, maps. So
-//!   1 and 1.0 are one group key, shown as a LONG, and null is a key. MIN and MAX pass over nulls, lists and maps.
+//! - HASH is Java's; that of null, and of a value that does not exist, is 0.
+//! - MIN, MAX, ORDER BY and group keys use one total order: null, booleans, numbers (exactly), strings, lists, maps. So 1
+//!   and 1.0 are one group key, shown as a LONG, and null is a key. MIN and MAX skip nulls, lists and maps.
 //!
-//! [`answer`] knows no time; [`emits`] takes it in by naive loops, a window at a time. Of windows by the events' own time
-//! an event is late for those that the watermark of the events before it has closed.
+//! [`answer`] knows no time; [`emits`] adds it by naive loops, a window at a time. In windows by event time, an event is
+//! late for those that the watermark of the earlier events has closed.
 //!
 //! ```
 //! use swiftwater_lang::{Dialect, ParseOptions, parse};
@@ -59,12 +59,12 @@ use swiftwater_lang::{
 };
 
 pub use answer::{Answer, Disagreement};
-pub use windows::{Emits, Emitted, GotEmit, Life, emits};
+pub use windows::{Emits, Emitted, QueryLifetime, ReceivedEmit, emits};
 
 use self::{
     eval::unsupported,
     result::{Part, result},
-    rows::kept,
+    rows::filtered_rows,
     value::{Value, total_order},
 };
 
@@ -92,7 +92,7 @@ pub fn read<T: AsRef<str>>(events: &[T]) -> Vec<Json> {
 /// The places of the events that the query's WHERE keeps; with lateral views, of which it keeps any row.
 pub fn matching(query: &Query, events: &[Json]) -> Result<Vec<usize>, Unsupported> {
     check_supported(query)?;
-    let matched = events.iter().enumerate().filter(|(_, event)| !kept(query, event).is_empty());
+    let matched = events.iter().enumerate().filter(|(_, event)| !filtered_rows(query, event).is_empty());
     Ok(matched.map(|(at, _)| at).collect())
 }
 
@@ -102,7 +102,7 @@ pub fn answer(query: &Query, events: &[Json]) -> Result<Answer, Unsupported> {
     if query.window != Window::None {
         return Err(Unsupported("windows without time"));
     }
-    let rows = events.iter().flat_map(|event| kept(query, event)).collect();
+    let rows = events.iter().flat_map(|event| filtered_rows(query, event)).collect();
     result(query, &[Part { rows, window: None }])
 }
 

@@ -1,4 +1,4 @@
-//! One result: what a query makes of the rows of one window.
+//! Computes one result: the output of a query for the rows of one window.
 
 use std::{cmp::Ordering, collections::BTreeMap};
 
@@ -10,7 +10,7 @@ use super::{
     aggregate::aggregate,
     answer::AnswerRow,
     eval::{Row, evaluate, is_true},
-    rows::{Kept, kept},
+    rows::{FilteredRow, filtered_rows},
     table::{Table, table},
     value::{Value, total_order},
 };
@@ -18,13 +18,13 @@ use super::{
 /// Rows that are looked at together, and the first instant of their window and the first after it.
 #[derive(Debug, Default)]
 pub(super) struct Part<'a> {
-    pub(super) rows: Vec<Kept<'a>>,
+    pub(super) rows: Vec<FilteredRow<'a>>,
     pub(super) window: Option<(i64, i64)>,
 }
 
 /// The result over these rows; of several parts (sessions), one behind another.
 pub(super) fn result(query: &Query, parts: &[Part<'_>]) -> Result<Answer, Unsupported> {
-    let mut answered = Answered::default();
+    let mut answered = UnorderedAnswer::default();
     for part in parts {
         match &query.body {
             Body::Raw(raw) => answered.rows.extend(part.rows.iter().map(|kept| raw_row(raw, query, kept))),
@@ -55,13 +55,13 @@ pub(super) fn result(query: &Query, parts: &[Part<'_>]) -> Result<Answer, Unsupp
 /// An outer query's result over the records of this one's.
 fn outer_result(outer: &Query, inner: &Answer) -> Result<Answer, Unsupported> {
     let events: Vec<Json> = inner.records().into_iter().map(Json::Object).collect();
-    let rows = events.iter().flat_map(|event| kept(outer, event)).collect();
+    let rows = events.iter().flat_map(|event| filtered_rows(outer, event)).collect();
     result(outer, &[Part { rows, window: None }])
 }
 
 /// Rows before they are ordered.
 #[derive(Default)]
-struct Answered {
+struct UnorderedAnswer {
     rows: Vec<AnswerRow>,
     /// Rows that may stand in place of equals.
     spare: Vec<AnswerRow>,
@@ -90,7 +90,7 @@ fn add_columns(record: &mut Map<String, Json>, columns: &[OutputColumn], row: Ro
     }
 }
 
-fn raw_row(raw: &Raw, query: &Query, kept: &Kept<'_>) -> AnswerRow {
+fn raw_row(raw: &Raw, query: &Query, kept: &FilteredRow<'_>) -> AnswerRow {
     let mut record = Map::new();
     if let (Some(star), Json::Object(fields)) = (&raw.star, kept.json) {
         let fields =
@@ -103,7 +103,7 @@ fn raw_row(raw: &Raw, query: &Query, kept: &Kept<'_>) -> AnswerRow {
 
 /// The groups that HAVING keeps, in the order of their keys; of several grouping sets, one set's behind another's. Of an
 /// aggregate that gives rows, a group has as many.
-fn group_rows(group: &Group, query: &Query, part: &Part<'_>, answered: &mut Answered) {
+fn group_rows(group: &Group, query: &Query, part: &Part<'_>, answered: &mut UnorderedAnswer) {
     let all: Box<[usize]> = (0..group.keys.len()).collect();
     let sets = if group.sets.is_empty() { std::slice::from_ref(&all) } else { &group.sets[..] };
     for (number, set) in sets.iter().enumerate() {
@@ -117,9 +117,9 @@ fn set_rows(
     query: &Query,
     part: &Part<'_>,
     (number, set): (usize, &[usize]),
-    answered: &mut Answered,
+    answered: &mut UnorderedAnswer,
 ) {
-    let mut groups: BTreeMap<Key, Vec<&Kept<'_>>> = BTreeMap::new();
+    let mut groups: BTreeMap<Key, Vec<&FilteredRow<'_>>> = BTreeMap::new();
     if set.is_empty() {
         groups.insert(Key(vec![Value::Null; group.keys.len()]), Vec::new());
     }
@@ -169,12 +169,12 @@ fn set_rows(
 }
 
 /// The group that a row is in.
-pub(super) fn key_of(group: &Group, kept: &Kept<'_>) -> Key {
+pub(super) fn key_of(group: &Group, kept: &FilteredRow<'_>) -> Key {
     Key(group.keys.iter().map(|key| evaluate(key, kept.row())).collect())
 }
 
 /// An aggregate's arguments, a row for each of the group's rows that it takes in; `true` where it has none.
-fn argument_rows(arguments: &[Expr], filter: &Option<Expr>, members: &[&Kept<'_>]) -> Vec<Vec<Value>> {
+fn argument_rows(arguments: &[Expr], filter: &Option<Expr>, members: &[&FilteredRow<'_>]) -> Vec<Vec<Value>> {
     let taken =
         members.iter().filter(|kept| filter.as_ref().is_none_or(|filter| is_true(filter, kept.row())));
     taken

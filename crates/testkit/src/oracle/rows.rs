@@ -1,4 +1,4 @@
-//! What a query looks at: events, or what its lateral views make of them.
+//! The input rows of a query: events, or the rows that its lateral views make of them.
 
 use serde_json::Value as Json;
 use swiftwater_lang::plan::{LateralView, Query};
@@ -8,28 +8,28 @@ use super::{
     value::Value,
 };
 
-/// A row that a query's WHERE keeps: an event, and the columns that lateral views add to it.
+/// A row that passes a query's WHERE: an event, and the columns that lateral views add to it.
 #[derive(Debug, Clone)]
-pub(super) struct Kept<'a> {
+pub(super) struct FilteredRow<'a> {
     pub(super) json: &'a Json,
     pub(super) event: Value,
     pub(super) slots: Vec<Value>,
 }
 
-impl Kept<'_> {
+impl FilteredRow<'_> {
     pub(super) fn row(&self) -> Row<'_> {
         Row { event: &self.event, slots: &self.slots }
     }
 }
 
-/// The rows that a query keeps of one event.
-pub(super) fn kept<'a>(query: &Query, json: &'a Json) -> Vec<Kept<'a>> {
+/// The rows of one event that pass the WHERE of a query.
+pub(super) fn filtered_rows<'a>(query: &Query, json: &'a Json) -> Vec<FilteredRow<'a>> {
     let event = Value::of(json);
     let mut rows = vec![Vec::new()];
     for view in &query.views {
         rows = rows.into_iter().flat_map(|slots| exploded(view, &event, slots)).collect();
     }
-    let all = rows.into_iter().map(|slots| Kept { json, event: event.clone(), slots });
+    let all = rows.into_iter().map(|slots| FilteredRow { json, event: event.clone(), slots });
     all.filter(|kept| query.filter.as_ref().is_none_or(|filter| is_true(filter, kept.row()))).collect()
 }
 

@@ -7,18 +7,18 @@ use swiftwater_lang::plan::{Body, Query};
 use super::{
     Key, Unsupported,
     result::{Part, key_of, result},
-    rows::Kept,
-    windows::{Emitted, Seen, Watched},
+    rows::FilteredRow,
+    windows::{Emitted, TimedRow, WatermarkedRows},
 };
 
 /// Rows without a gap between them, each with its place among all.
 struct Run<'a> {
     first: i64,
     last: i64,
-    rows: Vec<(usize, Kept<'a>)>,
+    rows: Vec<(usize, FilteredRow<'a>)>,
 }
 
-impl<'a> Watched<'a> {
+impl<'a> WatermarkedRows<'a> {
     /// Each group's rows in runs without a gap; those that end at one instant are one emit. Those that would end after
     /// `cut` are one emit too, cut off there.
     pub(super) fn sessions(
@@ -27,7 +27,7 @@ impl<'a> Watched<'a> {
         gap: i64,
         cut: Option<i64>,
     ) -> Result<Vec<Emitted>, Unsupported> {
-        let mut groups: BTreeMap<Key, Vec<(usize, Seen<'a>)>> = BTreeMap::new();
+        let mut groups: BTreeMap<Key, Vec<(usize, TimedRow<'a>)>> = BTreeMap::new();
         for (place, seen) in std::mem::take(&mut self.rows).into_iter().enumerate() {
             let key = match &query.body {
                 Body::Group(group) => key_of(group, &seen.kept),
@@ -62,7 +62,7 @@ impl<'a> Watched<'a> {
 
     /// The runs of one group. A row joins those that it meets. It is late if one of them is closed when it comes, if it
     /// meets none and would end where all is closed already, or if all is closed from two gaps behind it on.
-    fn runs(&mut self, rows: Vec<(usize, Seen<'a>)>, gap: i64) -> Vec<Run<'a>> {
+    fn runs(&mut self, rows: Vec<(usize, TimedRow<'a>)>, gap: i64) -> Vec<Run<'a>> {
         let mut runs: Vec<Run<'a>> = Vec::new();
         for (place, seen) in rows {
             let meets = |run: &Run<'a>| run.first < seen.time + gap && seen.time < run.last + gap;

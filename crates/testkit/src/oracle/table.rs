@@ -1,8 +1,8 @@
-//! The aggregates that give rows: distributions, exact over all values, and TOP, exact over all combinations.
+//! The aggregates that return rows: distributions, exact over all values, and TOP, exact over all combinations.
 
 use std::collections::BTreeMap;
 
-use swiftwater_lang::plan::{Points, TableAggregate, TableFunction};
+use swiftwater_lang::plan::{DistributionPoints, TableAggregate, TableFunction};
 
 use super::{Key, aggregate::sorted_numbers, functions::text, value::Value};
 
@@ -47,7 +47,7 @@ pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
     sorted[place.min(sorted.len() - 1)]
 }
 
-fn quantiles(points: &Points, sorted: &[f64]) -> Vec<Vec<Value>> {
+fn quantiles(points: &DistributionPoints, sorted: &[f64]) -> Vec<Vec<Value>> {
     let points = places(points, 0.0, 1.0);
     let value = |share: f64| match sorted {
         [] if share == 0.0 => f64::INFINITY,
@@ -59,7 +59,7 @@ fn quantiles(points: &Points, sorted: &[f64]) -> Vec<Vec<Value>> {
 }
 
 /// A row per range between points: from each point to the next one, or (cumulative) from the beginning on.
-fn ranges(points: &Points, sorted: &[f64], is_cumulative: bool) -> Vec<Vec<Value>> {
+fn ranges(points: &DistributionPoints, sorted: &[f64], is_cumulative: bool) -> Vec<Vec<Value>> {
     let (least, greatest) = match sorted {
         [] => (f64::INFINITY, f64::NEG_INFINITY),
         [least, ..] => (*least, sorted[sorted.len() - 1]),
@@ -89,17 +89,17 @@ fn ranges(points: &Points, sorted: &[f64], is_cumulative: bool) -> Vec<Vec<Value
 
 /// The points, ascending; `least` and `greatest` are where LINEAR begins and ends. Those that are made are rounded to
 /// six places behind the point, and each there is once.
-fn places(points: &Points, least: f64, greatest: f64) -> Vec<f64> {
+fn places(points: &DistributionPoints, least: f64, greatest: f64) -> Vec<f64> {
     let mut made = match points {
-        Points::Manual(points) => return points[..points.len().min(POINTS_MAX)].to_vec(),
-        Points::Linear(count) if *count == 1 || least >= greatest => vec![least],
-        Points::Linear(count) => {
+        DistributionPoints::Manual(points) => return points[..points.len().min(POINTS_MAX)].to_vec(),
+        DistributionPoints::Linear(count) if *count == 1 || least >= greatest => vec![least],
+        DistributionPoints::Linear(count) => {
             let count = (*count as usize).min(POINTS_MAX);
             let mut made = steps(least, (greatest - least) / (count - 1) as f64, count);
             made[count - 1] = greatest;
             made
         }
-        Points::Region { start, end, increment } => {
+        DistributionPoints::Region { start, end, increment } => {
             steps(*start, *increment, (((end - start) / increment).floor() as usize + 1).min(POINTS_MAX))
         }
     };

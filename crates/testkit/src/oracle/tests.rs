@@ -1,4 +1,4 @@
-//! Answers worked out by hand.
+//! Tests the oracle against answers computed by hand.
 
 use serde_json::Map;
 use swiftwater_lang::{ParseOptions, parse};
@@ -31,7 +31,7 @@ fn value(expression: &str, event: &str, expected: &str) {
 
 /// Which of the events a condition keeps, by place.
 #[track_caller]
-fn kept(condition: &str, events: &[&str], expected: &[usize]) {
+fn filtered_rows(condition: &str, events: &[&str], expected: &[usize]) {
     let query = query(&format!("SELECT * FROM STREAM() WHERE {condition}"));
     assert_eq!(matching(&query, &read(events)).unwrap(), expected, "{condition}");
 }
@@ -47,24 +47,24 @@ fn comparison_of_unlike_kinds_is_null() {
         r#"{"a":[5]}"#,
         r#"{"a":true}"#,
     ];
-    kept("a = 5", &events, &[0, 2]);
-    kept("NOT a = 5", &events, &[]);
-    kept("a != 5", &events, &[]);
-    kept("a = '5'", &events, &[1]);
-    kept("(a = 5) IS NULL", &events, &[1, 3, 4, 5, 6]);
-    kept("a = TRUE", &events, &[6]);
-    kept("a > FALSE", &events, &[6]);
+    filtered_rows("a = 5", &events, &[0, 2]);
+    filtered_rows("NOT a = 5", &events, &[]);
+    filtered_rows("a != 5", &events, &[]);
+    filtered_rows("a = '5'", &events, &[1]);
+    filtered_rows("(a = 5) IS NULL", &events, &[1, 3, 4, 5, 6]);
+    filtered_rows("a = TRUE", &events, &[6]);
+    filtered_rows("a > FALSE", &events, &[6]);
 }
 
 #[test]
 fn logic_is_kleenes() {
     let events = [r#"{"x":1}"#, "{}"];
-    kept("x = 1 OR y = 1", &events, &[0]);
-    kept("NOT (x = 2 AND y = 1)", &events, &[0]);
-    kept("x = 1 AND y = 1", &events, &[]);
-    kept("NOT (x = 1 AND y = 1)", &events, &[]);
-    kept("(x = 1 XOR y = 1) IS NULL", &events, &[0, 1]);
-    kept("x = 1 XOR x = 2", &events, &[0]);
+    filtered_rows("x = 1 OR y = 1", &events, &[0]);
+    filtered_rows("NOT (x = 2 AND y = 1)", &events, &[0]);
+    filtered_rows("x = 1 AND y = 1", &events, &[]);
+    filtered_rows("NOT (x = 1 AND y = 1)", &events, &[]);
+    filtered_rows("(x = 1 XOR y = 1) IS NULL", &events, &[0, 1]);
+    filtered_rows("x = 1 XOR x = 2", &events, &[0]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Times that events tell.
+//! Parses the times in events.
 
 use super::value::Value;
 

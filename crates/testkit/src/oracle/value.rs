@@ -99,9 +99,9 @@ impl Value {
         }
     }
 
-    /// What is read of this value where it is wanted as a type: null if it does not fit. A whole number fits LONG and
+    /// This value cast to the type that it is requested as: null if it does not fit. A whole number fits LONG and
     /// INTEGER however it is written.
-    pub(crate) fn wanted_as(self, ty: &Type) -> Value {
+    pub(crate) fn cast_to(self, ty: &Type) -> Value {
         match (ty, self) {
             (Type::Any, value) => value,
             (Type::Primitive(Primitive::Boolean), value @ Value::Boolean(_))
@@ -118,10 +118,10 @@ impl Value {
                 value.special_double().map_or(Value::Null, Value::Double)
             }
             (Type::List(element), Value::List(items)) => {
-                Value::List(items.into_iter().map(|item| item.wanted_as(element)).collect())
+                Value::List(items.into_iter().map(|item| item.cast_to(element)).collect())
             }
             (Type::Map(element), Value::Map(entries)) => {
-                Value::Map(entries.into_iter().map(|(key, item)| (key, item.wanted_as(element))).collect())
+                Value::Map(entries.into_iter().map(|(key, item)| (key, item.cast_to(element))).collect())
             }
             _ => Value::Null,
         }
@@ -281,13 +281,13 @@ mod tests {
 
     #[test]
     fn wanted_types() {
-        assert_eq!(of("5.0").wanted_as(&Type::LONG), Value::Long(5));
-        assert_eq!(of("5.5").wanted_as(&Type::LONG), Value::Null);
-        assert_eq!(of("3000000000").wanted_as(&Type::INTEGER), Value::Null);
-        assert_eq!(of("5").wanted_as(&Type::DOUBLE), Value::Double(5.0));
-        assert_eq!(of("\"5\"").wanted_as(&Type::DOUBLE), Value::Null);
-        assert_eq!(of("5").wanted_as(&Type::STRING), Value::Null);
+        assert_eq!(of("5.0").cast_to(&Type::LONG), Value::Long(5));
+        assert_eq!(of("5.5").cast_to(&Type::LONG), Value::Null);
+        assert_eq!(of("3000000000").cast_to(&Type::INTEGER), Value::Null);
+        assert_eq!(of("5").cast_to(&Type::DOUBLE), Value::Double(5.0));
+        assert_eq!(of("\"5\"").cast_to(&Type::DOUBLE), Value::Null);
+        assert_eq!(of("5").cast_to(&Type::STRING), Value::Null);
         let longs = Type::list(Type::LONG).unwrap();
-        assert_eq!(of("[1,\"x\"]").wanted_as(&longs), Value::List(vec![Value::Long(1), Value::Null]));
+        assert_eq!(of("[1,\"x\"]").cast_to(&longs), Value::List(vec![Value::Long(1), Value::Null]));
     }
 }

@@ -1,9 +1,9 @@
-//! Emits, tables and lateral views worked out by hand, over plans.
+//! Tests the oracle against emits, tables and lateral views computed by hand, over plans.
 
 use swiftwater_event::{Path, Type};
 use swiftwater_lang::{
     ParseOptions, parse,
-    plan::{LateralView, Points, TableAggregate, TableFunction, Take, WindowClock},
+    plan::{DistributionPoints, LateralView, TableAggregate, TableFunction, WindowClock, WindowContents},
 };
 
 use super::{table::table, *};
@@ -20,7 +20,7 @@ fn path(name: &str) -> Expr {
 }
 
 /// Emits of `SELECT k, COUNT(*) … GROUP BY k` over events `(arrival, ts, k)`, as `start..end k×n …`.
-fn emitted(window: Window, life: Life, events: &[(i64, i64, &str)]) -> (Vec<String>, u64) {
+fn emitted(window: Window, life: QueryLifetime, events: &[(i64, i64, &str)]) -> (Vec<String>, u64) {
     let mut query = query("SELECT k, COUNT(*) AS n FROM STREAM() GROUP BY k");
     query.window = window;
     let events: Vec<(i64, Json)> =
@@ -36,7 +36,7 @@ fn emitted(window: Window, life: Life, events: &[(i64, i64, &str)]) -> (Vec<Stri
     (shown.collect(), found.late)
 }
 
-fn by_arrival(every_ms: u64, take: Take) -> Window {
+fn by_arrival(every_ms: u64, take: WindowContents) -> Window {
     Window::Time { every_ms, take, clock: WindowClock::Arrival }
 }
 
@@ -44,23 +44,24 @@ fn by_event(lateness_ms: u64) -> WindowClock {
     WindowClock::Event { time: path("ts"), lateness_ms, max_ahead_ms: None, idle_after_ms: None }
 }
 
-const LIFE: Life = Life { start: 100, end: 125, emits_empty: true };
+const LIFE: QueryLifetime = QueryLifetime { start: 100, end: 125, emits_empty: true };
 
 #[test]
 fn windows_by_arrival() {
     let events = [(100, 0, "a"), (104, 0, "b"), (109, 0, "a"), (121, 0, "b")];
-    let (emits, _) = emitted(by_arrival(10, Take::First(10)), LIFE, &events);
+    let (emits, _) = emitted(by_arrival(10, WindowContents::First(10)), LIFE, &events);
     assert_eq!(emits, ["100..110 a×2 b×1", "110..120 ", "120..125 b×1"]);
-    let (emits, _) = emitted(by_arrival(10, Take::First(5)), LIFE, &events);
+    let (emits, _) = emitted(by_arrival(10, WindowContents::First(5)), LIFE, &events);
     assert_eq!(emits, ["100..105 a×1 b×1", "110..115 ", "120..125 b×1"]);
-    let (emits, _) = emitted(by_arrival(10, Take::Last(12)), LIFE, &events);
+    let (emits, _) = emitted(by_arrival(10, WindowContents::Last(12)), LIFE, &events);
     assert_eq!(emits, ["100..110 a×2 b×1", "108..120 a×1", "118..125 b×1"]);
-    let (emits, _) = emitted(by_arrival(10, Take::All), LIFE, &events);
+    let (emits, _) = emitted(by_arrival(10, WindowContents::All), LIFE, &events);
     assert_eq!(emits, ["100..110 a×2 b×1", "100..120 a×2 b×1", "100..125 a×2 b×2"]);
-    let seldom = Life { emits_empty: false, ..LIFE };
-    let (emits, _) = emitted(by_arrival(10, Take::First(10)), seldom, &events);
+    let seldom = QueryLifetime { emits_empty: false, ..LIFE };
+    let (emits, _) = emitted(by_arrival(10, WindowContents::First(10)), seldom, &events);
     assert_eq!(emits, ["100..110 a×2 b×1", "120..125 b×1"]);
-    let (emits, _) = emitted(by_arrival(10, Take::First(10)), Life { end: 120, ..LIFE }, &events[..3]);
+    let (emits, _) =
+        emitted(by_arrival(10, WindowContents::First(10)), QueryLifetime { end: 120, ..LIFE }, &events[..3]);
     assert_eq!(emits, ["100..110 a×2 b×1", "110..120 "]);
 }
 
@@ -68,16 +69,19 @@ fn windows_by_arrival() {
 fn windows_by_record() {
     let events = [(1, 0, "a"), (2, 0, "a"), (3, 0, "b"), (4, 0, "b"), (5, 0, "c")];
     let records = |take| Window::Records { every: 2, take };
-    assert_eq!(emitted(records(Take::First(2)), LIFE, &events).0, ["1..2 a×2", "3..4 b×2", "5..5 c×1"]);
     assert_eq!(
-        emitted(records(Take::Last(3)), LIFE, &events).0,
+        emitted(records(WindowContents::First(2)), LIFE, &events).0,
+        ["1..2 a×2", "3..4 b×2", "5..5 c×1"]
+    );
+    assert_eq!(
+        emitted(records(WindowContents::Last(3)), LIFE, &events).0,
         ["1..2 a×2", "2..4 a×1 b×2", "4..5 b×1 c×1"]
     );
 }
 
 #[test]
 fn late_events_are_those_whose_windows_are_closed() {
-    let window = Window::Time { every_ms: 10, take: Take::First(10), clock: by_event(5) };
+    let window = Window::Time { every_ms: 10, take: WindowContents::First(10), clock: by_event(5) };
     let events = [(0, 3, "a"), (0, 14, "b"), (0, 9, "c"), (0, 15, "d"), (0, 9, "e"), (0, 10, "f")];
     let (emits, late) = emitted(window, LIFE, &events);
     assert_eq!(emits, ["0..10 a×1 c×1", "10..20 b×1 d×1 f×1"]);
@@ -88,7 +92,7 @@ fn late_events_are_those_whose_windows_are_closed() {
 fn sessions_end_with_a_gap() {
     let window = Window::Session { gap_ms: 10, clock: WindowClock::Arrival };
     let events = [(0, 0, "a"), (5, 0, "b"), (9, 0, "a"), (19, 0, "a"), (25, 0, "c")];
-    let (emits, _) = emitted(window, Life { end: 34, ..LIFE }, &events);
+    let (emits, _) = emitted(window, QueryLifetime { end: 34, ..LIFE }, &events);
     assert_eq!(emits, ["5..15 b×1", "0..19 a×2", "19..29 a×1", "25..34 c×1"]);
 }
 
@@ -128,16 +132,19 @@ fn of_table(function: TableFunction, values: &str) -> String {
 #[test]
 fn distributions() {
     let ten = "[1, 5, 3, 9, 7, 2, 8, 4, 6, 10, null, \"x\"]";
-    assert_eq!(of_table(TableFunction::Quantile(Points::Linear(3)), ten), "[[0.0,1.0],[0.5,6.0],[1.0,10.0]]");
     assert_eq!(
-        of_table(TableFunction::Quantile(Points::Manual(vec![0.0, 0.3, 1.0])), "[]"),
+        of_table(TableFunction::Quantile(DistributionPoints::Linear(3)), ten),
+        "[[0.0,1.0],[0.5,6.0],[1.0,10.0]]"
+    );
+    assert_eq!(
+        of_table(TableFunction::Quantile(DistributionPoints::Manual(vec![0.0, 0.3, 1.0])), "[]"),
         r#"[[0.0,"Infinity"],[0.3,"NaN"],[1.0,"-Infinity"]]"#
     );
     assert_eq!(
-        of_table(TableFunction::CumulativeFrequency(Points::Linear(5)), ten),
+        of_table(TableFunction::CumulativeFrequency(DistributionPoints::Linear(5)), ten),
         r#"[["(-∞ to 1.0)",0.0,0.0],["(-∞ to 3.25)",0.3,3.0],["(-∞ to 5.5)",0.5,5.0],["(-∞ to 7.75)",0.7,7.0],["(-∞ to 10.0)",0.9,9.0],["(-∞ to +∞)",1.0,10.0]]"#
     );
-    let region = Points::Region { start: 2.0, end: 8.0, increment: 3.0 };
+    let region = DistributionPoints::Region { start: 2.0, end: 8.0, increment: 3.0 };
     assert_eq!(
         of_table(TableFunction::Frequency(region), ten),
         r#"[["(-∞ to 2.0)",0.1,1.0],["[2.0 to 5.0)",0.3,3.0],["[5.0 to 8.0)",0.3,3.0],["[8.0 to +∞)",0.3,3.0]]"#

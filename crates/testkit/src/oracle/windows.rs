@@ -1,22 +1,22 @@
-//! Windows: which rows each emit is about. Every window is looked at by itself, over all rows.
+//! Windows: finds the rows of each emit. Every window is computed by itself, over all rows.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value as Json};
-use swiftwater_lang::plan::{Query, Take, Window, WindowClock};
+use swiftwater_lang::plan::{Query, Window, WindowClock, WindowContents};
 
 use super::{
     Answer, Disagreement, Unsupported, check_supported,
     eval::{Row, evaluate},
     result::{Part, result},
-    rows::{Kept, kept},
+    rows::{FilteredRow, filtered_rows},
     time::millis,
     value::Value,
 };
 
 /// A query's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Life {
+pub struct QueryLifetime {
     /// When it began; windows by arrival lie from here on.
     pub start: i64,
     /// When it ended.
@@ -45,14 +45,14 @@ pub struct Emits {
 }
 
 /// An emit as it was got: its window's bounds, and its records.
-pub type GotEmit = (Option<(i64, i64)>, Vec<Map<String, Json>>);
+pub type ReceivedEmit = (Option<(i64, i64)>, Vec<Map<String, Json>>);
 
 impl Emits {
     /// Whether these emits are right: as many, of the same windows, each with a right answer. Of a query without
     /// windows only the records are looked at, however many emits they came in; emits without window and records are
     /// passed over.
-    pub fn check(&self, got: &[GotEmit]) -> Result<(), Disagreement> {
-        let got: Vec<&GotEmit> =
+    pub fn check(&self, got: &[ReceivedEmit]) -> Result<(), Disagreement> {
+        let got: Vec<&ReceivedEmit> =
             got.iter().filter(|(window, records)| window.is_some() || !records.is_empty()).collect();
         if let [Emitted { window: None, answer }] = &*self.emits {
             let records: Vec<Map<String, Json>> =
@@ -74,9 +74,9 @@ impl Emits {
 }
 
 /// What a query emits over events, each with its time of arrival, that never goes back.
-pub fn emits(query: &Query, life: Life, events: &[(i64, Json)]) -> Result<Emits, Unsupported> {
+pub fn emits(query: &Query, life: QueryLifetime, events: &[(i64, Json)]) -> Result<Emits, Unsupported> {
     check_supported(query)?;
-    let mut watched = Watched { late: 0, rows: Vec::new() };
+    let mut watched = WatermarkedRows { late: 0, rows: Vec::new() };
     // The latest time, and when its event arrived; when the last event did.
     let (mut latest, mut last): (Option<(i64, i64)>, Option<i64>) = (None, None);
     for (arrival, json) in events {
@@ -100,7 +100,7 @@ pub fn emits(query: &Query, life: Life, events: &[(i64, Json)]) -> Result<Emits,
             _ => None,
         };
         if let Some(time) = time {
-            watched.rows.extend(kept(query, json).into_iter().map(|kept| Seen {
+            watched.rows.extend(filtered_rows(query, json).into_iter().map(|kept| TimedRow {
                 kept,
                 arrival: *arrival,
                 time,
@@ -137,34 +137,34 @@ fn clock(window: &Window) -> Option<&WindowClock> {
     }
 }
 
-/// A row that WHERE keeps, its time, and the watermark of the events before it.
-pub(super) struct Seen<'a> {
-    pub(super) kept: Kept<'a>,
+/// A row that passes WHERE, its time, and the watermark of the events before it.
+pub(super) struct TimedRow<'a> {
+    pub(super) kept: FilteredRow<'a>,
     arrival: i64,
     pub(super) time: i64,
     watermark: Option<i64>,
 }
 
-impl Seen<'_> {
+impl TimedRow<'_> {
     /// Whether a window with this end was open when the row came.
     pub(super) fn is_before(&self, end: i64) -> bool {
         self.watermark.is_none_or(|watermark| end > watermark)
     }
 }
 
-pub(super) struct Watched<'a> {
-    pub(super) rows: Vec<Seen<'a>>,
+pub(super) struct WatermarkedRows<'a> {
+    pub(super) rows: Vec<TimedRow<'a>>,
     pub(super) late: u64,
 }
 
-impl<'a> Watched<'a> {
+impl<'a> WatermarkedRows<'a> {
     fn emit(
         &self,
         query: &Query,
         window: Option<(i64, i64)>,
-        holds: impl Fn(&Seen<'a>) -> bool,
+        holds: impl Fn(&TimedRow<'a>) -> bool,
     ) -> Result<Emitted, Unsupported> {
-        let rows: Vec<Kept<'a>> =
+        let rows: Vec<FilteredRow<'a>> =
             self.rows.iter().filter(|seen| holds(seen)).map(|seen| seen.kept.clone()).collect();
         Ok(Emitted { window, answer: result(query, &[Part { rows, window }])? })
     }
@@ -172,9 +172,9 @@ impl<'a> Watched<'a> {
     fn by_arrival(
         &self,
         query: &Query,
-        life: Life,
+        life: QueryLifetime,
         every: i64,
-        take: Take,
+        take: WindowContents,
     ) -> Result<Vec<Emitted>, Unsupported> {
         let mut emits = Vec::new();
         for number in 0.. {
@@ -182,7 +182,7 @@ impl<'a> Watched<'a> {
             let (from, to) = span(take, begin, begin + every, life.start);
             let is_last = to > life.end;
             // What a window over ALL shows again is nothing new.
-            let new = if take == Take::All { begin..to } else { from..to };
+            let new = if take == WindowContents::All { begin..to } else { from..to };
             let there = self.rows.iter().any(|seen| new.contains(&seen.time));
             let has_begun = !is_last
                 || number == 0
@@ -201,12 +201,17 @@ impl<'a> Watched<'a> {
         Ok(emits)
     }
 
-    fn by_event_time(&mut self, query: &Query, every: i64, take: Take) -> Result<Vec<Emitted>, Unsupported> {
-        if take == Take::All {
+    fn by_event_time(
+        &mut self,
+        query: &Query,
+        every: i64,
+        take: WindowContents,
+    ) -> Result<Vec<Emitted>, Unsupported> {
+        if take == WindowContents::All {
             return self.all_by_event_time(query, every);
         }
         // Of each row, the windows that may hold it: those that close at a multiple of `every` not too long after it.
-        let reach = if let Take::Last(last) = take { last as i64 } else { every };
+        let reach = if let WindowContents::Last(last) = take { last as i64 } else { every };
         let closes: BTreeSet<i64> = self
             .rows
             .iter()
@@ -220,7 +225,7 @@ impl<'a> Watched<'a> {
         let mut has_window = vec![false; self.rows.len()];
         for close in closes {
             let (from, to) = span(take, close - every, close, i64::MIN);
-            let holds = |seen: &Seen<'_>| (from..to).contains(&seen.time) && seen.is_before(to);
+            let holds = |seen: &TimedRow<'_>| (from..to).contains(&seen.time) && seen.is_before(to);
             for (place, seen) in self.rows.iter().enumerate() {
                 has_window[place] |= (from..to).contains(&seen.time);
                 is_held[place] |= holds(seen);
@@ -237,7 +242,7 @@ impl<'a> Watched<'a> {
     fn all_by_event_time(&self, query: &Query, every: i64) -> Result<Vec<Emitted>, Unsupported> {
         let after = |time: i64| (time.div_euclid(every) + 1) * every;
         let first_close =
-            |seen: &Seen<'_>| after(seen.watermark.map_or(seen.time, |mark| mark.max(seen.time)));
+            |seen: &TimedRow<'_>| after(seen.watermark.map_or(seen.time, |mark| mark.max(seen.time)));
         let closes: BTreeSet<i64> = self.rows.iter().map(first_close).collect();
         let emit = |close| self.emit(query, Some((0.min(close), close)), |seen| first_close(seen) <= close);
         closes.into_iter().map(emit).collect()
@@ -247,17 +252,17 @@ impl<'a> Watched<'a> {
     fn by_record(
         &self,
         query: &Query,
-        life: Life,
+        life: QueryLifetime,
         every: usize,
-        take: Take,
+        take: WindowContents,
     ) -> Result<Vec<Emitted>, Unsupported> {
         let mut emits = Vec::new();
         let mut begin = 0;
         while begin < self.rows.len() {
             let (from, to) = match take {
-                Take::First(first) => (begin, begin + first as usize),
-                Take::Last(last) => ((begin + every).saturating_sub(last as usize), begin + every),
-                Take::All => (0, begin + every),
+                WindowContents::First(first) => (begin, begin + first as usize),
+                WindowContents::Last(last) => ((begin + every).saturating_sub(last as usize), begin + every),
+                WindowContents::All => (0, begin + every),
             };
             let to = to.min(self.rows.len());
             let rows = &self.rows[from.min(to)..to];
@@ -272,10 +277,10 @@ impl<'a> Watched<'a> {
 }
 
 /// What a window holds that is emitted at `close`, `begin` being when the one before was; nothing before `earliest`.
-fn span(take: Take, begin: i64, close: i64, earliest: i64) -> (i64, i64) {
+fn span(take: WindowContents, begin: i64, close: i64, earliest: i64) -> (i64, i64) {
     match take {
-        Take::First(first) => (begin, begin + first as i64),
-        Take::Last(last) => ((close - last as i64).max(earliest), close),
-        Take::All => (earliest, close),
+        WindowContents::First(first) => (begin, begin + first as i64),
+        WindowContents::Last(last) => ((close - last as i64).max(earliest), close),
+        WindowContents::All => (earliest, close),
     }
 }

@@ -1,11 +1,12 @@
-//! Random queries over the whole language: lateral views, aggregates that give rows, sketches, outer queries, windows.
+//! Generates random queries over the whole language: lateral views, aggregates that return rows, sketches, outer queries,
+//! windows.
 
 use super::{COMPARISONS, CONTAINERS, QueryTexts, aliases, named};
 use crate::mixed::SCALAR_FIELDS;
 
 /// What of the language queries may use beside the plain kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Wide {
+pub struct LanguageFeatures {
     /// LATERAL VIEW, and EXPLODE in the select list.
     pub views: bool,
     /// COUNT(DISTINCT …), APPROX_PERCENTILE_CONT, QUANTILE, FREQ, CUMFREQ, TOP and FILTER.
@@ -20,10 +21,16 @@ pub struct Wide {
     pub sessions: bool,
 }
 
-impl Wide {
+impl LanguageFeatures {
     /// All of it.
-    pub const ALL: Wide =
-        Wide { views: true, sketches: true, outer: true, windows: true, event_time: true, sessions: true };
+    pub const ALL: LanguageFeatures = LanguageFeatures {
+        views: true,
+        sketches: true,
+        outer: true,
+        windows: true,
+        event_time: true,
+        sessions: true,
+    };
 }
 
 /// A query's text, and the names of its columns, where it says them.
@@ -34,7 +41,7 @@ struct Block {
 
 impl QueryTexts {
     /// The next query of the whole language.
-    pub fn wide(&mut self, wide: Wide) -> String {
+    pub fn wide(&mut self, wide: LanguageFeatures) -> String {
         self.fields = None;
         let window = if self.rng.chance(0.6) { self.window(wide) } else { String::new() };
         let inner = self.block(wide, "STREAM()", &window);
@@ -49,7 +56,7 @@ impl QueryTexts {
         outer.text
     }
 
-    fn block(&mut self, wide: Wide, from: &str, window: &str) -> Block {
+    fn block(&mut self, wide: LanguageFeatures, from: &str, window: &str) -> Block {
         self.view_columns.clear();
         let is_raw = window.contains("ALL");
         let kinds = if is_raw { 2 } else { 0 };
@@ -106,7 +113,7 @@ impl QueryTexts {
         Block { text: self.ended(text, &names, window), names: Some(names) }
     }
 
-    fn all_block(&mut self, wide: Wide, from: &str, views: &str, window: &str) -> Block {
+    fn all_block(&mut self, wide: LanguageFeatures, from: &str, views: &str, window: &str) -> Block {
         let mut columns = self.wide_aggregates(wide);
         if self.shows_bounds(window) {
             columns.push("window_end - window_start".to_owned());
@@ -124,7 +131,7 @@ impl QueryTexts {
         Block { text: self.ended(text, &names, window), names: Some(names) }
     }
 
-    fn group_block(&mut self, wide: Wide, from: &str, views: &str, window: &str) -> Block {
+    fn group_block(&mut self, wide: LanguageFeatures, from: &str, views: &str, window: &str) -> Block {
         let keys = self.several(2, QueryTexts::value_at_depth_one);
         let mut aggregates = self.wide_aggregates(wide);
         if self.shows_bounds(window) {
@@ -204,7 +211,7 @@ impl QueryTexts {
         }
     }
 
-    fn wide_aggregates(&mut self, wide: Wide) -> Vec<String> {
+    fn wide_aggregates(&mut self, wide: LanguageFeatures) -> Vec<String> {
         let mut aggregates = self.aggregates();
         if !wide.sketches {
             return aggregates;
@@ -264,7 +271,7 @@ impl QueryTexts {
         (format!("{outer}EXPLODE({container}) AS {names}"), columns)
     }
 
-    fn window(&mut self, wide: Wide) -> String {
+    fn window(&mut self, wide: LanguageFeatures) -> String {
         let every = self.rng.pick(&[500, 1000, 1500, 2000]);
         let unit = match self.rng.below(3) {
             0 if wide.event_time => format!("EVENT(ts, {})", self.rng.pick(&[0, 100, 1000])),

@@ -1,8 +1,8 @@
-//! What an event costs here: a server of its own takes the lines of a file, with queries and without, stored and not, and
-//! tells how much processor time that took.
+//! Measures the processor time that an event costs on this machine: a separate server ingests the lines of a file, with
+//! queries and without, stored and not.
 //!
-//! Whoever sends is another process, so that its time is not counted. Each part is sent until it took [`CPU_SECONDS`], as the
-//! system counts processor time in hundredths.
+//! The sender is a separate process, so that its time is not counted. Each part is sent until it took [`CPU_SECONDS`],
+//! because the system counts processor time in hundredths.
 
 use std::{
     path::PathBuf,
@@ -17,7 +17,7 @@ use swiftwater_event::Clock;
 use super::{
     feed::{Bodies, send},
     scenario::{Context, Size},
-    scenarios::stand,
+    scenarios::submit_detached,
     server::Server,
 };
 
@@ -88,7 +88,7 @@ pub(in crate::bench) fn measure(
     let (intake_nanos, mut events) = cost(&context, &server, &bodies, || Ok(()), Server::cpu_seconds)?;
     let mut queries_nanos = 0.0;
     if !queries.is_empty() {
-        stand(&context, &server, &queries)?;
+        submit_detached(&context, &server, &queries)?;
         let (nanos, more) = cost(&context, &server, &bodies, || Ok(()), busy_seconds)?;
         (queries_nanos, events) = (nanos, events + more);
     }
@@ -127,15 +127,15 @@ fn texts(event: &[u8], queries: u64) -> anyhow::Result<Vec<String>> {
     if queries == 0 {
         return Ok(Vec::new());
     }
-    let event: Value = serde_json::from_slice(event).context("the file's first line is no JSON")?;
+    let event: Value = serde_json::from_slice(event).context("the file's first line is not JSON")?;
     let is_plain =
         |name: &&String| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !name.is_empty();
-    let fields = event.as_object().context("the file's first line is no event: it is no object")?;
+    let fields = event.as_object().context("the file's first line is not an event: it is not an object")?;
     let texts: Vec<&String> =
         fields.iter().filter(|(_, value)| value.is_string()).map(|(name, _)| name).filter(is_plain).collect();
     ensure!(
         !texts.is_empty(),
-        "the file's first event has no field of text that queries could ask for: measure with --queries 0"
+        "the file's first event has no text field for the queries: measure with --queries 0"
     );
     let query = |number: u64| {
         let field = texts[number as usize % texts.len()];
@@ -163,7 +163,13 @@ fn cost(
         if fed.failures > 0 {
             // A machine that stood still for a while has lost its idle connections. What was measured then says nothing.
             failed += 1;
-            ensure!(failed < FAILED_MAX, "{} bodies of events failed ({})", fed.failures, fed.outcomes);
+            ensure!(
+                failed < FAILED_MAX,
+                "{} bodies of events failed ({}); the server's last warnings: {}",
+                fed.failures,
+                fed.outcomes,
+                server.last_warnings().as_deref().unwrap_or("none")
+            );
             continue;
         }
         let after = (seconds(server)?, server.cpu_seconds()?);
@@ -206,8 +212,8 @@ mod tests {
         assert_eq!(queries[0], "SELECT * FROM STREAM(size, MAX, TIME) WHERE \"a\" = 'no such value 0'");
         assert!(queries[1].contains("\"c\" =") && queries[2].contains("\"a\" ="), "{queries:?}");
         assert!(texts(b"{\"b\":1}", 0).unwrap().is_empty());
-        assert!(texts(b"{\"b\":1}", 1).unwrap_err().to_string().contains("no field of text"));
-        assert!(texts(b"[1]", 1).unwrap_err().to_string().contains("it is no object"));
+        assert!(texts(b"{\"b\":1}", 1).unwrap_err().to_string().contains("no text field"));
+        assert!(texts(b"[1]", 1).unwrap_err().to_string().contains("it is not an object"));
         assert!(texts(b"x", 1).is_err());
     }
 }

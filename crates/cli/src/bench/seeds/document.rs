@@ -1,5 +1,4 @@
-//! A report of published experiments, run again, as it is written and read again: as JSON, a table, Markdown, or a page with
-//! curves.
+//! A report of repeated published experiments, written and read back: as JSON, a table, Markdown, or a page with curves.
 
 use std::{
     fmt::Write as _,
@@ -22,13 +21,13 @@ pub(super) struct Document {
     pub(super) machine: String,
     /// Whether all went well.
     pub(super) passed: bool,
-    pub(super) scenarios: Vec<Ran>,
-    pub(super) rows: Vec<Shown>,
+    pub(super) scenarios: Vec<ScenarioRecord>,
+    pub(super) rows: Vec<FigureRecord>,
 }
 
 /// A scenario that ran.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Ran {
+pub(super) struct ScenarioRecord {
     pub(super) id: String,
     pub(super) passed: bool,
     pub(super) fault: Option<String>,
@@ -53,7 +52,7 @@ pub(super) struct CurveLine {
 
 /// A published figure, one of ours, or both.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Shown {
+pub(super) struct FigureRecord {
     pub(super) scenario: String,
     /// The published figure's, with whose system it is of.
     pub(super) key: Option<String>,
@@ -82,7 +81,7 @@ impl Curve {
     }
 }
 
-impl Shown {
+impl FigureRecord {
     fn cells(&self) -> [String; 7] {
         let published = self.published_unit.as_ref().map(|unit| match self.published {
             Some(figure) => with_unit(figure, unit),

@@ -1,6 +1,6 @@
-//! Events that are sent to a stream in the background, at a rate or as fast as they are taken.
+//! Sends events to a stream in the background, at a rate or as fast as the server takes them.
 //!
-//! Bodies are made beforehand and sent by turns, so that making them costs the measured machine nothing.
+//! Bodies are generated beforehand and sent in rotation, so that their generation costs the measured machine nothing.
 
 use std::{
     sync::{
@@ -83,7 +83,7 @@ impl Bodies {
 
 /// What was sent.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Fed {
+pub(super) struct FeedResult {
     /// Events that were acknowledged.
     pub(super) events: u64,
     /// A second.
@@ -96,7 +96,7 @@ pub(super) struct Fed {
     pub(super) outcomes: String,
 }
 
-impl Fed {
+impl FeedResult {
     /// What is wrong with it, if anything: `taken` is how many events the stream has.
     pub(super) fn fault(&self, taken: u64) -> Option<String> {
         if self.failures > 0 {
@@ -162,12 +162,12 @@ impl Feed {
     }
 
     /// Ends it, with what is on its way.
-    pub(super) fn end(self) -> anyhow::Result<Fed> {
+    pub(super) fn end(self) -> anyhow::Result<FeedResult> {
         self.stop.store(true, Ordering::Relaxed);
         // The next would have been due later than the last that was: without that time the rate would seem higher.
         let seconds = (self.clock.monotonic_nanos() - self.began) as f64 / 1e9;
         let report = self.thread.join().map_err(|_| anyhow::anyhow!("a thread panicked"))?;
-        Ok(fed(&report.context("cannot send events")?, self.events, seconds))
+        Ok(feed_result(&report.context("cannot send events")?, self.events, seconds))
     }
 }
 
@@ -178,23 +178,23 @@ pub(super) fn send(
     stream: &str,
     bodies: &Bodies,
     count: u64,
-) -> anyhow::Result<Fed> {
+) -> anyhow::Result<FeedResult> {
     ensure!(count > 0, "nothing is to be sent");
     let plan = Plan { requests_max: Some(count), ..plan(server, stream, bodies, None)? };
     let report = swiftwater_load::run(&plan, &*context.clock, &context.stop, None, None, |_| {})?;
     context.check()?;
-    Ok(fed(&report, bodies.events, 0.0))
+    Ok(feed_result(&report, bodies.events, 0.0))
 }
 
 /// Of a run that took no less than so many seconds.
-fn fed(report: &Report, events: u64, seconds: f64) -> Fed {
+fn feed_result(report: &Report, events: u64, seconds: f64) -> FeedResult {
     let total = report.total();
     let done = (total.latency.count() - total.failures) * events;
     let seconds = seconds.max(report.seconds);
     let reached = if seconds > 0.0 { done as f64 / seconds } else { 0.0 };
     let outcomes: Vec<String> =
         total.outcomes.iter().map(|(outcome, count)| format!("{}: {count}", outcome.name())).collect();
-    Fed { events: done, reached, seconds, failures: total.failures, outcomes: outcomes.join(", ") }
+    FeedResult { events: done, reached, seconds, failures: total.failures, outcomes: outcomes.join(", ") }
 }
 
 #[cfg(test)]
@@ -218,9 +218,9 @@ mod tests {
     #[test]
     fn what_was_acknowledged_must_be_there() {
         let outcomes = "200: 3, 429: 1".to_owned();
-        let fed = Fed { events: 10, reached: 10.0, seconds: 1.0, failures: 0, outcomes };
+        let fed = FeedResult { events: 10, reached: 10.0, seconds: 1.0, failures: 0, outcomes };
         assert_eq!(fed.fault(10), None);
         assert!(fed.fault(9).unwrap().contains("the stream has 9"));
-        assert!(Fed { failures: 1, ..fed }.fault(10).unwrap().contains("(200: 3, 429: 1)"));
+        assert!(FeedResult { failures: 1, ..fed }.fault(10).unwrap().contains("(200: 3, 429: 1)"));
     }
 }

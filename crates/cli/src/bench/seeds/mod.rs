@@ -1,8 +1,8 @@
-//! `swiftwater bench seeds`: published experiments run again, their figures and ours side by side.
+//! `swiftwater bench seeds`: repeats published experiments, and prints their figures and ours side by side.
 //!
-//! A scenario ([`scenario`]) is one file under `scenarios` and one line in its list. It measures, holds answers against what
-//! they have to be, and gives rows; which row stands beside which published figure ([`published`]) is said by the figure's
-//! key. How servers are started and asked is in [`server`], how events are sent at a rate in [`feed`].
+//! A scenario ([`scenario`]) is one file under `scenarios` and one line in its list. It measures, checks answers against the
+//! expected ones, and returns rows. The key of a published figure ([`published`]) assigns a row to it. [`server`] starts and
+//! queries servers; [`feed`] sends events at a rate.
 
 pub(super) mod costs;
 mod document;
@@ -105,9 +105,8 @@ pub(super) fn run(args: &SeedsArgs, clock: Arc<dyn Clock>) -> Outcome {
 fn written_again(path: &Path, form: SeedsForm) -> Outcome {
     let text = fs::read(path).with_context(|| format!("cannot read {}", path.display()));
     let document = text.and_then(|text| {
-        serde_json::from_slice(&text).with_context(|| {
-            format!("{} is no report that `bench seeds --output json` wrote", path.display())
-        })
+        serde_json::from_slice(&text)
+            .with_context(|| format!("{} is not a report of `bench seeds --output json`", path.display()))
     });
     write(&document.map_err(|error| Failure::coded(NOT_BEGUN, error))?, form)
 }
@@ -136,8 +135,11 @@ impl Planned {
         match free {
             Some(free) if size == Size::Full && free < needs => {
                 let gib = |bytes: u64| bytes >> 30;
-                let instead =
-                    format!("short form, for want of disk: {} GiB needed, {} free", gib(needs), gib(free));
+                let instead = format!(
+                    "short form, because of disk space: {} GiB needed, {} free",
+                    gib(needs),
+                    gib(free)
+                );
                 Planned { scenario, size: Size::Short, instead: Some(instead) }
             }
             _ => Planned { scenario, size, instead: None },
@@ -161,7 +163,7 @@ fn run_all(context: &mut Context, planned: &[Planned], quiet: bool) -> Vec<Finis
         }
         let scenario = planned.scenario;
         context.size = planned.size;
-        progress.say(format!("{}/{} {}", number + 1, count, scenario.id));
+        progress.set_status(format!("{}/{} {}", number + 1, count, scenario.id));
         let began = context.clock.monotonic_nanos();
         let ran = (scenario.run)(context);
         let seconds = (context.clock.monotonic_nanos() - began) as f64 / 1e9;
@@ -206,7 +208,7 @@ fn chosen(only: &[String]) -> anyhow::Result<Vec<&'static Scenario>> {
             .collect();
         if places.is_empty() {
             let all: Vec<_> = scenarios::ALL.iter().map(|scenario| scenario.id).collect();
-            bail!("there is no scenario `{name}`; there are {}", all.join(", "));
+            bail!("unknown scenario `{name}`; scenarios are {}", all.join(", "));
         }
         chosen.extend(places);
     }
@@ -228,7 +230,8 @@ fn free_bytes(directory: &Path) -> anyhow::Result<Option<u64>> {
 fn has_room(directory: &Path, needs: Needs, free: Option<u64>) -> anyhow::Result<()> {
     match free {
         Some(free) if free < needs.disk_bytes => bail!(
-            "this needs {} MiB of disk, and {} has {} MiB: name another directory with --data, or fewer scenarios with --only",
+            "the scenarios need {} MiB of disk, and {} has {} MiB: name another directory with --data, or fewer \
+             scenarios with --only",
             grouped(needs.disk_bytes >> 20),
             directory.display(),
             grouped(free >> 20)
@@ -250,7 +253,7 @@ mod tests {
         assert_eq!(ids(&[]).unwrap().len(), scenarios::ALL.len());
         assert_eq!(ids(&["bullet-1-latency", "bullet-1"]).unwrap(), ["bullet-1-latency"]);
         assert!(ids(&["bullet"]).unwrap().iter().all(|id| id.starts_with("bullet-")));
-        assert!(ids(&["bull"]).unwrap_err().to_string().contains("there are bullet-1-latency"));
+        assert!(ids(&["bull"]).unwrap_err().to_string().contains("scenarios are bullet-1-latency"));
     }
 
     #[test]
@@ -259,7 +262,7 @@ mod tests {
         has_room(Path::new("/tmp"), needs(1), Some(1)).unwrap();
         has_room(Path::new("/tmp"), needs(1), None).unwrap();
         let refusal = has_room(Path::new("/tmp"), needs(2 << 20), Some(1 << 20)).unwrap_err().to_string();
-        assert!(refusal.contains("needs 2 MiB") && refusal.contains("--data"), "{refusal}");
+        assert!(refusal.contains("need 2 MiB") && refusal.contains("--data"), "{refusal}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The published figures: one file, which is part of the binary.
+//! The published figures: one file, embedded in the binary.
 
 use std::sync::LazyLock;
 

@@ -1,9 +1,9 @@
-//! What came of scenarios, put beside what was published: a line for each figure of theirs and of ours.
+//! Compares the results of scenarios with the published figures: one line for each of their figures and of ours.
 
 use std::fs;
 
 use super::{
-    document::{Curve, CurveLine, Document, Ran, Shown, number},
+    document::{Curve, CurveLine, Document, FigureRecord, ScenarioRecord, number},
     published::{FIGURES, Figure, times_better},
     scenario::{Measured, Row, Scenario, Size},
     scenarios,
@@ -55,7 +55,7 @@ impl Line<'_> {
         match self.ours {
             None => self.reason.clone(),
             Some(Row { fault: Some(fault), .. }) => format!("failed: {fault}"),
-            Some(row) if !row.is_held() => "rate not held".to_owned(),
+            Some(row) if !row.is_held() => "rate not reached".to_owned(),
             Some(_) => "passed".to_owned(),
         }
     }
@@ -72,7 +72,7 @@ impl Line<'_> {
                 ours.push(row.what.clone());
             }
             if let Some((asked, reached)) = row.rate {
-                ours.push(format!("{} of {} events/s asked for", number(reached), number(asked)));
+                ours.push(format!("{} of {} requested events/s", number(reached), number(asked)));
             }
             if !row.conditions.is_empty() {
                 ours.push(row.conditions.clone());
@@ -88,9 +88,9 @@ impl Line<'_> {
         parts.join("; ")
     }
 
-    fn shown(&self) -> Shown {
+    fn shown(&self) -> FigureRecord {
         let rate = self.ours.and_then(|row| row.rate);
-        Shown {
+        FigureRecord {
             scenario: self.scenario.to_owned(),
             key: self.published.map(|figure| figure.key.clone()),
             system: self.published.map(|figure| figure.system.clone()),
@@ -112,7 +112,7 @@ impl Line<'_> {
 impl Report {
     /// All of it, to be written.
     pub(super) fn document(&self) -> Document {
-        let ran = |one: &Finished| Ran {
+        let ran = |one: &Finished| ScenarioRecord {
             id: one.scenario.id.to_owned(),
             passed: one.fault.is_none(),
             fault: one.fault.clone(),
@@ -258,7 +258,7 @@ mod tests {
     fn a_fault_fails_and_a_slow_run_says_so() {
         let report = report(vec![finished().at_rate(1000.0, 900.0)]);
         assert!(report.document().passed);
-        assert_eq!(report.lines()[2].passed(), "rate not held");
+        assert_eq!(report.lines()[2].passed(), "rate not reached");
         let report = self::report(vec![finished().unless(Some("2 are missing".to_owned()))]);
         assert!(!report.document().passed);
         assert_eq!(report.lines()[2].passed(), "failed: 2 are missing");

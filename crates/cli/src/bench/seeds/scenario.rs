@@ -1,4 +1,4 @@
-//! What a scenario is, what it is given and what it gives.
+//! Defines a scenario: its needs, its input and its result.
 
 use std::{
     path::PathBuf,

@@ -1,7 +1,7 @@
-//! A server to measure: a child process of this same binary with a data directory of its own, or one that runs already.
+//! A server to measure: a child process of this same binary with its own data directory, or one that runs already.
 //!
-//! Talks to it one request at a time, for what scenarios set up and look up; load is sent by [`super::feed`] and
-//! `swiftwater-load`.
+//! Sends it one request at a time, for the setup and the lookups of scenarios; [`super::feed`] and `swiftwater-load` send
+//! the load.
 
 use std::{
     fs::{self, File},
@@ -40,7 +40,7 @@ impl Server {
         if let Some(url) = &context.given {
             ensure!(
                 settings.is_empty(),
-                "this needs a server with settings of its own ({}): leave --server out",
+                "the scenario needs a server with its own settings ({}): leave --server out",
                 settings.join(" ")
             );
             return Server::running(url, runtime);
@@ -53,9 +53,10 @@ impl Server {
 
     /// Starts it again over its directory, with other settings.
     pub(super) fn again(mut self, settings: &[&str]) -> anyhow::Result<Server> {
-        let (mut child, directory) = self.child.take().context("only a server of one's own starts again")?;
-        child.kill().context("the server cannot be ended")?;
-        child.wait().context("the server does not end")?;
+        let (mut child, directory) =
+            self.child.take().context("only a server of this command can restart")?;
+        child.kill().context("the server cannot be stopped")?;
+        child.wait().context("the server does not stop")?;
         Server::over(directory, self.runtime.clone(), settings, true)
     }
 
@@ -65,7 +66,7 @@ impl Server {
         settings: &[&str],
         is_stored: bool,
     ) -> anyhow::Result<Server> {
-        let program = std::env::current_exe().context("cannot tell where this program is")?;
+        let program = std::env::current_exe().context("cannot find the path of this program")?;
         let said =
             File::create(directory.path().join("said.log")).context("cannot write the server's log")?;
         let mut command = Command::new(&program);
@@ -103,10 +104,17 @@ impl Server {
         let client = Client::new(url)?;
         let host = url.trim_start_matches("http://").trim_end_matches('/');
         let address = host.to_socket_addrs().ok().and_then(|mut all| all.next());
-        let address = address.with_context(|| format!("`{url}` is not known"))?;
+        let address = address.with_context(|| format!("`{url}` cannot be resolved"))?;
         let server = Server { address, client, runtime, child: None };
         server.ask(Method::GET, "/healthz", &[], Bytes::new())?;
         Ok(server)
+    }
+
+    /// The last warnings that it wrote; none where it is not a child of this process.
+    pub(super) fn last_warnings(&self) -> Option<String> {
+        let (_, directory) = self.child.as_ref()?;
+        let said = fs::read_to_string(directory.path().join("said.log")).ok()?;
+        Some(last_lines(&said)).filter(|lines| !lines.is_empty())
     }
 
     /// The bytes of its data directory; none where that is not ours.
@@ -205,7 +213,7 @@ impl Drop for Server {
 fn ready(child: &mut Child) -> anyhow::Result<String> {
     let out = child.stdout.take().context("the server's output was taken")?;
     let mut line = String::new();
-    BufReader::new(out).read_line(&mut line).context("the server says nothing")?;
+    BufReader::new(out).read_line(&mut line).context("the server printed nothing")?;
     Ok(line)
 }
 

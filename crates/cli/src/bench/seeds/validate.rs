@@ -1,7 +1,7 @@
-//! `swiftwater bench validate`: many queries at once whose answers are known, against any server.
+//! `swiftwater bench validate`: runs many concurrent queries with known answers against any server.
 //!
-//! Values that the queries ask for are planted in the events that are sent, each in as many as chance says, and counted here
-//! as they are planted, with nothing of the server's. What comes back is held against these counts.
+//! The values that the queries search for are planted in the events that are sent, each in a random number of them. They are
+//! counted as they are planted, independently of the server. The answers are checked against these counts.
 
 use std::{
     process::ExitCode,
@@ -17,7 +17,7 @@ use swiftwater_generate::published::{PublishedEvents, QUERIES_MAX};
 
 use super::{
     scenario::{Context, Size},
-    scenarios::{collect, stand},
+    scenarios::{collect, submit_detached},
     server::Server,
 };
 use crate::{
@@ -68,8 +68,8 @@ pub(in crate::bench) fn run(args: &ValidateArgs, clock: Arc<dyn Clock>) -> Outco
 
 fn check(args: &ValidateArgs) -> anyhow::Result<()> {
     let queries = args.queries;
-    ensure!((1..=QUERIES_MAX).contains(&queries), "`--queries {queries}`: allowed are 1 to {QUERIES_MAX}");
-    ensure!(args.events > 0, "`--events 0`: there must be some");
+    ensure!((1..=QUERIES_MAX).contains(&queries), "`--queries {queries}`: allowed: 1 to {QUERIES_MAX}");
+    ensure!(args.events > 0, "`--events 0`: write a number above 0");
     Ok(())
 }
 
@@ -88,7 +88,7 @@ impl Validated {
     fn text(&self) -> String {
         let rate = self.events as f64 / self.seconds.max(1e-9);
         let mut text = format!(
-            "{} queries at once, {} events in {:.2} s ({} a second): {} of {} records found",
+            "{} queries at once, {} events in {:.2} s ({} per second): {} of {} records found",
             grouped(self.queries as u64),
             grouped(self.events),
             self.seconds,
@@ -100,7 +100,7 @@ impl Validated {
             text.push_str(&format!("\nquery {query} should have {expected} records and has {found}"));
         }
         match self.wrong.len() {
-            0 => text.push_str("\nall answers are right"),
+            0 => text.push_str("\nall answers are correct"),
             wrong => text.push_str(&format!("\n{wrong} answers are wrong")),
         }
         text
@@ -123,7 +123,7 @@ fn validate(args: &ValidateArgs, context: &Context, server: &Server) -> anyhow::
     let mut made = PublishedEvents::new(args.seed, args.queries, args.match_share);
     let select = |text: &String| text.replacen("SELECT *", "SELECT s01", 1);
     let texts: Vec<String> = made.queries_over(&args.stream).iter().map(select).collect();
-    let ids = stand(context, server, &texts)?;
+    let ids = submit_detached(context, server, &texts)?;
     let progress = Progress::events(args.events, args.quiet);
     let path = format!("/v1/streams/{}/events", args.stream);
     let began = context.clock.monotonic_nanos();
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_told() {
         let good = Validated { queries: 2, events: 1000, expected: 7, found: 7, seconds: 2.0, wrong: vec![] };
-        assert!(good.text().contains("(500 a second): 7 of 7 records found\nall answers are right"));
+        assert!(good.text().contains("(500 per second): 7 of 7 records found\nall answers are correct"));
         let bad = Validated { found: 6, wrong: vec![(1, 4, 3)], ..good };
         assert!(bad.text().ends_with("query 1 should have 4 records and has 3\n1 answers are wrong"));
         assert_eq!(bad.document()["wrong"][0]["found"], 3);

@@ -1,4 +1,4 @@
-//! What was sized, as aligned columns and as a document.
+//! Prints the computed sizes, as aligned columns and as a document.
 
 use std::fmt::Write as _;
 
@@ -36,7 +36,7 @@ pub(super) fn table(sized: &Sized) -> String {
         each(sized.total.disk_bytes),
     );
     if sized.machines > 1.0 {
-        out.push_str("more machines than one are as many servers, each with a part of the streams\n");
+        out.push_str("each machine is a server with a part of the streams\n");
     }
     let _ = writeln!(out, "costs: {}", sized.source);
     out

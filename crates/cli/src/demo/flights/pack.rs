@@ -1,4 +1,4 @@
-//! Reads the embedded pack into rows and tables. The format stands in `examples/flights/pack.py`, which writes it.
+//! Reads the embedded pack into rows and tables. `examples/flights/pack.py`, which writes it, documents the format.
 //!
 //! Knows nothing of JSON or of replaying.
 

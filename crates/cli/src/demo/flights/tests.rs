@@ -1,4 +1,4 @@
-//! The replay's laws, and the whole of the embedded data against the tables it was made from.
+//! Tests the laws of the replay, and all embedded data against the tables it was made from.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -21,7 +21,7 @@ fn skip(replay: &mut Replay, count: usize) {
     let (mut out, mut left) = (Vec::new(), count);
     while left > 0 {
         out.clear();
-        left -= replay.take_until(i64::MAX, &mut out, left.min(1000));
+        left -= replay.push_due(i64::MAX, &mut out, left.min(1000));
     }
 }
 
@@ -34,9 +34,9 @@ fn first_event_is_now_and_nothing_is_due_before() {
     let mut replay = Flights::open().unwrap().replay(START_MS, Speed::default());
     let mut out = Vec::new();
     assert_eq!(replay.next_due(), START_MS);
-    assert_eq!(replay.take_until(START_MS - 1, &mut out, 10), 0);
+    assert_eq!(replay.push_due(START_MS - 1, &mut out, 10), 0);
     assert!(out.is_empty());
-    assert_eq!(replay.take_until(START_MS, &mut out, 10), 1);
+    assert_eq!(replay.push_due(START_MS, &mut out, 10), 1);
     let event: Value = serde_json::from_slice(&out).unwrap();
     assert_eq!(text_of(&event, "/time"), "2026-01-01T00:00:00.123Z");
     assert_eq!(text_of(&event, "/departed"), "2013-01-01T10:17:00.000Z");
@@ -58,7 +58,7 @@ fn gaps_are_divided_by_the_speed() {
         for row in &flights.year.rows[..3000] {
             let gap_ms = f64::from(row.happened() - flights.year.rows[0].happened()) * 60_000.0;
             assert_eq!(replay.next_due(), START_MS + (gap_ms / times).floor() as i64);
-            assert_eq!(replay.take_until(replay.next_due(), &mut Vec::new(), 1), 1);
+            assert_eq!(replay.push_due(replay.next_due(), &mut Vec::new(), 1), 1);
         }
     }
 }
@@ -73,7 +73,7 @@ fn a_lap_has_every_flight_once_in_order_as_valid_json() {
     while replay.lap == 0 {
         out.clear();
         let most = 5000.min(flights.count() - taken);
-        taken += replay.take_until(i64::MAX, &mut out, most);
+        taken += replay.push_due(i64::MAX, &mut out, most);
         for event in parsed(&out) {
             let happened = event["departed"].as_str().unwrap_or_else(|| text_of(&event, "/scheduled"));
             assert!(last.as_str() <= happened, "{last} before {happened}");
@@ -96,12 +96,12 @@ fn laps_follow_each_other_without_a_seam() {
     let mut replay = flights.replay(START_MS, "1".parse().unwrap());
     let count = flights.count();
     let (mut first, mut second) = (Vec::new(), Vec::new());
-    assert_eq!(replay.take_until(i64::MAX, &mut first, 100), 100);
+    assert_eq!(replay.push_due(i64::MAX, &mut first, 100), 100);
     skip(&mut replay, count - 100);
     assert_eq!(replay.next_due() - START_MS, 365 * 86_400_000, "a lap is the year");
     let last_due = START_MS + i64::from(flights.year.rows[count - 1].happened() - 617) * 60_000;
     assert_eq!(replay.next_due() - last_due, 291 * 60_000, "and the gap at its end is one of its nights");
-    assert_eq!(replay.take_until(i64::MAX, &mut second, 100), 100);
+    assert_eq!(replay.push_due(i64::MAX, &mut second, 100), 100);
     for (first, second) in parsed(&first).zip(parsed(&second)) {
         assert_eq!(text_of(&second, "/time"), text_of(&first, "/time").replace("2026-", "2027-"));
         assert_eq!(first["flight"], second["flight"]);
@@ -113,16 +113,16 @@ fn replays_are_the_same_however_they_are_taken() {
     let flights = Flights::open().unwrap();
     let (mut at_once, mut bit_by_bit) = (Vec::new(), Vec::new());
     let until = START_MS + 3_000;
-    let count = flights.replay(START_MS, Speed::default()).take_until(until, &mut at_once, usize::MAX);
+    let count = flights.replay(START_MS, Speed::default()).push_due(until, &mut at_once, usize::MAX);
     let mut replay = flights.replay(START_MS, Speed::default());
     let mut taken = 0;
     while replay.next_due() <= until {
-        taken += replay.take_until(replay.next_due(), &mut bit_by_bit, 3);
+        taken += replay.push_due(replay.next_due(), &mut bit_by_bit, 3);
     }
     assert_eq!(taken, count);
     assert!(at_once == bit_by_bit, "the same bytes");
     let mut late = Vec::new();
-    flights.replay(START_MS, Speed::default()).take_until(until + 86_400_000, &mut late, count);
+    flights.replay(START_MS, Speed::default()).push_due(until + 86_400_000, &mut late, count);
     assert!(at_once == late, "events taken late keep the time they were due");
 }
 
@@ -130,13 +130,13 @@ fn replays_are_the_same_however_they_are_taken() {
 fn at_full_speed_every_event_is_due_and_carries_the_time_it_is_taken() {
     let mut replay = Flights::open().unwrap().replay(START_MS, Speed::MAX);
     let mut out = Vec::new();
-    assert_eq!(replay.take_until(START_MS - 1, &mut out, 10), 0);
-    assert_eq!(replay.take_until(START_MS, &mut out, 10), 10);
+    assert_eq!(replay.push_due(START_MS - 1, &mut out, 10), 0);
+    assert_eq!(replay.push_due(START_MS, &mut out, 10), 10);
     assert!(parsed(&out).all(|event| event["time"] == "2026-01-01T00:00:00.123Z"));
     skip(&mut replay, 340_000);
     assert_eq!(replay.next_due(), START_MS, "in the second lap too");
     out.clear();
-    assert_eq!(replay.take_until(START_MS + 1, &mut out, 1000), 1000);
+    assert_eq!(replay.push_due(START_MS + 1, &mut out, 1000), 1000);
     assert!(parsed(&out).all(|event| event["time"] == "2026-01-01T00:00:00.124Z"));
 }
 
@@ -149,7 +149,7 @@ fn the_default_speed_leaves_no_second_without_events() {
     let (mut second, mut fewest, mut most, mut taken) = (0, usize::MAX, 0, 0);
     while replay.lap == 0 {
         second += 1;
-        let count = replay.take_until(START_MS + second * 1000, &mut Vec::new(), usize::MAX);
+        let count = replay.push_due(START_MS + second * 1000, &mut Vec::new(), usize::MAX);
         (fewest, most) = (fewest.min(count), most.max(count));
         taken += count;
     }

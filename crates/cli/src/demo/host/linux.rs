@@ -1,4 +1,4 @@
-//! What Linux tells of a process beyond the portable figures; elsewhere nothing of it is known.
+//! Reads Linux's figures of a process beyond the portable ones; on other systems there are none.
 
 /// How many threads a process has.
 #[cfg(target_os = "linux")]

@@ -1,4 +1,4 @@
-//! Bullet's web API.
+//! The settings of Bullet's web API.
 
 use std::sync::Arc;
 
@@ -10,8 +10,9 @@ pub(super) fn keys() -> Vec<Key> {
     vec![
         Key {
             name: "bullet.schema",
-            doc: "A file that declares the fields of events (`{\"carrier\": \"STRING\"}`, or Bullet's own form): what \
-                  `/api/bullet/columns` tells and queries asked there are checked against; empty: none.",
+            doc: "File that declares the fields of events (`{\"carrier\": \"STRING\"}`, or Bullet's own \
+                  form). `/api/bullet/columns` returns it, and queries there are checked against it. \
+                  Empty: none.",
             kind: Kind::Text(|path| schema_file(path).map(drop)),
             get: |settings| Value::Text(settings.bullet_schema.clone()),
             set: |settings, value| {
@@ -25,49 +26,51 @@ pub(super) fn keys() -> Vec<Key> {
             "bullet.queries_max",
             Kind::Count(1, 10_000_000),
             server.bullet.queries_max,
-            "Queries of Bullet's `http-query`, `sse-query` and `ws-query` at once; one more is told that there are too many."
+            "Maximum number of queries of Bullet's `http-query`, `sse-query` and `ws-query` at once. A \
+             further one gets an error."
         ),
         number!(
             "bullet.message_bytes_max",
             Kind::Bytes(KIB, 64 * MIB),
             server.bullet.message_bytes_max,
-            "The longest message that a client of Bullet's `ws-query` may send."
+            "Maximum length of a message from a client of `ws-query`."
         ),
         number!(
             "bullet.session_buffer_bytes_max",
             Kind::Bytes(KIB, 128 * MIB),
             server.bullet.session_buffer_bytes_max,
-            "Bytes that wait for one client of `ws-query`; a message that is longer has the place for itself."
+            "Maximum bytes that wait for one client of `ws-query`. A longer message may wait alone."
         ),
         number!(
             "bullet.send_timeout_ms",
             Kind::Millis(100, HOUR),
             server.bullet.send_timeout_ms,
-            "The time that a message may wait to be sent before the client is given up."
+            "Time for which a message waits to be sent. Then the session ends."
         ),
         number!(
             "bullet.sessions_max",
             Kind::Count(0, 10_000_000),
             server.bullet.sessions_max,
-            "Sessions of `ws-query` by plain requests at once (those over WebSockets are connections)."
+            "Maximum number of sessions of `ws-query` by plain requests. Those over WebSocket count as \
+             connections."
         ),
         number!(
             "bullet.disconnect_delay_ms",
             Kind::Millis(100, HOUR),
             server.bullet.disconnect_delay_ms,
-            "The time after which such a session ends when nobody receives."
+            "Time without a receiving request after which a session of `ws-query` by plain requests ends."
         ),
         number!(
             "bullet.sockjs_heart_beat_ms",
             Kind::Millis(100, HOUR),
             server.bullet.sockjs_heart_beat_ms,
-            "The time between SockJS's heart-beats."
+            "Time between heart-beats of SockJS."
         ),
         number!(
             "bullet.stomp_heart_beat_ms",
             Kind::Millis(0, HOUR),
             server.bullet.stomp_heart_beat_ms,
-            "The time between STOMP's heart-beats, in either direction, where a client wants them; 0: none."
+            "Time between heart-beats of STOMP in either direction, if the client wants them. 0: none."
         ),
     ]
 }

@@ -1,7 +1,7 @@
-//! What is kept: the data directory, the log, the tables; SQL and jobs over it.
+//! The settings of stored data: the data directory, the log, the tables; SQL and jobs over it.
 
 #[cfg(feature = "history")]
-use swiftwater_engine::{Ack, Compressing, Compression};
+use swiftwater_engine::{Ack, Compression, CompressionPolicy};
 
 #[cfg(feature = "history")]
 use super::{DAY, GIB, HOUR, KIB, MIB, SECOND, TIB};
@@ -12,8 +12,8 @@ pub(super) fn keys() -> Vec<Key> {
         "data.dir",
         Kind::Text(|_| Ok(())),
         data_dir,
-        "The directory that stored streams, tables and the catalog are kept in; empty: nothing is kept, and no \
-             stream can be created."
+        "Directory of stored streams, tables and the catalog. Empty: nothing is stored, and no stream can \
+         be created."
     );
     #[cfg(feature = "history")]
     let keys = std::iter::once(dir).chain(durable()).collect();
@@ -27,8 +27,8 @@ fn durable() -> Vec<Key> {
     vec![
         Key {
             name: "data.ack",
-            doc: "When events of a stored stream are acknowledged, unless its declaration or the request says otherwise: \
-                  when they are on disk, when they are in memory, or when they were checked.",
+            doc: "Time at which events of a stored stream are acknowledged, unless the stream or the \
+                  request states another: on disk, in memory, or after validation.",
             kind: Kind::Choice(&["disk", "memory", "none"]),
             get: |settings| {
                 let word = match settings.history.ack {
@@ -50,8 +50,8 @@ fn durable() -> Vec<Key> {
         },
         Key {
             name: "data.store_new_streams",
-            doc: "Whether a stream that begins by its first events is stored, as CREATE STREAM … WITH (store = true) declares it. \
-                  `no`: its events reach live queries only, and its senders are warned.",
+            doc: "Whether a stream that begins with its first event is stored, as by `CREATE STREAM … WITH \
+                  (store = true)`. `no`: it is live-only, and its senders are warned.",
             kind: Kind::Choice(&["no", "yes"]),
             get: |settings| {
                 Value::Text(if settings.history.store_new_streams { "yes" } else { "no" }.to_owned())
@@ -64,25 +64,25 @@ fn durable() -> Vec<Key> {
         },
         Key {
             name: "data.log_compression",
-            doc: "How events are compressed in the log. `auto`: by lz4 while the disk holds up whoever sends, or the log has taken \
-                  half of what it may; else not at all, as compressing takes longer than writing.",
+            doc: "Compression of events in the log. `auto`: LZ4 while the disk is slower than the senders, \
+                  or while the log uses half of its space; otherwise none.",
             kind: Kind::Choice(&["auto", "lz4", "zstd", "none"]),
             get: |settings| {
                 let word = match settings.history.log_compression {
-                    Compressing::AsNeeded => "auto",
-                    Compressing::Always(Compression::Lz4) => "lz4",
-                    Compressing::Always(Compression::Zstd) => "zstd",
-                    Compressing::Always(Compression::None) => "none",
+                    CompressionPolicy::AsNeeded => "auto",
+                    CompressionPolicy::Always(Compression::Lz4) => "lz4",
+                    CompressionPolicy::Always(Compression::Zstd) => "zstd",
+                    CompressionPolicy::Always(Compression::None) => "none",
                 };
                 Value::Text(word.to_owned())
             },
             set: |settings, value| {
                 if let Value::Text(text) = value {
                     settings.history.log_compression = match text.as_str() {
-                        "lz4" => Compressing::Always(Compression::Lz4),
-                        "zstd" => Compressing::Always(Compression::Zstd),
-                        "none" => Compressing::Always(Compression::None),
-                        _ => Compressing::AsNeeded,
+                        "lz4" => CompressionPolicy::Always(Compression::Lz4),
+                        "zstd" => CompressionPolicy::Always(Compression::Zstd),
+                        "none" => CompressionPolicy::Always(Compression::None),
+                        _ => CompressionPolicy::AsNeeded,
                     };
                 }
             },
@@ -91,52 +91,55 @@ fn durable() -> Vec<Key> {
             "data.log_commit_bytes",
             Kind::Bytes(KIB, GIB),
             history.log_commit_bytes,
-            "Bytes that the log writes at most before it syncs them, and acknowledges."
+            "Maximum bytes that the log writes before it syncs and acknowledges them."
         ),
         number!(
             "data.log_linger_micros",
             Kind::Count(0, 10_000_000),
             history.log_linger_micros,
-            "Microseconds that the log waits for more before it writes and syncs. 0: what comes during one sync is the \
-             next one's; more saves syncs, and makes every acknowledgement wait."
+            "Microseconds for which the log waits for more events before it writes and syncs. 0: events \
+             that arrive during one sync are written by the next. Larger values save syncs and delay each \
+             acknowledgement."
         ),
         number!(
             "data.log_segment_bytes",
             Kind::Bytes(32 * MIB, 16 * GIB),
             history.log_segment_bytes,
-            "Bytes of one file of the log, which goes as a whole when it is not needed any more and the next is there; at \
-             most half of data.log_bytes_max, and of what the disk has beyond data.log_free_bytes_min."
+            "Size of one file of the log. A file is deleted whole when it is no longer needed and the next \
+             one exists. At most half of `data.log_bytes_max`, and of the free disk space beyond \
+             `data.log_free_bytes_min`."
         ),
         number!(
             "data.log_queue_bytes_max",
             Kind::Bytes(32 * MIB, 16 * GIB),
             history.log_queue_bytes_max,
-            "Bytes that may wait to be synced; senders wait beyond."
+            "Maximum bytes that wait for a sync. Senders wait beyond it."
         ),
         number!(
             "data.detached_log_bytes_max",
             Kind::Bytes(0, TIB),
             history.detached_log_bytes_max,
-            "Bytes of the log that are kept for durable queries besides what else needs them; what is older they have from \
-             the stream's table after a restart, as far as that tells it."
+            "Maximum bytes of the log that are retained for durable queries alone. Older events are read \
+             from the stream's table after a restart, as far as the table has them."
         ),
         number!(
             "data.log_bytes_max",
             Kind::Bytes(128 * MIB, 1024 * TIB),
             history.log_bytes_max,
-            "The most bytes that the log may take of the disk for events. When it has them, because a table cannot be written, \
-             events are refused with 429 until it has room again. It keeps one file more (data.log_segment_bytes) in \
-             reserve, so that statements that make room are taken then, too."
+            "Maximum bytes of the log on disk. If it is reached because a table cannot be written, events \
+             are refused with 429 until there is space. One more file (`data.log_segment_bytes`) is in \
+             reserve, so that statements that free space still run."
         ),
         number!(
             "data.log_free_bytes_min",
             Kind::Bytes(0, 1024 * TIB),
             history.log_free_bytes_min,
-            "Bytes that the log leaves free on its disk; events are refused with 429 rather than take them."
+            "Free disk space that the log never uses. Events are refused with 429 instead."
         ),
         Key {
             name: "data.log_skip_corrupt",
-            doc: "Whether a server starts with a log that is damaged in the middle, without what is lost there.",
+            doc: "Whether a server starts with a log that is damaged in the middle, without the lost \
+                  events.",
             kind: Kind::Choice(&["no", "yes"]),
             get: |settings| {
                 Value::Text(if settings.history.log_skip_corrupt { "yes" } else { "no" }.to_owned())
@@ -151,182 +154,174 @@ fn durable() -> Vec<Key> {
             "data.producers_max",
             Kind::Count(1, 10_000_000),
             history.producers_max,
-            "Producers of each stream whose numbers of requests are remembered, those that sent last."
+            "Number of producers of each stream whose request numbers are remembered: those that sent \
+             last."
         ),
         number!(
             "data.feed_bytes_max",
             Kind::Bytes(MIB, 16 * GIB),
             history.feed_bytes_max,
-            "Bytes of events that wait in memory on the way to each table; what is more is read from the log again."
+            "Maximum bytes of events that wait in memory for each table. Further events are read from the \
+             log again."
         ),
         number!(
             "data.feed_lag_ms_max",
             Kind::Millis(0, HOUR),
             history.feed_lag_ms_max,
-            "The time that a table or view may lag, once events do not fit in its feed, before senders wait for it; 0: they never do."
+            "Lag of a table or view, once its events do not fit into the feed, at which senders begin to \
+             wait for it. 0: they never wait."
         ),
         number!(
             "data.checkpoint_interval_ms",
             Kind::Millis(10, HOUR),
             history.checkpoint_interval_ms,
-            "The time between snapshots of the catalog, after which the log is trimmed."
+            "Time between snapshots of the catalog. The log is trimmed after each."
         ),
         text!(
             "store.location",
             Kind::Text(|_| Ok(())),
             history.store_location,
-            "Where tables lie: a directory, or `s3://bucket/prefix`; empty: in the data directory."
+            "Location of the tables: a directory, or `s3://bucket/prefix`. Empty: in the data directory."
         ),
         list!(
             "store.options",
             option,
             history.store_options,
-            "Options of the object store, as `name=value`: `aws_access_key_id=…`, `aws_endpoint=http://…`. They win over `AWS_…` of the environment."
+            "Options of the object store, as `name=value`: `aws_access_key_id=…`, `aws_endpoint=http://…`. \
+             They override `AWS_…` of the environment."
         ),
         number!(
             "store.commit_interval_ms",
             Kind::Millis(10, HOUR),
             history.store_commit_interval_ms,
-            "The time that a row waits for its commit at most. SQL sees it before; longer makes larger files."
+            "Maximum time that a row waits for its commit. SQL reads the row before that. A longer time \
+             makes larger files."
         ),
         number!(
             "store.commit_bytes",
             Kind::Bytes(KIB, GIB),
             history.store_commit_bytes,
-            "Bytes of columns that are committed before that time is over."
+            "Bytes of columns that cause a commit before `store.commit_interval_ms`."
         ),
         number!(
             "store.tail_bytes_max",
             Kind::Bytes(MIB, 64 * GIB),
             history.store_tail_bytes_max,
-            "Bytes of columns that wait for their commit in memory, for each table; beyond, rows stay in the log."
+            "Maximum bytes of columns that wait in memory for their commit, per table. Further rows stay \
+             in the log."
         ),
         number!(
             "store.compact_bytes",
             Kind::Bytes(MIB, 16 * GIB),
             history.store_compact_bytes,
-            "Small files of a table are joined into ones of about this size."
+            "Size of the files into which compaction merges small files."
         ),
         number!(
             "store.versions_kept_ms",
             Kind::Millis(SECOND, 3650 * DAY),
             history.store_versions_kept_ms,
-            "How long earlier versions of a table can be read, and what they alone need is kept."
+            "Time for which earlier versions of a table, and the files that only they need, are retained."
         ),
         number!(
             "sql.memory_bytes_max",
             Kind::Bytes(MIB, 16 * TIB),
             history.sql_memory_bytes_max,
-            "Memory that one statement may hold; beyond, its sorts, groups and joins go to disk."
+            "Maximum memory of one statement. Beyond, its sorts, groups and joins spill to disk."
         ),
         number!(
             "sql.spill_bytes_max",
             Kind::Bytes(0, 1024 * TIB),
             history.sql_spill_bytes_max,
-            "Bytes that all statements together may have on disk at once."
+            "Maximum bytes that all statements together spill to disk."
         ),
         number!(
             "sql.threads",
             Kind::Count(0, 1_024),
             history.sql_threads,
-            "Threads that work on statements; 0: one per core."
+            "Number of threads for statements. 0: one per core."
         ),
         number!(
             "sql.statements_max",
             Kind::Count(1, 100_000),
             history.sql_statements_max,
-            "Statements that run at once; others wait for their turn."
+            "Maximum number of statements that run at once. Others wait."
         ),
         number!(
             "sql.statements_max_per_client",
             Kind::Count(0, 100_000),
             history.sql_statements_max_per_client,
-            "Statements of one address that run at once; 0: three quarters of statements_max."
+            "Maximum number of statements of one address that run at once. 0: three quarters of \
+             `sql.statements_max`."
         ),
         number!(
             "sql.unread_ms_max",
             Kind::Millis(0, DAY),
             history.sql_unread_ms_max,
-            "How long a statement waits for a client that does not read its answer, before it fails; 0: any time."
+            "Time for which a statement waits for a client that does not read its answer. Then the \
+             statement fails. 0: no limit."
         ),
-        number!(
-            "views.views_max",
-            Kind::Count(0, 100_000),
-            history.views_max,
-            "The most views that there can be."
-        ),
-        number!(
-            "views.alerts_max",
-            Kind::Count(0, 100_000),
-            history.alerts_max,
-            "The most alerts that there can be."
-        ),
+        number!("views.views_max", Kind::Count(0, 100_000), history.views_max, "Maximum number of views."),
+        number!("views.alerts_max", Kind::Count(0, 100_000), history.alerts_max, "Maximum number of alerts."),
         number!(
             "views.alert_keys_max",
             Kind::Count(1, 100_000_000),
             history.alert_keys_max,
-            "Keys that may meet an alert's condition at once; more are passed over and counted."
+            "Maximum number of keys of one alert that meet its condition at once. Further keys are skipped \
+             and counted."
         ),
         number!(
             "views.memory_bytes_max",
             Kind::Bytes(MIB, 16 * TIB),
             history.views_memory_bytes_max,
-            "Bytes of keys and their states that all views together hold in memory, about; others are read from disk."
+            "Approximate maximum bytes of keys and their states in memory, for all views together. Other \
+             keys are read from disk."
         ),
         number!(
             "views.cache_bytes",
             Kind::Bytes(MIB, 16 * TIB),
             history.views_cache_bytes,
-            "Bytes of the views' files that are held in memory, for reading."
+            "Size of the read cache of the views' files."
         ),
         number!(
             "views.commit_interval_ms",
             Kind::Millis(1, HOUR),
             history.views_commit_interval_ms,
-            "How often what changed in a view is put on disk; after a crash, events since then are read again."
+            "Time between commits of changed keys to disk. After a crash, later events are counted again \
+             from the log."
         ),
         number!(
             "views.joined_bytes_max",
             Kind::Bytes(MIB, 16 * TIB),
             history.joined_bytes_max,
-            "Bytes that a table may take in memory which events are joined with, about."
+            "Approximate maximum memory of a table that events are joined with."
         ),
-        number!(
-            "joins.joins_max",
-            Kind::Count(0, 100_000),
-            history.joins_max,
-            "The most joins that there can be."
-        ),
+        number!("joins.joins_max", Kind::Count(0, 100_000), history.joins_max, "Maximum number of joins."),
         number!(
             "joins.memory_bytes_max",
             Kind::Bytes(0, 16 * TIB),
             history.joins_memory_bytes_max,
-            "Bytes of the events that all joins together hold in memory, about; others are read from disk."
+            "Approximate maximum bytes of events in memory, for all joins together. Other events are read \
+             from disk."
         ),
         number!(
             "joins.state_bytes_max",
             Kind::Bytes(MIB, 1024 * TIB),
             history.joins_state_bytes_max,
-            "Bytes of events that one join keeps at most, on disk; one that would keep more does not go on."
+            "Maximum bytes of events that one join stores on disk. A join that needs more stops."
         ),
-        number!(
-            "sinks.sinks_max",
-            Kind::Count(0, 100_000),
-            history.sinks_max,
-            "The most sinks that there can be."
-        ),
+        number!("sinks.sinks_max", Kind::Count(0, 100_000), history.sinks_max, "Maximum number of sinks."),
         number!(
             "sinks.changes_max",
             Kind::Count(1, 1_000_000_000_000),
             history.sinks_changes_max,
-            "Changes that are kept of a view for sinks that have not delivered them; of more, the oldest are let go of and \
-             counted."
+            "Maximum number of changes of a view that wait for its sinks. Beyond, the oldest are deleted \
+             and counted."
         ),
         text!(
             "sinks.dir",
             Kind::Text(|_| Ok(())),
             history.sinks_dir,
-            "The directory that files of sinks are below; empty: `sinks` in the data directory."
+            "Directory of the files of sinks. Empty: `sinks` in the data directory."
         ),
         Key {
             name: "sinks.private_addresses",
@@ -345,37 +340,32 @@ fn durable() -> Vec<Key> {
             "endpoints.endpoints_max",
             Kind::Count(0, 100_000),
             history.endpoints_max,
-            "The most endpoints that there can be."
+            "Maximum number of endpoints."
         ),
-        number!(
-            "jobs.jobs_max",
-            Kind::Count(0, 100_000),
-            history.jobs_max,
-            "The most jobs that there can be."
-        ),
+        number!("jobs.jobs_max", Kind::Count(0, 100_000), history.jobs_max, "Maximum number of jobs."),
         number!(
             "jobs.running_max",
             Kind::Count(1, 1_024),
             history.jobs_running_max,
-            "Jobs that run at once, beside other statements; others wait for their turn."
+            "Maximum number of jobs that run at once, beside other statements. Others wait."
         ),
         number!(
             "jobs.retry_pause_ms_min",
             Kind::Millis(10, DAY),
             history.jobs_retry_pause_ms_min,
-            "The time after which a job that failed is tried again; twice as long after each further failure."
+            "Time before the first retry of a failed job. It doubles with each further failure."
         ),
         number!(
             "jobs.retry_pause_ms_max",
             Kind::Millis(10, DAY),
             history.jobs_retry_pause_ms_max,
-            "The longest time that a job that goes on failing waits to be tried again."
+            "Maximum time before a retry."
         ),
         number!(
             "jobs.timeout_ms",
             Kind::Millis(0, 365 * DAY),
             history.jobs_timeout_ms,
-            "How long an attempt at a job's run may take, where the job's `timeout` does not say; 0: any time."
+            "Maximum duration of an attempt at a run, if the job has no `timeout`. 0: no limit."
         ),
     ]
 }

@@ -1,4 +1,4 @@
-//! Streams, queries and their limits.
+//! The settings of streams and queries, and their limits.
 
 use swiftwater_event::StreamName;
 use swiftwater_runtime::{FastQuery, SlowReader};
@@ -11,11 +11,11 @@ pub(super) fn keys() -> Vec<Key> {
             "engine.shards",
             Kind::Count(0, 1_024),
             engine.shards,
-            "Threads that decode, match and operate; 0: one per core."
+            "Number of threads that decode, match and operate. 0: one per core."
         ),
         Key {
             name: "engine.default_stream",
-            doc: "The stream that `STREAM()` means; empty: none, so that queries have to name theirs.",
+            doc: "Stream that `STREAM()` names. Empty: none, so each query must name its stream.",
             kind: Kind::Text(stream_name_or_empty),
             get: |settings| {
                 let name = settings.engine.default_stream.as_ref();
@@ -31,66 +31,68 @@ pub(super) fn keys() -> Vec<Key> {
             "engine.streams_max",
             Kind::Count(1, 1_000_000),
             engine.streams_max,
-            "Streams that may exist at once."
+            "Maximum number of streams."
         ),
         number!(
             "engine.pending_bytes_max",
             Kind::Bytes(MIB, TIB),
             engine.pending_bytes_max,
-            "Bytes of events that wait to be looked at, over all streams; a source that sends more waits."
+            "Maximum bytes of events that wait for a shard, over all streams. Senders wait beyond it."
         ),
         number!(
             "engine.batch_bytes_max",
             Kind::Bytes(KIB, 64 * MIB),
             engine.batch_bytes_max,
-            "Bytes of small batches that are joined into one before a shard looks at them."
+            "Size up to which small batches are joined before a shard processes them."
         ),
         number!(
             "engine.tick_ms",
             Kind::Millis(1, SECOND),
             engine.tick_ms,
-            "Time between looks at the clock, for windows and durations."
+            "Time between checks of the clock, for windows and durations."
         ),
         number!(
             "engine.queries_max",
             Kind::Count(1, 10_000_000),
             engine.queries_max,
-            "Queries that may stand at once."
+            "Maximum number of live queries."
         ),
         number!(
             "engine.query_text_bytes_max",
             Kind::Bytes(256, 16 * MIB),
             engine.query_text_bytes_max,
-            "The longest query text."
+            "Maximum length of a query's text."
         ),
         number!(
             "engine.query_duration_ms_max",
             Kind::Millis(0, 3_650 * DAY),
             engine.query_duration_ms_max,
-            "The longest that a query may stand; 0: no limit."
+            "Maximum duration of a query. 0: no limit."
         ),
         number!(
             "engine.query_duration_ms_default",
             Kind::Millis(0, 3_650 * DAY),
             engine.query_duration_ms_default,
-            "How long a query stands that does not say so; 0: as long as it may."
+            "Duration of a query that states none. 0: `engine.query_duration_ms_max`."
         ),
         number!(
             "engine.query_end_wait_ms",
             Kind::Millis(0, DAY),
             engine.query_end_wait_ms,
-            "How long ending a query by hand waits for the events that were sent before, so that its last answer has them."
+            "Maximum time that `DELETE` and `kill` wait for events that were sent before, so that the last \
+             emit counts them."
         ),
         number!(
             "engine.query_emits_max",
             Kind::Count(0, 1_000_000_000),
             engine.query_emits_max,
-            "Emits that a query may give in each `emits_interval_ms`; 0: no limit."
+            "Maximum number of emits of one query in each `engine.emits_interval_ms`. 0: no limit."
         ),
         Key {
             name: "engine.fast_query",
-            doc: "What happens to a query that gives more: it is ended with an error, or the emits that are too many are \
-                  dropped and counted in the next one's meta; one by Bullet's rules is always ended.",
+            doc: "Reaction to a query that exceeds `engine.query_emits_max`. `end`: the query ends with an \
+                  error. `drop`: surplus emits are dropped and counted in the `meta` of the next emit. \
+                  Queries by Bullet's rules always end.",
             kind: Kind::Choice(&["end", "drop"]),
             get: |settings| {
                 let word = match settings.engine.fast_query {
@@ -110,17 +112,19 @@ pub(super) fn keys() -> Vec<Key> {
             "engine.bullet_emits_max",
             Kind::Count(0, 1_000_000_000),
             engine.bullet_emits_max,
-            "The same for queries by Bullet's rules, where each event that a window by record takes in counts too."
+            "Maximum number of emits of one query by Bullet's rules in each `engine.emits_interval_ms`. \
+             Each event that a window by record takes in counts too. 0: no limit."
         ),
         number!(
             "engine.emits_interval_ms",
             Kind::Millis(1, DAY),
             engine.emits_interval_ms,
-            "The time over which a query's emits are counted."
+            "Time over which the emits of a query are counted."
         ),
         Key {
             name: "engine.bullet_windows",
-            doc: "Whether queries by Bullet's rules have windows, or are run as if they had no WINDOWING.",
+            doc: "Whether queries by Bullet's rules have windows (`run`), or run as if they had no \
+                  `WINDOWING` (`ignore`).",
             kind: Kind::Choice(&["run", "ignore"]),
             get: |settings| {
                 let word = if settings.engine.bullet_ignores_windows { "ignore" } else { "run" };
@@ -136,54 +140,60 @@ pub(super) fn keys() -> Vec<Key> {
             "engine.answer_rows_default",
             Kind::Count(1, 1_000_000_000),
             engine.answer_rows_default,
-            "Rows of an answer that is given as one (no window, not streaming) where the query states no LIMIT."
+            "Maximum number of rows of an answer that is returned as one (no window, not streaming), if \
+             the query has no `LIMIT`."
         ),
         number!(
             "engine.emit_bytes_max",
             Kind::Bytes(4 * KIB, GIB),
             engine.emit_bytes_max,
-            "The most bytes of records in one emit; a larger result ends its query with an error."
+            "Maximum bytes of records in one emit. A larger result ends its query with an error."
         ),
         number!(
             "engine.query_state_bytes_max",
             Kind::Bytes(64 * KIB, TIB),
             engine.query_state_bytes_max,
-            "The most bytes of groups, rows and windows that one query may hold."
+            "Maximum bytes of groups, rows and windows of one query. A query that needs more ends with an \
+             error."
         ),
         number!(
             "engine.pattern_partials_max",
             Kind::Count(1, 1_000_000),
             engine.pattern_partials_max,
-            "The most matches of a pattern that may be begun with one key; beyond, the query ends with an error."
+            "Maximum number of matches of a pattern in progress for one key. A query that needs more ends \
+             with an error."
         ),
         number!(
             "engine.state_bytes_max",
             Kind::Bytes(MIB, TIB),
             engine.state_bytes_max,
-            "The most bytes that all queries together may hold."
+            "Maximum bytes of groups, rows and windows of all queries together. The query that needs more \
+             ends with an error."
         ),
         number!(
             "engine.subscriber_bytes_max",
             Kind::Bytes(4 * KIB, GIB),
             engine.subscriber_bytes_max,
-            "Bytes of emits that wait for one subscriber."
+            "Maximum bytes of emits that wait for one subscriber."
         ),
         number!(
             "engine.subscriber_emits_max",
             Kind::Count(1, 1_000_000),
             engine.subscriber_emits_max,
-            "Emits that wait for one subscriber."
+            "Maximum number of emits that wait for one subscriber."
         ),
         number!(
             "engine.subscribers_bytes_max",
             Kind::Bytes(KIB, TIB),
             engine.subscribers_bytes_max,
-            "Bytes of emits that wait for all subscribers together; beyond, each one's oldest give way to its newest."
+            "Maximum bytes of emits that wait for all subscribers together. Beyond, each subscriber loses \
+             its oldest emits first."
         ),
         Key {
             name: "engine.slow_reader",
-            doc: "What happens when either is passed: its oldest waiting emits are dropped and counted in the next one's \
-                  meta, or its query is ended with an error.",
+            doc: "Reaction when a subscriber exceeds one of these limits. `drop`: its oldest waiting emits \
+                  are dropped and counted in the `meta` of the next emit. `cut_off`: its query ends with \
+                  an error.",
             kind: Kind::Choice(&["drop", "cut_off"]),
             get: |settings| {
                 let word = match settings.engine.slow_reader {
@@ -203,40 +213,41 @@ pub(super) fn keys() -> Vec<Key> {
             "engine.detached_kept_ms",
             Kind::Millis(0, 365 * DAY),
             engine.detached_kept_ms,
-            "How long a detached query that ended is kept for pick-up."
+            "Time for which the results of an ended detached query can be fetched."
         ),
         number!(
             "engine.detached_durable_max",
             Kind::Count(0, 1_000_000),
             engine.detached_durable_max,
-            "Detached queries over stored streams that may stand and go on after a restart; further ones do not go on."
+            "Maximum number of detached queries over stored streams that continue after a restart. Further \
+             detached queries do not."
         ),
         number!(
             "engine.detached_noted_ms",
             Kind::Millis(10, DAY),
             engine.detached_noted_ms,
-            "Time after which it is written down how far such queries are."
+            "Time between records of the progress of durable detached queries."
         ),
         number!(
             "engine.distinct_entries",
             Kind::Count(32, 67_108_864),
             engine.distinct_entries,
-            "Distinct values that COUNT(DISTINCT) counts exactly, of each group; the next power of two is taken. Of more it \
-             gives an estimate with its bounds."
+            "Number of distinct values of each group that `COUNT(DISTINCT)` counts exactly, rounded up to \
+             a power of two. Beyond, the result is an estimate with its bounds."
         ),
         number!(
             "engine.quantile_k",
             Kind::Count(8, 65_535),
             engine.quantile_k,
-            "Values of which quantiles and distributions are exact, of each group. Of more they are estimates with their \
-             bounds."
+            "Number of values of each group for which quantiles and distributions are exact. Beyond, they \
+             are estimates with their bounds."
         ),
         number!(
             "engine.top_entries",
             Kind::Count(8, 67_108_864),
             engine.top_entries,
-            "Entries of the map of TOP, of which three quarters are counted exactly; the next power of two is taken. Of more \
-             values it gives estimates with their bounds."
+            "Number of entries in the map of `TOP`, rounded up to a power of two. Three quarters of them \
+             are counted exactly. Beyond, the counts are estimates with their bounds."
         ),
     ]
 }

@@ -1,4 +1,4 @@
-//! The list of settings: names, meanings, allowed ranges, and where each is kept.
+//! The list of settings: names, meanings, allowed ranges, and the field that stores each.
 
 use std::sync::LazyLock;
 
@@ -104,7 +104,7 @@ impl Key {
                 if words.contains(&text.as_str()) {
                     Ok(())
                 } else {
-                    Err("not one of the words".to_owned())
+                    Err("not an allowed word".to_owned())
                 }
             }
             (Kind::Text(check), Value::Text(text)) => check(text),

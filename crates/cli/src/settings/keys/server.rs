@@ -1,4 +1,4 @@
-//! Listeners, metrics that are pushed, the log on standard error.
+//! The settings of the listeners, of pushed metrics, and of the log on standard error.
 
 use std::net::SocketAddr;
 
@@ -8,8 +8,9 @@ pub(super) fn keys() -> Vec<Key> {
     vec![
         Key {
             name: "server.listen",
-            doc: "The addresses and ports to listen on. Port 0 takes any free one. Whoever can reach them can read and write \
-                  every stream: leave it at the loopback address unless something in front of it checks who asks.",
+            doc: "Addresses and ports that the server listens on. Port 0 selects any free port. Every \
+                  client that reaches them can read and write every stream: use the loopback address \
+                  unless a proxy in front authenticates clients.",
             kind: Kind::List(|text| address(text).map(drop)),
             get: |settings| Value::List(settings.server.listen.iter().map(ToString::to_string).collect()),
             set: |settings, value| {
@@ -22,113 +23,121 @@ pub(super) fn keys() -> Vec<Key> {
             "server.hosts_allowed",
             filled,
             server.hosts_allowed,
-            "Names under which clients may reach the server, besides `localhost` and its own addresses: `name` for any port, \
-             `name:port` for one, `*` for every name (a web page can then reach the server by DNS rebinding)."
+            "Names under which clients may reach the server, besides `localhost` and its own addresses. \
+             The forms are `name` for any port, `name:port` for one port, and `*` for every name. With \
+             `*`, a web page can reach the server by DNS rebinding."
         ),
         list!(
             "server.origins_allowed",
             filled,
             server.origins_allowed,
-            "Origins of web pages that may use the server, besides its own: `https://console.example.com`, or `*` for all."
+            "Origins of web pages that may use the server, besides its own: `https://console.example.com`, \
+             or `*` for all."
         ),
         text!(
             "server.prefix",
             Kind::Text(prefix_or_empty),
             server.prefix,
-            "The path under which a proxy serves this server, as `/live`: what answers name as `location` and `results` begins \
-             with it; empty: as the proxy says in `X-Forwarded-Prefix`."
+            "Path under which a proxy serves this server, for example `/live`. `location` and `results` in \
+             answers begin with it. Empty: the path in `X-Forwarded-Prefix`."
         ),
         number!(
             "server.connections_max",
             Kind::Count(1, 10_000_000),
             server.connections_max,
-            "Connections at once; one more is answered 503 and closed. The limit of open files may allow fewer."
+            "Maximum number of open connections. A further connection is answered 503 and closed. The \
+             limit of open files (`ulimit -n`) may allow fewer."
         ),
         number!(
             "server.unfinished_bytes_max",
             Kind::Bytes(MIB, 1024 * TIB),
             server.unfinished_bytes_max,
-            "All that clients have begun and not finished: events without an end, bodies that are gathered whole, heads of \
-             requests, messages and portals of PostgreSQL's protocol. What finds no room is refused; up to 16 KiB of a \
-             connection always has room."
+            "Maximum bytes of unfinished input: incomplete events, bodies that are buffered whole, heads \
+             of requests, messages and portals of PostgreSQL's protocol. Input that does not fit is \
+             refused. Up to 16 KiB per connection always fit."
         ),
         number!(
             "server.head_read_timeout_ms",
             Kind::Millis(100, HOUR),
             server.head_read_timeout_ms,
-            "The time that a client may take to send a request's head."
+            "Time in which a client must send the head of a request."
         ),
         number!(
             "server.body_read_timeout_ms",
             Kind::Millis(0, 7 * DAY),
             server.body_read_timeout_ms,
-            "The time that a client may pause within a request's body; 0: as long as it likes."
+            "Longest pause of a client within the body of a request. 0: no limit."
         ),
         number!(
             "server.body_bytes_max",
             Kind::Bytes(0, 1024 * TIB),
             server.body_bytes_max,
-            "The longest body of events, after decompression; 0: no limit, since no body is ever held whole."
+            "Maximum size of a body of events, after decompression. 0: no limit, because no such body is \
+             buffered whole."
         ),
         number!(
             "server.parquet_bytes_max",
             Kind::Bytes(MIB, 1024 * TIB),
             server.parquet_bytes_max,
-            "The longest Parquet file of events: it is held on disk while it is read, among the system's temporary files."
+            "Maximum size of a Parquet file of events. The server stores the file among the system's \
+             temporary files while it reads it."
         ),
         number!(
             "server.event_bytes_max",
             Kind::Bytes(64, 64 * MIB),
             server.event_bytes_max,
-            "The longest event."
+            "Maximum size of an event."
         ),
         number!(
             "server.event_depth_max",
             Kind::Count(1, 512),
             server.event_depth_max,
-            "The deepest nesting of lists and objects in an event, itself counted."
+            "Maximum nesting of lists and objects in an event, the event itself counted."
         ),
         number!(
             "server.connection_buffer_bytes",
             Kind::Bytes(8 * KIB, 64 * MIB),
             server.connection_buffer_bytes,
-            "Bytes of a connection's requests that are read ahead, and of its answers that wait to be written before the \
-             next piece is fetched."
+            "Bytes of requests that are read ahead on a connection, and bytes of answers that wait to be \
+             written before the next part is fetched."
         ),
         number!(
             "server.keep_alive_ms",
             Kind::Millis(100, HOUR),
             server.keep_alive_ms,
-            "The time after which an idle stream of server-sent events gets a comment, so that proxies keep it open."
+            "Time after which an idle stream of server-sent events gets a comment, so that proxies do not \
+             close it."
         ),
         number!(
             "server.shutdown_grace_ms",
             Kind::Millis(0, HOUR),
             server.shutdown_grace_ms,
-            "The time that running requests, queries and statements get to finish on shutdown; what still runs then is ended."
+            "Time in which requests, queries and statements may finish at shutdown. The server ends those \
+             that still run then."
         ),
         number!(
             "server.metrics_streams_max",
             Kind::Count(0, 100_000),
             server.metrics_streams_max,
-            "Streams that have their own numbers in the metrics: the busiest; the others are told as one."
+            "Number of streams that have their own series in the metrics: the busiest ones. The others are \
+             summed as one."
         ),
         number!(
             "server.prepared_max",
             Kind::Count(0, 10_000_000),
             server.prepared_max,
-            "Prepared queries that are kept, in memory."
+            "Maximum number of prepared queries in memory."
         ),
         number!(
             "server.sql_text_bytes_max",
             Kind::Bytes(KIB, 64 * MIB),
             server.sql_text_bytes_max,
-            "The longest text of statements for `/v1/sql`."
+            "Maximum length of the text of statements for `/v1/sql`."
         ),
         Key {
             name: "server.postgres_listen",
-            doc: "The address and port to speak PostgreSQL's wire protocol at, without passwords: one that only this \
-                  machine reaches; empty: nowhere.",
+            doc: "Address and port for PostgreSQL's wire protocol, which has no passwords: use an address \
+                  that only this machine reaches. Empty: off.",
             kind: Kind::Text(address_or_empty),
             get: |settings| {
                 Value::Text(
@@ -145,12 +154,13 @@ pub(super) fn keys() -> Vec<Key> {
             "otlp.endpoint",
             Kind::Text(http_or_empty),
             otlp.endpoint,
-            "Where to push the metrics, as OTLP over HTTP in JSON: `http://host:port`, without `/v1/metrics`; empty: nowhere."
+            "Collector that receives the metrics, as OTLP over HTTP in JSON: `http://host:port`, without \
+             `/v1/metrics`. Empty: off."
         ),
-        number!("otlp.interval_ms", Kind::Millis(100, HOUR), otlp.interval_ms, "The time between pushes."),
+        number!("otlp.interval_ms", Kind::Millis(100, HOUR), otlp.interval_ms, "Time between pushes."),
         Key {
             name: "otlp.headers",
-            doc: "Header fields to send with each push, as `name: value`.",
+            doc: "Header fields of each push, as `name: value`.",
             kind: Kind::List(|text| header(text).map(drop)),
             get: |settings| {
                 Value::List(
@@ -167,21 +177,21 @@ pub(super) fn keys() -> Vec<Key> {
             "log.filter",
             Kind::Text(log_filter),
             log_filter,
-            "What is logged: a level (`error`, `warn`, `info`, `debug`, `trace`), or directives as \
-             `info,swiftwater_engine=debug`."
+            "Messages that are logged: a level (`error`, `warn`, `info`, `debug`, `trace`), or directives \
+             such as `info,swiftwater_engine=debug`."
         ),
         text!(
             "log.format",
             Kind::Choice(&["text", "json"]),
             log_format,
-            "How it is logged, on standard error."
+            "Format of log lines on standard error."
         ),
     ]
 }
 
 fn log_filter(text: &str) -> Result<(), String> {
     let parsed = tracing_subscriber::EnvFilter::builder().parse(text);
-    parsed.map(drop).map_err(|error| format!("not a filter of logs: {error}"))
+    parsed.map(drop).map_err(|error| format!("not a log filter: {error}"))
 }
 
 pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
@@ -206,14 +216,15 @@ fn prefix_or_empty(text: &str) -> Result<(), String> {
     if swiftwater_server::is_prefix(text) {
         return Ok(());
     }
-    Err("not a path as `/live`: one slash at its beginning, no spaces, quotes, `?` or `#`".to_owned())
+    Err("not a path such as `/live`: write one slash at its beginning, and no spaces, quotes, `?` or `#`"
+        .to_owned())
 }
 
 fn http_or_empty(text: &str) -> Result<(), String> {
     if text.is_empty() || text.len() > 7 && text.starts_with("http://") {
         return Ok(());
     }
-    Err("not an address as `http://host:port` (only http: a collector beside the server does TLS)".to_owned())
+    Err("not an address such as `http://host:port` (for TLS, use a collector beside the server)".to_owned())
 }
 
 fn header(text: &str) -> Result<(String, String), String> {

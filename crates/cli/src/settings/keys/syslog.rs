@@ -1,4 +1,4 @@
-//! Syslog over TCP and UDP.
+//! The settings of syslog over TCP and UDP.
 
 use std::net::SocketAddr;
 
@@ -13,8 +13,8 @@ pub(super) fn keys() -> Vec<Key> {
     vec![
         Key {
             name: "syslog.tcp_listen",
-            doc: "The address and port to take syslog's messages at over TCP (RFC 6587); empty: nowhere. Whoever can reach \
-                  it can send.",
+            doc: "Address and port for syslog over TCP (RFC 6587). Every client that reaches it can send. \
+                  Empty: off.",
             kind: Kind::Text(address_or_empty),
             get: |settings| shown(settings.server.syslog.tcp_listen),
             set: |settings, value| {
@@ -25,8 +25,8 @@ pub(super) fn keys() -> Vec<Key> {
         },
         Key {
             name: "syslog.udp_listen",
-            doc: "The address and port to take syslog's messages at over UDP (RFC 5426); empty: nowhere. Whoever can reach \
-                  it can send, in anybody's name.",
+            doc: "Address and port for syslog over UDP (RFC 5426). Every client that reaches it can send \
+                  under any name. Empty: off.",
             kind: Kind::Text(address_or_empty),
             get: |settings| shown(settings.server.syslog.udp_listen),
             set: |settings, value| {
@@ -37,7 +37,7 @@ pub(super) fn keys() -> Vec<Key> {
         },
         Key {
             name: "syslog.stream",
-            doc: "The stream whose events syslog's messages become.",
+            doc: "Stream that receives the messages.",
             kind: Kind::Text(|text| StreamName::new(text).map(drop).map_err(|error| error.to_string())),
             get: |settings| Value::Text(settings.server.syslog.stream.to_string()),
             set: |settings, value| {
@@ -52,23 +52,24 @@ pub(super) fn keys() -> Vec<Key> {
             "syslog.message_bytes_max",
             Kind::Bytes(480, 16 * MIB),
             server.syslog.message_bytes_max,
-            "The longest message; of a longer one its beginning is kept."
+            "Maximum length of a message. A longer one is cut."
         ),
         number!(
             "syslog.connections_max",
             Kind::Count(1, 1_000_000),
             server.syslog.connections_max,
-            "Connections at once; more are closed."
+            "Maximum number of open connections. Further ones are closed."
         ),
         number!(
             "syslog.queue_bytes_max",
             Kind::Bytes(64 * KIB, GIB),
             server.syslog.queue_bytes_max,
-            "Bytes of datagrams that wait to become events; what finds no room is lost and counted."
+            "Maximum bytes of datagrams that wait to become events. Those that do not fit are lost and \
+             counted."
         ),
         Key {
             name: "syslog.utc_offset",
-            doc: "The zone of times that are told without one, as RFC 3164 has them: `+02:00`.",
+            doc: "Time zone of times without one, as in RFC 3164: `+02:00`.",
             kind: Kind::Text(|text| offset(text).map(drop)),
             get: |settings| {
                 let minutes = settings.server.syslog.utc_offset_minutes;
@@ -93,7 +94,7 @@ fn shown(address: Option<SocketAddr>) -> Value {
 
 /// `+02:00` or `-09:30` as minutes.
 fn offset(text: &str) -> Result<i16, String> {
-    let why = || "not a zone; write for example `+02:00`".to_owned();
+    let why = || "not a time zone; write for example `+02:00`".to_owned();
     let (sign, rest) = match text.as_bytes().first() {
         Some(b'+') => (1, &text[1..]),
         Some(b'-') => (-1, &text[1..]),

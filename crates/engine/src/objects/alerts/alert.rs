@@ -1,4 +1,4 @@
-//! One alert: its condition, and what is counted of it.
+//! One alert: its condition and its counters.
 
 use std::sync::{Arc, atomic::AtomicU64};
 
@@ -61,14 +61,14 @@ pub(super) enum Told {
 pub(crate) enum WatchError {
     /// Which keys are firing, and up to which number that was told, is known from its files alone.
     #[error(
-        "its files were damaged: which of its messages were told is not known any more; DROP it and CREATE it again"
+        "its files were damaged, so the server cannot determine which messages were sent; DROP it and CREATE it again"
     )]
     Damaged,
-    #[error("what it knows cannot be kept")]
+    #[error("its state cannot be persisted")]
     Store(#[from] ViewStoreError),
-    #[error("its view cannot be looked at, or its stream not be told")]
+    #[error("its view cannot be read, or its stream cannot be written")]
     Engine(#[from] EngineError),
-    #[error("what it tells cannot be delivered")]
+    #[error("its messages cannot be delivered")]
     Deliver(#[from] DeliverError),
 }
 

@@ -1,4 +1,4 @@
-//! Alerts as they are created: checked, written down, and begun, with the view that keeps their query.
+//! Creates and starts alerts: checks the statement, records it in the catalog, and creates the view of the alert's query.
 
 use std::sync::{Arc, PoisonError};
 
@@ -21,7 +21,7 @@ fn of_query(error: EngineError, query: &str) -> EngineError {
         EngineError::Runtime(RuntimeError::Query(errors)) => {
             EngineError::Expression { text: query.into(), errors }
         }
-        EngineError::Unfit(swiftwater_live::Unfit::NoGroups) => EngineError::AlertOfEvents,
+        EngineError::Unfit(swiftwater_live::UnsupportedView::NoGroups) => EngineError::AlertOfEvents,
         error => error,
     }
 }
@@ -123,7 +123,7 @@ impl History {
         let _ = self.engine.set(Arc::downgrade(shared));
         for entry in entries {
             if let Err(error) = self.start_alert(&entry) {
-                tracing::error!(alert = &*entry.create.name, %error, "an alert cannot go on");
+                tracing::error!(alert = &*entry.create.name, %error, "an alert cannot continue");
             }
         }
     }

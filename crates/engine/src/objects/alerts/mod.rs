@@ -1,13 +1,13 @@
-//! Alerts: conditions on rows by key, of which a stream or a webhook is told when a key begins to meet one, and when it does
-//! not any more.
+//! Alerts: conditions on rows by key. An alert notifies a stream or a webhook when a key starts to meet the condition and
+//! when it stops.
 //!
-//! An alert takes the changes of its view ([`task`]), or, where that has windows, each that is closed ([`windows`]). An
-//! alert on a query has a view for itself, which nobody else finds. Which keys meet the condition, what is to be told and from
-//! where on the view is still to be looked at goes to disk together ([`state`]), before anybody is told; each message that is
-//! told again after a crash has the number that it had ([`notify`]): so a stream has it once, and a webhook knows it again.
+//! An alert reads the changes of its view ([`task`]) or, if the view has windows, each closed window ([`windows`]). An alert
+//! on a query owns a view that is hidden from everything else. An alert persists the keys that meet the condition, the
+//! pending messages and its position in the view together ([`state`]), before it sends any message. A message that is resent
+//! after a crash has its original number ([`notify`]). A stream therefore stores it once, and a webhook can deduplicate it.
 
 mod alert;
-mod create;
+mod ddl;
 mod notify;
 mod show;
 mod state;
@@ -15,3 +15,4 @@ mod task;
 mod windows;
 
 pub(crate) use alert::Alert;
+pub(crate) use ddl::DropAlert;

@@ -1,4 +1,4 @@
-//! How messages of an alert are told: some at a time, in their order, each time under one number.
+//! Sends the pending messages of an alert in order and in batches; each attempt at a batch uses the same number.
 
 use std::sync::{
     Arc,
@@ -64,7 +64,7 @@ impl History {
             Ok(appended) => {
                 if let Some(refusal) = appended.refusals.first() {
                     let why = &*refusal.message;
-                    tracing::error!(alert = alert.name(), %stream, why, "a stream refuses a message, which is lost");
+                    tracing::error!(alert = alert.name(), %stream, why, "a stream refuses an alert's message, which is lost");
                     alert.counts.refused.fetch_add(appended.refusals.len() as u64, Ordering::Relaxed);
                 }
                 Ok(())

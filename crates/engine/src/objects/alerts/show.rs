@@ -1,4 +1,4 @@
-//! What is told of alerts: `SHOW ALERTS`, `SHOW CREATE ALERT`, `DESCRIBE ALERT`.
+//! Describes alerts: `SHOW ALERTS`, `SHOW CREATE ALERT`, `DESCRIBE ALERT`.
 
 use std::sync::{
     Arc,

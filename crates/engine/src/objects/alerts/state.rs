@@ -1,4 +1,5 @@
-//! What an alert knows: the same is on disk, but for the position, which may be an earlier one there.
+//! The state of an alert in memory and on disk. The two are the same, except that the position on disk may be an earlier
+//! one.
 
 use std::{collections::BTreeMap, fmt::Write, ops::Bound};
 

@@ -1,4 +1,4 @@
-//! Alerts as they go on, and end.
+//! The task of an alert: reads the changes of the view, persists the alert's state, and ends with the alert.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -48,7 +48,7 @@ impl Maintained for Alert {
             tracing::error!(
                 alert = self.name(),
                 error,
-                "an alert does not go on; unless its files are damaged, it is tried again"
+                "an alert is stopped; the server retries unless its files are damaged"
             );
         }
         if is_damaged { NextAttempt::Never } else { NextAttempt::After(pause) }
@@ -58,7 +58,7 @@ impl Maintained for Alert {
         let (store, id) = (Arc::clone(&self.store), self.entry.id);
         let deleted = tokio::task::spawn_blocking(move || store.delete(id)).await;
         if let Ok(Err(error)) = deleted {
-            tracing::warn!(alert = self.name(), %error, "what is kept of an alert that was dropped is deleted at the next start");
+            tracing::warn!(alert = self.name(), %error, "the state of a dropped alert is deleted at the next start");
         }
     }
 }

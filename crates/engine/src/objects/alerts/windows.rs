@@ -1,9 +1,10 @@
-//! Alerts on views with windows: each window is looked at once, when it is closed and on disk, group by group.
+//! Alerts on views with windows: evaluates the condition once per window, group by group, when the window is closed and on
+//! disk.
 //!
-//! A group is its key without the window's start. One that meets the condition in a window stays so until the next window
-//! that is closed, where it does not, or has no row: windows close one behind another, also where no event of any group
-//! falls into one. The groups of a window come in the order of their keys, as do those that meet the condition, so that where
-//! the last look ended says all about which of these were looked at.
+//! A group is identified by its key without the window's start. A group that meets the condition continues to meet it until
+//! the next closed window in which it does not, or has no row. Windows close in sequence, even those into which no event of
+//! any group falls. The groups of a window are read in key order, as are the groups that meet the condition. The end of the
+//! last read therefore determines which of them were evaluated.
 
 use std::{ops::Bound, sync::atomic::Ordering};
 
@@ -140,7 +141,7 @@ impl History {
     ) -> Result<(), EngineError> {
         let Some(last) = &known.last else { return Ok(()) };
         let window = Key::window_of_ordered(last)
-            .ok_or_else(|| alert.view.unavailable("what is kept of its alert is damaged"))?;
+            .ok_or_else(|| alert.view.unavailable("the state of its alert is damaged"))?;
         let behind = match windows.next(window) < next {
             true => None,
             false => Some(Key::within_window(last).map_err(|error| alert.view.unavailable(error))?),

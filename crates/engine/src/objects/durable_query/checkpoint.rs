@@ -1,4 +1,6 @@
-//! Writes down how far durable queries are, and what is needed of the log for them.
+//! Records how far durable queries are, and which part of the log they need.
+//!
+//! The record includes the time up to which windows were reported. No event of a later start arrives before that time.
 
 use std::sync::Arc;
 
@@ -50,7 +52,7 @@ impl History {
             if let Err(error) = recorded {
                 tracing::debug!(
                     error = causes(&error),
-                    "how far durable queries are could not be written down"
+                    "the progress of durable queries could not be written"
                 );
                 changed.iter().for_each(|(id, _)| _ = lock(&follower.plan).noted.remove(id));
                 return;

@@ -1,8 +1,8 @@
-//! The synced events of a stream, given to the durable queries over it: one task for each stream that has such queries.
+//! Feeds the synced events of a stream to the durable queries over it: one task for each stream with such queries.
 //!
-//! It puts them into a stream of its own, with the offsets and arrivals that they have, and lets the time there come as far as
-//! the next event's arrival, or as the clock where there is none ([`replay`](super::replay)), and what is planned comes between
-//! ([`plan`](super::plan)).
+//! The task appends the events to a stream of its own, with their original offsets and arrival times. It advances that
+//! stream's time to the arrival of the next event, or to the clock if there is none ([`replay`](super::replay)). Planned
+//! steps run in between ([`plan`](super::plan)).
 
 use std::{
     collections::BTreeMap,
@@ -109,7 +109,7 @@ impl Maintained for Follower {
         }
         if retry.1.failures() == 0 && !matches!(error, FollowError::Away) {
             let error = &error as &dyn std::error::Error;
-            tracing::error!(stream = %self.stored.name, error, "durable queries are not given events; it is tried again");
+            tracing::error!(stream = %self.stored.name, error, "durable queries receive no events; the server retries");
         }
         self.stored.read_view_again(FOLLOWER, position);
         NextAttempt::After(retry.1.pause())
@@ -252,7 +252,7 @@ impl History {
         self.spawn(async move {
             if let Err(error) = history.record(Change::Detached(step)).await {
                 // It is found out again after a restart.
-                tracing::warn!(%error, "the end of a durable query could not be written down");
+                tracing::warn!(%error, "the end of a durable query could not be written");
             }
         });
     }

@@ -1,8 +1,9 @@
-//! Durable queries: detached live queries over stored streams, which go on after a restart with what they had counted.
+//! Durable queries: detached live queries over stored streams. After a restart they continue with what they had counted.
 //!
-//! What such a query is, from which event on, and how far its reader is, is in the catalog, so in the log. It is given
-//! its stream's synced events and nothing else ([`follower`]): each follows from the one before, and time from their arrivals,
-//! so whoever goes through them again comes to the same. A restart does, from where each query needs them ([`submit`]).
+//! The catalog, and so the log, has each query, the offset that it begins at, how far its reader is, and its end. The
+//! query runs on a stream of its own that gets the synced events of the stored stream and nothing else ([`follower`]).
+//! Time advances from one event's arrival to the next, so every replay of these events comes to the same result. A
+//! restart replays them from where each query needs them ([`submit`]), and nothing is handed over while events come.
 
 mod checkpoint;
 mod follower;

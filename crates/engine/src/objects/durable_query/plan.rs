@@ -1,4 +1,4 @@
-//! What is to be done with the durable queries over a stream, between which of its events.
+//! Plans the steps of the durable queries over a stream, such as begins and ends, and between which events each runs.
 
 use std::{
     collections::{BTreeMap, VecDeque},

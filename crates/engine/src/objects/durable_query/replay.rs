@@ -1,7 +1,8 @@
-//! Gives events to the durable queries over a stream, and lets time come for them.
+//! Replays events to the durable queries over a stream and advances their time.
 //!
-//! Queries begin and end between two events, after all before were looked at, and windows are closed one time after another, so that
-//! what is closed when does not depend on when it was looked. What the log does not have any more is taken from the stream's table.
+//! Queries begin and end between two events, after all earlier events are processed. Windows close one time after another.
+//! Their contents therefore do not depend on when the clock was read. Events that the log no longer has are read from the
+//! stream's table.
 
 use std::{sync::Arc, time::Duration};
 
@@ -65,7 +66,7 @@ impl History {
         self.carry_out(shared, follower).await?;
         self.drain(follower).await;
         let why = format!(
-            "the events from offset {position} to {} that it needs are gone (by `retention`, or with the log)",
+            "the events from offset {position} to {} that it needs are deleted (by `retention`, or with the log)",
             offset - 1
         );
         let standing = std::mem::take(&mut lock(&follower.plan).standing);

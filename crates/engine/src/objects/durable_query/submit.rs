@@ -1,4 +1,4 @@
-//! How a durable query is asked, ended, and brought back after a restart.
+//! Submits and ends durable queries, and resumes them after a restart.
 
 use std::sync::{Arc, PoisonError};
 
@@ -201,7 +201,7 @@ impl History {
         let wanted = match wanted {
             Ok(wanted) => wanted.ending(entry.ends),
             Err(error) => {
-                tracing::error!(query = &*entry.id, %error, "a durable query cannot go on");
+                tracing::error!(query = &*entry.id, %error, "a durable query cannot continue");
                 return;
             }
         };
@@ -216,8 +216,8 @@ impl History {
         fault = fault.or_else(|| {
             (!is_told).then(|| {
                 format!(
-                    "the log has no more the events from offset {needed} on that it needs, and the rows of the table do not \
-                     tell of them all that it asks (`data.detached_log_bytes_max`)"
+                    "the log no longer has the events from offset {needed} on that it needs, and the rows of the \
+                     table lack fields that it reads (`data.detached_log_bytes_max`)"
                 )
             })
         });

@@ -1,4 +1,4 @@
-//! From a declaration to what answers requests.
+//! Compiles the declaration of an endpoint into the plan that answers its requests.
 
 use std::sync::Arc;
 
@@ -7,11 +7,11 @@ use swiftwater_event::{Step, Type};
 use swiftwater_lang::{
     Dialect, QueryErrors,
     ddl::{
-        Ack, Answer, CreateEndpoint, CreateStream, DefaultValue, EndpointAction, EndpointColumn, ErrorForm,
-        OtherFields, Otherwise, ParameterPlace, RowSource, Segment,
+        Ack, Answer, CreateEndpoint, CreateStream, DefaultValue, ElseClause, EndpointAction, EndpointColumn,
+        ErrorForm, OtherFields, ParameterPlace, RowSource, Segment,
         endpoint::{
             ENDPOINT_ROWS_DEFAULT,
-            plan::{lookup, over_parameters, over_row},
+            plan::{lookup, parse_over_parameters, parse_over_row},
         },
     },
     plan::{Expr, Function},
@@ -153,15 +153,15 @@ impl Endpoint {
         let parameters = create.parameters.iter().map(|parameter| compiled_parameter(&create, parameter));
         let parameters: Vec<Parameter> = parameters.collect::<Result<_, _>>()?;
         let checks = create.all_checks().map(|(place, check)| {
-            let (expr, _) = over_parameters(&check.check.text, &create.parameters)
+            let (expr, _) = parse_over_parameters(&check.check.text, &create.parameters)
                 .map_err(|errors| at(errors, &check.check.text))?;
             let fails = Expr::Call { function: Function::Not, args: vec![expr] };
             let label = check.check.name.as_deref().unwrap_or(&check.check.text);
             let usual = || match place {
                 Some(place) => {
-                    format!("`{}`: `CHECK ({label})` does not hold", create.parameters[place].name)
+                    format!("`{}`: `CHECK ({label})` failed", create.parameters[place].name)
                 }
-                None => format!("`CHECK ({label})` does not hold"),
+                None => format!("`CHECK ({label})` failed"),
             };
             let refusal = check.refusal.as_ref();
             let message = refusal.and_then(|refusal| refusal.message.as_deref()).map(str::to_owned);
@@ -177,7 +177,7 @@ impl Endpoint {
                 let stream =
                     stream.ok_or_else(|| EngineError::not_found(ObjectKind::Stream, name.as_str()))?;
                 if create.options.ack == Some(Ack::Disk) && !stream.is_stored() {
-                    let message = format!("stream `{name}` is not stored, and has no disk to wait for");
+                    let message = format!("`ack = disk` needs a stored stream, and `{name}` is live-only");
                     return Err(unfit(
                         message,
                         "Leave `ack = disk` out, or create the stream WITH (store = true).",
@@ -277,7 +277,7 @@ fn select(
     create: &CreateEndpoint,
     columns: &[EndpointColumn],
     source: &RowSource,
-    otherwise: Option<&Otherwise>,
+    otherwise: Option<&ElseClause>,
     view: &View,
 ) -> Result<SelectPlan, EngineError> {
     let keys = view.query.key_columns();
@@ -293,11 +293,12 @@ fn select(
         if !found.key.is_empty() && told == keys.len() {
             return Err(unfit(
                 format!(
-                    "of rows that are found by the first {} of the {} values of their key nothing else can be asked",
+                    "a further condition needs the whole key, and the first {} of its {} values are stated",
                     found.key.len(),
                     keys.len()
                 ),
-                "State all of the key, by `column = …`, or leave the further condition out; POST /v1/sql takes any query.",
+                "State the whole key, by `column = …`, or leave the further condition out. POST /v1/sql runs any \
+                 query.",
             ));
         }
         let message = match names.is_empty() {
@@ -310,12 +311,12 @@ fn select(
         };
         let hint = match told {
             all if all == keys.len() => {
-                "State its first values, each by `column = …`, joined by AND; POST /v1/sql takes any query."
+                "State its first values, each by `column = …`, joined by AND. POST /v1/sql runs any query."
             }
-            0 => "The view does not show its first value as a column; POST /v1/sql takes any query.",
+            0 => "The view does not select the first value of its key. POST /v1/sql runs any query.",
             _ => {
-                "State its first values that the view shows as columns, each by `column = …`, joined by AND; \
-                 POST /v1/sql takes any query."
+                "State its first values that the view selects, each by `column = …`, joined by AND. POST /v1/sql \
+                 runs any query."
             }
         };
         return Err(unfit(message, hint));
@@ -327,18 +328,21 @@ fn select(
             && *of_view != Type::Any
             && kind(ty) != kind(of_view)
         {
-            let message = format!("`{}` is {of_view}, and is looked for as {ty}", names[place]);
-            return Err(unfit(message, "Declare the parameter so, or write CAST(… AS …)."));
+            let message = format!("`{}` is {of_view}, and is compared with {ty}", names[place]);
+            return Err(unfit(message, "Declare the parameter with this type, or write CAST(… AS …)."));
         }
         key.push(program(expr)?);
     }
     let answer = create.options.answer.unwrap_or(if is_whole { Answer::Object } else { Answer::Rows });
     if answer == Answer::Object && !is_whole {
-        let message =
-            format!("several rows may be found: the key of view `{}` is ({})", source.view, names.join(", "));
+        let message = format!(
+            "the condition may find several rows: the key of view `{}` is ({})",
+            source.view,
+            names.join(", ")
+        );
         let hint = match told == keys.len() {
             true => "State all values of the key, or write `answer = rows`.",
-            false => "Write `answer = rows`: the view does not show all values of its key as columns.",
+            false => "Write `answer = rows`: the view does not select all values of its key.",
         };
         return Err(unfit(message, hint));
     }
@@ -346,7 +350,7 @@ fn select(
     let now = view.columns.len() + create.parameters.len();
     let mut compiled = Vec::new();
     for column in columns {
-        let (expr, ty) = over_row(&column.text, &view.columns, &create.parameters)
+        let (expr, ty) = parse_over_row(&column.text, &view.columns, &create.parameters)
             .map_err(|errors| at(errors, &column.text))?;
         expr.visit(&mut |part| uses_now |= is_now(part, now));
         compiled.push(ShownColumn::new(&column.name, ty, program(&expr)?));
@@ -356,8 +360,8 @@ fn select(
     }
     let otherwise = match otherwise {
         None => NoRow::Usual,
-        Some(Otherwise::Status(refusal)) => NoRow::Status(refusal.clone()),
-        Some(Otherwise::Row(columns)) => NoRow::Row(shown(columns, create)?),
+        Some(ElseClause::Status(refusal)) => NoRow::Status(refusal.clone()),
+        Some(ElseClause::Row(columns)) => NoRow::Row(shown(columns, create)?),
     };
     Ok(SelectPlan {
         uses_now,
@@ -413,8 +417,8 @@ fn check_taken(stream: &CreateStream, name: &str, given: Option<&Type>) -> Resul
         return Ok(());
     }
     let message =
-        format!("column `{name}` of stream `{}` is {}, and is given {given}", stream.name, column.ty);
-    Err(unfit(message, "Declare the parameter so, or write CAST(… AS …) in the SELECT."))
+        format!("column `{name}` of stream `{}` is {}, and its value is {given}", stream.name, column.ty);
+    Err(unfit(message, "Declare the parameter with this type, or write CAST(… AS …) in the SELECT."))
 }
 
 /// Whether a column takes any value of a type, as it is written in an event.
@@ -444,8 +448,8 @@ type Named = (Box<str>, Option<Type>, Program);
 /// Columns over parameters.
 fn columns(columns: &[EndpointColumn], create: &CreateEndpoint) -> Result<Vec<Named>, EngineError> {
     let column = |column: &EndpointColumn| {
-        let (expr, ty) =
-            over_parameters(&column.text, &create.parameters).map_err(|errors| at(errors, &column.text))?;
+        let (expr, ty) = parse_over_parameters(&column.text, &create.parameters)
+            .map_err(|errors| at(errors, &column.text))?;
         Ok((column.name.clone(), ty, program(&expr)?))
     };
     columns.iter().map(column).collect()

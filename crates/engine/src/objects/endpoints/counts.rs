@@ -1,4 +1,4 @@
-//! What became of requests.
+//! Counts the requests of an endpoint by status and by latency.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

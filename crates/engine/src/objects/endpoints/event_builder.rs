@@ -1,4 +1,4 @@
-//! Events that are made of requests.
+//! Builds events from requests.
 
 use bumpalo::Bump;
 use swiftwater_lang::ddl::OtherFields;
@@ -29,10 +29,7 @@ pub(super) fn event(
     if others == OtherFields::Refuse
         && let Some(path) = first_other(parameters, &said.others, arena)
     {
-        return Err(EndpointError::refused(
-            400,
-            format!("the body has a field `{path}`, which is unknown here"),
-        ));
+        return Err(EndpointError::refused(400, format!("the body has an unknown field `{path}`")));
     }
     let mut event = Vec::with_capacity(64 + text.map_or(0, str::len));
     plan.event.write(&said, (scratch, arena), &said.others, &mut event).map_err(Clash::refusal)?;

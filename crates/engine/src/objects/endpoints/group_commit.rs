@@ -1,9 +1,9 @@
-//! Events of requests that come at one time, taken in together.
+//! Group commit for endpoints: takes in the events of concurrent requests together.
 //!
-//! To check an event, to decode it, to pack it and to put it into the log costs several times as much alone as among
-//! others. So a request puts its event by, and a task that the first of them begins takes all that was put by once the
-//! requests that were ready have had their turn; where nobody else came that is the one event, at once. Each request waits
-//! for what became of its own. Bound: there are no more events than requests under way, whose bodies are in memory anyhow.
+//! To check, decode, pack and log an event alone costs several times as much as to do so in a batch. A request therefore
+//! queues its event. The first request of a group starts a task, which takes all queued events after the requests that were
+//! ready have run. A single event is taken at once. Each request waits for the result of its own event. Bound: no more
+//! events than requests in progress, whose bodies are in memory anyway.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,8 +1,8 @@
-//! What a request says, as values of the parameters' types.
+//! Reads a request's values as the types of the endpoint's parameters.
 //!
-//! A text (a segment of the path, a value of the query string, a text in JSON) is read as its parameter's type; numbers and
-//! truth values of JSON are what they are. Where nothing is said, or null, the default stands. Then conditions are looked
-//! at, those of single parameters first.
+//! A text (a segment of the path, a value of the query string, a text in JSON) is parsed as its parameter's type. JSON
+//! numbers and booleans are used as they are. A missing or null value gets the default. Then the conditions are checked,
+//! those of single parameters first.
 
 use std::{borrow::Cow, fmt::Write};
 

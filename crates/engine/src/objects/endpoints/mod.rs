@@ -1,12 +1,15 @@
-//! Endpoints: routes that take events in or give rows out, declared in SQL.
+//! Endpoints: routes that accept events or return rows, declared in SQL.
 //!
-//! What is declared is compiled once ([`compile`]) and found by path ([`routes`]). A request's texts and body become values
-//! of the parameters' types, held against their conditions ([`input`]); of these an event is made, which goes the way of all
-//! events ([`event_builder`], in the form of [`shape`]) with those that come at the same time ([`group_commit`]), or the key of a view,
-//! whose row is looked at and shown ([`select`]). No SQL is read and no statement run for a request. Declarations lie in the catalog. Knows nothing of HTTP but methods' names and statuses.
+//! A declaration is compiled once ([`compile`]) and found by path ([`routes`]). A request's texts and body become values of
+//! the parameters' types and are checked against their conditions ([`input`]). An endpoint that accepts events builds one
+//! from the values ([`event_builder`], in the form of [`shape`]). The event is appended like any other, with those of
+//! concurrent requests ([`group_commit`]). An endpoint that returns rows forms the key of a view, and reads and writes out
+//! its row ([`select`]). No request parses SQL or runs a statement. The catalog stores the declarations. Knows nothing of
+//! HTTP but the names of methods and the statuses.
 
 mod compile;
 mod counts;
+mod ddl;
 mod event_builder;
 mod group_commit;
 mod input;
@@ -18,6 +21,7 @@ mod show;
 
 pub use compile::{Endpoint, EndpointPlace};
 pub use counts::EndpointCounts;
+pub(crate) use ddl::DropEndpoint;
 pub use input::EndpointInput;
 pub use routes::EndpointRoute;
 pub(crate) use routes::Endpoints;

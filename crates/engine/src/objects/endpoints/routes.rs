@@ -1,4 +1,5 @@
 //! Which endpoint a request is for: by the segments of its path, a segment that is stated before one that may be any.
+//! A change of the declarations replaces the whole table of routes.
 
 use std::{
     collections::HashMap,

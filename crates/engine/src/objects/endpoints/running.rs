@@ -1,25 +1,18 @@
-//! Requests of endpoints, from what they say to what is answered.
+//! Runs requests of endpoints, from their input to their answer.
 
 use std::{cell::RefCell, sync::Arc};
 
 use bumpalo::Bump;
 use bytes::Bytes;
-use swiftwater_catalog::{ObjectKind, kind::endpoint::EndpointEntry};
-use swiftwater_event::{EventMeta, StreamName};
-use swiftwater_lang::ddl::{CreateEndpoint, EndpointName};
+use swiftwater_catalog::ObjectKind;
+use swiftwater_event::EventMeta;
+use swiftwater_lang::ddl::EndpointName;
 use swiftwater_live::expr::Scratch;
 
-use super::{
-    Endpoint, EndpointInput, EndpointRoute,
-    compile::{Action, with_counts_of},
-    event_builder,
-    input::checked,
-    select,
-};
+use super::{Endpoint, EndpointInput, EndpointRoute, compile::Action, event_builder, input::checked, select};
 use crate::{
-    Ack, AppendOptions, Appended, Engine, EngineError, Numbered, Principal, RuntimeError, ViewReading,
-    Wanted,
-    durable::history::{History, heavy},
+    Ack, AppendOptions, Appended, Engine, EngineError, Numbered, Principal, ViewReading, Wanted,
+    durable::history::heavy,
 };
 
 /// What a request may be.
@@ -112,71 +105,6 @@ fn with_work<R>(work: impl FnOnce(&mut Scratch, &Bump) -> R) -> R {
         }
         result
     })
-}
-
-impl History {
-    /// Compiles an endpoint that is in the catalog, or is to be.
-    fn compiled(&self, entry: &EndpointEntry) -> Result<Endpoint, EngineError> {
-        let stream = entry.create.stream();
-        let stream = stream.and_then(|name| {
-            self.with_catalog(|catalog| catalog.stream(name).map(|entry| entry.create.clone()))
-        });
-        let view = entry.create.view().map(|name| self.view(name)).transpose()?;
-        Endpoint::new(entry, stream.as_ref(), view.as_deref())
-    }
-
-    /// What can be wrong with an endpoint that is to be created, but for that there is one already.
-    pub(crate) fn check_endpoint(&self, create: &CreateEndpoint) -> Result<(), EngineError> {
-        if self.with_catalog(|catalog| catalog.endpoints().get(&create.name).is_ok()) {
-            return Ok(());
-        }
-        let (count, limit) =
-            (self.with_catalog(|catalog| catalog.endpoints().len()), self.config.endpoints_max);
-        if count >= limit {
-            return Err(EngineError::Runtime(RuntimeError::Limit {
-                what: "number of endpoints",
-                setting: "endpoints.endpoints_max",
-                wanted: count as u64 + 1,
-                limit: limit as u64,
-            }));
-        }
-        self.compiled(&EndpointEntry { id: 0, created: 0, create: create.clone() }).map(|_| ())
-    }
-
-    /// Lets requests be answered as the catalog says; endpoints that are as they were stay, but for those of `changed`.
-    pub(crate) fn set_endpoints(&self, changed: Option<&StreamName>) {
-        let entries: Vec<EndpointEntry> =
-            self.with_catalog(|catalog| catalog.endpoints().iter().cloned().collect());
-        let before = self.endpoints.all();
-        let endpoint = |entry: &EndpointEntry| {
-            let known = before.iter().find(|known| known.id == entry.id);
-            if let Some(known) = known
-                && (changed.is_none() || known.create.stream() != changed)
-            {
-                return Arc::clone(known);
-            }
-            let compiled = self.compiled(entry).unwrap_or_else(|error| {
-                tracing::error!(endpoint = %entry.create.name, %error, "an endpoint cannot be had");
-                Endpoint::new_broken(entry, error.to_string())
-            });
-            match known {
-                Some(known) => with_counts_of(compiled, known),
-                None => Arc::new(compiled),
-            }
-        };
-        self.endpoints.set(entries.iter().map(endpoint).collect());
-    }
-
-    /// Whether a stream's endpoints can go on when it is altered; an error if not.
-    pub(crate) fn check_endpoints_of(
-        &self,
-        altered: &swiftwater_lang::ddl::CreateStream,
-    ) -> Result<(), EngineError> {
-        let is_of_it = |entry: &&EndpointEntry| entry.create.stream() == Some(&altered.name);
-        let entries: Vec<EndpointEntry> =
-            self.with_catalog(|catalog| catalog.endpoints().iter().filter(is_of_it).cloned().collect());
-        entries.iter().try_for_each(|entry| Endpoint::new(entry, Some(altered), None).map(|_| ()))
-    }
 }
 
 impl Engine {

@@ -1,4 +1,4 @@
-//! Rows that are shown: the row of one key, or those whose keys begin with some values.
+//! Reads the rows that an endpoint returns: the row of one key, or all rows whose keys begin with given values.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -156,7 +156,7 @@ pub(super) fn answer(
                     body.push(b',');
                 }
                 let within = (&mut inner, &of_row);
-                let shown = view.query.look_at_state(key.as_group(), state, now, within, |values, _| {
+                let shown = view.query.with_row_of_state(key.as_group(), state, now, within, |values, _| {
                     source.show(plan, values, &said, now, (scratch, &of_row), &mut body)
                 });
                 match shown.map_err(|error| view.unavailable(error))? {
@@ -174,11 +174,11 @@ pub(super) fn answer(
         match &plan.otherwise {
             NoRow::Usual if is_list => {}
             NoRow::Usual => {
-                return Err(EndpointError::refused(404, "there is no such row".to_owned())
+                return Err(EndpointError::refused(404, "the row does not exist".to_owned())
                     .with_reading(answer.reading));
             }
             NoRow::Status(refusal) => {
-                let message = refusal.message.as_deref().unwrap_or("there is no such row");
+                let message = refusal.message.as_deref().unwrap_or("the row does not exist");
                 return Err(
                     EndpointError::refused(refusal.status, message.to_owned()).with_reading(answer.reading)
                 );

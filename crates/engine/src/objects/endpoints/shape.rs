@@ -1,4 +1,4 @@
-//! The form of the events that requests make.
+//! The structure of the events that an endpoint builds from requests.
 
 use std::sync::Arc;
 
@@ -66,11 +66,8 @@ impl EventShape {
         let (key, rest) = match steps {
             [Step::Key(key), rest @ ..] => (key, rest),
             _ => {
-                let message = format!("column `{name}` lies within a list, which an endpoint cannot make");
-                return Err(unfit(
-                    message,
-                    "Leave the column out, or take a JSON column for the whole list.",
-                ));
+                let message = format!("column `{name}` is inside a list, which an endpoint cannot create");
+                return Err(unfit(message, "Leave the column out, or use a JSON column for the whole list."));
             }
         };
         let known = self.0.iter_mut().find(|member| member.key == *key);
@@ -84,8 +81,8 @@ impl EventShape {
             (Some(Member { value: Part::Object(within), .. }), [_, ..]) => within.put(rest, part)?,
             (Some(other), _) => {
                 let message =
-                    format!("columns `{}` and `{name}` lie at one place of the event", other.value.first());
-                return Err(unfit(message, "Name one of them only."));
+                    format!("columns `{}` and `{name}` have the same path in the event", other.value.first());
+                return Err(unfit(message, "Name only one of them."));
             }
         }
         Ok(())
@@ -121,7 +118,7 @@ impl EventShape {
                     let (value, _) = program.value(said.slots, now, scratch, arena);
                     if matches!(value, Value::Null | Value::Error) {
                         if sent().is_some() {
-                            let rest = format!("at the place of `{name}`, which is missing or null");
+                            let rest = format!("at the path of `{name}`, which is missing or null");
                             return Err(Clash { path: member.key.to_string(), rest });
                         }
                         continue;
@@ -135,7 +132,7 @@ impl EventShape {
                         Some(json) if json.starts_with('{') => event_fields(json, arena),
                         Some(_) => {
                             let rest =
-                                format!("that is no object, and `{}` lies within", member.value.first());
+                                format!("that is not an object, and `{}` is inside it", member.value.first());
                             return Err(Clash { path: member.key.to_string(), rest });
                         }
                         None => Vec::new(),

@@ -1,4 +1,4 @@
-//! What is told of endpoints: `SHOW ENDPOINTS`, `SHOW CREATE ENDPOINT`, `DESCRIBE ENDPOINT`.
+//! Describes endpoints: `SHOW ENDPOINTS`, `SHOW CREATE ENDPOINT`, `DESCRIBE ENDPOINT`.
 
 use std::sync::Arc;
 

@@ -1,25 +1,26 @@
-//! Jobs: statements of SQL that run when their time comes, each time over what is new.
+//! Jobs: SQL statements that run on a schedule, each time over the new events.
 //!
-//! What a job is and what has become of its runs stands in the catalog, so in the log. When jobs run, and how
-//! many at once, is decided by [`scheduler`], an attempt is made by [`run`], over tables that [`tables`] narrows to what
-//! the run is to read.
+//! The catalog, and so the log, stores each job and the outcomes of its runs. [`scheduler`] decides when jobs run and how
+//! many run at once. [`run`] makes one attempt at a run, over tables that [`reads`] restricts to the input of the run.
 //!
-//! A crash at any time leaves the last run open, and it is taken up again:
+//! A crash at any time leaves the last run open, and the next start resumes it:
 //!
 //! ```text
 //! log:    began ─► reads of stream s [from, to) ─►                                  ─► succeeded (read to `to`)
 //! tables:                                          INSERT's commit, with (job, run)
 //! ```
 //!
-//! The offsets that a run reads are written down before it reads, and its number before it writes. So an INSERT that was
-//! committed and is not in the log yet is found by its number in its table (or among the stream's producers) and not done
-//! again, and what it had read is just what is counted as read.
-//! Limits: `jobs.*` of the settings; of each job [`entry::RUNS_KEPT`] runs are remembered.
+//! The offsets that a run reads are recorded before it reads, and its number before it writes. An INSERT that was committed
+//! but is not in the log yet is found by its number, in its table or among the stream's producers. It is not repeated, and
+//! exactly the events that it had read count as read.
+//! Limits: `jobs.*` of the settings; the catalog remembers the last `RUNS_KEPT` runs of each job.
 
+mod ddl;
 mod reads;
 mod run;
 mod scheduler;
 mod show;
 
+pub(crate) use ddl::{AlterJob, DropJob};
 pub(crate) use scheduler::Jobs;
 pub(crate) use show::JOB_RUNS;

@@ -1,5 +1,5 @@
-//! What one statement of a run sees: the tables of SQL, but that of a stream only what is new, where the job asks for that. And
-//! which tables it has dropped, if it is done a second time.
+//! The tables that one statement of a job's run sees: those of SQL, but only the new events of a stream if the job requests
+//! that. Also records the tables that the statement has dropped, for a second attempt.
 
 use std::{collections::HashMap, sync::Arc};
 

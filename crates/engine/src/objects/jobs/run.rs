@@ -1,5 +1,5 @@
-//! One attempt at a run: its statements one after another, each written down when it is done, within the time that the
-//! attempt may take.
+//! Makes one attempt at a run: executes its statements in order, and records each when it is done. The attempt has a time
+//! limit.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -9,7 +9,7 @@ use swiftwater_catalog::{
     CatalogError, Change,
     kind::job::{JobEntry, JobRun, JobStep},
 };
-use swiftwater_lang::ddl::{Piece, split_statements};
+use swiftwater_lang::ddl::{StatementText, split_statements};
 use swiftwater_sql::{Answer, Command, ErrorKind as SqlErrorKind, RunOptions, SqlError};
 use swiftwater_store::Application;
 
@@ -115,10 +115,11 @@ impl History {
 }
 
 fn timed_out(job: &JobEntry, timeout_ms: u64) -> SqlError {
-    let what = format!("the attempt took longer than {timeout_ms} ms, and was ended");
+    let what = format!("the attempt exceeded its timeout of {timeout_ms} ms");
     let name = &job.create.name;
-    let hint =
-        format!("Give it more time: ALTER JOB {name} SET (timeout = '2 h'), or jobs.timeout_ms for all.");
+    let hint = format!(
+        "Raise the timeout: ALTER JOB {name} SET (timeout = '2 h'), or jobs.timeout_ms for all jobs."
+    );
     SqlError::new(SqlErrorKind::Limit, what).with_hint(hint)
 }
 
@@ -132,7 +133,7 @@ fn application(job: &JobEntry, run: u64, statement: usize) -> Application {
 /// Runs a statement to its end; answers how many rows it wrote.
 async fn statement(
     shared: &Shared,
-    piece: &Piece<'_>,
+    piece: &StatementText<'_>,
     tables: ScopedTables<JobReads>,
 ) -> Result<u64, SqlError> {
     let sql = shared.sql.get().ok_or_else(|| from_engine(EngineError::NoHistory))?;
@@ -156,7 +157,7 @@ fn counted(batch: &RecordBatch) -> u64 {
 }
 
 /// The error with its place in the whole of what the job runs, in its text, as that is all that is kept of it.
-fn told(error: SqlError, piece: &Piece<'_>, pieces: &[Piece<'_>]) -> SqlError {
+fn told(error: SqlError, piece: &StatementText<'_>, pieces: &[StatementText<'_>]) -> SqlError {
     let Some(place) = error.place().filter(|_| pieces.len() > 1 || piece.text.contains('\n')) else {
         return error;
     };

@@ -1,8 +1,8 @@
-//! Which jobs run now: each at most once at a time, at most so many at once, whoever has waited longest first.
+//! Schedules jobs: each at most once at a time, a limited number at once, the longest-waiting first.
 //!
-//! A look at the clock every so often finds what is due, and runs that have not ended. A run that failed rests before its
-//! next attempt, longer after each failure up to a limit; meanwhile others have its place. Jobs take no turns of other
-//! statements, so neither can hold the other up but by using the machine.
+//! The scheduler checks the clock at intervals for due jobs and for runs that have not ended. A failed run backs off before
+//! its next attempt, longer after each failure up to a limit; other jobs use its place meanwhile. Jobs take no slots from
+//! other statements, so the two compete only for the machine.
 
 use std::{
     collections::HashMap,

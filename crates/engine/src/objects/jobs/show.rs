@@ -1,4 +1,4 @@
-//! What is told of jobs: `SHOW JOBS`, `DESCRIBE JOB`, the answer of `RUN JOB`, and the table `system.job_runs`.
+//! Describes jobs: `SHOW JOBS`, `DESCRIBE JOB`, the answer of `RUN JOB`, and the table `system.job_runs`.
 
 use std::sync::Arc;
 
@@ -147,7 +147,7 @@ impl History {
         Err(match error {
             AttemptError::Engine(error) => from_engine(error),
             AttemptError::Stopped => {
-                let message = format!("job `{name}` was ended before it was done");
+                let message = format!("job `{name}` was ended before its end");
                 SqlError::new(SqlErrorKind::Unavailable, message)
             }
             AttemptError::Statement(error) => {

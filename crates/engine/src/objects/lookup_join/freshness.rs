@@ -1,6 +1,6 @@
-//! Waiting for what is joined: a view takes a batch of its own when what it joins counts all that was acknowledged before.
+//! Waits until joined views and tables are fresh: a view takes a batch only when they count all events acknowledged before.
 //!
-//! A view joins only what was there when it was created, so nobody waits for who waits for them.
+//! A view joins only objects that existed when it was created, so no cycle of waits can form.
 
 use std::{sync::Arc, time::Duration};
 
@@ -27,9 +27,9 @@ pub(crate) struct Awaited {
 /// Why what is joined does not get there.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WaitError {
-    #[error("view `{view}`, which its events are joined with, does not go on: {why}")]
+    #[error("view `{view}`, which its events are joined with, is stopped: {why}")]
     View { view: String, why: String },
-    #[error("view `{0}`, which its events are joined with, is no more")]
+    #[error("view `{0}`, which its events are joined with, was dropped")]
     Gone(String),
     #[error(transparent)]
     Table(#[from] TableError),

@@ -1,8 +1,8 @@
-//! What the events of queries and views are joined with: the rows of views and tables by key.
+//! Lookup joins: joins the events of queries and views with rows of views and tables by key.
 //!
-//! A query's names are looked up when it is planned ([`sources`]); its step asks for rows when it has events: of views, which
-//! answer from memory and disk ([`view_rows`]), and of tables, which are held in memory ([`tables`]). Who joins in a view waits
-//! until what is joined counts all that was there before ([`freshness`]).
+//! A query's names are resolved when it is planned ([`sources`]). Its step requests rows when it has events. Views answer
+//! from memory and disk ([`view_rows`]); tables are in memory ([`tables`]). A view that joins waits until the joined objects
+//! count all earlier events ([`freshness`]).
 
 mod freshness;
 mod sources;

@@ -1,4 +1,4 @@
-//! What a query's names stand for.
+//! Resolves the names that a query joins with to views and tables.
 
 use std::sync::Arc;
 

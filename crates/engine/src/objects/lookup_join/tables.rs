@@ -1,4 +1,4 @@
-//! Tables that events are joined with: held in memory whole, and read again when they have changed.
+//! Tables that events are joined with: loaded completely into memory, and reloaded when they change.
 
 use std::{
     fmt,
@@ -15,7 +15,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use swiftwater_event::{CheckLimits, Decoder, Primitive, TimeUnit, Type, check_block};
 use swiftwater_lang::ParseOptions;
-use swiftwater_live::{JoinFailure, JoinedRows, KeptRows, LookUp, RowsOfKey};
+use swiftwater_live::{JoinFailure, JoinedRows, KeyRows, LookupRequest, MemoryRows};
 use swiftwater_sql::{
     RunOptions,
     forms::{Form, FormWriter},
@@ -54,7 +54,7 @@ pub(crate) struct JoinedTable {
 #[derive(Default)]
 struct TableState {
     /// Its rows, and the version that they are of.
-    rows: Option<(u64, Arc<KeptRows>)>,
+    rows: Option<(u64, Arc<MemoryRows>)>,
     /// Why its rows cannot be held any more.
     failed: Option<String>,
 }
@@ -69,7 +69,8 @@ pub(crate) enum TableError {
     #[error("the engine is still starting")]
     Starting,
     #[error(
-        "table `{table}`, which events are joined with, takes {held} bytes in memory and more, limit is {limit} (`views.joined_bytes_max`): join a view of its rows, which lies on disk, or raise the limit"
+        "table `{table}`, which events are joined with, needs more than {held} bytes in memory, limit is {limit} \
+         (`views.joined_bytes_max`): join a view of its rows, which is on disk, or raise the limit"
     )]
     Large { table: Box<str>, held: usize, limit: usize },
 }
@@ -141,14 +142,14 @@ impl JoinedTable {
         }
     }
 
-    async fn read(&self, history: &History) -> Result<KeptRows, TableError> {
+    async fn read(&self, history: &History) -> Result<MemoryRows, TableError> {
         let shared = history.engine.get().and_then(Weak::upgrade);
         let sql = shared.as_ref().and_then(|shared| shared.sql.get());
         let sql = sql.ok_or(TableError::Starting)?;
         let text = format!("SELECT * FROM \"{}\"", self.name.replace('"', "\"\""));
         let failed = |error: swiftwater_sql::SqlError| self.unread(causes(&error));
         let mut answer = sql.run(text, RunOptions::default()).await.map_err(failed)?;
-        let (mut rows, mut decoder) = (KeptRows::new(&self.columns), Decoder::default());
+        let (mut rows, mut decoder) = (MemoryRows::new(&self.columns), Decoder::default());
         let limits =
             CheckLimits { event_bytes_max: usize::MAX >> 1, depth_max: 512, ..CheckLimits::default() };
         let limit = history.config.joined_bytes_max;
@@ -171,7 +172,11 @@ impl JoinedTable {
 }
 
 impl JoinedRows for JoinedTable {
-    fn look_up<'a>(&self, look_up: &LookUp<'_>, arena: &'a Bump) -> Result<Vec<RowsOfKey<'a>>, JoinFailure> {
+    fn look_up<'a>(
+        &self,
+        look_up: &LookupRequest<'_>,
+        arena: &'a Bump,
+    ) -> Result<Vec<KeyRows<'a>>, JoinFailure> {
         if self.is_dropped.load(Ordering::Acquire) {
             return Err(JoinFailure(TableError::Dropped(self.name.clone()).to_string()));
         }
@@ -253,7 +258,7 @@ impl History {
                     if let Err(error) = table.refresh(self).await
                         && !matches!(error, TableError::Starting)
                     {
-                        tracing::warn!(table = &*table.name, %error, "a table that events are joined with cannot be read again");
+                        tracing::warn!(table = &*table.name, %error, "a joined table cannot be refreshed");
                     }
                 } else if table.idle_looks.fetch_add(1, Ordering::Relaxed) > IDLE_LOOKS_MAX {
                     lock(&self.joined_tables).remove(&table.name);

@@ -1,10 +1,10 @@
-//! The rows of a view, for who joins events with them.
+//! Reads the rows of a view for joins with events.
 
 use std::{fmt, sync::Arc};
 
 use bumpalo::Bump;
 use swiftwater_event::{Clock, Value};
-use swiftwater_live::{JoinFailure, JoinedRows, Key, LookUp, RowsOfKey, expr::Scratch, value_in};
+use swiftwater_live::{JoinFailure, JoinedRows, Key, KeyRows, LookupRequest, expr::Scratch, value_in};
 
 use crate::{EngineError, objects::views::View};
 
@@ -27,7 +27,11 @@ impl fmt::Debug for ViewRows {
 }
 
 impl JoinedRows for ViewRows {
-    fn look_up<'a>(&self, look_up: &LookUp<'_>, arena: &'a Bump) -> Result<Vec<RowsOfKey<'a>>, JoinFailure> {
+    fn look_up<'a>(
+        &self,
+        look_up: &LookupRequest<'_>,
+        arena: &'a Bump,
+    ) -> Result<Vec<KeyRows<'a>>, JoinFailure> {
         let view = &self.view;
         let failed = |error: EngineError| JoinFailure(error.to_string());
         if view.has_ended() {
@@ -41,7 +45,7 @@ impl JoinedRows for ViewRows {
         }
         let now = self.clock.now();
         let (mut scratch, mut within) = (Scratch::default(), Bump::new());
-        let mut found: Vec<RowsOfKey<'a>> = Vec::with_capacity(look_up.keys.len());
+        let mut found: Vec<KeyRows<'a>> = Vec::with_capacity(look_up.keys.len());
         for values in look_up.keys {
             let key = Key::of(values);
             within.reset();

@@ -1,4 +1,5 @@
-//! One delivery: rows into a stream, a table, a file, or to a webhook. Each is done once where that can be had.
+//! Makes one delivery: rows into a stream, a table, a file, or to a webhook. Each delivery takes effect once where the
+//! target allows it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -44,7 +45,7 @@ pub(crate) enum DeliverError {
     #[error(transparent)]
     Webhook(#[from] WebhookError),
     /// Some rows of it, at least one, in order.
-    #[error("the rows are no events of the stream: {}", .0.first().map_or("", |refusal| &*refusal.message))]
+    #[error("the rows are not valid events of the stream: {}", .0.first().map_or("", |refusal| &*refusal.message))]
     Refused(Vec<Refusal>),
 }
 
@@ -63,7 +64,7 @@ impl DeliverError {
         match self {
             DeliverError::Refused(refusals) => {
                 let place = refusals.binary_search_by_key(&row, |refusal| refusal.row as usize).ok()?;
-                Some(format!("the row is no event of the stream: {}", refusals[place].message))
+                Some(format!("the row is not a valid event of the stream: {}", refusals[place].message))
             }
             error => Some(error.to_string()),
         }

@@ -1,9 +1,9 @@
-//! Deliveries into a table: all that has gathered goes in by one commit.
+//! Group commit for deliveries into a table: one commit inserts all waiting portions.
 //!
-//! A portion of rows, of one window, is a delivery with a number of its own, as in every other target. A commit that has
-//! several of them has the number of the last (`txn`), and the table refuses it where it has a part of them already. After
-//! a crash between the commit and the record in the catalog, the same portions are read again, as a closed window never
-//! changes; those that the table has by their numbers are passed over. So it does not matter how many go in together.
+//! A portion of rows, all of one window, is a delivery with its own number, as in every other target. A commit of several
+//! portions has the number of the last one (`txn`). The table refuses a commit if it already has a part of it. After a crash
+//! between the commit and the record in the catalog, the same portions are read again, because a closed window never
+//! changes. Portions whose numbers the table has are skipped. The grouping therefore does not affect the result.
 //! Limits: [`ROWS_MAX`] and [`BYTES_MAX`], in units of whole portions.
 
 use std::sync::Arc;

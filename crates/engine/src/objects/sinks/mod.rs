@@ -1,13 +1,14 @@
-//! Sinks: where the closed windows of views go, or what changes in them.
+//! Sinks: deliver the closed windows of views, or the changes of views.
 //!
-//! A sink reads what its view has on disk, a part of one window at a time, or of what one commit changed
-//! ([`crate::objects::views`]), and delivers it: as events of a stream, as rows of a table, behind the end of a file, or to a webhook.
-//! Neither a closed window nor what a commit changed is ever another, so a delivery that is made again after a crash has the
-//! same rows; it has a number by which stream, table and webhook know it, and a file is cut back to what was delivered. How
-//! far a sink is, is in the catalog, so in the log. Nothing waits for a sink: it holds no rows but those of one delivery, and
-//! takes none of the view's locks. Alerts deliver by the same means ([`deliver`], [`retry`]).
+//! A sink reads its view's data on disk: a part of one window at a time, or of the changes of one commit
+//! ([`crate::objects::views`]). It delivers to a stream as events, to a table as rows, to the end of a file, or to a
+//! webhook. Neither a closed window nor the changes of a commit ever change, so a delivery that is repeated after a crash
+//! has the same rows. Its number lets a stream, a table or a webhook deduplicate it; a file is truncated to its delivered
+//! length. The catalog, and so the log, records the progress of each sink. Nothing waits for a sink: it buffers only the
+//! rows of one delivery, and takes none of the view's locks. Alerts deliver by the same means ([`deliver`], [`retry`]).
 //! Limits: `sinks.*` of the settings.
 
+mod ddl;
 mod deliver;
 mod group_commit;
 mod retry;
@@ -16,6 +17,7 @@ mod task;
 
 pub use show::SinkStatus;
 
+pub(crate) use ddl::DropSink;
 pub(crate) use deliver::{DeliverError, Delivery};
 pub(crate) use retry::Retry;
 pub(crate) use task::SinkTasks;

@@ -1,4 +1,4 @@
-//! How often something was tried since it last came about: how long to wait, what to say, and when to give up.
+//! Counts retries since the last success, and decides how long to back off, what to report, and when to give up.
 
 use std::{sync::Mutex, time::Duration};
 

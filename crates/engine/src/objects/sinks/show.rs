@@ -1,25 +1,17 @@
-//! Sinks as they are created, and as they are told of: `SHOW SINKS`, `SHOW CREATE SINK`, `DESCRIBE SINK`.
+//! `SHOW SINKS`, `SHOW CREATE SINK`, `DESCRIBE SINK`, and the status of sinks.
 
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray};
-use swiftwater_catalog::{
-    Change, ObjectKind,
-    kind::sink::{SinkEntry, SinkStart, digits},
-};
-use swiftwater_event::{Millis, StreamName, Type};
-use swiftwater_lang::ddl::{CreateSink, SinkTarget};
-use swiftwater_live::columns::arrow_type;
-use swiftwater_sinks::FileSink;
-use swiftwater_sql::{SqlError, can_be_inserted, type_name};
+use swiftwater_catalog::kind::sink::SinkEntry;
+use swiftwater_event::Millis;
+use swiftwater_sql::SqlError;
 
 use crate::{
-    Engine, EngineError, Principal, RuntimeError,
-    durable::{directory::DataDir, history::History},
-    objects::views::{NeededBy, View},
-    shared::Shared,
+    Engine, Principal,
+    durable::history::History,
     statements::{table, texts},
-    tables::{HistoryTables, from_engine},
+    tables::from_engine,
 };
 
 /// How a sink fares.
@@ -49,96 +41,6 @@ pub struct SinkStatus {
 }
 
 impl History {
-    /// The directory that files of sinks are below.
-    pub(super) fn sinks_dir(&self) -> Result<PathBuf, EngineError> {
-        match (&*self.config.sinks_dir, &self.dir) {
-            ("", Some(dir)) => Ok(DataDir::sinks(dir)),
-            ("", None) => Err(EngineError::NoHistory),
-            (configured, _) => Ok(configured.into()),
-        }
-    }
-
-    /// Creates a sink; answers whether that changed anything. The caller changes the catalog, one at a time.
-    pub(crate) async fn create_sink(
-        &self,
-        shared: &Shared,
-        create: &CreateSink,
-    ) -> Result<bool, EngineError> {
-        let (known, sinks) = self
-            .with_catalog(|catalog| (catalog.sinks().get(&create.name).is_ok(), catalog.sinks().all().len()));
-        if known {
-            // Says so, or that this is no error.
-            let created =
-                self.with_catalog(|catalog| catalog.sinks().clone().create(create, SinkStart::default(), 0));
-            return Ok(created?);
-        }
-        if sinks >= self.config.sinks_max {
-            return Err(EngineError::Runtime(RuntimeError::Limit {
-                what: "number of sinks",
-                setting: "sinks.sinks_max",
-                wanted: sinks as u64 + 1,
-                limit: self.config.sinks_max as u64,
-            }));
-        }
-        let view = self.view(&create.view)?;
-        let windows = view.query.windows();
-        if windows.is_none() && !create.of_changes {
-            return Err(EngineError::SinkOfNoWindows(create.view.to_string()));
-        }
-        let stream = |name: &str| -> Result<(), EngineError> {
-            let found = StreamName::new(name).ok().and_then(|name| self.stored(&name));
-            let stored = found.ok_or_else(|| EngineError::not_found(ObjectKind::Stream, name))?;
-            if stored.name == view.stream {
-                return Err(EngineError::SinkIntoItself(name.to_owned()));
-            }
-            Ok(())
-        };
-        match &create.target {
-            SinkTarget::Stream(name) => stream(name)?,
-            SinkTarget::Table(name) => {
-                let tables = shared.tables.get().ok_or(EngineError::NoHistory)?;
-                let is_there =
-                    tables.is_plain(name).map_err(|error| EngineError::Table(error.to_string()))?;
-                if !is_there {
-                    return Err(EngineError::not_found(ObjectKind::Table, &**name));
-                }
-                check_columns(tables, name, &view).await?;
-            }
-            SinkTarget::File(path) => {
-                let file = FileSink::new(&self.sinks_dir()?, path)
-                    .map_err(|error| EngineError::SinkTarget(error.to_string()))?;
-                self.with_catalog(|catalog| catalog.sinks().check_file(create))?;
-                // It is the sink's alone: what others wrote would be cut off with the first delivery.
-                if file.path().metadata().is_ok_and(|found| found.is_file() && found.len() > 0) {
-                    return Err(EngineError::SinkFileThere(path.to_string()));
-                }
-            }
-            SinkTarget::Webhook(url) => self.check_webhook(url, &create.options)?,
-        }
-        create.options.dead_letter.as_deref().map_or(Ok(()), stream)?;
-        self.with_catalog(|catalog| catalog.check_no_way_round(create.streams(), &[view.stream.as_str()]))?;
-        let mut start = SinkStart { view: view.id(), ..SinkStart::default() };
-        if create.of_changes {
-            start.after = Some(digits(&view.retain_changes()));
-        } else {
-            // Before it is looked how far the view is, so that no commit deletes what is closed from here on. Its task says
-            // where it begins.
-            let id = self.with_catalog(|catalog| catalog.sinks().next_id());
-            view.needs_windows(NeededBy::Sink(id));
-            start.from = windows.and_then(|windows| windows.first_open(view.at().latest()));
-        }
-        let recorded = self.record(Change::Sink { text: create.to_string(), start }).await;
-        if create.of_changes {
-            self.let_go_of_changes(&view);
-        }
-        if recorded.is_err() {
-            self.let_go_of_windows();
-        }
-        recorded?;
-        self.sinks.changed.notify_one();
-        Ok(true)
-    }
-
     fn sink_status(&self, entry: &SinkEntry) -> SinkStatus {
         let failing = self.sinks.of(entry.id).and_then(|work| work.tries.failing());
         let of_changes = entry.create.of_changes;
@@ -190,28 +92,6 @@ impl History {
     pub(crate) fn describe_sink(&self, name: &str) -> Result<RecordBatch, SqlError> {
         let entry = self.with_catalog(|catalog| catalog.sinks().get(name).cloned()).map_err(from_engine)?;
         Ok(shown(&[self.sink_status(&entry)]))
-    }
-}
-
-/// Refuses a table that has not the columns of a view, or has them of types that the view's values never are.
-async fn check_columns(tables: &HistoryTables, table: &str, view: &View) -> Result<(), EngineError> {
-    let found = tables.plain_schema(table).await.map_err(|error| EngineError::Table(error.to_string()))?;
-    let found = found.ok_or_else(|| EngineError::not_found(ObjectKind::Table, table))?;
-    let fault = |(name, ty): &(Box<str>, Type)| match found.field_with_name(name) {
-        Err(_) => Some(format!("it has no column `{name}`")),
-        Ok(column) if can_be_inserted(&arrow_type(ty), column.data_type()) => None,
-        Ok(column) => {
-            let there = type_name(column.data_type());
-            Some(format!("column `{name}` is {there} there, and {ty} in the view"))
-        }
-    };
-    let faults: Vec<String> = view.columns.iter().filter_map(fault).collect();
-    match faults.is_empty() {
-        true => Ok(()),
-        false => {
-            let (table, view) = (table.to_owned(), view.name().to_owned());
-            Err(EngineError::SinkColumns { table, view, faults })
-        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Sinks at work: a task for each takes what its view has kept, windows that are closed or changes, one delivery after another.
+//! The tasks of sinks: each reads the closed windows or the changes of its view, and delivers them one delivery at a time.
 
 use std::{
     collections::HashMap,
@@ -72,7 +72,7 @@ impl Maintained for SinkTask {
     fn failed(&self, _: &Arc<History>, error: DeliverError) -> NextAttempt {
         let (is_news, pause) = self.tries.failed(error.to_string());
         if is_news {
-            tracing::warn!(sink = self.object.name, %error, "a sink does not take what it is given; it is tried again");
+            tracing::warn!(sink = self.object.name, %error, "a delivery failed; the server retries");
         }
         NextAttempt::After(pause)
     }
@@ -165,7 +165,7 @@ impl History {
                         }
                         Err(NotGrouped { deliveries, error }) => {
                             let sink = &*entry.create.name;
-                            tracing::debug!(sink, deliveries, %error, "deliveries fail together, and go one by one");
+                            tracing::debug!(sink, deliveries, %error, "a group of deliveries failed, and is delivered one by one");
                             alone = deliveries.max(1);
                         }
                     }

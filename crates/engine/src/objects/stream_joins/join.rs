@@ -1,4 +1,4 @@
-//! One join: its query, how far it is, and what is on disk of that.
+//! One stream join: its query, its progress, and the state of both on disk.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -120,11 +120,11 @@ const FORMAT: u32 = 1;
 /// Why what is on disk of a join cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LoadError {
-    #[error("what it keeps cannot be read")]
+    #[error("its state cannot be read")]
     Store(#[from] ViewStoreError),
-    #[error("what it keeps was written by a newer version, or is damaged")]
+    #[error("its state was written by a newer version, or is damaged")]
     Note,
-    #[error("what it keeps is lost: drop the join, and create it again")]
+    #[error("its state is lost: drop the join, and create it again")]
     Lost,
 }
 
@@ -214,7 +214,7 @@ impl Known {
     /// What is on disk. `was_told`: whether the target knows pairs of this join.
     pub(super) fn load(join: &Join, memory_bytes_max: usize, was_told: bool) -> Result<Known, LoadError> {
         let (id, store) = (join.entry.id, &join.store);
-        let kept = JoinState::load(store, id, join.query.apart(), memory_bytes_max)?;
+        let kept = JoinState::load(store, id, join.query.time_bounds(), memory_bytes_max)?;
         let mut known = Known {
             position: LogPosition(join.entry.from),
             place: JoinPlace::default(),
@@ -225,7 +225,7 @@ impl Known {
             told: Vec::new(),
             kept,
         };
-        let Some((position, note)) = store.noted(id)? else {
+        let Some((position, note)) = store.checkpoint(id)? else {
             // It begins. But what was told is on disk before it is told, unless the directory is another one.
             return if was_told { Err(LoadError::Lost) } else { Ok(known) };
         };

@@ -1,17 +1,18 @@
-//! Joins: pairs of events of two stored streams, which go into a third.
+//! Stream joins: write the pairs of matching events of two stored streams into a third.
 //!
-//! Which events are pairs is told in `live`; it follows from the order of the log and from nothing else. A task for each join
-//! ([`task`]) reads the log from where it was, and puts on disk, in one commit: what it keeps of events ([`state`]), how far it
-//! is, to the pair, and the pairs that are to go into the target, under a number of their own. Only then are these appended, and
-//! the target stores each number once. So after a crash, wherever it comes, the same pairs are there, each once.
-//! The log keeps what a join has not committed. Pairs that the target cannot take at present wait on disk, so that a log that is full
-//! gets room all the same.
+//! The crate `live` decides which events pair; this depends only on the order of the log. The task of a join ([`task`])
+//! reads the log from its position. In one commit it persists the events that it retains ([`state`]), its position, and the
+//! pairs for the target. The position is exact to the pair, and the pairs have a number of their own. Only then does it
+//! append the pairs, and the target stores each number once. After a crash at any instant, the same pairs therefore exist,
+//! each once. The log retains what a join has not committed. Pairs that the target cannot take wait on disk, so that a full
+//! log can still be trimmed.
 
+mod ddl;
 mod join;
 mod show;
 mod state;
 mod task;
 
+pub(crate) use ddl::{DropJoin, joins_at_start};
 pub(crate) use join::{Join, JoinHolds};
 pub use show::JoinsMetrics;
-pub(crate) use task::joins_at_start;

@@ -1,4 +1,4 @@
-//! What is told of joins: `SHOW JOINS`, `SHOW CREATE JOIN`, `DESCRIBE JOIN`.
+//! Describes joins: `SHOW JOINS`, `SHOW CREATE JOIN`, `DESCRIBE JOIN`.
 
 use std::sync::{
     Arc,

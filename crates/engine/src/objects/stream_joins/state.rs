@@ -1,4 +1,4 @@
-//! The events that a join keeps for those to come: in memory, as far as that goes, and on disk.
+//! The events that a stream join retains for later events: in memory, up to a limit, and on disk.
 //!
 //! ```text
 //! event  := 'e' side bucket part key time number  →  values
@@ -6,14 +6,14 @@
 //! side   := 00 | 01      part := byte      bucket, time, number := 8 bytes, big endian, in the order of their values
 //! ```
 //!
-//! Time is cut into buckets that are at least as long as the reach of an event, so an event finds all that it meets in two or three
-//! of them, and what is not needed any more goes a bucket at a time. Within a bucket events lie in parts by the hash of their
-//! key. A part is whole in memory, or only what is not on disk yet is; then what the disk has of a key is read when it is asked for.
-//! What is found is the same in either case.
+//! Time is divided into buckets at least as long as the reach of an event. An event therefore finds its matches in two or
+//! three buckets, and expired events are deleted a bucket at a time. A bucket is divided into parts by the hash of the
+//! events' keys. A part is in memory either completely, or only with the events that are not on disk yet. In the second
+//! case, the events of a key are read from disk when they are needed. The result is the same in either case.
 
 use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 
-use swiftwater_live::{Apart, JoinEvent, JoinProgress, Kept, Match, SIDES};
+use swiftwater_live::{JoinBuffer, JoinEvent, JoinProgress, JoinTimeBounds, Match, SIDES};
 use swiftwater_views::{ViewSnapshot, ViewStore, ViewStoreError};
 
 /// Parts of a bucket.
@@ -80,7 +80,7 @@ impl JoinState {
     pub(super) fn load(
         store: &Arc<ViewStore>,
         join: u32,
-        apart: &Apart,
+        apart: &JoinTimeBounds,
         memory_bytes_max: usize,
     ) -> Result<JoinState, ViewStoreError> {
         let [left, right] = apart.lateness;
@@ -158,7 +158,7 @@ impl JoinState {
     }
 
     /// Lets go of what cannot be met any more.
-    pub(super) fn let_go(&mut self, apart: &Apart, progress: &JoinProgress) {
+    pub(super) fn let_go(&mut self, apart: &JoinTimeBounds, progress: &JoinProgress) {
         for side in 0..SIDES {
             let Some(first) = apart.first_needed(progress, side) else { continue };
             let (side, first) = (side as u8, first.div_euclid(self.width));
@@ -238,10 +238,10 @@ impl Part {
     }
 }
 
-impl Kept for JoinState {
+impl JoinBuffer for JoinState {
     type Error = ViewStoreError;
 
-    fn keep(&mut self, side: usize, event: &JoinEvent<'_>) -> Result<(), ViewStoreError> {
+    fn insert(&mut self, side: usize, event: &JoinEvent<'_>) -> Result<(), ViewStoreError> {
         let (Some(time), Some(key)) = (event.time, event.key.as_deref()) else { return Ok(()) };
         let (side, bucket, part) = (side as u8, time.div_euclid(self.width), part_of(key));
         let suffix = [key, &ordered(time), &event.number.to_be_bytes()].concat();

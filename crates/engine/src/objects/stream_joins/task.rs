@@ -1,37 +1,28 @@
-//! Joins as they are created, go on, and end: a task for each reads the log, pairs what it finds, and lets the pairs go into their
-//! stream.
+//! The tasks of stream joins, from creation to drop: each reads the log, finds pairs, and appends them to the target stream.
 
 use std::{
     convert::Infallible,
-    path::Path,
-    sync::{Arc, PoisonError, atomic::Ordering},
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
 use bumpalo::Bump;
-use swiftwater_catalog::Catalog;
-use swiftwater_catalog::{
-    CatalogError, Change, Dependency, Object, ObjectKind, Role,
-    kind::{stream::StreamEntry, stream_join::JoinEntry},
-};
+use swiftwater_catalog::Object;
 use swiftwater_event::{Backoff, Decoder, EventBatch};
-use swiftwater_lang::ddl::{AlterStream, CreateJoin, Ddl};
-use swiftwater_live::{JoinPlace, JoinQuery, NoState, expr::Scratch, join_step};
+use swiftwater_live::{InvalidState, JoinPlace, expr::Scratch, join_step};
 use swiftwater_log::{Head, LogError, LogPosition, LogReader};
-use swiftwater_views::{ViewStore, ViewStoreError};
+use swiftwater_views::ViewStoreError;
 
 use super::{
     Join,
-    join::{Failing, Known, LoadError, compile, plan},
+    join::{Failing, Known, LoadError},
 };
 use crate::{
-    Ack, AppendOptions, EngineError, HistoryConfig, HistoryError, Numbered, RuntimeError,
+    Ack, AppendOptions, EngineError, Numbered,
     durable::{
         history::{History, causes, heavy},
         table_writer::{TableWriterError, events},
     },
-    objects::views::open_view_store,
-    shared::Shared,
     supervisor::{DropSignal, Maintained, NextAttempt},
     tables::rows::as_events,
 };
@@ -58,24 +49,23 @@ const WAITING_MAX: usize = 1024;
 /// Why a join does not go on.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum JoinError {
-    #[error("what it keeps cannot be kept")]
+    #[error("its state cannot be persisted")]
     Store(#[from] ViewStoreError),
     #[error(transparent)]
     Load(#[from] LoadError),
     #[error("its events cannot be read")]
     LogTail(#[from] TableWriterError),
-    #[error("what it keeps of an event is damaged")]
-    State(#[from] NoState),
-    #[error("its stream does not take the pairs")]
+    #[error("the state of an event is damaged")]
+    State(#[from] InvalidState),
+    #[error("its stream refuses the pairs")]
     Engine(#[from] EngineError),
     #[error(
-        "what it keeps takes {bytes} bytes, limit is {limit} (`joins.state_bytes_max`): let events that are closer in time \
-         join, or raise the limit"
+        "its state has {bytes} bytes, limit is {limit} (`joins.state_bytes_max`): join events that are closer in \
+         time, or raise the limit"
     )]
     Full { bytes: u64, limit: u64 },
     #[error(
-        "its files were damaged: which events wait for a pair, and which pairs were told, is not known any more; DROP it \
-         and CREATE it again"
+        "its files were damaged, so the server cannot determine which pairs were sent; DROP it and CREATE it again"
     )]
     Damaged,
 }
@@ -134,11 +124,7 @@ impl Maintained for Join {
         let is_for_good = error.is_for_good();
         if self.record_failure(Some(Failing { why: causes(&error), is_for_good })) {
             let error = &error as &dyn std::error::Error;
-            tracing::error!(
-                join = self.name(),
-                error,
-                "a join does not go on; unless that is for good, it is tried again"
-            );
+            tracing::error!(join = self.name(), error, "a join is stopped; the server retries if it can");
         }
         if is_for_good {
             // The log need not keep anything for it.
@@ -159,135 +145,12 @@ impl Maintained for Join {
         let (store, id) = (Arc::clone(&self.store), self.entry.id);
         let deleted = tokio::task::spawn_blocking(move || store.delete(id)).await;
         if let Ok(Err(error)) = deleted {
-            tracing::warn!(join = self.name(), %error, "what is kept of a join that was dropped is deleted at the next start");
+            tracing::warn!(join = self.name(), %error, "the state of a dropped join is deleted at the next start");
         }
     }
 }
 
 impl History {
-    /// Creates a join; answers whether that changed anything. The caller changes the catalog, one at a time.
-    pub(crate) async fn create_join(self: &Arc<Self>, create: &CreateJoin) -> Result<bool, EngineError> {
-        if !self.with_catalog(|catalog| catalog.check_join(create))? {
-            return Ok(false);
-        }
-        let (joins, limit) = (self.with_catalog(|catalog| catalog.joins().len()), self.config.joins_max);
-        if joins >= limit {
-            return Err(EngineError::Runtime(RuntimeError::Limit {
-                what: "number of joins",
-                setting: "joins.joins_max",
-                wanted: joins as u64 + 1,
-                limit: limit as u64,
-            }));
-        }
-        let query = self.with_catalog(|catalog| compile(create, catalog.sides_of(create)?))?;
-        let store = self.join_store(&create.name)?;
-        let id = self.with_catalog(|catalog| catalog.next_view());
-        // From here on the log keeps what the join needs.
-        let from = self.join_holds.hold(id, || self.log.horizons().appended).0;
-        let text = Ddl::CreateJoin(create.clone()).to_string();
-        if let Err(error) = self.record(Change::Join { text, from }).await {
-            self.join_holds.release(id);
-            return Err(error);
-        }
-        let entry = self.with_catalog(|catalog| catalog.join(&create.name).cloned())?;
-        self.start_join(entry, query, store)?;
-        Ok(true)
-    }
-
-    fn join_store(&self, name: &str) -> Result<Arc<ViewStore>, EngineError> {
-        self.view_store(name).map_err(|error| match error {
-            EngineError::ViewUnavailable { why, .. } => {
-                EngineError::JoinUnavailable { join: name.to_owned(), why }
-            }
-            error => error,
-        })
-    }
-
-    fn start_join(
-        self: &Arc<Self>,
-        entry: JoinEntry,
-        query: JoinQuery,
-        store: Arc<ViewStore>,
-    ) -> Result<(), EngineError> {
-        let stored =
-            |name| self.stored(name).ok_or_else(|| EngineError::not_found(ObjectKind::Stream, name.as_str()));
-        let [left, right] = &entry.create.sides;
-        let streams = ([stored(left)?, stored(right)?], stored(&entry.create.target)?);
-        let join = Arc::new(Join::new(entry, streams, query, store));
-        let mut joins = self.joins.write().unwrap_or_else(PoisonError::into_inner);
-        joins.insert(join.entry.create.name.clone(), Arc::clone(&join));
-        drop(joins);
-        self.maintain(join);
-        Ok(())
-    }
-
-    /// Sees to it that the log keeps what joins need, before anything is given up.
-    pub(crate) fn retain_for_joins(&self) -> Result<(), EngineError> {
-        let entries: Vec<JoinEntry> = self.with_catalog(|catalog| catalog.joins().cloned().collect());
-        for entry in entries {
-            let store = self.join_store(&entry.create.name)?;
-            let position = store.position(entry.id).map_err(|error| EngineError::JoinUnavailable {
-                join: entry.create.name.to_string(),
-                why: error.to_string(),
-            })?;
-            self.join_holds.hold(entry.id, || LogPosition(position.unwrap_or(entry.from)));
-        }
-        Ok(())
-    }
-
-    /// Lets all joins of the catalog go on.
-    pub(crate) fn start_joins(self: &Arc<Self>, shared: &Arc<Shared>) {
-        let entries: Vec<JoinEntry> = self.with_catalog(|catalog| catalog.joins().cloned().collect());
-        let _ = self.engine.set(Arc::downgrade(shared));
-        for entry in entries {
-            let (id, name) = (entry.id, entry.create.name.clone());
-            let begun = self
-                .with_catalog(|catalog| compile(&entry.create, catalog.sides_of(&entry.create)?))
-                .and_then(|query| Ok((query, self.join_store(&name)?)))
-                .and_then(|(query, store)| self.start_join(entry, query, store));
-            if let Err(error) = begun {
-                tracing::error!(join = &*name, %error, "a join cannot go on");
-                self.join_holds.release(id);
-            }
-        }
-    }
-
-    /// Whether the joins of a stream can go on as they are when it is altered; an error if not.
-    pub(crate) fn check_joins(&self, alter: &AlterStream, altered: &StreamEntry) -> Result<(), EngineError> {
-        self.with_catalog(|catalog| {
-            for join in catalog.joins().filter(|join| join.create.sides.contains(&alter.name)) {
-                let before = catalog.sides_of(&join.create)?;
-                let of = |place: usize| match join.create.sides[place] == alter.name {
-                    true => &altered.create,
-                    false => before[place],
-                };
-                // What is kept of events was read by what was declared before.
-                let now = plan(&join.create, [of(0), of(1)]).ok();
-                if now.is_none() || now != plan(&join.create, before).ok() {
-                    let stream = ObjectKind::Stream.named(alter.name.as_str());
-                    let dependency = Dependency::new(Role::Source, join.object(), stream);
-                    return Err(CatalogError::InUse(dependency).into());
-                }
-            }
-            Ok(())
-        })
-    }
-
-    /// Ends a join that is no longer in the catalog.
-    pub(crate) fn end_join(&self, name: &str) {
-        let removed = self.joins.write().unwrap_or_else(PoisonError::into_inner).remove(name);
-        if let Some(join) = removed {
-            self.join_holds.release(join.entry.id);
-            // Its task deletes what is kept of it.
-            join.dropped.send();
-        }
-    }
-
-    /// All joins at work, by name.
-    pub(super) fn all_joins(&self) -> Vec<Arc<Join>> {
-        self.joins.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
-    }
-
     /// Goes on with a join from what is on disk.
     async fn join_on(&self, join: &Join) -> Result<Infallible, JoinError> {
         let first = Numbered { producer: join.producer().into(), sequence: 1, part: 0, after: 0, hash: 0 };
@@ -428,31 +291,6 @@ impl History {
     }
 }
 
-/// What joins keep, where a catalog has any, and up to where one of them has read the log, which was synced up to there once.
-pub(crate) fn joins_at_start(
-    config: &HistoryConfig,
-    catalog: &Catalog,
-    dir: Option<&Path>,
-) -> Result<(Option<Arc<ViewStore>>, LogPosition), HistoryError> {
-    let (mut opened, mut read) = (None, LogPosition(0));
-    // That there is no directory is said when they are brought back.
-    let Some(dir) = dir else { return Ok((opened, read)) };
-    for JoinEntry { id, create, .. } in catalog.joins() {
-        let unavailable = |error: ViewStoreError| {
-            let (join, why) = (create.name.to_string(), error.to_string());
-            HistoryError::View(EngineError::JoinUnavailable { join, why })
-        };
-        let store = match opened.take() {
-            Some(store) => store,
-            None => open_view_store(config, dir).map_err(unavailable)?,
-        };
-        let position = store.position(*id).map_err(unavailable)?;
-        read = read.max(LogPosition(position.unwrap_or(0)));
-        opened = Some(store);
-    }
-    Ok((opened, read))
-}
-
 /// Lines that go into a stream together.
 fn parts(mut lines: &[u8], part_bytes: usize) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
@@ -496,7 +334,7 @@ fn take(
     read: LogPosition,
     tools: &mut Tools,
 ) -> Result<Vec<u8>, JoinError> {
-    let (arena, apart) = (Bump::new(), join.query.apart());
+    let (arena, apart) = (Bump::new(), join.query.time_bounds());
     let (mut all, mut ends) = (Vec::new(), Vec::new());
     for Gathered { is_of, batch, .. } in &*gathered {
         let mut of = |side: usize| {

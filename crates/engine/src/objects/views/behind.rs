@@ -1,6 +1,8 @@
-//! Views that lack events which the log does not have any more: they come from the stream's table, until those that are left
-//! are few; then the log keeps what comes for the view, and what is between is taken from the table, too. So none is left out, and
-//! none comes twice. So begins a view, too, that is to count what its stream had before (`WITH (backfill = true)`).
+//! Backfills views with events that the log no longer has.
+//!
+//! The view reads the stream's table until few events remain. Then the log retains new events for the view, and the table
+//! supplies the remaining gap. So no event is missing and none comes twice. A view that counts its stream's earlier events
+//! starts in the same way (`WITH (backfill = true)`).
 
 use std::sync::Weak;
 
@@ -82,7 +84,7 @@ pub(super) fn check_past(stream: &CreateStream) -> Result<(), EngineError> {
         None => Ok(()),
         Some(column) => {
             let message = format!(
-                "`backfill` makes events of rows, which cannot be done as column `{}` lies within a list",
+                "`backfill` cannot make events from rows, because column `{}` is inside a list",
                 column.name
             );
             Err(EngineError::Runtime(RuntimeError::Query(QueryErrors(vec![query_error(message)]))))

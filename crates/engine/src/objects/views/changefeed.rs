@@ -1,10 +1,13 @@
-//! What changes in a view, as it changes: for feeds, and as events for live queries over it.
+//! The changes of a view, as they happen: for feeds, and as events for live queries over the view.
 //!
-//! Whoever takes a batch in tells the keys whose rows it changed ([`Told`]); the rows are read when they are given out, so a key
-//! that changed several times meanwhile comes once, as it is then, and one that is what it was does not come. Who is too slow
-//! for that, or begins at an earlier position, gets the rows of all keys that had events since, which a walk over the view
-//! finds: so a feed holds little, and a key's last change is never missed. A walk does not know what rows were, so it may give
-//! some that did not change.
+//! The task that takes a batch announces the keys whose rows it changed ([`Told`]). A feed reads the rows when it
+//! returns them. So a key that changed several times meanwhile comes once, as it is then, and a key whose row is as
+//! before does not come. While a feed exists, rows are compared by hash before and after a batch. A feed remembers the
+//! rows that it returned ahead of an announced batch, and does not return them again.
+//!
+//! A feed that is too slow, or that begins at an earlier position, gets the rows of all keys that had events since; a
+//! walk over the view finds them. So a feed needs little memory, and a key's last change is never missed. A walk does
+//! not know the earlier rows, so it may return some that did not change.
 
 use std::{
     collections::HashMap,
@@ -16,7 +19,7 @@ use std::{
 };
 
 use swiftwater_event::{Clock, Millis, StreamName};
-use swiftwater_live::{Changes, GroupTable, Key, KeyedQuery, NoState, Row, Shown};
+use swiftwater_live::{Changes, GroupTable, InvalidState, Key, KeyedQuery, Row, RowHash};
 use swiftwater_views::ViewStoreError;
 use tokio::sync::{
     broadcast::{Receiver, error::RecvError},
@@ -26,7 +29,7 @@ use tokio::sync::{
 use super::{
     View,
     propagate::ROWS_AT_ONCE,
-    reading::{ViewReading, Wanted},
+    requests::{ViewReading, Wanted},
 };
 use crate::{
     AppendOptions, Engine, EngineError, Principal,
@@ -66,8 +69,8 @@ pub(super) struct Told {
 #[derive(Debug)]
 pub(super) struct ToldKey {
     pub(super) key: Key,
-    pub(super) before: Shown,
-    pub(super) after: Shown,
+    pub(super) before: RowHash,
+    pub(super) after: RowHash,
 }
 
 /// A key whose state a commit changes, and what its row shows before and behind it.
@@ -75,8 +78,8 @@ pub(super) struct ToldKey {
 pub(super) struct ShownChange<'c> {
     /// In the order of its values.
     pub(super) key: &'c [u8],
-    pub(super) before: Shown,
-    pub(super) after: Shown,
+    pub(super) before: RowHash,
+    pub(super) after: RowHash,
 }
 
 /// A key that changed.
@@ -111,7 +114,7 @@ pub struct ViewChanges {
     walk: Option<Walk>,
     /// What was given of keys whose rows were by then further than the batch that was told of them: what comes next of
     /// these may have been given.
-    ahead: HashMap<Vec<u8>, Shown>,
+    ahead: HashMap<Vec<u8>, RowHash>,
     /// Rows may have been given that are further than this position, and it is not known which: all that is told of is given, up
     /// to the first batch behind it.
     unsure: Option<u64>,
@@ -131,7 +134,7 @@ impl ToldKey {
     pub(super) fn of_groups(
         groups: &GroupTable,
         by_part: &[Vec<u32>],
-        shown: impl Iterator<Item = (Shown, Shown)>,
+        shown: impl Iterator<Item = (RowHash, RowHash)>,
     ) -> Vec<ToldKey> {
         let changed = by_part.iter().flatten().zip(shown).filter(|(_, (before, after))| before != after);
         let told = changed.map(|(&group, (before, after))| {
@@ -142,7 +145,7 @@ impl ToldKey {
     }
 
     /// The same of a commit's changes.
-    pub(super) fn of_shown(changes: &[ShownChange<'_>]) -> Result<Vec<ToldKey>, NoState> {
+    pub(super) fn of_shown(changes: &[ShownChange<'_>]) -> Result<Vec<ToldKey>, InvalidState> {
         let changed = changes.iter().filter(|change| change.before != change.after);
         let told = changed.map(|&ShownChange { key, before, after }| {
             Ok(ToldKey { key: Key::of_ordered(key)?, before, after })
@@ -251,9 +254,10 @@ impl ViewChanges {
 
     /// The next changes; waits until there are any. None when the view was dropped, or the engine ends. Nothing is lost where this is left off.
     pub async fn next(&mut self) -> Result<Option<ViewChangesSome>, EngineError> {
-        let mut dropped = self.view.is_dropped.subscribe();
+        let view = Arc::clone(&self.view);
+        let dropped = &view.dropped;
         loop {
-            if *dropped.borrow() || *self.closing.borrow() {
+            if dropped.is_sent() || *self.closing.borrow() {
                 return Ok(None);
             }
             if let Some(why) = self.view.broken() {
@@ -262,7 +266,7 @@ impl ViewChanges {
             if !self.view.is_whole() {
                 tokio::select! {
                     () = self.view.filled() => {}
-                    _ = dropped.wait_for(|dropped| *dropped) => {}
+                    () = dropped.received() => {}
                     _ = self.closing.wait_for(|closing| *closing) => {}
                 }
                 continue;
@@ -277,7 +281,7 @@ impl ViewChanges {
             }
             let told = tokio::select! {
                 told = self.told.recv() => told,
-                _ = dropped.wait_for(|dropped| *dropped) => return Ok(None),
+                () = dropped.received() => return Ok(None),
                 _ = self.closing.wait_for(|closing| *closing) => return Ok(None),
             };
             match told {
@@ -378,7 +382,7 @@ impl History {
     /// Sees to it that queries that stand over a view's name get its rows as events, as they change from now on.
     pub(crate) fn stream_view(self: &Arc<Self>, name: &StreamName) {
         let Ok(view) = self.view(name.as_str()) else { return };
-        // Before the engine is given out no query stands.
+        // Before the engine is given out no query is running.
         let Some(shared) = self.engine.get() else { return };
         if !view.is_streamed.swap(true, Ordering::AcqRel) {
             let changes = ViewChanges::of(self, view, None);
@@ -390,7 +394,7 @@ impl History {
     /// As [`History::stream_view`], of a view that has come to be, where queries stood over its name before it. Whoever asks
     /// from now on finds the view by themselves.
     pub(super) fn stream_new_view(self: &Arc<Self>, view: &View) {
-        // Before the engine is given out, as views are opened at its start, no query stands.
+        // Before the engine is given out, as views are opened at its start, no query is running.
         let Some(shared) = self.engine.get().and_then(Weak::upgrade) else { return };
         let Ok(name) = StreamName::new(view.name()) else { return };
         if asked(&shared, &name).is_some() {
@@ -404,7 +408,7 @@ fn asked(shared: &Shared, name: &StreamName) -> Option<Arc<Stream>> {
     shared.find_stream(name).filter(|stream| stream.standing() > 0)
 }
 
-/// Puts the rows of changes into a stream, until no query stands over it.
+/// Puts the rows of changes into a stream, until no query is running over it.
 async fn stream_changes(mut changes: ViewChanges, shared: &Weak<Shared>, name: &StreamName) {
     let view = Arc::clone(&changes.view);
     let is_streamed: &AtomicBool = &view.is_streamed;

@@ -1,6 +1,10 @@
-//! What the commits of a view changed, for sinks that deliver it: kept with each commit, in the same write, while there is
-//! such a sink. So nothing that was committed is left out, whoever crashes, and what a place of the log has is never another.
-//! Limits: `sinks.changes_max`; of more, the oldest are let go of, and counted.
+//! The changes of each commit of a view, for sinks that deliver them: written with the commit, in the same batch, by
+//! position and key, while there is such a sink. So no committed change is left out, whatever crashes, and the changes
+//! at a position are the same for every reader.
+//!
+//! A commit compares rows with those on disk, so the log has no row that did not change. It deletes the changes that all
+//! sinks have recorded on disk as delivered.
+//! Limits: `sinks.changes_max`; beyond it, the oldest changes are deleted, and counted.
 
 use std::{
     collections::HashMap,
@@ -13,7 +17,7 @@ use std::{
 
 use swiftwater_event::Millis;
 use swiftwater_live::{Changes, Key};
-use swiftwater_views::{Cleared, ViewStoreError, change_at, place_of};
+use swiftwater_views::{PrunedChanges, ViewStoreError, change_at, place_of};
 
 use super::{Portion, View, ViewChange, changefeed::ShownChange};
 use crate::EngineError;
@@ -97,7 +101,7 @@ impl View {
         if self.log.set_sinks(sinks) {
             self.log.held.store(0, Ordering::Relaxed);
             if let Err(error) = self.store.delete_log(self.id()) {
-                tracing::warn!(view = self.name(), %error, "changes that no sink wants are deleted at the next start");
+                tracing::warn!(view = self.name(), %error, "changes without a sink are deleted at the next start");
             }
         }
     }
@@ -136,7 +140,7 @@ impl View {
     }
 
     /// So many changes were committed, and what went out of the log with them.
-    pub(super) fn log_written(&self, changes: usize, cleared: Cleared) {
+    pub(super) fn log_written(&self, changes: usize, cleared: PrunedChanges) {
         let held = self.log.held.load(Ordering::Relaxed) + changes as u64;
         self.log.held.store(held.saturating_sub(cleared.done + cleared.over), Ordering::Relaxed);
         self.log.lost.fetch_add(cleared.over, Ordering::Relaxed);
@@ -161,7 +165,7 @@ impl View {
         let mut commit = None;
         for pair in log.range((from, Bound::Excluded(&end[..]))) {
             let (place, state) = pair.map_err(|error| self.unavailable(error))?;
-            let damaged = || self.unavailable("a change of it is damaged, or of another version");
+            let damaged = || self.unavailable("a stored change is damaged, or of another version");
             let (of, ordered) = change_at(&place).ok_or_else(damaged)?;
             if commit.is_some_and(|commit| commit != of) || portion.count >= limit {
                 break;

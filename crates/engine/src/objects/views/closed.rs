@@ -1,4 +1,4 @@
-//! Reading the windows of a view that are closed, from what is on disk alone: neither holds up the other.
+//! Reads the closed windows of a view from disk only, so that the reader and the view never block each other.
 
 use std::ops::Bound;
 
@@ -102,7 +102,7 @@ impl View {
         for (count, pair) in (0..).zip(snapshot.range((start, Bound::Excluded(&open[..])))) {
             let (key, state) = pair.map_err(|error| self.unavailable(error))?;
             let of = Key::window_of_ordered(&key)
-                .ok_or_else(|| self.unavailable("a key of it is damaged, or of another version"))?;
+                .ok_or_else(|| self.unavailable("a stored key is damaged, or of another version"))?;
             let window = read.as_ref().map_or(of, |(window, _)| *window);
             if of != window || count >= limit {
                 break;

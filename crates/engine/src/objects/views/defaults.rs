@@ -1,4 +1,4 @@
-//! What stands for values that an event lacks, where its stream declares that: the same as in the stream's table.
+//! The declared default values of a stream, for fields that an event lacks: the same as in the stream's table.
 
 use swiftwater_event::{Path, Primitive, TimeUnit, Type};
 use swiftwater_lang::{

@@ -1,12 +1,12 @@
-//! Views of other views' rows.
+//! Views over the rows of other views.
 //!
-//! When a view commits, its changed keys have a row as it is kept and a row as it will be. For each view over it the rows
-//! that go are taken out of their groups and those that come are taken in, and what this changes is written in the same
-//! commit, with the same position; then on to the views over that one. So a view of a view is at all times its query over the
-//! rows that are kept of the view below, and holds nothing that is not kept: a commit that fails has changed nothing.
+//! When a view commits, each changed key has an old row on disk and a new row. Each view over it removes the old rows from
+//! their groups and adds the new ones. The same commit writes the resulting changes, with the same position, and then those
+//! of the next views above. A view of a view therefore always equals its query over the persisted rows of the view below. It
+//! has no state that is not persisted: a commit that fails has changed nothing.
 //!
-//! One that is new takes in the rows that are there already, in the order of their keys, some with each commit, and
-//! until it has all of them counts changes only of those that it has. How far that is, stands in the same commit, too.
+//! A new view of a view adds the existing rows in key order, some with each commit. Until it has all of them, it counts
+//! changes only of the rows that it has. The same commit records this progress, too.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -20,7 +20,6 @@ use swiftwater_lang::{
     parse,
     plan::Query,
 };
-use swiftwater_views::ViewStoreError;
 
 use super::{query_error, view::View};
 use crate::{EngineError, RuntimeError};
@@ -109,16 +108,20 @@ fn fault(message: String, hint: Option<String>) -> EngineError {
 pub(super) fn check_over(create: &CreateView, lower: &str) -> Result<(), EngineError> {
     let options = &create.options;
     let faults = [
-        (create.delete_when.is_some(), "DELETE WHEN", "its rows come and go with those below"),
-        (options.ttl_ms.is_some(), "`ttl`", "its rows come and go with those below"),
-        (options.backfill.is_some(), "`backfill`", "it begins with all rows that there are"),
+        (
+            create.delete_when.is_some(),
+            "DELETE WHEN",
+            "its rows are inserted and deleted with the rows below",
+        ),
+        (options.ttl_ms.is_some(), "`ttl`", "its rows are inserted and deleted with the rows below"),
+        (options.backfill.is_some(), "`backfill`", "it begins with all existing rows"),
         (options.retention_ms.is_some(), "`retention`", "it has no windows of its own"),
     ];
     match faults.into_iter().find(|(is, ..)| *is) {
         None => Ok(()),
         Some((_, what, why)) => {
             let message = format!("a view of a view has no {what}: {why}");
-            Err(fault(message, Some(format!("Leave it out, or give it to view `{lower}`."))))
+            Err(fault(message, Some(format!("Leave it out, or set it on view `{lower}`."))))
         }
     }
 }
@@ -142,8 +145,8 @@ pub(super) fn check_timeless(
     match parsed(0)? == parsed(Millis::from(u32::MAX))? {
         true => Ok(()),
         false => {
-            let message = format!("the current time is in the query of view `{}`", create.name);
-            let hint = "What is taken out of a view of a view must be what was taken in: leave it out.";
+            let message = format!("the query of view `{}` reads the current time", create.name);
+            let hint = "A view of a view needs results that do not depend on the current time: leave it out.";
             Err(fault(message, Some(hint.to_owned())))
         }
     }
@@ -265,29 +268,23 @@ impl View {
 
     /// Whether it is in the commits of the view below.
     pub(super) fn is_at_work(&self) -> bool {
-        self.broken().is_none() && !*self.is_dropped.borrow()
+        self.broken().is_none() && !self.dropped.is_sent()
     }
 
     /// Notes on all views over it, too, why it is not kept or does not go on.
     pub(super) fn record_on_uppers(&self, why: &str, is_for_good: bool) {
         for upper in self.uppers() {
-            upper.break_off(&format!("view `{}`, which it is of: {why}", self.name()), is_for_good);
+            upper.break_off(&format!("view `{}`, which it reads: {why}", self.name()), is_for_good);
         }
     }
 
     /// Notes why it, and all views over it, are not kept or do not go on.
     pub(super) fn break_off(&self, why: &str, is_for_good: bool) {
         if self.record_failure(why.to_owned(), is_for_good) && is_for_good {
-            tracing::error!(view = self.name(), why, "a view of a view does not go on");
+            tracing::error!(view = self.name(), why, "a view of a view is stopped");
         }
         self.record_on_uppers(why, is_for_good);
         self.wake_waiters();
-    }
-
-    /// Deletes what is kept of it, once nothing of it is being written any more. Waits for the disk.
-    pub(super) fn delete_kept(&self) -> Result<(), ViewStoreError> {
-        let _alone = lock(&self.commits.writing);
-        self.store.delete(self.id())
     }
 }
 

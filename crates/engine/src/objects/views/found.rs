@@ -1,15 +1,15 @@
-//! Types of view columns that do not follow from declared columns, for SQL.
+//! Infers, for SQL, the types of view columns that do not follow from declared columns.
 //!
-//! A view over a stream without declared columns has values of any type. SQL needs one type a column, so it is found in the
-//! view's rows, unless the stream declares JSON: BOOLEAN, LONG, DOUBLE (of whole numbers and fractions together), STRING, or JSON text for lists and objects. Text
-//! beside booleans, lists or objects is STRING, these as JSON. A column without values has the type that follows from the
-//! columns that were found in the stream's events, or is STRING.
+//! A view over a stream without declared columns may have values of any type. SQL needs one type per column, so the type is
+//! inferred from the view's rows, unless the stream declares JSON. The types are BOOLEAN, LONG, DOUBLE (whole numbers and
+//! fractions together), STRING, or JSON text for lists and objects. Text beside booleans, lists or objects is STRING, with
+//! the others as JSON. A column without values has the type of the columns found in the stream's events, or else STRING.
 //!
-//! Numbers beside anything else have no order that is right for all of them, and neither have whole numbers beyond 2^53 beside
-//! fractions: a statement over such a view is refused.
+//! Numbers beside any other kind have no order that is right for all of them. The same is true of whole numbers beyond 2^53
+//! beside fractions. A statement over such a view is refused.
 //!
-//! What was found is remembered, so a statement looks only at rows that had events since the one before. Costs a pass over
-//! the view's keys, unless the view has had no events since.
+//! The inferred types are remembered, so a statement reads only the rows that had events since the previous one. Cost: one
+//! pass over the view's keys, unless the view has had no events since.
 
 use std::{
     borrow::Cow,

@@ -1,9 +1,10 @@
-//! Which keys a statement's condition on the columns of a view's key leaves.
+//! Finds the spans of keys that may satisfy a statement's condition on a view's key columns.
 //!
-//! The condition of each value of a key becomes spans of that value as keys have it; those of the first value, and within each
-//! single one of these those of the second, and so on, are the spans of keys. A value of another kind than the literal's
-//! is shown as a value of the column's type, too (a time as text, text `NaN` as a number), so values of other kinds are never left out, but for
-//! null, which satisfies no comparison. Spans may have more keys than satisfy the condition, never fewer.
+//! The condition on each value of a key becomes spans of that value in key order. The spans of keys are those of the first
+//! value and, within each span of a single value, those of the second, and so on. A value of another kind than the literal's
+//! may be shown as a value of the column's type (a time as text, text `NaN` as a number). Values of other kinds are
+//! therefore never excluded, except null, which satisfies no comparison. The spans may include keys that do not satisfy the
+//! condition, but never miss one that does.
 //! Limits: [`SPANS_MAX`].
 
 use std::collections::BTreeMap;

@@ -1,9 +1,9 @@
-//! Which keys a reader means: one that it writes, or all in a range.
+//! Resolves the key, or the range of keys, that a reader writes to the keys of a view.
 //!
-//! A written value may be several things, so a written key may be several keys, and a bound may be several places in the order
-//! of keys. There it bounds the keys of each kind that it may be by what it is as that kind; keys of another kind lie before or
-//! behind it as they do of what it is tried as first. So the keys of a range are spans, one behind another.
-//! Knows nothing of what a view holds. Limits: [`MEANINGS_MAX`], [`KEY_MEANINGS_MAX`].
+//! A written value may have several meanings. A written key may therefore be several keys, and a bound may be several places
+//! in the key order. A bound limits the keys of each kind that it may be, by its value as that kind. Keys of another kind
+//! are before or after it, as they are relative to its first meaning. The keys of a range are therefore consecutive spans.
+//! Knows nothing of a view's contents. Limits: [`MEANINGS_MAX`], [`KEY_MEANINGS_MAX`].
 
 use std::ops::{Bound, Range};
 

@@ -1,11 +1,12 @@
-//! Memory that all views share: each may hold an equal share, and what others leave of theirs.
+//! The memory budget that all views share. Each view is guaranteed an equal share and may borrow what the others do not use.
 //!
-//! What a view holds is noted with each of its commits, as only what is on disk can be let go of. Where a view comes to need
-//! its share and others hold more than theirs, those are told: they let go of it with their next commit, or at once where
-//! they have nothing to commit. Until then there is more in memory than is set, by those shares at most.
+//! A view's memory use is recorded at each of its commits, because only state on disk can be evicted. When a view needs its
+//! share and others use more than theirs, those are asked to evict. They evict with their next commit, or at once if they
+//! have nothing to commit. Until then, memory use exceeds the setting by at most those shares.
 //!
-//! A commit takes several times the memory of what it writes, in the files' tables above all. So a view commits before the
-//! interval is over where a quarter of what it may hold changed, and takes no more than as much again in while it does.
+//! A commit takes several times the memory of the data that it writes, most of it in the files' tables. A view therefore
+//! commits before the interval ends if a quarter of its budget changed. It takes no more than as much again in during the
+//! commit.
 
 use std::{collections::HashMap, sync::PoisonError};
 

@@ -1,20 +1,26 @@
-//! Views: queries without an end whose groups are kept by key.
+//! Views: queries without an end whose groups are stored by key.
 //!
-//! What is checked when one is created or opened, and which are at work: [`lifecycle`].
+//! [`lifecycle`] checks a view when it is created or opened, and lists the running views.
 //!
-//! A view reads its stream's events when they are synced, in their order, and folds them into what it holds of their keys
-//! ([`view`]). What changed goes to disk with the offset that it stands at, together, every so often ([`task`]); after a
-//! crash the events from that offset on are read again from the log, which keeps them until then. So a view is its query
-//! over all events from its first one up to its position, exactly, whatever happened. What is read of it is what it holds,
-//! and from disk what it does not ([`reading`]), by key and in ranges ([`keys`]), by SQL in columns whose types may have to be found ([`found`]). What changes is told to whoever listens
-//! ([`changefeed`]), and kept for sinks that deliver it ([`changelog`]). Events that the log does not have any more come from the stream's
-//! table ([`behind`]). Closed windows that sinks and alerts still read stay on disk ([`retention`]). What all of them hold in memory
-//! is bounded ([`memory`]). One whose files were damaged takes its events in again ([`rebuild`]). Views of other views' rows ([`derived`]) change with the commits of those ([`propagate`]).
+//! A view reads its stream's synced events in order, and folds them into the states of their keys ([`view`]). At intervals
+//! it commits the changed keys together with its offset ([`task`]). After a crash it rereads the events from that offset
+//! from the log, which retains them until then. A view therefore equals its query over all events from its first one up to
+//! its position, exactly, whatever happened.
+//!
+//! Readers get a view's rows from memory, and from disk what memory does not have ([`reading`]). They read by key and in
+//! ranges ([`keys`]), or by SQL, in columns whose types may have to be inferred ([`found`]). Changes are sent to subscribers
+//! ([`changefeed`]), and persisted for sinks that deliver them ([`changelog`]). Events that the log no longer has come from
+//! the stream's table ([`behind`]). Closed windows that sinks and alerts still read stay on disk ([`retention`]). The memory
+//! of all views is bounded ([`memory`]). A view whose files were damaged rereads its events ([`rebuild`]). Views over other
+//! views' rows ([`derived`]) change with the commits of those ([`propagate`]).
 
+mod accept;
 mod behind;
 mod changefeed;
 mod changelog;
 mod closed;
+mod compile;
+mod ddl;
 mod defaults;
 mod derived;
 mod found;
@@ -25,6 +31,7 @@ mod memory;
 mod propagate;
 mod reading;
 mod rebuild;
+mod requests;
 mod retention;
 mod show;
 mod task;
@@ -32,13 +39,15 @@ mod view;
 
 pub use changefeed::{ViewChange, ViewChanges, ViewChangesSome};
 pub(crate) use closed::{ClosedGroups, Portion};
+pub(crate) use compile::{Compiled, Source, compile_view, query_error};
+pub(crate) use ddl::DropView;
 pub(crate) use defaults::Defaults;
 pub use keys::KeyValue;
 pub(crate) use keys::after_prefix;
 pub(crate) use lifecycle::open_view_store;
 pub(crate) use memory::ViewsMemory;
-pub use reading::{ViewPage, ViewRange, ViewReading, Wanted};
+pub use requests::{ViewPage, ViewRange, ViewReading, Wanted};
 pub(crate) use retention::NeededBy;
 pub use show::ViewStatus;
 pub(crate) use task::Next;
-pub(crate) use view::{At, Compiled, Source, View, compile_view, query_error};
+pub(crate) use view::{At, View};

@@ -1,9 +1,8 @@
-//! Commits of views that others are over.
+//! Propagates the commit of a view to the views over it.
 //!
-//! The rows of the keys that changed, as they are kept and as they will be, go into the groups of each view over the one that
-//! is committed: those that go are taken out, those that come are taken in. What this changes is written in the same commit,
-//! and is in turn what changed for the views over that one. Nothing is held: what a commit that fails would have changed is
-//! worked out anew, from what is kept, when it is tried again.
+//! For each changed key, each view over the committed one removes the old row from its groups and adds the new row. The same
+//! commit writes the resulting changes, which in turn propagate to the views over that one. Nothing is kept in memory: a
+//! retry of a failed commit recomputes these changes from the state on disk.
 
 use std::{
     ops::Bound,
@@ -13,7 +12,7 @@ use std::{
 
 use swiftwater_event::{CheckLimits, Millis, check_block};
 use swiftwater_live::{
-    Changes, GroupTable, Key, NO_TIME, NoState, RowsChanges, RowsError, RowsFold, Shard, ViewTime,
+    Changes, GroupTable, InvalidState, Key, NO_TIME, RowsChanges, RowsError, RowsFold, Shard, ViewTime,
 };
 use swiftwater_views::{Commit, LogSnapshot, ViewSnapshot, ViewStoreError};
 
@@ -48,11 +47,11 @@ pub(super) struct Raised {
 enum RaiseError {
     #[error(transparent)]
     Store(#[from] ViewStoreError),
-    #[error("what is kept of the view below cannot be read: it is damaged, or of another version")]
-    Below(#[from] NoState),
-    #[error("what it holds does not go with the rows of the view below; the next start makes it anew")]
+    #[error("the state of the view below cannot be read: it is damaged, or of another version")]
+    Below(#[from] InvalidState),
+    #[error("its state does not match the rows of the view below; the next start rebuilds it")]
     Own,
-    #[error("the rows of the view below made it fail: this is a fault of the engine")]
+    #[error("the rows of the view below caused a panic: this is a fault of the engine")]
     Panic,
 }
 
@@ -245,7 +244,7 @@ struct Folding<'v> {
 
 impl<'v> Folding<'v> {
     fn new(view: &'v View, lower: &'v View) -> Result<Folding<'v>, RaiseError> {
-        let no_groups = || lower.query.no_groups().map(|groups| (groups, 0)).ok_or(NoState);
+        let no_groups = || lower.query.no_groups().map(|groups| (groups, 0)).ok_or(InvalidState);
         let made_of = [no_groups()?, no_groups()?];
         let (shard, fold) = (Shard::default(), RowsFold::default());
         Ok(Folding { view, lower, shard, fold, made_of, rows_came: 0 })
@@ -298,7 +297,7 @@ impl<'v> Folding<'v> {
             return Ok(());
         }
         *bytes = 0;
-        let groups = std::mem::replace(groups, self.lower.query.no_groups().ok_or(NoState)?);
+        let groups = std::mem::replace(groups, self.lower.query.no_groups().ok_or(InvalidState)?);
         // What a view of a view is of does not depend on the time.
         let rows = self.lower.query.rows(groups, 0);
         if came {

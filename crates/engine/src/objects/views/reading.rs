@@ -1,75 +1,41 @@
-//! Reading views: by key, in ranges of keys, as a table.
+//! Reads views: by key, in ranges of keys, and as a table.
 
+use super::requests::ViewReading;
 use std::{
     collections::{BTreeMap, btree_map},
     iter::Peekable,
     ops::{Bound, ControlFlow},
     sync::{Arc, atomic::Ordering},
-    time::Duration,
 };
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Field, Schema};
 use bumpalo::Bump;
-use swiftwater_event::{Millis, StreamName, Type, Value};
+use swiftwater_event::{Millis, Type, Value};
 use swiftwater_live::{
-    GroupTable, Held, Key, Row,
+    GroupTable, Key, KeyLocation, Row,
     columns::{ColumnsScratch, StreamColumns, arrow_type},
     expr::Scratch,
 };
-use swiftwater_sql::{RowsInTurn, RowsWanted, SqlError};
+use swiftwater_sql::{RowGenerator, ScanRequest, SqlError};
 use swiftwater_views::{ViewSnapshot, ViewStoreError};
 
 use super::{
     found::Shape,
     key_conditions::keys_satisfying,
-    keys::{
-        KEY_MEANINGS_MAX, KeyValue, MEANINGS_MAX, Span, all_keys, is_in, keys_before, keys_from,
-        keys_in_both, keys_of, keys_within, span,
-    },
-    view::{At, View, plan_view},
+    keys::{Span, is_in, keys_in_both, span},
+    view::{At, View},
 };
 use crate::{
-    Engine, EngineError, Principal,
-    durable::history::{History, heavy},
+    EngineError,
     tables::{from_engine, rows::as_events},
 };
 
-/// How long a reader waits for a view to get as far as it asked.
-const CONSISTENT_TIME_MAX: Duration = Duration::from_secs(30);
-
-/// How long of a view that changes with its commits only, where they fail.
-const FAILING_TIME_MAX: Duration = Duration::from_secs(1);
-
 /// Keys whose rows are made at once.
-const CHUNK_KEYS: usize = 1024;
+pub(super) const CHUNK_KEYS: usize = 1024;
 
 /// And for statements, which read columns.
 pub(super) const BATCH_KEYS: usize = 8192;
-
-/// How far a view was when it was read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ViewReading {
-    /// The offset of the first event of its stream that it may not count.
-    pub position: u64,
-    /// Milliseconds since the last event that it counts arrived, where others were taken since; else 0.
-    pub age_ms: u64,
-    /// When the view was created.
-    pub created: Millis,
-}
-
-/// Some rows of a view.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ViewPage {
-    /// JSON objects, a line each, in the order of their keys.
-    pub rows: Vec<u8>,
-    /// How many.
-    pub count: u64,
-    /// The last key, where there may be more behind it.
-    pub next: Option<Vec<u8>>,
-    /// How far the view was.
-    pub reading: ViewReading,
-}
 
 impl View {
     pub(crate) fn unavailable(&self, why: impl ToString) -> EngineError {
@@ -116,14 +82,14 @@ impl View {
         }
         let part = self.part(key);
         let held = part.find(key);
-        self.count_read(held != Held::Elsewhere);
+        self.count_read(held != KeyLocation::Elsewhere);
         match held {
-            Held::Here(group) => Ok(part.look_at(&self.query, group, now, within, look)),
-            Held::Nowhere => Ok(None),
-            Held::Elsewhere => {
+            KeyLocation::Here(group) => Ok(part.with_row(&self.query, group, now, within, look)),
+            KeyLocation::Nowhere => Ok(None),
+            KeyLocation::Elsewhere => {
                 drop(part);
                 let Some(state) = self.stored_state(key)? else { return Ok(None) };
-                let looked = self.query.look_at_state(key.as_group(), &state, now, within, look);
+                let looked = self.query.with_row_of_state(key.as_group(), &state, now, within, look);
                 looked.map_err(|error| self.unavailable(error))
             }
         }
@@ -158,7 +124,7 @@ impl View {
     }
 
     /// Keys in spans, which are in order, as they are.
-    fn keys_at_present(&self, mut spans: Vec<Span>) -> Result<KeysAtOnce, EngineError> {
+    pub(super) fn keys_at_present(&self, mut spans: Vec<Span>) -> Result<KeysAtOnce, EngineError> {
         if let Some(first) = self.first_kept(self.at()) {
             let kept = Key::of_window(first).ordered;
             for span in &mut spans {
@@ -174,7 +140,7 @@ impl View {
         let snapshot = self.store.snapshot(self.id()).map_err(|error| self.unavailable(error))?;
         if self.below().is_some() && self.is_whole() {
             // All is on disk, and may be further there already.
-            let noted = snapshot.noted().map_err(|error| self.unavailable(error))?;
+            let noted = snapshot.checkpoint().map_err(|error| self.unavailable(error))?;
             at.position = noted.map_or(at.position, |(position, _)| position);
         }
         let is_wanted = |key: &[u8]| is_in(&spans, key);
@@ -216,7 +182,7 @@ impl View {
     /// Rows of some keys, in order, at most so many, with some columns or all; `each` gets those of about `together` keys at a
     /// time, and how many they are, until it breaks off. Answers how many keys were read, how many rows there were, and the last key where there
     /// are more.
-    fn scan(
+    pub(super) fn scan(
         &self,
         (keys, spans): (&KeysAtOnce, &[Span]),
         (limit, together): (u64, usize),
@@ -304,22 +270,22 @@ impl View {
 }
 
 /// Where a scan ended.
-struct Scanned {
+pub(super) struct Scanned {
     /// Keys that were read.
-    read: u64,
+    pub(super) read: u64,
     /// Rows.
-    count: u64,
+    pub(super) count: u64,
     /// The last key, where there are more.
-    next: Option<Vec<u8>>,
+    pub(super) next: Option<Vec<u8>>,
 }
 
 /// Keys of a view in spans, each with its state, as they are at one position: those on disk, and those that are not yet.
 pub(super) struct KeysAtOnce {
     /// None is empty.
-    spans: Vec<Span>,
-    snapshot: ViewSnapshot,
+    pub(super) spans: Vec<Span>,
+    pub(super) snapshot: ViewSnapshot,
     /// Without a state: deleted.
-    fresh: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    pub(super) fresh: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
     pub(super) at: At,
 }
 
@@ -368,10 +334,10 @@ impl RowColumns<'_> {
 
 /// All rows of a view at one position, for a statement.
 pub(crate) struct ViewRows {
-    view: Arc<View>,
-    keys: KeysAtOnce,
-    shapes: Vec<Shape>,
-    now: Millis,
+    pub(super) view: Arc<View>,
+    pub(super) keys: KeysAtOnce,
+    pub(super) shapes: Vec<Shape>,
+    pub(super) now: Millis,
 }
 
 impl ViewRows {
@@ -392,7 +358,7 @@ impl ViewRows {
     /// Makes rows, and answers how many keys were read.
     fn made(
         &self,
-        wanted: &RowsWanted,
+        wanted: &ScanRequest,
         give: &mut dyn FnMut(RecordBatch) -> bool,
     ) -> Result<u64, EngineError> {
         let narrowed = keys_satisfying(&wanted.condition, &self.view.query.key_columns());
@@ -426,7 +392,7 @@ impl ViewRows {
     }
 }
 
-impl RowsInTurn for ViewRows {
+impl RowGenerator for ViewRows {
     fn is_key(&self, column: usize) -> bool {
         // JSON is shown as text, and is not in the order of that.
         let is_json = match self.shapes.get(column) {
@@ -437,7 +403,11 @@ impl RowsInTurn for ViewRows {
         !is_json && self.view.query.key_columns().contains(&Some(column))
     }
 
-    fn make(&self, wanted: &RowsWanted, give: &mut dyn FnMut(RecordBatch) -> bool) -> Result<u64, SqlError> {
+    fn generate(
+        &self,
+        wanted: &ScanRequest,
+        give: &mut dyn FnMut(RecordBatch) -> bool,
+    ) -> Result<u64, SqlError> {
         self.made(wanted, give).map_err(from_engine)
     }
 }
@@ -473,217 +443,5 @@ fn next_of(
         if let Some((key, Some(state))) = fresh.next() {
             return Ok(Some((key.clone(), state.clone())));
         }
-    }
-}
-
-/// Which rows of a view are wanted. Values that may be several things bound the keys of each such kind by what they are as that
-/// kind: `12` as it is written numbers by the number, and texts by the text.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct ViewRange {
-    /// From this key on, or from these first values of one.
-    pub from: Option<Vec<KeyValue>>,
-    /// Up to this key, without it.
-    pub to: Option<Vec<KeyValue>>,
-    /// Keys that begin with these values, whatever of what they may be they are.
-    pub prefix: Option<Vec<KeyValue>>,
-    /// Behind the key that an earlier page ended with.
-    pub after: Option<Vec<u8>>,
-    /// The most rows.
-    pub limit: u64,
-}
-
-impl History {
-    /// The rows of a view that counts all that was acknowledged before.
-    pub(crate) async fn rows_of_view(&self, name: &str) -> Result<ViewRows, EngineError> {
-        let view = self.view(name)?;
-        self.wait_for_view(&view, Wanted::AckHorizon).await?;
-        if let Some(why) = view.broken() {
-            return Err(view.unavailable(why));
-        }
-        let now = self.clock.now();
-        let (keys, shapes) = heavy(usize::MAX, || {
-            let keys = view.keys_at_present(all_keys())?;
-            let shapes = view.shapes(&keys, now, || self.types_by_events(&view))?;
-            Ok::<_, EngineError>((keys, shapes))
-        })?;
-        Ok(ViewRows { view, keys, shapes, now })
-    }
-
-    /// The types of a view's columns that follow from the columns that were found in its stream's events so far.
-    fn types_by_events(&self, view: &View) -> Vec<Type> {
-        let declared = view.stored.declared();
-        let mut stream = declared.create.clone();
-        stream.columns = declared.columns.found();
-        if view.below().is_some() || stream.columns.is_empty() {
-            return Vec::new();
-        }
-        // What cannot be planned with these types could without.
-        let planned = plan_view(self, &view.entry.create, &stream, view.entry.created);
-        let columns = planned.ok().and_then(|(plan, _)| plan.columns).unwrap_or_default();
-        columns.into_iter().map(|(_, ty)| ty).collect()
-    }
-
-    /// Waits until a view counts what it is asked to.
-    async fn wait_for_view(&self, view: &View, wanted: Wanted) -> Result<(), EngineError> {
-        if matches!(wanted, Wanted::AsItIs)
-            && let Some(why) = view.rebuilding()
-        {
-            // It has less than it had.
-            return Err(view.unavailable(view.broken().unwrap_or(why)));
-        }
-        let position = match wanted {
-            Wanted::AsItIs if view.is_whole() => return Ok(()),
-            Wanted::AsItIs => 0,
-            Wanted::AckHorizon => view.stored.acknowledged(&self.log),
-            Wanted::Position(position) => position,
-        };
-        view.hasten(position);
-        let mut progress = view.progress();
-        let is_there = |at: &At| view.is_whole() && at.position >= position || view.broken().is_some();
-        let reached = progress.wait_for(is_there);
-        tokio::pin!(reached);
-        let end = tokio::time::Instant::now() + CONSISTENT_TIME_MAX;
-        loop {
-            let has_ended = match tokio::time::timeout(FAILING_TIME_MAX, &mut reached).await {
-                Ok(Ok(_)) => return Ok(()),
-                Ok(Err(_)) => true,
-                Err(_) => tokio::time::Instant::now() >= end,
-            };
-            // One that is of another changes with its commits only.
-            let is_stuck = view.below().is_some() && view.failing().is_some();
-            if has_ended || is_stuck {
-                let why =
-                    view.failing().or_else(|| view.rebuilding()).unwrap_or_else(|| match view.below() {
-                        Some(below) if !view.is_whole() => {
-                            format!("it is still taking in the rows of view `{below}`")
-                        }
-                        _ => format!("it is at {} and not yet at {position}", view.at().position),
-                    });
-                return Err(view.unavailable(why));
-            }
-        }
-    }
-}
-
-/// What a view is to count before it is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Wanted {
-    /// What it does.
-    #[default]
-    AsItIs,
-    /// All that was acknowledged before.
-    AckHorizon,
-    /// The events of its stream before this offset.
-    Position(u64),
-}
-
-impl Engine {
-    pub(super) fn history_of_views(&self) -> Result<&Arc<History>, EngineError> {
-        self.shared().history.get().ok_or(EngineError::NoHistory)
-    }
-
-    pub(crate) async fn view_as(&self, name: &str, wanted: Wanted) -> Result<Arc<View>, EngineError> {
-        let view = self.history_of_views()?.view(name)?;
-        self.as_wanted(view, wanted).await
-    }
-
-    /// The view of an endpoint: it is there as long as the endpoint is.
-    pub(crate) async fn view_of_endpoint(
-        &self,
-        name: &str,
-        wanted: Wanted,
-    ) -> Result<Arc<View>, EngineError> {
-        let view = self.history_of_views()?.view_at_work(name)?;
-        self.as_wanted(view, wanted).await
-    }
-
-    async fn as_wanted(&self, view: Arc<View>, wanted: Wanted) -> Result<Arc<View>, EngineError> {
-        self.history_of_views()?.wait_for_view(&view, wanted).await?;
-        match view.broken() {
-            None => Ok(view),
-            Some(why) => Err(view.unavailable(why)),
-        }
-    }
-
-    /// The row of a key of a view, and how far the view is at least; no row where no event has that key, or HAVING leaves it
-    /// out. Costs a look into memory, or into the view's files.
-    pub async fn view_row(
-        &self,
-        _principal: &Principal,
-        name: &str,
-        key: &[KeyValue],
-        wanted: Wanted,
-    ) -> Result<(Option<Row>, ViewReading), EngineError> {
-        let view = self.view_as(name, wanted).await?;
-        let (wanted, found) = (view.query.key_values(), key.len());
-        if !view.query.has_keys_of(found) {
-            return Err(EngineError::KeyValues { view: name.to_owned(), wanted, found });
-        }
-        let now = self.clock().now();
-        let reading = view.reading(view.at(), now);
-        let keys = keys_of(key)
-            .ok_or_else(|| EngineError::KeyMeanings { view: name.to_owned(), most: KEY_MEANINGS_MAX })?;
-        for key in keys {
-            if let Some(row) = view.row(&key, now)? {
-                return Ok((Some(row), reading));
-            }
-        }
-        Ok((None, reading))
-    }
-
-    /// Rows of a view in the order of their keys, all as at one position.
-    pub async fn view_rows(
-        &self,
-        _principal: &Principal,
-        name: &str,
-        range: &ViewRange,
-        wanted: Wanted,
-    ) -> Result<ViewPage, EngineError> {
-        let view = self.view_as(name, wanted).await?;
-        let most = view.query.key_values();
-        let spans_of = |values: &Option<Vec<KeyValue>>, spans: fn(&[KeyValue]) -> Option<Vec<Span>>| {
-            let Some(values) = values else { return Ok(all_keys()) };
-            if values.len() > most {
-                return Err(EngineError::KeyValues {
-                    view: name.to_owned(),
-                    wanted: most,
-                    found: values.len(),
-                });
-            }
-            spans(values)
-                .ok_or_else(|| EngineError::KeyMeanings { view: name.to_owned(), most: MEANINGS_MAX })
-        };
-        let (from, before) = (spans_of(&range.from, keys_from)?, spans_of(&range.to, keys_before)?);
-        let within = spans_of(&range.prefix, keys_within)?;
-        let after = range.after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        let behind = vec![span((after, Bound::Unbounded))];
-        let others = [before, within, behind];
-        let spans = others.iter().fold(from, |spans, others| keys_in_both(&spans, others));
-        let now = self.clock().now();
-        if spans.is_empty() || range.limit == 0 {
-            return Ok(ViewPage {
-                rows: Vec::new(),
-                count: 0,
-                next: None,
-                reading: view.reading(view.at(), now),
-            });
-        }
-        let mut rows = Vec::new();
-        let scanned = heavy(usize::MAX, || {
-            let keys = view.keys_at_present(spans)?;
-            let limits = (range.limit, CHUNK_KEYS);
-            let scanned = view.scan((&keys, &keys.spans), limits, (None, now), |some, _| {
-                rows.extend_from_slice(&some);
-                Ok(ControlFlow::Continue(()))
-            });
-            scanned.map(|Scanned { count, next, .. }| (keys.at, count, next))
-        });
-        let (at, count, next) = scanned?;
-        Ok(ViewPage { rows, count, next, reading: view.reading(at, now) })
-    }
-
-    /// The stream that a view is of.
-    pub fn stream_of_view(&self, _principal: &Principal, name: &str) -> Result<StreamName, EngineError> {
-        Ok(self.history_of_views()?.view(name)?.stream.clone())
     }
 }

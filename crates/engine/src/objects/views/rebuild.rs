@@ -1,5 +1,5 @@
-//! Views whose files were damaged: their events are taken in again, from the log or from the stream's table, if all of them
-//! are there. If not, the view is broken for good and says so: a count over a part of the events would be a wrong answer.
+//! Rebuilds views whose files were damaged: rereads all their events from the log or from the stream's table. If some events
+//! are gone, the view fails for good and reports this, because a count over a part of the events would be a wrong answer.
 
 use std::{ops::Range, sync::atomic::Ordering};
 
@@ -36,12 +36,14 @@ impl View {
         }
         self.rebuilt_at.store(until, Ordering::Relaxed);
         if !self.joined.is_empty() {
-            let why = "its files were damaged, and it cannot be rebuilt: its events were joined with rows as they were then";
+            let why = "its files were damaged, and it cannot be rebuilt: its events were joined with rows that have \
+                       changed";
             self.give_up(why);
         } else if self.is_behind.load(Ordering::Relaxed)
             && check_past(&self.stored.declared().create).is_err()
         {
-            let why = "its files were damaged, and it cannot be rebuilt: the log no longer has its events, and events with columns within lists cannot be made of the table's rows";
+            let why = "its files were damaged, and it cannot be rebuilt: the log no longer has its events, and \
+                       events with columns inside lists cannot be made from the table's rows";
             self.give_up(why);
         } else {
             tracing::error!(

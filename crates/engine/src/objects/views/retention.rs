@@ -1,10 +1,10 @@
-//! Which closed windows of a view are still to be read: by sinks that have not delivered them, and alerts that have not looked
-//! at them.
+//! Retains the closed windows of a view that sinks have not delivered, or alerts have not evaluated.
 //!
-//! Each says where the first window begins that it may read again, after a crash, too: so only when how far it is, is on disk.
-//! A commit deletes no window from there on, however long `retention` has been over, and a window is either there whole, or was
-//! delivered. Until one of them has said it, as at a start, all windows stay. Readers go by `retention` alone
-//! ([`View::first_kept`]), and so does what is held in memory: what waits is on disk only.
+//! Each reader reports the start of the first window that it may read again, even after a crash. It therefore reports only
+//! when its progress is on disk. A commit deletes no window from there on, however long `retention` is over. A window is
+//! therefore either complete or already delivered. Until a reader has reported, as at a start, all windows stay. Other
+//! readers go by `retention` alone ([`View::first_kept`]), and so does memory: windows that are retained for longer are on
+//! disk only.
 //! Limits: `sinks.sinks_max`, `views.alerts_max`.
 
 use std::collections::{HashMap, HashSet};

@@ -1,4 +1,4 @@
-//! What is told of views: `SHOW VIEWS`, `SHOW CREATE VIEW`, `DESCRIBE VIEW`, and over HTTP.
+//! Describes views: `SHOW VIEWS`, `SHOW CREATE VIEW`, `DESCRIBE VIEW`, and over HTTP.
 
 use std::sync::{Arc, atomic::Ordering};
 

@@ -1,10 +1,21 @@
-//! Views at work: a task for each takes its stream's synced events in and commits what they changed.
+//! Views at work: one task per view takes the stream's synced events and commits what they changed (every second by
+//! default).
+//!
+//! Small batches that follow one another and arrived in one millisecond are folded as one.
+//!
+//! Before a view of an idle stream advances its event time, it writes a tick into the log and waits until that is
+//! synced. A restart gives no event an arrival before a tick (unless the machine's clock is behind by more than a day).
+//! So a window that was delivered to a sink stays closed, and a rebuild of the view closes it before the same event.
+//! Event time is committed beside the position. Live queries need no tick, as they do not outlive the process. Durable
+//! queries replay each tick at the time at which it is due.
 
 use std::{
+    convert::Infallible,
     sync::{Arc, Weak, atomic::Ordering},
     time::Duration,
 };
 
+use swiftwater_catalog::Object;
 use swiftwater_event::{Backoff, EventBatch, Millis};
 use swiftwater_live::{Changes, Shard};
 use swiftwater_log::LogReader;
@@ -12,9 +23,11 @@ use swiftwater_views::ViewStoreError;
 use tokio::task::{JoinError, JoinHandle};
 
 use super::{
+    accept::TakeError,
     behind::PastError,
+    lifecycle::delete_kept,
     propagate::{Raised, committed_all},
-    view::{At, TakeError, View},
+    view::{At, View},
 };
 use crate::{
     durable::{
@@ -24,6 +37,7 @@ use crate::{
         table_writer::{ROWS_BYTES, TableWriterError, read_some},
     },
     objects::lookup_join::{Awaited, TableError, WaitError},
+    supervisor::{DropSignal, Maintained, NextAttempt},
 };
 
 /// Pauses between attempts.
@@ -42,9 +56,9 @@ const KEPT_PAST_EVENTS: u64 = 500_000;
 enum KeepError {
     #[error("its events cannot be read")]
     LogTail(#[from] TableWriterError),
-    #[error("its events cannot be had from the table")]
+    #[error("its events cannot be read from the table")]
     Past(#[from] PastError),
-    #[error("its events cannot be taken in")]
+    #[error("its events cannot be processed")]
     Take(#[from] TakeError),
     #[error("its events cannot be joined yet")]
     Wait(#[from] WaitError),
@@ -100,11 +114,45 @@ type Written = Result<(Result<Vec<Raised>, ViewStoreError>, At), JoinError>;
 /// A commit that is being written.
 type Keeping = JoinHandle<Written>;
 
+impl Maintained for View {
+    type Error = Infallible;
+
+    /// Its last commit is written when the engine closes.
+    const STOPS_ITSELF: bool = true;
+
+    fn object(&self) -> Object {
+        self.entry.object()
+    }
+
+    fn drop_signal(&self) -> &DropSignal {
+        &self.dropped
+    }
+
+    async fn run(self: &Arc<Self>, history: &Arc<History>) -> Result<(), Infallible> {
+        history.maintain_view(self).await;
+        Ok(())
+    }
+
+    fn failed(&self, _: &Arc<History>, error: Infallible) -> NextAttempt {
+        match error {}
+    }
+
+    /// What is in memory may be half changed: a restart of the server continues from disk. The next run waits for the drop.
+    fn panicked(&self) -> NextAttempt {
+        self.record_failure("a fault of the program stopped the view; restart the server".to_owned(), true);
+        NextAttempt::After(Duration::ZERO)
+    }
+
+    async fn drop_data(&self, _: &Arc<History>) {
+        delete_kept(self).await;
+    }
+}
+
 impl History {
-    /// Takes a view's events in and commits it, until it is dropped, cannot go on, or the engine ends.
+    /// Takes a view's events in's events in and commits it, until it is dropped, cannot go on, or the engine ends.
     pub(super) async fn maintain_view(&self, view: &Arc<View>) {
         let mut closing = self.closing();
-        let mut dropped = view.is_dropped.subscribe();
+        let dropped = &view.dropped;
         let interval = Duration::from_millis(self.config.views_commit_interval_ms.max(1));
         let (mut shard, mut again) = (Shard::default(), None);
         let mut keeping: Option<Keeping> = None;
@@ -114,7 +162,7 @@ impl History {
             let past = tokio::select! {
                 biased;
                 _ = closing.wait_for(|closing| *closing) => break,
-                _ = dropped.wait_for(|dropped| *dropped) => break,
+                () = dropped.received() => break,
                 past = self.joined_past_of(view, &mut kept_from) => past,
             };
             let taken = match past {
@@ -161,7 +209,7 @@ impl History {
             let event = tokio::select! {
                 biased;
                 _ = closing.wait_for(|closing| *closing) => break,
-                _ = dropped.wait_for(|dropped| *dropped) => break,
+                () = dropped.received() => break,
                 kept = async { keeping.as_mut().expect("it is looked for").await }, if keeping.is_some() => {
                     keeping = None;
                     due.set(tokio::time::sleep(interval));
@@ -215,12 +263,10 @@ impl History {
             view.stored.remove_view(view.id());
             tokio::select! {
                 _ = closing.wait_for(|closing| *closing) => return,
-                _ = dropped.wait_for(|dropped| *dropped) => {}
+                () = dropped.received() => {}
             }
         }
-        if *dropped.borrow() {
-            delete_kept(view).await;
-        } else if view.is_changed() {
+        if !dropped.is_sent() && view.is_changed() {
             let kept = self.start_commit(view).await;
             self.record_commit(view, kept);
         }
@@ -255,7 +301,7 @@ impl History {
             let cut = view.cut();
             // What is deleted goes with the next commit. What cannot be read now is looked at again.
             if let Err(error) = view.delete_past(PAST_KEYS_MIN.max(2 * cut.0.len())) {
-                tracing::warn!(view = view.name(), %error, "keys whose time is over cannot be deleted yet");
+                tracing::warn!(view = view.name(), %error, "expired keys cannot be deleted yet");
             }
             cut
         });
@@ -327,7 +373,7 @@ impl History {
         view.put_back();
         view.record_on_uppers(&why, false);
         if view.record_failure(why.clone(), false) {
-            tracing::error!(view = view.name(), why, "a view cannot be kept on disk; it is tried again");
+            tracing::error!(view = view.name(), why, "a view cannot be persisted; the server retries");
         }
         false
     }
@@ -421,7 +467,7 @@ fn report_lost(view: &View, end: u64) {
         stream = view.stored.name.as_str(),
         first = view.at().position,
         end,
-        "events that were acknowledged are lost with a part of the log; the view goes on behind them"
+        "acknowledged events are lost with a part of the log; the view continues after them"
     );
 }
 
@@ -433,21 +479,9 @@ fn record_error(view: &View, error: &KeepError) {
     view.has_waited.fetch_or(matches!(error, KeepError::Wait(_)), Ordering::Relaxed);
     if view.record_failure(causes(error), error.is_for_good()) {
         let error = error as &dyn std::error::Error;
-        tracing::error!(
-            view = view.name(),
-            error,
-            "a view does not go on; unless that is for good, it is tried again"
-        );
+        tracing::error!(view = view.name(), error, "a view is stopped; the server retries if it can");
     }
 }
 
 /// Keys on disk that are looked at for being past with each commit, at least: no fewer than twice those that changed.
 const PAST_KEYS_MIN: usize = 1 << 14;
-
-/// Deletes what is kept of a view that was dropped.
-pub(super) async fn delete_kept(view: &Arc<View>) {
-    let dropped = Arc::clone(view);
-    if let Ok(Err(error)) = tokio::task::spawn_blocking(move || dropped.delete_kept()).await {
-        tracing::warn!(view = view.name(), %error, "what is kept of a view that was dropped is deleted at the next start");
-    }
-}

@@ -1,9 +1,19 @@
-//! One view: what it holds, and how events and commits change that.
+//! One view: its state in memory, and how events and commits change that.
+//!
+//! A view folds a batch of synced events into groups of its own, which are merged into the groups of its keys. Keys that
+//! are not in memory are fetched first, so that nothing fails half way. Keys lie in 32 parts by hash, each with a lock,
+//! so a reader waits for one merge of one part at most.
+//!
+//! A commit cuts the changed keys out as bytes and writes them with the position, while events continue. Committed keys
+//! may be evicted, the least recently changed first. A start therefore reads a position, and no keys.
 
+use super::{
+    accept::TakeError,
+    compile::{Compiled, reads_untyped},
+};
+use crate::supervisor::DropSignal;
 use std::{
-    borrow::Cow,
     ops::Bound,
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
         atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
@@ -11,37 +21,24 @@ use std::{
 };
 
 use swiftwater_catalog::kind::view::ViewEntry;
-use swiftwater_event::{EventBatch, EventMeta, Millis, Offset, Path, StreamName, Type};
-use swiftwater_lang::{
-    Dialect, ParseOptions, QueryError, QueryErrors,
-    ddl::{CreateStream, CreateView},
-    parse_condition, parse_typed,
-    plan::{Expr, Query},
-};
-use swiftwater_live::{
-    Changes, Fold, GroupTable, JoinFailure, Key, KeyedPart, KeyedQuery, NO_TIME, Shown, SketchSizes,
-    StandingQuery, ViewTime, by_part, count_rows,
-};
-use swiftwater_views::{KEY_BYTES_MAX, ViewStore, ViewStoreError};
+use swiftwater_event::{Millis, StreamName, Type};
+use swiftwater_lang::ddl::CreateStream;
+use swiftwater_live::{Changes, Key, KeyedPart, KeyedQuery, NO_TIME, ViewTime};
+use swiftwater_views::{KEY_BYTES_MAX, ViewStore};
 use tokio::sync::{Notify, broadcast, watch};
 
 use super::{
     changefeed::{TOLD_MAX, Told, ToldKey},
     changelog::Changelog,
-    defaults::Defaults,
-    derived::{Over, check_columns, check_over, check_timeless, meaning_of, rows_as_stream},
+    derived::{Over, meaning_of, rows_as_stream},
     found::Found,
     retention::Needed,
 };
-use crate::{
-    EngineError, RuntimeError,
-    durable::{history::History, stored_stream::StoredStream},
-    objects::lookup_join::Sources,
-};
+use crate::{durable::stored_stream::StoredStream, objects::lookup_join::Sources};
 use swiftwater_runtime::parts::lock;
 
 /// Parts that a view's keys lie in, each with a lock of its own.
-const PARTS: usize = 32;
+pub(super) const PARTS: usize = 32;
 
 /// The longest key, as groups have it; groups of longer ones are passed over and counted.
 pub(super) const GROUP_KEY_BYTES_MAX: usize = KEY_BYTES_MAX / 3;
@@ -57,11 +54,11 @@ pub(crate) struct View {
     /// What its events are joined with.
     pub(crate) joined: Sources,
     pub(crate) store: Arc<ViewStore>,
-    parts: Box<[RwLock<KeyedPart>]>,
+    pub(super) parts: Box<[RwLock<KeyedPart>]>,
     /// Held for writing while a batch goes into the parts, for reading by who wants all of them as they were at one
     /// position; before any part's lock.
-    whole: RwLock<()>,
-    at: watch::Sender<At>,
+    pub(super) whole: RwLock<()>,
+    pub(super) at: watch::Sender<At>,
     committed: AtomicU64,
     /// Where it stands on disk.
     kept: watch::Sender<At>,
@@ -74,7 +71,7 @@ pub(crate) struct View {
     failing: Mutex<Option<(String, bool)>>,
     /// It is for good. Readers ask for that alone, and none waits for another.
     is_broken: AtomicBool,
-    pub(super) is_dropped: watch::Sender<bool>,
+    pub(super) dropped: DropSignal,
     /// It failed for that what its events are joined with did not go on.
     pub(super) has_waited: AtomicBool,
     /// It lacks events that the log does not have for it.
@@ -151,124 +148,6 @@ pub(crate) struct Counts {
     pub(super) reads_stored: AtomicU64,
 }
 
-/// Why a view cannot take events.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum TakeError {
-    #[error(transparent)]
-    Store(#[from] ViewStoreError),
-    #[error("what is kept of a key cannot be read: it is damaged, or of another version")]
-    State,
-    #[error("its events cannot be joined")]
-    Join(#[from] JoinFailure),
-    #[error("the events at offset {0} made it fail: this is a fault of the engine")]
-    Panic(u64),
-}
-
-/// What a view is of.
-pub(crate) struct Compiled {
-    pub(crate) query: KeyedQuery,
-    /// Its columns, by name and type.
-    pub(crate) columns: Vec<(Box<str>, Type)>,
-    /// What its events are joined with.
-    pub(crate) joined: Sources,
-}
-
-/// What a view is to be compiled over.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Source<'s> {
-    /// The events of a stream.
-    Stream(&'s CreateStream),
-    /// The rows of a view: its name, and its rows as if they were a stream's events.
-    View(&'s str, &'s CreateStream),
-}
-
-/// What a view makes of its events, with the defaults of their stream put in: where it is the same, its rows are.
-#[derive(Debug, PartialEq)]
-pub(super) struct ViewPlan {
-    query: Query,
-    deletes: Option<Expr>,
-    pub(super) columns: Option<Vec<(Box<str>, Type)>>,
-}
-
-/// Compiles what a view is of, which is created `now`: that is what NOW and UNIXTIMESTAMP() are, whenever it is opened again.
-pub(crate) fn compile_view(
-    history: &History,
-    create: &CreateView,
-    source: Source<'_>,
-    sizes: SketchSizes,
-    now: Millis,
-) -> Result<Compiled, EngineError> {
-    let stream = match source {
-        Source::Stream(stream) => stream,
-        Source::View(lower, rows) => {
-            check_over(create, lower)?;
-            rows
-        }
-    };
-    let (ViewPlan { mut query, deletes, columns }, sources) = plan_view(history, create, stream, now)?;
-    let mut counting = None;
-    if let Source::View(lower, rows) = source {
-        check_timeless(create, rows, &sources.sources.known)?;
-        check_columns(&query, lower, rows)?;
-        if query.views.iter().any(|view| view.join.is_some()) {
-            let message = format!("rows of view `{lower}` cannot be joined with others");
-            let hint = "Join the stream that it is of, or join in SQL over both views.";
-            let error = QueryError { hint: Some(hint.to_owned()), ..query_error(message) };
-            return Err(EngineError::Runtime(RuntimeError::Query(QueryErrors(vec![error]))));
-        }
-        counting = Some(count_rows(&mut query).map_err(EngineError::Unfit)?);
-    }
-    let query = StandingQuery::compile_view(query, sizes, deletes.as_ref()).map_err(|error| {
-        EngineError::Runtime(RuntimeError::Query(QueryErrors(vec![query_error(error.to_string())])))
-    })?;
-    sources.sources.attach(&query);
-    let query = KeyedQuery::new(query, create.options.ttl_ms).map_err(EngineError::Unfit)?;
-    let query = match counting {
-        Some(counting) => query.of_rows(counting),
-        None => query,
-    };
-    if create.options.retention_ms.is_some() && query.windows().is_none() {
-        return Err(EngineError::Unfit(swiftwater_live::Unfit::Retention));
-    }
-    Ok(Compiled { query, columns: columns.unwrap_or_default(), joined: sources })
-}
-
-/// Plans a view that is created `now`, and finds what its events are joined with.
-pub(super) fn plan_view(
-    history: &History,
-    create: &CreateView,
-    stream: &CreateStream,
-    now: Millis,
-) -> Result<(ViewPlan, Sources), EngineError> {
-    let schema = stream.is_declared().then(|| stream.schema());
-    let options =
-        ParseOptions { schema: schema.as_ref(), lists_rows: true, ..ParseOptions::new(Dialect::Native, now) };
-    let sources = history.sources_of(&create.query, &options);
-    let options = ParseOptions { joined: Some(&sources.sources.known), ..options };
-    let (mut statement, columns) = parse_typed(&create.query, &options).map_err(RuntimeError::Query)?;
-    let deletes = create.delete_when.as_deref().map(|condition| {
-        parse_condition(condition, &options).map_err(|QueryErrors(errors)| {
-            // Places are those in the query.
-            let within = |error: QueryError| QueryError {
-                line: None,
-                column: None,
-                message: format!("in DELETE WHEN: {}", error.message),
-                ..error
-            };
-            EngineError::Runtime(RuntimeError::Query(QueryErrors(errors.into_iter().map(within).collect())))
-        })
-    });
-    let mut deletes = deletes.transpose()?;
-    let defaults = Defaults::of(stream).map_err(RuntimeError::Query)?;
-    statement.query.event_exprs_mut().into_iter().chain(&mut deletes).for_each(|expr| defaults.put(expr));
-    Ok((ViewPlan { query: statement.query, deletes, columns }, sources))
-}
-
-/// A fault of a query as a whole.
-pub(crate) fn query_error(message: String) -> QueryError {
-    QueryError { line: None, column: None, message, hint: None, excerpt: String::new() }
-}
-
 impl View {
     /// A view that goes on from `position`; with `is_new` nothing is kept of it.
     pub(crate) fn new(
@@ -305,7 +184,7 @@ impl View {
             found: Mutex::default(),
             failing: Mutex::default(),
             is_broken: AtomicBool::new(false),
-            is_dropped: watch::Sender::new(false),
+            dropped: DropSignal::default(),
             has_waited: AtomicBool::new(false),
             is_behind: AtomicBool::new(false),
             rebuilt_at: AtomicU64::new(0),
@@ -366,7 +245,7 @@ impl View {
 
     /// It was dropped.
     pub(crate) fn has_ended(&self) -> bool {
-        *self.is_dropped.borrow()
+        self.dropped.is_sent()
     }
 
     /// How far it is.
@@ -426,7 +305,7 @@ impl View {
         self.parts.iter().map(|part| part.read().unwrap_or_else(PoisonError::into_inner)).collect()
     }
 
-    fn change(&self, part: usize) -> RwLockWriteGuard<'_, KeyedPart> {
+    pub(super) fn change(&self, part: usize) -> RwLockWriteGuard<'_, KeyedPart> {
         self.parts[part].write().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -440,89 +319,6 @@ impl View {
     pub(super) fn changed_bytes(&self) -> u64 {
         let parts = self.parts.iter().map(|part| part.read().unwrap_or_else(PoisonError::into_inner));
         parts.map(|part| part.changed_bytes() as u64).sum()
-    }
-
-    /// Takes in a batch, whole or not at all; events that it has taken before are passed over. Nothing of the view depends on
-    /// `now`: it is when readers find the rows that who listens is told of.
-    pub(super) fn take(
-        &self,
-        shard: &mut swiftwater_live::Shard,
-        batch: &EventBatch,
-        now: Millis,
-    ) -> Result<(), TakeError> {
-        let Some(batch) = rest_of(batch, self.at().position) else { return Ok(()) };
-        let (batch, first) = (&*batch, batch.meta().first.0);
-        let next = first + batch.len() as u64;
-        let folded = catch_unwind(AssertUnwindSafe(|| self.query.fold(shard, batch, self.at().time)));
-        let mut fold: Fold = folded.map_err(|_| {
-            shard.recover();
-            TakeError::Panic(first)
-        })?;
-        if let Some(failure) = fold.failure.take() {
-            return Err(failure.into());
-        }
-        let groups = fold.groups.take();
-        let by_part = groups.as_ref().map(|groups| by_part(groups, PARTS, GROUP_KEY_BYTES_MAX));
-        let (by_part, long_keys) = by_part.unwrap_or_default();
-        if let Some(groups) = &groups {
-            // All that may fail comes before the first change.
-            for (place, chosen) in by_part.iter().enumerate().filter(|(_, chosen)| !chosen.is_empty()) {
-                let lacked =
-                    self.parts[place].read().unwrap_or_else(PoisonError::into_inner).lacks(groups, chosen);
-                let mut found = Vec::new();
-                for key in lacked {
-                    found.extend(self.store.get(self.id(), &key.ordered)?.map(|state| (key, state)));
-                }
-                let mut part = self.change(place);
-                for (key, state) in &found {
-                    part.load(&self.query, key, state).map_err(|_| TakeError::State)?;
-                }
-            }
-        }
-        // Only this task changes the parts, so before and after it they are as they were left.
-        let listened = groups.as_ref().filter(|_| self.told.receiver_count() > 0);
-        let before = listened.map(|groups| self.shown(groups, &by_part, now));
-        let one_position = self.whole.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(groups) = &groups {
-            for (place, chosen) in by_part.iter().enumerate().filter(|(_, chosen)| !chosen.is_empty()) {
-                self.change(place).merge(&self.query, groups, chosen, (next, batch.meta().arrival));
-            }
-        }
-        let Fold { matched, mistyped, expression_errors, time, late, ahead, .. } = fold;
-        for (count, more) in [
-            (&self.counts.events, batch.len() as u64),
-            (&self.counts.matched, matched),
-            (&self.counts.mistyped, mistyped),
-            (&self.counts.errors, expression_errors),
-            (&self.counts.long_keys, long_keys),
-            (&self.counts.late, late),
-            (&self.counts.ahead, ahead),
-        ] {
-            count.fetch_add(more, Ordering::Relaxed);
-        }
-        // Before another may look at all parts: they are told with the position that they have.
-        self.at.send_replace(At { position: next, arrival: batch.meta().arrival, time });
-        drop(one_position);
-        if let Some(groups) = &groups
-            && self.told.receiver_count() > 0
-        {
-            let keys = before.map(|before| {
-                let after = self.shown(groups, &by_part, now);
-                ToldKey::of_groups(groups, &by_part, before.into_iter().zip(after))
-            });
-            self.tell(keys, next, false);
-        }
-        Ok(())
-    }
-
-    /// What the rows of the keys of some groups show, part by part.
-    fn shown(&self, groups: &GroupTable, by_part: &[Vec<u32>], now: Millis) -> Vec<Shown> {
-        let chosen = by_part.iter().enumerate().filter(|(_, chosen)| !chosen.is_empty());
-        let shown = chosen.flat_map(|(place, chosen)| {
-            let part = self.parts[place].read().unwrap_or_else(PoisonError::into_inner);
-            part.shown(&self.query, groups, chosen, now)
-        });
-        shown.collect()
     }
 
     /// Whether it has changes that are not committed.
@@ -624,7 +420,7 @@ impl View {
         let first = self.first_kept(at);
         for place in 0..self.parts.len() {
             let mut part = self.change(place);
-            part.kept();
+            part.checkpoint_committed();
             first.iter().for_each(|first| part.expire(*first));
         }
         let position = at.position;
@@ -639,7 +435,7 @@ impl View {
     /// The last cut is not on disk.
     pub(super) fn put_back(&self) {
         for place in 0..self.parts.len() {
-            self.change(place).put_back();
+            self.change(place).checkpoint_failed();
         }
     }
 
@@ -650,67 +446,6 @@ impl View {
             for place in 0..self.parts.len() {
                 self.change(place).evict(bytes_max / PARTS / 2);
             }
-        }
-    }
-}
-
-/// Whether a query reads values of a stream's events that have no declared type, and are not declared as JSON either; or of rows
-/// that they are joined with.
-fn reads_untyped(query: &KeyedQuery, stream: &CreateStream) -> bool {
-    let plan = &query.query().plan;
-    let is_json = |path: &Path| {
-        let mut columns = stream.columns.iter().filter(|column| column.ty == Type::Any);
-        columns.any(|column| path.steps().starts_with(column.event_path().steps()))
-    };
-    let is_untyped = |(path, ty): &(&Path, &Type)| **ty == Type::Any && !is_json(path);
-    plan.paths().iter().any(is_untyped) || plan.views.iter().any(|view| view.join.is_some())
-}
-
-/// The events of a batch from an offset on; none where all stand before it. What came from the table ends anywhere within what
-/// the log has as one batch.
-fn rest_of(batch: &EventBatch, from: u64) -> Option<Cow<'_, EventBatch>> {
-    let first = batch.meta().first.0;
-    let known = usize::try_from(from.saturating_sub(first)).unwrap_or(usize::MAX);
-    if known >= batch.len() {
-        return None;
-    }
-    if known == 0 {
-        return Some(Cow::Borrowed(batch));
-    }
-    let rows: Vec<u32> = (known as u32..batch.len() as u32).collect();
-    let meta = EventMeta { first: Offset(from), ..*batch.meta() };
-    Some(Cow::Owned(batch.select(&rows).with_meta(meta)))
-}
-
-#[cfg(test)]
-mod tests {
-    use bytes::Bytes;
-    use swiftwater_event::{CheckLimits, check_block};
-
-    use super::*;
-
-    #[test]
-    fn events_that_were_taken_are_left_out() {
-        let batch =
-            check_block(Bytes::from_static(b"{\"k\":5}\n{\"k\":6}\n{\"k\":7}"), &CheckLimits::default(), 1)
-                .batch;
-        let batch = batch.with_meta(EventMeta { first: Offset(5), ..EventMeta::default() });
-        let left = |from: u64| {
-            rest_of(&batch, from).map(|rest| {
-                let events: Vec<_> = (0..rest.len()).map(|row| rest.event(row).to_vec()).collect();
-                (rest.meta().first.0, String::from_utf8(events.concat()).unwrap())
-            })
-        };
-        let all = (5, "{\"k\":5}{\"k\":6}{\"k\":7}".to_owned());
-        for (from, expected) in [
-            (0, Some(all.clone())),
-            (5, Some(all)),
-            (6, Some((6, "{\"k\":6}{\"k\":7}".to_owned()))),
-            (7, Some((7, "{\"k\":7}".to_owned()))),
-            (8, None),
-            (u64::MAX, None),
-        ] {
-            assert_eq!(left(from), expected, "from {from}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is declared of an endpoint: a route of the server's that takes events in or gives rows out.
+//! The declaration of an endpoint: a route of the server that accepts events or returns rows.
 //!
 //! ```text
 //! CREATE ENDPOINT [IF NOT EXISTS] POST 'path' [(item, …)] INTO stream [SELECT column, …] [RETURNING column, …]
@@ -12,8 +12,9 @@
 //! column = expression [[AS] name]
 //! ```
 //!
-//! What `{name}` stands for in a path is a parameter that is declared. In the SELECT of a view, and behind it, names are the
-//! view's columns and `$name` is a parameter; elsewhere both spellings are. Expressions stay text here: [`plan`] plans them.
+//! `{name}` in a path refers to a declared parameter. In the SELECT of a view, and after it, a bare name is a column of
+//! the view and `$name` is a parameter. Elsewhere both spellings are parameters. Expressions remain text here: [`plan`]
+//! plans them.
 
 mod options;
 mod path;
@@ -91,7 +92,7 @@ pub enum EndpointAction {
         /// Of which rows; `None`: there is one, of nothing.
         source: Option<RowSource>,
         /// Where there is no row.
-        otherwise: Option<Otherwise>,
+        otherwise: Option<ElseClause>,
     },
 }
 
@@ -108,7 +109,7 @@ pub struct RowSource {
 
 /// `ELSE …` behind a SELECT.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Otherwise {
+pub enum ElseClause {
     /// A status, with a message.
     Status(Refusal),
     /// A row, of parameters and constants.

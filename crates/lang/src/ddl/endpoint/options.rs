@@ -1,4 +1,4 @@
-//! `WITH (name = value, …)` of an endpoint.
+//! The options of an endpoint: `WITH (name = value, …)`.
 
 use crate::ddl::{
     Ack,
@@ -103,22 +103,22 @@ impl EndpointOptions {
         match (option, text.as_str()) {
             (EndpointOption::Status, _) => match value {
                 Value::Number(status @ 200..=299) => self.status = Some(*status as u16),
-                _ => return Err("`status` takes a number from 200 to 299".to_owned()),
+                _ => return Err("`status` must be a number from 200 to 299".to_owned()),
             },
             (EndpointOption::Ack, "memory") => self.ack = Some(Ack::Memory),
             (EndpointOption::Ack, "disk") => self.ack = Some(Ack::Disk),
-            (EndpointOption::Ack, _) => return Err("`ack` takes memory or disk".to_owned()),
+            (EndpointOption::Ack, _) => return Err("`ack` must be memory or disk".to_owned()),
             (EndpointOption::Errors, "problem") => self.errors = Some(ErrorForm::Problem),
             (EndpointOption::Errors, "message") => self.errors = Some(ErrorForm::Message),
-            (EndpointOption::Errors, _) => return Err("`errors` takes problem or message".to_owned()),
+            (EndpointOption::Errors, _) => return Err("`errors` must be problem or message".to_owned()),
             (EndpointOption::Answer, "object") => self.answer = Some(Answer::Object),
             (EndpointOption::Answer, "rows") => self.answer = Some(Answer::Rows),
-            (EndpointOption::Answer, _) => return Err("`answer` takes object or rows".to_owned()),
+            (EndpointOption::Answer, _) => return Err("`answer` must be object or rows".to_owned()),
             (EndpointOption::OtherFields, "keep") => self.other_fields = Some(OtherFields::Keep),
             (EndpointOption::OtherFields, "ignore") => self.other_fields = Some(OtherFields::Ignore),
             (EndpointOption::OtherFields, "refuse") => self.other_fields = Some(OtherFields::Refuse),
             (EndpointOption::OtherFields, _) => {
-                return Err("`other_fields` takes keep, ignore or refuse".to_owned());
+                return Err("`other_fields` must be keep, ignore or refuse".to_owned());
             }
         }
         Ok(())

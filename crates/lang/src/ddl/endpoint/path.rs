@@ -1,4 +1,4 @@
-//! Paths with parameters: `/stats/{userId}`.
+//! Parses and matches paths with parameters: `/stats/{userId}`.
 
 use std::fmt;
 
@@ -39,14 +39,14 @@ impl PathTemplate {
     /// Reads a path; the error says what is wrong with it. A `/` at its end means nothing.
     pub(crate) fn parse(text: &str) -> Result<PathTemplate, String> {
         let Some(path) = text.strip_prefix('/') else {
-            return Err("a path begins with `/`".to_owned());
+            return Err("a path must begin with `/`".to_owned());
         };
         if text.len() > PATH_BYTES_MAX {
             return Err(format!("a path has at most {PATH_BYTES_MAX} bytes"));
         }
         let path = path.strip_suffix('/').unwrap_or(path);
         if path.is_empty() {
-            return Err("`/` is the server's own".to_owned());
+            return Err("`/` is reserved for the server".to_owned());
         }
         let segments: Vec<Segment> = path.split('/').map(segment).collect::<Result<_, _>>()?;
         if segments.len() > SEGMENTS_MAX {
@@ -54,18 +54,18 @@ impl PathTemplate {
         }
         match &segments[0] {
             Segment::Literal(first) if RESERVED.contains(&&**first) => {
-                return Err(format!("`/{first}` is the server's own"));
+                return Err(format!("`/{first}` is reserved for the server"));
             }
             _ => {}
         }
         if segments.last() == Some(&Segment::Literal(BULK.into())) {
-            return Err(format!("paths that end in `/{BULK}` are the server's own"));
+            return Err(format!("paths that end in `/{BULK}` are reserved for the server"));
         }
         let template = PathTemplate(segments);
         let mut names: Vec<&str> = template.parameters().collect();
         names.sort_unstable();
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(format!("`{{{}}}` stands in the path twice", twice[0]));
+            return Err(format!("`{{{}}}` occurs twice in the path", twice[0]));
         }
         Ok(template)
     }
@@ -102,7 +102,9 @@ fn segment(text: &str) -> Result<Segment, String> {
     }
     if let Some(name) = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')) {
         if !is_word(name) {
-            return Err(format!("`{{{name}}}` is no parameter: its name has letters, digits and `_`"));
+            return Err(format!(
+                "`{{{name}}}` is not a parameter: a name consists of letters, digits and `_`"
+            ));
         }
         return Ok(Segment::Parameter(name.into()));
     }
@@ -111,8 +113,8 @@ fn segment(text: &str) -> Result<Segment, String> {
     }
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._~!$&'()*+,;=:@".contains(c);
     match text.chars().find(|&c| !is_plain(c)) {
-        Some(c @ ('{' | '}')) => Err(format!("`{c}` stands around a whole segment: `/{{name}}/`")),
-        Some(c) => Err(format!("`{}` cannot stand in a path", c.escape_debug())),
+        Some(c @ ('{' | '}')) => Err(format!("`{c}` must enclose a whole segment: `/{{name}}/`")),
+        Some(c) => Err(format!("`{}` is not allowed in a path", c.escape_debug())),
         None => Ok(Segment::Literal(text.into())),
     }
 }

@@ -1,7 +1,7 @@
-//! An endpoint's expressions, planned over slots: what a request said, and the row of a view that it asks for.
+//! Plans the expressions of an endpoint over slots: the request's parameters, and the row of a view that it requests.
 //!
-//! The slots of an expression over parameters are these, in order, and the time of the request (milliseconds since 1970,
-//! what NOW is); of one over a row, the view's columns come before them.
+//! The slots of an expression over parameters are the parameters, in order, and the time of the request (milliseconds
+//! since 1970; the value of NOW). In an expression over a row, the view's columns precede them.
 
 use swiftwater_event::Type;
 
@@ -28,12 +28,12 @@ pub struct Lookup {
 }
 
 /// Plans an expression over parameters, each of which may be written with `$` or without.
-pub fn over_parameters(text: &str, parameters: &[Parameter]) -> Result<PlannedExpr, QueryErrors> {
+pub fn parse_over_parameters(text: &str, parameters: &[Parameter]) -> Result<PlannedExpr, QueryErrors> {
     parsed(text, |node| plan_over_parameters(node, parameters))
 }
 
 /// Plans an expression over a row with these columns, and parameters as `$name`.
-pub fn over_row(
+pub fn parse_over_row(
     text: &str,
     columns: &[(Box<str>, Type)],
     parameters: &[Parameter],
@@ -49,7 +49,7 @@ pub fn lookup(
     parameters: &[Parameter],
     keys: &[Option<usize>],
 ) -> Result<Lookup, QueryErrors> {
-    let (expr, _) = over_row(condition, columns, parameters)?;
+    let (expr, _) = parse_over_row(condition, columns, parameters)?;
     let operands = match expr {
         Expr::Call { function: Function::And, args } => args,
         one => vec![one],
@@ -62,7 +62,7 @@ pub fn lookup(
             found[key].is_none().then_some((key, value))
         });
         match stated {
-            Some((key, value)) => found[key] = Some(over_parameters_alone(value, columns.len())),
+            Some((key, value)) => found[key] = Some(parameters_only(value, columns.len())),
             None => rest.push(operand),
         }
     }
@@ -107,7 +107,7 @@ fn stated(operand: &Expr, columns: usize) -> Option<(usize, &Expr)> {
     }
 }
 
-fn over_parameters_alone(value: &Expr, columns: usize) -> Expr {
+fn parameters_only(value: &Expr, columns: usize) -> Expr {
     mapped(value, &|slot| slot - columns)
 }
 

@@ -1,9 +1,9 @@
-//! Endpoints in their normal form.
+//! Prints endpoints in their normal form.
 
 use std::fmt::{self, Display};
 
 use super::{
-    CreateEndpoint, EndpointAction, EndpointColumn, EndpointName, EndpointOptions, Otherwise, Parameter,
+    CreateEndpoint, ElseClause, EndpointAction, EndpointColumn, EndpointName, EndpointOptions, Parameter,
     ParameterCheck, ParameterPlace, Refusal, RowSource,
 };
 use crate::{
@@ -59,8 +59,8 @@ impl Display for CreateEndpoint {
                 }
                 match otherwise {
                     None => {}
-                    Some(Otherwise::Status(refusal)) => write!(f, "\n{refusal}")?,
-                    Some(Otherwise::Row(columns)) => write_columns(f, "\nELSE SELECT ", columns)?,
+                    Some(ElseClause::Status(refusal)) => write!(f, "\n{refusal}")?,
+                    Some(ElseClause::Row(columns)) => write_columns(f, "\nELSE SELECT ", columns)?,
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! `CREATE ALERT`.
+//! Parses `CREATE ALERT`.
 
 use super::super::{Parsed, Parser};
 use crate::{
@@ -11,23 +11,23 @@ impl Parser<'_> {
     pub(super) fn create_alert(&mut self) -> Parsed<CreateAlert> {
         let if_not_exists = self.if_not_exists()?;
         let name = self.name_of("alert")?;
-        if !self.take_word("ON") {
-            let hint = "Behind ON stands the view that is watched, or a query in parentheses.";
+        if !self.accept_word("ON") {
+            let hint = "Write ON and a view, or ON and a query in parentheses.";
             return Err(self.expected_one_of(&["ON"]).hint(hint));
         }
         let source = self.alert_source()?;
-        if !self.take_word("WHEN") {
+        if !self.accept_word("WHEN") {
             let hint = match source {
-                AlertSource::View(_) => "Behind WHEN stands the condition on a row of the view.",
-                AlertSource::Query(_) => "Behind WHEN stands the condition on a row of the query.",
+                AlertSource::View(_) => "Write WHEN and a condition on a row of the view.",
+                AlertSource::Query(_) => "Write WHEN and a condition on a row of the query.",
             };
             return Err(self.expected_one_of(&["WHEN"]).hint(hint));
         }
         let from = self.span();
         self.expression()?;
         let condition = self.word(from.to(self.last_span())).into();
-        if !self.take_word("INTO") {
-            let hint = "Behind INTO stands the stream that is told, or WEBHOOK and an address.";
+        if !self.accept_word("INTO") {
+            let hint = "Write INTO and the target stream, or INTO WEBHOOK and an address.";
             return Err(self.expected_one_of(&["INTO"]).hint(hint));
         }
         let target = self.alert_target()?;
@@ -40,11 +40,11 @@ impl Parser<'_> {
             return self.query_in_parentheses().map(AlertSource::Query);
         }
         if self.at_word(0, "STREAM") && self.symbol_at(1) == Some(Symbol::LeftParen) {
-            let hint = "Write which rows by which key: ON (SELECT device, LAST(*) AS event FROM STREAM(readings) GROUP BY \
+            let hint = "State the rows and their key: ON (SELECT device, LAST(*) AS event FROM STREAM(readings) GROUP BY \
                         device) WHEN event.temperature > 40.";
             return Err(Fault::at(
                 self.span(),
-                "an alert is on rows by key, and the events of a stream have none",
+                "an alert needs rows with a key, and the events of a stream have none",
             )
             .hint(hint));
         }
@@ -73,7 +73,7 @@ impl Parser<'_> {
         let is_empty = until.end <= from.start;
         self.advance();
         if is_empty {
-            return Err(Fault::at(open.to(self.last_span()), "between the parentheses stands no query")
+            return Err(Fault::at(open.to(self.last_span()), "the parentheses contain no query")
                 .hint("Write ON (SELECT … FROM STREAM(…) GROUP BY …), or ON and the name of a view."));
         }
         Ok(self.word(from.to(until)).into())
@@ -83,13 +83,10 @@ impl Parser<'_> {
         let is_text = matches!(self.kind_at(1), TokenKind::String(_));
         for word in ["TABLE", "FILE"] {
             if self.at_word(0, word) && (is_text || self.has_name_at(1)) {
-                let message = format!(
-                    "an alert goes into a stream or to a webhook, not into a {}",
-                    word.to_lowercase()
-                );
-                return Err(
-                    Fault::at(self.span(), message).hint("A job, or a sink, takes it on from a stream.")
-                );
+                let message =
+                    format!("the target of an alert is a stream or a webhook, not a {}", word.to_lowercase());
+                return Err(Fault::at(self.span(), message)
+                    .hint("Use a stream as the target; a job or a sink can read it."));
             }
         }
         if self.at_word(0, "WEBHOOK") && is_text {
@@ -99,7 +96,7 @@ impl Parser<'_> {
         if self.at_word(0, "STREAM") && self.has_name_at(1) {
             self.advance();
         }
-        self.stream_named("the name of the stream that is told").map(AlertTarget::Stream)
+        self.stream_named("the name of the target stream").map(AlertTarget::Stream)
     }
 
     /// Whether a name stands there, and no WITH.
@@ -113,14 +110,14 @@ impl Parser<'_> {
 
     fn alert_options(&mut self, target: &AlertTarget) -> Parsed<AlertOptions> {
         let (mut options, mut spans) = (AlertOptions::default(), Vec::new());
-        if self.take_word("WITH") {
+        if self.accept_word("WITH") {
             let names = (AlertOption::of as fn(&str) -> _, AlertOption::text as fn(_) -> _);
             self.options(names, |option, value| options.set(option, value), &mut spans)?;
         }
         let of_stream = |(option, _): &&(AlertOption, _)| *option != AlertOption::Resolve;
         if let (AlertTarget::Stream(_), Some((option, span))) = (target, spans.iter().find(of_stream)) {
-            return Err(Fault::at(*span, format!("a stream has no `{}`", option.text()))
-                .hint("It is of webhooks: INTO WEBHOOK 'https://…'."));
+            return Err(Fault::at(*span, format!("option `{}` is for webhooks only", option.text()))
+                .hint("Write INTO WEBHOOK 'https://…', or leave the option out."));
         }
         let retries = AlertOption::Delivery(SinkOption::Retries);
         let retries = spans.iter().find(|(option, _)| *option == retries).map(|(_, span)| *span);

@@ -1,5 +1,7 @@
-//! What only a whole declaration shows: names that come twice or lead nowhere, conditions and defaults of a wrong type,
-//! options that do not go together. All faults are noted.
+//! Checks a whole CREATE STREAM declaration and reports all its errors.
+//!
+//! Examples: duplicate names and names that lead nowhere, conditions and defaults of a wrong type, options that exclude
+//! each other.
 
 use std::collections::HashSet;
 
@@ -118,8 +120,8 @@ impl Declaration {
         }
     }
 
-    /// The column that a name stands for, as queries have it.
-    fn known(&self, name: &Name) -> Option<&DeclaredColumn> {
+    /// The column that a name refers to, as in queries.
+    fn resolve_column(&self, name: &Name) -> Option<&DeclaredColumn> {
         let exact = self.columns.iter().find(|column| column.name.text == name.text);
         let folded = || name.text.to_lowercase();
         exact.or_else(|| {
@@ -152,7 +154,7 @@ impl Declaration {
         let options = ParseOptions { schema: Some(schema), ..ParseOptions::new(Dialect::Native, 0) };
         match planner::plan_expression(node, &options) {
             Ok((_, Some(ty))) if ty != Type::BOOLEAN => {
-                faults.push(Fault::at(node.span, format!("CHECK takes a condition, and this is {ty}")));
+                faults.push(Fault::at(node.span, format!("CHECK needs a condition, and this is {ty}")));
             }
             Ok(_) => {}
             Err(more) => faults.extend(more),
@@ -161,14 +163,14 @@ impl Declaration {
 
     fn check_operands(&self, node: &Node, faults: &mut Vec<Fault>) {
         match &node.kind {
-            NodeKind::Name(name) if self.known(name).is_none() => faults.push(self.no_column(name)),
+            NodeKind::Name(name) if self.resolve_column(name).is_none() => faults.push(self.no_column(name)),
             NodeKind::Now => faults.push(
-                Fault::at(node.span, "NOW cannot stand in a CHECK")
-                    .hint("Whether an event fits must not depend on when that is asked."),
+                Fault::at(node.span, "NOW is not allowed in a CHECK")
+                    .hint("The result of a CHECK must not depend on the time of the check."),
             ),
             NodeKind::Call(Builtin::UnixTimestamp, arguments) if arguments.is_empty() => faults.push(
-                Fault::at(node.span, "UNIXTIMESTAMP() cannot stand in a CHECK")
-                    .hint("Whether an event fits must not depend on when that is asked."),
+                Fault::at(node.span, "UNIXTIMESTAMP() is not allowed in a CHECK")
+                    .hint("The result of a CHECK must not depend on the time of the check."),
             ),
             _ => node.children(&mut |child| self.check_operands(child, faults)),
         }
@@ -176,13 +178,13 @@ impl Declaration {
 
     fn check_watermark(&mut self, faults: &mut Vec<Fault>) {
         let Some(watermark) = &self.watermark else { return };
-        let Some(column) = self.known(&watermark.column) else {
+        let Some(column) = self.resolve_column(&watermark.column) else {
             faults.push(self.no_column(&watermark.column));
             return;
         };
         if !matches!(column.def.ty, Type::Primitive(Primitive::Timestamp(_) | Primitive::Long)) {
             let message = format!("the time of an event cannot be {}", column.def.ty);
-            let hint = "It is a TIMESTAMP, or a LONG of milliseconds since 1970.";
+            let hint = "Use a TIMESTAMP, or a LONG of milliseconds since 1970.";
             faults.push(Fault::at(watermark.column.span, message).hint(hint));
         }
         let declared = column.name.text.clone();
@@ -205,18 +207,18 @@ impl Declaration {
         let is_stored = options.store.unwrap_or(is_declared);
         if options.ack == Some(Ack::Disk) && !is_stored {
             let hint = "Write `store = true` too.";
-            wrong(StreamOption::Ack, "a stream that is not stored has no disk to wait for".to_owned(), hint);
+            wrong(StreamOption::Ack, "`ack = disk` needs a stored stream".to_owned(), hint);
         }
         let kept = [
             (options.retention_ms.is_some(), StreamOption::Retention),
             (options.partition_by.is_some(), StreamOption::PartitionBy),
         ];
         for (_, option) in kept.into_iter().filter(|(is_set, _)| *is_set && !is_stored) {
-            let message = format!("`{}` is for streams that are stored", option.text());
+            let message = format!("`{}` needs a stored stream", option.text());
             wrong(option, message, "Write `store = true` too.");
         }
         if options.columns_max.is_some() && is_declared {
-            let message = "`columns_max` is for streams that declare no columns".to_owned();
+            let message = "`columns_max` is allowed only without declared columns".to_owned();
             wrong(StreamOption::ColumnsMax, message, "Leave it out.");
         }
         let Some(PartitionBy::Columns(names)) = &options.partition_by else { return };
@@ -229,7 +231,7 @@ impl Declaration {
                 Some(column) if !may_partition(&column.def.ty) => {
                     let message =
                         format!("a stream cannot be partitioned by `{}`, a {}", short(name), column.def.ty);
-                    let hint = "Take columns of few values: STRING, BOOLEAN, INTEGER, LONG.";
+                    let hint = "Use columns of few values: STRING, BOOLEAN, INTEGER, LONG.";
                     wrong(StreamOption::PartitionBy, message, hint);
                 }
                 Some(_) => {}

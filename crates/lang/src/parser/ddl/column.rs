@@ -1,4 +1,4 @@
-//! One column: its name, its type in Bullet's or SQL's words, and what its values must be.
+//! Parses a column: its name, its type in Bullet's or SQL's words, and its constraints.
 
 use swiftwater_event::{Path, Primitive, Type};
 
@@ -44,7 +44,7 @@ const NO_TYPES: [(&str, &str); 6] = [
 ];
 
 /// What SQL's word for a type is called here; any other word is itself.
-fn own_word(word: String) -> String {
+fn native_type_name(word: String) -> String {
     match SQL_TYPES.iter().find(|(name, _)| *name == word) {
         Some((_, ty)) => ty.to_string(),
         None => word,
@@ -56,8 +56,9 @@ impl Parser<'_> {
         let name = self.name("a column's name")?;
         if let Some(why) = column_name_fault(&name.text) {
             let message = format!("`{}` cannot be a column's name: {why}", short(&name.text));
-            return Err(Fault::at(name.span, message)
-                .hint("Give it another name, and say where its value lies with PATH '…'."));
+            return Err(
+                Fault::at(name.span, message).hint("Rename it, and set the path of its value with PATH '…'.")
+            );
         }
         let ty = self.column_type()?;
         let mut column = DeclaredColumn {
@@ -69,18 +70,18 @@ impl Parser<'_> {
         };
         loop {
             let span = self.span();
-            if self.take_word("PATH") {
-                let (text, span) = self.text("a path in single quotes, like 'a.b'")?;
+            if self.accept_word("PATH") {
+                let (text, span) = self.text("a path in single quotes, such as 'a.b'")?;
                 let path = Path::parse(&text).map_err(|error| Fault::at(span, error.to_string()))?;
                 if column.def.path.replace(path).is_some() {
                     return Err(Fault::at(span, "a column has one PATH"));
                 }
-            } else if self.take_words(&["NOT", "NULL"]) {
+            } else if self.accept_words(&["NOT", "NULL"]) {
                 column.def.not_null = true;
                 column.not_null = Some(span.to(self.last_span()));
-            } else if self.take_word("NULL") {
+            } else if self.accept_word("NULL") {
                 // SQL's way to say what holds anyway.
-            } else if self.take_word("DEFAULT") {
+            } else if self.accept_word("DEFAULT") {
                 if column.default.replace(self.default_value()?).is_some() {
                     return Err(Fault::at(span, "a column has one DEFAULT"));
                 }
@@ -89,7 +90,7 @@ impl Parser<'_> {
             } else if self.at_word(0, "PRIMARY") || self.at_word(0, "UNIQUE") || self.at_word(0, "REFERENCES")
             {
                 return Err(Fault::at(span, "a stream has no keys")
-                    .hint("Events are told apart by their position; views are kept by key."));
+                    .hint("The position of an event identifies it; views have keys."));
             } else {
                 return Ok(column);
             }
@@ -130,12 +131,12 @@ impl Parser<'_> {
                     .hint(format!("Did you mean {near}?")))
             }
             _ => {
-                let ty = self.type_of_words(own_word)?;
+                let ty = self.type_of_words(native_type_name)?;
                 if ty == Type::DOUBLE {
-                    self.take_word("PRECISION");
+                    self.accept_word("PRECISION");
                 }
                 if let Type::List(inner) | Type::Map(inner) = &ty
-                    && holds_any(inner)
+                    && contains_any(inner)
                 {
                     return Err(Fault::at(span, format!("a column cannot be {ty}"))
                         .hint("Write JSON for a value of mixed kinds."));
@@ -147,7 +148,7 @@ impl Parser<'_> {
 
     /// `(n)` behind a type of text, which means nothing.
     fn length(&mut self) -> Parsed<()> {
-        if self.take_symbol(Symbol::LeftParen) {
+        if self.accept_symbol(Symbol::LeftParen) {
             self.positive_number("a length")?;
             self.expect_symbol(Symbol::RightParen)?;
         }
@@ -161,7 +162,7 @@ impl Parser<'_> {
 
     /// `[CONSTRAINT name] CHECK (condition)`.
     pub(super) fn check(&mut self) -> Parsed<DeclaredCheck> {
-        let name = if self.take_word("CONSTRAINT") { Some(self.name("a name")?.text) } else { None };
+        let name = if self.accept_word("CONSTRAINT") { Some(self.name("a name")?.text) } else { None };
         self.expect_word("CHECK")?;
         self.expect_symbol(Symbol::LeftParen)?;
         let from = self.span();
@@ -174,7 +175,7 @@ impl Parser<'_> {
     /// A constant expression, or NOW.
     pub(super) fn default_value(&mut self) -> Parsed<DeclaredDefault> {
         let span = self.span();
-        if self.take_word("CURRENT_TIMESTAMP") {
+        if self.accept_word("CURRENT_TIMESTAMP") {
             return Ok(DeclaredDefault { value: DefaultValue::Now, node: None, span });
         }
         if self.at_word(0, "NOW") && self.symbol_at(1) == Some(Symbol::LeftParen) {
@@ -202,11 +203,11 @@ impl Parser<'_> {
     }
 }
 
-fn holds_any(ty: &Type) -> bool {
+fn contains_any(ty: &Type) -> bool {
     match ty {
         Type::Any => true,
         Type::Primitive(Primitive::Timestamp(_)) | Type::Primitive(_) => false,
-        Type::List(inner) | Type::Map(inner) => holds_any(inner),
+        Type::List(inner) | Type::Map(inner) => contains_any(inner),
     }
 }
 
@@ -214,10 +215,10 @@ fn not_constant(node: &Node) -> Option<Fault> {
     let fault = |span: Span, message: &str| Some(Fault::at(span, message.to_owned()));
     match &node.kind {
         NodeKind::Name(_) => fault(node.span, "a default is a constant, and cannot name a field")
-            .map(|fault| fault.hint("Text goes into single quotes: 'text'.")),
-        NodeKind::Now => fault(node.span, "NOW stands alone as a default"),
+            .map(|fault| fault.hint("Write text in single quotes: 'text'.")),
+        NodeKind::Now => fault(node.span, "NOW must be the whole default"),
         NodeKind::Call(crate::ast::Builtin::UnixTimestamp, arguments) if arguments.is_empty() => {
-            fault(node.span, "a default that is a time is NOW")
+            fault(node.span, "a default cannot call UNIXTIMESTAMP(): write NOW")
         }
         _ => {
             let mut found = None;

@@ -1,4 +1,4 @@
-//! `CREATE ENDPOINT`, and how endpoints are named.
+//! Parses `CREATE ENDPOINT`, and the names of endpoints.
 
 use swiftwater_event::{Path, Step, Type};
 
@@ -9,9 +9,9 @@ use super::{
 use crate::{
     ast::{Name, Node, NodeKind},
     ddl::{
-        Answer, ColumnDef, CreateEndpoint, EndpointAction, EndpointColumn, EndpointMethod, EndpointName,
-        EndpointOption, EndpointOptions, OtherFields, Otherwise, PARAMETERS_MAX, Parameter, ParameterCheck,
-        ParameterPlace, PathTemplate, Refusal, RowSource,
+        Answer, ColumnDef, CreateEndpoint, ElseClause, EndpointAction, EndpointColumn, EndpointMethod,
+        EndpointName, EndpointOption, EndpointOptions, OtherFields, PARAMETERS_MAX, Parameter,
+        ParameterCheck, ParameterPlace, PathTemplate, Refusal, RowSource,
         endpoint::{ENDPOINT_ROWS_MAX, plan},
     },
     keyword::{Keyword, did_you_mean},
@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// What is said of queries that are more than a look at rows.
-const POST_SQL: &str = "An endpoint reads rows of a view by their key; POST /v1/sql takes any query.";
+const POST_SQL: &str = "An endpoint reads rows of a view by their key; POST /v1/sql runs any query.";
 
 /// Conditions with their syntax, to be planned when all parameters are known.
 type CheckNodes = Vec<Node>;
@@ -33,13 +33,13 @@ impl Parser<'_> {
             let fault = self.expected_one_of(&["GET", "POST"]);
             let is_other = ["PUT", "PATCH", "DELETE", "HEAD"].iter().any(|word| self.at_word(0, word));
             return Err(if is_other {
-                fault.hint("Endpoints answer to GET (and HEAD) and POST.")
+                fault.hint("The methods of endpoints are GET (with HEAD) and POST.")
             } else {
                 fault
             });
         };
         self.advance();
-        let (text, span) = self.text("a path in single quotes, like '/stats/{userId}'")?;
+        let (text, span) = self.text("a path in single quotes, such as '/stats/{userId}'")?;
         let path = PathTemplate::parse(&text).map_err(|why| {
             Fault::at(span, format!("`{}` cannot be an endpoint's path: {why}", short(&text)))
         })?;
@@ -60,7 +60,7 @@ impl Parser<'_> {
             options: EndpointOptions::default(),
         };
         let mut checks = CheckNodes::new();
-        if self.take_symbol(Symbol::LeftParen) {
+        if self.accept_symbol(Symbol::LeftParen) {
             loop {
                 if self.at_check() {
                     let check = self.parameter_check(&mut checks)?;
@@ -73,17 +73,17 @@ impl Parser<'_> {
                     let message = format!("an endpoint has at most {PARAMETERS_MAX} parameters and checks");
                     return Err(Fault::at(self.last_span(), message));
                 }
-                if !self.take_symbol(Symbol::Comma) {
+                if !self.accept_symbol(Symbol::Comma) {
                     break;
                 }
             }
-            if !self.take_symbol(Symbol::RightParen) {
+            if !self.accept_symbol(Symbol::RightParen) {
                 return Err(self.expected_one_of(&["NOT NULL", "DEFAULT", "CHECK", "`,`", "`)`"]));
             }
         }
         let lacks = |name: &&str| !create.parameters.iter().any(|parameter| *parameter.name == **name);
         if let Some(lacking) = create.name.path.parameters().find(lacks) {
-            let message = format!("`{lacking}` stands in the path, and is not declared");
+            let message = format!("`{lacking}` is in the path, and is not declared");
             let hint = format!("Declare it: ({lacking} STRING, …).");
             return Err(Fault::at(name_span, message).hint(hint));
         }
@@ -91,21 +91,21 @@ impl Parser<'_> {
             self.record_planned(check, &create.parameters, true);
         }
         create.action = match create.name.method {
-            EndpointMethod::Post if self.take_word("INTO") => self.made_event(&create.parameters)?,
+            EndpointMethod::Post if self.accept_word("INTO") => self.event_action(&create.parameters)?,
             EndpointMethod::Post => {
                 return Err(self
                     .expected_one_of(&["INTO"])
-                    .hint("POST makes an event: INTO stream, and what it has by SELECT."));
+                    .hint("POST writes an event: INTO stream, and a SELECT of its columns."));
             }
-            EndpointMethod::Get if self.take_word("AS") => self.select_row(&create.parameters)?,
+            EndpointMethod::Get if self.accept_word("AS") => self.select_row(&create.parameters)?,
             EndpointMethod::Get => {
                 return Err(self
                     .expected_one_of(&["AS"])
-                    .hint("GET answers rows: AS SELECT … FROM view WHERE key = $parameter."));
+                    .hint("GET returns rows: AS SELECT … FROM view WHERE key = $parameter."));
             }
         };
         let mut spans = Vec::new();
-        if self.take_word("WITH") {
+        if self.accept_word("WITH") {
             let names = (EndpointOption::of as fn(&str) -> _, EndpointOption::text as fn(_) -> _);
             let mut options = EndpointOptions::default();
             self.options(names, |option, value| options.set(option, value), &mut spans)?;
@@ -149,12 +149,12 @@ impl Parser<'_> {
             let span = self.span();
             if let Some(place) = self.parameter_place(create, &declared.name)? {
                 parameter.place = place;
-            } else if self.take_words(&["NOT", "NULL"]) {
+            } else if self.accept_words(&["NOT", "NULL"]) {
                 declared.not_null = Some(span.to(self.last_span()));
                 parameter.not_null = true;
-            } else if self.take_word("NULL") {
+            } else if self.accept_word("NULL") {
                 // SQL's way to say what holds anyway.
-            } else if self.take_word("DEFAULT") {
+            } else if self.accept_word("DEFAULT") {
                 if declared.default.replace(self.default_value()?).is_some() {
                     return Err(Fault::at(span, "a parameter has one DEFAULT"));
                 }
@@ -167,7 +167,7 @@ impl Parser<'_> {
         let is_text = !matches!(parameter.place, ParameterPlace::Body(_));
         if is_text && !matches!(parameter.ty, Type::Primitive(_)) {
             let message = format!("a parameter of a path or query string cannot be {}", declared.def.ty);
-            return Err(Fault::at(declared.name.span, message).hint("Take it from the body of a POST."));
+            return Err(Fault::at(declared.name.span, message).hint("Send it in the body of a POST."));
         }
         check_default(&declared, &mut self.faults);
         parameter.default = declared.default.map(|default| default.value);
@@ -178,19 +178,19 @@ impl Parser<'_> {
     fn parameter_place(&mut self, create: &CreateEndpoint, name: &Name) -> Parsed<Option<ParameterPlace>> {
         let span = self.span();
         let is_in_path = create.name.path.has_parameter(&name.text);
-        let place = if self.take_word("PATH") {
+        let place = if self.accept_word("PATH") {
             if !is_in_path {
-                let message = format!("`{}` does not stand in the path", short(&name.text));
+                let message = format!("`{}` is not in the path", short(&name.text));
                 return Err(Fault::at(span, message)
                     .hint(format!("Write `{{{}}}` for one of its segments.", name.text)));
             }
             ParameterPlace::Path
-        } else if self.take_word("QUERY") {
+        } else if self.accept_word("QUERY") {
             ParameterPlace::Query(match self.kind() {
                 TokenKind::String(_) => self.text("a name in single quotes")?.0,
                 _ => name.text.clone(),
             })
-        } else if self.take_word("BODY") {
+        } else if self.accept_word("BODY") {
             if create.name.method == EndpointMethod::Get {
                 return Err(Fault::at(span, "a GET has no body").hint("Write QUERY, or make it a POST."));
             }
@@ -202,17 +202,17 @@ impl Parser<'_> {
             return Ok(None);
         };
         if is_in_path && place != ParameterPlace::Path {
-            return Err(Fault::at(span, format!("`{}` stands in the path", short(&name.text))));
+            return Err(Fault::at(span, format!("`{}` is in the path", short(&name.text))));
         }
         Ok(Some(place))
     }
 
     fn body_path(&mut self) -> Parsed<Path> {
-        let (text, span) = self.text("a path in single quotes, like 'a.b'")?;
+        let (text, span) = self.text("a path in single quotes, such as 'a.b'")?;
         let path = Path::parse(&text).map_err(|error| Fault::at(span, error.to_string()))?;
         if path.steps().iter().any(|step| matches!(step, Step::Index(_))) {
-            return Err(Fault::at(span, "a parameter cannot lie within a list")
-                .hint("Take the list as JSON, and its elements in the SELECT: list[0]."));
+            return Err(Fault::at(span, "a parameter cannot be inside a list")
+                .hint("Declare the list as JSON, and select its elements: list[0]."));
         }
         Ok(path)
     }
@@ -221,7 +221,7 @@ impl Parser<'_> {
     fn parameter_check(&mut self, nodes: &mut CheckNodes) -> Parsed<ParameterCheck> {
         let declared = self.check()?;
         nodes.push(declared.node);
-        let refusal = if self.take_keyword(Keyword::Else) { Some(self.refusal()?) } else { None };
+        let refusal = if self.accept_keyword(Keyword::Else) { Some(self.refusal()?) } else { None };
         Ok(ParameterCheck { check: declared.check, refusal })
     }
 
@@ -245,13 +245,13 @@ impl Parser<'_> {
 
     // ---- what it does
 
-    fn made_event(&mut self, parameters: &[Parameter]) -> Parsed<EndpointAction> {
+    fn event_action(&mut self, parameters: &[Parameter]) -> Parsed<EndpointAction> {
         let stream = self.stream_named("a stream's name")?;
-        let event = match self.take_word("SELECT") {
+        let event = match self.accept_word("SELECT") {
             true => Some(self.columns_of_parameters(parameters)?),
             false => None,
         };
-        let returning = match self.take_word("RETURNING") {
+        let returning = match self.accept_word("RETURNING") {
             true => Some(self.columns_of_parameters(parameters)?),
             false => None,
         };
@@ -259,11 +259,12 @@ impl Parser<'_> {
     }
 
     fn select_row(&mut self, parameters: &[Parameter]) -> Parsed<EndpointAction> {
-        if !self.take_word("SELECT") {
+        if !self.accept_word("SELECT") {
             return Err(self.expected_one_of(&["SELECT"]));
         }
         let columns = self.endpoint_columns()?;
-        let source = if self.take_keyword(Keyword::From) { Some(self.row_source(parameters)?) } else { None };
+        let source =
+            if self.accept_keyword(Keyword::From) { Some(self.row_source(parameters)?) } else { None };
         for (_, node) in &columns {
             match source {
                 Some(_) => self.record_named(node, parameters),
@@ -272,15 +273,15 @@ impl Parser<'_> {
         }
         let columns = columns.into_iter().map(|(column, _)| column).collect();
         let span = self.span();
-        let otherwise = if self.take_keyword(Keyword::Else) {
+        let otherwise = if self.accept_keyword(Keyword::Else) {
             if source.is_none() {
-                return Err(Fault::at(span, "there is always a row where nothing is read")
-                    .hint("ELSE stands behind FROM view WHERE …."));
+                return Err(Fault::at(span, "ELSE needs a FROM: without one there is always a row")
+                    .hint("Write ELSE after FROM view WHERE …."));
             }
-            Some(if self.take_word("SELECT") {
-                Otherwise::Row(self.columns_of_parameters(parameters)?)
+            Some(if self.accept_word("SELECT") {
+                ElseClause::Row(self.columns_of_parameters(parameters)?)
             } else {
-                Otherwise::Status(self.refusal()?)
+                ElseClause::Status(self.refusal()?)
             })
         } else {
             None
@@ -299,7 +300,7 @@ impl Parser<'_> {
             return Err(Fault::at(span, "an endpoint reads one view").hint(POST_SQL));
         }
         let view = self.name_of("view")?;
-        let condition = if self.take_keyword(Keyword::Where) {
+        let condition = if self.accept_keyword(Keyword::Where) {
             let from = self.span();
             let node = self.expression()?;
             self.record_named(&node, parameters);
@@ -310,13 +311,13 @@ impl Parser<'_> {
         for word in ["GROUP", "ORDER", "HAVING", "JOIN", "LEFT", "INNER", "UNION", "WINDOWING", "LATERAL"] {
             if self.at_word(0, word) {
                 let hint = match word {
-                    "ORDER" => "Rows come in the order of their keys. POST /v1/sql takes any query.",
+                    "ORDER" => "Rows are in the order of their keys. POST /v1/sql runs any query.",
                     _ => POST_SQL,
                 };
-                return Err(Fault::at(self.span(), format!("{word} cannot stand here")).hint(hint));
+                return Err(Fault::at(self.span(), format!("{word} is not allowed here")).hint(hint));
             }
         }
-        let limit = if self.take_keyword(Keyword::Limit) {
+        let limit = if self.accept_keyword(Keyword::Limit) {
             let span = self.span();
             let limit = self.positive_number("the most rows")?;
             if limit > ENDPOINT_ROWS_MAX {
@@ -341,7 +342,7 @@ impl Parser<'_> {
     fn endpoint_columns(&mut self) -> Parsed<Vec<(EndpointColumn, Node)>> {
         let columns = self.list(|parser| {
             if parser.is_symbol(Symbol::Star) {
-                return Err(Fault::at(parser.span(), "`*` cannot stand here").hint("Name the columns."));
+                return Err(Fault::at(parser.span(), "`*` is not allowed here").hint("Name the columns."));
             }
             let from = parser.span();
             let node = parser.expression()?;
@@ -353,14 +354,14 @@ impl Parser<'_> {
                 (Some(alias), _) => alias.text,
                 (None, NodeKind::Name(name)) => name.text.strip_prefix('$').unwrap_or(&name.text).into(),
                 (None, NodeKind::Member(_, name)) => name.text.clone(),
-                _ => return Err(Fault::at(span, "this column has no name").hint("Give it one with AS.")),
+                _ => return Err(Fault::at(span, "this column has no name").hint("Name it with AS.")),
             };
             Ok((EndpointColumn { name, text: parser.word(span).into() }, node, span))
         })?;
         for (place, (column, _, span)) in columns.iter().enumerate() {
             if columns[..place].iter().any(|(other, ..)| other.name == column.name) {
                 let message = format!("two columns are named `{}`", short(&column.name));
-                self.faults.push(Fault::at(*span, message).hint("Give one of them another name with AS."));
+                self.faults.push(Fault::at(*span, message).hint("Rename one of them with AS."));
             }
         }
         Ok(columns.into_iter().map(|(column, node, _)| (column, node)).collect())
@@ -372,7 +373,7 @@ impl Parser<'_> {
     fn record_planned(&mut self, node: &Node, parameters: &[Parameter], is_condition: bool) {
         match plan::plan_over_parameters(node, parameters) {
             Ok((_, Some(ty))) if is_condition && ty != Type::BOOLEAN => {
-                let message = format!("CHECK takes a condition, and this is {ty}");
+                let message = format!("CHECK needs a condition, and this is {ty}");
                 self.faults.push(Fault::at(node.span, message));
             }
             Ok(_) => {}
@@ -383,8 +384,8 @@ impl Parser<'_> {
     /// Of an expression over a row whose columns are not known here: notes parameters that there are not, and aggregates.
     fn record_named(&mut self, node: &Node, parameters: &[Parameter]) {
         if node.is_aggregate() {
-            let fault = Fault::at(node.span, "an aggregate cannot stand here");
-            self.faults.push(fault.hint("Have the view aggregate. POST /v1/sql takes any query."));
+            let fault = Fault::at(node.span, "an aggregate is not allowed here");
+            self.faults.push(fault.hint("Aggregate in the view. POST /v1/sql runs any query."));
             return;
         }
         if let NodeKind::Name(name) = &node.kind

@@ -1,4 +1,4 @@
-//! `CREATE JOB`, `ALTER JOB`, `RUN JOB`.
+//! Parses `CREATE JOB`, `ALTER JOB` and `RUN JOB`.
 
 use super::super::{Parsed, Parser};
 use crate::{
@@ -19,10 +19,10 @@ impl Parser<'_> {
         let name = self.name_of("job")?;
         self.expect_word("SCHEDULE")?;
         let schedule = self.schedule()?;
-        let options = if self.take_word("WITH") { self.job_options()? } else { JobOptions::default() };
+        let options = if self.accept_word("WITH") { self.job_options()? } else { JobOptions::default() };
         let expected: &[&str] = if options == JobOptions::default() { &["WITH", "AS"] } else { &["AS"] };
-        if !self.take_word("AS") {
-            return Err(self.expected_one_of(expected).hint("Behind AS stands the SQL that the job runs."));
+        if !self.accept_word("AS") {
+            return Err(self.expected_one_of(expected).hint("Write AS and the SQL of the job."));
         }
         let sql = self.job_sql()?;
         Ok(CreateJob { name, if_not_exists, schedule, options, sql })
@@ -30,19 +30,19 @@ impl Parser<'_> {
 
     pub(super) fn alter_job(&mut self) -> Parsed<Ddl> {
         let name = self.name_of("job")?;
-        let change = if self.take_word("ENABLE") {
+        let change = if self.accept_word("ENABLE") {
             JobChange::Enable
-        } else if self.take_word("DISABLE") {
+        } else if self.accept_word("DISABLE") {
             JobChange::Disable
-        } else if self.take_word("SET") {
+        } else if self.accept_word("SET") {
             if self.symbol_at(0) == Some(Symbol::LeftParen) {
                 JobChange::Set(self.job_options()?)
-            } else if self.take_word("SCHEDULE") {
+            } else if self.accept_word("SCHEDULE") {
                 JobChange::Schedule(self.schedule()?)
             } else {
                 return Err(self.expected_one_of(&["SCHEDULE", "options in parentheses"]));
             }
-        } else if self.take_word("RESET") {
+        } else if self.accept_word("RESET") {
             self.expect_symbol(Symbol::LeftParen)?;
             let options = self.list(|parser| parser.option_name(JobOption::of))?;
             self.expect_symbol(Symbol::RightParen)?;
@@ -65,7 +65,7 @@ impl Parser<'_> {
         let (schedule, span) = self.text("a schedule in single quotes, like '0 * * * *'")?;
         if schedule.trim().is_empty() {
             return Err(
-                Fault::at(span, "a schedule cannot be empty").hint("Write it as in cron: '0 * * * *'.")
+                Fault::at(span, "a schedule cannot be empty").hint("Write it as for cron: '0 * * * *'.")
             );
         }
         Ok(schedule)
@@ -80,12 +80,15 @@ impl Parser<'_> {
         let indent = body.len() - trimmed.len();
         if let Some(quoted) = trimmed.strip_prefix("$$") {
             let Some(end) = quoted.find("$$") else {
-                return Err(Fault::at(Span::new(start + indent, start + indent + 2), "this `$$` has no end")
-                    .hint("Close it with `$$`."));
+                return Err(Fault::at(
+                    Span::new(start + indent, start + indent + 2),
+                    "this `$$` is not closed",
+                )
+                .hint("Close it with `$$`."));
             };
             let behind = indent + 2 + end + 2;
             if let Some(more) = split_statements(&body[behind..]).first() {
-                let message = "nothing can follow what a job runs";
+                let message = "nothing is allowed after the closing `$$`";
                 return Err(Fault::at(place(behind + more.start), message));
             }
             let sql = quoted[..end].trim();
@@ -97,10 +100,10 @@ impl Parser<'_> {
         match &split_statements(body)[..] {
             [] => Err(Fault::at(place(0), "a job runs at least one statement")),
             [one] if one.text.starts_with("$$") => {
-                Err(Fault::at(place(0), "nothing can stand between AS and `$$`"))
+                Err(Fault::at(place(0), "nothing is allowed between AS and `$$`"))
             }
             [one] => Ok(one.text.into()),
-            [_, second, ..] => Err(Fault::at(place(second.start), "only one statement can stand here")
+            [_, second, ..] => Err(Fault::at(place(second.start), "only one statement is allowed here")
                 .hint("Write several between `$$` and `$$`.")),
         }
     }

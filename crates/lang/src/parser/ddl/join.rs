@@ -1,4 +1,4 @@
-//! `CREATE JOIN`. The grammar stands at the head of [`crate::ddl`]'s `join`.
+//! Parses `CREATE JOIN`. The head of [`crate::ddl`]'s `join` has the grammar.
 
 use swiftwater_event::StreamName;
 
@@ -16,11 +16,12 @@ use crate::{
 const OTHER_JOINS: [(&str, &str); 5] = [
     (
         "LEFT",
-        "Only pairs are told. What has no counterpart is found by MATCH_RECOGNIZE with `!B` over one stream.",
+        "A join returns only pairs. To find events without a counterpart, use MATCH_RECOGNIZE with `!B` over one \
+         stream.",
     ),
-    ("RIGHT", "Only pairs are told; write JOIN."),
-    ("FULL", "Only pairs are told; write JOIN."),
-    ("CROSS", "Events are joined that have something equal; write JOIN … ON."),
+    ("RIGHT", "A join returns only pairs; write JOIN."),
+    ("FULL", "A join returns only pairs; write JOIN."),
+    ("CROSS", "A join needs an equality; write JOIN … ON."),
     ("NATURAL", "Write JOIN … ON x.a = y.a."),
 ];
 
@@ -50,13 +51,13 @@ impl Parser<'_> {
     pub(super) fn create_join(&mut self) -> Parsed<CreateJoin> {
         let if_not_exists = self.if_not_exists()?;
         let name = self.join_name()?;
-        if !self.take_word("INTO") {
-            let hint = "Behind INTO stands the stream that gets the pairs.";
+        if !self.accept_word("INTO") {
+            let hint = "Write INTO and the stream that receives the pairs.";
             return Err(self.expected_one_of(&["INTO"]).hint(hint));
         }
-        let target = self.stream_named("the name of the stream that gets the pairs")?;
-        if !self.take_word("AS") {
-            let hint = "Behind AS stands SELECT … FROM STREAM(a) AS x JOIN STREAM(b) AS y ON ….";
+        let target = self.stream_named("the name of the stream that receives the pairs")?;
+        if !self.accept_word("AS") {
+            let hint = "Write AS SELECT … FROM STREAM(a) AS x JOIN STREAM(b) AS y ON ….";
             return Err(self.expected_one_of(&["AS"]).hint(hint));
         }
         let from = self.span();
@@ -69,7 +70,7 @@ impl Parser<'_> {
     fn join_query(&mut self) -> Parsed<StreamJoin> {
         self.expect_keyword(Keyword::Select)?;
         if self.is_keyword(Keyword::Distinct) {
-            return Err(Fault::at(self.span(), "a join gives every pair, and takes no DISTINCT"));
+            return Err(Fault::at(self.span(), "a join returns every pair, and has no DISTINCT"));
         }
         let items = self.list(Self::join_item)?;
         self.expect_keyword(Keyword::From)?;
@@ -77,30 +78,29 @@ impl Parser<'_> {
         if let Some((word, hint)) = OTHER_JOINS.iter().find(|(word, _)| self.at_word(0, word)) {
             return Err(Fault::not_yet(self.span(), &format!("a {word} JOIN")).hint(*hint));
         }
-        self.take_word("INNER");
+        self.accept_word("INNER");
         self.expect_word("JOIN")?;
         let right = self.join_source()?;
-        if !self.take_word("ON") {
-            let hint = "Behind ON stands what is equal, and how far apart the events are at most: ON x.id = y.id AND \
+        if !self.accept_word("ON") {
+            let hint = "Write ON with an equality and the maximum distance in time: ON x.id = y.id AND \
                         y.ts BETWEEN x.ts AND x.ts + INTERVAL '10 minutes'.";
             return Err(self.expected_one_of(&["ON"]).hint(hint));
         }
         let mut on = vec![self.join_condition()?];
-        while self.take_keyword(Keyword::And) {
+        while self.accept_keyword(Keyword::And) {
             on.push(self.join_condition()?);
         }
         if self.is_keyword(Keyword::Or) {
-            let message = "OR cannot stand between the conditions of ON";
-            return Err(Fault::at(self.span(), message).hint("Write `(a OR b)`, or put it behind WHERE."));
+            let message = "OR is not allowed between the conditions of ON";
+            return Err(Fault::at(self.span(), message).hint("Write `(a OR b)`, or move it into WHERE."));
         }
-        let filter = if self.take_keyword(Keyword::Where) { Some(self.expression()?) } else { None };
+        let filter = if self.accept_keyword(Keyword::Where) { Some(self.expression()?) } else { None };
         if self.at_word(0, "JOIN") || self.at_word(1, "JOIN") {
-            let hint = "Let one join write into a stream, and another join that.";
+            let hint = "Write the pairs of one join into a stream, and join that stream in another.";
             return Err(Fault::not_yet(self.span(), "a join of more than two streams").hint(hint));
         }
         if matches!(self.kind(), TokenKind::Word(_)) {
-            let hint =
-                "Groups, windows and order are for views and queries over the stream that gets the pairs.";
+            let hint = "Use groups, windows and order in a view or query over the stream of the pairs.";
             return Err(self.expected("the end of the join").hint(hint));
         }
         Ok(StreamJoin { items, sources: [left, right], on, filter })
@@ -109,12 +109,12 @@ impl Parser<'_> {
     fn join_item(&mut self) -> Parsed<(Node, Option<Name>)> {
         if self.is_symbol(Symbol::Star) {
             let hint = "Name the columns: SELECT x.id, y.amount.";
-            return Err(Fault::at(self.span(), "a join takes no `*`").hint(hint));
+            return Err(Fault::at(self.span(), "a join has no `*`").hint(hint));
         }
         let node = self.expression()?;
         let is_alias = matches!(self.kind(), TokenKind::Word(None) | TokenKind::Quoted(_));
         let alias =
-            if self.take_keyword(Keyword::As) || is_alias { Some(self.name("a name")?) } else { None };
+            if self.accept_keyword(Keyword::As) || is_alias { Some(self.name("a name")?) } else { None };
         Ok((node, alias))
     }
 
@@ -123,18 +123,18 @@ impl Parser<'_> {
         let source = self.stream()?;
         let span = start.to(self.last_span());
         if source.duration.is_some() {
-            let hint = "Write STREAM(name): a join goes on until it is dropped.";
+            let hint = "Write STREAM(name): a join runs until it is dropped.";
             return Err(Fault::at(span, "a join has no duration").hint(hint));
         }
         let Some(stream) = source.name else {
-            return Err(Fault::at(span, "a join is of streams that are named").hint("Write STREAM(name)."));
+            return Err(Fault::at(span, "a join needs named streams").hint("Write STREAM(name)."));
         };
-        self.take_keyword(Keyword::As);
+        self.accept_keyword(Keyword::As);
         if self.at_word(0, "JOIN")
             || self.at_word(0, "ON")
             || !matches!(self.kind(), TokenKind::Word(_) | TokenKind::Quoted(_))
         {
-            let hint = format!("Both streams get a name: STREAM({stream}) AS x.");
+            let hint = format!("Name both streams: STREAM({stream}) AS x.");
             return Err(self.expected("a name for the stream's events").hint(hint));
         }
         let alias = self.name("a name for the stream's events")?;
@@ -160,11 +160,11 @@ impl Parser<'_> {
     /// A bound in time, if one stands here: a BETWEEN with an INTERVAL at either of its ends.
     fn join_bound(&mut self) -> Parsed<Option<JoinBound>> {
         let value = self.expression_at(level::BETWEEN + 1)?;
-        if !self.take_keyword(Keyword::Between) {
+        if !self.accept_keyword(Keyword::Between) {
             return Ok(None);
         }
         let (low, low_ms) = self.join_bound_end()?;
-        if !self.take_keyword(Keyword::And) {
+        if !self.accept_keyword(Keyword::And) {
             return Ok(None);
         }
         let (high, high_ms) = self.join_bound_end()?;

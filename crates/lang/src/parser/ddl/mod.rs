@@ -1,7 +1,9 @@
-//! Statements that declare: which one it is, and those without columns. Streams are in [`stream`], their columns in
-//! [`column`], views in [`view`], jobs in [`job`], endpoints in [`endpoint`], what only the whole shows in [`check`]. The grammar stands at the head of [`crate::ddl`].
+//! Parses DDL statements: dispatches by the first words, and parses the statements without columns.
 //!
-//! Its words are no words of the query language, so they are compared as text, and names of fields stay free.
+//! Streams are in [`stream`], their columns in [`column`], views in [`view`], jobs in [`job`], endpoints in [`endpoint`],
+//! checks of a whole declaration in [`check`]. The head of [`crate::ddl`] has the grammar.
+//!
+//! The words of DDL are not keywords of the query language. They are compared as text, so fields may have these names.
 
 mod alert;
 mod check;
@@ -22,7 +24,7 @@ use super::{Parsed, Parser};
 use crate::{
     Dialect,
     ast::Name,
-    ddl::{Ddl, Show, Thing},
+    ddl::{Ddl, DdlObjectKind, Show},
     keyword::did_you_mean,
     lexer::{Symbol, TokenKind, Tokens, short, tokenize, tokenize_named},
     source::{Fault, Span},
@@ -102,9 +104,9 @@ pub(crate) fn parse(text: &str, is_kept: bool) -> Result<Option<Ddl>, Vec<Fault>
 
 /// CREATE, ALTER or DROP, of what.
 #[derive(Clone, Copy, PartialEq)]
-struct Declared {
+struct DdlSubject {
     verb: &'static str,
-    thing: Thing,
+    thing: DdlObjectKind,
 }
 
 impl Parser<'_> {
@@ -126,7 +128,7 @@ impl Parser<'_> {
         words.iter().any(|word| self.at_word(ahead, word))
     }
 
-    pub(super) fn take_word(&mut self, word: &str) -> bool {
+    pub(super) fn accept_word(&mut self, word: &str) -> bool {
         let found = self.at_word(0, word);
         if found {
             self.advance();
@@ -134,8 +136,8 @@ impl Parser<'_> {
         found
     }
 
-    /// Takes all of these words, or none.
-    pub(super) fn take_words(&mut self, words: &[&str]) -> bool {
+    /// Accepts all of these words, or none.
+    pub(super) fn accept_words(&mut self, words: &[&str]) -> bool {
         let found = words.iter().enumerate().all(|(ahead, word)| self.at_word(ahead, word));
         if found {
             words.iter().for_each(|_| self.advance());
@@ -144,7 +146,7 @@ impl Parser<'_> {
     }
 
     pub(super) fn expect_word(&mut self, word: &str) -> Parsed<()> {
-        if self.take_word(word) { Ok(()) } else { Err(self.expected_one_of(&[word])) }
+        if self.accept_word(word) { Ok(()) } else { Err(self.expected_one_of(&[word])) }
     }
 
     /// One of these words was expected.
@@ -185,7 +187,7 @@ impl Parser<'_> {
     }
 
     fn end(&mut self) -> Parsed<()> {
-        self.take_symbol(Symbol::Semicolon);
+        self.accept_symbol(Symbol::Semicolon);
         match self.kind() {
             TokenKind::End => Ok(()),
             _ if !self.faults.is_empty() => Ok(()),
@@ -217,7 +219,7 @@ impl Parser<'_> {
         if !matches!(self.symbol_at(0), Some(Symbol::Dot | Symbol::Minus)) {
             return Ok(());
         }
-        let hint = format!("A {what}'s name with `-` or `.` in it goes into double quotes.");
+        let hint = format!("Write a {what}'s name with `-` or `.` in double quotes.");
         Err(self.expected("the end of the name").hint(hint))
     }
 
@@ -236,7 +238,7 @@ impl Parser<'_> {
     // ---- statements
 
     /// What is created, altered or dropped, if that is ours; stands behind both words then.
-    fn thing(&mut self) -> Result<Option<Declared>, Vec<Fault>> {
+    fn thing(&mut self) -> Result<Option<DdlSubject>, Vec<Fault>> {
         let verb =
             ["CREATE", "ALTER", "DROP"].into_iter().find(|verb| self.at_word(0, verb)).unwrap_or("CREATE");
         if self.at_word(1, "OR")
@@ -245,8 +247,8 @@ impl Parser<'_> {
         {
             let span = self.tokens[self.at + 1].span.to(self.tokens[self.at + 2].span);
             return Err(vec![
-                Fault::at(span, "what holds data cannot be replaced")
-                    .hint("Write CREATE … IF NOT EXISTS, or ALTER what there is."),
+                Fault::at(span, "an object with data cannot be replaced")
+                    .hint("Write CREATE … IF NOT EXISTS, or ALTER the existing object."),
             ]);
         }
         let TokenKind::Word(_) = self.kind_at(1) else { return Ok(None) };
@@ -256,13 +258,13 @@ impl Parser<'_> {
         // A view that is not kept is SQL's; one is dropped in either spelling.
         let is_view = is(&["MATERIALIZED"]) && self.at_word(2, "VIEW") || verb == "DROP" && is(&["VIEW"]);
         let thing = match () {
-            () if is_view => Some(Thing::View),
-            () if is(&["STREAM"]) => Some(Thing::Stream),
-            () if is(&["ALERT"]) => Some(Thing::Alert),
-            () if is(&["JOB"]) => Some(Thing::Job),
-            () if is(&["ENDPOINT"]) => Some(Thing::Endpoint),
-            () if is(&["SINK"]) => Some(Thing::Sink),
-            () if is(&["JOIN"]) => Some(Thing::Join),
+            () if is_view => Some(DdlObjectKind::View),
+            () if is(&["STREAM"]) => Some(DdlObjectKind::Stream),
+            () if is(&["ALERT"]) => Some(DdlObjectKind::Alert),
+            () if is(&["JOB"]) => Some(DdlObjectKind::Job),
+            () if is(&["ENDPOINT"]) => Some(DdlObjectKind::Endpoint),
+            () if is(&["SINK"]) => Some(DdlObjectKind::Sink),
+            () if is(&["JOIN"]) => Some(DdlObjectKind::Join),
             () => None,
         };
         let Some(thing) = thing else {
@@ -277,49 +279,51 @@ impl Parser<'_> {
         }
         self.advance();
         self.advance();
-        Ok(Some(Declared { verb, thing }))
+        Ok(Some(DdlSubject { verb, thing }))
     }
 
-    fn declaration(&mut self, declared: Declared) -> Parsed<Ddl> {
+    fn declaration(&mut self, declared: DdlSubject) -> Parsed<Ddl> {
         match (declared.verb, declared.thing) {
-            ("CREATE", Thing::View) => self.create_view().map(Ddl::CreateView),
-            ("ALTER", Thing::View) => Err(Fault::at(self.last_span(), "a view cannot be altered")
+            ("CREATE", DdlObjectKind::View) => self.create_view().map(Ddl::CreateView),
+            ("ALTER", DdlObjectKind::View) => Err(Fault::at(self.last_span(), "a view cannot be altered")
                 .hint("Drop it, and create it with another query.")),
-            (_, Thing::View) => {
+            (_, DdlObjectKind::View) => {
                 let if_exists = self.if_exists()?;
                 Ok(Ddl::DropView { name: self.name_of("view")?, if_exists })
             }
-            ("CREATE", Thing::Alert) => self.create_alert().map(Ddl::CreateAlert),
-            ("ALTER", Thing::Alert) => Err(Fault::at(self.last_span(), "an alert cannot be altered")
+            ("CREATE", DdlObjectKind::Alert) => self.create_alert().map(Ddl::CreateAlert),
+            ("ALTER", DdlObjectKind::Alert) => Err(Fault::at(self.last_span(), "an alert cannot be altered")
                 .hint("Drop it, and create it with another condition.")),
-            (_, Thing::Alert) => {
+            (_, DdlObjectKind::Alert) => {
                 let if_exists = self.if_exists()?;
                 Ok(Ddl::DropAlert { name: self.name_of("alert")?, if_exists })
             }
-            ("CREATE", Thing::Endpoint) => self.create_endpoint().map(Ddl::CreateEndpoint),
-            ("ALTER", Thing::Endpoint) => Err(Fault::at(self.last_span(), "an endpoint cannot be altered")
-                .hint("Drop it, and create it anew.")),
-            (_, Thing::Endpoint) => {
+            ("CREATE", DdlObjectKind::Endpoint) => self.create_endpoint().map(Ddl::CreateEndpoint),
+            ("ALTER", DdlObjectKind::Endpoint) => {
+                Err(Fault::at(self.last_span(), "an endpoint cannot be altered")
+                    .hint("Drop it, and create it again."))
+            }
+            (_, DdlObjectKind::Endpoint) => {
                 let if_exists = self.if_exists()?;
                 Ok(Ddl::DropEndpoint { name: self.endpoint_name()?, if_exists })
             }
-            ("CREATE", Thing::Stream) => self.create_stream().map(Ddl::CreateStream),
-            ("ALTER", Thing::Stream) => self.alter_stream().map(Ddl::AlterStream),
-            (_, Thing::Stream) => {
+            ("CREATE", DdlObjectKind::Stream) => self.create_stream().map(Ddl::CreateStream),
+            ("ALTER", DdlObjectKind::Stream) => self.alter_stream().map(Ddl::AlterStream),
+            (_, DdlObjectKind::Stream) => {
                 let if_exists = self.if_exists()?;
                 Ok(Ddl::DropStream { name: self.stream_named("a stream's name")?, if_exists })
             }
-            ("CREATE", Thing::Sink) => self.create_sink().map(Ddl::CreateSink),
-            ("ALTER", Thing::Sink) => Err(Fault::at(self.last_span(), "a sink cannot be altered")
-                .hint("Drop it, and create another: it begins with the windows that close then.")),
-            (_, Thing::Sink) => {
+            ("CREATE", DdlObjectKind::Sink) => self.create_sink().map(Ddl::CreateSink),
+            ("ALTER", DdlObjectKind::Sink) => Err(Fault::at(self.last_span(), "a sink cannot be altered")
+                .hint("Drop it, and create another, which begins with the windows that close later.")),
+            (_, DdlObjectKind::Sink) => {
                 let if_exists = self.if_exists()?;
                 Ok(Ddl::DropSink { name: self.name_of("sink")?, if_exists })
             }
-            ("CREATE", Thing::Join) => self.create_join().map(Ddl::CreateJoin),
-            ("ALTER", Thing::Join) => Err(Fault::at(self.last_span(), "a join cannot be altered")
-                .hint("Drop it, and create another: it begins with the events that come then.")),
-            (_, Thing::Join) => {
+            ("CREATE", DdlObjectKind::Join) => self.create_join().map(Ddl::CreateJoin),
+            ("ALTER", DdlObjectKind::Join) => Err(Fault::at(self.last_span(), "a join cannot be altered")
+                .hint("Drop it, and create another, which begins with later events.")),
+            (_, DdlObjectKind::Join) => {
                 let if_exists = self.if_exists()?;
                 Ok(Ddl::DropJoin { name: self.join_name()?, if_exists })
             }
@@ -383,20 +387,20 @@ impl Parser<'_> {
         let span = self.tokens[self.at + 1].span;
         let near = did_you_mean(self.word(span), all.iter().map(|(word, _)| *word))?;
         let is_right = near.eq_ignore_ascii_case(self.word(span));
-        let message = format!("nothing is shown by SHOW {}", short(&self.word(span).to_uppercase()));
+        let message = format!("there is no SHOW {}", short(&self.word(span).to_uppercase()));
         (!is_right).then(|| Err(Fault::at(span, message).hint(format!("Did you mean SHOW {near}?"))))
     }
 
     /// `None`: it is SQL's.
     fn describe(&mut self) -> Option<Parsed<Ddl>> {
         let kinds = [
-            ("STREAM", Thing::Stream),
-            ("VIEW", Thing::View),
-            ("ALERT", Thing::Alert),
-            ("TABLE", Thing::Table),
-            ("JOB", Thing::Job),
-            ("SINK", Thing::Sink),
-            ("JOIN", Thing::Join),
+            ("STREAM", DdlObjectKind::Stream),
+            ("VIEW", DdlObjectKind::View),
+            ("ALERT", DdlObjectKind::Alert),
+            ("TABLE", DdlObjectKind::Table),
+            ("JOB", DdlObjectKind::Job),
+            ("SINK", DdlObjectKind::Sink),
+            ("JOIN", DdlObjectKind::Join),
         ];
         let is_end = |kind: &TokenKind| matches!(kind, TokenKind::End | TokenKind::Symbol(Symbol::Semicolon));
         if self.at_word(1, "ENDPOINT") && !is_end(self.kind_at(2)) {
@@ -405,11 +409,11 @@ impl Parser<'_> {
         }
         let kind = kinds.into_iter().find(|(word, _)| self.at_word(1, word) && !is_end(self.kind_at(2)));
         let name_at = 1 + usize::from(kind.is_some());
-        if !is_end(self.kind_at(name_at + 1)) && kind.is_none_or(|(_, kind)| kind == Thing::Table) {
+        if !is_end(self.kind_at(name_at + 1)) && kind.is_none_or(|(_, kind)| kind == DdlObjectKind::Table) {
             return None;
         }
         (0..name_at).for_each(|_| self.advance());
-        let described = self.name("what to describe");
+        let described = self.name("an object to describe");
         Some(
             described.map(|Name { text, .. }| Ddl::Describe { kind: kind.map(|(_, kind)| kind), name: text }),
         )

@@ -1,4 +1,4 @@
-//! `(name = value, …)`, whatever the options are of.
+//! Parses `(name = value, …)`, the options of any object.
 
 use super::super::{Parsed, Parser};
 use crate::{
@@ -8,13 +8,13 @@ use crate::{
 };
 
 /// How options are found by their names (the error is a hint), and what they are called.
-type Names<O> = (fn(&str) -> Result<O, String>, fn(O) -> &'static str);
+type OptionNames<O> = (fn(&str) -> Result<O, String>, fn(O) -> &'static str);
 
 impl Parser<'_> {
     /// Hands each option with its value on to `set`, whose error is a fault at the value; notes where they stand.
     pub(super) fn options<O: Copy + PartialEq>(
         &mut self,
-        (of, text): Names<O>,
+        (of, text): OptionNames<O>,
         mut set: impl FnMut(O, &Value) -> Result<(), String>,
         spans: &mut Vec<(O, Span)>,
     ) -> Parsed<()> {
@@ -25,7 +25,7 @@ impl Parser<'_> {
             if spans.iter().any(|(other, _)| *other == option) {
                 return Err(Fault::at(span, format!("option `{}` is set twice", text(option))));
             }
-            if !self.take_symbol(Symbol::Eq) {
+            if !self.accept_symbol(Symbol::Eq) {
                 return Err(self.expected("`=`").hint(format!("Write `{} = …`.", text(option))));
             }
             let value_span = self.span();
@@ -35,11 +35,11 @@ impl Parser<'_> {
                 self.faults.push(Fault::at(value_span, message));
             }
             spans.push((option, value_span));
-            if !self.take_symbol(Symbol::Comma) {
+            if !self.accept_symbol(Symbol::Comma) {
                 break;
             }
         }
-        if !self.take_symbol(Symbol::RightParen) {
+        if !self.accept_symbol(Symbol::RightParen) {
             return Err(self.expected("`,` or `)`"));
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! `CREATE SINK`.
+//! Parses `CREATE SINK`.
 
 use super::super::{Parsed, Parser};
 use crate::{
@@ -12,16 +12,17 @@ impl Parser<'_> {
         let if_not_exists = self.if_not_exists()?;
         let name = self.name_of("sink")?;
         self.expect_word("FROM")?;
-        let of_changes = self.take_words(&["CHANGES", "OF"]);
+        let of_changes = self.accept_words(&["CHANGES", "OF"]);
         if self.symbol_at(0) == Some(Symbol::LeftParen) {
-            return Err(Fault::not_yet(self.span(), "a query as the source of a sink")
-                .hint("Keep the query as a view: CREATE MATERIALIZED VIEW v AS SELECT …, and name that."));
+            return Err(Fault::not_yet(self.span(), "a query as the source of a sink").hint(
+                "Create a view of the query, CREATE MATERIALIZED VIEW v AS SELECT …, and name the view.",
+            ));
         }
         let view = self.name_of("view")?;
         self.expect_word("INTO")?;
         let target = self.sink_target()?;
         let (mut options, mut spans) = (SinkOptions::default(), Vec::new());
-        if self.take_word("WITH") {
+        if self.accept_word("WITH") {
             let names = (SinkOption::of as fn(&str) -> _, SinkOption::text as fn(_) -> _);
             self.options(names, |option, value| options.set(option, value), &mut spans)?;
         }
@@ -29,7 +30,7 @@ impl Parser<'_> {
         if let Some((option, span)) =
             options.unused(&target).and_then(|option| Some((option, span_of(option)?)))
         {
-            return Err(Fault::at(span, format!("a {} has no `{}`", target.kind(), option.text())));
+            return Err(Fault::at(span, format!("a {} has no option `{}`", target.kind(), option.text())));
         }
         options.check_retries(span_of(SinkOption::Retries))?;
         if of_changes {
@@ -41,8 +42,8 @@ impl Parser<'_> {
     /// What changes cannot go into. They stand behind the target.
     fn check_changes(&self, target: &SinkTarget, format: Option<Span>) -> Parsed<()> {
         if let SinkTarget::Table(_) = target {
-            return Err(Fault::not_yet(self.last_span(), "a table that takes changes").hint(
-                "Changes go into a stream, whose events are a table in SQL, into a file, or to a webhook.",
+            return Err(Fault::not_yet(self.last_span(), "a table as the target of changes").hint(
+                "The target of changes is a stream, whose events are a table in SQL, a file, or a webhook.",
             ));
         }
         match format {
@@ -52,16 +53,16 @@ impl Parser<'_> {
     }
 
     fn sink_target(&mut self) -> Parsed<SinkTarget> {
-        if self.take_word("STREAM") {
+        if self.accept_word("STREAM") {
             return Ok(SinkTarget::Stream(self.stream_named("a stream's name")?.as_str().into()));
         }
-        if self.take_word("TABLE") {
+        if self.accept_word("TABLE") {
             return Ok(SinkTarget::Table(self.name("a table's name")?.text));
         }
-        if self.take_word("FILE") {
+        if self.accept_word("FILE") {
             return Ok(SinkTarget::File(self.text("a path in quotes")?.0));
         }
-        if self.take_word("WEBHOOK") {
+        if self.accept_word("WEBHOOK") {
             return self.webhook_address().map(SinkTarget::Webhook);
         }
         Err(self.expected_one_of(&["STREAM", "TABLE", "FILE", "WEBHOOK"]))
@@ -74,7 +75,7 @@ impl Parser<'_> {
         if is_http("http://") || is_http("https://") {
             return Ok(address);
         }
-        Err(Fault::at(span, "a webhook is at an address that begins with http:// or https://"))
+        Err(Fault::at(span, "a webhook's address must begin with http:// or https://"))
     }
 }
 
@@ -83,8 +84,8 @@ impl SinkOptions {
     pub(super) fn check_retries(&self, retries: Option<Span>) -> Parsed<()> {
         match (retries, &self.dead_letter) {
             (Some(span), None) => {
-                let message = "what is given up after `retries` must go somewhere: set `dead_letter`, too";
-                Err(Fault::at(span, message).hint("Without `retries` it is tried for as long as it takes."))
+                let message = "`retries` needs `dead_letter`, the stream for rows that cannot be delivered";
+                Err(Fault::at(span, message).hint("Without `retries`, the server retries without limit."))
             }
             _ => Ok(()),
         }

@@ -1,4 +1,4 @@
-//! `CREATE STREAM` and `ALTER STREAM`.
+//! Parses `CREATE STREAM` and `ALTER STREAM`.
 
 use std::collections::HashSet;
 
@@ -21,7 +21,7 @@ impl Parser<'_> {
         let if_not_exists = self.if_not_exists()?;
         let name = self.stream_named("a stream's name")?;
         let mut declaration = Declaration::default();
-        if self.take_symbol(Symbol::LeftParen) {
+        if self.accept_symbol(Symbol::LeftParen) {
             loop {
                 self.clause_start = self.at;
                 if let Err(fault) = self.stream_item(&mut declaration) {
@@ -31,11 +31,11 @@ impl Parser<'_> {
                 if declaration.columns.len() + declaration.checks.len() > ITEMS_MAX {
                     return Err(Fault::at(self.span(), format!("a list has at most {ITEMS_MAX} items here")));
                 }
-                if !self.take_symbol(Symbol::Comma) {
+                if !self.accept_symbol(Symbol::Comma) {
                     break;
                 }
             }
-            if !self.take_symbol(Symbol::RightParen) {
+            if !self.accept_symbol(Symbol::RightParen) {
                 // An item that ends with the text has said so already.
                 let said = self.faults.pop();
                 return Err(said.unwrap_or_else(|| self.expected("`,` or `)`")));
@@ -43,7 +43,7 @@ impl Parser<'_> {
         }
         let mut option_spans = Vec::new();
         let mut options = StreamOptions::default();
-        if self.take_word("WITH") {
+        if self.accept_word("WITH") {
             options = self.stream_options(&mut option_spans)?;
         }
         if self.faults.is_empty() {
@@ -85,7 +85,7 @@ impl Parser<'_> {
             && (self.at_word(1, "KEY") || self.symbol_at(1) == Some(Symbol::LeftParen));
         if is_key {
             return Err(Fault::at(self.span(), "a stream has no keys")
-                .hint("Events are told apart by their position; views are kept by key."));
+                .hint("The position of an event identifies it; views have keys."));
         }
         let column = self.column()?;
         declaration.columns.push(column);
@@ -107,7 +107,7 @@ impl Parser<'_> {
             return Err(Fault::at(again.span, "a watermark follows the column that it is for").hint(hint));
         }
         let mut lateness_ms = 0;
-        if self.take_symbol(Symbol::Minus) {
+        if self.accept_symbol(Symbol::Minus) {
             if !self.is_keyword(Keyword::Interval) {
                 return Err(self.expected("INTERVAL").hint(hint));
             }
@@ -115,8 +115,8 @@ impl Parser<'_> {
         }
         // Streams that were declared before there was MAX AHEAD have no bound.
         let mut max_ahead_ms = (!self.is_kept).then_some(MAX_AHEAD_MS_DEFAULT);
-        if self.take_words(&["MAX", "AHEAD"]) {
-            max_ahead_ms = match self.take_word("NONE") {
+        if self.accept_words(&["MAX", "AHEAD"]) {
+            max_ahead_ms = match self.accept_word("NONE") {
                 true => None,
                 false if self.is_keyword(Keyword::Interval) => {
                     Some(self.duration("how far ahead of its arrival an event's time may be")?)
@@ -128,7 +128,7 @@ impl Parser<'_> {
             };
         }
         let mut idle_after_ms = None;
-        if self.take_words(&["IDLE", "AFTER"]) {
+        if self.accept_words(&["IDLE", "AFTER"]) {
             if !self.is_keyword(Keyword::Interval) {
                 return Err(self.expected("INTERVAL").hint("Write `IDLE AFTER INTERVAL '30 seconds'`."));
             }
@@ -169,12 +169,12 @@ impl Parser<'_> {
     }
 
     fn stream_change(&mut self) -> Parsed<StreamChange> {
-        if self.take_word("ADD") {
+        if self.accept_word("ADD") {
             if self.at_check() {
-                return Err(Fault::at(self.span(), "a condition is added with a column")
-                    .hint("CHECK stands behind the column: ADD COLUMN c LONG CHECK (c > 0)."));
+                return Err(Fault::at(self.span(), "a condition can be added only with a column")
+                    .hint("Write CHECK after the column: ADD COLUMN c LONG CHECK (c > 0)."));
             }
-            self.take_word("COLUMN");
+            self.accept_word("COLUMN");
             let if_not_exists = self.if_not_exists()?;
             let column: DeclaredColumn = self.column()?;
             let mut declaration = Declaration::default();
@@ -186,33 +186,33 @@ impl Parser<'_> {
                 None => Err(self.expected("a column")),
             };
         }
-        if self.take_word("ALTER") {
-            self.take_word("COLUMN");
+        if self.accept_word("ALTER") {
+            self.accept_word("COLUMN");
             let column = self.name("a column")?.text;
-            let drops = self.take_word("DROP");
-            if drops && self.take_words(&["NOT", "NULL"]) {
+            let drops = self.accept_word("DROP");
+            if drops && self.accept_words(&["NOT", "NULL"]) {
                 return Ok(StreamChange::DropNotNull { column });
             }
             if drops {
-                return match self.take_word("DEFAULT") {
+                return match self.accept_word("DEFAULT") {
                     true => Ok(StreamChange::ColumnDefault { column, default: None }),
                     false => Err(self.expected_one_of(&["DEFAULT", "NOT NULL"])),
                 };
             }
-            if self.take_words(&["SET", "DEFAULT"]) {
+            if self.accept_words(&["SET", "DEFAULT"]) {
                 let default = self.default_value()?;
                 return Ok(StreamChange::ColumnDefault { column, default: Some(default.value) });
             }
-            let _ = self.take_words(&["SET", "DATA"]);
-            if self.take_word("TYPE") {
+            let _ = self.accept_words(&["SET", "DATA"]);
+            if self.accept_word("TYPE") {
                 return Ok(StreamChange::ColumnType { column, ty: self.column_type()? });
             }
             return Err(self.expected_one_of(&["TYPE", "SET DEFAULT", "DROP DEFAULT", "DROP NOT NULL"]));
         }
-        if self.take_word("SET") {
+        if self.accept_word("SET") {
             return Ok(StreamChange::Set(self.stream_options(&mut Vec::new())?));
         }
-        if self.take_word("RESET") {
+        if self.accept_word("RESET") {
             self.expect_symbol(Symbol::LeftParen)?;
             let options = self.list(|parser| parser.option_name(StreamOption::of))?;
             self.expect_symbol(Symbol::RightParen)?;
@@ -220,7 +220,7 @@ impl Parser<'_> {
         }
         if self.at_word(0, "DROP") || self.at_word(0, "RENAME") {
             return Err(Fault::at(self.span(), "columns of a stream are neither dropped nor renamed")
-                .hint("Leave it out of what you select; what was stored stays readable."));
+                .hint("Leave it out of your queries; its stored values remain readable."));
         }
         Err(self.expected_one_of(&["ADD", "ALTER", "SET", "RESET"]))
     }

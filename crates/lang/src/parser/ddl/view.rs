@@ -1,4 +1,4 @@
-//! `CREATE MATERIALIZED VIEW`.
+//! Parses `CREATE MATERIALIZED VIEW`.
 
 use super::super::{Parsed, Parser};
 use crate::{
@@ -12,7 +12,7 @@ impl Parser<'_> {
         let name = self.name_of("view")?;
         let mut expected = vec!["DELETE", "WITH", "AS"];
         let mut delete_when = None;
-        if self.take_word("DELETE") {
+        if self.accept_word("DELETE") {
             self.expect_word("WHEN")?;
             let from = self.span();
             self.expression()?;
@@ -20,24 +20,22 @@ impl Parser<'_> {
             expected.remove(0);
         }
         let mut options = ViewOptions::default();
-        if self.take_word("WITH") {
+        if self.accept_word("WITH") {
             let names = (ViewOption::of as fn(&str) -> _, ViewOption::text as fn(_) -> _);
             self.options(names, |option, value| options.set(option, value), &mut Vec::new())?;
             expected = vec!["AS"];
         }
-        if !self.take_word("AS") {
-            return Err(self
-                .expected_one_of(&expected)
-                .hint("Behind AS stands the query that the view keeps."));
+        if !self.accept_word("AS") {
+            return Err(self.expected_one_of(&expected).hint("Write AS and the query of the view."));
         }
         let start = self.last_span().end as usize;
         let body = &self.text[start..];
         match &split_statements(body)[..] {
-            [] => Err(Fault::at(Span::new(start, self.text.len()), "a view is of a query")),
+            [] => Err(Fault::at(Span::new(start, self.text.len()), "a view needs a query")),
             [one] => Ok(CreateView { name, if_not_exists, delete_when, options, query: one.text.into() }),
             [_, second, ..] => Err(Fault::at(
                 Span::new(start + second.start, self.text.len()),
-                "only one query can stand here",
+                "only one query is allowed here",
             )),
         }
     }

@@ -1,8 +1,9 @@
-//! The types of expressions, as Bullet finds them; what has a fault has the type that it would have had without.
+//! Determines the types of expressions as Bullet does; an expression with an error has the type that it would have
+//! without it.
 
 use swiftwater_event::Type;
 
-use super::{Checker, Found};
+use super::{Checker, ResolvedName};
 use crate::{
     Dialect,
     ast::{Builtin, Node, NodeKind, Unary},
@@ -24,7 +25,7 @@ impl Checker {
             (NodeKind::Name(_), Some(root)) => return root.clone().into(),
             _ => {}
         }
-        if let Some(Found::Field(ty)) = self.find_text(node) {
+        if let Some(ResolvedName::Field(ty)) = self.find_text(node) {
             return ty;
         }
         match &node.kind {
@@ -74,7 +75,7 @@ impl Checker {
                 self.call(node, function, [&**value, &bounds[0], &bounds[1]])
             }
             NodeKind::List(elements) if elements.is_empty() => {
-                self.note(Fault::at(node.span, "a list cannot be empty"));
+                self.record_fault(Fault::at(node.span, "a list cannot be empty"));
                 Ty::Unknown
             }
             NodeKind::List(elements) => self.call(node, Function::List, elements),
@@ -108,7 +109,7 @@ impl Checker {
         if !broken.is_empty() {
             let text = text();
             for rule in broken {
-                self.note(Fault::at(span, format!("`{}` {rule}", short(&text))));
+                self.record_fault(Fault::at(span, format!("`{}` {rule}", short(&text))));
             }
         }
         match function {
@@ -162,12 +163,12 @@ impl Checker {
                 (fewest, most) => format!("{fewest} to {most} arguments"),
             };
             let message = format!("{} takes {takes}, not {}: `{text}`", builtin.text(), args.len());
-            self.note(Fault::at(node.span, message));
+            self.record_fault(Fault::at(node.span, message));
         }
         match function {
             Function::If | Function::Filter => Ty::Unknown,
             Function::Abs => Ty::Known(Type::DOUBLE),
-            function => check::held(&function, &types),
+            function => check::result_type(&function, &types),
         }
     }
 
@@ -199,7 +200,7 @@ impl Checker {
     pub(super) fn needs(&mut self, node: &Node, needs: &str, given: &[Ty]) {
         let given: Vec<String> = given.iter().map(ToString::to_string).collect();
         let text = short(&node_name(node, Some(self.now)));
-        self.note(Fault::at(node.span, format!("`{text}` needs {needs}, not {}", given.join(", "))));
+        self.record_fault(Fault::at(node.span, format!("`{text}` needs {needs}, not {}", given.join(", "))));
     }
 
     // ---- paths
@@ -231,7 +232,10 @@ impl Checker {
 
     fn no_step(&mut self, node: &Node, base: &Ty, what: &str) -> Ty {
         let text = short(&node_name(node, Some(self.now)));
-        self.note(Fault::at(node.span, format!("`{text}` cannot be: a value of type {base} has no {what}")));
+        self.record_fault(Fault::at(
+            node.span,
+            format!("`{text}` is not possible: a value of type {base} has no {what}"),
+        ));
         match base {
             Ty::Known(Type::List(inner) | Type::Map(inner)) => (**inner).clone().into(),
             _ => Ty::Unknown,

@@ -1,8 +1,8 @@
-//! What the names in a pattern's measures and conditions mean.
+//! Resolves the names in a pattern's measures and conditions.
 //!
-//! An expression over events sees fields by their own names and, where a variable stands before, as those of its events.
-//! What was seen is noted, so that a condition on the event alone is told from one that compares it with others, and an
-//! aggregate of one variable from one of two.
+//! In an expression over events, a bare name is a field. A name qualified by a variable is a field of that variable's
+//! events. The planner records the names that an expression uses. This distinguishes a condition on the event alone from
+//! one that compares it with others, and an aggregate of one variable from one of two.
 
 use super::{MATCH_END, MATCH_START};
 use crate::{
@@ -23,21 +23,21 @@ impl Planner<'_> {
         }
     }
 
-    pub(in crate::planner) fn see(&mut self, variable: usize) {
+    pub(in crate::planner) fn record_variable(&mut self, variable: usize) {
         if let Some(recognizing) = &mut self.recognizing {
             recognizing.seen |= 1 << variable;
         }
     }
 
-    /// Notes a name that stands without a variable; `None`: it cannot.
-    pub(in crate::planner) fn see_name(&mut self, node: &Node, name: &Name) -> Option<()> {
+    /// Records a name without a variable; `None`: it cannot be without one.
+    pub(in crate::planner) fn record_name(&mut self, node: &Node, name: &Name) -> Option<()> {
         // Fields may be named as variables are in other letters.
         let is_it = |variable: usize| {
             self.recognizing.as_ref().is_some_and(|of| of.variables[variable].name.text == name.text)
         };
         if self.variable_named(name).is_some_and(is_it) {
             let message = format!("`{}` is a variable of the pattern", short(&name.text));
-            let hint = format!("Name a field of its events, like `{}.x`.", name.text);
+            let hint = format!("Name a field of its events, such as `{}.x`.", name.text);
             return self.fault(Fault::at(node.span, message).hint(hint));
         }
         let is_of_match = self.match_time(name).is_some();
@@ -60,7 +60,7 @@ impl Planner<'_> {
     fn match_time(&self, name: &Name) -> Option<usize> {
         let place =
             [MATCH_START, MATCH_END].iter().position(|bound| bound.eq_ignore_ascii_case(&name.text))?;
-        self.recognizing.as_ref().filter(|_| self.fields.known(name).is_none())?;
+        self.recognizing.as_ref().filter(|_| self.fields.resolve(name).is_none())?;
         Some(place)
     }
 
@@ -82,13 +82,13 @@ impl Planner<'_> {
                     _ => {
                         let fault = Fault::at(node.span, "this aggregate cannot be a measure of a pattern");
                         return Some(
-                            self.fault(fault.hint("There are COUNT, SUM, AVG, MIN, MAX, FIRST and LAST.")),
+                            self.fault(fault.hint("Measures are COUNT, SUM, AVG, MIN, MAX, FIRST and LAST.")),
                         );
                     }
                 };
                 if filter.is_some() {
                     let fault = Fault::at(node.span, "a measure of a pattern has no FILTER");
-                    return Some(self.fault(fault.hint("Name the events by a variable.")));
+                    return Some(self.fault(fault.hint("Select the events with a variable.")));
                 }
                 Some(self.measure(node, function, arguments))
             }
@@ -122,7 +122,7 @@ impl Planner<'_> {
                 let text = self.text_of(node);
                 let name = &recognizing.variables.first()?.name.text;
                 let hint = format!("Write `{name}.{text}`, with one of the pattern's variables before it.");
-                let message = format!("`{}` does not say of which variable's events it is", short(&text));
+                let message = format!("`{}` does not name the variable whose events it reads", short(&text));
                 self.fault(Fault::at(node.span, message).hint(hint))
             }
         }
@@ -143,7 +143,7 @@ impl Planner<'_> {
         let unqualified = self.recognizing.as_ref()?.unqualified;
         let of = self.one_variable(node, seen)?;
         if let (Some(span), Some(_)) = (unqualified, of) {
-            let fault = Fault::at(span, "this name does not say of which variable's events it is");
+            let fault = Fault::at(span, "this name does not name the variable whose events it reads");
             return self.fault(fault.hint("Write the same variable before every name."));
         }
         self.measure_of(node, function, of, Some(typed))
@@ -152,8 +152,8 @@ impl Planner<'_> {
     fn one_variable(&mut self, node: &Node, seen: u64) -> Option<Option<usize>> {
         if seen.count_ones() > 1 {
             return self.fault(
-                Fault::at(node.span, "this is of several variables at once")
-                    .hint("Take each of them by itself: `LAST(B.x) - LAST(A.x)`."),
+                Fault::at(node.span, "this reads several variables at once")
+                    .hint("Read each of them separately: `LAST(B.x) - LAST(A.x)`."),
             );
         }
         Some((seen != 0).then(|| seen.trailing_zeros() as usize))
@@ -220,15 +220,17 @@ impl Planner<'_> {
         let defined = &recognizing.variables[current];
         if variable == current {
             return self.fault(
-                Fault::at(node.span, format!("the condition of `{name}` cannot look at its other events"))
-                    .hint(format!(
-                        "`{name}.x` is of the event that is looked at; look back at another variable's."
-                    )),
+                Fault::at(node.span, format!("the condition of `{name}` cannot read its other events")).hint(
+                    format!(
+                        "`{name}.x` is a value of the current event; compare it with an earlier variable."
+                    ),
+                ),
             );
         }
         if first > defined.last {
             let message = format!("`{name}` comes only after `{}`", defined.name.text);
-            return self.fault(Fault::at(node.span, message).hint("A condition looks back, not ahead."));
+            return self
+                .fault(Fault::at(node.span, message).hint("A condition can read earlier variables only."));
         }
         Some(())
     }

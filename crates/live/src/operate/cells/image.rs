@@ -1,4 +1,4 @@
-//! The state of one group's aggregate as bytes, and back: what a view keeps of a key.
+//! Serializes the state of one group's aggregate, as a view stores it for a key.
 //!
 //! ```text
 //! count    := varint
@@ -7,9 +7,9 @@
 //! form     := byte 0 all were whole | 1 none was | byte 2 or 3, varint how many were not,
 //!             varints how many were infinite, negatively so, and not numbers
 //! least    := value                       greatest := value
-//! chosen   := value, value, position      what was chosen, and by what (FIRST, LAST: null)
+//! chosen   := value, value, position      the chosen value, and the value that chose it (FIRST, LAST: null)
 //! collected := varint 2 n + c, n (position, text), (c = 1) position
-//!             values, of COLLECT_SET as groups have them, of COLLECT_LIST as `value`; the first that was left out.
+//!             values, of COLLECT_SET as group keys, of COLLECT_LIST as `value`; the first that was left out.
 //!             Each event's number is less that of the position before
 //! position := varint event, varint row
 //! value    := 0 null | 1 false | 2 true | 3 i32 | 4 i64 | 5 f32 | 6 f64 | 7 text | 8 i64 time
@@ -17,7 +17,7 @@
 //! text     := varint n, n bytes           sketch := varint n, n bytes, the sketch's own form
 //! ```
 //!
-//! Numbers are little endian. Values keep their type, so what is read back evaluates and merges as what was written.
+//! Numbers are little endian. Values keep their type, so a deserialized state evaluates and merges as the original does.
 
 use bumpalo::Bump;
 use swiftwater_event::Value;
@@ -34,7 +34,7 @@ const VALUE_DEPTH_MAX: usize = 600;
 /// Bytes that are no state of these aggregates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the bytes are no state of these aggregates")]
-pub struct NoState;
+pub struct InvalidState;
 
 impl Cells {
     /// Appends a group's state.
@@ -52,18 +52,18 @@ impl Cells {
     }
 
     /// Appends a cell with the state that `bytes` begin with.
-    pub(crate) fn decode(&mut self, bytes: &mut &[u8]) -> Result<(), NoState> {
+    pub(crate) fn decode(&mut self, bytes: &mut &[u8]) -> Result<(), InvalidState> {
         match self {
-            Cells::Count(cells) => cells.push(take_varint(bytes)?),
+            Cells::Count(cells) => cells.push(read_varint(bytes)?),
             Cells::Sum(cells) | Cells::Average(cells) => cells.push(SumCell::decode(bytes)?),
             Cells::Least(cells) | Cells::Greatest(cells) => {
                 cells.push(OwnedValue::of(&decode_value(bytes, &Bump::new())?));
             }
             Cells::Distinct { cells, .. } => {
-                cells.push(Distinct::deserialize(take_bytes(bytes)?).map_err(|_| NoState)?);
+                cells.push(Distinct::deserialize(read_bytes(bytes)?).map_err(|_| InvalidState)?);
             }
             Cells::Quantile { cells, .. } => {
-                cells.push(Quantiles::deserialize(take_bytes(bytes)?).map_err(|_| NoState)?);
+                cells.push(Quantiles::deserialize(read_bytes(bytes)?).map_err(|_| InvalidState)?);
             }
             Cells::Ordered(cells) => cells.decode(bytes)?,
         }
@@ -101,25 +101,25 @@ impl SumCell {
         }
     }
 
-    pub(crate) fn decode(bytes: &mut &[u8]) -> Result<SumCell, NoState> {
-        let count = take_varint(bytes)?;
-        let integers = i128::from_le_bytes(take(bytes)?);
-        let [form] = take::<1>(bytes)?;
+    pub(crate) fn decode(bytes: &mut &[u8]) -> Result<SumCell, InvalidState> {
+        let count = read_varint(bytes)?;
+        let integers = i128::from_le_bytes(read_array(bytes)?);
+        let [form] = read_array::<1>(bytes)?;
         let mut fractions = if form & 1 == 1 { count } else { 0 };
         let mut specials = Specials::default();
         if form & COUNTED != 0 {
-            fractions = take_varint(bytes)?;
-            let mut next = || take_varint(bytes);
+            fractions = read_varint(bytes)?;
+            let mut next = || read_varint(bytes);
             specials = Specials { infinite: next()?, negative: next()?, nan: next()? };
         }
-        let (parts, huge) = (take_varint(bytes)?, take_varint(bytes)?);
-        let doubles = |count: u64, bytes: &mut &[u8]| -> Result<Vec<f64>, NoState> {
-            (0..count).map(|_| take(bytes).map(f64::from_le_bytes)).collect()
+        let (parts, huge) = (read_varint(bytes)?, read_varint(bytes)?);
+        let doubles = |count: u64, bytes: &mut &[u8]| -> Result<Vec<f64>, InvalidState> {
+            (0..count).map(|_| read_array(bytes).map(f64::from_le_bytes)).collect()
         };
         let (parts, has_special) = (doubles(parts, bytes)?, huge % 2 == 1);
         let huge = doubles(huge / 2, bytes)?;
         if has_special {
-            specials = ExactSum::specials_of(Some(f64::from_le_bytes(take(bytes)?)));
+            specials = ExactSum::specials_of(Some(f64::from_le_bytes(read_array(bytes)?)));
         }
         Ok(SumCell { count, integers, fractions, doubles: ExactSum::of_parts(&parts, &huge, specials) })
     }
@@ -156,46 +156,46 @@ pub(crate) fn encode_value(value: &Value<'_>, out: &mut Vec<u8>) {
 }
 
 /// The value that `bytes` begin with, its text and parts in the arena.
-pub(crate) fn decode_value<'a>(bytes: &mut &[u8], arena: &'a Bump) -> Result<Value<'a>, NoState> {
+pub(crate) fn decode_value<'a>(bytes: &mut &[u8], arena: &'a Bump) -> Result<Value<'a>, InvalidState> {
     decode_nested(bytes, arena, 0)
 }
 
-fn decode_nested<'a>(bytes: &mut &[u8], arena: &'a Bump, depth: usize) -> Result<Value<'a>, NoState> {
+fn decode_nested<'a>(bytes: &mut &[u8], arena: &'a Bump, depth: usize) -> Result<Value<'a>, InvalidState> {
     if depth > VALUE_DEPTH_MAX {
-        return Err(NoState);
+        return Err(InvalidState);
     }
-    let [tag] = take(bytes)?;
+    let [tag] = read_array(bytes)?;
     Ok(match tag {
         0 => Value::Null,
         1 => Value::Boolean(false),
         2 => Value::Boolean(true),
-        3 => Value::Integer(i32::from_le_bytes(take(bytes)?)),
-        4 => Value::Long(i64::from_le_bytes(take(bytes)?)),
-        5 => Value::Float(f32::from_le_bytes(take(bytes)?)),
-        6 => Value::Double(f64::from_le_bytes(take(bytes)?)),
-        7 => Value::String(take_text(bytes, arena)?),
-        8 => Value::Timestamp(i64::from_le_bytes(take(bytes)?)),
+        3 => Value::Integer(i32::from_le_bytes(read_array(bytes)?)),
+        4 => Value::Long(i64::from_le_bytes(read_array(bytes)?)),
+        5 => Value::Float(f32::from_le_bytes(read_array(bytes)?)),
+        6 => Value::Double(f64::from_le_bytes(read_array(bytes)?)),
+        7 => Value::String(read_text(bytes, arena)?),
+        8 => Value::Timestamp(i64::from_le_bytes(read_array(bytes)?)),
         9 => {
             let mut items = bumpalo::collections::Vec::new_in(arena);
-            for _ in 0..take_varint(bytes)? {
+            for _ in 0..read_varint(bytes)? {
                 items.push(decode_nested(bytes, arena, depth + 1)?);
             }
             Value::List(items.into_bump_slice())
         }
         10 => {
             let mut entries = bumpalo::collections::Vec::new_in(arena);
-            for _ in 0..take_varint(bytes)? {
-                let key = take_text(bytes, arena)?;
+            for _ in 0..read_varint(bytes)? {
+                let key = read_text(bytes, arena)?;
                 entries.push((key, decode_nested(bytes, arena, depth + 1)?));
             }
             Value::Map(entries.into_bump_slice())
         }
-        _ => return Err(NoState),
+        _ => return Err(InvalidState),
     })
 }
 
-fn take_text<'a>(bytes: &mut &[u8], arena: &'a Bump) -> Result<&'a str, NoState> {
-    let text = std::str::from_utf8(take_bytes(bytes)?).map_err(|_| NoState)?;
+fn read_text<'a>(bytes: &mut &[u8], arena: &'a Bump) -> Result<&'a str, InvalidState> {
+    let text = std::str::from_utf8(read_bytes(bytes)?).map_err(|_| InvalidState)?;
     Ok(arena.alloc_str(text))
 }
 
@@ -212,16 +212,16 @@ pub(crate) fn push_varint(mut number: u64, out: &mut Vec<u8>) {
     out.push(number as u8);
 }
 
-pub(crate) fn take_varint(bytes: &mut &[u8]) -> Result<u64, NoState> {
+pub(crate) fn read_varint(bytes: &mut &[u8]) -> Result<u64, InvalidState> {
     let mut number = 0_u64;
     for shift in (0..64).step_by(7) {
-        let [byte] = take(bytes)?;
+        let [byte] = read_array(bytes)?;
         number |= u64::from(byte & 0x7f) << shift;
         if byte < 0x80 {
             return Ok(number);
         }
     }
-    Err(NoState)
+    Err(InvalidState)
 }
 
 pub(crate) fn push_bytes(bytes: &[u8], out: &mut Vec<u8>) {
@@ -229,15 +229,15 @@ pub(crate) fn push_bytes(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-pub(crate) fn take_bytes<'b>(bytes: &mut &'b [u8]) -> Result<&'b [u8], NoState> {
-    let length = usize::try_from(take_varint(bytes)?).map_err(|_| NoState)?;
-    let (taken, rest) = bytes.split_at_checked(length).ok_or(NoState)?;
+pub(crate) fn read_bytes<'b>(bytes: &mut &'b [u8]) -> Result<&'b [u8], InvalidState> {
+    let length = usize::try_from(read_varint(bytes)?).map_err(|_| InvalidState)?;
+    let (taken, rest) = bytes.split_at_checked(length).ok_or(InvalidState)?;
     *bytes = rest;
     Ok(taken)
 }
 
-fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], NoState> {
-    let (taken, rest) = bytes.split_first_chunk().ok_or(NoState)?;
+fn read_array<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], InvalidState> {
+    let (taken, rest) = bytes.split_first_chunk().ok_or(InvalidState)?;
     *bytes = rest;
     Ok(*taken)
 }

@@ -1,4 +1,4 @@
-//! Windows that are made of single events in the order of the stream: by record, and sessions.
+//! Windows that consist of single events in the order of the stream: record windows and sessions.
 
 use swiftwater_event::Millis;
 
@@ -9,7 +9,7 @@ use crate::{
         Axis, Groups, Partial, RowChunk, Slices,
         group_result::{Bounds, GroupResult, write_groups},
         rows::RowStore,
-        sessions::{Session, SessionHeld},
+        sessions::{Session, SessionState},
     },
 };
 
@@ -42,7 +42,7 @@ impl Collector {
             if let Some(places) = &self.places {
                 groups.pick_cells(places);
             }
-            let is_late = !sessions.add(&row.key, at, self.closed, SessionHeld::Groups(groups));
+            let is_late = !sessions.add(&row.key, at, self.closed, SessionState::Groups(groups));
             self.late += u64::from(is_late);
         }
     }
@@ -77,13 +77,13 @@ impl Collector {
         let mut rows = RowStore::default();
         rows.push(chunk, row, number, &self.order);
         let Some(sessions) = &mut self.sessions else { return };
-        self.late += u64::from(!sessions.add(&[], at, self.closed, SessionHeld::Rows(rows)));
+        self.late += u64::from(!sessions.add(&[], at, self.closed, SessionState::Rows(rows)));
     }
 
     pub(super) fn close_sessions(&mut self, at: i64, now_micros: i64, out: &mut Vec<ResultSet>) {
         while let Some((end, closed)) = self.sessions.as_mut().and_then(|sessions| sessions.close(at)) {
             let result = self.sessions_result(closed, |_| end, now_micros);
-            self.give_out(result, now_micros, out);
+            self.emit(result, now_micros, out);
         }
         self.closed = self.closed.max(at);
         if let Some(sessions) = &mut self.sessions {
@@ -100,7 +100,7 @@ impl Collector {
         let open = self.sessions.as_mut().map(|sessions| sessions.take()).unwrap_or_default();
         if !open.is_empty() {
             let result = self.sessions_result(open, |session| now.max(session.last), now_micros);
-            self.give_out(result, now_micros, out);
+            self.emit(result, now_micros, out);
         }
     }
 
@@ -126,12 +126,12 @@ impl Collector {
         for session in sessions {
             let bound = (session.first, end(&session));
             match session.held {
-                SessionHeld::Rows(rows) => {
+                SessionState::Rows(rows) => {
                     let answered = (self.limits.times && self.outer.is_none()).then_some(now_micros);
                     // Only Bullet has rows without an order, and it has no sessions.
                     result.count += rows.write(&self.order, answered, &mut text).unwrap_or_default();
                 }
-                SessionHeld::Groups(theirs) => {
+                SessionState::Groups(theirs) => {
                     bounds.push(bound);
                     match &mut groups {
                         // Each key is there once: the groups stand in the order of their merging.

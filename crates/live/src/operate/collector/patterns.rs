@@ -1,19 +1,19 @@
-//! The matches of a pattern become the rows of a query: records, or what is grouped and aggregated.
+//! Turns the matches of a pattern into the rows of a query: records, or grouped and aggregated rows.
 //!
-//! A match is there when it is complete: windows by arrival hold it by that time, windows by record in the order in which
-//! matches are complete.
+//! A match counts when it is complete. Windows by arrival contain it at that time; windows by record contain matches in
+//! the order in which they are complete.
 
 use bumpalo::Bump;
 use swiftwater_event::{Millis, Value};
 
 use super::{Collector, ResultSet};
 use crate::{
-    Peak, SingleRow,
+    MaxEventTime, SingleRow,
     expr::{EvalCounts, Program, Rows, Scratch, encode_group_value},
     operate::{
         Axis, GroupInput, Groups, OwnedValue, Partial, PatternChunk, RecordWriter, RowChunk, RowPosition,
         RowTimes, Slices, StreamOrder,
-        pattern::{Match, Matches, Recognizer, keeps, slots},
+        pattern::{Match, Matches, Recognizer, filter_slots, slots},
     },
     standing::{CompiledBody, CompiledGroup, StandingQuery},
 };
@@ -64,12 +64,14 @@ impl Collector {
     /// The latest event time so far is this.
     pub(super) fn pattern_time(
         &mut self,
-        latest: Peak,
+        latest: MaxEventTime,
         slices: &mut Slices,
         now_micros: i64,
         out: &mut Vec<ResultSet>,
     ) {
-        self.find_matches(slices, now_micros, out, |matches, of, found| matches.reach(of, latest, found));
+        self.find_matches(slices, now_micros, out, |matches, of, found| {
+            matches.advance_to(of, latest, found)
+        });
     }
 
     /// By arrival: it is `now`.
@@ -104,7 +106,7 @@ impl Collector {
     }
 
     /// What making matches could not do or use since this was last asked.
-    pub fn take_pattern_faults(&mut self) -> PatternFaults {
+    pub fn drain_pattern_faults(&mut self) -> PatternFaults {
         let Some(matches) = &mut self.pattern else { return PatternFaults::default() };
         PatternFaults {
             mistyped: std::mem::take(&mut matches.mistyped),
@@ -170,7 +172,8 @@ impl Collector {
         let now = now_micros.div_euclid(1000);
         let counts = &mut matches.counts;
         if let Some(filter) = &pattern.filter {
-            let kept = keeps(filter, &columns, ends.len(), now, &mut Scratch::default(), &arena, counts);
+            let kept =
+                filter_slots(filter, &columns, ends.len(), now, &mut Scratch::default(), &arena, counts);
             ends = kept.iter().map(|&row| ends[row as usize]).collect();
             columns = picked(&columns, &kept);
         }
@@ -190,7 +193,7 @@ impl Collector {
                     SingleRow {
                         arrival: at,
                         at,
-                        peak: Peak::NONE,
+                        peak: MaxEventTime::NONE,
                         key,
                         groups: one.groups(group, &query, matches),
                     }

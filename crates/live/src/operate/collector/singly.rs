@@ -1,13 +1,14 @@
-//! Windows by arrival that close one at a time, as Bullet closes them.
+//! Windows by arrival that close one at a time, as in Bullet.
 //!
-//! There, a window is not a part of time: it holds what came since the one before it was closed. Whoever looks at the
-//! clock closes the open window if it is over, and no other; the next one's end is a length further, and may be over
-//! too. It is closed at the next look at a later clock, or by the next event, which is in it, whether it matches or not. Where no look comes a
-//! window late none of this can be told from windows that are parts of time.
+//! In Bullet, a window is not a part of time: it has the events since the window before it was closed. A look at the
+//! clock closes the open window if it is over, and no other; the next window ends a length later, and may be over too.
+//! It is closed at the next look at a later clock, or by the next event. That event is in it, whether it matches or not.
+//! If no look comes a window late, such windows cannot be distinguished from windows that are parts of time. A stream
+//! with such late windows is processed event by event.
 //!
-//! Bullet does all this twice, where events are matched and where results are made. A part without records is not sent
-//! from the one to the other, so events that do not match may bring the one ahead of the other. Parts of groups are
-//! always sent.
+//! Bullet does all this twice: where events are matched, and where results are made. A part without records is not sent
+//! from the first to the second, so events that do not match may bring the first ahead of the second. Parts of groups
+//! are always sent.
 
 use std::ops::Range;
 
@@ -110,7 +111,7 @@ impl Collector {
         let earliest = shape.closing_after(self.closed).saturating_sub(WINDOWS_LATE_MAX as i64);
         self.open = number.saturating_add(1).max(earliest);
         self.open_for_matches = self.open_for_matches.max(self.open);
-        self.give_out(result, now_micros, out);
+        self.emit(result, now_micros, out);
         self.release(&shape, slices);
     }
 
@@ -126,6 +127,6 @@ impl Collector {
             self.send();
         }
         let result = self.window(shape, self.open, shape.end(self.open), slices, now_micros);
-        self.give_out(result, now_micros, out);
+        self.emit(result, now_micros, out);
     }
 }

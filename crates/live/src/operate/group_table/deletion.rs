@@ -1,7 +1,7 @@
-//! Groups that their own rows delete: what stood before such a row counts no more, nor does the row itself.
+//! Deletes groups by their own rows: such a row, and all earlier rows of its group, no longer count.
 //!
-//! Rows come in the order of the stream, a batch at a time: of a batch only the rows behind a group's last such one are taken
-//! in, and what was held of the group before is left out when the batch is merged into it.
+//! Rows arrive in the order of the stream, a batch at a time. The batch contributes only the rows after a group's last
+//! deleting row. The earlier state of the group is dropped when the batch is merged into it.
 
 use super::{Deletion, GroupTable, PASSED_OVER};
 

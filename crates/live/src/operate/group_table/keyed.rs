@@ -1,4 +1,4 @@
-//! Groups of which some come and go: found by key, taken out as bytes, put back.
+//! A group table whose groups can be removed as bytes and restored by key, as a view does.
 
 use swiftwater_event::Millis;
 
@@ -11,7 +11,7 @@ use crate::operate::{
     Groups,
     cells::{
         Cells, SumCell,
-        image::{NoState, push_varint, take_varint},
+        image::{InvalidState, push_varint, read_varint},
     },
 };
 
@@ -71,19 +71,19 @@ impl GroupTable {
         subset
     }
 
-    /// Takes some groups of another partial out of ours, which are all here, and whose aggregates are counts and sums.
-    pub(crate) fn take_out_chosen(&mut self, other: &GroupTable, chosen: &[u32]) {
+    /// Retracts some groups of another partial from ours, which are all here, and whose aggregates are counts and sums.
+    pub(crate) fn retract_selected(&mut self, other: &GroupTable, chosen: &[u32]) {
         let mut group_of = vec![PASSED_OVER; other.len()];
         for &group in chosen {
             group_of[group as usize] = self.group(other.key(group as usize), &[]);
         }
         self.resize_cells();
-        self.lanes.take_out(&other.lanes, &group_of, &mut self.cells);
+        self.lanes.retract(&other.lanes, &group_of, &mut self.cells);
         for (place, (ours, theirs)) in self.cells.iter_mut().zip(&other.cells).enumerate() {
             if self.lanes.has(place) && theirs.is_in_use() {
                 ours.resize(self.key_ends.len());
             }
-            ours.take_out(theirs, &group_of);
+            ours.retract(theirs, &group_of);
         }
     }
 
@@ -111,7 +111,7 @@ impl GroupTable {
     }
 
     /// Puts a group with its state there; its key must be that of none that is. Where the bytes are no state, nothing is.
-    pub(crate) fn insert_state(&mut self, key: &[u8], mut state: &[u8]) -> Result<u32, NoState> {
+    pub(crate) fn insert_state(&mut self, key: &[u8], mut state: &[u8]) -> Result<u32, InvalidState> {
         let group = self.len();
         if let Err(error) = self.read_state(&mut state) {
             for (place, cells) in self.cells.iter_mut().enumerate() {
@@ -129,7 +129,7 @@ impl GroupTable {
     }
 
     /// Appends a cell to each aggregate's.
-    fn read_state(&mut self, state: &mut &[u8]) -> Result<(), NoState> {
+    fn read_state(&mut self, state: &mut &[u8]) -> Result<(), InvalidState> {
         let group = self.len();
         let mut of_lanes = vec![None; self.cells.len()];
         for (place, cells) in self.cells.iter_mut().enumerate() {
@@ -147,13 +147,13 @@ impl GroupTable {
                     }
                     whole
                 }
-                _ => Some((take_varint(state)?, 0)),
+                _ => Some((read_varint(state)?, 0)),
             };
         }
         self.lanes.push(&of_lanes);
         if let Some(cells) = &mut self.table_cells {
             cells.decode(state)?;
         }
-        if state.is_empty() { Ok(()) } else { Err(NoState) }
+        if state.is_empty() { Ok(()) } else { Err(InvalidState) }
     }
 }

@@ -1,15 +1,16 @@
-//! Groups of several grouping sets in one table: each set finds its groups through a hash table of its own, and a key
-//! begins with the number of its set. What a view keeps by window begins with the window's start before that.
+//! Groups of several grouping sets in one table. The sets share keys and arguments, which are evaluated and encoded once
+//! a batch. Each set finds its groups through a hash table of its own, and a key begins with the number of its set. If a
+//! view stores the groups by window, the window's start precedes that.
 //!
 //! ```text
-//! key := [start] [set] value*        both as values; of a set the values are those of its keys
+//! key := [start] [set] value*        both as values; the values of a set are those of its keys
 //! ```
 
 use bumpalo::Bump;
 use swiftwater_event::Value;
 use swiftwater_lang::Dialect;
 
-use super::{GroupTable, Picked};
+use super::{GroupTable, SelectedRows};
 use crate::{
     expr::{decode_group_value, encode_group_value, encode_whole},
     operate::{
@@ -27,14 +28,14 @@ const ROWS_AT_ONCE: usize = 256;
 
 /// What a key begins with.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Lead {
+pub(super) struct KeyPrefix {
     is_windowed: bool,
     has_sets: bool,
 }
 
-impl Lead {
-    pub(super) fn of(sets: &[Box<[usize]>], is_windowed: bool) -> Lead {
-        Lead { is_windowed, has_sets: !sets.is_empty() }
+impl KeyPrefix {
+    pub(super) fn of(sets: &[Box<[usize]>], is_windowed: bool) -> KeyPrefix {
+        KeyPrefix { is_windowed, has_sets: !sets.is_empty() }
     }
 
     pub(super) fn tables(self, sets: &[Box<[usize]>]) -> usize {
@@ -69,7 +70,7 @@ pub(super) fn encoded(number: i64) -> [u8; WHOLE_BYTES] {
 impl GroupTable {
     /// No groups yet; their keys will begin with the starts of windows.
     pub(crate) fn windowed(group: &CompiledGroup) -> GroupTable {
-        GroupTable { lead: Lead::of(&group.sets, true), ..GroupTable::new(group, Dialect::Native) }
+        GroupTable { lead: KeyPrefix::of(&group.sets, true), ..GroupTable::new(group, Dialect::Native) }
     }
 
     /// Takes in rows, each in a group of every set.
@@ -95,7 +96,7 @@ impl GroupTable {
                         self.group_of_set(number, &key)
                     })),
                 }
-                let unusable = self.update_cells(Picked::some(chunk, &groups), input);
+                let unusable = self.update_cells(SelectedRows::some(chunk, &groups), input);
                 // A value that cannot be used is one, in however many sets.
                 mistyped += if number == 0 { unusable } else { 0 };
             }

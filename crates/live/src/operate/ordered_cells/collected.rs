@@ -1,9 +1,10 @@
-//! The first values of a group, in the order of the stream.
+//! Collects the first values of a group, in the order of the stream, within limits of number and bytes.
 //!
-//! What is kept is the longest beginning of all values (of a set: of those that are different, each where it came first)
-//! that is within both limits. Where a value was left out, so is every later one, whatever room there is: the place of the
-//! first that was left out is kept, and that makes merging exact. A partial keeps all that stands before that place, and
-//! what stands behind it cannot be in the whole either, as the values that fill the partial fill the whole too.
+//! The result is the longest prefix of all values that is within both limits. For a set, these are the distinct values,
+//! each at its first position. If a value is left out, every later one is left out too, whatever room there is. The
+//! position of the first omitted value is stored, and this makes merging exact. A partial contains all values before that
+//! position. A value behind it cannot be in the whole either, because the values that fill the partial also fill the
+//! whole.
 
 use std::hash::BuildHasher;
 
@@ -14,7 +15,7 @@ use swiftwater_event::Value;
 use super::RowPosition;
 use crate::{
     expr::decode_group_value,
-    operate::cells::image::{NoState, decode_value, push_bytes, push_varint, take_bytes, take_varint},
+    operate::cells::image::{InvalidState, decode_value, push_bytes, push_varint, read_bytes, read_varint},
 };
 
 /// Bytes of all values of a group that are collected, as they are kept.
@@ -25,7 +26,7 @@ const SCANNED_MAX: usize = 16;
 
 /// The first values of a group.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Collected {
+pub(crate) struct CollectedValues {
     values: Values,
     /// Where the first value stood that was left out.
     cut: Option<RowPosition>,
@@ -89,7 +90,7 @@ impl Values {
     }
 }
 
-impl Collected {
+impl CollectedValues {
     /// Bytes on the heap.
     pub(crate) fn bytes(&self) -> usize {
         let index =
@@ -107,7 +108,7 @@ impl Collected {
         if self.values.last().is_none_or(|last| last < at) {
             self.append(at, value, is_set, values_max);
         } else {
-            let mut one = Collected::default();
+            let mut one = CollectedValues::default();
             one.append(at, value, false, values_max);
             self.merge(&one, is_set, values_max);
         }
@@ -128,7 +129,7 @@ impl Collected {
     }
 
     /// Takes in another partial.
-    pub(crate) fn merge(&mut self, other: &Collected, is_set: bool, values_max: u32) {
+    pub(crate) fn merge(&mut self, other: &CollectedValues, is_set: bool, values_max: u32) {
         let follows = match (self.values.last(), other.values.first()) {
             (Some(last), Some(first)) => last < first,
             _ => true,
@@ -167,7 +168,7 @@ impl Collected {
 
     /// Whether a set has a value.
     fn has(&mut self, value: &[u8]) -> bool {
-        let Collected { values, index, .. } = self;
+        let CollectedValues { values, index, .. } = self;
         if values.len() <= SCANNED_MAX {
             return values.iter().any(|(_, other)| other == value);
         }
@@ -216,16 +217,16 @@ impl Collected {
         }
     }
 
-    /// Reads what [`Collected::encode`] wrote.
-    pub(crate) fn decode(bytes: &mut &[u8]) -> Result<Collected, NoState> {
-        let count = take_varint(bytes)?;
+    /// Reads what [`CollectedValues::encode`] wrote.
+    pub(crate) fn decode(bytes: &mut &[u8]) -> Result<CollectedValues, InvalidState> {
+        let count = read_varint(bytes)?;
         let mut before = 0_u64;
         let mut position = |bytes: &mut &[u8]| {
-            before = before.checked_add(take_varint(bytes)?).ok_or(NoState)?;
-            let row = u32::try_from(take_varint(bytes)?).map_err(|_| NoState)?;
+            before = before.checked_add(read_varint(bytes)?).ok_or(InvalidState)?;
+            let row = u32::try_from(read_varint(bytes)?).map_err(|_| InvalidState)?;
             Ok(RowPosition { event: before, row })
         };
-        let mut collected = Collected::default();
+        let mut collected = CollectedValues::default();
         let values = &mut collected.values;
         // Each takes at least so much besides its value.
         let most = bytes.len() / 3;
@@ -233,9 +234,9 @@ impl Collected {
         values.entries.reserve_exact(expected);
         values.bytes.reserve(bytes.len().min(8 * expected));
         for _ in 0..count / 2 {
-            let (at, value) = (position(bytes)?, take_bytes(bytes)?);
+            let (at, value) = (position(bytes)?, read_bytes(bytes)?);
             if values.bytes.len() + value.len() > COLLECTED_BYTES_MAX {
-                return Err(NoState);
+                return Err(InvalidState);
             }
             values.push(at, value);
         }
@@ -286,7 +287,7 @@ mod tests {
             most in 0_u32..70,
         ) {
             for is_set in IS_OF {
-                let mut parts = vec![Collected::default(); 3];
+                let mut parts = vec![CollectedValues::default(); 3];
                 let mut dealt: Vec<(usize, u8, usize)> =
                     rows.iter().enumerate().map(|(place, &(value, part))| (place, value, part)).collect();
                 if backwards {
@@ -298,11 +299,11 @@ mod tests {
                         let mut text = Vec::new();
                         parts[part].encode(&mut text);
                         let mut rest = &text[..];
-                        parts[part] = Collected::decode(&mut rest).expect("what was written");
+                        parts[part] = CollectedValues::decode(&mut rest).expect("what was written");
                         prop_assert!(rest.is_empty());
                     }
                 }
-                let mut whole = Collected::default();
+                let mut whole = CollectedValues::default();
                 order.iter().for_each(|&part: &usize| whole.merge(&parts[part], is_set, most));
                 let values: Vec<u8> = whole.values.iter().map(|(_, value)| value[0]).collect();
                 let all: Vec<u8> = rows.iter().map(|(value, _)| *value).collect();
@@ -313,13 +314,13 @@ mod tests {
 
     #[test]
     fn what_is_no_state_is_refused() {
-        let mut one = Collected::default();
+        let mut one = CollectedValues::default();
         one.take(at(7), b"value", true, 3);
         let mut text = Vec::new();
         one.encode(&mut text);
         for end in 0..text.len() {
-            assert!(Collected::decode(&mut &text[..end]).is_err(), "{end}");
+            assert!(CollectedValues::decode(&mut &text[..end]).is_err(), "{end}");
         }
-        assert!(Collected::decode(&mut &[0xff; 12][..]).is_err());
+        assert!(CollectedValues::decode(&mut &[0xff; 12][..]).is_err());
     }
 }

@@ -1,6 +1,6 @@
-//! What follows what in a pattern: where a match may go from each step, and what must not come meanwhile.
+//! The automaton of a pattern: the steps that may follow each step, and the events that must not occur in between.
 //!
-//! Knows nothing of events but which variables they may be.
+//! It knows only which variables an event may be.
 
 use smallvec::SmallVec;
 use swiftwater_lang::plan::Element;
@@ -30,7 +30,7 @@ struct Step {
 
 /// How far a match has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Reached {
+pub(crate) struct MatchProgress {
     step: usize,
     /// Events that it took there.
     count: u32,
@@ -38,9 +38,9 @@ pub(crate) struct Reached {
 
 /// What an event does to a match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Walk {
+pub(crate) enum MatchTransition {
     /// It is taken as a variable's, and the match is here now.
-    Takes(usize, Reached),
+    Takes(usize, MatchProgress),
     /// It is passed over.
     Passes,
     /// It must not have come.
@@ -80,31 +80,35 @@ impl Automaton {
     }
 
     /// Where a match is that begins with an event, if one may: the furthest step that it may be.
-    pub(crate) fn begin(&self, mut may_be: impl FnMut(usize) -> bool) -> Option<(usize, Reached)> {
+    pub(crate) fn begin(&self, mut may_be: impl FnMut(usize) -> bool) -> Option<(usize, MatchProgress)> {
         let step = self.begins.iter().copied().find(|&step| may_be(self.steps[step].variable))?;
-        Some((self.steps[step].variable, Reached { step, count: 1 }))
+        Some((self.steps[step].variable, MatchProgress { step, count: 1 }))
     }
 
     /// What an event does to a match: it is taken as far ahead as it may be.
-    pub(crate) fn walk(&self, reached: Reached, mut may_be: impl FnMut(usize) -> bool) -> Walk {
+    pub(crate) fn walk(
+        &self,
+        reached: MatchProgress,
+        mut may_be: impl FnMut(usize) -> bool,
+    ) -> MatchTransition {
         let step = &self.steps[reached.step];
         let has_least = reached.count >= step.least;
         if has_least
             && let Some(next) = step.next.iter().copied().find(|&next| may_be(self.steps[next].variable))
         {
-            return Walk::Takes(self.steps[next].variable, Reached { step: next, count: 1 });
+            return MatchTransition::Takes(self.steps[next].variable, MatchProgress { step: next, count: 1 });
         }
         let has_room = step.most.is_none_or(|most| reached.count < most);
         if has_room && may_be(step.variable) {
             let count = reached.count.saturating_add(1);
-            return Walk::Takes(step.variable, Reached { count, ..reached });
+            return MatchTransition::Takes(step.variable, MatchProgress { count, ..reached });
         }
         let breaks = has_least && step.absent.iter().any(|&absent| may_be(absent));
-        if breaks { Walk::Breaks } else { Walk::Passes }
+        if breaks { MatchTransition::Breaks } else { MatchTransition::Passes }
     }
 
     /// Whether nothing more is needed.
-    pub(crate) fn is_complete(&self, reached: Reached) -> bool {
+    pub(crate) fn is_complete(&self, reached: MatchProgress) -> bool {
         let step = &self.steps[reached.step];
         step.ends && reached.count >= step.least
     }

@@ -1,15 +1,20 @@
-//! Patterns: matches are made of single events, key by key, in the order of the stream or of the events' own time.
+//! Patterns: matches consist of single events, key by key, in the order of the stream or of event time.
 //!
-//! From every event that may be a pattern's first, one match begins; it takes each later event of its key as soon as it can, and
-//! never goes back ([`automaton`]). So what it becomes follows from the order of the events alone, and it costs an event one step
-//! for each match that is begun with its key. It is given up when an event comes that must not, or when its time is over, of
-//! which it is told in the order of time, whatever the key.
+//! Shards evaluate each event by itself: which variables it may be, and which of its values are needed
+//! ([`crate::step`]). One automaton where the shards meet then goes through the events of each key. From every event
+//! that may be a pattern's first, one match begins. It takes each later event of its key as soon as it can, and never
+//! goes back ([`automaton`]). So the order of the events alone determines the matches, no answer needs a choice, and an
+//! event costs one step for each open match of its key. A match is discarded when an excluded event comes, or when its
+//! time is over. Such ends are processed in the order of time, whatever the key.
 //!
-//! By the events' own time, events wait until the watermark has reached them, and are then taken in the order of their times,
+//! By event time, events wait until the watermark has reached them. They are then taken in the order of their times;
 //! those of one time in the order of the stream.
 //!
-//! A pure step machine, as the [`Collector`](super::Collector) that it is part of. Limits: the matches begun with one key; the
-//! bytes of all of them are the query's.
+//! A match is a row to all that follows: filter, windows, groups, an outer query. Queries do not share a pattern's
+//! state, because the open matches depend on when the query began.
+//!
+//! A pure step machine, as the [`Collector`](super::Collector) that it is part of. Limits: the open matches of one key;
+//! the bytes of all of them count as the query's.
 
 mod automaton;
 mod partial;
@@ -24,12 +29,12 @@ use swiftwater_event::{Millis, Value};
 use swiftwater_lang::{Dialect, plan::Skip};
 
 pub(crate) use automaton::Automaton;
-use automaton::Walk;
+use automaton::MatchTransition;
 use partial::{Cell, Partial};
 
 use super::{RowTimes, owned::OwnedValue};
 use crate::{
-    NO_TIME, Peak,
+    MaxEventTime, NO_TIME,
     expr::{EvalCounts, Program, Rows, Scratch, decode_group_value},
     standing::CompiledPattern,
 };
@@ -44,7 +49,7 @@ pub struct PatternEvent {
     /// When it happened, and the latest event time of its batch before it, where the pattern goes by that.
     pub at: Millis,
     /// See `at`.
-    pub peak: Peak,
+    pub peak: MaxEventTime,
     /// Its key.
     pub(crate) key: Box<[u8]>,
     /// Which variables it may be, as bits, by itself.
@@ -86,7 +91,7 @@ pub(crate) struct Matches {
     /// How far time has come.
     now: Millis,
     /// The latest event time.
-    peak: Peak,
+    peak: MaxEventTime,
     bytes: usize,
     /// Matches that were made rows of.
     pub(crate) given: u64,
@@ -120,7 +125,7 @@ impl Matches {
             waiting: BTreeMap::new(),
             events: 0,
             now: NO_TIME,
-            peak: Peak::NONE,
+            peak: MaxEventTime::NONE,
             bytes: 0,
             given: 0,
             late: 0,
@@ -145,9 +150,9 @@ impl Matches {
     pub(crate) fn take(&mut self, of: Recognizer<'_>, event: PatternEvent, out: &mut Vec<Match>) {
         if of.pattern.lateness_ms.is_none() {
             let at = event.arrival;
-            return self.take_at(of, &event, at, out);
+            return self.accept_at(of, &event, at, out);
         }
-        self.reach(of, event.peak, out);
+        self.advance_to(of, event.peak, out);
         if event.at == NO_TIME {
             return;
         }
@@ -161,7 +166,7 @@ impl Matches {
     }
 
     /// By the events' own time: the latest of all events so far is this.
-    pub(crate) fn reach(&mut self, of: Recognizer<'_>, latest: Peak, out: &mut Vec<Match>) {
+    pub(crate) fn advance_to(&mut self, of: Recognizer<'_>, latest: MaxEventTime, out: &mut Vec<Match>) {
         let Some(lateness) = of.pattern.lateness_ms else { return };
         if latest.time > self.peak.time {
             self.peak = latest;
@@ -170,7 +175,7 @@ impl Matches {
     }
 
     /// The latest event time.
-    pub(crate) fn peak(&self) -> Peak {
+    pub(crate) fn peak(&self) -> MaxEventTime {
         self.peak
     }
 
@@ -180,7 +185,7 @@ impl Matches {
         let waiting = self.waiting.first_key_value().map(|((at, _), _)| *at);
         let ends = self.ends.first_key_value().map(|((end, _), _)| *end);
         let next = waiting.into_iter().chain(ends.filter(|_| pattern.automaton.waits())).min()?;
-        self.peak.reaches_at(next.checked_add_unsigned(lateness)?)
+        self.peak.idle_arrival_of(next.checked_add_unsigned(lateness)?)
     }
 
     /// By the events' own time: takes what has waited, up to the watermark.
@@ -188,7 +193,7 @@ impl Matches {
         while let Some(first) = self.waiting.first_entry().filter(|first| first.key().0 <= watermark) {
             let ((at, _), event) = first.remove_entry();
             self.bytes -= waiting_bytes(&event);
-            self.take_at(of, &event, at, out);
+            self.accept_at(of, &event, at, out);
         }
         self.expire(of, watermark, out);
     }
@@ -216,13 +221,13 @@ impl Matches {
                     self.drop_common(of, &mut begun, partial.last);
                 }
             }
-            self.put_back(key, begun);
+            self.restore(key, begun);
         }
         self.now = self.now.max(now);
     }
 
-    /// Takes an event, in the order of time.
-    fn take_at(&mut self, of: Recognizer<'_>, event: &PatternEvent, at: Millis, out: &mut Vec<Match>) {
+    /// Accepts an event, in the order of time.
+    fn accept_at(&mut self, of: Recognizer<'_>, event: &PatternEvent, at: Millis, out: &mut Vec<Match>) {
         if self.failure.is_some() {
             return;
         }
@@ -262,12 +267,12 @@ impl Matches {
             let walk = automaton
                 .walk(partial.reached, |variable| self.may_be(of, event, key, Some(&*partial), at, variable));
             match walk {
-                Walk::Passes => place += 1,
-                Walk::Breaks => {
+                MatchTransition::Passes => place += 1,
+                MatchTransition::Breaks => {
                     let partial = begun.remove(place);
                     self.forget(of, &partial);
                 }
-                Walk::Takes(variable, reached) => {
+                MatchTransition::Takes(variable, reached) => {
                     self.bytes -= partial.bytes();
                     (partial.reached, partial.last) = (reached, number);
                     self.mistyped += partial.take(&of.pattern.measures, variable, &event.values, of.dialect);
@@ -341,7 +346,7 @@ impl Matches {
         self.ends.remove(&(end_of(of, partial), partial.first));
     }
 
-    fn put_back(&mut self, key: Arc<[u8]>, begun: Vec<Partial>) {
+    fn restore(&mut self, key: Arc<[u8]>, begun: Vec<Partial>) {
         self.bytes -= KEY_BYTES + key.len();
         self.insert(key, begun);
     }
@@ -379,7 +384,7 @@ impl Matches {
         let mut slots = slots(of);
         push_match(of, key, (Value::Long(start), Value::Null), cells, &arena, &mut slots);
         slots.extend(event.values.iter().map(|value| vec![value.get(&arena)]));
-        keeps(further, &slots, 1, at, &mut self.scratch, &arena, &mut self.counts) == [0]
+        filter_slots(further, &slots, 1, at, &mut self.scratch, &arena, &mut self.counts) == [0]
     }
 }
 
@@ -419,7 +424,7 @@ fn push_match<'a>(
 }
 
 /// The rows for which a condition over slots holds.
-pub(crate) fn keeps<'a>(
+pub(crate) fn filter_slots<'a>(
     condition: &Program,
     slots: &'a [Vec<Value<'a>>],
     count: usize,
@@ -429,7 +434,7 @@ pub(crate) fn keeps<'a>(
     counts: &mut EvalCounts,
 ) -> Vec<u32> {
     let mut kept = Vec::new();
-    condition.keep(&Rows::Slots { columns: slots, count, now }, scratch, arena, counts, &mut kept);
+    condition.filter_rows(&Rows::Slots { columns: slots, count, now }, scratch, arena, counts, &mut kept);
     kept
 }
 

@@ -1,4 +1,4 @@
-//! A match while it is made: how far it has come, and what is kept of the events that it took.
+//! A match in progress: its current step, and the stored values of the events that it took.
 
 use std::cmp::Ordering;
 
@@ -9,16 +9,16 @@ use swiftwater_lang::{
     plan::{Measure, MeasureFunction},
 };
 
-use super::automaton::Reached;
+use super::automaton::MatchProgress;
 use crate::operate::{
-    cells::{SumCell, keep_if},
+    cells::{SumCell, replace_if},
     owned::OwnedValue,
 };
 
 /// A match that is not complete.
 #[derive(Debug)]
 pub(crate) struct Partial {
-    pub(super) reached: Reached,
+    pub(super) reached: MatchProgress,
     /// The number of its first event, and of the last that it took.
     pub(super) first: u64,
     pub(super) last: u64,
@@ -42,7 +42,7 @@ pub(crate) enum Cell {
 const PARTIAL_BYTES: usize = size_of::<Partial>() + 64;
 
 impl Partial {
-    pub(super) fn new(measures: &[Measure], reached: Reached, number: u64, start: Millis) -> Partial {
+    pub(super) fn new(measures: &[Measure], reached: MatchProgress, number: u64, start: Millis) -> Partial {
         Partial { reached, first: number, last: number, start, cells: Partial::new_cells(measures) }
     }
 
@@ -99,8 +99,10 @@ impl Cell {
                 first.get_or_insert_with(|| OwnedValue::of(&given));
             }
             Cell::Last(last) => *last = OwnedValue::of(&given),
-            Cell::Least(least) => return keep_if(least, &given, dialect, &mut 0, Ordering::is_lt),
-            Cell::Greatest(greatest) => return keep_if(greatest, &given, dialect, &mut 0, Ordering::is_gt),
+            Cell::Least(least) => return replace_if(least, &given, dialect, &mut 0, Ordering::is_lt),
+            Cell::Greatest(greatest) => {
+                return replace_if(greatest, &given, dialect, &mut 0, Ordering::is_gt);
+            }
             Cell::Sum(sum) | Cell::Average(sum) => return sum.add(&given, dialect),
         }
         true

@@ -1,4 +1,4 @@
-//! Shards and collectors, driven as the engine drives them but by hand.
+//! Test drivers for shards and collectors, which the engine drives otherwise.
 
 #![allow(dead_code, reason = "each test file uses what it needs")]
 
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use serde_json::Value as Json;
 use swiftwater_event::{CheckLimits, EventBatch, check_block};
 use swiftwater_live::{
-    Collector, CollectorLimits, Index, Place, ResultSet, Shard, Slices, StandingQuery, StepInput,
+    Collector, CollectorLimits, Index, ResultSet, Shard, Slices, SourcePosition, StandingQuery, StepInput,
 };
 
 /// One answer, with all rows there are.
@@ -39,7 +39,7 @@ pub(crate) fn input_from(batch: &EventBatch, first: u64) -> StepInput<'_> {
         batch,
         arrivals: &[],
         before: None,
-        place: Place::Number(first),
+        place: SourcePosition::Number(first),
         now_micros: 0,
         record_bytes_max: usize::MAX,
         nanos: &|| 0,

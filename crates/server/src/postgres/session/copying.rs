@@ -1,4 +1,4 @@
-//! `COPY … FROM STDIN` and `… TO STDOUT` of one connection.
+//! Runs `COPY … FROM STDIN` and `… TO STDOUT` on one connection.
 
 use std::io;
 
@@ -49,7 +49,7 @@ impl Session {
             let written = batch.and_then(|batch| Ok((PgWriter::new(&batch)?, batch.num_rows())));
             let (writer, rows) = match written {
                 Ok(written) => written,
-                Err(error) => return Ok(Err(Timer::told(timer.as_ref(), error, text))),
+                Err(error) => return Ok(Err(Timer::statement_failure(timer.as_ref(), error, text))),
             };
             for row in 0..rows {
                 self.out.message(b'd', |out| write_row(&writer, row, columns.len(), form, out));
@@ -76,7 +76,7 @@ impl Session {
         self.out.message(b'G', |out| copy_head(rows.columns(), out));
         self.flush().await?;
         let mut reader = CopyReader::new(copy.form.clone());
-        if let Err(failed) = self.take_rows(&mut reader, &mut rows).await? {
+        if let Err(failed) = self.read_rows(&mut reader, &mut rows).await? {
             return Ok(Err(failed));
         }
         let copied = self.while_connected(rows.finish()).await?;
@@ -85,7 +85,7 @@ impl Session {
     }
 
     /// Reads the client's rows up to their end.
-    async fn take_rows(
+    async fn read_rows(
         &mut self,
         reader: &mut CopyReader,
         into: &mut CopyIn,
@@ -100,12 +100,12 @@ impl Session {
                 b'c' => reader.finish(&mut rows),
                 b'f' => {
                     let why = Incoming(&body).text()?;
-                    return Ok(Err(Failed::new("57014", format!("the client gave up copying: {why}"))));
+                    return Ok(Err(Failed::new("57014", format!("the client cancelled the copy: {why}"))));
                 }
                 // A client that speaks the extended protocol sends them with the statement.
                 b'H' | b'S' => Ok(()),
                 other => {
-                    let what = format!("message `{}` does not belong into a copy", char::from(other));
+                    let what = format!("message `{}` is not allowed in a copy", char::from(other));
                     return Ok(Err(Failed::new("08P01", what)));
                 }
             };

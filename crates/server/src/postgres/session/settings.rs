@@ -1,4 +1,5 @@
-//! What a client sets for its session: `statement_timeout`, and the time zone, which is UTC; all else is taken and passed over.
+//! The settings of a client's session: `statement_timeout`, and the time zone, which is UTC; all others are accepted and
+//! ignored.
 
 use std::{
     sync::{
@@ -64,7 +65,7 @@ impl Settings {
 
     /// `SET [SESSION | LOCAL] name {= | TO} value`.
     pub(super) fn set(&mut self, text: &str, in_transaction: bool) -> Result<(), Box<Failed>> {
-        if let Some(zone) = time_zone::wanted(text) {
+        if let Some(zone) = time_zone::requested_zone(text) {
             return time_zone::set(&zone);
         }
         let text = text.replacen('=', " = ", 1);
@@ -144,7 +145,7 @@ pub(super) struct Timer {
 
 impl Timer {
     /// What a statement failed with, or that its time was up.
-    pub(super) fn told(timer: Option<&Timer>, error: SqlError, text: String) -> Failed {
+    pub(super) fn statement_failure(timer: Option<&Timer>, error: SqlError, text: String) -> Failed {
         match timer.filter(|timer| timer.is_up.load(Ordering::Acquire)) {
             Some(timer) => {
                 let what =
@@ -172,7 +173,7 @@ fn milliseconds(value: &str) -> Result<u64, Box<Failed>> {
     let value = value.trim().trim_matches('\'').trim();
     let ms = value.parse().ok().or_else(|| parse_duration_ms(value));
     ms.filter(|ms| *ms <= TIMEOUT_MS_MAX).ok_or_else(|| {
-        let failed = Failed::new("22023", format!("`{value}` is no value of {STATEMENT_TIMEOUT}"));
+        let failed = Failed::new("22023", format!("`{value}` is not a valid value of {STATEMENT_TIMEOUT}"));
         Box::new(failed.hint(FORMS))
     })
 }

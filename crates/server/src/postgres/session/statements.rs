@@ -1,4 +1,4 @@
-//! Statements of one connection, simple and extended: from their text to the rows that are sent.
+//! Runs the statements of one connection, simple and extended: from their text to the rows that are sent.
 
 use std::{io, pin::Pin, sync::Arc};
 
@@ -119,10 +119,10 @@ impl Session {
         let (name, text) = (message.text()?, message.text()?);
         let types = (0..message.count()?).map(|_| message.i32()).collect::<io::Result<Vec<_>>>()?;
         if self.statements.len() >= KEPT_MAX && !self.statements.contains_key(&name) {
-            return Ok(Err(Failed::new("54000", format!("a session keeps {KEPT_MAX} statements at most"))));
+            return Ok(Err(Failed::new("54000", format!("a session has at most {KEPT_MAX} statements"))));
         }
         let prepared = Prepared { text: text.into(), types: types.into() };
-        if let Err(failed) = self.keep(prepared.bytes() + name.len()) {
+        if let Err(failed) = self.reserve_bytes(prepared.bytes() + name.len()) {
             return Ok(Err(*failed));
         }
         self.statements.insert(name, prepared);
@@ -144,7 +144,7 @@ impl Session {
                 parameters.push(Parameter::Null);
                 continue;
             };
-            let value = message.take(length)?;
+            let value = message.read_bytes(length)?;
             bytes += size_of::<Parameter>() + length;
             let is_binary = match codes.as_slice() {
                 [] => false,
@@ -163,11 +163,11 @@ impl Session {
         }
         let formats = (0..message.count()?).map(|_| message.i16()).collect::<io::Result<Vec<_>>>()?;
         if self.portals.len() >= KEPT_MAX {
-            return Ok(Err(Failed::new("54000", format!("a session keeps {KEPT_MAX} portals at most"))));
+            return Ok(Err(Failed::new("54000", format!("a session has at most {KEPT_MAX} portals"))));
         }
         let mut made = Portal::new(statement, parameters, formats);
         made.bytes += bytes;
-        if let Err(failed) = self.keep(made.bytes) {
+        if let Err(failed) = self.reserve_bytes(made.bytes) {
             return Ok(Err(*failed));
         }
         self.portals.insert(portal, made);
@@ -176,7 +176,7 @@ impl Session {
     }
 
     pub(super) async fn describe(&mut self, message: &mut Incoming<'_>) -> io::Result<Result<(), Failed>> {
-        let kind = message.take(1)?[0];
+        let kind = message.read_bytes(1)?[0];
         let name = message.text()?;
         if kind == b'P' {
             let Some(mut portal) = self.portals.remove(&name) else {
@@ -243,7 +243,7 @@ impl Session {
     }
 
     pub(super) fn close(&mut self, message: &mut Incoming<'_>) -> io::Result<()> {
-        let kind = message.take(1)?[0];
+        let kind = message.read_bytes(1)?[0];
         let name = message.text()?;
         if kind == b'P' {
             self.portals.remove(&name);
@@ -314,9 +314,8 @@ impl Session {
                 self.settings.end_transaction();
                 self.state = b'I';
                 if wrote && portal.tag == "ROLLBACK" {
-                    let failed =
-                        Failed::new("0A000", "what the transaction wrote cannot be taken back: it stays");
-                    return Ok(Err(failed.hint("Each statement is a transaction here.")));
+                    let failed = Failed::new("0A000", "the writes of the transaction cannot be rolled back");
+                    return Ok(Err(failed.hint("Each statement is its own transaction.")));
                 }
             }
             _ => {}
@@ -363,7 +362,7 @@ impl Session {
         };
         let answer = match self.while_connected(run).await? {
             Ok(answer) => answer,
-            Err(error) => return Ok(Err(Timer::told(timer.as_ref(), error, text))),
+            Err(error) => return Ok(Err(Timer::statement_failure(timer.as_ref(), error, text))),
         };
         // Messages count them in 16 bits.
         let columns = answer.schema().fields().len();
@@ -417,7 +416,7 @@ impl Session {
                         None => break,
                         Some(Err(error)) => {
                             let text = portal.statement.text.to_string();
-                            return Ok(Err(Timer::told(open.timer.as_ref(), error, text)));
+                            return Ok(Err(Timer::statement_failure(open.timer.as_ref(), error, text)));
                         }
                         Some(Ok(batch)) => match PgWriter::new(&batch) {
                             Ok(writer) => (writer, 0, batch.num_rows()),

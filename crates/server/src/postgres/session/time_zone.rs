@@ -1,14 +1,15 @@
-//! The time zone of a session, which is UTC always.
+//! The time zone of a session, which is always UTC.
 //!
-//! `SET TIME ZONE` and its other spellings are taken where they say UTC, and refused otherwise: they would change what texts, dates and
-//! `date_trunc` mean. A client that names a zone when it connects, as drivers do unasked, is warned: instants are the same in any zone.
+//! `SET TIME ZONE` and its other spellings are accepted for UTC and refused for any other zone, which would change the
+//! meaning of texts, dates and `date_trunc`. A client that names a zone when it connects, as drivers do by themselves, gets
+//! a warning: instants are the same in any zone.
 
 use swiftwater_sql::{SqlError, is_utc};
 
 use super::Failed;
 
 /// The zone that a statement sets; none if it sets something else.
-pub(super) fn wanted(text: &str) -> Option<String> {
+pub(super) fn requested_zone(text: &str) -> Option<String> {
     let text = text.replacen('=', " = ", 1);
     let mut words = text.split_whitespace().skip(1).peekable();
     let is = |word: Option<&&str>, wanted: &str| word.is_some_and(|word| word.eq_ignore_ascii_case(wanted));
@@ -42,7 +43,7 @@ pub(super) fn set(value: &str) -> Result<(), Box<Failed>> {
                 "0A000",
                 format!("the time zone of a session is UTC, it cannot be set to `{zone}`"),
             );
-            Err(Box::new(failed.hint(&format!("For local times write ts AT TIME ZONE '{zone}'."))))
+            Err(Box::new(failed.hint(&format!("For local times, write ts AT TIME ZONE '{zone}'."))))
         }
         Err(error) => Err(Box::new(Failed { error, text: String::new() })),
     }
@@ -97,7 +98,7 @@ mod tests {
             "SET TIME ZONE INTERVAL '+00:00' HOUR TO MINUTE",
             "SET TIME ZONE 0",
         ] {
-            let zone = wanted(text).unwrap_or_else(|| panic!("{text}"));
+            let zone = requested_zone(text).unwrap_or_else(|| panic!("{text}"));
             assert!(set(&zone).is_ok(), "{text}: {zone}");
         }
         for (text, state) in [
@@ -109,14 +110,14 @@ mod tests {
             ("SET TIME ZONE -7", "22023"),
             ("SET timezone TO", "22023"),
         ] {
-            let zone = wanted(text).unwrap_or_else(|| panic!("{text}"));
+            let zone = requested_zone(text).unwrap_or_else(|| panic!("{text}"));
             let failed = set(&zone).err().unwrap_or_else(|| panic!("{text}"));
             assert_eq!(failed.error.state(), state, "{text}");
         }
         for text in
             ["SET search_path = public", "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY", "SET"]
         {
-            assert_eq!(wanted(text), None, "{text}");
+            assert_eq!(requested_zone(text), None, "{text}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! Tables in memory, with all their versions, and helpers to ask them.
+//! Tables in memory, with all their versions, and helpers to query them.
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
@@ -107,7 +107,7 @@ impl Tables for MemoryTables {
             return if if_not_exists {
                 Ok(None)
             } else {
-                Err(SqlError::new(ErrorKind::Conflict, format!("table `{name}` exists already")))
+                Err(SqlError::new(ErrorKind::Conflict, format!("table `{name}` already exists")))
             };
         }
         let made = rows.iter().map(|batch| batch.num_rows() as u64).sum();

@@ -1,4 +1,4 @@
-//! Small random tables, and answers of the engine as rows that can be compared.
+//! Small random tables, and the engine's answers as rows that can be compared.
 
 use std::sync::Arc;
 

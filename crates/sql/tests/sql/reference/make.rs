@@ -1,4 +1,5 @@
-//! Draws random relations: filters that fix a column, outer joins, groupings in several ways, windows, unions, first rows.
+//! Generates random relations: filters that fix a column, outer joins, groupings in several ways, windows, unions, first
+//! rows.
 
 use super::compare::{LONGS, TEXTS};
 use super::{
@@ -9,7 +10,7 @@ use crate::common::Chance;
 /// Columns that a relation has at most; joins of wider ones select some.
 const COLUMNS_MAX: usize = 6;
 
-pub(crate) struct Maker<'a> {
+pub(crate) struct QueryGenerator<'a> {
     pub(crate) chance: &'a mut Chance,
     /// By the columns' numbers.
     types: Vec<Type>,
@@ -22,9 +23,9 @@ pub(crate) struct Maker<'a> {
     with_subqueries: bool,
 }
 
-impl<'a> Maker<'a> {
-    pub(crate) fn new(chance: &'a mut Chance, with_subqueries: bool) -> Maker<'a> {
-        Maker { chance, types: Vec::new(), fixed: Vec::new(), named: Vec::new(), with_subqueries }
+impl<'a> QueryGenerator<'a> {
+    pub(crate) fn new(chance: &'a mut Chance, with_subqueries: bool) -> QueryGenerator<'a> {
+        QueryGenerator { chance, types: Vec::new(), fixed: Vec::new(), named: Vec::new(), with_subqueries }
     }
 
     pub(crate) fn type_of(&self, column: usize) -> Type {

@@ -1,9 +1,10 @@
-//! A second implementation of queries, row by row and without any optimisation, which the engine's answers are compared with.
+//! A second implementation of queries, row by row and without any optimisation, with which the engine's answers are
+//! compared.
 //!
-//! A [`Relation`] is rendered as SQL ([`text`]) and evaluated here over small tables ([`evaluate`]), with the three-valued logic of the
-//! SQL standard. [`make`] draws random relations from a seed. Every column has a number of its own in the whole statement (`n7`), so a
-//! subquery that uses a column of an outer query needs no qualifier.
-//! Limits: whole numbers, texts and booleans; sums of whole numbers only, as no sum of doubles has one right answer.
+//! A [`Relation`] is rendered as SQL ([`text`]) and evaluated here over small tables ([`evaluate`]), with the
+//! three-valued logic of the SQL standard. [`make`] generates random relations from a seed. Every column has a number of
+//! its own in the statement (`n7`), so a subquery that uses an outer column needs no qualifier. Limits: whole numbers,
+//! texts and booleans; sums of whole numbers only, because no sum of doubles has one right answer.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,4 +1,4 @@
-//! Relations and expressions as SQL.
+//! Renders relations and expressions as SQL.
 
 use super::{
     Aggregate, Comparison, Expr, Grouping, JoinKind, Key, Quantifier, Relation, Table, Type, Value,

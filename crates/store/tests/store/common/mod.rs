@@ -1,4 +1,4 @@
-//! What the tests of this room share: a stream's rows that can be made again from their offsets, and SQL over a table.
+//! Shared code of this room's tests: a stream's rows that can be generated again from their offsets, and SQL over a table.
 #![allow(dead_code, unreachable_pub, unused_imports, reason = "each test file uses its part of it")]
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 

@@ -1,11 +1,11 @@
-//! Articles of an encyclopaedia, kept as fast as they come.
+//! Measures how fast articles of an encyclopaedia are stored.
 
 use super::kept::ARTICLES;
 use crate::bench::seeds::scenario::{Context, Measured, Needs, Scenario};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "article-persist",
-    about: "articles of several KB kept, acknowledged from disk, by tenths of the run",
+    about: "articles of several KB stored, acknowledged from disk, by tenths of the run",
     needs: |size| Needs { disk_bytes: size.of(512 << 20, 4 << 30, 110 << 30), seconds: size.of(4, 15, 600) },
     run,
 };

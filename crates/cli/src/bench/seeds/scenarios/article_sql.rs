@@ -1,5 +1,5 @@
-//! The published summaries of articles, as they were printed, by the number of SQL's threads. What they write is held against
-//! sums of the same articles by a plain loop.
+//! Runs the published summaries of articles as they were printed, by the number of SQL's threads. A plain loop over the same
+//! articles checks their output.
 
 use std::collections::BTreeMap;
 
@@ -33,9 +33,9 @@ const SMOKE: u64 = 3_600;
 fn run(context: &Context) -> anyhow::Result<Measured> {
     let sizes: &[(u64, &str)] = context.size.of(&[(SMOKE, "")], &[(SHORT, "")], &SIZES);
     let mut measured = Measured::default();
-    let mut wanted = Wanted::default();
+    let mut wanted = ExpectedTotals::default();
     let mut server = ARTICLES.server(context, &[])?;
-    let bodies = ARTICLES.bodies(|article| wanted.take(article))?;
+    let bodies = ARTICLES.bodies(|article| wanted.add(article))?;
     let (mut sent, mut rounds) = (0, 0);
     for &(size, experiment) in sizes {
         let (fed, more) = ARTICLES.send(context, &server, (&bodies, size - sent))?;
@@ -70,15 +70,15 @@ fn run(context: &Context) -> anyhow::Result<Measured> {
 
 /// What the statements are to find in the articles of all bodies once.
 #[derive(Debug, Default)]
-struct Wanted {
+struct ExpectedTotals {
     articles: u64,
     letters: u64,
     by_contributor: BTreeMap<String, u64>,
 }
 
-impl Wanted {
-    fn take(&mut self, article: &[u8]) {
-        let article: Value = serde_json::from_slice(article).expect("it was made as JSON");
+impl ExpectedTotals {
+    fn add(&mut self, article: &[u8]) {
+        let article: Value = serde_json::from_slice(article).expect("it was created as JSON");
         self.articles += 1;
         self.letters += article["length"].as_u64().unwrap_or(0);
         let name = article["contributor_username"].as_str().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What the scenarios of Bullet share: its events, made larger where that is wanted, and many queries at once.
+//! Shared code of Bullet's scenarios: its events, padded where a scenario needs larger ones, and many concurrent queries.
 
 use std::time::Duration;
 
@@ -101,7 +101,7 @@ pub(super) fn until_standing(context: &Context, server: &Server, count: f64) -> 
     let began = context.clock.monotonic_nanos();
     while server.numbers()?.sum("swiftwater_queries") < count {
         let waited = (context.clock.monotonic_nanos() - began) / 1_000_000_000;
-        ensure!(waited < 60, "not all of {count} queries stand after {waited} s");
+        ensure!(waited < 60, "not all of {count} queries run after {waited} s");
         context.pause(Duration::from_millis(5))?;
     }
     Ok(())
@@ -129,7 +129,7 @@ pub(super) async fn by_rpc(client: Client, id: String, duration_ms: u64) -> anyh
 }
 
 /// Asks queries that are left standing, over one connection; their ids.
-pub(in crate::bench::seeds) fn stand(
+pub(in crate::bench::seeds) fn submit_detached(
     context: &Context,
     server: &Server,
     texts: &[String],

@@ -1,7 +1,7 @@
-//! How long the shortest query takes: `LIMIT 1` without a filter, a hundred times, one after another, while events come in.
+//! Measures the latency of the shortest query: `LIMIT 1` without a filter, a hundred times in sequence, while events arrive.
 //!
-//! Times are relative to when the query was received. Theirs matched a record that was read before the query came; ours sees
-//! only events that come after it, so that its match is later and never before.
+//! Times are relative to the receipt of the query. The published query matched a record read before the query came. Ours
+//! sees only later events, so its match always comes after the query.
 
 use anyhow::Context as _;
 use hyper::Method;
@@ -36,7 +36,7 @@ fn run(context: &Context) -> anyhow::Result<Measured> {
     context.pause(warm_up(context.size))?;
     let answered = (0..queries).map(|_| {
         context.check()?;
-        ask(context, &server)
+        measure_query(context, &server)
     });
     let answered = answered.collect::<anyhow::Result<Vec<Times>>>();
     let fed = feed.end()?;
@@ -69,7 +69,7 @@ struct Times {
     whole: f64,
 }
 
-fn ask(context: &Context, server: &Server) -> anyhow::Result<Times> {
+fn measure_query(context: &Context, server: &Server) -> anyhow::Result<Times> {
     let text = format!("SELECT * FROM STREAM({STREAM}, MAX, TIME) LIMIT 1");
     let headers = [("accept", "application/x-ndjson"), ("content-type", "text/plain")];
     let (seconds, bytes) = context.timed(|| {

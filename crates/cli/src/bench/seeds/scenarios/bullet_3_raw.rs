@@ -1,4 +1,4 @@
-//! N queries at once for the same 10 records, at 85,000 events/s: see [`super::simultaneous`].
+//! Runs N concurrent queries for the same 10 records, at 85,000 events/s: see [`super::simultaneous`].
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The same with up to 800 queries and beyond, at 84,000 events/s: see [`super::simultaneous`].
+//! Runs up to 800 concurrent queries and beyond for the same 10 records, at 84,000 events/s: see [`super::simultaneous`].
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::bench::seeds::scenario::{Context, Measured, Needs, Scenario};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "bullet-4-raw",
-    about: "the same with up to 800 queries and beyond, at 84,000 events/s",
+    about: "the same with 800 queries and more, at 84,000 events/s",
     needs: |size| Needs::seconds(size.of(2, 30, 200)),
     run,
 };

@@ -1,6 +1,6 @@
-//! The same with events of 5 KiB: see [`super::simultaneous`].
+//! Runs concurrent queries for the same 10 records, with events of 5 KiB: see [`super::simultaneous`].
 //!
-//! The published rate needed 1,179.8 cores; the short form asks for as much as a few cores can take.
+//! The published rate needed 1,179.8 cores; the short form uses the rate that a few cores can take.
 
 use std::time::Duration;
 

@@ -1,10 +1,10 @@
-//! How many queries a few shards hold: more and more of them for the same ten records, until the mean time from reading a
-//! record to its match passes 200 ms.
+//! Measures how many queries a few shards can run. Adds queries for the same ten records until the mean time from reading a
+//! record to its match exceeds 200 ms.
 
 use std::time::Duration;
 
 use super::bullet::{
-    MATCHING, SETTINGS, STREAM, between, bodies, collect, id, mean, post, records, stand, warm_up,
+    MATCHING, SETTINGS, STREAM, between, bodies, collect, id, mean, post, records, submit_detached, warm_up,
 };
 use crate::bench::seeds::{
     feed::{Bodies, Feed},
@@ -100,7 +100,7 @@ fn point(
     let limit = MATCHING + 1;
     let text = format!("SELECT l1 FROM STREAM({STREAM}, MAX, TIME) WHERE s01 = '{id}' LIMIT {limit}");
     let had = server.events(STREAM)?;
-    let ids = stand(context, server, &vec![text; queries])?;
+    let ids = submit_detached(context, server, &vec![text; queries])?;
     let feed = Feed::start(context, server, STREAM, bodies, Some(rate))?;
     context.pause(warm_up(context.size))?;
     let before = (context.clock.monotonic_nanos(), server.numbers()?.cpu_seconds());

@@ -1,5 +1,5 @@
-//! The published summaries of readings, as they were printed, by the number of SQL's threads. What they write is held against
-//! sums of the same events by a plain loop.
+//! Runs the published summaries of readings as they were printed, by the number of SQL's threads. A plain loop over the same
+//! events checks their output.
 
 use std::collections::BTreeMap;
 
@@ -27,9 +27,9 @@ const PUBLISHED_MOST: u64 = 1_000_000_000;
 fn run(context: &Context) -> anyhow::Result<Measured> {
     let sizes: &[u64] = context.size.of(&[20_000], &[TEN_MILLION], &[TEN_MILLION, PUBLISHED_MOST]);
     let mut measured = Measured::default();
-    let mut wanted = Wanted::default();
+    let mut wanted = ExpectedTotals::default();
     let mut server = HOME.server(context, &[])?;
-    let bodies = HOME.bodies(|event| wanted.take(event))?;
+    let bodies = HOME.bodies(|event| wanted.add(event))?;
     let (mut sent, mut rounds) = (0, 0);
     for &size in sizes {
         let (fed, more) = HOME.send(context, &server, (&bodies, size - sent))?;
@@ -79,7 +79,7 @@ impl Default for Usage {
 }
 
 impl Usage {
-    fn take(&mut self, power: f32) {
+    fn add(&mut self, power: f32) {
         self.sum += f64::from(power);
         self.count += 1;
         (self.least, self.most) = (self.least.min(power), self.most.max(power));
@@ -92,7 +92,7 @@ impl Usage {
 
 /// What the statements are to find in the events of all bodies once.
 #[derive(Debug, Default)]
-struct Wanted {
+struct ExpectedTotals {
     readings: u64,
     by_metro: BTreeMap<String, Usage>,
     by_state: BTreeMap<String, Usage>,
@@ -100,16 +100,16 @@ struct Wanted {
     by_house: BTreeMap<u64, Usage>,
 }
 
-impl Wanted {
-    fn take(&mut self, event: &[u8]) {
-        let event: Value = serde_json::from_slice(event).expect("it was made as JSON");
+impl ExpectedTotals {
+    fn add(&mut self, event: &[u8]) {
+        let event: Value = serde_json::from_slice(event).expect("it was created as JSON");
         let text = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
         let power = event["power_reading"].as_f64().unwrap_or(f64::NAN) as f32;
         self.readings += 1;
-        self.by_metro.entry(text("metro_area")).or_default().take(power);
-        self.by_state.entry(text("state")).or_default().take(power);
+        self.by_metro.entry(text("metro_area")).or_default().add(power);
+        self.by_state.entry(text("state")).or_default().add(power);
         if event["is_peak"] == true && event["metro_area"] == "Seattle" {
-            self.by_house.entry(event["house_id"].as_u64().unwrap_or(0)).or_default().take(power);
+            self.by_house.entry(event["house_id"].as_u64().unwrap_or(0)).or_default().add(power);
         }
     }
 

@@ -1,5 +1,5 @@
-//! What the scenarios of the server for events share: readings of houses and articles of an encyclopaedia, kept in a stream each,
-//! and how fast they come in.
+//! Shared code of the event server's scenarios: readings of houses and articles of an encyclopaedia, stored in one stream
+//! each, and the measurement of their ingest rate.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use swiftwater_generate::Workload;
 
 use crate::bench::seeds::{
-    feed::{Bodies, Fed, send},
+    feed::{Bodies, FeedResult, send},
     scenario::{Context, Measured, Row},
     server::Server,
 };
@@ -24,7 +24,7 @@ pub(super) const THREADS: [u32; 2] = [1, 2];
 const CAUGHT_UP_LOOKS: Duration = Duration::from_millis(50);
 
 /// A stream and what comes into it.
-pub(super) struct Kept {
+pub(super) struct StoredInput {
     pub(super) stream: &'static str,
     /// What an event is called.
     pub(super) events: &'static str,
@@ -33,7 +33,7 @@ pub(super) struct Kept {
 }
 
 /// Readings of devices in houses.
-pub(super) const HOME: Kept = Kept {
+pub(super) const HOME: StoredInput = StoredInput {
     stream: "smartHomeData",
     events: "readings",
     create: "CREATE STREAM smartHomeData (house_id INT, metro_area STRING, state STRING, device_id INT, power_reading FLOAT, \
@@ -42,7 +42,7 @@ pub(super) const HOME: Kept = Kept {
 };
 
 /// Articles of an encyclopaedia.
-pub(super) const ARTICLES: Kept = Kept {
+pub(super) const ARTICLES: StoredInput = StoredInput {
     stream: "wiki",
     events: "articles",
     create: "CREATE STREAM wiki (sha1 STRING, title STRING, revision_ts LONG, contributor_username STRING, contributor_id LONG, \
@@ -50,7 +50,7 @@ pub(super) const ARTICLES: Kept = Kept {
     workload: Workload::Articles,
 };
 
-impl Kept {
+impl StoredInput {
     /// A server of these settings that has the stream.
     pub(super) fn server(&self, context: &Context, settings: &[&str]) -> anyhow::Result<Server> {
         // Where nothing is measured nobody waits for a commit either.
@@ -79,11 +79,11 @@ impl Kept {
         context: &Context,
         server: &Server,
         (bodies, events): (&Bodies, u64),
-    ) -> anyhow::Result<(Fed, u64)> {
+    ) -> anyhow::Result<(FeedResult, u64)> {
         let rounds = events.div_ceil(bodies.events * BODIES).max(1);
         let behind_max = (BEHIND_BYTES_MAX / bodies.event_bytes) as u64;
         let at_once = (behind_max / 2 / (bodies.events * BODIES)).max(1);
-        let (mut left, mut all) = (rounds, Fed::default());
+        let (mut left, mut all) = (rounds, FeedResult::default());
         while left > 0 {
             let now = left.min(at_once);
             let (waited, ()) = context.timed(|| self.wait(context, server, behind_max / 2))?;
@@ -135,7 +135,7 @@ impl Kept {
             .then(|| format!("{sent} were acknowledged, {stored} are stored, {failures} bodies failed"));
         let (first, last) = (points[0].1, points[points.len() - 1].1);
         let mut measured = Measured::default();
-        let row = Row::new(format!("{} kept, acknowledged from disk", self.events), sent as f64 / seconds, "events/s")
+        let row = Row::new(format!("{} stored, acknowledged from disk", self.events), sent as f64 / seconds, "events/s")
             .under(format!(
                 "{sent} of {:.0} bytes in {seconds:.1} s, {:.0} MB/s; the last of {parts} parts at {:.2} of the first's rate; all are found by SQL",
                 bodies.event_bytes,
@@ -146,7 +146,7 @@ impl Kept {
         measured.rows.extend(keys.iter().map(|key| row.clone().beside(*key)));
         let (behind, ()) = context.timed(|| self.wait(context, &server, 0))?;
         let table = Row::new(
-            format!("{} kept, until the table has them", self.events),
+            format!("{} stored, until the table has them", self.events),
             sent as f64 / (seconds + behind),
             "events/s",
         );
@@ -158,7 +158,7 @@ impl Kept {
                     .under("log and table together, files that were merged into others among them"),
             );
         }
-        let title = format!("{} kept, by how many there are", self.events);
+        let title = format!("{} stored, by their number", self.events);
         measured.plot(&title, "events", "events/s", vec![("ours", points)]);
         Ok(measured)
     }

@@ -1,4 +1,4 @@
-//! The scenarios, one file each, and what some of them share.
+//! The scenarios, one file each, and the code that some of them share.
 
 mod article_persist;
 mod article_sql;
@@ -27,7 +27,7 @@ mod telecom_flatten;
 mod telecom_flow;
 mod telecom_workers;
 
-pub(super) use self::bullet::{collect, stand};
+pub(super) use self::bullet::{collect, submit_detached};
 use super::scenario::Scenario;
 
 /// All of them, in the order in which they run.

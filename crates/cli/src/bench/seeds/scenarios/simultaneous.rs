@@ -1,5 +1,5 @@
-//! Bullet's load tests of many queries at once: each waits at a connection of its own, all for the same ten records, which
-//! are sent a while after the last query was asked; meanwhile other events come in at the published rate.
+//! Bullet's load tests of many concurrent queries. Each waits on its own connection, all for the same ten records. These are
+//! sent some time after the last query was submitted; meanwhile other events arrive at the published rate.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 
 use super::{
     bullet::{MATCHING, STREAM, bodies, by_rpc, id, mean, post, records, until_standing, warm_up},
-    bullet_2_find::given,
+    bullet_2_find::server_settings,
 };
 use crate::bench::seeds::{
     feed::{Bodies, Feed},
@@ -47,7 +47,7 @@ struct Round {
 
 /// Runs rounds with more and more queries.
 pub(super) fn run(context: &Context, load: &Load) -> anyhow::Result<Measured> {
-    let server = Server::start(context, &given(context), false)?;
+    let server = Server::start(context, &server_settings(context), false)?;
     let bodies = bodies(load.event_bytes);
     let mut measured = Measured::default();
     let mut rounds: Vec<Round> = Vec::new();
@@ -115,7 +115,7 @@ fn round(
 ) -> anyhow::Result<Round> {
     let had = server.events(STREAM)?;
     let feed = Feed::start(context, server, STREAM, bodies, Some(load.rate))?;
-    let ran = asked(context, server, load, queries);
+    let ran = run_round(context, server, load, queries);
     let fed = feed.end()?;
     let (cores, answered_ms, sizes) = ran?;
     let sent = if queries == 0 { 0 } else { MATCHING as u64 };
@@ -128,7 +128,7 @@ fn round(
 }
 
 /// Cores used, milliseconds to the last answer, and the sizes of all answers.
-fn asked(
+fn run_round(
     context: &Context,
     server: &Server,
     load: &Load,

@@ -1,4 +1,4 @@
-//! What the matching app's scenarios share: the app itself, as its users have it, its requests, and what must hold after a load.
+//! Shared code of the matching app's scenarios: the app as its users have it, its requests, and the checks after a load.
 
 use std::time::Duration;
 

@@ -1,11 +1,12 @@
-//! Posts by how much the log gathers before it writes: how long it waits for more. Theirs is the sweep of the producers' batches.
+//! Measures posts by the log's group size and linger: how much the log gathers, or how long it waits, before it writes. The
+//! published counterpart is a sweep of the producers' batches.
 
 use super::swipes::{posted, server};
 use crate::bench::seeds::scenario::{Context, Measured, Needs, Scenario};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "swipes-commit",
-    about: "swipes posted one a request, by how many bytes the log gathers and how long it waits for them",
+    about: "swipes posted one per request, by the log's commit bytes and linger",
     needs: |size| Needs { disk_bytes: size.of(64 << 20, 512 << 20, 4 << 30), seconds: size.of(8, 30, 240) },
     run,
 };

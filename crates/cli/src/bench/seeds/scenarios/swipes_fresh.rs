@@ -1,5 +1,5 @@
-//! How soon a swipe is seen: from when it is posted until a GET of the user's counts has it, while others swipe; and how far
-//! views are behind after half a million posts as fast as they are taken.
+//! Measures how soon a swipe is visible: from its POST until a GET of the user's counts includes it, while others swipe.
+//! Also measures how far views lag after half a million posts at full speed.
 
 use std::{thread, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::{
 
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "swipes-fresh",
-    about: "from a POST until a GET counts it, and how far views are behind after 500,000 POST",
+    about: "time from a POST until a GET counts it, and lag of views after 500,000 POST",
     needs: |size| Needs { disk_bytes: size.of(64 << 20, 1 << 30, 4 << 30), seconds: size.of(4, 15, 60) },
     run,
 };
@@ -35,7 +35,7 @@ fn run(context: &Context) -> anyhow::Result<Measured> {
     let others = vec![post(1, USERS - 1)?];
     let (report, mut seen) = thread::scope(|scope| {
         let others = scope.spawn(|| load(context, &server, others, &Pace::Rate(rate, duration)));
-        let seen = see(context, &server, samples);
+        let seen = measure_visibility(context, &server, samples);
         let report = others.join().map_err(|_| anyhow::anyhow!("a thread panicked"))?;
         anyhow::Ok((report?, seen?))
     })?;
@@ -64,7 +64,7 @@ fn run(context: &Context) -> anyhow::Result<Measured> {
 }
 
 /// Milliseconds of each swipe.
-fn see(context: &Context, server: &Server, samples: usize) -> anyhow::Result<Vec<f64>> {
+fn measure_visibility(context: &Context, server: &Server, samples: usize) -> anyhow::Result<Vec<f64>> {
     context.runtime.block_on(async {
         let mut connection = server.client().connect().await?;
         let clock = &context.clock;
@@ -80,7 +80,7 @@ fn see(context: &Context, server: &Server, samples: usize) -> anyhow::Result<Vec
             let answer = connection.send(Method::POST, "/swipe/right/", &headers, full(body)).await?;
             ensure!(answer.status() == StatusCode::CREATED, "a swipe was answered with {}", answer.status());
             read_all(answer).await?;
-            while seen(&mut connection).await? < number {
+            while visible_count(&mut connection).await? < number {
                 let waited = Duration::from_nanos(clock.monotonic_nanos() - began);
                 ensure!(waited < PATIENCE, "swipe {number} is not seen after {} s", waited.as_secs());
             }
@@ -90,13 +90,13 @@ fn see(context: &Context, server: &Server, samples: usize) -> anyhow::Result<Vec
     })
 }
 
-async fn seen(connection: &mut Connection) -> anyhow::Result<u64> {
+async fn visible_count(connection: &mut Connection) -> anyhow::Result<u64> {
     let answer = connection.send(Method::GET, &format!("/stats/{USER}/"), &[], full("")).await?;
     if answer.status() == StatusCode::NOT_FOUND {
         read_all(answer).await?;
         return Ok(0);
     }
-    swipes_of(&read_all(answer).await.context("an answer broke off")?)
+    swipes_of(&read_all(answer).await.context("an answer ended early")?)
 }
 
 /// Seconds until the views have all that was posted.

@@ -1,4 +1,4 @@
-//! Reads of matches and of counts alone: with all that views hold in memory, and with nearly none of it.
+//! Measures reads of matches and of counts alone: with all state of the views in memory, and with nearly none.
 
 use anyhow::Context as _;
 
@@ -7,7 +7,7 @@ use crate::bench::seeds::scenario::{Context, Measured, Needs, Scenario};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "swipes-get",
-    about: "GET of matches and of counts, with what views hold in memory and without",
+    about: "GET of matches and counts, with the views in memory and on disk",
     needs: |size| Needs { disk_bytes: size.of(64 << 20, 1 << 30, 2 << 30), seconds: size.of(6, 25, 60) },
     run,
 };

@@ -1,4 +1,4 @@
-//! Posts beside four times as many reads of matches and of counts.
+//! Measures posts beside four times as many reads of matches and of counts.
 
 use super::swipes::{Pace, USERS, counted, fault, fill, get, load, post, row, server};
 use crate::bench::seeds::scenario::{Context, Measured, Needs, Scenario};

@@ -1,11 +1,11 @@
-//! Half a million swipes posted over 200 connections: acknowledged from disk, and from memory.
+//! Posts half a million swipes over 200 connections: acknowledged from disk, and from memory.
 
 use super::swipes::{posted, server};
 use crate::bench::seeds::scenario::{Context, Measured, Needs, Scenario};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "swipes-post",
-    about: "swipes posted one a request over 200 connections: acknowledged from disk, and from memory",
+    about: "swipes posted one per request over 200 connections: acknowledged from disk, and from memory",
     needs: |size| Needs { disk_bytes: size.of(64 << 20, 1 << 30, 4 << 30), seconds: size.of(4, 12, 60) },
     run,
 };

@@ -1,11 +1,11 @@
-//! Posts by the number of shards, where theirs went by the number of partitions; and one sender at a time.
+//! Measures posts by the number of shards, and with one sender alone. The published sweep is over the number of partitions.
 
 use super::swipes::{counted, fill, posted, server};
 use crate::bench::seeds::scenario::{Context, Measured, Needs, Row, Scenario};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "swipes-shards",
-    about: "swipes posted one a request by the number of shards, and by one sender alone",
+    about: "swipes posted one per request, by the number of shards, and by a single sender",
     needs: |size| Needs { disk_bytes: size.of(64 << 20, 512 << 20, 4 << 30), seconds: size.of(8, 25, 240) },
     run,
 };

@@ -1,4 +1,4 @@
-//! What the scenarios of the telecom flow share: records of probes, rollups over them, and rounds of sending and counting.
+//! Shared code of the telecom flow's scenarios: records of probes, rollups over them, and rounds of sending and counting.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use swiftwater_generate::{DIMENSIONS, MEASURES, TelecomSettings, Workload};
 
 use crate::bench::seeds::{
-    feed::{Bodies, Fed, send},
+    feed::{Bodies, FeedResult, send},
     scenario::Context,
     server::Server,
 };
@@ -57,7 +57,7 @@ pub(super) fn by_each_dimension() -> String {
 /// What a round came to.
 pub(super) struct Round {
     /// What was sent.
-    pub(super) fed: Fed,
+    pub(super) fed: FeedResult,
     /// Events a second, from the first that was sent to when the last was taken in.
     pub(super) rate: f64,
     /// Processor time of the server, in microseconds an event.
@@ -99,7 +99,7 @@ pub(super) fn round(
     let wrong = (counted != fed.events * times)
         .then(|| format!("the groups count {counted} events, not {}", fed.events * times));
     let fault = wrong.or(fed.fault(server.events(STREAM)? - had));
-    ensure!(fed.events > 0, "no event was taken");
+    ensure!(fed.events > 0, "no event was accepted");
     Ok(Round {
         rate: fed.events as f64 / seconds,
         cpu_micros: (after.cpu_seconds() - before.cpu_seconds()) * 1e6 / fed.events as f64,

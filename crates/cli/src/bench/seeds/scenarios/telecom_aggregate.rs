@@ -1,4 +1,4 @@
-//! Aggregation by its number of groups, its width and its number of shards.
+//! Measures aggregation by its number of groups, its width and its number of shards.
 
 use super::telecom::{Round, STREAM, round, server};
 use crate::bench::seeds::{

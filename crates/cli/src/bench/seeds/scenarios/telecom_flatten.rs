@@ -1,4 +1,4 @@
-//! Nested records made flat, on one shard: all 62 dimensions and 20 measures as columns of a row each.
+//! Measures the flattening of nested records on one shard: all 62 dimensions and 20 measures become columns of one row.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use swiftwater_generate::{DIMENSIONS, MEASURES};
 use super::telecom::{STREAM, records, server};
 use crate::{
     bench::seeds::{
-        feed::{Fed, send},
+        feed::{FeedResult, send},
         scenario::{Context, Measured, Needs, Row, Scenario},
         server::Server,
     },
@@ -75,7 +75,7 @@ fn flattened(
     server: &Server,
     bodies: &crate::bench::seeds::feed::Bodies,
     count: u64,
-) -> anyhow::Result<(Fed, HashSet<u64>)> {
+) -> anyhow::Result<(FeedResult, HashSet<u64>)> {
     let dimensions = DIMENSIONS.iter().map(|path| format!("{path} AS \"{path}\""));
     let measures = MEASURES.iter().map(|name| format!("meas.{name} AS {name}"));
     let columns: Vec<String> = dimensions.chain(measures).collect();

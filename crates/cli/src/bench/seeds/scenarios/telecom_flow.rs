@@ -1,6 +1,7 @@
-//! The whole flow: nested records in, twenty sums by 62 dimensions out; both readings of how these group, and some chosen sets.
+//! Measures the whole flow: nested records in, twenty sums by 62 dimensions out, in both readings of the grouping and for
+//! chosen sets.
 //!
-//! Published as a list of dimensions, each in brackets of its own. Read as one rollup for each dimension, a record is added to
+//! The published text lists the dimensions, each in its own brackets. Read as one rollup per dimension, a record is added to
 //! 62 groups, 1,240 sums. Read as one key of all of them, nearly every record is a group by itself.
 
 use swiftwater_generate::DIMENSIONS;
@@ -10,7 +11,7 @@ use crate::bench::seeds::scenario::{Context, Measured, Needs, Row, Scenario};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "telecom-flow",
-    about: "62 dimensions by 20 sums from nested records, both readings, and how busy each stage is",
+    about: "62 dimensions by 20 sums from nested records, both readings, and the share of each stage",
     needs: |size| Needs::seconds(size.of(5, 30, 120)),
     run,
 };

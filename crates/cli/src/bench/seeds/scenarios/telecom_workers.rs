@@ -1,4 +1,4 @@
-//! The whole flow by its number of shards, beyond the number of cores too: theirs fell there.
+//! Measures the whole flow by its number of shards, also beyond the number of cores, where the published rate fell.
 
 use super::telecom::{by_each_dimension, records, round, server};
 use crate::bench::seeds::scenario::{Context, Measured, Needs, Row, Scenario};

@@ -1,0 +1,181 @@
+//! A job as the catalog has it: its declaration, how far it has read, and its last runs.
+//!
+//! A job is the result of a sequence of changes, so it is the same after a restart as before. A run lasts until it has
+//! succeeded: after a failure or a restart the same run is resumed, with its number, the same end of what it reads, and the
+//! statements that it has completed. So at most one run is open, and it is the last. Pure: knows nothing of clocks, tasks
+//! and SQL.
+
+mod due;
+mod run;
+mod snapshot;
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+use swiftwater_event::Millis;
+use swiftwater_lang::ddl::{CreateJob, JobChange};
+
+pub use self::{
+    run::{JobRun, JobStep, JobTotals, RUNS_KEPT, StreamRead},
+    snapshot::JobSnapshot,
+};
+use crate::{Catalog, CatalogError, ObjectKind, Schedule};
+
+/// A job.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobEntry {
+    /// Its number; never given to another.
+    pub id: u32,
+    /// When it was created.
+    pub created: Millis,
+    /// Its declaration as it is now.
+    pub create: CreateJob,
+    /// It runs when its schedule says.
+    pub is_enabled: bool,
+    /// Its last runs, oldest first.
+    pub runs: VecDeque<Arc<JobRun>>,
+    /// The results of all its runs, counted.
+    pub totals: JobTotals,
+    schedule: Schedule,
+    /// Nothing is due any more up to here.
+    covered: Millis,
+    /// The same while the clock is long before that: it was wrong, and will not come there soon, or is wrong, and will.
+    covered_meanwhile: Option<Millis>,
+    /// The next due time, whether the job is enabled or not.
+    due: Option<Millis>,
+    /// For streams, by their numbers in the log, where the next incremental run begins to read.
+    read_to: BTreeMap<u32, u64>,
+}
+
+impl JobEntry {
+    pub(crate) fn new(id: u32, create: CreateJob, at: Millis) -> Result<JobEntry, CatalogError> {
+        let schedule = schedule(&create)?;
+        let mut job = JobEntry {
+            id,
+            created: at,
+            create,
+            is_enabled: true,
+            runs: VecDeque::new(),
+            totals: JobTotals::default(),
+            schedule,
+            covered: at,
+            covered_meanwhile: None,
+            due: None,
+            read_to: BTreeMap::new(),
+        };
+        job.cover(at);
+        Ok(job)
+    }
+
+    /// Alters it; answers whether that changed anything. What was missed while it was disabled, or would have been due by
+    /// another schedule, is not made up for.
+    pub(crate) fn alter(&mut self, change: &JobChange, at: Millis) -> Result<bool, CatalogError> {
+        let is_enabled = match change {
+            JobChange::Enable => true,
+            JobChange::Disable => false,
+            _ => self.is_enabled,
+        };
+        let create = self.create.altered(change);
+        if is_enabled == self.is_enabled && create == self.create {
+            return Ok(false);
+        }
+        self.schedule = schedule(&create)?;
+        (self.create, self.is_enabled) = (create, is_enabled);
+        self.see_time(at);
+        self.cover(at);
+        Ok(true)
+    }
+
+    /// The run that has not ended.
+    pub fn open(&self) -> Option<&Arc<JobRun>> {
+        self.runs.back().filter(|run| run.ended.is_none())
+    }
+
+    /// The number of the run that is next.
+    pub fn next_run(&self) -> u64 {
+        self.runs.back().map_or(1, |run| run.number + 1)
+    }
+
+    /// Whether each run reads only what came since the last one.
+    pub fn is_incremental(&self) -> bool {
+        self.create.options.incremental == Some(true)
+    }
+
+    /// How long an attempt may take, in milliseconds, where it is said; 0: as long as it takes.
+    pub fn timeout_ms(&self) -> Option<u64> {
+        self.create.options.timeout_ms
+    }
+}
+
+impl Catalog {
+    /// All jobs, by name.
+    pub fn jobs(&self) -> impl ExactSizeIterator<Item = &JobEntry> {
+        self.jobs.values()
+    }
+
+    /// Lets jobs see what time it is, as changes of the log do.
+    pub fn jobs_see_time(&mut self, now: Millis) {
+        self.jobs.values_mut().for_each(|job| job.see_time(now));
+    }
+
+    /// A job of a name; an error if there is none.
+    pub fn job(&self, name: &str) -> Result<&JobEntry, CatalogError> {
+        self.jobs.get(name).ok_or_else(|| CatalogError::not_found(ObjectKind::Job, name))
+    }
+
+    /// The job of a number, if it was not dropped.
+    pub fn job_of(&self, id: u32) -> Option<&JobEntry> {
+        self.jobs.values().find(|job| job.id == id)
+    }
+
+    pub(crate) fn create_job(&mut self, create: &CreateJob, at: Millis) -> Result<bool, CatalogError> {
+        if self.jobs.contains_key(&create.name) {
+            return CatalogError::unless(create.if_not_exists, ObjectKind::Job, &create.name);
+        }
+        let create = CreateJob { if_not_exists: false, ..create.clone() };
+        let job = JobEntry::new(self.next_job, create, at)?;
+        self.next_job += 1;
+        self.jobs.insert(job.create.name.clone(), job);
+        Ok(true)
+    }
+
+    pub(crate) fn drop_job(&mut self, name: &str, if_exists: bool) -> Result<bool, CatalogError> {
+        match self.jobs.remove(name) {
+            None if !if_exists => Err(CatalogError::not_found(ObjectKind::Job, name)),
+            removed => Ok(removed.is_some()),
+        }
+    }
+}
+
+fn schedule(create: &CreateJob) -> Result<Schedule, CatalogError> {
+    Schedule::parse(&create.schedule, create.options.time_zone.as_deref()).map_err(CatalogError::Schedule)
+}
+
+/// A job for the tests of its modules.
+#[cfg(test)]
+mod fixture {
+    use swiftwater_lang::ddl::JobOptions;
+
+    use super::*;
+
+    pub(super) const HOUR: Millis = 3_600_000;
+
+    pub(super) fn hourly() -> JobEntry {
+        let create = CreateJob {
+            name: "j".into(),
+            if_not_exists: false,
+            schedule: "@hourly".into(),
+            options: JobOptions::default(),
+            sql: "SELECT 1".into(),
+        };
+        JobEntry::new(0, create, HOUR / 2).unwrap()
+    }
+
+    pub(super) fn run(job: &mut JobEntry, due: Option<Millis>, at: Millis) {
+        let number = job.next_run();
+        job.apply(number, &JobStep::Began { due }, at);
+        job.apply(number, &JobStep::Succeeded { rows: 1, millis: 3 }, at);
+    }
+}

@@ -1,0 +1,113 @@
+//! Brings the streams and views of the catalog back at a start, each from where it was.
+
+use super::history::History;
+use crate::durable::recovered::Recovered;
+use crate::{EngineError, shared::Shared};
+use crate::{HistoryError, objects::durable_query::FOLLOWER};
+use std::{collections::BTreeMap, sync::Arc};
+use swiftwater_catalog::{
+    Catalog, WireError,
+    kind::{stream::StreamEntry, view::ViewEntry},
+};
+use swiftwater_log::LogPosition;
+use swiftwater_runtime::parts::lock;
+
+impl History {
+    /// Lets the catalog's streams go on where they were, with their tables, as far as the store can be reached.
+    pub(super) async fn bring_back(
+        self: &Arc<Self>,
+        shared: &Shared,
+        mut recovered: BTreeMap<u32, Recovered>,
+    ) -> Result<(), HistoryError> {
+        let entries: Vec<StreamEntry> =
+            self.catalog.newest().streams().map(|(_, entry)| entry.clone()).collect();
+        let statement_failed = |entry: &StreamEntry, error: EngineError| {
+            HistoryError::Wire(WireError::statement(entry.create.name.as_str(), error))
+        };
+        let (entries, unstored): (Vec<_>, Vec<_>) =
+            entries.into_iter().partition(|entry| entry.create.is_stored());
+        for entry in &unstored {
+            self.unstored.declare(entry).map_err(|error| statement_failed(entry, error))?;
+        }
+        let (mut is_away, mut kept_views) = (false, Vec::new());
+        for entry in entries {
+            let mut state = recovered.remove(&entry.id).unwrap_or_else(|| self.config.recovered());
+            let (counted, was_stored) = (state.next, state.last > LogPosition(0));
+            let of_stream = |view: &&ViewEntry| view.stream == entry.id;
+            let views: Vec<ViewEntry> =
+                self.with_catalog(|catalog| catalog.views().filter(of_stream).cloned().collect());
+            let (views, over): (Vec<_>, Vec<_>) = views.into_iter().partition(|view| view.of.is_none());
+            kept_views.extend(over.into_iter().map(|view| (view, None)));
+            let mut kept = Vec::new();
+            for view in views {
+                let (store, position) = self.view_position(&view).map_err(HistoryError::View)?;
+                let from = position.map_or(view.from, |(position, _)| position);
+                // What a stream had before it was stored is not counted.
+                if was_stored && from > view.from {
+                    let name = &view.create.name;
+                    self.check_counted(&entry, &format!("view `{name}`"), from, counted)?;
+                }
+                // Nor is an offset given again that a view has seen, if the log was lost.
+                state.next = state.next.max(from);
+                state.views.push((view.id, from));
+                kept.push((view, store, position));
+            }
+            if let Some(needed) = self.with_catalog(|catalog| catalog.durable_queries().needs_from(entry.id))
+            {
+                state.views.push((FOLLOWER, needed));
+            }
+            let table = if is_away { None } else { self.open_at_start(&entry).await? };
+            is_away |= table.is_none();
+            if let Some(table) = &table {
+                let committed = table.committed().0;
+                self.check_counted(&entry, "its table", committed, counted)?;
+                self.check_kept(&entry, &state, committed, counted)?;
+            }
+            self.open_stream(shared, &entry, table, state)
+                .map_err(|error| statement_failed(&entry, error))?;
+            let Some(stored) = self.stored(&entry.create.name) else { continue };
+            kept_views.extend(
+                kept.into_iter().map(|(view, store, at)| (view, Some((Arc::clone(&stored), store, at)))),
+            );
+        }
+        self.record_lost_files();
+        // A view may join those before it, and be of one of them.
+        kept_views.sort_by_key(|(view, _)| view.id);
+        for (view, kept) in kept_views {
+            let opened = match kept {
+                Some((stored, store, position)) => {
+                    let opened = self.open_view(shared, &view, &stored, (store, position));
+                    if opened.is_err() {
+                        stored.remove_view(view.id);
+                    }
+                    opened
+                }
+                None => {
+                    let name =
+                        |catalog: &Catalog| catalog.below(&view).map(|below| below.create.name.clone());
+                    let Some(below) = self.with_catalog(name) else { continue };
+                    self.open_over(shared, &view, &below)
+                }
+            };
+            if let Err(error) = opened {
+                tracing::error!(view = &*view.create.name, %error, "a view cannot be opened, and is not maintained");
+            }
+        }
+        self.retain_for_joins().map_err(HistoryError::View)?;
+        self.delete_dropped_views();
+        self.maintain_views();
+        self.set_endpoints(None);
+        Ok(())
+    }
+
+    /// A view is created after its files have a directory. If that is a new one at a start, all that it held is lost.
+    fn record_lost_files(&self) {
+        let Some(store) = lock(&self.view_store).clone().filter(|store| store.is_new()) else { return };
+        let lost: Vec<u32> = self.with_catalog(|catalog| {
+            let views = catalog.views().filter(|view| view.of.is_none()).map(|view| view.id);
+            let alerts = catalog.alerts().map(|alert| alert.id);
+            views.chain(alerts).chain(catalog.joins().map(|join| join.id)).collect()
+        });
+        lost.into_iter().for_each(|id| store.record_lost(id));
+    }
+}

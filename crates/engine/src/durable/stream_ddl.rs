@@ -1,0 +1,194 @@
+//! CREATE, ALTER and DROP STREAM, and columns that are found in the events of a stream.
+
+use std::{
+    sync::{Arc, PoisonError, atomic::Ordering},
+    time::Duration,
+};
+
+use swiftwater_catalog::Change;
+use swiftwater_event::StreamName;
+use swiftwater_lang::ddl::{AlterStream, CreateStream, Ddl};
+use swiftwater_live::columns::InferredColumn;
+use swiftwater_store::Table;
+
+use super::{
+    columns::Columns,
+    history::{History, causes, table_error},
+    spec::table_spec,
+    stored_stream::{Declared, StoredStream},
+};
+use crate::{
+    EngineError,
+    ddl::{Context, LoggedAsWritten, Planned, Statement},
+    shared::Shared,
+};
+
+/// How long a client that is refused because of the store waits for the cause.
+const CAUSE_TIME_MAX: Duration = Duration::from_secs(2);
+
+impl Statement for CreateStream {
+    type Prepared = ();
+
+    async fn prepare(
+        &self,
+        Context { history, shared }: Context<'_>,
+        ddl: &Ddl,
+    ) -> Result<Option<Planned<()>>, EngineError> {
+        Columns::of(self, &[]).map_err(EngineError::Columns)?;
+        let planned = history.plan(ddl, ())?;
+        if planned.is_some() && self.is_stored() {
+            match history.clear_name(shared, &self.name).await {
+                Err(EngineError::Table(why)) => return Err(history.with_cause(why).await),
+                cleared => cleared?,
+            }
+        }
+        Ok(planned)
+    }
+
+    async fn take_effect(&self, Context { history, shared }: Context<'_>, (): ()) -> Result<(), EngineError> {
+        let entry = history.catalog.newest().stream(&self.name).cloned();
+        if !self.is_stored() {
+            return entry.map_or(Ok(()), |entry| history.unstored.declare(&entry));
+        }
+        let opened = history.store.open_table(table_spec(self, &[])).await;
+        let opened = opened.map_err(|error| table_error(&error));
+        if let (Ok(table), Some(entry)) = (opened.as_ref(), entry) {
+            history.open_stream(shared, &entry, Some(table.clone()), history.config.recovered())?;
+        }
+        if let Err(error) = opened {
+            let undo = Ddl::DropStream { name: self.name.clone(), if_exists: true };
+            history.record(Change::Ddl(undo.to_string())).await?;
+            // The table may be there all the same: whether it was made is what is not known.
+            history.owes.notify_one();
+            return Err(error);
+        }
+        Ok(())
+    }
+}
+
+impl Statement for AlterStream {
+    type Prepared = ();
+
+    async fn prepare(
+        &self,
+        Context { history, shared }: Context<'_>,
+        ddl: &Ddl,
+    ) -> Result<Option<Planned<()>>, EngineError> {
+        let planned = history.plan(ddl, ())?;
+        if planned.is_some() {
+            history.prepare_alter(shared, self).await?;
+        }
+        Ok(planned)
+    }
+
+    async fn take_effect(&self, Context { history, shared }: Context<'_>, (): ()) -> Result<(), EngineError> {
+        history.alter(shared, &self.name).await?;
+        history.set_endpoints(Some(&self.name));
+        Ok(())
+    }
+}
+
+/// `DROP STREAM`.
+pub(crate) struct DropStream<'d>(pub(crate) &'d StreamName);
+
+impl LoggedAsWritten for DropStream<'_> {
+    async fn take_effect(&self, Context { history, shared }: Context<'_>) -> Result<(), EngineError> {
+        let name = self.0;
+        let forget = || {
+            history.unstored.forget(name);
+            history.stored.write().unwrap_or_else(PoisonError::into_inner).remove(name)
+        };
+        let dropped = match shared.find_stream(name) {
+            Some(stream) => {
+                stream.is_stored.store(false, Ordering::Relaxed);
+                stream.between_appends(forget)
+            }
+            None => forget(),
+        };
+        if let Some(stored) = dropped {
+            stored.end();
+        }
+        history.end_follower(shared, name);
+        // The stream is gone for good; what is left of its table goes as soon as that can be done.
+        if let Err(error) = history.clear_dropped(name).await {
+            tracing::warn!(stream = %name, %error, "the table of a dropped stream is deleted later");
+            history.owes.notify_one();
+        }
+        Ok(())
+    }
+}
+
+impl History {
+    /// An error of the store with what it says now, if it says that at once.
+    async fn with_cause(&self, why: String) -> EngineError {
+        match tokio::time::timeout(CAUSE_TIME_MAX, self.store.tables()).await {
+            Ok(Err(error)) if !why.contains(&error.to_string()) => {
+                EngineError::Table(format!("{why}: {}", causes(&error)))
+            }
+            _ => EngineError::Table(why),
+        }
+    }
+
+    /// What can fail of altering a stream, before that is written down: so it is altered whole or not at all.
+    async fn prepare_alter(&self, shared: &Shared, alter: &AlterStream) -> Result<(), EngineError> {
+        let Some(entry) = self.catalog.newest().altered(alter)? else { return Ok(()) };
+        Columns::of(&entry.create, &entry.found).map_err(EngineError::Columns)?;
+        self.check_views(shared, alter, &entry)?;
+        self.check_joins(alter, &entry)?;
+        self.check_endpoints_of(&entry.create)?;
+        let Some(stored) = self.stored(&alter.name) else {
+            return if entry.create.is_stored() {
+                self.clear_name(shared, &alter.name).await
+            } else {
+                Ok(())
+            };
+        };
+        if !entry.create.is_stored() {
+            return Err(EngineError::StaysStored(alter.name.to_string()));
+        }
+        let table = stored.table().ok_or_else(|| {
+            let why = stored.unopened().unwrap_or_default();
+            EngineError::Table(format!("the table of stream `{}` is not open yet: {why}", alter.name))
+        })?;
+        let prepared = table.prepare(&table_spec(&entry.create, &entry.found)).await;
+        prepared.map_err(|error| table_error(&error))
+    }
+
+    /// Lets a stream be as it was altered.
+    async fn alter(self: &Arc<Self>, shared: &Shared, name: &StreamName) -> Result<(), EngineError> {
+        let entry = self.catalog.newest().stream(name).cloned();
+        let Some(entry) = entry else { return Ok(()) };
+        let Some(stored) = self.stored(name) else {
+            return match entry.create.is_stored() {
+                true => self.open_stream(shared, &entry, None, self.config.recovered()),
+                false => self.unstored.declare(&entry),
+            };
+        };
+        let spec = table_spec(&entry.create, &entry.found);
+        if let Some(table) = stored.table() {
+            table.alter(&spec).await.map_err(|error| table_error(&error))?;
+        }
+        stored.declare(Declared::new(&entry)?);
+        Ok(())
+    }
+
+    /// Writes down that columns were found in a stream's events, and gives them to its table.
+    pub(crate) async fn found(
+        &self,
+        stored: &StoredStream,
+        table: &Table,
+        columns: Vec<InferredColumn>,
+    ) -> Result<(), EngineError> {
+        let columns = columns.into_iter().map(|column| (column.name, column.ty.to_string())).collect();
+        let change = Change::Found { stream: stored.id.0, columns };
+        match self.record(change.clone()).await {
+            // The log gets room when the table has these events, and it gets them when this is written down.
+            Err(EngineError::DiskFull) => self.record_by_snapshot(change).await?,
+            recorded => recorded?,
+        }
+        let entry = self.catalog.newest().stream(&stored.name).cloned();
+        let Some(entry) = entry.filter(|entry| entry.id == stored.id.0) else { return Ok(()) };
+        let spec = table_spec(&entry.create, &entry.found);
+        table.alter(&spec).await.map_err(|error| table_error(&error))
+    }
+}

@@ -1,0 +1,173 @@
+//! CREATE SINK and DROP SINK.
+
+use std::{path::PathBuf, sync::Arc};
+
+use swiftwater_catalog::{
+    Change, ObjectKind,
+    kind::sink::{SinkStart, digits},
+};
+use swiftwater_event::{StreamName, Type};
+use swiftwater_lang::ddl::{CreateSink, Ddl, SinkTarget};
+use swiftwater_live::columns::arrow_type;
+use swiftwater_sinks::FileSink;
+use swiftwater_sql::{can_be_inserted, type_name};
+
+use crate::{
+    EngineError,
+    ddl::{Context, Planned, Statement, check_room},
+    durable::{directory::DataDir, history::History},
+    objects::views::{NeededBy, View},
+    tables::HistoryTables,
+};
+
+impl Statement for CreateSink {
+    /// The view of the sink.
+    type Prepared = Arc<View>;
+
+    async fn prepare(
+        &self,
+        Context { history, shared }: Context<'_>,
+        _: &Ddl,
+    ) -> Result<Option<Planned<Arc<View>>>, EngineError> {
+        let (known, sinks) = history
+            .with_catalog(|catalog| (catalog.sinks().get(&self.name).is_ok(), catalog.sinks().all().len()));
+        if known {
+            // An error, or with IF NOT EXISTS no change.
+            let start = SinkStart::default();
+            let created = history.with_catalog(|catalog| catalog.sinks().clone().create(self, start, 0));
+            created?;
+            return Ok(None);
+        }
+        check_room("number of sinks", "sinks.sinks_max", sinks, history.config.sinks_max)?;
+        let view = history.view(&self.view)?;
+        let windows = view.query.windows();
+        if windows.is_none() && !self.of_changes {
+            return Err(EngineError::SinkOfNoWindows(self.view.to_string()));
+        }
+        let stream = |name: &str| -> Result<(), EngineError> {
+            let found = StreamName::new(name).ok().and_then(|name| history.stored(&name));
+            let stored = found.ok_or_else(|| EngineError::not_found(ObjectKind::Stream, name))?;
+            if stored.name == view.stream {
+                return Err(EngineError::SinkIntoItself(name.to_owned()));
+            }
+            Ok(())
+        };
+        match &self.target {
+            SinkTarget::Stream(name) => stream(name)?,
+            SinkTarget::Table(name) => {
+                let tables = shared.tables.get().ok_or(EngineError::NoHistory)?;
+                let is_there =
+                    tables.is_plain(name).map_err(|error| EngineError::Table(error.to_string()))?;
+                if !is_there {
+                    return Err(EngineError::not_found(ObjectKind::Table, &**name));
+                }
+                check_columns(tables, name, &view).await?;
+            }
+            SinkTarget::File(path) => {
+                let file = FileSink::new(&history.sinks_dir()?, path)
+                    .map_err(|error| EngineError::SinkTarget(error.to_string()))?;
+                history.with_catalog(|catalog| catalog.sinks().check_file(self))?;
+                // It is the sink's alone: what others wrote would be cut off with the first delivery.
+                if file.path().metadata().is_ok_and(|found| found.is_file() && found.len() > 0) {
+                    return Err(EngineError::SinkFileThere(path.to_string()));
+                }
+            }
+            SinkTarget::Webhook(url) => history.check_webhook(url, &self.options)?,
+        }
+        self.options.dead_letter.as_deref().map_or(Ok(()), stream)?;
+        history
+            .with_catalog(|catalog| catalog.check_no_way_round(self.streams(), &[view.stream.as_str()]))?;
+        let mut start = SinkStart { view: view.id(), ..SinkStart::default() };
+        if self.of_changes {
+            start.after = Some(digits(&view.retain_changes()));
+        } else {
+            // Before it is looked how far the view is, so that no commit deletes what is closed from here on. Its task says
+            // where it begins.
+            let id = history.with_catalog(|catalog| catalog.sinks().next_id());
+            view.needs_windows(NeededBy::Sink(id));
+            start.from = windows.and_then(|windows| windows.first_open(view.at().latest()));
+        }
+        Ok(Some(Planned { change: Change::Sink { text: self.to_string(), start }, prepared: view }))
+    }
+
+    fn abandon(&self, history: &History, view: Arc<View>) {
+        if self.of_changes {
+            history.let_go_of_changes(&view);
+        }
+        history.let_go_of_windows();
+    }
+
+    async fn take_effect(
+        &self,
+        Context { history, .. }: Context<'_>,
+        view: Arc<View>,
+    ) -> Result<(), EngineError> {
+        if self.of_changes {
+            history.let_go_of_changes(&view);
+        }
+        history.sinks.changed.notify_one();
+        Ok(())
+    }
+}
+
+/// `DROP SINK`.
+pub(crate) struct DropSink<'d>(pub(crate) &'d str);
+
+impl Statement for DropSink<'_> {
+    /// The view of the sink, where it runs.
+    type Prepared = Option<Arc<View>>;
+
+    async fn prepare(
+        &self,
+        Context { history, .. }: Context<'_>,
+        ddl: &Ddl,
+    ) -> Result<Option<Planned<Option<Arc<View>>>>, EngineError> {
+        let view = history
+            .with_catalog(|catalog| catalog.sinks().get(self.0).ok().map(|sink| sink.create.view.clone()));
+        history.plan(ddl, view.and_then(|view| history.view(&view).ok()))
+    }
+
+    async fn take_effect(
+        &self,
+        Context { history, .. }: Context<'_>,
+        view: Option<Arc<View>>,
+    ) -> Result<(), EngineError> {
+        history.sinks.changed.notify_one();
+        view.iter().for_each(|view| history.let_go_of_changes(view));
+        history.let_go_of_windows();
+        Ok(())
+    }
+}
+
+impl History {
+    /// The directory that files of sinks are below.
+    pub(super) fn sinks_dir(&self) -> Result<PathBuf, EngineError> {
+        match (&*self.config.sinks_dir, &self.dir) {
+            ("", Some(dir)) => Ok(DataDir::sinks(dir)),
+            ("", None) => Err(EngineError::NoHistory),
+            (configured, _) => Ok(configured.into()),
+        }
+    }
+}
+
+/// Refuses a table that has not the columns of a view, or has them of types that the view's values never are.
+async fn check_columns(tables: &HistoryTables, table: &str, view: &View) -> Result<(), EngineError> {
+    let found = tables.plain_schema(table).await.map_err(|error| EngineError::Table(error.to_string()))?;
+    let found = found.ok_or_else(|| EngineError::not_found(ObjectKind::Table, table))?;
+    let fault = |(name, ty): &(Box<str>, Type)| match found.field_with_name(name) {
+        Err(_) => Some(format!("it has no column `{name}`")),
+        Ok(column) if can_be_inserted(&arrow_type(ty), column.data_type()) => None,
+        Ok(column) => {
+            let there = type_name(column.data_type());
+            Some(format!("column `{name}` is {there} in the target, and {ty} in the view"))
+        }
+    };
+    let faults: Vec<String> = view.columns.iter().filter_map(fault).collect();
+    match faults.is_empty() {
+        true => Ok(()),
+        false => {
+            let (table, view) = (table.to_owned(), view.name().to_owned());
+            Err(EngineError::SinkColumns { table, view, faults })
+        }
+    }
+}

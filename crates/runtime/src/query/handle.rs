@@ -1,0 +1,69 @@
+//! The handle of a query: its identity, its subscriber queue and its flags, which every thread reads without a lock.
+
+use std::sync::{Arc, OnceLock, atomic::AtomicBool};
+
+use swiftwater_event::{Millis, StreamName};
+use swiftwater_lang::Dialect;
+use swiftwater_live::QueryNumber;
+
+use crate::{EngineConfig, QueryMeta, query::resume_point::ResumePoints, subscriber_queue::SubscriberQueue};
+
+/// What everybody may know of a query without a lock.
+#[derive(Debug)]
+pub struct QueryHandle {
+    /// Its number in this process.
+    pub number: QueryNumber,
+    /// What its emits say of it.
+    pub meta: Arc<QueryMeta>,
+    /// The stream that it names.
+    pub stream: StreamName,
+    pub(crate) dialect: Dialect,
+    /// When its duration will be over.
+    pub(crate) ends: Option<Millis>,
+    pub(crate) is_detached: AtomicBool,
+    /// It was killed, and its last results are there for who asks for them by its id.
+    pub(crate) is_killed: AtomicBool,
+    pub(crate) mailbox: SubscriberQueue,
+    /// Where it is durable, what is to be known of that.
+    pub following: Option<Box<ResumePoints>>,
+    /// Why it is not, where it outlives its asker.
+    pub(crate) fleeting: OnceLock<Fleeting>,
+    /// What its asker should know: in its first emit and in its last.
+    pub(crate) warnings: Box<[String]>,
+}
+
+/// Why a query that outlives its asker does not outlive the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fleeting {
+    /// It is one of Bullet's.
+    Bullet,
+    /// Its records tell when they were answered.
+    Times,
+    /// Its stream is not stored.
+    Unstored,
+    /// Its events are joined first.
+    Joined,
+    /// So many go on that no further one may.
+    TooMany,
+}
+
+impl Fleeting {
+    /// What is said of it, of a query over this stream.
+    pub fn why(self, stream: &StreamName, config: &EngineConfig) -> Box<str> {
+        match self {
+            Fleeting::Bullet => {
+                "by Bullet's rules windows end at checks of the clock, which cannot be replayed".into()
+            }
+            Fleeting::Times => "its records contain the time of the answer (`times`)".into(),
+            Fleeting::Unstored => format!("stream `{stream}` is not stored").into(),
+            Fleeting::Joined => "its events were joined with earlier rows, which cannot be replayed".into(),
+            Fleeting::TooMany => {
+                let most = config.detached_durable_max;
+                format!(
+                    "{most} durable queries run already, which is the limit (`engine.detached_durable_max`)"
+                )
+                .into()
+            }
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! The runtime's façade: it starts the threads, appends events, submits queries and ends them.
+//!
+//! How a query's text is planned, what is reported, and the shutdown lie in the modules below.
+
+mod planning;
+mod shutdown;
+mod status;
+
+use std::{
+    sync::{Arc, Mutex, atomic::Ordering, mpsc},
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use swiftwater_event::{Clock, EventBatch, StreamName};
+
+pub(crate) use self::planning::compile;
+use crate::{
+    AppendOptions, Appended, Detached, DurableObjects, EndReason, EngineConfig, Numbered, Principal, QueryId,
+    RuntimeError, SubmitOptions, Subscription, append::is_reserved_producer, indexer::run_indexer,
+    panic_guard::restarted, query::handle::Fleeting, shared::Shared, stream::lock,
+};
+
+/// A running runtime. Clones are the same one; it stops with [`Runtime::shutdown`], or with the process.
+#[derive(Clone)]
+pub struct Runtime {
+    shared: Arc<Shared>,
+    threads: Arc<Mutex<Vec<JoinHandle<()>>>>,
+}
+
+impl Runtime {
+    /// Starts shards and ticker. `config.shards` 0 means one per core.
+    pub fn start(config: EngineConfig, clock: Arc<dyn Clock>) -> Runtime {
+        let config = with_shards(config);
+        let (shared, inbox) = Shared::new(config, clock);
+        let shared = Arc::new(shared);
+        let mut threads = Vec::new();
+        for number in 0..shared.config.shards {
+            let shared = Arc::clone(&shared);
+            threads.push(spawn_restarted(format!("shard-{number}"), move || shared.run_shard(number)));
+        }
+        let ticking = Arc::clone(&shared);
+        let (indexer, to_be_built) = mpsc::channel();
+        threads.push(spawn_restarted("ticker".to_owned(), move || ticking.run_ticker(&inbox, &indexer)));
+        threads.push(spawn_restarted("indexer".to_owned(), move || run_indexer(&to_be_built)));
+        Runtime { shared, threads: Arc::new(Mutex::new(threads)) }
+    }
+
+    /// Adds what is durable. Once, before the runtime is given out.
+    pub fn set_durable(&self, durable: Arc<dyn DurableObjects>) {
+        let _ = self.shared.durable.set(durable);
+    }
+
+    /// What all threads of the runtime share.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// The settings that hold.
+    pub fn config(&self) -> &EngineConfig {
+        &self.shared.config
+    }
+
+    /// The engine's time: the clock that it was given, without its jumps.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.shared.clock
+    }
+
+    /// Appends checked events to a stream that is not in the catalog, which comes to be with its first one; waits while too
+    /// many bytes wait to be looked at. An empty batch only counts its rejections.
+    pub async fn append(
+        &self,
+        _principal: &Principal,
+        stream: &StreamName,
+        batch: EventBatch,
+        options: AppendOptions,
+    ) -> Result<Appended, RuntimeError> {
+        self.check_append(stream, &options)?;
+        if !batch.is_empty() {
+            self.shared.enter(batch.bytes().len()).await?;
+        }
+        self.append_entered(stream, batch, &options)
+    }
+
+    /// As [`Runtime::append`], for a thread that may wait.
+    pub fn append_blocking(
+        &self,
+        _principal: &Principal,
+        stream: &StreamName,
+        batch: EventBatch,
+        options: AppendOptions,
+    ) -> Result<Appended, RuntimeError> {
+        self.check_append(stream, &options)?;
+        if !batch.is_empty() {
+            self.shared.enter_blocking(batch.bytes().len())?;
+        }
+        self.append_entered(stream, batch, &options)
+    }
+
+    /// The part of an append that follows the wait for room among the pending bytes.
+    fn append_entered(
+        &self,
+        stream: &StreamName,
+        batch: EventBatch,
+        options: &AppendOptions,
+    ) -> Result<Appended, RuntimeError> {
+        self.shared.put(stream, batch, options, || !self.shared.is_declared(stream))
+    }
+
+    fn check_append(&self, stream: &StreamName, options: &AppendOptions) -> Result<(), RuntimeError> {
+        if let Some(Numbered { producer, .. }) = &options.numbered
+            && is_reserved_producer(producer)
+        {
+            return Err(RuntimeError::ReservedProducer(producer.to_string()));
+        }
+        match self.shared.is_declared(stream) {
+            true => Err(RuntimeError::Declared),
+            false => Ok(()),
+        }
+    }
+
+    /// Lets a query stand. It sees the events appended after this returns, none that were appended before this call, and of
+    /// those appended meanwhile the later ones.
+    pub fn submit(
+        &self,
+        _principal: &Principal,
+        text: &str,
+        options: SubmitOptions,
+    ) -> Result<Subscription, RuntimeError> {
+        let shared = &self.shared;
+        let refused = || shared.totals.refused.fetch_add(1, Ordering::Relaxed);
+        let result = self.let_stand(text, &options).inspect_err(|_| {
+            refused();
+        });
+        if result.is_ok() {
+            shared.totals.submitted.fetch_add(1, Ordering::Relaxed);
+        }
+        result
+    }
+
+    /// Lets a query stand that outlives its asker, but not the process, and says why not.
+    pub fn submit_fleeting(
+        &self,
+        principal: &Principal,
+        text: &str,
+        options: SubmitOptions,
+        why: Fleeting,
+    ) -> Result<Detached, RuntimeError> {
+        let subscription = self.submit(principal, text, SubmitOptions { detach: true, ..options })?;
+        let handle = &subscription.handle;
+        let _ = handle.fleeting.set(why);
+        let fleeting = Some(why.why(&handle.stream, self.config()));
+        Ok(Detached { id: handle.meta.id, fleeting, warnings: handle.warnings.to_vec() })
+    }
+
+    fn let_stand(&self, text: &str, options: &SubmitOptions) -> Result<Subscription, RuntimeError> {
+        let shared = &self.shared;
+        let now = shared.clock.now();
+        let mut wanted = self.wanted(text, options, now)?;
+        wanted.warnings = self.warnings(text, options, now, &wanted.stream)?.into();
+        let stream = shared.stream(&wanted.stream)?;
+        let change = lock(&stream.change);
+        // Under that lock, so that on a stream numbers grow in the order in which queries begin.
+        let (handle, reader) = shared.new_handle(&wanted, &stream.name, options.detach);
+        let admitted = shared.admit(&handle);
+        if admitted.is_ok() {
+            shared.begin(&stream, &handle, &wanted, options);
+        }
+        drop(change);
+        admitted?;
+        // Who asks for one answer has them with that; who detaches, with the query's id.
+        if !options.one_answer && !options.detach && !wanted.warnings.is_empty() {
+            shared.emit_warnings(&stream, &handle);
+        }
+        if let Some(durable) = shared.durable.get() {
+            durable.query_began(&stream.name);
+        }
+        // Shutdown ends what it finds standing; what it came too early to find is ended here.
+        if shared.is_closing.load(Ordering::Acquire) {
+            shared.end(&handle.meta.id, EndReason::Shutdown);
+        }
+        Ok(Subscription { shared: Arc::clone(shared), handle, reader })
+    }
+
+    /// Takes up the results of a detached query where the last reader left off. If a reader is still attached, its
+    /// subscription ends without a further emit.
+    pub fn attach(&self, principal: &Principal, id: &QueryId) -> Result<Subscription, RuntimeError> {
+        self.attach_at(principal, id, None)
+    }
+
+    /// Takes up the results of a detached query after the emit of this number (0: from the first on), as far as they
+    /// are still there, whether somebody read them or not.
+    pub fn attach_after(
+        &self,
+        principal: &Principal,
+        id: &QueryId,
+        number: u64,
+    ) -> Result<Subscription, RuntimeError> {
+        self.attach_at(principal, id, Some(number))
+    }
+
+    fn attach_at(
+        &self,
+        _principal: &Principal,
+        id: &QueryId,
+        after: Option<u64>,
+    ) -> Result<Subscription, RuntimeError> {
+        let handle = self.handle(id)?;
+        // Without the client that submitted it such a query would end.
+        if !handle.is_detached.load(Ordering::Acquire) {
+            return Err(RuntimeError::Attached(id.to_string()));
+        }
+        let reader = handle.mailbox.attach(after, &self.shared.totals.subscriber_bytes);
+        Ok(Subscription { shared: Arc::clone(&self.shared), handle, reader })
+    }
+
+    /// Ends a query: its reader gets a last emit, with the reason. It sees the events appended before this call, if the
+    /// shards are at most a second behind. Where its duration is over by now it ends with that reason, whoever comes first.
+    /// A detached query that has ended is forgotten.
+    pub fn end_query(
+        &self,
+        _principal: &Principal,
+        id: &QueryId,
+        reason: EndReason,
+    ) -> Result<(), RuntimeError> {
+        let handle = self.handle(id)?;
+        if let Some(stream) = self.shared.find_stream(&handle.stream) {
+            stream.wait_for_appended(Duration::from_millis(self.shared.config.query_end_wait_ms));
+        }
+        if self.shared.end(id, reason) || self.shared.forget(id) {
+            Ok(())
+        } else {
+            Err(RuntimeError::NoQuery(id.to_string()))
+        }
+    }
+
+    /// Looks at the clock now, as is done every `tick_ms`: for whoever moves a clock by hand. Two looks at one instant are
+    /// one.
+    pub fn tick(&self) {
+        let now = self.shared.clock.now();
+        for stream in self.shared.all_streams() {
+            self.shared.tick_stream(&stream, now);
+            // The ticker may be at it: what is due at this moment is done when that is.
+            drop(lock(&stream.tick));
+            self.shared.tick_idle(&stream, now);
+        }
+    }
+}
+
+pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(work)
+        .expect("the system starts threads when a process begins")
+}
+
+/// Spawns a thread whose loop starts again after a panic.
+fn spawn_restarted(name: String, run: impl FnMut() + Send + 'static) -> JoinHandle<()> {
+    let thread = name.clone();
+    spawn(&name, move || restarted(&thread, run))
+}
+
+/// Shards as they will be: one per core where none are stated.
+pub(crate) fn with_shards(mut config: EngineConfig) -> EngineConfig {
+    if config.shards == 0 {
+        config.shards = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    }
+    config
+}

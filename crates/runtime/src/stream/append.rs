@@ -1,0 +1,118 @@
+//! Appends events to a stream: assigns offsets and arrival times, and puts the events in the intake.
+//!
+//! Offsets and arrival times never decrease, whatever the machine's clock does. No limit is checked here: the byte budget
+//! bounds the bytes of all events that wait, and is entered before.
+
+use std::{convert::Infallible, sync::atomic::Ordering};
+
+use swiftwater_event::{EventBatch, EventMeta, Millis, Offset};
+
+use super::{Stream, lock};
+use crate::AppendOptions;
+
+impl Stream {
+    /// Puts events in line; answers the offset after them, and whether the stream must be put in the line of those
+    /// with work.
+    pub fn append(&self, batch: EventBatch, now_micros: i64, options: &AppendOptions) -> (u64, bool) {
+        let stored = self.append_with(batch, now_micros, options, |_, _| Ok::<_, Infallible>((true, ())));
+        let Ok((offset, (), is_new_in_line)) = stored;
+        (offset, is_new_in_line)
+    }
+
+    /// As [`Stream::append`], once `store` has stored them: it is given the offset of the first and their arrival, under
+    /// the lock that gives these out, and says whether they are to be put in line at all.
+    pub fn append_with<T, E>(
+        &self,
+        batch: EventBatch,
+        now_micros: i64,
+        options: &AppendOptions,
+        store: impl FnOnce(u64, Millis) -> Result<(bool, T), E>,
+    ) -> Result<(u64, T, bool), E> {
+        self.fields.look(&batch, now_micros.div_euclid(1000));
+        let mut intake = lock(&self.intake);
+        let first = Offset(intake.next_offset);
+        // Arrival never goes back, even where the machine's clock does.
+        let arrival = now_micros.div_euclid(1000).max(intake.newest_arrival).max(intake.settled);
+        let (is_taken, stored) = store(first.0, arrival)?;
+        if !is_taken {
+            return Ok((intake.next_offset, stored, false));
+        }
+        intake.newest_arrival = arrival;
+        intake.has_events = true;
+        intake.sample = options.source_sample.or(intake.sample);
+        intake.next_offset += batch.len() as u64;
+        intake.bytes += batch.event_bytes() as u64;
+        intake.waiting_bytes += batch.bytes().len();
+        intake.waiting.push_back(batch.with_meta(EventMeta {
+            arrival,
+            sent_micros: options.sent_micros.unwrap_or(0),
+            read_micros: now_micros,
+            first,
+        }));
+        Ok((intake.next_offset, stored, !std::mem::replace(&mut intake.is_queued, true)))
+    }
+
+    /// Puts events in line that have their offsets and arrivals; answers whether the stream must be put in the line of
+    /// those with work. For a stream that follows another.
+    pub fn feed(&self, batch: EventBatch, sample: Option<f64>) -> bool {
+        let mut intake = lock(&self.intake);
+        intake.newest_arrival = intake.newest_arrival.max(batch.meta().arrival);
+        intake.has_events = true;
+        intake.sample = sample.or(intake.sample);
+        intake.next_offset = batch.meta().first.0 + batch.len() as u64;
+        intake.bytes += batch.event_bytes() as u64;
+        intake.waiting_bytes += batch.bytes().len();
+        intake.waiting.push_back(batch);
+        !std::mem::replace(&mut intake.is_queued, true)
+    }
+
+    /// Lets a stream that has had no event in this process go on at an offset. `begin` is given the offset of the next event,
+    /// under the lock that gives these out.
+    pub fn begin_at<T>(&self, offset: u64, begin: impl FnOnce(u64) -> T) -> T {
+        let mut merge = lock(&self.merge);
+        let mut intake = lock(&self.intake);
+        if intake.next_offset < offset && intake.waiting.is_empty() && intake.next_taken == intake.next_offset
+        {
+            (intake.next_offset, intake.next_taken, merge.position) = (offset, offset, offset);
+            intake.has_events |= offset > 0;
+        }
+        begin(intake.next_offset.max(offset))
+    }
+
+    /// Goes on at an offset, where there is nothing between; nothing waits.
+    pub fn skip_to(&self, offset: u64) {
+        let mut merge = lock(&self.merge);
+        let mut intake = lock(&self.intake);
+        (intake.next_offset, intake.next_taken, merge.position) = (offset, offset, offset);
+        intake.has_events |= offset > 0;
+    }
+
+    /// Changes what is declared of the stream while no event is appended to it.
+    pub fn between_appends<T>(&self, change: impl FnOnce() -> T) -> T {
+        let _none_is_appended = lock(&self.intake);
+        change()
+    }
+
+    /// From now on no event arrives before `at`: answers the offset of the next one, and the earliest time that it may
+    /// arrive at.
+    pub fn mark(&self, at: Millis) -> (u64, Millis) {
+        let mut intake = lock(&self.intake);
+        intake.settled = intake.settled.max(at);
+        (intake.next_offset, intake.settled.max(intake.newest_arrival))
+    }
+
+    /// Whether all events before an offset are all that there are; then none arrives before `at` any more.
+    pub fn is_at(&self, offset: u64, at: Millis) -> bool {
+        let mut intake = lock(&self.intake);
+        let is_at = intake.next_offset == offset;
+        if is_at {
+            intake.settled = intake.settled.max(at);
+        }
+        is_at
+    }
+
+    /// Counts events that were refused.
+    pub fn count_rejected(&self, count: u64) {
+        self.rejected.fetch_add(count, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,102 @@
+//! Replaces the index of a stream's queries when a query begins or leaves, and has a large one rebuilt.
+//!
+//! Readers share an index by `Arc`, so a replacement never waits for a shard. Replaced indexes are dropped outside all locks.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use swiftwater_event::Millis;
+use swiftwater_live::{Index, QueryNumber, Rebuild, SliceBoundaries, SlicePlan};
+
+use super::{Stream, lock};
+
+/// What a query does when the index is replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// It begins, at this time, with the next event to come. Its number, and that of the operator that is opened for it,
+    /// are above those of all who began on the stream before.
+    Begins(QueryNumber, Millis),
+    /// It leaves, at this time, before the next event to be taken.
+    Leaves(Millis),
+}
+
+impl Stream {
+    /// Replaces the index where one is given, for a query that begins or leaves; answers the offset of the first event
+    /// that it sees, or that it does not see any more, and when the latest of those before arrived. With an operator's
+    /// plan and cuts that is an epoch's first event. The caller holds `change`.
+    pub(crate) fn turn(
+        &self,
+        turn: Turn,
+        index: Option<Index>,
+        epoch: Option<(&SlicePlan, SliceBoundaries, u64)>,
+    ) -> (u64, Millis) {
+        let mut intake = lock(&self.intake);
+        let intake = &mut *intake;
+        if let Some(index) = index {
+            self.has_changed.store(true, Ordering::Relaxed);
+            intake.replace_index(index);
+        }
+        let (offset, at) = match turn {
+            Turn::Begins(number, at) => {
+                let offset = intake.next_offset;
+                let is_new = intake.begins.back().is_none_or(|(begin, _)| *begin < offset);
+                if intake.next_taken < offset && is_new {
+                    intake.begins.push_back((offset, number));
+                }
+                (offset, at)
+            }
+            Turn::Leaves(at) => (intake.next_taken, at),
+        };
+        // What comes now arrives neither before the beginning of a query that sees it, nor before the end of one that
+        // does not.
+        intake.settled = intake.settled.max(at);
+        if let Some((plan, cuts, looked_at)) = epoch {
+            plan.begin(offset, cuts, looked_at);
+        }
+        (offset, intake.newest_arrival)
+    }
+
+    /// The index as it stands, for whoever holds `change`.
+    pub(crate) fn index(&self) -> Arc<Index> {
+        Arc::clone(&lock(&self.intake).index)
+    }
+
+    /// Replaces the index by one of the same queries. The caller holds `change`.
+    pub(crate) fn set_index(&self, index: Index) {
+        self.has_changed.store(true, Ordering::Relaxed);
+        lock(&self.intake).replace_index(index);
+    }
+
+    /// Forgets replaced indexes that nobody looks at any more; for whoever has replaced one, and holds no lock of the
+    /// stream's but `change`.
+    pub(crate) fn forget_replaced(&self) {
+        let unused: Vec<Arc<Index>> = {
+            let mut intake = lock(&self.intake);
+            intake.replaced.extract_if(.., |index| Arc::strong_count(index) == 1).collect()
+        };
+        drop(unused);
+    }
+
+    /// A large index that is to be built anew, if it is time; `is_quiet`: queries have not changed for a while.
+    pub(crate) fn start_rebuild(&self, is_quiet: bool) -> Option<Rebuild> {
+        let index = self.index();
+        if !(index.is_rebuild_due() || is_quiet && index.is_in_parts()) {
+            return None;
+        }
+        drop(index);
+        let _change = lock(&self.change);
+        let mut index = Index::clone(&self.index());
+        let rebuild = if is_quiet { index.rebuild_now() } else { index.rebuild() }?;
+        self.set_index(index);
+        Some(rebuild)
+    }
+
+    /// Begins another second; answers whether queries neither came nor went in the one that is over.
+    pub(crate) fn was_quiet(&self) -> bool {
+        !self.has_changed.swap(false, Ordering::Relaxed)
+    }
+
+    /// Bytes of the index.
+    pub(crate) fn index_bytes(&self) -> u64 {
+        lock(&self.intake).index.bytes() as u64
+    }
+}
