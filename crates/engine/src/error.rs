@@ -1,11 +1,18 @@
 //! The errors of calls to the engine.
 
+mod backup;
+mod dedup;
+mod sink;
+
 pub use swiftwater_catalog::ErrorKind;
-use swiftwater_catalog::{CatalogError, ObjectKind};
+use swiftwater_catalog::{CatalogError, Object, ObjectKind};
 use swiftwater_lang::QueryErrors;
 use swiftwater_live::{UnsupportedView, columns::ColumnsError};
 
 use crate::RuntimeError;
+pub use backup::BackupError;
+pub use dedup::DedupError;
+pub use sink::SinkError;
 
 /// An error of the engine.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -16,39 +23,26 @@ pub enum EngineError {
     /// An alert would be on a query without groups.
     #[error("the query of an alert needs GROUP BY, or aggregates over all events")]
     AlertOfEvents,
-    /// What a join keeps cannot be read at present.
-    #[error("the state of join `{join}` cannot be read at present: {why}")]
-    JoinUnavailable {
-        /// Which.
-        join: String,
-        /// Why.
-        why: String,
-    },
     /// A table that cannot be held in memory.
     #[error("{0}")]
     JoinedTable(String),
-    /// A table has not the columns that a sink would deliver.
-    #[error("table `{table}` cannot store the rows of view `{view}`: {}", .faults.join(", "))]
-    SinkColumns {
-        /// The table.
-        table: String,
-        /// The view.
-        view: String,
-        /// What is wrong with which column.
-        faults: Vec<String>,
+    /// A sink cannot be created.
+    #[error(transparent)]
+    Sink(#[from] SinkError),
+    /// A backup cannot be started, read or ended.
+    #[error(transparent)]
+    Backup(#[from] BackupError),
+    /// A numbered request conflicts with those before it.
+    #[error(transparent)]
+    Dedup(#[from] DedupError),
+    /// A view, a join or an endpoint cannot be read at present.
+    #[error("{} at present: {why}", cannot_be_read(.object))]
+    ObjectUnavailable {
+        /// The object.
+        object: Object,
+        /// Why.
+        why: String,
     },
-    /// A sink would be of a view without windows.
-    #[error("view `{0}` has no windows, and a sink delivers closed windows")]
-    SinkOfNoWindows(String),
-    /// A sink would deliver to the stream that its view is of.
-    #[error("the view reads stream `{0}`: it would count the delivered rows again")]
-    SinkIntoItself(String),
-    /// A file that is there, with something in it that a sink would cut off.
-    #[error("file `{0}` already exists")]
-    SinkFileThere(String),
-    /// What a sink delivers to cannot be used.
-    #[error("{0}")]
-    SinkTarget(String),
     /// A query cannot be a view.
     #[error(transparent)]
     Unfit(UnsupportedView),
@@ -61,14 +55,6 @@ pub enum EngineError {
         column: String,
         /// The values.
         what: &'static str,
-    },
-    /// A view cannot be read, or kept, at present.
-    #[error("view `{view}` cannot be read at present: {why}")]
-    ViewUnavailable {
-        /// Which.
-        view: String,
-        /// Why.
-        why: String,
     },
     /// A key has not as many values as the view's.
     #[error("a key of view `{view}` has {}, not {found}", values(*.wanted))]
@@ -113,14 +99,6 @@ pub enum EngineError {
         message: String,
         /// What to do.
         hint: &'static str,
-    },
-    /// An endpoint cannot answer at present.
-    #[error("endpoint {endpoint} cannot answer at present: {why}")]
-    EndpointUnavailable {
-        /// Which.
-        endpoint: String,
-        /// Why.
-        why: String,
     },
     /// A job is at work, and never runs twice at once.
     #[error("job `{0}` is running")]
@@ -175,70 +153,20 @@ pub enum EngineError {
     /// Events could not be stored.
     #[error("nothing can be stored at present: {0}")]
     NotStored(String),
-    /// Whether a request was stored is no longer known.
-    #[error(
-        "request {sequence} of producer `{producer}` is too old to be deduplicated, {lowest} is the oldest that can be"
-    )]
-    NumberForgotten {
-        /// Who sent it.
-        producer: String,
-        /// Its number.
-        sequence: u64,
-        /// The lowest number that is remembered.
-        lowest: u64,
-    },
-    /// A part of a request came before those that precede it.
-    #[error(
-        "only {parts} parts of request {sequence} of producer `{producer}` are stored, so a later one cannot be"
-    )]
-    PartMissing {
-        /// Who sent it.
-        producer: String,
-        /// Its number.
-        sequence: u64,
-        /// Parts that are stored.
-        parts: u32,
-    },
-    /// A producer's number was used before for other events.
-    #[error("request {sequence} of producer `{producer}` is already stored with other events")]
-    NumberReused {
-        /// Who sent it.
-        producer: String,
-        /// Its number.
-        sequence: u64,
-    },
     /// A table cannot be had.
     #[error("{0}")]
     Table(String),
     /// A table cannot be so.
     #[error("{0}")]
     TableRefuses(String),
-    /// No such backup.
-    #[error("no backup `{0}` is open")]
-    NoBackup(String),
-    /// A backup has no such file.
-    #[error("backup `{id}` has no file `{name}`")]
-    NoBackupFile {
-        /// The backup.
-        id: String,
-        /// The name that was asked for.
-        name: String,
-    },
-    /// A table that a backup holds was dropped.
-    #[error("the backup is invalid: table `{table}` was dropped")]
-    BackupVoid {
-        /// The table.
-        table: String,
-    },
-    /// As many backups stand as may.
-    #[error("{standing} backups are open, which is the limit")]
-    TooManyBackups {
-        /// How many.
-        standing: usize,
-    },
-    /// A backup cannot be taken.
-    #[error("no backup can be started at present: {0}")]
-    NotBackedUp(String),
+}
+
+fn cannot_be_read(object: &Object) -> String {
+    match object.kind {
+        ObjectKind::Endpoint => format!("{object} cannot answer"),
+        ObjectKind::StreamJoin => format!("the state of {object} cannot be read"),
+        _ => format!("{object} cannot be read"),
+    }
 }
 
 /// So many values of a key.
@@ -265,15 +193,18 @@ impl EngineError {
         EngineError::Runtime(RuntimeError::not_found(kind, name))
     }
 
+    /// An object that cannot be read at present, and why.
+    pub(crate) fn unavailable(object: Object, why: impl ToString) -> EngineError {
+        EngineError::ObjectUnavailable { object, why: why.to_string() }
+    }
+
     /// What the caller can do about it.
     pub fn kind(&self) -> ErrorKind {
         match self {
             EngineError::Runtime(error) => error.kind(),
-            EngineError::SinkOfNoWindows(_)
-            | EngineError::SinkIntoItself(_)
-            | EngineError::SinkTarget(_)
-            | EngineError::SinkColumns { .. }
-            | EngineError::Unfit(_)
+            EngineError::Sink(error) => error.kind(),
+            EngineError::Backup(error) => error.kind(),
+            EngineError::Unfit(_)
             | EngineError::AlertOfEvents
             | EngineError::Expression { .. }
             | EngineError::EndpointUnfit { .. }
@@ -281,27 +212,18 @@ impl EngineError {
             | EngineError::KeyMeanings { .. }
             | EngineError::ViewColumnMixed { .. }
             | EngineError::BeyondEnd { .. } => ErrorKind::Invalid,
-            EngineError::NoBackup(_) | EngineError::NoBackupFile { .. } => ErrorKind::NotFound,
             EngineError::JobRunning(_)
             | EngineError::StaysStored(_)
-            | EngineError::SinkFileThere(_)
             | EngineError::NoHistory
-            | EngineError::BackupVoid { .. }
-            | EngineError::NumberForgotten { .. }
-            | EngineError::NumberReused { .. }
-            | EngineError::PartMissing { .. } => ErrorKind::Conflict,
+            | EngineError::Dedup(_) => ErrorKind::Conflict,
             EngineError::Columns(_) | EngineError::TooLarge { .. } | EngineError::TableRefuses(_) => {
                 ErrorKind::Invalid
             }
-            EngineError::JoinedTable(_)
-            | EngineError::DiskFull
-            | EngineError::DiskTooSmall { .. }
-            | EngineError::TooManyBackups { .. } => ErrorKind::Limit,
+            EngineError::JoinedTable(_) | EngineError::DiskFull | EngineError::DiskTooSmall { .. } => {
+                ErrorKind::Limit
+            }
             EngineError::NotStored(_)
-            | EngineError::NotBackedUp(_)
-            | EngineError::ViewUnavailable { .. }
-            | EngineError::JoinUnavailable { .. }
-            | EngineError::EndpointUnavailable { .. }
+            | EngineError::ObjectUnavailable { .. }
             | EngineError::DiskStalled { .. }
             | EngineError::DirectoryGone(_)
             | EngineError::Table(_) => ErrorKind::Unavailable,
@@ -341,12 +263,9 @@ impl EngineError {
                     .to_owned(),
             ),
             EngineError::EndpointUnfit { hint, .. } if !hint.is_empty() => Some((*hint).to_owned()),
-            EngineError::SinkColumns { .. } => {
-                Some("A sink matches the columns of the view and of the table by name.".to_owned())
-            }
-            EngineError::SinkOfNoWindows(_) => {
-                Some("Add WINDOWING TUMBLING(…, EVENT(…)) to the view's query.".to_owned())
-            }
+            EngineError::Sink(error) => error.hint().map(str::to_owned),
+            EngineError::Backup(error) => error.hint().map(str::to_owned),
+            EngineError::Dedup(error) => Some(error.hint().to_owned()),
             EngineError::JobRunning(_) => {
                 Some("Wait until SHOW JOBS shows another `state`, or DROP the job.".to_owned())
             }
@@ -368,22 +287,7 @@ impl EngineError {
                  lower data.log_free_bytes_min."
                     .to_owned(),
             ),
-            EngineError::NoBackup(_) | EngineError::BackupVoid { .. } => {
-                Some("Begin another backup: unchanged files need not be fetched again.".to_owned())
-            }
-            EngineError::TooManyBackups { .. } => Some(
-                "End one with DELETE /v1/backups/{id}. The server ends an unread backup after ten minutes."
-                    .to_owned(),
-            ),
             EngineError::NotStored(_) => Some("Try again: a numbered request is stored once.".to_owned()),
-            EngineError::NumberForgotten { .. } => {
-                Some("Number requests in ascending order, and retry before many later ones are sent.".to_owned())
-            }
-            EngineError::PartMissing { .. } => Some("Send the whole request again.".to_owned()),
-            EngineError::NumberReused { .. } => Some(
-                "Send other events under an unused number. A retry must have the same body as the first attempt."
-                    .to_owned(),
-            ),
             _ => None,
         }
     }

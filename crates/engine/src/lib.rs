@@ -29,7 +29,7 @@ pub use backup::{
 pub use config::HistoryConfig;
 pub use durable::history::Disks;
 pub use engine::Engine;
-pub use error::{EngineError, ErrorKind};
+pub use error::{BackupError, DedupError, EngineError, ErrorKind, SinkError};
 pub use history_error::HistoryError;
 pub use objects::{
     endpoints::{

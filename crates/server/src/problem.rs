@@ -13,6 +13,9 @@ use swiftwater_lang::{QueryError, QueryErrors};
 use swiftwater_runtime::{ErrorKind, RuntimeError};
 
 #[cfg(feature = "history")]
+use swiftwater_engine::DedupError;
+
+#[cfg(feature = "history")]
 use crate::engine::EngineError;
 
 /// One error, on its way to a client.
@@ -172,7 +175,7 @@ impl From<EngineError> for Problem {
                 Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "limit-passed", "A limit was exceeded", detail)
                     .with("limit", bytes_max)
             }
-            EngineError::NumberForgotten { lowest, .. } => {
+            EngineError::Dedup(DedupError::TooOld { lowest, .. }) => {
                 Problem::of_kind(kind, detail).with("lowest", lowest)
             }
             _ => Problem::of_kind(kind, detail),

@@ -48,7 +48,7 @@ use crate::durable::{
     history::{History, causes},
     stored_stream::unavailable,
 };
-use crate::{EngineError, QueryId};
+use crate::{BackupError, EngineError, QueryId};
 use swiftwater_runtime::parts::lock;
 
 use aside::Aside;
@@ -154,8 +154,8 @@ impl Backup {
     }
 
     fn number(&self, name: &str) -> Result<usize, EngineError> {
-        let fault = || EngineError::NoBackupFile { id: self.manifest.id.clone(), name: name.to_owned() };
-        self.numbers.get(name).copied().ok_or_else(fault)
+        let no_file = || BackupError::NoFile { id: self.manifest.id.clone(), name: name.to_owned() };
+        Ok(self.numbers.get(name).copied().ok_or_else(no_file)?)
     }
 }
 
@@ -205,7 +205,7 @@ impl Cut {
     /// Fails if a table was dropped that is in it.
     fn check_whole(&self) -> Result<(), EngineError> {
         match self.store.void() {
-            Some(table) => Err(EngineError::BackupVoid { table: table.to_owned() }),
+            Some(table) => Err(BackupError::TableDropped { table: table.to_owned() }.into()),
             None => Ok(()),
         }
     }
@@ -235,7 +235,7 @@ impl Backups {
     fn keep(&self, backup: &Arc<Backup>) -> Result<(), EngineError> {
         let mut standing = lock(&self.standing);
         if standing.len() >= BACKUPS_MAX {
-            return Err(EngineError::TooManyBackups { standing: standing.len() });
+            return Err(BackupError::TooMany { standing: standing.len() }.into());
         }
         standing.insert(backup.manifest.id.clone(), Arc::clone(backup));
         Ok(())
@@ -249,7 +249,7 @@ impl History {
         let _one_at_a_time = backups.beginning.lock().await;
         backups.expire();
         if lock(&backups.standing).len() >= BACKUPS_MAX {
-            return Err(EngineError::TooManyBackups { standing: BACKUPS_MAX });
+            return Err(BackupError::TooMany { standing: BACKUPS_MAX }.into());
         }
         let began = self.clock.monotonic_nanos();
         let number = backups.taken.fetch_add(1, Ordering::Relaxed);
@@ -260,7 +260,7 @@ impl History {
         let cut = Arc::new(cut);
         let files = self.check_sums(&cut).await;
         cut.check_whole()?;
-        let files = files.map_err(|error| EngineError::NotBackedUp(causes(&error)))?;
+        let files = files.map_err(|error| BackupError::Unavailable(causes(&error)))?;
         let id = QueryId::new(self.clock.now(), number, &backups.secret).to_string();
         let numbers = files.iter().enumerate().map(|(number, file)| (file.name.clone(), number)).collect();
         let manifest = BackupManifest::new(id, cut.taken, cut.log.end().0, files);
@@ -277,7 +277,7 @@ impl History {
     pub(crate) fn backup(&self, id: &str) -> Result<Arc<Backup>, EngineError> {
         self.backups.expire();
         let found = lock(&self.backups.standing).get(id).cloned();
-        let backup = found.ok_or_else(|| EngineError::NoBackup(id.to_owned()))?;
+        let backup = found.ok_or_else(|| BackupError::NotFound(id.to_owned()).into())?;
         backup.cut.check_whole()?;
         backup.cut.touch();
         Ok(backup)
@@ -286,7 +286,7 @@ impl History {
     /// Lets a cut go; what is being read of it is read to its end.
     pub(crate) fn end_backup(&self, id: &str) -> Result<(), EngineError> {
         let ended = lock(&self.backups.standing).remove(id);
-        ended.map(drop).ok_or_else(|| EngineError::NoBackup(id.to_owned()))
+        ended.map(drop).ok_or_else(|| BackupError::NotFound(id.to_owned()).into())
     }
 
     async fn cut(&self) -> Result<(Cut, Option<StoreSnapshot>), EngineError> {
@@ -302,7 +302,7 @@ impl History {
         let catalog = Bytes::from(catalog.to_bytes());
         let views = lock(&self.view_store).clone();
         let views = views.map(|views| views.snapshot_all()).transpose();
-        let views = views.map_err(|error| EngineError::NotBackedUp(causes(&error)))?;
+        let views = views.map_err(|error| BackupError::Unavailable(causes(&error)))?;
         let store = self.store.cut().await.map_err(from_store)?;
         let taken = self.clock.now();
         if self.log.usage().segments == 0 {
@@ -338,8 +338,8 @@ impl History {
         let dir = self.dir.as_ref().map(DataDir::spill).ok_or(EngineError::NoHistory)?;
         let path = dir.join(format!("backup-{number}.views"));
         let put = tokio::task::spawn_blocking(move || Aside::put(&views, &path)).await;
-        let put = put.map_err(|_| EngineError::NotBackedUp(causes(&BackupReadError::Broken)))?;
-        let aside = put.map_err(|error| EngineError::NotBackedUp(causes(&error)))?;
+        let put = put.map_err(|_| BackupError::Unavailable(causes(&BackupReadError::Broken)))?;
+        let aside = put.map_err(|error| BackupError::Unavailable(causes(&error)))?;
         let bytes = aside.bytes();
         let place = Place::Views(Arc::new(aside));
         cut.sources.push(Source { name: VIEWS_NAME.to_owned(), bytes, place });
@@ -378,7 +378,7 @@ impl History {
 
 fn from_store(error: StoreError) -> EngineError {
     match error {
-        StoreError::Dropped(table) => EngineError::BackupVoid { table: table.into() },
-        error => EngineError::NotBackedUp(causes(&error)),
+        StoreError::Dropped(table) => BackupError::TableDropped { table: table.into() }.into(),
+        error => BackupError::Unavailable(causes(&error)).into(),
     }
 }

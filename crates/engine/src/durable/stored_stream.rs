@@ -26,7 +26,9 @@ use swiftwater_log::{
 use swiftwater_store::{Status as TableStatus, Table};
 use tokio::sync::{Notify, SetOnce};
 
-use crate::{Ack, AppendOptions, Appended, EngineError, Numbered, RuntimeError, TableMetrics, Ticket};
+use crate::{
+    Ack, AppendOptions, Appended, DedupError, EngineError, Numbered, RuntimeError, TableMetrics, Ticket,
+};
 use crate::{
     durable::{
         ack_horizon::AckHorizon,
@@ -465,16 +467,15 @@ impl State {
                 }
                 Ok(Some(receipt))
             }
-            Verdict::Forgotten(lowest) => Err(EngineError::NumberForgotten {
-                producer: producer.to_string(),
-                sequence: *sequence,
-                lowest,
-            }),
+            Verdict::Forgotten(lowest) => {
+                Err(DedupError::TooOld { producer: producer.to_string(), sequence: *sequence, lowest }.into())
+            }
             Verdict::Gap(parts) => {
-                Err(EngineError::PartMissing { producer: producer.to_string(), sequence: *sequence, parts })
+                Err(DedupError::PartMissing { producer: producer.to_string(), sequence: *sequence, parts }
+                    .into())
             }
             Verdict::Other => {
-                Err(EngineError::NumberReused { producer: producer.to_string(), sequence: *sequence })
+                Err(DedupError::NumberReused { producer: producer.to_string(), sequence: *sequence }.into())
             }
         }
     }

@@ -10,7 +10,7 @@ use swiftwater_event::{Primitive, Type};
 use swiftwater_lang::{QueryError, QueryErrors, ddl::AlterError};
 use swiftwater_live::{UnsupportedView, columns::ColumnsError};
 
-use crate::error::{EngineError, RuntimeError};
+use crate::error::{BackupError, DedupError, EngineError, RuntimeError, SinkError};
 use crate::tables::from_engine;
 
 fn query_errors() -> QueryErrors {
@@ -76,19 +76,19 @@ fn samples() -> Vec<EngineError> {
         })),
         EngineError::Runtime(RuntimeError::Catalog(CatalogError::JoinOfItself(stream.clone()))),
         in_use(Role::Source, ObjectKind::StreamJoin.named("j"), ObjectKind::Stream.named("s")),
-        EngineError::JoinUnavailable { join, why: text("its file is damaged") },
+        EngineError::unavailable(ObjectKind::StreamJoin.named(join), "its file is damaged"),
         in_use(Role::Lookup, ObjectKind::View.named("v"), ObjectKind::Table.named("t")),
         EngineError::JoinedTable(text("table `t` is too large")),
         in_use(Role::Source, ObjectKind::Sink.named("k"), ObjectKind::View.named("v")),
         in_use(Role::DeadLetter, ObjectKind::Stream.named("s"), ObjectKind::Stream.named(QUARANTINE)),
         in_use(Role::Target, ObjectKind::Sink.named("k"), ObjectKind::Table.named("t")),
-        EngineError::SinkColumns {
+        EngineError::Sink(SinkError::Columns {
             table: text("t"),
             view: view.clone(),
             faults: vec![text("no column `c`"), text("no column `d`")],
-        },
-        EngineError::SinkOfNoWindows(view.clone()),
-        EngineError::SinkIntoItself(stream.clone()),
+        }),
+        EngineError::Sink(SinkError::NoWindows(view.clone())),
+        EngineError::Sink(SinkError::IntoItself(stream.clone())),
         EngineError::Runtime(RuntimeError::Catalog(CatalogError::Cycle {
             stream: stream.clone(),
             way: vec![text("by sink `k` into stream `u`"), text("by join `j` into stream `s`")],
@@ -97,13 +97,13 @@ fn samples() -> Vec<EngineError> {
             sink,
             path: text("out.ndjson"),
         })),
-        EngineError::SinkFileThere(text("out.ndjson")),
-        EngineError::SinkTarget(text("no such directory")),
+        EngineError::Sink(SinkError::FileExists(text("out.ndjson"))),
+        EngineError::Sink(SinkError::Target(text("no such directory"))),
         EngineError::Unfit(UnsupportedView::NoGroups),
         EngineError::Unfit(UnsupportedView::RowsNotTakenOut),
         EngineError::Unfit(UnsupportedView::WindowsOfRows),
         EngineError::ViewColumnMixed { view: view.clone(), column: text("c"), what: "texts and numbers" },
-        EngineError::ViewUnavailable { view: view.clone(), why: text("its file is damaged") },
+        EngineError::unavailable(ObjectKind::View.named(view.clone()), "its file is damaged"),
         EngineError::KeyValues { view: view.clone(), wanted: 1, found: 2 },
         EngineError::KeyMeanings { view, most: 64 },
         EngineError::BeyondEnd { stream: stream.clone(), position: 9, end: 5 },
@@ -113,7 +113,7 @@ fn samples() -> Vec<EngineError> {
         EngineError::Expression { text: "SELECT".into(), errors: query_errors() },
         EngineError::EndpointUnfit { message: text("an endpoint has a body"), hint: "Write one." },
         EngineError::EndpointUnfit { message: text("an endpoint has a path"), hint: "" },
-        EngineError::EndpointUnavailable { endpoint: text("GET /x"), why: text("its view is away") },
+        EngineError::unavailable(ObjectKind::Endpoint.named("GET /x"), "its view is away"),
         EngineError::Runtime(RuntimeError::Catalog(CatalogError::Schedule(ScheduleError::Cron {
             schedule: text("* *"),
             why: text("three fields are missing"),
@@ -157,18 +157,18 @@ fn samples() -> Vec<EngineError> {
         EngineError::TooLarge { bytes: 20, bytes_max: 10 },
         EngineError::NotStored(text("the disk is away")),
         EngineError::Runtime(RuntimeError::StreamReplaced(stream)),
-        EngineError::NumberForgotten { producer: text("p"), sequence: 1, lowest: 7 },
-        EngineError::PartMissing { producer: text("p"), sequence: 1, parts: 2 },
-        EngineError::NumberReused { producer: text("p"), sequence: 1 },
+        EngineError::Dedup(DedupError::TooOld { producer: text("p"), sequence: 1, lowest: 7 }),
+        EngineError::Dedup(DedupError::PartMissing { producer: text("p"), sequence: 1, parts: 2 }),
+        EngineError::Dedup(DedupError::NumberReused { producer: text("p"), sequence: 1 }),
         EngineError::Runtime(RuntimeError::ReservedProducer(text("swiftwater/x"))),
         EngineError::not_found(ObjectKind::Table, "t"),
         EngineError::Table(text("the store is away")),
         EngineError::TableRefuses(text("the table is of another kind")),
-        EngineError::NoBackup(text("b1")),
-        EngineError::NoBackupFile { id: text("b1"), name: text("x") },
-        EngineError::BackupVoid { table: text("t") },
-        EngineError::TooManyBackups { standing: 4 },
-        EngineError::NotBackedUp(text("the disk is full")),
+        EngineError::Backup(BackupError::NotFound(text("b1"))),
+        EngineError::Backup(BackupError::NoFile { id: text("b1"), name: text("x") }),
+        EngineError::Backup(BackupError::TableDropped { table: text("t") }),
+        EngineError::Backup(BackupError::TooMany { standing: 4 }),
+        EngineError::Backup(BackupError::Unavailable(text("the disk is full"))),
         EngineError::Runtime(RuntimeError::ShuttingDown),
     ]
 }

@@ -14,9 +14,9 @@ use std::{
 
 use futures_util::TryStreamExt;
 use swiftwater_engine::{
-    Ack, AppendOptions, BACKUP_KEPT, BACKUPS_MAX, Backup, BackupManifest, Engine, EngineConfig, EngineError,
-    ErrorKind, HistoryConfig, HistoryError, MANIFEST_NAME, Numbered, Principal, RestoreError, restore,
-    verify_backup,
+    Ack, AppendOptions, BACKUP_KEPT, BACKUPS_MAX, Backup, BackupError, BackupManifest, Engine, EngineConfig,
+    EngineError, ErrorKind, HistoryConfig, HistoryError, MANIFEST_NAME, Numbered, Principal, RestoreError,
+    restore, verify_backup,
 };
 use swiftwater_event::{Clock, StreamName, SystemClock};
 use swiftwater_testkit::TestClock;
@@ -370,18 +370,18 @@ async fn backups_end_when_nobody_reads_them_and_there_are_few() {
     let file = engine.backup(&local, kept).unwrap().manifest().files[0].name.clone();
     clock.advance(BACKUP_KEPT / 2);
     let backup = engine.backup(&local, kept).expect("it was looked at");
-    assert_eq!(engine.backup(&local, left).err(), Some(EngineError::NoBackup(left.clone())));
+    assert_eq!(engine.backup(&local, left).err(), Some(BackupError::NotFound(left.clone()).into()));
     assert_eq!(backup.file("log/nix").err().map(|error| error.kind()), Some(ErrorKind::NotFound));
     // What is being read is there until it is read.
     let pieces = backup.read(&file, 0..u64::MAX).unwrap();
     drop(backup);
     engine.end_backup(&local, kept).unwrap();
-    assert_eq!(engine.end_backup(&local, kept).err(), Some(EngineError::NoBackup(kept.clone())));
+    assert_eq!(engine.end_backup(&local, kept).err(), Some(BackupError::NotFound(kept.clone()).into()));
     assert!(!pieces.try_collect::<Vec<_>>().await.unwrap().concat().is_empty());
     let backup = begin(&engine).await;
     sql(&engine, "DROP STREAM t").await;
     let void = engine.backup(&local, &backup.manifest().id).err();
-    assert_eq!(void, Some(EngineError::BackupVoid { table: "t".to_owned() }));
+    assert_eq!(void, Some(BackupError::TableDropped { table: "t".to_owned() }.into()));
     stop(engine, Duration::ZERO).await;
     let without = Engine::start(EngineConfig::default(), clock);
     assert_eq!(without.start_backup(&local).await.err(), Some(EngineError::NoHistory));

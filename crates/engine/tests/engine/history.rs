@@ -7,8 +7,8 @@ use std::{path::Path, sync::Arc, time::Duration};
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt};
 use swiftwater_engine::{
-    Ack, AppendOptions, Appended, Engine, EngineConfig, EngineError, HistoryConfig, HistoryError, Numbered,
-    Principal, RuntimeError,
+    Ack, AppendOptions, Appended, DedupError, Engine, EngineConfig, EngineError, HistoryConfig, HistoryError,
+    Numbered, Principal, RuntimeError,
 };
 use swiftwater_event::{
     CheckLimits, Checker, Clock, EventBatch, RefusedText, Rejection, StreamName, SystemClock,
@@ -363,7 +363,7 @@ async fn number_that_is_used_again_for_other_events_is_refused_after_restarts_to
         let options = AppendOptions { numbered: numbered(1, "{\"a\":2}"), ..AppendOptions::default() };
         let refused = engine.append(&Principal::local(), &name, batch("{\"a\":2}"), options).await;
         let error = refused.unwrap_err();
-        assert!(matches!(error, EngineError::NumberReused { sequence: 1, .. }), "{error}");
+        assert!(matches!(error, EngineError::Dedup(DedupError::NumberReused { sequence: 1, .. })), "{error}");
         assert!(error.hint().is_some_and(|hint| hint.contains("under an unused number")));
         stop(engine, grace).await;
         engine = open(dir.path()).await;

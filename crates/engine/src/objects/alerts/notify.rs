@@ -13,7 +13,7 @@ use super::{
     state::AlertState,
 };
 use crate::{
-    EngineError,
+    DedupError, EngineError,
     durable::history::History,
     objects::sinks::{DeliverError, Delivery},
     shared::Shared,
@@ -70,7 +70,7 @@ impl History {
                 Ok(())
             }
             // So old that it is no longer known by its number: it was stored.
-            Err(EngineError::NumberForgotten { .. }) => Ok(()),
+            Err(EngineError::Dedup(DedupError::TooOld { .. })) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }

@@ -210,5 +210,5 @@ impl Engine {
 }
 
 fn broken(endpoint: &Endpoint, why: &str) -> EngineError {
-    EngineError::EndpointUnavailable { endpoint: endpoint.create.name.to_string(), why: why.to_owned() }
+    EngineError::unavailable(ObjectKind::Endpoint.named(endpoint.create.name.to_string()), why)
 }

@@ -13,7 +13,7 @@ use swiftwater_sinks::FileSink;
 use swiftwater_sql::{can_be_inserted, type_name};
 
 use crate::{
-    EngineError,
+    EngineError, SinkError,
     ddl::{Context, Planned, Statement, check_room},
     durable::{directory::DataDir, history::History},
     objects::views::{NeededBy, View},
@@ -42,13 +42,13 @@ impl Statement for CreateSink {
         let view = history.view(&self.view)?;
         let windows = view.query.windows();
         if windows.is_none() && !self.of_changes {
-            return Err(EngineError::SinkOfNoWindows(self.view.to_string()));
+            return Err(SinkError::NoWindows(self.view.to_string()).into());
         }
         let stream = |name: &str| -> Result<(), EngineError> {
             let found = StreamName::new(name).ok().and_then(|name| history.stored(&name));
             let stored = found.ok_or_else(|| EngineError::not_found(ObjectKind::Stream, name))?;
             if stored.name == view.stream {
-                return Err(EngineError::SinkIntoItself(name.to_owned()));
+                return Err(SinkError::IntoItself(name.to_owned()).into());
             }
             Ok(())
         };
@@ -65,11 +65,11 @@ impl Statement for CreateSink {
             }
             SinkTarget::File(path) => {
                 let file = FileSink::new(&history.sinks_dir()?, path)
-                    .map_err(|error| EngineError::SinkTarget(error.to_string()))?;
+                    .map_err(|error| SinkError::Target(error.to_string()))?;
                 history.with_catalog(|catalog| catalog.sinks().check_file(self))?;
                 // It is the sink's alone: what others wrote would be cut off with the first delivery.
                 if file.path().metadata().is_ok_and(|found| found.is_file() && found.len() > 0) {
-                    return Err(EngineError::SinkFileThere(path.to_string()));
+                    return Err(SinkError::FileExists(path.to_string()).into());
                 }
             }
             SinkTarget::Webhook(url) => history.check_webhook(url, &self.options)?,
@@ -167,7 +167,7 @@ async fn check_columns(tables: &HistoryTables, table: &str, view: &View) -> Resu
         true => Ok(()),
         false => {
             let (table, view) = (table.to_owned(), view.name().to_owned());
-            Err(EngineError::SinkColumns { table, view, faults })
+            Err(SinkError::Columns { table, view, faults }.into())
         }
     }
 }

@@ -19,7 +19,7 @@ use swiftwater_sql::{
 use swiftwater_store::Application;
 
 use crate::{
-    Ack, AppendOptions, Appended, EngineError, Numbered, Refusal, RuntimeError,
+    Ack, AppendOptions, Appended, EngineError, Numbered, Refusal, RuntimeError, SinkError,
     durable::history::{History, heavy},
     objects::views::View,
     shared::Shared,
@@ -171,7 +171,7 @@ impl History {
     /// Refuses a webhook that could never be told anything, when it is declared.
     pub(crate) fn check_webhook(&self, url: &str, options: &SinkOptions) -> Result<(), EngineError> {
         Webhook::check(url, &self.webhook_options(options, true))
-            .map_err(|error| EngineError::SinkTarget(error.to_string()))
+            .map_err(|error| SinkError::Target(error.to_string()).into())
     }
 
     /// A webhook as options have it; with `is_lines` a request may have several rows.

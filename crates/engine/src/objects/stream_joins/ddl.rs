@@ -81,8 +81,8 @@ impl LoggedAsWritten for DropJoin<'_> {
 impl History {
     fn join_store(&self, name: &str) -> Result<Arc<ViewStore>, EngineError> {
         self.view_store(name).map_err(|error| match error {
-            EngineError::ViewUnavailable { why, .. } => {
-                EngineError::JoinUnavailable { join: name.to_owned(), why }
+            EngineError::ObjectUnavailable { why, .. } => {
+                EngineError::unavailable(ObjectKind::StreamJoin.named(name), why)
             }
             error => error,
         })
@@ -111,9 +111,8 @@ impl History {
         let entries: Vec<JoinEntry> = self.with_catalog(|catalog| catalog.joins().cloned().collect());
         for entry in entries {
             let store = self.join_store(&entry.create.name)?;
-            let position = store.position(entry.id).map_err(|error| EngineError::JoinUnavailable {
-                join: entry.create.name.to_string(),
-                why: error.to_string(),
+            let position = store.position(entry.id).map_err(|error| {
+                EngineError::unavailable(ObjectKind::StreamJoin.named(&*entry.create.name), error)
             })?;
             self.join_holds.hold(entry.id, || LogPosition(position.unwrap_or(entry.from)));
         }
@@ -185,8 +184,8 @@ pub(crate) fn joins_at_start(
     let Some(dir) = dir else { return Ok((opened, read)) };
     for JoinEntry { id, create, .. } in catalog.joins() {
         let unavailable = |error: ViewStoreError| {
-            let (join, why) = (create.name.to_string(), error.to_string());
-            HistoryError::View(EngineError::JoinUnavailable { join, why })
+            let join = ObjectKind::StreamJoin.named(&*create.name);
+            HistoryError::View(EngineError::unavailable(join, error))
         };
         let store = match opened.take() {
             Some(store) => store,

@@ -18,7 +18,7 @@ use super::{
     join::{Failing, Known, LoadError},
 };
 use crate::{
-    Ack, AppendOptions, EngineError, Numbered,
+    Ack, AppendOptions, DedupError, EngineError, Numbered,
     durable::{
         history::{History, causes, heavy},
         table_writer::{TableWriterError, events},
@@ -282,7 +282,7 @@ impl History {
                     appended.refusals.len() as u64
                 }
                 // So old that it is no longer known by its number: it was stored.
-                Err(EngineError::NumberForgotten { .. }) => 0,
+                Err(EngineError::Dedup(DedupError::TooOld { .. })) => 0,
                 Err(error) => return Err(error),
             };
             join.counts.refused.fetch_add(refused + too_large, Ordering::Relaxed);

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, PoisonError, atomic::Ordering},
 };
 
-use swiftwater_catalog::kind::view::ViewEntry;
+use swiftwater_catalog::{ObjectKind, kind::view::ViewEntry};
 use swiftwater_event::Millis;
 use swiftwater_live::{MaxEventTime, NO_TIME, ViewTime};
 use swiftwater_views::{ViewStore, ViewStoreError, ViewStoreOptions};
@@ -31,7 +31,7 @@ type Kept = (Arc<ViewStore>, Option<(u64, ViewTime)>);
 impl History {
     /// The files of the views, opened when they are first needed.
     pub(crate) fn view_store(&self, name: &str) -> Result<Arc<ViewStore>, EngineError> {
-        let unavailable = |why: String| EngineError::ViewUnavailable { view: name.to_owned(), why };
+        let unavailable = |why: String| EngineError::unavailable(ObjectKind::View.named(name), why);
         let mut store = lock(&self.view_store);
         if let Some(store) = &*store {
             return Ok(Arc::clone(store));
@@ -58,9 +58,8 @@ impl History {
         let source = Source::View(below, &rows);
         let sizes = shared.config.sketch_sizes();
         let compiled = compile_view(self, &entry.create, source, sizes, entry.created)?;
-        let unavailable = |error: ViewStoreError| EngineError::ViewUnavailable {
-            view: entry.create.name.to_string(),
-            why: error.to_string(),
+        let unavailable = |error: ViewStoreError| {
+            EngineError::unavailable(ObjectKind::View.named(&*entry.create.name), error)
         };
         let noted = lower.store.checkpoint(entry.id).map_err(unavailable)?;
         let lower_at = lower.store.position(lower.id()).map_err(unavailable)?.unwrap_or(0);
@@ -139,10 +138,9 @@ impl History {
     /// The store of the views, and a view's committed position and event time.
     pub(crate) fn view_position(&self, entry: &ViewEntry) -> Result<Kept, EngineError> {
         let store = self.view_store(&entry.create.name)?;
-        let noted = store.checkpoint(entry.id).map_err(|error| EngineError::ViewUnavailable {
-            view: entry.create.name.to_string(),
-            why: error.to_string(),
-        })?;
+        let noted = store
+            .checkpoint(entry.id)
+            .map_err(|error| EngineError::unavailable(ObjectKind::View.named(&*entry.create.name), error))?;
         Ok((store, noted.map(|(position, note)| (position, time_of(&note)))))
     }
 
@@ -223,8 +221,8 @@ impl History {
         if let Some(view) = views.get(name) {
             return Ok(Arc::clone(view));
         }
-        let why = "it could not be opened; the server's log has the reason".to_owned();
-        Err(EngineError::ViewUnavailable { view: name.to_owned(), why })
+        let why = "it could not be opened; the server's log has the reason";
+        Err(EngineError::unavailable(ObjectKind::View.named(name), why))
     }
 
     /// All views at work that have a name of their own, by name.

@@ -11,6 +11,7 @@ use std::{
 use arrow_array::RecordBatch;
 use arrow_schema::{Field, Schema};
 use bumpalo::Bump;
+use swiftwater_catalog::ObjectKind;
 use swiftwater_event::{Millis, Type, Value};
 use swiftwater_live::{
     GroupTable, Key, KeyLocation, Row,
@@ -39,7 +40,7 @@ pub(super) const BATCH_KEYS: usize = 8192;
 
 impl View {
     pub(crate) fn unavailable(&self, why: impl ToString) -> EngineError {
-        EngineError::ViewUnavailable { view: self.name().to_owned(), why: why.to_string() }
+        EngineError::unavailable(ObjectKind::View.named(self.name()), why)
     }
 
     pub(crate) fn reading(&self, at: At, now: Millis) -> ViewReading {

@@ -1,0 +1,49 @@
+//! Why a sink cannot be created, or its target cannot be used.
+
+use super::ErrorKind;
+
+/// An error of a sink.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SinkError {
+    /// The view has no windows.
+    #[error("view `{0}` has no windows, and a sink delivers closed windows")]
+    NoWindows(String),
+    /// The target is the stream that the view reads.
+    #[error("the view reads stream `{0}`: it would count the delivered rows again")]
+    IntoItself(String),
+    /// The target file exists and is not empty, so a sink would cut it off.
+    #[error("file `{0}` already exists")]
+    FileExists(String),
+    /// The target cannot be used.
+    #[error("{0}")]
+    Target(String),
+    /// The target table lacks columns of the view, or has them with other types.
+    #[error("table `{table}` cannot store the rows of view `{view}`: {}", .faults.join(", "))]
+    Columns {
+        /// The target table.
+        table: String,
+        /// The view.
+        view: String,
+        /// A sentence per column.
+        faults: Vec<String>,
+    },
+}
+
+impl SinkError {
+    pub(super) fn kind(&self) -> ErrorKind {
+        match self {
+            SinkError::FileExists(_) => ErrorKind::Conflict,
+            _ => ErrorKind::Invalid,
+        }
+    }
+
+    pub(super) fn hint(&self) -> Option<&'static str> {
+        match self {
+            SinkError::Columns { .. } => {
+                Some("A sink matches the columns of the view and of the table by name.")
+            }
+            SinkError::NoWindows(_) => Some("Add WINDOWING TUMBLING(…, EVENT(…)) to the view's query."),
+            _ => None,
+        }
+    }
+}
