@@ -95,12 +95,13 @@ impl Engine {
                 history.start_alerts(&engine.shared);
                 history.start_joins(&engine.shared);
                 history.start_followers(&engine);
-                let jobs = Arc::clone(&history).run_jobs(Arc::downgrade(&engine.shared));
-                history.spawn(jobs);
-                let sinks = Arc::clone(&history).run_sinks();
-                history.spawn(sinks);
-                let store = Arc::clone(&history).reconcile_store(Arc::downgrade(&engine.shared));
-                history.spawn(store);
+                let shared = Arc::downgrade(&engine.shared);
+                history.run_service("the scheduler of jobs", move |history| history.run_jobs(shared.clone()));
+                history.run_service("the start of sinks", History::run_sinks);
+                let shared = Arc::downgrade(&engine.shared);
+                history.run_service("the opening of tables", move |history| {
+                    history.reconcile_store(shared.clone())
+                });
                 Ok(engine)
             }
             Err(error) => {

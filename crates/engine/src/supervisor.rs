@@ -11,6 +11,8 @@
 //! ```
 //!
 //! Any wait of a task, its pauses included, ends at once when the object is dropped or the engine closes.
+//!
+//! The services of the engine itself, such as the scheduler of jobs, have no object. They run again after a panic, too.
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -110,6 +112,27 @@ impl History {
         });
     }
 
+    /// Starts a service of the engine itself, which ends when the engine closes. After a panic it starts anew.
+    pub(crate) fn run_service<F>(
+        self: &Arc<Self>,
+        name: &'static str,
+        work: impl Fn(Arc<History>) -> F + Send + Sync + 'static,
+    ) where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let history = Arc::clone(self);
+        self.spawn(async move {
+            let mut closing = history.closing();
+            while AssertUnwindSafe(work(Arc::clone(&history))).catch_unwind().await.is_err() {
+                count_panic(name);
+                tokio::select! {
+                    _ = closing.wait_for(|closing| *closing) => return,
+                    () = tokio::time::sleep(PANIC_PAUSE) => {}
+                }
+            }
+        });
+    }
+
     /// Runs the work of an object to its end; answers why it ended before, if it did.
     async fn supervise<M: Maintained>(self: &Arc<Self>, object: &Arc<M>) -> Option<Ended> {
         loop {
@@ -205,6 +228,30 @@ mod tests {
             self.is_deleted.store(true, Ordering::Relaxed);
             self.works.send_replace(false);
         }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn service_that_panics_starts_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut history = HistoryConfig::at(dir.path());
+        history.log_free_bytes_min = 0;
+        let engine =
+            Engine::open(EngineConfig::default(), history, Arc::new(SystemClock::new())).await.unwrap();
+        let history = Arc::clone(engine.shared().history.get().unwrap());
+        let (faults, runs) = (crate::faults(), Arc::new(watch::Sender::new(0)));
+        let counted = Arc::clone(&runs);
+        history.run_service("a service of a test", move |history| {
+            counted.send_modify(|runs| *runs += 1);
+            let run = *counted.borrow();
+            async move {
+                assert!(run > 1, "the first run");
+                let _ = history.closing().wait_for(|closing| *closing).await;
+            }
+        });
+        runs.subscribe().wait_for(|runs| *runs == 2).await.unwrap();
+        assert!(crate::faults() > faults, "panics are counted");
+        engine.shutdown(Duration::from_secs(5)).await;
+        assert_eq!(*runs.borrow(), 2, "it ended with the engine");
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -214,12 +214,13 @@ impl History {
             return Err(error);
         }
         history.report_if_not_ready();
-        let joining = Arc::clone(&history);
-        history.spawn(async move { joining.maintain_joined_tables().await });
-        let housekeeping = Arc::clone(&history);
-        history.spawn(async move { housekeeping.run_checkpoints().await });
-        let looking = Arc::clone(&history);
-        history.spawn(async move { looking.watch_readiness().await });
+        history.run_service("the refresh of joined tables", |history| async move {
+            history.maintain_joined_tables().await;
+        });
+        history.run_service("checkpoints", |history| async move { history.run_checkpoints().await });
+        history.run_service("the watch over readiness", |history| async move {
+            history.watch_readiness().await;
+        });
         let nanos = clock.monotonic_nanos().saturating_sub(began);
         let streams = history.stored.read().unwrap_or_else(PoisonError::into_inner).len();
         tracing::info!(streams, millis = nanos / 1_000_000, "the data directory was opened");
