@@ -106,7 +106,7 @@ impl History {
         Ok(change.map(|change| Planned { change, prepared }))
     }
 
-    /// Writes a change into the log and, when it is on disk, into the catalog.
+    /// Appends a change to the log, applies it to the catalog, and waits until it is on disk.
     pub(crate) async fn record(&self, change: Change) -> Result<(), EngineError> {
         let is_urgent = change.is_urgent();
         let record = ChangeRecord::new(self.clock.now(), change);
