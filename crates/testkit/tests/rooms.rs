@@ -1,5 +1,5 @@
 //! The arrows between the rooms of the house (ARCHITECTURE.md), read from `cargo metadata`: down only, never to a room
-//! on the same floor, and every heavy dependency with its owner. Files of rooms that were tidied stay short.
+//! on the same floor, and every heavy dependency with its owner. Files and functions of rooms that were tidied stay short.
 
 use std::{
     collections::HashSet,
@@ -69,6 +69,14 @@ const OWNERS: [(&str, &[&str]); 30] = [
 const SHORT_FILES: [&str; 3] = ["catalog", "engine", "runtime"];
 
 const FILE_LINES_MAX: usize = 500;
+
+/// Rooms whose functions have at most [`FUNCTION_LINES_MAX`] lines.
+const SHORT_FUNCTIONS: [&str; 3] = ["catalog", "engine", "runtime"];
+
+const FUNCTION_LINES_MAX: usize = 70;
+
+/// Functions that may be longer, by file and name: a list of test data.
+const LONG_FUNCTIONS: [(&str, &str); 1] = [("engine/src/error/table.rs", "samples")];
 
 /// What a dependency is needed for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -300,22 +308,99 @@ fn rust_files(directory: &Path) -> Vec<PathBuf> {
     files
 }
 
-#[test]
-fn source_files_are_short() {
+/// The source files of some rooms: their paths below `crates`, and their texts.
+fn sources(rooms: &[&str]) -> Vec<(String, String)> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("all crates lie in one directory");
-    let mut faults = Vec::new();
-    let mut found = 0;
-    for room in SHORT_FILES {
+    let mut sources = Vec::new();
+    for room in rooms {
         for path in rust_files(&crates.join(room).join("src")) {
             let file = path.strip_prefix(crates).expect("it lies below `crates`");
             let file = file.to_string_lossy().replace(std::path::MAIN_SEPARATOR, "/");
-            let lines = fs::read_to_string(&path).expect("a source file is read").lines().count();
-            if lines > FILE_LINES_MAX {
-                faults.push(format!("`{file}` has {lines} lines, at most are {FILE_LINES_MAX}: split it"));
+            sources.push((file, fs::read_to_string(&path).expect("a source file is read")));
+        }
+    }
+    sources
+}
+
+#[test]
+fn source_files_are_short() {
+    let sources = sources(&SHORT_FILES);
+    let mut faults = Vec::new();
+    for (file, text) in &sources {
+        let lines = text.lines().count();
+        if lines > FILE_LINES_MAX {
+            faults.push(format!("`{file}` has {lines} lines, at most are {FILE_LINES_MAX}: split it"));
+        }
+    }
+    assert!(sources.len() > 150, "only {} files were found", sources.len());
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// The name of the function whose declaration begins in a line; none where none does.
+fn function_name(line: &str) -> Option<&str> {
+    let is_qualifier = |word: &&str| word.starts_with("pub") || ["const", "async", "unsafe"].contains(word);
+    let mut words = line.split_whitespace().skip_while(is_qualifier);
+    if words.next()? != "fn" {
+        return None;
+    }
+    words.next()?.split(['(', '<']).next()
+}
+
+/// The functions of a source text, as rustfmt lays them out, with their lines from the signature to the closing brace.
+fn functions(text: &str) -> Vec<(&str, usize)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut functions = Vec::new();
+    for (start, &first) in lines.iter().enumerate() {
+        let Some(name) = function_name(first) else { continue };
+        // A declaration without a body, or with one on the same line, is short.
+        let signature_end = lines[start..].iter().find(|line| line.ends_with(['{', '}', ';']));
+        let has_body = signature_end.is_some_and(|line| line.ends_with('{'));
+        if !has_body {
+            continue;
+        }
+        let indent = &first[..first.len() - first.trim_start().len()];
+        let end = lines[start..].iter().position(|line| line.strip_prefix(indent) == Some("}"));
+        functions.extend(end.map(|end| (name, end + 1)));
+    }
+    functions
+}
+
+#[test]
+fn functions_are_short() {
+    let mut faults = Vec::new();
+    let mut found = 0;
+    for (file, text) in sources(&SHORT_FUNCTIONS) {
+        for (name, lines) in functions(&text) {
+            if lines > FUNCTION_LINES_MAX && !LONG_FUNCTIONS.contains(&(&*file, name)) {
+                faults.push(format!(
+                    "`{name}` in `{file}` has {lines} lines, at most are {FUNCTION_LINES_MAX}: split it"
+                ));
             }
             found += 1;
         }
     }
-    assert!(found > 150, "only {found} files were found");
+    assert!(found > 1500, "only {found} functions were found");
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn function_ends_with_its_brace() {
+    let text = [
+        "impl A {",
+        "    /// fn z",
+        "    pub(crate) async fn a<T>(",
+        "        &self,",
+        "    ) -> B {",
+        "        if c {",
+        "        }",
+        "    }",
+        "}",
+        "trait D {",
+        "    fn e(&self);",
+        "}",
+        "fn f() {}",
+        "const fn g() {",
+        "}",
+    ];
+    assert_eq!(functions(&text.join("\n")), [("a", 6), ("g", 2)]);
 }

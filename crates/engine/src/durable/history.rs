@@ -1,6 +1,5 @@
 //! The durable side of the engine: opens the log, the catalog and the tables, and appends events.
 
-use super::replay::Replay;
 use crate::durable::recovered::Recovered;
 use std::{
     collections::{BTreeMap, HashMap},
@@ -12,11 +11,11 @@ use std::{
     time::Duration,
 };
 
-use swiftwater_catalog::{Catalog, Snapshot, kind::stream::StreamEntry};
+use swiftwater_catalog::{Catalog, kind::stream::StreamEntry};
 pub(crate) use swiftwater_event::causes;
 use swiftwater_event::{Clock, StreamName};
 use swiftwater_lang::ddl::{self, DefaultValue};
-use swiftwater_log::{Disk, Log, LogError, LogOptions, LogPosition, StallReason, StreamId};
+use swiftwater_log::{Disk, Log, LogError, LogPosition, StallReason, StreamId};
 use swiftwater_sql::SqlOptions;
 use swiftwater_store::{ErrorKind as StoreErrorKind, Store, StoreError, Table};
 use swiftwater_views::ViewStore;
@@ -33,6 +32,7 @@ use crate::{
     durable::{
         columns::Columns,
         directory::DataDir,
+        files::{OpenFiles, open_files},
         published::Published,
         readiness::Readiness,
         snapshots::Snapshots,
@@ -46,7 +46,7 @@ use crate::{
         jobs::Jobs,
         lookup_join::JoinedTable,
         sinks::SinkTasks,
-        stream_joins::{Join, JoinHolds, joins_at_start},
+        stream_joins::{Join, JoinHolds},
         views::{View, ViewsMemory},
     },
 };
@@ -128,60 +128,47 @@ impl History {
         shared: &Shared,
     ) -> Result<Arc<History>, HistoryError> {
         let clock = Arc::clone(&shared.clock);
-        let log_dir = log_dir(&config, dir.as_ref());
-        let Disks { log: disk, catalog, views: views_dir } = disks;
         let (log_clock, began) = (Arc::clone(&clock), clock.monotonic_nanos());
-        let (settings, kept_in) = (config.clone(), views_dir.clone());
-        let opened = tokio::task::spawn_blocking(move || -> Result<_, HistoryError> {
-            let (snapshots, snapshot) = Snapshots::open(catalog)?;
-            let written_down = snapshot.as_ref().map_or(0, |snapshot| snapshot.position);
-            let open_log = |known_end| {
-                let options = LogOptions { known_end, ..settings.log() };
-                let opened = Log::open(Arc::clone(&disk), Arc::clone(&log_clock), options, Box::new(|_| ()));
-                opened.map_err(|error| match error {
-                    LogError::Short { end, known } => {
-                        HistoryError::LogLost { dir: log_dir.clone(), end: end.0, known: known.0 }
-                    }
-                    source => HistoryError::LogUnopened { dir: log_dir.clone(), source },
-                })
-            };
-            let mut log = open_log(LogPosition(snapshot.as_ref().map_or(0, Snapshot::log_end)))?;
-            // It is trimmed up to there at most.
-            let begins = log.usage().oldest.0;
-            if begins > written_down {
-                let dir = log_dir.clone();
-                let error = HistoryError::LogFrontLost { dir, begins, known: written_down };
-                if !settings.log_skip_corrupt {
-                    return Err(error);
-                }
-                tracing::error!(%error, "the log continues without them, because of data.log_skip_corrupt");
-            }
-            let replay = Replay::of(&settings, &log, snapshot)?;
-            let (view_store, read) = joins_at_start(&settings, &replay.catalog, kept_in.as_deref())?;
-            // Which joins there are is known when the log is read. Nothing was written to it yet: what is missing may be put back.
-            if read > log.horizons().appended {
-                drop(log);
-                log = open_log(read)?;
-            }
-            Ok((log, snapshots, written_down, replay, view_store))
-        });
-        let opened = opened.await.map_err(|_| HistoryError::Broken)??;
-        let (log, snapshots, written_down, replay, view_store) = opened;
-        if let Some(last) = replay.last_arrival {
+        let (settings, log_dir) = (config.clone(), log_dir(&config, dir.as_ref()));
+        let opened = tokio::task::spawn_blocking(move || open_files(&settings, &log_dir, disks, &log_clock));
+        let mut files = opened.await.map_err(|_| HistoryError::Broken)??;
+        if let Some(last) = files.replay.last_arrival {
             shared.steady.begin_at(last);
         }
-        if let Some(id) = &replay.catalog.store {
+        if let Some(id) = &files.replay.catalog.store {
             store.expect(id);
         }
+        let recovered = std::mem::take(&mut files.replay.recovered);
+        let history = Arc::new(History::new(config, dir, files, store, shared));
+        if let Err(error) = history.bring_back(shared, recovered).await {
+            history.end_opening().await;
+            return Err(error);
+        }
+        history.report_if_not_ready();
+        history.start_services();
+        let nanos = clock.monotonic_nanos().saturating_sub(began);
+        let streams = history.stored.read().unwrap_or_else(PoisonError::into_inner).len();
+        tracing::info!(streams, millis = nanos / 1_000_000, "the data directory was opened");
+        Ok(history)
+    }
+
+    /// A history over open files, whose streams and views are still to be brought back.
+    fn new(
+        config: HistoryConfig,
+        dir: Option<DataDir>,
+        files: OpenFiles,
+        store: Store,
+        shared: &Shared,
+    ) -> History {
         let jobs = Jobs::new(config.jobs_running_max);
-        let history = Arc::new(History {
+        History {
             config,
-            clock: Arc::clone(&clock),
+            clock: Arc::clone(&shared.clock),
             wall: Arc::clone(shared.steady.wall()),
-            log: Arc::new(log),
+            log: Arc::new(files.log),
             store,
-            catalog: Published::new(replay.catalog),
-            snapshots: Mutex::new(snapshots),
+            catalog: Published::new(files.replay.catalog),
+            snapshots: Mutex::new(files.snapshots),
             changing: tokio::sync::Mutex::default(),
             stored: RwLock::default(),
             views: RwLock::default(),
@@ -190,8 +177,8 @@ impl History {
             joins: RwLock::default(),
             join_holds: JoinHolds::default(),
             engine: OnceLock::new(),
-            views_dir,
-            view_store: Mutex::new(view_store),
+            views_dir: files.views_dir,
+            view_store: Mutex::new(files.view_store),
             joined_tables: Mutex::default(),
             followers: Followers::default(),
             endpoints: Endpoints::default(),
@@ -200,7 +187,7 @@ impl History {
             cutting: Arc::default(),
             tasks: Mutex::default(),
             owes: Notify::new(),
-            written_down: AtomicU64::new(written_down),
+            written_down: AtomicU64::new(files.written_down),
             writing_down: tokio::sync::Mutex::default(),
             runtime: Handle::current(),
             closing: watch::Sender::new(false),
@@ -208,23 +195,17 @@ impl History {
             sinks: SinkTasks::default(),
             readiness: Readiness::default(),
             dir,
-        });
-        if let Err(error) = history.bring_back(shared, replay.recovered).await {
-            history.end_opening().await;
-            return Err(error);
         }
-        history.report_if_not_ready();
-        history.run_service("the refresh of joined tables", |history| async move {
+    }
+
+    fn start_services(self: &Arc<Self>) {
+        self.run_service("the refresh of joined tables", |history| async move {
             history.maintain_joined_tables().await;
         });
-        history.run_service("checkpoints", |history| async move { history.run_checkpoints().await });
-        history.run_service("the watch over readiness", |history| async move {
+        self.run_service("checkpoints", |history| async move { history.run_checkpoints().await });
+        self.run_service("the watch over readiness", |history| async move {
             history.watch_readiness().await;
         });
-        let nanos = clock.monotonic_nanos().saturating_sub(began);
-        let streams = history.stored.read().unwrap_or_else(PoisonError::into_inner).len();
-        tracing::info!(streams, millis = nanos / 1_000_000, "the data directory was opened");
-        Ok(history)
     }
 
     /// Ends what was begun of a history that cannot be opened, and writes nothing down.

@@ -8,6 +8,7 @@
 pub(crate) mod history;
 
 pub(crate) mod directory;
+pub(crate) mod files;
 pub(crate) mod snapshots;
 
 pub(crate) mod ack_horizon;

@@ -4,7 +4,7 @@ use super::{
     HistoryTables, INSERT_BYTES, INSERT_EVENT_BYTES_MAX, SHOWN_CHARACTERS, from_engine, from_store,
     to_its_end,
 };
-use crate::{Ack, AppendOptions, EngineError, Numbered, ValidationRule};
+use crate::{Ack, AppendOptions, EngineError, Numbered, Refusal, ValidationRule};
 use crate::{
     durable::{history::History, stored_stream::StoredStream},
     tables::{inserted::EventShape, plain::Taken},
@@ -16,7 +16,7 @@ use std::{
     pin::pin,
     sync::{Arc, Mutex},
 };
-use swiftwater_event::{CheckLimits, Checker, EventMeta, StreamName};
+use swiftwater_event::{CheckLimits, Checker, EventBatch, EventMeta, StreamName};
 use swiftwater_runtime::parts::lock;
 use swiftwater_sql::{
     ErrorKind as SqlErrorKind, SchemaRef, SendableRecordBatchStream, SqlError, Tables,
@@ -182,19 +182,7 @@ impl HistoryTables {
                 writer.batch(&shape.events(&batch.map_err(SqlError::from)?)?, &mut json)?;
             }
             is_end = rows.as_mut().peek().await.is_none();
-            let mut checker = Checker::new(CheckLimits {
-                event_bytes_max: INSERT_EVENT_BYTES_MAX,
-                ..CheckLimits::default()
-            });
-            let (first, rest) = (checker.push(Bytes::from(json)), checker.finish());
-            if let Some(rejection) = first.rejections.first().or(rest.rejections.first()) {
-                let state = if rejection.oversize { state::TOO_LONG } else { state::TYPE_MISMATCH };
-                return Err(SqlError::new(SqlErrorKind::Invalid, &*rejection.message).with_state(state));
-            }
-            let mut batch = first.batch;
-            if !rest.batch.is_empty() {
-                batch = swiftwater_event::EventBatch::concat(&[batch, rest.batch]);
-            }
+            let batch = check_events(json)?;
             if batch.is_empty() {
                 continue;
             }
@@ -209,16 +197,7 @@ impl HistoryTables {
                 .await
                 .map_err(from_engine)?;
             if let Some(refusal) = appended.refusals.first() {
-                let state = match refusal.rule {
-                    ValidationRule::Type => state::TYPE_MISMATCH,
-                    ValidationRule::NotNull => state::NOT_NULL,
-                    ValidationRule::Check => state::CHECK,
-                    ValidationRule::Size => state::TOO_LONG,
-                };
-                let row = shown(batch.event(refusal.row as usize));
-                return Err(SqlError::new(SqlErrorKind::Invalid, &*refusal.message)
-                    .with_state(state)
-                    .with_hint(format!("The row is {row}")));
+                return Err(describe_refusal(refusal, &batch));
             }
             count += appended.accepted;
             ticket = ticket.max(appended.ticket);
@@ -228,6 +207,36 @@ impl HistoryTables {
         }
         Ok(count)
     }
+}
+
+/// Validates the events of one append: JSON objects, a line each.
+fn check_events(json: Vec<u8>) -> Result<EventBatch, SqlError> {
+    let mut checker =
+        Checker::new(CheckLimits { event_bytes_max: INSERT_EVENT_BYTES_MAX, ..CheckLimits::default() });
+    let (first, rest) = (checker.push(Bytes::from(json)), checker.finish());
+    if let Some(rejection) = first.rejections.first().or(rest.rejections.first()) {
+        let state = if rejection.oversize { state::TOO_LONG } else { state::TYPE_MISMATCH };
+        return Err(SqlError::new(SqlErrorKind::Invalid, &*rejection.message).with_state(state));
+    }
+    let mut batch = first.batch;
+    if !rest.batch.is_empty() {
+        batch = EventBatch::concat(&[batch, rest.batch]);
+    }
+    Ok(batch)
+}
+
+/// The error of a statement whose row the stream refuses.
+fn describe_refusal(refusal: &Refusal, batch: &EventBatch) -> SqlError {
+    let state = match refusal.rule {
+        ValidationRule::Type => state::TYPE_MISMATCH,
+        ValidationRule::NotNull => state::NOT_NULL,
+        ValidationRule::Check => state::CHECK,
+        ValidationRule::Size => state::TOO_LONG,
+    };
+    let row = shown(batch.event(refusal.row as usize));
+    SqlError::new(SqlErrorKind::Invalid, &*refusal.message)
+        .with_state(state)
+        .with_hint(format!("The row is {row}"))
 }
 
 /// The beginning of an event, for a message.

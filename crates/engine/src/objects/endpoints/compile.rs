@@ -1,5 +1,7 @@
 //! Compiles the declaration of an endpoint into the plan that answers its requests.
 
+mod lookup;
+
 use std::sync::Arc;
 
 use swiftwater_catalog::{ObjectKind, kind::endpoint::EndpointEntry};
@@ -7,12 +9,8 @@ use swiftwater_event::{Step, Type};
 use swiftwater_lang::{
     Dialect, QueryErrors,
     ddl::{
-        Ack, Answer, CreateEndpoint, CreateStream, DefaultValue, ElseClause, EndpointAction, EndpointColumn,
-        ErrorForm, OtherFields, ParameterPlace, RowSource, Segment,
-        endpoint::{
-            ENDPOINT_ROWS_DEFAULT,
-            plan::{lookup, parse_over_parameters, parse_over_row},
-        },
+        Ack, Answer, CreateEndpoint, CreateStream, DefaultValue, EndpointAction, EndpointColumn, ErrorForm,
+        OtherFields, ParameterPlace, Segment, endpoint::plan::parse_over_parameters,
     },
     plan::{Expr, Function},
 };
@@ -21,11 +19,12 @@ use swiftwater_live::expr::{Program, Wants};
 use super::{
     counts::EndpointCounts,
     input::{DefaultProgram, Parameter, ParameterCheck},
-    select::{NoRow, RowsPlan, SelectPlan, ShownColumn},
+    select::{NoRow, SelectPlan, ShownColumn},
     shape::{EventShape, IntoPlan},
     unfit,
 };
 use crate::{EngineError, objects::views::View};
+use lookup::compile_lookup;
 
 /// An endpoint at work.
 #[derive(Debug)]
@@ -152,52 +151,15 @@ impl Endpoint {
         let create = entry.create.clone();
         let parameters = create.parameters.iter().map(|parameter| compiled_parameter(&create, parameter));
         let parameters: Vec<Parameter> = parameters.collect::<Result<_, _>>()?;
-        let checks = create.all_checks().map(|(place, check)| {
-            let (expr, _) = parse_over_parameters(&check.check.text, &create.parameters)
-                .map_err(|errors| at(errors, &check.check.text))?;
-            let fails = Expr::Call { function: Function::Not, args: vec![expr] };
-            let label = check.check.name.as_deref().unwrap_or(&check.check.text);
-            let usual = || match place {
-                Some(place) => {
-                    format!("`{}`: `CHECK ({label})` failed", create.parameters[place].name)
-                }
-                None => format!("`CHECK ({label})` failed"),
-            };
-            let refusal = check.refusal.as_ref();
-            let message = refusal.and_then(|refusal| refusal.message.as_deref()).map(str::to_owned);
-            Ok(ParameterCheck {
-                fails: program(&fails)?,
-                status: refusal.map_or(400, |refusal| refusal.status),
-                message: message.unwrap_or_else(usual),
-            })
-        });
-        let checks: Vec<ParameterCheck> = checks.collect::<Result<_, EngineError>>()?;
+        let checks = compile_checks(&create)?;
         let action = match &create.action {
             EndpointAction::Into { stream: name, event, returning } => {
                 let stream =
                     stream.ok_or_else(|| EngineError::not_found(ObjectKind::Stream, name.as_str()))?;
-                if create.options.ack == Some(Ack::Disk) && !stream.is_stored() {
-                    let message = format!("`ack = disk` needs a stored stream, and `{name}` is live-only");
-                    return Err(unfit(
-                        message,
-                        "Leave `ack = disk` out, or create the stream WITH (store = true).",
-                    ));
-                }
-                let of_parameter = |(slot, parameter): (usize, &swiftwater_lang::ddl::Parameter)| {
-                    let slot = program(&Expr::Slot(slot))?;
-                    Ok::<_, EngineError>((parameter.name.clone(), Some(parameter.ty.clone()), slot))
-                };
-                let members: Vec<Named> = match event {
-                    Some(columns) => self::columns(columns, &create)?,
-                    None => {
-                        create.parameters.iter().enumerate().map(of_parameter).collect::<Result<_, _>>()?
-                    }
-                };
-                members.iter().try_for_each(|(name, ty, _)| check_taken(stream, name, ty.as_ref()))?;
-                let members = members.into_iter().map(|(name, _, program)| (name, program)).collect();
+                let event = compile_event(&create, stream, event.as_deref())?;
                 Action::Into(IntoPlan {
                     stream: name.clone(),
-                    event: EventShape::new(members, stream)?,
+                    event,
                     returning: returning.as_ref().map(|returning| shown(returning, &create)).transpose()?,
                     together: Arc::default(),
                 })
@@ -211,7 +173,7 @@ impl Endpoint {
             })),
             EndpointAction::Select { columns, source: Some(source), otherwise } => {
                 let view = view.ok_or_else(|| EngineError::not_found(ObjectKind::View, &*source.view))?;
-                Action::Select(Box::new(select(&create, columns, source, otherwise.as_ref(), view)?))
+                Action::Select(Box::new(compile_lookup(&create, columns, source, otherwise.as_ref(), view)?))
             }
         };
         Ok(Endpoint::with(entry, create, parameters, checks, action))
@@ -272,120 +234,50 @@ fn compiled_parameter(
     })
 }
 
-/// The plan of a look at a view's rows.
-fn select(
-    create: &CreateEndpoint,
-    columns: &[EndpointColumn],
-    source: &RowSource,
-    otherwise: Option<&ElseClause>,
-    view: &View,
-) -> Result<SelectPlan, EngineError> {
-    let keys = view.query.key_columns();
-    let names = view.query.key_names();
-    let told = keys.iter().take_while(|column| column.is_some()).count();
-    let found = match &source.condition {
-        None => swiftwater_lang::ddl::endpoint::plan::Lookup { key: Vec::new(), rest: None },
-        Some(condition) => lookup(condition, &view.columns, &create.parameters, &keys)
-            .map_err(|errors| at(errors, condition))?,
-    };
-    let is_whole = found.key.len() == keys.len();
-    if !is_whole && found.rest.is_some() {
-        if !found.key.is_empty() && told == keys.len() {
-            return Err(unfit(
-                format!(
-                    "a further condition needs the whole key, and the first {} of its {} values are stated",
-                    found.key.len(),
-                    keys.len()
-                ),
-                "State the whole key, by `column = …`, or leave the further condition out. POST /v1/sql runs any \
-                 query.",
-            ));
-        }
-        let message = match names.is_empty() {
-            true => "these rows cannot be found by their key".to_owned(),
-            false => format!(
-                "these rows cannot be found by their key: the key of view `{}` is ({})",
-                source.view,
-                names.join(", ")
-            ),
-        };
-        let hint = match told {
-            all if all == keys.len() => {
-                "State its first values, each by `column = …`, joined by AND. POST /v1/sql runs any query."
+fn compile_checks(create: &CreateEndpoint) -> Result<Vec<ParameterCheck>, EngineError> {
+    let checks = create.all_checks().map(|(place, check)| {
+        let (expr, _) = parse_over_parameters(&check.check.text, &create.parameters)
+            .map_err(|errors| at(errors, &check.check.text))?;
+        let fails = Expr::Call { function: Function::Not, args: vec![expr] };
+        let label = check.check.name.as_deref().unwrap_or(&check.check.text);
+        let usual = || match place {
+            Some(place) => {
+                format!("`{}`: `CHECK ({label})` failed", create.parameters[place].name)
             }
-            0 => "The view does not select the first value of its key. POST /v1/sql runs any query.",
-            _ => {
-                "State its first values that the view selects, each by `column = …`, joined by AND. POST /v1/sql \
-                 runs any query."
-            }
+            None => format!("`CHECK ({label})` failed"),
         };
-        return Err(unfit(message, hint));
-    }
-    let mut key = Vec::new();
-    for (place, (expr, ty)) in found.key.iter().enumerate() {
-        let of_view = keys[place].map(|column| &view.columns[column].1);
-        if let (Some(ty), Some(of_view)) = (ty, of_view)
-            && *of_view != Type::Any
-            && kind(ty) != kind(of_view)
-        {
-            let message = format!("`{}` is {of_view}, and is compared with {ty}", names[place]);
-            return Err(unfit(message, "Declare the parameter with this type, or write CAST(… AS …)."));
-        }
-        key.push(program(expr)?);
-    }
-    let answer = create.options.answer.unwrap_or(if is_whole { Answer::Object } else { Answer::Rows });
-    if answer == Answer::Object && !is_whole {
-        let message = format!(
-            "the condition may find several rows: the key of view `{}` is ({})",
-            source.view,
-            names.join(", ")
-        );
-        let hint = match told == keys.len() {
-            true => "State all values of the key, or write `answer = rows`.",
-            false => "Write `answer = rows`: the view does not select all values of its key.",
-        };
-        return Err(unfit(message, hint));
-    }
-    let mut uses_now = false;
-    let now = view.columns.len() + create.parameters.len();
-    let mut compiled = Vec::new();
-    for column in columns {
-        let (expr, ty) = parse_over_row(&column.text, &view.columns, &create.parameters)
-            .map_err(|errors| at(errors, &column.text))?;
-        expr.visit(&mut |part| uses_now |= is_now(part, now));
-        compiled.push(ShownColumn::new(&column.name, ty, program(&expr)?));
-    }
-    if let Some(rest) = &found.rest {
-        rest.visit(&mut |part| uses_now |= is_now(part, now));
-    }
-    let otherwise = match otherwise {
-        None => NoRow::Usual,
-        Some(ElseClause::Status(refusal)) => NoRow::Status(refusal.clone()),
-        Some(ElseClause::Row(columns)) => NoRow::Row(shown(columns, create)?),
-    };
-    Ok(SelectPlan {
-        uses_now,
-        columns: compiled,
-        source: Some(RowsPlan {
-            view: source.view.clone(),
-            key,
-            is_whole,
-            rest: found.rest.as_ref().map(program).transpose()?,
-            limit: source.limit.unwrap_or(ENDPOINT_ROWS_DEFAULT),
-            view_columns: view.columns.len(),
-        }),
-        otherwise,
-        answer,
-    })
+        let refusal = check.refusal.as_ref();
+        let message = refusal.and_then(|refusal| refusal.message.as_deref()).map(str::to_owned);
+        Ok(ParameterCheck {
+            fails: program(&fails)?,
+            status: refusal.map_or(400, |refusal| refusal.status),
+            message: message.unwrap_or_else(usual),
+        })
+    });
+    checks.collect::<Result<_, EngineError>>()
 }
 
-/// Whether a part of an expression depends on when the request comes.
-fn is_now(part: &Expr, now: usize) -> bool {
-    match part {
-        Expr::Slot(slot) => *slot == now,
-        Expr::Call { function: Function::UnixTimestamp, args } => args.is_empty(),
-        _ => false,
+/// Compiles the event that a request makes: columns over parameters, or all parameters where there are none.
+fn compile_event(
+    create: &CreateEndpoint,
+    stream: &CreateStream,
+    event: Option<&[EndpointColumn]>,
+) -> Result<EventShape, EngineError> {
+    if create.options.ack == Some(Ack::Disk) && !stream.is_stored() {
+        let message = format!("`ack = disk` needs a stored stream, and `{}` is live-only", stream.name);
+        return Err(unfit(message, "Leave `ack = disk` out, or create the stream WITH (store = true)."));
     }
+    let of_parameter = |(slot, parameter): (usize, &swiftwater_lang::ddl::Parameter)| {
+        let slot = program(&Expr::Slot(slot))?;
+        Ok::<_, EngineError>((parameter.name.clone(), Some(parameter.ty.clone()), slot))
+    };
+    let members: Vec<Named> = match event {
+        Some(columns) => self::columns(columns, create)?,
+        None => create.parameters.iter().enumerate().map(of_parameter).collect::<Result<_, _>>()?,
+    };
+    members.iter().try_for_each(|(name, ty, _)| check_taken(stream, name, ty.as_ref()))?;
+    let members = members.into_iter().map(|(name, _, program)| (name, program)).collect();
+    EventShape::new(members, stream)
 }
 
 /// Types whose values can be equal.

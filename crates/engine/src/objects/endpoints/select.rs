@@ -14,7 +14,7 @@ use super::{
     Endpoint, EndpointAnswer, EndpointError, EndpointInput,
     input::{Said, read},
 };
-use crate::objects::views::{View, after_prefix};
+use crate::objects::views::{At, View, after_prefix};
 
 /// What is shown of which rows.
 #[derive(Debug)]
@@ -108,16 +108,7 @@ pub(super) fn answer(
     let said =
         read(&endpoint.parameters, &endpoint.checks, (&input.texts, None), (now, false), (scratch, arena))?;
     let (Some(source), Some(view)) = (&plan.source, view) else {
-        let mut body = Vec::with_capacity(64);
-        let list = |out: &mut Vec<u8>, mark: u8| {
-            if plan.answer == Answer::Rows {
-                out.push(mark);
-            }
-        };
-        list(&mut body, b'[');
-        write_row(&plan.columns, said.slots, now, (scratch, arena), &mut body);
-        list(&mut body, b']');
-        body.push(b'\n');
+        let body = write_single_row(plan, &said, now, (scratch, arena));
         return Ok(EndpointAnswer { body: Some(body), ..EndpointAnswer::new(endpoint.status()) });
     };
     // Before the rows are looked at, which are then not behind it.
@@ -135,56 +126,24 @@ pub(super) fn answer(
     let found = match is_null {
         true => 0,
         false if source.is_whole => {
-            let mut of_row = Scratch::default();
-            let changed = view.look_at(&Key::of(&keys), now, (&mut of_row, arena), |values, changed| {
-                source.show(plan, values, &said, now, (scratch, arena), &mut body).then_some(changed)
-            })?;
-            let changed = changed.flatten();
+            let key = Key::of(&keys);
+            let changed =
+                source.write_row_of_key(&key, (plan, view), (&said, now), (scratch, arena), &mut body)?;
             answer.changed = changed.filter(|_| !plan.uses_now && !is_list);
             u64::from(changed.is_some())
         }
         false => {
             let prefix = Key::of(&keys).ordered;
-            let end = after_prefix(&prefix).filter(|_| !prefix.is_empty());
-            let from = if prefix.is_empty() { Bound::Unbounded } else { Bound::Included(&prefix[..]) };
-            let to = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-            let (mut rows, mut of_row, mut inner) = (0, Bump::new(), Scratch::default());
-            let (at, _) = view.walk((from, to), |ordered, state| {
-                let key = Key::of_ordered(&ordered).map_err(|error| view.unavailable(error))?;
-                let before = body.len();
-                if rows > 0 {
-                    body.push(b',');
-                }
-                let within = (&mut inner, &of_row);
-                let shown = view.query.with_row_of_state(key.as_group(), state, now, within, |values, _| {
-                    source.show(plan, values, &said, now, (scratch, &of_row), &mut body)
-                });
-                match shown.map_err(|error| view.unavailable(error))? {
-                    Some(true) => rows += 1,
-                    Some(false) | None => body.truncate(before),
-                }
-                of_row.reset();
-                Ok(if rows < source.limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
-            })?;
+            let (at, rows) =
+                source.write_rows_of_prefix(&prefix, (plan, view), (&said, now), scratch, &mut body)?;
             answer.reading = Some(view.reading(at, now));
             rows
         }
     };
-    if found == 0 {
-        match &plan.otherwise {
-            NoRow::Usual if is_list => {}
-            NoRow::Usual => {
-                return Err(EndpointError::refused(404, "the row does not exist".to_owned())
-                    .with_reading(answer.reading));
-            }
-            NoRow::Status(refusal) => {
-                let message = refusal.message.as_deref().unwrap_or("the row does not exist");
-                return Err(
-                    EndpointError::refused(refusal.status, message.to_owned()).with_reading(answer.reading)
-                );
-            }
-            NoRow::Row(columns) => write_row(columns, said.slots, now, (scratch, arena), &mut body),
-        }
+    if found == 0
+        && let Err(refusal) = write_missing_row(plan, &said, now, (scratch, arena), &mut body)
+    {
+        return Err(refusal.with_reading(answer.reading));
     }
     if is_list {
         body.push(b']');
@@ -194,7 +153,97 @@ pub(super) fn answer(
     Ok(answer)
 }
 
+/// Writes the body of an answer that reads no view: one row.
+fn write_single_row(
+    plan: &SelectPlan,
+    said: &Said<'_>,
+    now: Millis,
+    (scratch, arena): (&mut Scratch, &Bump),
+) -> Vec<u8> {
+    let mut body = Vec::with_capacity(64);
+    let list = |out: &mut Vec<u8>, mark: u8| {
+        if plan.answer == Answer::Rows {
+            out.push(mark);
+        }
+    };
+    list(&mut body, b'[');
+    write_row(&plan.columns, said.slots, now, (scratch, arena), &mut body);
+    list(&mut body, b']');
+    body.push(b'\n');
+    body
+}
+
+/// Writes what is answered where there is no row, or refuses the request.
+fn write_missing_row(
+    plan: &SelectPlan,
+    said: &Said<'_>,
+    now: Millis,
+    (scratch, arena): (&mut Scratch, &Bump),
+    out: &mut Vec<u8>,
+) -> Result<(), EndpointError> {
+    match &plan.otherwise {
+        NoRow::Usual if plan.answer == Answer::Rows => {}
+        NoRow::Usual => return Err(EndpointError::refused(404, "the row does not exist".to_owned())),
+        NoRow::Status(refusal) => {
+            let message = refusal.message.as_deref().unwrap_or("the row does not exist");
+            return Err(EndpointError::refused(refusal.status, message.to_owned()));
+        }
+        NoRow::Row(columns) => write_row(columns, said.slots, now, (scratch, arena), out),
+    }
+    Ok(())
+}
+
 impl RowsPlan {
+    /// Writes the row of a key, if there is one that is asked for. Returns the position after the last event that changed it.
+    fn write_row_of_key(
+        &self,
+        key: &Key,
+        (plan, view): (&SelectPlan, &View),
+        (said, now): (&Said<'_>, Millis),
+        (scratch, arena): (&mut Scratch, &Bump),
+        out: &mut Vec<u8>,
+    ) -> Result<Option<u64>, EndpointError> {
+        let mut of_row = Scratch::default();
+        let changed = view.look_at(key, now, (&mut of_row, arena), |values, changed| {
+            self.show(plan, values, said, now, (scratch, arena), out).then_some(changed)
+        })?;
+        Ok(changed.flatten())
+    }
+
+    /// Writes the rows whose keys begin with a prefix, separated by commas. Returns how far the view was, and how many rows
+    /// they are.
+    fn write_rows_of_prefix(
+        &self,
+        prefix: &[u8],
+        (plan, view): (&SelectPlan, &View),
+        (said, now): (&Said<'_>, Millis),
+        scratch: &mut Scratch,
+        out: &mut Vec<u8>,
+    ) -> Result<(At, u64), EndpointError> {
+        let end = after_prefix(prefix).filter(|_| !prefix.is_empty());
+        let from = if prefix.is_empty() { Bound::Unbounded } else { Bound::Included(prefix) };
+        let to = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let (mut rows, mut of_row, mut inner) = (0, Bump::new(), Scratch::default());
+        let (at, _) = view.walk((from, to), |ordered, state| {
+            let key = Key::of_ordered(&ordered).map_err(|error| view.unavailable(error))?;
+            let before = out.len();
+            if rows > 0 {
+                out.push(b',');
+            }
+            let within = (&mut inner, &of_row);
+            let shown = view.query.with_row_of_state(key.as_group(), state, now, within, |values, _| {
+                self.show(plan, values, said, now, (scratch, &of_row), out)
+            });
+            match shown.map_err(|error| view.unavailable(error))? {
+                Some(true) => rows += 1,
+                Some(false) | None => out.truncate(before),
+            }
+            of_row.reset();
+            Ok(if rows < self.limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+        })?;
+        Ok((at, rows))
+    }
+
     /// Writes what is shown of a row of the view; answers whether it is one of those that are asked for.
     fn show(
         &self,

@@ -99,46 +99,29 @@ impl EventShape {
     ) -> Result<bool, Clash> {
         out.push(b'{');
         let empty = out.len();
-        let separate = |out: &mut Vec<u8>| {
-            if out.len() > empty {
-                out.push(b',');
-            }
-        };
         let now = match said.slots.last() {
             Some(Value::Long(now)) => *now,
             _ => 0,
         };
         for member in &self.0 {
-            let sent = || {
-                let (_, json) = others.iter().find(|(name, _)| **name == *member.key)?;
-                Some(*json).filter(|json| *json != "null")
-            };
             match &member.value {
                 Part::Value { name, program } => {
                     let (value, _) = program.value(said.slots, now, scratch, arena);
                     if matches!(value, Value::Null | Value::Error) {
-                        if sent().is_some() {
+                        if member.find_sent(others).is_some() {
                             let rest = format!("at the path of `{name}`, which is missing or null");
                             return Err(Clash { path: member.key.to_string(), rest });
                         }
                         continue;
                     }
-                    separate(out);
+                    separate(empty, out);
                     out.extend_from_slice(&member.json_key);
                     write_json(&value, out);
                 }
                 Part::Object(within) => {
-                    let beside = match sent() {
-                        Some(json) if json.starts_with('{') => event_fields(json, arena),
-                        Some(_) => {
-                            let rest =
-                                format!("that is not an object, and `{}` is inside it", member.value.first());
-                            return Err(Clash { path: member.key.to_string(), rest });
-                        }
-                        None => Vec::new(),
-                    };
+                    let beside = member.read_sent_fields(others, arena)?;
                     let before = out.len();
-                    separate(out);
+                    separate(empty, out);
                     out.extend_from_slice(&member.json_key);
                     let has_any = within
                         .write(said, (scratch, arena), &beside, out)
@@ -149,18 +132,30 @@ impl EventShape {
                 }
             }
         }
+        self.write_others(others, empty, out);
+        let has_any = out.len() > empty;
+        out.push(b'}');
+        Ok(has_any)
+    }
+
+    /// Writes those of `others` that lie beside the members.
+    fn write_others(&self, others: &Others<'_>, empty: usize, out: &mut Vec<u8>) {
         for (name, json) in others {
             if self.0.iter().any(|member| *member.key == **name) {
                 continue;
             }
-            separate(out);
+            separate(empty, out);
             write_json(&Value::String(name), out);
             out.push(b':');
             out.extend_from_slice(json.as_bytes());
         }
-        let has_any = out.len() > empty;
-        out.push(b'}');
-        Ok(has_any)
+    }
+}
+
+/// Writes the comma before a field of an object, unless it is the first: then the output ends at `empty`.
+fn separate(empty: usize, out: &mut Vec<u8>) {
+    if out.len() > empty {
+        out.push(b',');
     }
 }
 
@@ -188,6 +183,24 @@ impl Member {
         write_json(&Value::String(key), &mut json_key);
         json_key.push(b':');
         Member { key: key.into(), json_key: json_key.into(), value }
+    }
+
+    /// The JSON that the body has in the place of this member; none where that is missing or null.
+    fn find_sent<'a>(&self, others: &Others<'a>) -> Option<&'a str> {
+        let (_, json) = others.iter().find(|(name, _)| **name == *self.key)?;
+        Some(*json).filter(|json| *json != "null")
+    }
+
+    /// The fields of the object that the body has in the place of this member, which is an object, too.
+    fn read_sent_fields<'a>(&self, others: &Others<'a>, arena: &'a Bump) -> Result<Others<'a>, Clash> {
+        match self.find_sent(others) {
+            Some(json) if json.starts_with('{') => Ok(event_fields(json, arena)),
+            Some(_) => {
+                let rest = format!("that is not an object, and `{}` is inside it", self.value.first());
+                Err(Clash { path: self.key.to_string(), rest })
+            }
+            None => Ok(Vec::new()),
+        }
     }
 }
 

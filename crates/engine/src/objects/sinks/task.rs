@@ -9,6 +9,7 @@ use swiftwater_catalog::{
     Change, Object,
     kind::sink::{Delivered, SinkEntry},
 };
+use swiftwater_event::Millis;
 use swiftwater_lang::ddl::CreateSink;
 use tokio::sync::Notify;
 
@@ -20,6 +21,7 @@ use super::{
 use crate::{
     durable::history::{History, heavy},
     objects::views::{At as ViewAt, NeededBy, Portion, View},
+    shared::Shared,
     supervisor::{DropSignal, Maintained, NextAttempt},
 };
 use swiftwater_runtime::parts::lock;
@@ -128,91 +130,37 @@ impl History {
         let mut kept = view.kept_at();
         // All before is on disk: it was when the sink was begun, or was noted since.
         let_go(&view, entry);
-        let mut target = Target::of(self, &entry.create)?;
-        // The last delivery that a table had before, once it was asked; and so many go one by one, as they failed together.
-        let (mut inserted, mut alone) = (None, 0_u64);
+        let target = Target::of(self, &entry.create)?;
+        let mut run = DeliveryRun { view, target, entry, work, inserted: None, alone: 0 };
         loop {
             let at = *kept.borrow_and_update();
             loop {
-                let shared = self.shared()?;
-                if let Target::Table(table) = &target
-                    && alone == 0
-                {
-                    let of = &*entry;
-                    let gathered = async {
-                        let inserted = match inserted {
-                            Some(inserted) => inserted,
-                            None => *inserted.insert(self.last_in_table(&shared, table, of).await?),
-                        };
-                        self.deliver_together(&shared, (&*view, &**table), (of, at), inserted).await
-                    };
-                    let together = tokio::select! {
-                        biased;
-                        _ = self.ended(&work.dropped) => return Ok(()),
-                        together = gathered => together,
-                    };
-                    match together {
-                        Ok(None) => break,
-                        Ok(Some(delivered)) => {
-                            if delivered.count > entry.delivered.count {
-                                self.note(entry, delivered).await?;
-                                work.tries.came_about();
-                            } else {
-                                entry.delivered = delivered;
-                            }
-                            let_go(&view, entry);
-                            continue;
-                        }
-                        Err(NotGrouped { deliveries, error }) => {
-                            let sink = &*entry.create.name;
-                            tracing::debug!(sink, deliveries, %error, "a group of deliveries failed, and is delivered one by one");
-                            alone = deliveries.max(1);
-                        }
-                    }
+                match run.deliver_next(self, at).await? {
+                    DeliveryOutcome::Delivered => {}
+                    DeliveryOutcome::NothingLeft => break,
+                    DeliveryOutcome::Ended => return Ok(()),
                 }
-                let Some(portion) = self.next_portion(&view, entry, at)? else { break };
-                alone = alone.saturating_sub(1);
-                let Portion { rows, count, last, now } = portion;
-                if count == 0 {
-                    // HAVING leaves all of them out. What of them is still there is looked at once more after a restart.
-                    entry.delivered.pass(&last);
-                    let_go(&view, entry);
-                    continue;
-                }
-                let delivery =
-                    Delivery { by: id_of(entry), number: entry.delivered.count, rows: rows.into() };
-                let length = entry.delivered.bytes;
-                let delivered = tokio::select! {
-                    biased;
-                    _ = self.ended(&work.dropped) => return Ok(()),
-                    delivered = target.deliver(self, &shared, &delivery, (&*view, now), length) => delivered,
-                };
-                let (dead, bytes) = match delivered {
-                    Ok(bytes) => (0, bytes),
-                    Err(error) if work.tries.gives_up(&entry.create.options, &error) => {
-                        let CreateSink { name, options, .. } = &entry.create;
-                        let dead_letter = options.dead_letter.as_deref();
-                        let dead = self
-                            .to_dead_letter(&shared, ("sink", &**name), dead_letter, &delivery, &error)
-                            .await?;
-                        // These go on without those.
-                        let bytes = match delivery.without(&error) {
-                            Some(good) => target.deliver(self, &shared, &good, (&*view, now), length).await?,
-                            None => length,
-                        };
-                        (dead, bytes)
-                    }
-                    Err(error) => return Err(error),
-                };
-                self.note(entry, entry.delivered.after(count, dead, &last, bytes)).await?;
-                let_go(&view, entry);
-                work.tries.came_about();
             }
             tokio::select! {
                 _ = self.ended(&work.dropped) => return Ok(()),
                 _ = kept.changed() => {}
             }
         }
+    }
+
+    /// Delivers all that has gathered into a table, which is first asked once for the last delivery that it had before.
+    async fn deliver_gathered(
+        &self,
+        shared: &Arc<Shared>,
+        (view, table): (&View, &str),
+        (entry, at): (&SinkEntry, ViewAt),
+        inserted: &mut Option<Option<u64>>,
+    ) -> Result<Option<Delivered>, NotGrouped> {
+        let inserted = match *inserted {
+            Some(inserted) => inserted,
+            None => *inserted.insert(self.last_in_table(shared, table, entry).await?),
+        };
+        self.deliver_together(shared, (view, table), (entry, at), inserted).await
     }
 
     /// The next rows: of one window that is closed, or of one commit.
@@ -251,6 +199,139 @@ impl History {
         let sinks: Vec<u32> = self.sinks_of_changes(view).into_keys().collect();
         // A log that nobody wants is deleted.
         heavy(if sinks.is_empty() { usize::MAX } else { 0 }, || view.set_sinks_of_changes(&sinks));
+    }
+}
+
+/// A run of a sink's task, until a delivery fails.
+struct DeliveryRun<'r> {
+    view: Arc<View>,
+    target: Target,
+    entry: &'r mut SinkEntry,
+    work: &'r SinkTask,
+    /// The last delivery that a table had before, once it was asked.
+    inserted: Option<Option<u64>>,
+    /// So many deliveries go one by one, as they failed together.
+    alone: u64,
+}
+
+/// The outcome of an attempt to deliver.
+enum DeliveryOutcome {
+    /// Some rows were delivered, or left out; there may be more.
+    Delivered,
+    /// All that is on disk was delivered.
+    NothingLeft,
+    /// The sink was dropped, or the engine closes.
+    Ended,
+}
+
+impl DeliveryRun<'_> {
+    /// Delivers what comes next: to a table all that has gathered, otherwise one portion.
+    async fn deliver_next(&mut self, history: &History, at: ViewAt) -> Result<DeliveryOutcome, DeliverError> {
+        let shared = history.shared()?;
+        if let Some(outcome) = self.deliver_group(history, &shared, at).await? {
+            return Ok(outcome);
+        }
+        let Some(portion) = history.next_portion(&self.view, self.entry, at)? else {
+            return Ok(DeliveryOutcome::NothingLeft);
+        };
+        self.alone = self.alone.saturating_sub(1);
+        self.deliver_portion(history, &shared, portion).await
+    }
+
+    /// Delivers to a table all that has gathered, in one commit. None where the next portion is to be delivered by itself.
+    async fn deliver_group(
+        &mut self,
+        history: &History,
+        shared: &Arc<Shared>,
+        at: ViewAt,
+    ) -> Result<Option<DeliveryOutcome>, DeliverError> {
+        let Target::Table(table) = &self.target else { return Ok(None) };
+        if self.alone > 0 {
+            return Ok(None);
+        }
+        let (into, of) = ((&*self.view, &**table), (&*self.entry, at));
+        let together = tokio::select! {
+            biased;
+            _ = history.ended(&self.work.dropped) => return Ok(Some(DeliveryOutcome::Ended)),
+            together = history.deliver_gathered(shared, into, of, &mut self.inserted) => together,
+        };
+        match together {
+            Ok(None) => Ok(Some(DeliveryOutcome::NothingLeft)),
+            Ok(Some(delivered)) => {
+                if delivered.count > self.entry.delivered.count {
+                    history.note(self.entry, delivered).await?;
+                    self.work.tries.came_about();
+                } else {
+                    self.entry.delivered = delivered;
+                }
+                let_go(&self.view, self.entry);
+                Ok(Some(DeliveryOutcome::Delivered))
+            }
+            Err(NotGrouped { deliveries, error }) => {
+                let sink = &*self.entry.create.name;
+                tracing::debug!(sink, deliveries, %error, "a group of deliveries failed, and is delivered one by one");
+                self.alone = deliveries.max(1);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Delivers one portion.
+    async fn deliver_portion(
+        &mut self,
+        history: &History,
+        shared: &Arc<Shared>,
+        portion: Portion,
+    ) -> Result<DeliveryOutcome, DeliverError> {
+        let Portion { rows, count, last, now } = portion;
+        if count == 0 {
+            // HAVING leaves all of them out. What of them is still there is looked at once more after a restart.
+            self.entry.delivered.pass(&last);
+            let_go(&self.view, self.entry);
+            return Ok(DeliveryOutcome::Delivered);
+        }
+        let delivery =
+            Delivery { by: id_of(self.entry), number: self.entry.delivered.count, rows: rows.into() };
+        let length = self.entry.delivered.bytes;
+        let delivering = self.target.deliver(history, shared, &delivery, (&*self.view, now), length);
+        let delivered = tokio::select! {
+            biased;
+            _ = history.ended(&self.work.dropped) => return Ok(DeliveryOutcome::Ended),
+            delivered = delivering => delivered,
+        };
+        let (dead, bytes) = match delivered {
+            Ok(bytes) => (0, bytes),
+            Err(error) if self.work.tries.gives_up(&self.entry.create.options, &error) => {
+                self.deliver_with_dead_letter(history, shared, (&delivery, now), &error).await?
+            }
+            Err(error) => return Err(error),
+        };
+        let delivered = self.entry.delivered.after(count, dead, &last, bytes);
+        history.note(self.entry, delivered).await?;
+        let_go(&self.view, self.entry);
+        self.work.tries.came_about();
+        Ok(DeliveryOutcome::Delivered)
+    }
+
+    /// Writes the rows that cannot be delivered to the dead-letter stream, and delivers the others. Returns how many rows are
+    /// dead, and of a file its length.
+    async fn deliver_with_dead_letter(
+        &mut self,
+        history: &History,
+        shared: &Arc<Shared>,
+        (delivery, now): (&Delivery, Millis),
+        error: &DeliverError,
+    ) -> Result<(u64, u64), DeliverError> {
+        let CreateSink { name, options, .. } = &self.entry.create;
+        let dead_letter = options.dead_letter.as_deref();
+        let dead = history.to_dead_letter(shared, ("sink", &**name), dead_letter, delivery, error).await?;
+        // These go on without those.
+        let length = self.entry.delivered.bytes;
+        let bytes = match delivery.without(error) {
+            Some(good) => self.target.deliver(history, shared, &good, (&*self.view, now), length).await?,
+            None => length,
+        };
+        Ok((dead, bytes))
     }
 }
 

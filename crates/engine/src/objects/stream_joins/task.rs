@@ -102,6 +102,25 @@ struct Tools {
     scratch: Scratch,
 }
 
+/// The events that a join reads.
+struct Input {
+    log: LogReader,
+    /// Events that were read, and are not paired yet.
+    gathered: Vec<Gathered>,
+    tools: Tools,
+}
+
+/// The outcome of one step of a join.
+#[derive(Default)]
+struct JoinStep {
+    /// Lines that are to go into the target.
+    pairs: Vec<u8>,
+    /// So much is not on disk that a commit is due.
+    is_much: bool,
+    /// There were events to pair, or other records to read past.
+    has_read: bool,
+}
+
 impl Maintained for Join {
     type Error = JoinError;
 
@@ -153,15 +172,12 @@ impl Maintained for Join {
 impl History {
     /// Goes on with a join from what is on disk.
     async fn join_on(&self, join: &Join) -> Result<Infallible, JoinError> {
-        let first = Numbered { producer: join.producer().into(), sequence: 1, part: 0, after: 0, hash: 0 };
-        let was_told = !matches!(join.target.look(&first, Ack::Disk), Ok(None));
-        let memory = self.config.joins_memory_bytes_max / self.all_joins().len().max(1);
-        let mut known = heavy(usize::MAX, || Known::load(join, memory, was_told))?;
+        let mut known = self.load_join(join)?;
         let mut committed = known.position;
         self.join_holds.hold(join.entry.id, || committed);
         join.show(&known);
-        let (mut log, mut tools, mut gathered) =
-            (self.log.read(known.position), Tools::default(), Vec::new());
+        let log = self.log.read(known.position);
+        let mut input = Input { log, gathered: Vec::new(), tools: Tools::default() };
         let interval = Duration::from_millis(self.config.views_commit_interval_ms.max(1));
         let mut due = Box::pin(tokio::time::sleep(interval));
         let mut backoff = RETRY;
@@ -177,31 +193,19 @@ impl History {
                 pause = backoff.pause();
                 join.record_failure(None);
             }
-            let (mut pairs, mut is_much, reads_on) = (Vec::new(), false, known.waiting.len() < WAITING_MAX);
+            let (mut step, reads_on) = (JoinStep::default(), known.waiting.len() < WAITING_MAX);
             if reads_on {
-                let read_from = log.position();
-                if gathered.is_empty() {
-                    gathered = heavy(usize::MAX, || gather(&mut log, join))?;
-                }
-                let has_read = log.position() > read_from || !gathered.is_empty();
-                pairs =
-                    heavy(usize::MAX, || take(join, &mut known, &mut gathered, log.position(), &mut tools))?;
-                let (bytes, limit) = (known.kept.counts().1, self.config.joins_state_bytes_max);
-                if bytes > limit {
-                    return Err(JoinError::Full { bytes, limit });
-                }
-                let log_bytes = known.position.0.saturating_sub(committed.0);
-                is_much = known.kept.fresh_bytes() >= COMMIT_BYTES || log_bytes >= 4 * COMMIT_BYTES as u64;
-                if has_read && pairs.is_empty() && !is_much {
+                step = self.find_pairs(join, &mut known, &mut input, committed)?;
+                if step.has_read && step.pairs.is_empty() && !step.is_much {
                     join.show(&known);
                     continue;
                 }
             }
-            if pairs.is_empty() && !is_much {
+            if step.pairs.is_empty() && !step.is_much {
                 let is_changed =
                     known.position > committed || known.kept.has_changed() || !known.told.is_empty();
                 let appended = self.log.horizons().appended;
-                let has_all = log.position() >= appended;
+                let has_all = input.log.position() >= appended;
                 let is_due = tokio::select! {
                     biased;
                     () = &mut due => true,
@@ -225,15 +229,52 @@ impl History {
                     continue;
                 }
             }
-            {
-                let _no_cut_is_made = self.cutting.read().await;
-                heavy(usize::MAX, || known.commit(join, &pairs))?;
-            }
+            self.commit_pairs(join, &mut known, &step.pairs).await?;
             committed = known.position;
-            self.join_holds.hold(join.entry.id, || committed);
-            join.show(&known);
             due.set(tokio::time::sleep(interval));
         }
+    }
+
+    /// What is on disk of a join.
+    fn load_join(&self, join: &Join) -> Result<Known, JoinError> {
+        let first = Numbered { producer: join.producer().into(), sequence: 1, part: 0, after: 0, hash: 0 };
+        let was_told = !matches!(join.target.look(&first, Ack::Disk), Ok(None));
+        let memory = self.config.joins_memory_bytes_max / self.all_joins().len().max(1);
+        Ok(heavy(usize::MAX, || Known::load(join, memory, was_told))?)
+    }
+
+    /// Reads on in the log and pairs the events. `committed`: how far the join is on disk.
+    fn find_pairs(
+        &self,
+        join: &Join,
+        known: &mut Known,
+        Input { log, gathered, tools }: &mut Input,
+        committed: LogPosition,
+    ) -> Result<JoinStep, JoinError> {
+        let read_from = log.position();
+        if gathered.is_empty() {
+            *gathered = heavy(usize::MAX, || gather(log, join))?;
+        }
+        let has_read = log.position() > read_from || !gathered.is_empty();
+        let pairs = heavy(usize::MAX, || take(join, known, gathered, log.position(), tools))?;
+        let (bytes, limit) = (known.kept.counts().1, self.config.joins_state_bytes_max);
+        if bytes > limit {
+            return Err(JoinError::Full { bytes, limit });
+        }
+        let log_bytes = known.position.0.saturating_sub(committed.0);
+        let is_much = known.kept.fresh_bytes() >= COMMIT_BYTES || log_bytes >= 4 * COMMIT_BYTES as u64;
+        Ok(JoinStep { pairs, is_much, has_read })
+    }
+
+    /// Puts what is known of a join on disk, with pairs that are to go into the target.
+    async fn commit_pairs(&self, join: &Join, known: &mut Known, pairs: &[u8]) -> Result<(), JoinError> {
+        {
+            let _no_cut_is_made = self.cutting.read().await;
+            heavy(usize::MAX, || known.commit(join, pairs))?;
+        }
+        self.join_holds.hold(join.entry.id, || known.position);
+        join.show(known);
+        Ok(())
     }
 
     /// Lets pairs that wait go into their stream; answers whether none waits any more. They do where there is no room.

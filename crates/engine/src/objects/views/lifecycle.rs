@@ -26,7 +26,7 @@ use crate::{
 use swiftwater_runtime::parts::lock;
 
 /// A view's store, and its last commit: the position and the event time.
-type Kept = (Arc<ViewStore>, Option<(u64, ViewTime)>);
+pub(crate) type LastCommit = (Arc<ViewStore>, Option<(u64, ViewTime)>);
 
 impl History {
     /// The files of the views, opened when they are first needed.
@@ -101,7 +101,7 @@ impl History {
         shared: &Shared,
         entry: &ViewEntry,
         stored: &Arc<StoredStream>,
-        (store, position): Kept,
+        (store, position): LastCommit,
     ) -> Result<(), EngineError> {
         let declared = stored.declared();
         self.know_joined(&entry.tables);
@@ -136,7 +136,7 @@ impl History {
     }
 
     /// The store of the views, and a view's committed position and event time.
-    pub(crate) fn view_position(&self, entry: &ViewEntry) -> Result<Kept, EngineError> {
+    pub(crate) fn view_position(&self, entry: &ViewEntry) -> Result<LastCommit, EngineError> {
         let store = self.view_store(&entry.create.name)?;
         let noted = store
             .checkpoint(entry.id)

@@ -2,21 +2,15 @@
 //! default).
 //!
 //! Small batches that follow one another and arrived in one millisecond are folded as one.
-//!
-//! Before a view of an idle stream advances its event time, it writes a tick into the log and waits until that is
-//! synced. A restart gives no event an arrival before a tick (unless the machine's clock is behind by more than a day).
-//! So a window that was delivered to a sink stays closed, and a rebuild of the view closes it before the same event.
-//! Event time is committed beside the position. Live queries need no tick, as they do not outlive the process. Durable
-//! queries replay each tick at the time at which it is due.
 
 use std::{
     convert::Infallible,
-    sync::{Arc, Weak, atomic::Ordering},
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
 use swiftwater_catalog::Object;
-use swiftwater_event::{Backoff, EventBatch, Millis};
+use swiftwater_event::{Backoff, EventBatch};
 use swiftwater_live::{Changes, Shard};
 use swiftwater_log::LogReader;
 use swiftwater_views::ViewStoreError;
@@ -26,6 +20,7 @@ use super::{
     accept::TakeError,
     behind::PastError,
     lifecycle::delete_kept,
+    next_events::Next,
     propagate::{Raised, committed_all},
     view::{At, View},
 };
@@ -33,11 +28,11 @@ use crate::{
     durable::{
         history::{History, causes, heavy},
         log_tail::{Fed, joined},
-        stored_stream::{Reader, StoredStream},
-        table_writer::{ROWS_BYTES, TableWriterError, read_some},
+        stored_stream::Reader,
+        table_writer::TableWriterError,
     },
     objects::lookup_join::{Awaited, TableError, WaitError},
-    supervisor::{DropSignal, Maintained, NextAttempt},
+    supervisor::{DropSignal, Ended, Maintained, NextAttempt},
 };
 
 /// Pauses between attempts.
@@ -45,8 +40,6 @@ const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_se
 
 /// The pause after events that could not be taken in; they are there still.
 const RETRY_SOON: Duration = Duration::from_millis(50);
-/// Pauses between looks at the clock by a view of an idle stream; they grow while a tick cannot be written.
-const IDLE_LOOKS: Backoff = Backoff::new(Duration::from_millis(10), Duration::from_secs(10));
 
 /// Of events that come from the table, what so many changed is committed together.
 const KEPT_PAST_EVENTS: u64 = 500_000;
@@ -85,13 +78,6 @@ impl KeepError {
 /// Batches that are longer are taken by themselves.
 const JOINED_BYTES_MAX: usize = 64 << 10;
 
-/// What comes next of a stream's events.
-pub(crate) enum Next {
-    Events(Vec<Fed>),
-    /// None before this offset: they were counted once, and are lost with a part of the log.
-    Lost(u64),
-}
-
 /// Events that wait for what they are joined with.
 struct Waiting {
     events: Vec<Fed>,
@@ -113,6 +99,14 @@ type Written = Result<(Result<Vec<Raised>, ViewStoreError>, At), JoinError>;
 
 /// A commit that is being written.
 type Keeping = JoinHandle<Written>;
+
+/// Whether a view has something to commit, and room for more.
+struct CommitState {
+    /// Something is to be committed when the interval ends.
+    is_uncommitted: bool,
+    /// Further events may be taken in before the commit.
+    has_room: bool,
+}
 
 impl Maintained for View {
     type Error = Infallible;
@@ -149,20 +143,65 @@ impl Maintained for View {
 }
 
 impl History {
-    /// Takes a view's events in's events in and commits it, until it is dropped, cannot go on, or the engine ends.
+    /// Takes a view's events in and commits it, until it is dropped, cannot go on, or the engine ends.
     pub(super) async fn maintain_view(&self, view: &Arc<View>) {
-        let mut closing = self.closing();
-        let dropped = &view.dropped;
         let interval = Duration::from_millis(self.config.views_commit_interval_ms.max(1));
         let (mut shard, mut again) = (Shard::default(), None);
         let mut keeping: Option<Keeping> = None;
+        let mut waiting = None;
         let (mut due, mut backoff) = (Box::pin(tokio::time::sleep(interval)), RETRY);
-        let (mut kept_from, mut waiting) = (None, None);
+        self.backfill_view(view, &mut shard, &mut backoff).await;
+        while view.broken().is_none() {
+            let CommitState { is_uncommitted, has_room } = self.start_due_commit(view, &mut keeping);
+            // Events that wait for a join come first.
+            let may_be_idle = waiting.is_none() && has_room;
+            let event = tokio::select! {
+                biased;
+                _ = self.ended(&view.dropped) => break,
+                kept = async { keeping.as_mut().expect("it is looked for").await }, if keeping.is_some() => {
+                    keeping = None;
+                    due.set(tokio::time::sleep(interval));
+                    match self.record_commit(view, kept) {
+                        true => backoff.reset(),
+                        false => due.set(tokio::time::sleep(backoff.pause())),
+                    }
+                    None
+                }
+                () = view.commits.nudge.notified() => None,
+                () = &mut due, if keeping.is_none() && is_uncommitted => {
+                    keeping = Some(self.start_commit(view));
+                    None
+                }
+                events = self.next_joined_events(view, &mut again, &mut waiting), if has_room => Some(events),
+                until = self.idle_close(view), if may_be_idle => {
+                    view.advance_idle(until);
+                    None
+                }
+            };
+            let Some(events) = event else { continue };
+            let taken = events.and_then(|events| self.accept_next(view, &mut shard, events));
+            let Err(error) = taken else { continue };
+            record_error(view, &error);
+            if let KeepError::Wait(_) = &error {
+                // They are there still.
+                self.pause(RETRY_SOON).await;
+                continue;
+            }
+            // From the log, after a while: what was taken out of the feed did not get there.
+            view.stored.read_view_again(view.id(), view.at().position);
+            again = None;
+            self.pause(RETRY_SOON).await;
+        }
+        self.finish_view(view, keeping).await;
+    }
+
+    /// Folds events that the log no longer has into a view, from its stream's table, until the log has all the rest.
+    async fn backfill_view(&self, view: &Arc<View>, shard: &mut Shard, backoff: &mut Backoff) {
+        let mut kept_from = None;
         while view.is_behind.load(Ordering::Relaxed) && view.broken().is_none() {
             let past = tokio::select! {
                 biased;
-                _ = closing.wait_for(|closing| *closing) => break,
-                () = dropped.received() => break,
+                _ = self.ended(&view.dropped) => break,
                 past = self.joined_past_of(view, &mut kept_from) => past,
             };
             let taken = match past {
@@ -173,7 +212,7 @@ impl History {
                 Ok(Some((events, until))) => {
                     let bytes = events.iter().map(|batch| batch.bytes().len()).sum();
                     let taken = heavy(bytes, || {
-                        events.iter().try_for_each(|batch| self.accept_one(view, &mut shard, batch))
+                        events.iter().try_for_each(|batch| self.accept_one(view, shard, batch))
                     });
                     taken.map(|()| view.pass(until)).map_err(KeepError::from)
                 }
@@ -191,68 +230,40 @@ impl History {
                 self.record_commit(view, kept);
             }
         }
-        while view.broken().is_none() {
-            let (is_changed, has_unfilled) = (view.is_changed(), view.has_unfilled());
-            // What is not on disk cannot be let go of: where it is too much, events wait, in the log in the end.
-            let is_full = is_changed && self.is_full(view);
-            let is_due = is_full || (is_changed && self.has_changed_much(view));
-            let is_awaited = is_changed && view.is_awaited();
-            if !is_changed && keeping.is_none() && self.holds_too_much(view) {
-                self.fit(view);
-            }
-            if (is_due || has_unfilled || is_awaited) && keeping.is_none() && view.failing().is_none() {
-                keeping = Some(self.start_commit(view));
-            }
-            let has_room = !is_full && (keeping.is_none() || !self.has_changed_much(view));
-            // Events that wait for a join come first.
-            let may_be_idle = waiting.is_none() && has_room;
-            let event = tokio::select! {
-                biased;
-                _ = closing.wait_for(|closing| *closing) => break,
-                () = dropped.received() => break,
-                kept = async { keeping.as_mut().expect("it is looked for").await }, if keeping.is_some() => {
-                    keeping = None;
-                    due.set(tokio::time::sleep(interval));
-                    match self.record_commit(view, kept) {
-                        true => backoff.reset(),
-                        false => due.set(tokio::time::sleep(backoff.pause())),
-                    }
-                    None
-                }
-                () = view.commits.nudge.notified() => None,
-                () = &mut due, if keeping.is_none() && (is_changed || has_unfilled) => {
-                    keeping = Some(self.start_commit(view));
-                    None
-                }
-                events = self.next_joined_events(view, &mut again, &mut waiting), if has_room => Some(events),
-                until = self.idle_close(view), if may_be_idle => {
-                    view.advance_idle(until);
-                    None
-                }
-            };
-            let Some(events) = event else { continue };
-            let taken = match events {
-                Ok(Next::Events(events)) => self.take(view, &mut shard, &events).map_err(KeepError::from),
-                Ok(Next::Lost(_)) if view.has_ended() => Ok(()),
-                Ok(Next::Lost(end)) => {
-                    report_lost(view, end);
-                    view.pass(end);
-                    Ok(())
-                }
-                Err(error) => Err(error),
-            };
-            let Err(error) = taken else { continue };
-            record_error(view, &error);
-            if let KeepError::Wait(_) = &error {
-                // They are there still.
-                self.pause(RETRY_SOON).await;
-                continue;
-            }
-            // From the log, after a while: what was taken out of the feed did not get there.
-            view.stored.read_view_again(view.id(), view.at().position);
-            again = None;
-            self.pause(RETRY_SOON).await;
+    }
+
+    /// Begins a commit if one is due, and none is being written or is to be retried later.
+    fn start_due_commit(&self, view: &Arc<View>, keeping: &mut Option<Keeping>) -> CommitState {
+        let (is_changed, has_unfilled) = (view.is_changed(), view.has_unfilled());
+        // What is not on disk cannot be let go of: where it is too much, events wait, in the log in the end.
+        let is_full = is_changed && self.is_full(view);
+        let is_due = is_full || (is_changed && self.has_changed_much(view));
+        let is_awaited = is_changed && view.is_awaited();
+        if !is_changed && keeping.is_none() && self.holds_too_much(view) {
+            self.fit(view);
         }
+        if (is_due || has_unfilled || is_awaited) && keeping.is_none() && view.failing().is_none() {
+            *keeping = Some(self.start_commit(view));
+        }
+        let has_room = !is_full && (keeping.is_none() || !self.has_changed_much(view));
+        CommitState { is_uncommitted: is_changed || has_unfilled, has_room }
+    }
+
+    /// Folds the next events into a view, or passes over those that are lost.
+    fn accept_next(&self, view: &View, shard: &mut Shard, next: Next) -> Result<(), KeepError> {
+        match next {
+            Next::Events(events) => self.take(view, shard, &events).map_err(KeepError::from),
+            Next::Lost(_) if view.has_ended() => Ok(()),
+            Next::Lost(end) => {
+                report_lost(view, end);
+                view.pass(end);
+                Ok(())
+            }
+        }
+    }
+
+    /// Commits the rest of a view whose task ends. A broken view waits until it is dropped.
+    async fn finish_view(&self, view: &Arc<View>, keeping: Option<Keeping>) {
         if let Some(keeping) = keeping {
             let kept = keeping.await;
             self.record_commit(view, kept);
@@ -261,12 +272,11 @@ impl History {
             view.record_on_uppers(&why, true);
             // The log need not keep anything for it.
             view.stored.remove_view(view.id());
-            tokio::select! {
-                _ = closing.wait_for(|closing| *closing) => return,
-                () = dropped.received() => {}
+            if self.ended(&view.dropped).await == Ended::Closing {
+                return;
             }
         }
-        if !dropped.is_sent() && view.is_changed() {
+        if !view.dropped.is_sent() && view.is_changed() {
             let kept = self.start_commit(view).await;
             self.record_commit(view, kept);
         }
@@ -315,46 +325,6 @@ impl History {
             };
             tokio::task::spawn_blocking(writing).await
         })
-    }
-
-    /// Waits until an idle stream closes a window of the view. Returns the arrival that event time advances to, after a tick with
-    /// it is durable in the log: no event can arrive before it, whatever happens. A tick that cannot be written is retried.
-    /// Cancellation is safe.
-    async fn idle_close(&self, view: &View) -> Millis {
-        let mut backoff = IDLE_LOOKS;
-        let mut pause = backoff.pause();
-        loop {
-            match view.idle_due() {
-                Some(due) if due <= self.clock.now() => {
-                    pause = backoff.pause();
-                    if let Some(until) = self.write_idle_tick(view).await {
-                        return until;
-                    }
-                }
-                Some(_) => {
-                    backoff.reset();
-                    pause = backoff.pause();
-                }
-                // The next event changes that.
-                None => std::future::pending().await,
-            }
-            tokio::time::sleep(pause).await;
-        }
-    }
-
-    /// Writes a tick with the present time into the log, if the view has all events before it. Returns its time when it is
-    /// durable.
-    async fn write_idle_tick(&self, view: &View) -> Option<Millis> {
-        let shared = self.engine.get().and_then(Weak::upgrade)?;
-        let source = shared.stream(&view.stream).ok()?;
-        let (next, at) = source.mark(self.clock.now());
-        drop(shared);
-        if next != view.at().position {
-            return None;
-        }
-        let end = self.tick_where_there_is_room(at).await.ok()?;
-        self.log.synced(end).await.ok()?;
-        Some(at)
     }
 
     /// Answers whether it is kept.
@@ -412,51 +382,6 @@ impl History {
             view.record_success();
         }
         Ok(Next::Events(waiting.take().map(|waiting| waiting.events).unwrap_or_default()))
-    }
-
-    /// The next events of a view, or of durable queries, which have all before `position`, in order; waits until there are any.
-    /// Nothing is lost where it is left off.
-    pub(crate) async fn next_events(
-        &self,
-        stored: &StoredStream,
-        (reader, position): (Reader, u64),
-        again: &mut Option<LogReader>,
-    ) -> Result<Next, TableWriterError> {
-        loop {
-            let fed = stored.fed.notified();
-            tokio::pin!(fed);
-            fed.as_mut().enable();
-            if let Some(log) = again {
-                let (events, is_end) = heavy(usize::MAX, || read_some(log, stored.id))?;
-                stored.record_emitted(reader, &events);
-                let left = if is_end { stored.caught_up(reader, log.position()) } else { None };
-                if is_end && left.is_none() {
-                    *again = None;
-                }
-                if !events.is_empty() {
-                    return Ok(Next::Events(events));
-                }
-                if let Some(last) = left {
-                    self.log.synced(last).await?;
-                }
-                continue;
-            }
-            // What is counted here is in the feed when that is looked at, or left out of it to be read, or it is lost.
-            let counted = stored.next();
-            let taken = stored.next_fed(reader, self.log.horizons().synced, ROWS_BYTES);
-            if !taken.is_empty() {
-                return Ok(Next::Events(taken));
-            }
-            if let Some(from) = stored.behind(reader) {
-                *again = Some(self.log.read(from));
-            } else if let Some(end) = stored.waits_for(reader) {
-                self.log.synced(end).await?;
-            } else if position < counted {
-                return Ok(Next::Lost(counted));
-            } else {
-                fed.await;
-            }
-        }
     }
 }
 
