@@ -15,6 +15,7 @@ mod power;
 
 pub mod oracle;
 pub mod recorded;
+pub mod search;
 
 mod mixed;
 mod moto;

@@ -13,7 +13,7 @@ use serde_json::Value;
 /// Floors, lowest first. Rooms on one floor do not know each other.
 const FLOORS: [&[&str]; 9] = [
     &["event"],
-    &["sketch"],
+    &["sketch", "text"],
     &["lang"],
     &["live"],
     &["catalog"],
@@ -32,7 +32,7 @@ const TOOLS: [(&str, &[&str]); 3] = [("generate", &[]), ("load", &["event", "gen
 const TOOLS_KNOWN_BY: [&str; 4] = ["cli", "bench", "load", "testkit"];
 
 /// Who may depend on what is heavy, or belongs to one place; a name that ends in `*` stands for all that begin so.
-const OWNERS: [(&str, &[&str]); 30] = [
+const OWNERS: [(&str, &[&str]); 32] = [
     ("anyhow", &["cli", "bench"]),
     ("arrow", &["sql"]),
     ("arrow-json", &["bench"]),
@@ -47,6 +47,7 @@ const OWNERS: [(&str, &[&str]); 30] = [
     ("deltalake*", &["store"]),
     ("fjall", &["views"]),
     ("hyper*", &["server", "cli", "bench"]),
+    ("icu_*", &["text"]),
     ("indicatif", &["cli", "bench"]),
     ("mimalloc", &["cli", "bench"]),
     ("object_store", &["store", "testkit"]),
@@ -56,6 +57,7 @@ const OWNERS: [(&str, &[&str]); 30] = [
     ("reqwest", &["sinks"]),
     ("rocksdb", &["views"]),
     ("rust-embed", &["server"]),
+    ("rust-stemmers", &["text"]),
     ("simdutf8", &["event"]),
     ("simd-json", &["bench"]),
     ("sonic-rs", &["bench"]),

@@ -1,0 +1,67 @@
+//! The columns that a query asks, and the values of a row, as their owner has them.
+
+use std::sync::Arc;
+
+use crate::{analyzer::Analyzer, query::Number};
+
+/// How the texts of a column are compared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TextKind {
+    /// By the words in them.
+    Words,
+    /// As a whole, exactly.
+    Whole,
+    /// As a whole; a value is below each of its ancestors, which the separator divides.
+    Path {
+        /// The separator.
+        separator: Box<str>,
+    },
+}
+
+/// A column as a query asks it.
+#[derive(Debug, Clone)]
+pub struct SearchColumn {
+    /// The number by which its values are asked for.
+    pub id: u32,
+    /// How its texts are compared.
+    pub kind: TextKind,
+    /// What divides its texts into words.
+    pub analyzer: Arc<Analyzer>,
+}
+
+/// Why there is no such column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownColumn {
+    /// What is wrong.
+    pub message: String,
+    /// What to write instead.
+    pub hint: Option<String>,
+}
+
+/// The columns of a table or stream.
+pub trait SearchColumns {
+    /// The columns that a word without a column is looked for in.
+    fn defaults(&self) -> Vec<SearchColumn>;
+
+    /// The column of a path.
+    fn column(&self, path: &[Box<str>]) -> Result<SearchColumn, UnknownColumn>;
+}
+
+/// A value of a row.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Value<'v> {
+    /// A text.
+    Text(&'v str),
+    /// A number.
+    Number(Number),
+    /// A truth value.
+    Boolean(bool),
+    /// A time, in microseconds since 1970.
+    Time(i64),
+}
+
+/// A row that is asked.
+pub trait SearchRow {
+    /// Visits the values of a column that are not null: the one there is, or all of a list, a map or an object at any depth.
+    fn for_each_value(&self, column: u32, visit: &mut dyn FnMut(Value<'_>));
+}

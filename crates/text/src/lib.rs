@@ -1,0 +1,34 @@
+//! Text search over one row: the analyzer that divides text into tokens, the grammar of search queries, and their
+//! evaluation.
+//!
+//! A scan of stored events, a search index and a standing search all use this room, so a query means the same to each. It
+//! knows no table, no index and no clock: columns and values come from their owner ([`SearchColumns`], [`SearchRow`]), `now`
+//! is passed in.
+//!
+//! ```text
+//! query text ─ parse ─► Clause ─ bind to columns ─► Matcher ─ matches(row) ─► bool
+//! value ─ Analyzer ─► tokens ───────────────────────────┘
+//! ```
+//!
+//! Limits: [`query::QUERY_BYTES_MAX`], [`query::CLAUSES_MAX`], [`query::DEPTH_MAX`], [`query::SLOP_MAX`],
+//! [`EXPRESSIONS_MAX`]; beyond them a query is refused. Text of any length is read whole.
+
+mod analyzer;
+mod classes;
+mod code_parts;
+mod columns;
+mod faults;
+mod leaf;
+mod matcher;
+mod normalize;
+mod phrase;
+pub mod query;
+mod term;
+
+pub use analyzer::{Analyzer, AnalyzerOptions, AnalyzerScratch, Language, Token, TokenKind};
+pub use columns::{SearchColumn, SearchColumns, SearchRow, TextKind, UnknownColumn, Value};
+pub use faults::{QueryFault, QueryFaults};
+pub use matcher::{EXPRESSIONS_MAX, Matcher, MatcherScratch};
+pub use normalize::{UNICODE_VERSION, nfkc_casefold, push_nfkc_casefold};
+pub use phrase::Phrase;
+pub use term::{Pattern, Piece, TERM_BYTES_MAX, Term, key_prefix, term_key};

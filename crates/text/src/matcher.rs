@@ -1,0 +1,259 @@
+//! A query bound to columns, and its evaluation over one row.
+
+use std::{ops::Range, sync::Arc};
+
+use crate::{
+    analyzer::{Analyzer, AnalyzerScratch},
+    columns::{SearchColumn, SearchColumns, SearchRow, Value},
+    faults::{Faults, QueryFaults},
+    leaf::{Leaf, bind_test},
+    phrase::Tokens,
+    query::{Clause, Node, Operator, Test, parse},
+};
+
+/// Regular expressions that a query may have.
+pub const EXPRESSIONS_MAX: usize = 64;
+
+/// A query that rows can be asked.
+#[derive(Debug)]
+pub struct Matcher {
+    root: Bound,
+    leaves: Vec<Leaf>,
+    /// What is divided into tokens: values of a column by an analyzer.
+    token_sets: Vec<(u32, Arc<Analyzer>)>,
+}
+
+/// A clause whose columns are known.
+#[derive(Debug)]
+enum Bound {
+    Everything,
+    All {
+        required: Vec<Bound>,
+        optional: Vec<Bound>,
+    },
+    Any(Vec<Bound>),
+    Not(Box<Bound>),
+    /// A condition on one of several columns.
+    OneOf(Range<usize>),
+}
+
+/// Memory that is used again from row to row.
+#[derive(Debug, Default)]
+pub struct MatcherScratch {
+    analyzer: AnalyzerScratch,
+    /// By token set: how many values there are, and their tokens; none if they were not divided yet.
+    sets: Vec<(Option<usize>, Vec<Tokens>)>,
+}
+
+struct Binder<'q, 'c> {
+    columns: &'c dyn SearchColumns,
+    now_micros: i64,
+    faults: Faults<'q>,
+    matcher: Matcher,
+    expressions: usize,
+}
+
+impl Matcher {
+    /// Parses a query and binds it to columns. `now_micros` is what `now` means, in microseconds since 1970.
+    pub fn new(
+        query: &str,
+        operator: Operator,
+        columns: &dyn SearchColumns,
+        now_micros: i64,
+    ) -> Result<Matcher, QueryFaults> {
+        let clause = parse(query, operator)?;
+        let matcher = Matcher { root: Bound::Everything, leaves: Vec::new(), token_sets: Vec::new() };
+        let mut binder = Binder { columns, now_micros, faults: Faults::of(query), matcher, expressions: 0 };
+        binder.matcher.root = binder.bind(&clause);
+        let Binder { faults, matcher, .. } = binder;
+        faults.or(matcher)
+    }
+
+    /// Whether a row satisfies the query.
+    pub fn matches(&self, row: &dyn SearchRow, scratch: &mut MatcherScratch) -> bool {
+        scratch.sets.resize_with(self.token_sets.len(), Default::default);
+        for (count, _) in &mut scratch.sets {
+            *count = None;
+        }
+        self.is_satisfied(&self.root, row, scratch)
+    }
+
+    /// Whether every row satisfies it.
+    pub fn is_everything(&self) -> bool {
+        matches!(self.root, Bound::Everything)
+    }
+
+    /// The columns that it asks, by their numbers, each once.
+    pub fn columns(&self) -> Vec<u32> {
+        let mut columns: Vec<u32> = self.leaves.iter().map(|leaf| leaf.column).collect();
+        columns.sort_unstable();
+        columns.dedup();
+        columns
+    }
+
+    /// The places in a text of a column that satisfy a condition of the query which is not negated: sorted, apart from one
+    /// another, in bytes.
+    pub fn highlights(&self, column: u32, text: &str, scratch: &mut MatcherScratch) -> Vec<Range<usize>> {
+        let mut places = Vec::new();
+        self.highlight(&self.root, (column, text), scratch, &mut places);
+        places.sort_unstable_by_key(|place: &Range<usize>| (place.start, place.end));
+        let mut apart: Vec<Range<usize>> = Vec::with_capacity(places.len());
+        for place in places {
+            match apart.last_mut() {
+                Some(last) if place.start < last.end => last.end = last.end.max(place.end),
+                _ => apart.push(place),
+            }
+        }
+        apart
+    }
+
+    fn highlight(
+        &self,
+        bound: &Bound,
+        (column, text): (u32, &str),
+        scratch: &mut MatcherScratch,
+        places: &mut Vec<Range<usize>>,
+    ) {
+        match bound {
+            Bound::Everything | Bound::Not(_) => {}
+            Bound::All { required, optional } => {
+                for bound in required.iter().chain(optional) {
+                    self.highlight(bound, (column, text), scratch, places);
+                }
+            }
+            Bound::Any(any) => {
+                for bound in any {
+                    self.highlight(bound, (column, text), scratch, places);
+                }
+            }
+            Bound::OneOf(leaves) => {
+                for leaf in self.leaves[leaves.clone()].iter().filter(|leaf| leaf.column == column) {
+                    let mut tokens = Tokens::default();
+                    if let Some(set) = leaf.token_set {
+                        tokens.fill(&self.token_sets[set].1, text, &mut scratch.analyzer);
+                    }
+                    leaf.test.places(text, &tokens, places);
+                }
+            }
+        }
+    }
+
+    fn is_satisfied(&self, bound: &Bound, row: &dyn SearchRow, scratch: &mut MatcherScratch) -> bool {
+        match bound {
+            Bound::Everything => true,
+            Bound::All { required, optional } => {
+                required.iter().all(|bound| self.is_satisfied(bound, row, scratch))
+                    && (!required.is_empty()
+                        || optional.is_empty()
+                        || optional.iter().any(|bound| self.is_satisfied(bound, row, scratch)))
+            }
+            Bound::Any(any) => any.iter().any(|bound| self.is_satisfied(bound, row, scratch)),
+            Bound::Not(not) => !self.is_satisfied(not, row, scratch),
+            Bound::OneOf(leaves) => {
+                self.leaves[leaves.clone()].iter().any(|leaf| self.has_leaf(leaf, row, scratch))
+            }
+        }
+    }
+
+    fn has_leaf(&self, leaf: &Leaf, row: &dyn SearchRow, scratch: &mut MatcherScratch) -> bool {
+        if let Some(set) = leaf.token_set {
+            self.divide(set, row, scratch);
+            let (count, tokens) = &scratch.sets[set];
+            if leaf.test.is_in_tokens(&tokens[..count.unwrap_or(0)]) {
+                return true;
+            }
+        }
+        let mut is_found = false;
+        row.for_each_value(leaf.column, &mut |value| {
+            is_found = is_found || leaf.test.is_satisfied(value);
+        });
+        is_found
+    }
+
+    /// Divides the texts of a token set, once a row.
+    fn divide(&self, set: usize, row: &dyn SearchRow, scratch: &mut MatcherScratch) {
+        let MatcherScratch { analyzer: of_analyzer, sets } = scratch;
+        let (count, tokens) = &mut sets[set];
+        if count.is_some() {
+            return;
+        }
+        let (column, analyzer) = &self.token_sets[set];
+        let mut filled = 0;
+        row.for_each_value(*column, &mut |value| {
+            if let Value::Text(text) = value {
+                if tokens.len() == filled {
+                    tokens.push(Tokens::default());
+                }
+                tokens[filled].fill(analyzer, text, of_analyzer);
+                filled += 1;
+            }
+        });
+        *count = Some(filled);
+    }
+}
+
+impl Binder<'_, '_> {
+    fn bind(&mut self, clause: &Clause) -> Bound {
+        let mut all = |clauses: &[Clause]| clauses.iter().map(|clause| self.bind(clause)).collect();
+        match &clause.node {
+            Node::Everything => Bound::Everything,
+            Node::All { required, optional } => {
+                Bound::All { required: all(required), optional: all(optional) }
+            }
+            Node::Any(any) => Bound::Any(all(any)),
+            Node::Not(not) => Bound::Not(Box::new(self.bind(not))),
+            Node::Condition { column, test } => {
+                let columns = match column {
+                    None => self.columns.defaults(),
+                    Some(column) => match self.columns.column(&column.path) {
+                        Ok(column) => vec![column],
+                        Err(unknown) => {
+                            self.faults.add(column.span.start, unknown.message, unknown.hint);
+                            return Bound::Everything;
+                        }
+                    },
+                };
+                self.bind_test(&columns, test, clause.span.start)
+            }
+        }
+    }
+
+    fn bind_test(&mut self, columns: &[SearchColumn], test: &Test, at: usize) -> Bound {
+        if let Test::Expression(_) = test {
+            self.expressions += 1;
+            if self.expressions == EXPRESSIONS_MAX + 1 {
+                let message = format!("a query has at most {EXPRESSIONS_MAX} regular expressions");
+                self.faults.add(at, message, None);
+            }
+            if self.expressions > EXPRESSIONS_MAX {
+                return Bound::Everything;
+            }
+        }
+        let from = self.matcher.leaves.len();
+        for column in columns {
+            match bind_test(column, test, self.now_micros) {
+                Ok(test) => {
+                    let token_set = test.needs_tokens().then(|| self.token_set(column));
+                    self.matcher.leaves.push(Leaf { column: column.id, token_set, test });
+                }
+                Err(fault) => {
+                    // The same is wrong with each of several columns.
+                    self.faults.add(at, fault.message, fault.hint);
+                    break;
+                }
+            }
+        }
+        Bound::OneOf(from..self.matcher.leaves.len())
+    }
+
+    fn token_set(&mut self, column: &SearchColumn) -> usize {
+        let sets = &mut self.matcher.token_sets;
+        let is_same = |(id, analyzer): &(u32, Arc<Analyzer>)| {
+            *id == column.id && analyzer.options() == column.analyzer.options()
+        };
+        sets.iter().position(is_same).unwrap_or_else(|| {
+            sets.push((column.id, Arc::clone(&column.analyzer)));
+            sets.len() - 1
+        })
+    }
+}
