@@ -28,8 +28,12 @@ run: setup ## Build live queries alone, in minutes, and start the demo (RUN_ARGS
 build: setup ## Build everything, stored streams and SQL too, into target/release.
 	$(CARGO) build --release -p swiftwater-cli
 
-install: build ## Build everything and copy the binary to ~/.local/bin (BIN_DIR="/usr/local/bin").
+install: build ## Build everything; copy the stripped binary and its debug lines to ~/.local/bin (BIN_DIR="/usr/local/bin").
 	install -D -m 755 $(TARGET_DIR)/release/swiftwater $(BIN_DIR)/swiftwater
+	objcopy --only-keep-debug $(BIN_DIR)/swiftwater $(BIN_DIR)/swiftwater.debug
+	chmod 644 $(BIN_DIR)/swiftwater.debug
+	strip $(BIN_DIR)/swiftwater
+	cd $(BIN_DIR) && objcopy --add-gnu-debuglink=swiftwater.debug swiftwater
 
 test: setup ## Format, lints, all tests, licences: what a change must pass.
 	@sh scripts/check.sh

@@ -48,7 +48,15 @@ check format "$CARGO" fmt --all --check
 RUSTC_WORKSPACE_WRAPPER=$(rustc --print sysroot)/bin/clippy-driver
 CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__
 export RUSTC_WORKSPACE_WRAPPER CLIPPY_ARGS
+# The binary that `make run` builds, for crates/cli/tests/live_only.rs. First, as the full one takes its place.
 # shellcheck disable=SC2086 # `locked` may be no word at all
+check "build without history" "$CARGO" build -p swiftwater-cli --no-default-features $locked
+target="${CARGO_TARGET_DIR:-target}"
+if mkdir -p "$target/live-only" && cp "$target/debug/swiftwater" "$target/live-only/swiftwater"; then
+    SWIFTWATER_LIVE_ONLY_BIN=$(cd "$target/live-only" && pwd)/swiftwater
+    export SWIFTWATER_LIVE_ONLY_BIN
+fi
+# shellcheck disable=SC2086
 check "build and lints" "$CARGO" test --workspace --all-targets --no-run $locked
 # What some tests need from elsewhere; fetched first, so that one run of all tests uses it. Without it they say that they
 # were skipped, and so does the count below.
@@ -60,7 +68,7 @@ elif ! npm ci --prefix tests/stomp --no-audit --no-fund >/dev/null 2>&1; then
 fi
 # Other readers of Delta Lake and an S3 server, for crates/store/tests/store/others.rs; clients of a server, for
 # crates/server/tests/server/clients.rs.
-python="${CARGO_TARGET_DIR:-target}/python"
+python="$target/python"
 if python3 -m venv "$python" >/dev/null 2>&1 &&
     "$python/bin/pip" install -q -r tests/delta/requirements.txt -r tests/clients/requirements.txt >/dev/null 2>&1; then
     SWIFTWATER_PYTHON=$(cd "$python" && pwd)/bin/python
