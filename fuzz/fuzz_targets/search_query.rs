@@ -44,7 +44,7 @@ fuzz_target!(|input: (&str, &str, u8)| {
         position = token.position;
     });
     for operator in [Operator::And, Operator::Or] {
-        match Matcher::new(query, operator, &Columns(options), 0) {
+        match Matcher::new(query, operator, &Columns(options), Some(0)) {
             Ok(matcher) => {
                 let mut scratch = MatcherScratch::default();
                 matcher.matches(&Row(value), &mut scratch);

@@ -70,7 +70,11 @@ fn fault(message: impl Into<String>, hint: &str) -> TestFault {
 }
 
 /// Binds a condition to a column.
-pub(crate) fn bind_test(column: &SearchColumn, test: &Test, now_micros: i64) -> Result<LeafTest, TestFault> {
+pub(crate) fn bind_test(
+    column: &SearchColumn,
+    test: &Test,
+    now_micros: Option<i64>,
+) -> Result<LeafTest, TestFault> {
     match test {
         Test::Word { pieces, distance } => {
             bind_word(column, pieces, *distance, now_micros).map(LeafTest::Value)
@@ -89,7 +93,7 @@ fn bind_word(
     column: &SearchColumn,
     pieces: &[Piece],
     distance: u8,
-    now_micros: i64,
+    now_micros: Option<i64>,
 ) -> Result<ValueTest, TestFault> {
     let mut test = match pieces {
         [Piece::Text(text)] if distance == 0 => by_type(text, now_micros),
@@ -115,7 +119,7 @@ fn bind_phrase(
     column: &SearchColumn,
     text: &str,
     (slop, is_open): (u32, bool),
-    now_micros: i64,
+    now_micros: Option<i64>,
 ) -> Result<ValueTest, TestFault> {
     let mut test = if is_open { ValueTest::default() } else { by_type(text, now_micros) };
     match &column.kind {
@@ -143,7 +147,7 @@ fn separator(kind: &TextKind) -> Option<Box<str>> {
 }
 
 /// What a text means for values that are no texts.
-fn by_type(text: &str, now_micros: i64) -> ValueTest {
+fn by_type(text: &str, now_micros: Option<i64>) -> ValueTest {
     let scalar = Scalar { text: text.to_owned(), is_quoted: false };
     ValueTest {
         number: scalar.number(),
@@ -218,8 +222,15 @@ fn bind_expression(text: &str) -> Result<Regex, TestFault> {
 fn bind_range(
     low: Option<&(Scalar, bool)>,
     high: Option<&(Scalar, bool)>,
-    now_micros: i64,
+    now_micros: Option<i64>,
 ) -> Result<LeafTest, TestFault> {
+    let relative = [low, high].into_iter().flatten().find(|(scalar, _)| scalar.relative_micros().is_some());
+    if let (Some((scalar, _)), None) = (relative, now_micros) {
+        return Err(fault(
+            format!("`{}` has no meaning here", scalar.text),
+            "Write a time, as in 2026-01-31T12:00:00Z.",
+        ));
+    }
     let bound = |bound: Option<&(Scalar, bool)>| {
         bound.map(|(scalar, is_included)| (Bound::of(scalar, now_micros), *is_included))
     };
@@ -234,7 +245,7 @@ fn bind_range(
 }
 
 impl Bound {
-    fn of(scalar: &Scalar, now_micros: i64) -> Bound {
+    fn of(scalar: &Scalar, now_micros: Option<i64>) -> Bound {
         if let Some(number) = scalar.number() {
             return Bound::Number(number);
         }

@@ -17,6 +17,7 @@ mod analyzer;
 mod classes;
 mod code_parts;
 mod columns;
+mod event_search;
 mod faults;
 mod leaf;
 mod matcher;
@@ -27,6 +28,7 @@ mod term;
 
 pub use analyzer::{Analyzer, AnalyzerOptions, AnalyzerScratch, Language, Token, TokenKind};
 pub use columns::{SearchColumn, SearchColumns, SearchRow, TextKind, UnknownColumn, Value};
+pub use event_search::EventSearch;
 pub use faults::{QueryFault, QueryFaults};
 pub use matcher::{EXPRESSIONS_MAX, Matcher, MatcherScratch};
 pub use normalize::{UNICODE_VERSION, nfkc_casefold, push_nfkc_casefold};

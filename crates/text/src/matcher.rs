@@ -47,19 +47,20 @@ pub struct MatcherScratch {
 
 struct Binder<'q, 'c> {
     columns: &'c dyn SearchColumns,
-    now_micros: i64,
+    now_micros: Option<i64>,
     faults: Faults<'q>,
     matcher: Matcher,
     expressions: usize,
 }
 
 impl Matcher {
-    /// Parses a query and binds it to columns. `now_micros` is what `now` means, in microseconds since 1970.
+    /// Parses a query and binds it to columns. `now_micros` is what `now` means, in microseconds since 1970;
+    /// without it `now` is refused.
     pub fn new(
         query: &str,
         operator: Operator,
         columns: &dyn SearchColumns,
-        now_micros: i64,
+        now_micros: Option<i64>,
     ) -> Result<Matcher, QueryFaults> {
         let clause = parse(query, operator)?;
         let matcher = Matcher { root: Bound::Everything, leaves: Vec::new(), token_sets: Vec::new() };

@@ -71,7 +71,7 @@ fn row() -> Row {
 }
 
 fn bound(query: &str, operator: Operator) -> Result<Matcher, QueryFaults> {
-    Matcher::new(query, operator, &Columns, NOW_MICROS)
+    Matcher::new(query, operator, &Columns, Some(NOW_MICROS))
 }
 
 fn is_found(query: &str, operator: Operator) -> bool {

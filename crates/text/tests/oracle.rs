@@ -60,7 +60,7 @@ fn matcher_agrees_with_the_oracle() {
         for _ in 0..5 {
             let query = oracle.random_query(&mut rng, 3);
             let text = query.text();
-            let matcher = Matcher::new(&text, Operator::And, &columns, 0);
+            let matcher = Matcher::new(&text, Operator::And, &columns, None);
             let matcher = matcher.unwrap_or_else(|faults| panic!("seed {seed}: {text}: {faults}"));
             for row in &rows {
                 let expected = oracle.matches(&query, row);
@@ -88,7 +88,7 @@ fn every_part_of_a_run_without_spaces_finds_its_row() {
                 // A part begins with a character of its own, not with the mark of another, and ends before a letter.
                 let part = &run[from..to];
                 let row = SearchedRow::from([("a", vec![SearchValue::Text(format!("vor {run}, nach"))])]);
-                let matcher = Matcher::new(part, Operator::And, &columns, 0).expect("it is a query");
+                let matcher = Matcher::new(part, Operator::And, &columns, None).expect("it is a query");
                 let is_mark_first = Analyzer::default();
                 let mut begins_with_letter = true;
                 is_mark_first.for_each_token(part, &mut Default::default(), |token| {
@@ -110,7 +110,7 @@ fn highlights_are_whole_characters_in_order() {
     for seed in 0..cases() as u64 {
         let mut rng = Rng::new(seed);
         let query = oracle.random_query(&mut rng, 2).text();
-        let matcher = Matcher::new(&query, Operator::And, &columns, 0).expect("it is a query");
+        let matcher = Matcher::new(&query, Operator::And, &columns, None).expect("it is a query");
         let text = random_text(&mut rng, 10);
         let mut end = 0;
         for place in matcher.highlights(0, &text, &mut scratch) {

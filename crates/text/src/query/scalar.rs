@@ -42,12 +42,17 @@ impl Scalar {
         if self.is_quoted { None } else { Number::parse(&self.text) }
     }
 
-    /// The time that it means: a date, RFC 3339 with or without a zone (UTC), or `now`, `now-15m`, `now+1h`.
-    pub(crate) fn period(&self, now_micros: i64) -> Option<Period> {
-        if let Some(offset) = self.text.strip_prefix("now").filter(|_| !self.is_quoted) {
-            return Some(Period::at(now_micros.saturating_add(duration_micros(offset)?)));
+    /// The time that it means: a date, RFC 3339 with or without a zone (UTC), or one relative to now, where that is known.
+    pub(crate) fn period(&self, now_micros: Option<i64>) -> Option<Period> {
+        match self.relative_micros() {
+            Some(offset) => now_micros.map(|now| Period::at(now.saturating_add(offset))),
+            None => time(&self.text),
         }
-        time(&self.text)
+    }
+
+    /// How far it is from now: of `now`, `now-15m`, `now+1h`.
+    pub(crate) fn relative_micros(&self) -> Option<i64> {
+        self.text.strip_prefix("now").filter(|_| !self.is_quoted).and_then(duration_micros)
     }
 }
 
@@ -165,7 +170,7 @@ mod tests {
             ("500", None),
             ("", None),
         ] {
-            let found = scalar(text).period(now).map(|period| (period.from, period.to));
+            let found = scalar(text).period(Some(now)).map(|period| (period.from, period.to));
             assert_eq!(found, expected, "{text}");
         }
     }
