@@ -11,7 +11,7 @@ pub enum Step {
     Index(u32),
 }
 
-/// The steps from an event to one of its values; at least one, the first a key. A clone shares them.
+/// The steps from an event to one of its values, the first a key; none for the event itself. A clone shares them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Path {
     steps: Arc<[Step]>,
@@ -37,6 +37,16 @@ impl Path {
     /// The path of a field of the event itself.
     pub fn field(name: impl Into<Box<str>>) -> Path {
         Path { steps: Arc::new([Step::Key(name.into())]) }
+    }
+
+    /// The path of the event itself, which no text writes.
+    pub fn event() -> Path {
+        Path { steps: Arc::new([]) }
+    }
+
+    /// Whether it is that of the event itself.
+    pub fn is_event(&self) -> bool {
+        self.steps.is_empty()
     }
 
     /// A path of several steps; the first must be a key.

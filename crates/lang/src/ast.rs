@@ -293,6 +293,7 @@ pub(crate) enum Builtin {
     Filter,
     If,
     Coalesce,
+    Search,
     Abs,
     Trim,
     Lower,
@@ -317,6 +318,7 @@ impl Builtin {
             Builtin::Filter => "FILTER",
             Builtin::If => "IF",
             Builtin::Coalesce => "COALESCE",
+            Builtin::Search => "SEARCH",
             Builtin::Abs => "ABS",
             Builtin::Trim => "TRIM",
             Builtin::Lower => "LOWER",
@@ -344,6 +346,7 @@ impl Builtin {
             Builtin::SizeIs | Builtin::ContainsKey | Builtin::ContainsValue | Builtin::Filter => (2, 2),
             Builtin::If | Builtin::Between => (3, 3),
             Builtin::Substring => (2, 3),
+            Builtin::Search => (1, 2),
             Builtin::UnixTimestamp => (0, 2),
             Builtin::Coalesce => (1, usize::MAX),
         }

@@ -99,6 +99,7 @@ keywords! {
     Filter "FILTER" true false,
     If "IF" true false,
     Coalesce "COALESCE" false false,
+    Search "SEARCH" false false,
     Abs "ABS" true false,
     Trim "TRIM" true false,
     Lower "LOWER" true false,

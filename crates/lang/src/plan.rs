@@ -573,6 +573,9 @@ pub enum Function {
     Case,
     /// `COALESCE(a, …)` (native).
     Coalesce,
+    /// `SEARCH(query)`, `SEARCH(x, query)` (native): two operands, what is searched (the event itself, as the path without
+    /// steps, or a value) and the query, a constant text that was checked. Never null.
+    Search,
     /// `a || b` (native).
     Concat,
     /// `ABS(x)`.

@@ -161,6 +161,9 @@ fn write_call(f: &mut fmt::Formatter<'_>, function: &Function, args: &[Expr], le
             write!(f, " AS {ty})")
         }
         (Function::Case, args) => write_case(f, args),
+        (Function::Search, [Expr::Path { path, .. }, query]) if path.is_event() => {
+            write!(f, "SEARCH({query})")
+        }
         (function, [left, right]) if operator_text(function).is_some() => {
             write_binary(f, left, operator_text(function).unwrap_or_default(), right, level)
         }
@@ -305,6 +308,7 @@ fn function_name(function: &Function) -> &'static str {
         Function::Filter => "FILTER",
         Function::If => "IF",
         Function::Coalesce => "COALESCE",
+        Function::Search => "SEARCH",
         Function::Abs => "ABS",
         Function::Trim => "TRIM",
         Function::Lower => "LOWER",

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The functions by name.
-pub(super) const BUILTINS: [(Keyword, Builtin); 16] = [
+pub(super) const BUILTINS: [(Keyword, Builtin); 17] = [
     (Keyword::SizeIs, Builtin::SizeIs),
     (Keyword::SizeOf, Builtin::SizeOf),
     (Keyword::ContainsKey, Builtin::ContainsKey),
@@ -20,6 +20,7 @@ pub(super) const BUILTINS: [(Keyword, Builtin); 16] = [
     (Keyword::Filter, Builtin::Filter),
     (Keyword::If, Builtin::If),
     (Keyword::Coalesce, Builtin::Coalesce),
+    (Keyword::Search, Builtin::Search),
     (Keyword::Abs, Builtin::Abs),
     (Keyword::Trim, Builtin::Trim),
     (Keyword::Lower, Builtin::Lower),
@@ -123,7 +124,9 @@ impl Parser<'_> {
     ) -> Parsed<Node> {
         let native = self.dialect == Dialect::Native;
         let found = BUILTINS.iter().find(|(name, _)| Some(*name) == keyword);
-        let Some((_, builtin)) = found.filter(|(name, _)| native || *name != Keyword::Coalesce) else {
+        let Some((_, builtin)) =
+            found.filter(|(name, _)| native || !matches!(name, Keyword::Coalesce | Keyword::Search))
+        else {
             let all = BUILTINS.iter().map(|(name, _)| name).chain(AGGREGATES.iter().map(|(name, _)| name));
             let near = did_you_mean(word, all.map(|name| name.text()));
             // Bullet takes the name for a field, and is surprised by the parenthesis.

@@ -303,6 +303,7 @@ fn check(function: &Function, args: &[Ty], broken: &mut OperandFaults) -> Ty {
         }
         Function::Case => case(args),
         Function::Coalesce => Ty::Unknown,
+        Function::Search => BOOLEAN,
         Function::Concat => STRING,
         Function::Abs => {
             broken.need(first.may_be_numeric(), "a number", &[first]);

@@ -112,6 +112,9 @@ impl Planner<'_> {
                 node.span,
                 "FIRST and LAST are not allowed inside each other or inside an aggregate",
             )),
+            NodeKind::Call(Builtin::Search, args) if (1..=2).contains(&args.len()) => {
+                self.search(node, args, scope)
+            }
             NodeKind::Call(builtin, args) => self.builtin(node, *builtin, args, scope),
             NodeKind::Cast(operand, ty) => self.call(Function::Cast(ty.clone()), [&**operand], scope),
             NodeKind::Case { operand, arms, otherwise } => {
@@ -391,6 +394,7 @@ pub(super) fn builtin_function(builtin: Builtin) -> Function {
         Builtin::Filter => Function::Filter,
         Builtin::If => Function::If,
         Builtin::Coalesce => Function::Coalesce,
+        Builtin::Search => Function::Search,
         Builtin::Abs => Function::Abs,
         Builtin::Trim => Function::Trim,
         Builtin::Lower => Function::Lower,

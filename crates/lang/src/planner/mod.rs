@@ -26,6 +26,7 @@ mod lower;
 mod path;
 mod pattern;
 mod result;
+mod search;
 mod stream_join;
 mod structure;
 mod table;

@@ -3,6 +3,7 @@
 use swiftwater_event::Want;
 use swiftwater_lang::Dialect;
 use swiftwater_lang::plan::{Comparison, Expr, Function, Literal, Quantifier};
+use swiftwater_text::{EventSearch, query::Operator};
 
 use super::Wants;
 use super::arithmetic::Arithmetic;
@@ -30,6 +31,14 @@ pub enum CompileError {
     TimePattern {
         /// The pattern.
         pattern: String,
+    },
+    /// A constant query of SEARCH that cannot be used.
+    #[error("search `{query}` cannot be used: {reason}")]
+    Search {
+        /// The query.
+        query: String,
+        /// Why.
+        reason: String,
     },
     /// A function with too few or too many operands.
     #[error("`{function}` does not take {count} operands")]
@@ -279,6 +288,17 @@ impl Compiler<'_> {
                 let operands = self.operands(function, args)?;
                 self.rlike(*any, *negated, operands)?
             }
+            Function::Search => match self.operands(function, args)? {
+                [node, Node::Constant(Constant::String(text))] => {
+                    let is_of_event = matches!(args, [Expr::Path { path, .. }, _] if path.is_event());
+                    let search = if is_of_event { EventSearch::of_event } else { EventSearch::of_value };
+                    let search = search(&text, Operator::And, None).map_err(|faults| {
+                        CompileError::Search { query: text.to_string(), reason: faults.to_string() }
+                    })?;
+                    Predicate::Search { node, search: Box::new(search) }
+                }
+                _ => return Err(wrong()),
+            },
             Function::Like { negated } => match self.operands(function, args)? {
                 [node, Node::Constant(Constant::String(text))] => {
                     Predicate::Like { negated: *negated, node, pattern: LikePattern::new(&text) }

@@ -3,6 +3,7 @@
 use swiftwater_event::Value;
 use swiftwater_lang::Dialect;
 use swiftwater_lang::plan::Comparison;
+use swiftwater_text::EventSearch;
 
 use super::java_type::JavaType;
 use super::like::LikePattern;
@@ -110,6 +111,11 @@ pub(super) enum Predicate {
         negated: bool,
         node: Node,
         pattern: LikePattern,
+    },
+    /// Two-valued: what is null or cannot be had has no words.
+    Search {
+        node: Node,
+        search: Box<EventSearch>,
     },
     /// The pattern comes from the row.
     MatchesRow {
@@ -247,6 +253,13 @@ impl Predicate {
                     Value::String(text) => Truth::of(pattern.matches(text) != *negated),
                     _ => Truth::Error,
                 })
+            }
+            Predicate::Search { node, search } => {
+                let mut values = context.scratch.take_values();
+                node.evaluate(selection, context, &mut values);
+                let scratch = context.scratch.search();
+                out.extend(values.iter().map(|value| Truth::of(search.matches(value, scratch))));
+                context.scratch.emit_values(values);
             }
             Predicate::MatchesRow { negated, any, like, operands } => {
                 matches_row(operands, *any, *like, *negated, selection, context, out);

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use swiftwater_event::Value;
+use swiftwater_text::MatcherScratch;
 
 use super::pattern::{self, JavaPattern};
 use super::predicate::Truth;
@@ -18,6 +19,7 @@ pub struct Scratch {
     truths: Vec<Vec<Truth>>,
     rows: Vec<Vec<u32>>,
     patterns: HashMap<Box<str>, Option<JavaPattern>>,
+    search: MatcherScratch,
 }
 
 impl Scratch {
@@ -59,6 +61,11 @@ impl Scratch {
     pub(super) fn emit_rows(&mut self, mut buffer: Vec<u32>) {
         buffer.clear();
         self.rows.push(buffer);
+    }
+
+    /// Memory for the tokens of texts that are searched.
+    pub(super) fn search(&mut self) -> &mut MatcherScratch {
+        &mut self.search
     }
 
     /// The compiled form of a pattern that came from data; `None`: it is not one.

@@ -13,7 +13,7 @@ use swiftwater_live::expr::{EvalCounts, Program, Rows, Scratch, Wants};
 use Dialect::{Bullet, Native};
 
 /// 2026-01-01T00:00:00Z.
-const NOW: i64 = 1_767_225_600_000;
+pub(crate) const NOW: i64 = 1_767_225_600_000;
 
 const EVENT: &str = r#"{"i": 5, "n": -3, "big": 10000000000, "max": 9223372036854775807, "d": 2.5, "zero": 0,
     "s": "abc", "t": true, "f": false, "null": null, "num": "5.7", "e": "", "u": "Stra\u00dfe", "emoji": "\ud83d\ude00ab",
@@ -21,7 +21,11 @@ const EVENT: &str = r#"{"i": 5, "n": -3, "big": 10000000000, "max": 922337203685
     "m": {"x": 1, "y": 2}, "mm": {"o": {"x": "deep"}}, "ml": [{"x": "a"}, {"y": "b"}], "ll": [[1], [2]],
     "ts": "2026-01-01T00:00:00Z"}"#;
 
-fn compile(dialect: Dialect, expr: &str, schema: Option<&Schema>) -> Result<(Program, Wants), String> {
+pub(crate) fn compile(
+    dialect: Dialect,
+    expr: &str,
+    schema: Option<&Schema>,
+) -> Result<(Program, Wants), String> {
     let mut options = ParseOptions::new(dialect, NOW);
     options.schema = schema;
     let statement = swiftwater_lang::parse(&format!("SELECT {expr} AS v FROM STREAM()"), &options)
@@ -33,7 +37,7 @@ fn compile(dialect: Dialect, expr: &str, schema: Option<&Schema>) -> Result<(Pro
     Ok((program, wants))
 }
 
-fn decode(events: &str, wants: &Wants) -> (Decoded, Vec<WantId>) {
+pub(crate) fn decode(events: &str, wants: &Wants) -> (Decoded, Vec<WantId>) {
     let plan = DecodePlan::new(wants.as_slice().iter().cloned());
     let bindings = wants.as_slice().iter().map(|want| plan.find(want).unwrap()).collect();
     let mut checker = Checker::new(CheckLimits::default());

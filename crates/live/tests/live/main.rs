@@ -7,6 +7,7 @@ mod grouping_sets;
 mod matcher;
 mod ordered;
 mod patterns;
+mod search;
 mod shapes;
 mod sketches;
 mod support;

@@ -72,6 +72,8 @@ pub(crate) enum WatchError {
     Deliver(#[from] DeliverError),
 }
 
+const SEARCH_HINT: &str = "Name a column: SEARCH(column, 'words').";
+
 /// Compiles the condition of an alert on rows of these columns; the places of its faults are those in the condition's text.
 pub(super) fn compile(
     create: &CreateAlert,
@@ -91,6 +93,13 @@ pub(super) fn compile(
     })?;
     parse_condition(&create.condition, &options).map_err(RuntimeError::Query)?;
     for (path, _) in statement.query.paths() {
+        if path.is_event() {
+            let error = QueryError {
+                hint: Some(SEARCH_HINT.to_owned()),
+                ..query_error("SEARCH without a column is for events, and an alert watches rows".to_owned())
+            };
+            return Err(EngineError::Runtime(RuntimeError::Query(QueryErrors(vec![error]))));
+        }
         let Some(Step::Key(name)) = path.steps().first() else { continue };
         if !columns.iter().any(|(column, _)| column == name) {
             let columns: Vec<&str> = columns.iter().map(|(column, _)| &**column).collect();

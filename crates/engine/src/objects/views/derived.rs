@@ -154,6 +154,13 @@ pub(super) fn check_timeless(
 
 /// Whether a query reads no others than these columns; an error if not.
 pub(super) fn check_columns(query: &Query, lower: &str, columns: &CreateStream) -> Result<(), EngineError> {
+    if query.paths().iter().any(|(path, _)| path.is_event()) {
+        let hint = "Name a column: SEARCH(column, 'words').".to_owned();
+        return Err(fault(
+            "SEARCH without a column is for events, and a view has rows".to_owned(),
+            Some(hint),
+        ));
+    }
     let is_there = |name: &str| columns.columns.iter().any(|column| *column.name == *name);
     let unknown = query.paths().into_iter().find_map(|(path, _)| match path.steps().first() {
         Some(Step::Key(name)) if !is_there(name) => Some(name.clone()),
