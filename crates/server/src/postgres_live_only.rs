@@ -30,7 +30,7 @@ const CANCEL_REQUEST: i32 = 80_877_102;
 
 /// Nothing runs that could be cancelled.
 #[derive(Default)]
-pub(crate) struct Cancels;
+pub(crate) struct Cancels(());
 
 /// Takes connections until the server drains.
 pub(crate) async fn accept(listener: TcpListener, shared: Arc<Shared>, alive: mpsc::Sender<()>) {

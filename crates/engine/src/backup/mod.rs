@@ -277,7 +277,7 @@ impl History {
     pub(crate) fn backup(&self, id: &str) -> Result<Arc<Backup>, EngineError> {
         self.backups.expire();
         let found = lock(&self.backups.standing).get(id).cloned();
-        let backup = found.ok_or_else(|| BackupError::NotFound(id.to_owned()).into())?;
+        let backup = found.ok_or_else(|| BackupError::NotFound(id.to_owned()))?;
         backup.cut.check_whole()?;
         backup.cut.touch();
         Ok(backup)
