@@ -49,6 +49,8 @@ pub(crate) enum Command {
     Ingest(IngestArgs),
     /// Runs a live query on a server, or on a file or standard input without a server
     Query(QueryArgs),
+    /// Finds the events of a file or of standard input that have these words
+    Search(SearchArgs),
     /// Continues with the results of a running query
     Attach(AttachArgs),
     /// Ends queries of a server
@@ -421,6 +423,39 @@ pub(crate) struct QueryArgs {
     #[arg(long)]
     pub(crate) strict: bool,
     /// Hides the progress bar, and the closing meta on standard error
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// `swiftwater search`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  swiftwater search --input app.ndjson 'timeout OR \"connection refused\"'
+  swiftwater search --input app.ndjson.gz 'status:>=500 path:/api*  -method:GET' --limit 20
+  journalctl -o json | swiftwater search --input - 'MESSAGE:segfault'
+
+Words are looked for in all strings of an event, at any depth; `column:` names a column or a path into one. Words side by
+side must all be there. docs/reference/search.md has every form. The command prints the events as they are, one a line,
+and marks what it found on a terminal.
+Exit status: 0 the input was searched, 1 it could not be read, 2 the search is wrong.")]
+pub(crate) struct SearchArgs {
+    /// What to find
+    #[arg(value_name = "SEARCH", allow_hyphen_values = true)]
+    pub(crate) query: String,
+    /// File that is searched in this process, without a server; `-` is standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) input: PathBuf,
+    /// Number of events after which the command ends [default: none]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) limit: Option<u64>,
+    /// Prints only how many events there are
+    #[arg(long)]
+    pub(crate) count: bool,
+    /// Marks what was found also where standard output is not a terminal
+    #[arg(long)]
+    pub(crate) color: bool,
+    /// Hides the progress bar
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }

@@ -23,6 +23,7 @@ mod open_files;
 mod output;
 mod progress;
 mod query;
+mod search;
 mod serve;
 mod settings;
 mod signals;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo_command::run(&args, clock),
         Command::Ingest(args) => ingest::run(&args, clock),
         Command::Query(args) => query::run(&args, clock),
+        Command::Search(args) => search::run(&args, clock),
         Command::Attach(args) => query::attach(&args),
         Command::Kill(args) => query::kill(&args),
         #[cfg(feature = "history")]

@@ -72,8 +72,26 @@ impl EventSearch {
         self.matcher.matches(&Row { value: *value, search: self }, scratch)
     }
 
-    /// The matcher, for the places of matches in a text: its texts are those of the column 0.
-    pub fn matcher(&self) -> &Matcher {
+    /// Visits the values of a column.
+    pub(crate) fn for_each_value_of(
+        &self,
+        value: &EventValue<'_>,
+        column: u32,
+        visit: &mut dyn FnMut(Value<'_>),
+    ) {
+        let place = (column as usize).checked_sub(1);
+        match place.and_then(|place| self.paths.get(place)) {
+            None if self.is_of_event => for_each_value(value, &mut |value| {
+                if let Value::Text(_) = value {
+                    visit(value);
+                }
+            }),
+            None => for_each_value(value, visit),
+            Some(path) => for_each_at(value, path, visit),
+        }
+    }
+
+    pub(crate) fn matcher(&self) -> &Matcher {
         &self.matcher
     }
 }
@@ -112,16 +130,7 @@ impl SearchColumns for Paths {
 
 impl SearchRow for Row<'_, '_> {
     fn for_each_value(&self, column: u32, visit: &mut dyn FnMut(Value<'_>)) {
-        let place = (column as usize).checked_sub(1);
-        match place.and_then(|place| self.search.paths.get(place)) {
-            None if self.search.is_of_event => for_each_value(&self.value, &mut |value| {
-                if let Value::Text(_) = value {
-                    visit(value);
-                }
-            }),
-            None => for_each_value(&self.value, visit),
-            Some(path) => for_each_at(&self.value, path, visit),
-        }
+        self.search.for_each_value_of(&self.value, column, visit);
     }
 }
 

@@ -23,6 +23,7 @@ mod leaf;
 mod matcher;
 mod normalize;
 mod phrase;
+mod places;
 pub mod query;
 mod term;
 

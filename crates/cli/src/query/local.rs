@@ -143,11 +143,7 @@ fn options(args: &QueryArgs, text: &str) -> anyhow::Result<InputOptions> {
             default_stream: StreamName::new(INPUT_STREAM).ok(),
             ..settings.engine
         },
-        check: CheckLimits {
-            event_bytes_max: settings.server.event_bytes_max,
-            depth_max: settings.server.event_depth_max,
-            ..CheckLimits::default()
-        },
+        check: check_limits(&settings),
         dialect: if args.bullet { Dialect::Bullet } else { Dialect::Native },
         schema,
         parameters: parameters(args)?,
@@ -167,8 +163,17 @@ fn parameters(args: &QueryArgs) -> anyhow::Result<Vec<Literal>> {
     parameter_values(args).into_iter().enumerate().map(literal).collect()
 }
 
+/// Which events are refused.
+pub(crate) fn check_limits(settings: &Settings) -> CheckLimits {
+    CheckLimits {
+        event_bytes_max: settings.server.event_bytes_max,
+        depth_max: settings.server.event_depth_max,
+        ..CheckLimits::default()
+    }
+}
+
 /// The limits of a server hold here, too, and are changed as there, by the environment.
-fn limits() -> anyhow::Result<Settings> {
+pub(crate) fn limits() -> anyhow::Result<Settings> {
     Ok(load(&Sources { environment: environment(), ..Sources::default() })?.settings)
 }
 

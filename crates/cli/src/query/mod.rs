@@ -1,8 +1,8 @@
 //! `swiftwater query`: queries a server or, for a file or standard input, the engine in this process.
 
 mod bullet;
-mod local;
-mod opened;
+pub(crate) mod local;
+pub(crate) mod opened;
 mod remote;
 
 pub(crate) use remote::{attach, kill};
@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// The exit status for a query that is wrong.
-const WRONG_QUERY: u8 = 2;
+pub(crate) const WRONG_QUERY: u8 = 2;
 /// The longest query that is read from a file.
 const QUERY_FILE_BYTES_MAX: u64 = 64 << 20;
 

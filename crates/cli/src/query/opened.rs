@@ -19,17 +19,17 @@ use crate::{
 };
 
 /// An input, and how far it was read as it lies there, where that is not what the engine sees.
-pub(super) struct Opened {
-    pub(super) source: InputSource,
-    pub(super) bytes: Option<u64>,
-    pub(super) read: Option<Arc<AtomicU64>>,
+pub(crate) struct Opened {
+    pub(crate) source: InputSource,
+    pub(crate) bytes: Option<u64>,
+    pub(crate) read: Option<Arc<AtomicU64>>,
     /// What it holds, and what is known to be wrong with its records.
-    pub(super) form: (InputForm, CsvFaults),
+    pub(crate) form: (InputForm, CsvFaults),
 }
 
 /// Opens an input; a file of JSON that is not packed is looked at where it lies. CSV and Parquet, as a file's name says, are
 /// read as `swiftwater ingest` reads them; `declared` says what values of CSV are.
-pub(super) fn open(place: &Place, stop: &StopReading, declared: &DeclaredFields) -> anyhow::Result<Opened> {
+pub(crate) fn open(place: &Place, stop: &StopReading, declared: &DeclaredFields) -> anyhow::Result<Opened> {
     let form = match place {
         Place::Stdin => InputForm::Json,
         Place::File(path) => InputForm::of(path),
@@ -67,12 +67,12 @@ pub(super) fn open(place: &Place, stop: &StopReading, declared: &DeclaredFields)
 }
 
 /// How far the input was read, as it lies there.
-pub(super) fn read_so_far(read: Option<&Arc<AtomicU64>>, looked_at: u64) -> u64 {
+pub(crate) fn read_so_far(read: Option<&Arc<AtomicU64>>, looked_at: u64) -> u64 {
     read.map_or(looked_at, |read| read.load(Ordering::Relaxed))
 }
 
 /// A query that was not run to the end of its input.
-pub(super) fn failed(error: InputError, place: &Place) -> Failure {
+pub(crate) fn failed(error: InputError, place: &Place) -> Failure {
     match error {
         InputError::Engine(error) => refused(error),
         InputError::Read(error) => {
@@ -82,7 +82,7 @@ pub(super) fn failed(error: InputError, place: &Place) -> Failure {
 }
 
 /// A query that is not run.
-pub(super) fn refused(error: RuntimeError) -> Failure {
+pub(crate) fn refused(error: RuntimeError) -> Failure {
     let code = if error.kind() == ErrorKind::Invalid { WRONG_QUERY } else { 1 };
     let hint = match &error {
         RuntimeError::Limit { setting, .. } => {
@@ -95,7 +95,7 @@ pub(super) fn refused(error: RuntimeError) -> Failure {
 }
 
 /// Says which events were rejected.
-pub(super) fn report_rejections(
+pub(crate) fn report_rejections(
     summary: &InputSummary,
     place: &Place,
     (form, faults): &(InputForm, CsvFaults),
