@@ -52,7 +52,7 @@ enum Mapping {
 }
 
 static TABLE: LazyLock<Box<[Mapping]>> = LazyLock::new(|| {
-    (0..TABLE_END).map(|code| char::from_u32(code).map_or(Mapping::Same, |c| mapping(c))).collect()
+    (0..TABLE_END).map(|code| char::from_u32(code).map_or(Mapping::Same, mapping)).collect()
 });
 
 fn nfc() -> ComposingNormalizerBorrowed<'static> {
