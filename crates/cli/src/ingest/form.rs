@@ -132,7 +132,7 @@ impl ParquetRows {
         match *self {}
     }
 
-    fn given(&self) -> u64 {
+    fn rows_emitted(&self) -> u64 {
         match *self {}
     }
 
