@@ -1,6 +1,12 @@
 //! The engine's façade: a runtime with the durable state beside it.
 
-use std::{ops::Deref, path::PathBuf, pin::pin, sync::Arc, time::Duration};
+use std::{
+    ops::Deref,
+    path::PathBuf,
+    pin::pin,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use swiftwater_event::{Clock, EventBatch, Step, StreamName, Type};
 use swiftwater_lang::{ParseOptions, ddl::ColumnDef};
@@ -96,11 +102,13 @@ impl Engine {
                 history.start_joins(&engine.shared);
                 history.start_followers(&engine);
                 let shared = Arc::downgrade(&engine.shared);
-                history.run_service("the scheduler of jobs", move |history| history.run_jobs(shared.clone()));
+                history.run_service("the scheduler of jobs", move |history| {
+                    history.run_jobs(Weak::clone(&shared))
+                });
                 history.run_service("the start of sinks", History::run_sinks);
                 let shared = Arc::downgrade(&engine.shared);
                 history.run_service("the opening of tables", move |history| {
-                    history.reconcile_store(shared.clone())
+                    history.reconcile_store(Weak::clone(&shared))
                 });
                 Ok(engine)
             }
