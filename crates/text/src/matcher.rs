@@ -8,7 +8,7 @@ use crate::{
     faults::{Faults, QueryFaults},
     leaf::{Leaf, bind_test},
     phrase::Tokens,
-    query::{Clause, Node, Operator, Test, parse},
+    query::{Clause, Node, Operator, Test, parser::parse},
 };
 
 /// Regular expressions that a query may have.
@@ -62,9 +62,9 @@ impl Matcher {
         columns: &dyn SearchColumns,
         now_micros: Option<i64>,
     ) -> Result<Matcher, QueryFaults> {
-        let clause = parse(query, operator)?;
+        let (clause, faults) = parse(query, operator);
         let matcher = Matcher { root: Bound::Everything, leaves: Vec::new(), token_sets: Vec::new() };
-        let mut binder = Binder { columns, now_micros, faults: Faults::of(query), matcher, expressions: 0 };
+        let mut binder = Binder { columns, now_micros, faults, matcher, expressions: 0 };
         binder.matcher.root = binder.bind(&clause);
         let Binder { faults, matcher, .. } = binder;
         faults.or(matcher)

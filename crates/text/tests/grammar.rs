@@ -326,6 +326,7 @@ fn all_faults_are_told_with_their_places() {
         ("()", "character 2: `)` comes where a condition is expected"),
         ("\"a b", "character 1: `\"` is not closed"),
         ("a - b", "character 3: `-` has nothing after it"),
+        ("nope:1 OR", "character 1: no column `nope`; character 10: `OR` has nothing after it"),
         ("nope:1 also:2", "character 1: no column `nope`; character 8: no column `also`"),
         ("message: x", "character 9: a value is expected after `message:`"),
         ("message:/a(/", "character 1: the regular expression cannot be read: unclosed group"),

@@ -17,7 +17,7 @@
 //!
 //! The parser knows no columns and no analysis: [`crate::Matcher`] binds both. It finds all faults of a query at once.
 
-mod parser;
+pub(crate) mod parser;
 pub(crate) mod scalar;
 
 use std::ops::Range;
@@ -135,5 +135,6 @@ pub enum Test {
 /// assert_eq!(faults.to_string(), "character 1: `(` is not closed; character 12: `OR` has nothing after it");
 /// ```
 pub fn parse(text: &str, operator: Operator) -> Result<Clause, QueryFaults> {
-    parser::parse(text, operator)
+    let (query, faults) = parser::parse(text, operator);
+    faults.or(query)
 }

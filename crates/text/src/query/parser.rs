@@ -3,10 +3,7 @@
 use super::{
     CLAUSES_MAX, Clause, Column, DEPTH_MAX, Node, Operator, QUERY_BYTES_MAX, SLOP_MAX, Scalar, Test,
 };
-use crate::{
-    faults::{Faults, QueryFaults},
-    term::Piece,
-};
+use crate::{faults::Faults, term::Piece};
 
 const QUOTE_HINT: &str = "Write it in quotes, as in \"a:b\", or put \\ before the character.";
 
@@ -29,17 +26,19 @@ enum Occurs {
     Should,
 }
 
-pub(super) fn parse(text: &str, operator: Operator) -> Result<Clause, QueryFaults> {
+/// The query as far as it can be read, and all its faults.
+pub(crate) fn parse(text: &str, operator: Operator) -> (Clause, Faults<'_>) {
+    let everything = Clause { node: Node::Everything, boost: 1.0, span: 0..text.len() };
     if text.len() > QUERY_BYTES_MAX {
         let mut faults = Faults::of(text);
         faults.add(0, format!("the query has {} bytes, limit is {QUERY_BYTES_MAX}", text.len()), None);
-        return faults.or(Clause { node: Node::Everything, boost: 1.0, span: 0..0 });
+        return (everything, faults);
     }
     let mut parser =
         Parser { text, at: 0, operator, depth: 0, clauses: 0, is_cut: false, faults: Faults::of(text) };
     parser.skip_space();
     let query = match parser.at == text.len() {
-        true => Clause { node: Node::Everything, boost: 1.0, span: 0..text.len() },
+        true => everything.clone(),
         false => parser.any(None),
     };
     while parser.at < text.len() {
@@ -54,8 +53,9 @@ pub(super) fn parse(text: &str, operator: Operator) -> Result<Clause, QueryFault
     if parser.clauses > CLAUSES_MAX {
         let message = format!("the query has {} conditions, limit is {CLAUSES_MAX}", parser.clauses);
         parser.faults.add(0, message, None);
+        return (everything, parser.faults);
     }
-    parser.faults.or(query)
+    (query, parser.faults)
 }
 
 impl<'q> Parser<'q> {
