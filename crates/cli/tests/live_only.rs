@@ -48,7 +48,7 @@ fn live_queries_run_and_what_is_durable_names_the_remedy() {
         let queries = connection.ask("GET", "/v1/queries", b"").expect("it answers");
         queries.json()["queries"].as_array().is_some_and(|queries| !queries.is_empty())
     });
-    let sent = connection.ask("POST", "/v1/streams/clicks", b"{\"a\":1}\n{\"a\":2}\n{\"a\":3}\n");
+    let sent = connection.ask("POST", "/v1/streams/clicks/events", b"{\"a\":1}\n{\"a\":2}\n{\"a\":3}\n");
     let sent = sent.expect("it answers");
     assert!((200..300).contains(&sent.status), "{sent:?}");
     assert_eq!(query.line(), "{\"n\":3}");
