@@ -192,7 +192,7 @@ fn assign(candidates: &[Vec<usize>], tokens: &Tokens) -> Option<Vec<usize>> {
 }
 
 /// A token of a query, with its text.
-struct Asked {
+struct QueryToken {
     text: Box<str>,
     kind: TokenKind,
     position: u32,
@@ -208,44 +208,44 @@ pub(crate) fn phrase(analyzer: &Analyzer, text: &str, slop: u32, is_open: bool) 
     Ok(relative(terms, slop))
 }
 
-/// The terms of a text by position, and how many positions it has. A word by itself is asked for as a whole; among others,
+/// The terms of a text by position, and how many positions it has. A single word is matched as a whole; among others,
 /// positions are those of its parts.
 fn terms(analyzer: &Analyzer, text: &str, is_open: bool, is_among_others: bool) -> (Vec<(u32, Term)>, u32) {
-    let mut all: Vec<Asked> = Vec::new();
+    let mut all: Vec<QueryToken> = Vec::new();
     analyzer.for_each_token(text, &mut AnalyzerScratch::default(), |token| {
         let Token { kind, position, end, .. } = token;
-        all.push(Asked { text: token.text.into(), kind, position, end });
+        all.push(QueryToken { text: token.text.into(), kind, position, end });
     });
-    let Some(last) = all.iter().map(|asked| asked.position).max() else { return (Vec::new(), 0) };
+    let Some(last) = all.iter().map(|token| token.position).max() else { return (Vec::new(), 0) };
     let is_of_parts = |kind| matches!(kind, TokenKind::Part | TokenKind::PartStem);
-    let is_of_first = |asked: &Asked| asked.position == 0 || is_of_parts(asked.kind);
+    let is_of_first = |token: &QueryToken| token.position == 0 || is_of_parts(token.kind);
     let is_one_word = !is_among_others && all.iter().all(is_of_first);
     let has_stems = analyzer.options().stem.is_some();
     let mut terms: Vec<(u32, Term)> = Vec::new();
-    for (number, asked) in all.iter().enumerate() {
-        match asked.kind {
-            TokenKind::Pair => terms.push((asked.position, exact(&asked.text, false))),
+    for (number, token) in all.iter().enumerate() {
+        match token.kind {
+            TokenKind::Pair => terms.push((token.position, exact(&token.text, false))),
             TokenKind::Last => {
                 let is_in_pair = number.checked_sub(1).is_some_and(|before| {
                     let before = &all[before];
                     before.kind == TokenKind::Pair
-                        && before.position + 1 == asked.position
-                        && before.end == asked.end
+                        && before.position + 1 == token.position
+                        && before.end == token.end
                 });
                 if !is_in_pair {
-                    terms.push((asked.position, prefix(&asked.text)));
+                    terms.push((token.position, prefix(&token.text)));
                 }
             }
             kind => {
                 let mut same_place =
-                    all[number + 1..].iter().take_while(|next| next.position == asked.position);
+                    all[number + 1..].iter().take_while(|next| next.position == token.position);
                 let has_parts = same_place.any(|next| next.kind == TokenKind::Part);
                 let is_chosen = if is_of_parts(kind) { !is_one_word } else { is_one_word || !has_parts };
-                let is_prefix = is_open && (asked.position == last || is_one_word);
+                let is_prefix = is_open && (token.position == last || is_one_word);
                 let is_stem = matches!(kind, TokenKind::Stem | TokenKind::PartStem);
                 if is_chosen && is_stem == (has_stems && !is_prefix) {
-                    let term = if is_prefix { prefix(&asked.text) } else { exact(&asked.text, is_stem) };
-                    terms.push((asked.position, term));
+                    let term = if is_prefix { prefix(&token.text) } else { exact(&token.text, is_stem) };
+                    terms.push((token.position, term));
                 }
             }
         }
