@@ -213,6 +213,7 @@ fn objects_that_were_dropped_leave_nothing_behind() {
         (history.log_free_bytes_min, history.checkpoint_interval_ms) = (0, 100);
         // A cache that is full after some objects does not look like memory that is lost.
         history.views_cache_bytes = 1 << 20;
+        history.joins_max = 1_000;
         let config = EngineConfig { shards: 2, ..EngineConfig::default() };
         let opened = Engine::open(config.clone(), history.clone(), Arc::new(SystemClock::new())).await;
         let engine = opened.expect("it opens");
