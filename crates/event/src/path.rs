@@ -128,6 +128,9 @@ impl Path {
 
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_event() {
+            return f.write_str("*");
+        }
         for (at, step) in self.steps.iter().enumerate() {
             match step {
                 Step::Index(index) => write!(f, "[{index}]")?,

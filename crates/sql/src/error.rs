@@ -247,7 +247,13 @@ fn describe(error: &DataFusionError) -> (ErrorKind, String, Option<String>) {
         }
         DataFusionError::Plan(message) | DataFusionError::Configuration(message) => {
             let (message, guess) = message.split_once("\nDid you mean").unwrap_or((message, ""));
-            let hint = if guess.is_empty() { hint } else { Some(format!("Did you mean{guess}")) };
+            let hint = match guess {
+                _ if message.to_ascii_lowercase().starts_with("invalid function 'search'") => Some(
+                    "SEARCH is a function of live queries and views; in SQL, write LIKE or ~.".to_owned(),
+                ),
+                "" => hint,
+                guess => Some(format!("Did you mean{guess}")),
+            };
             (ErrorKind::Invalid, plain(message), hint)
         }
         DataFusionError::NotImplemented(message) if is_of_an_outer_query(message) => {
