@@ -230,14 +230,19 @@ mod tests {
         }
     }
 
-    #[tokio::test(flavor = "multi_thread")]
-    async fn service_that_panics_starts_anew() {
-        let dir = tempfile::tempdir().unwrap();
-        let mut history = HistoryConfig::at(dir.path());
+    async fn open(dir: &std::path::Path) -> (Engine, Arc<History>) {
+        let mut history = HistoryConfig::at(dir);
         history.log_free_bytes_min = 0;
         let engine =
             Engine::open(EngineConfig::default(), history, Arc::new(SystemClock::new())).await.unwrap();
         let history = Arc::clone(engine.shared().history.get().unwrap());
+        (engine, history)
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn service_that_panics_starts_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let (engine, history) = open(dir.path()).await;
         let (faults, runs) = (crate::faults(), Arc::new(watch::Sender::new(0)));
         let counted = Arc::clone(&runs);
         history.run_service("a service of a test", move |history| {
@@ -257,11 +262,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn task_that_panics_or_fails_runs_again_and_a_drop_deletes_its_data() {
         let dir = tempfile::tempdir().unwrap();
-        let mut history = HistoryConfig::at(dir.path());
-        history.log_free_bytes_min = 0;
-        let engine =
-            Engine::open(EngineConfig::default(), history, Arc::new(SystemClock::new())).await.unwrap();
-        let history = Arc::clone(engine.shared().history.get().unwrap());
+        let (engine, history) = open(dir.path()).await;
         let faults = crate::faults();
         let (probe, closed) = (Arc::new(Probe::default()), Arc::new(Probe::default()));
         for probe in [&probe, &closed] {

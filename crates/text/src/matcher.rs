@@ -97,15 +97,7 @@ impl Matcher {
     pub fn highlights(&self, column: u32, text: &str, scratch: &mut MatcherScratch) -> Vec<Range<usize>> {
         let mut places = Vec::new();
         self.highlight(&self.root, (column, text), scratch, &mut places);
-        places.sort_unstable_by_key(|place: &Range<usize>| (place.start, place.end));
-        let mut apart: Vec<Range<usize>> = Vec::with_capacity(places.len());
-        for place in places {
-            match apart.last_mut() {
-                Some(last) if place.start < last.end => last.end = last.end.max(place.end),
-                _ => apart.push(place),
-            }
-        }
-        apart
+        apart(places)
     }
 
     fn highlight(
@@ -191,6 +183,19 @@ impl Matcher {
         });
         *count = Some(filled);
     }
+}
+
+/// Places sorted and merged, so that none touches another's bytes.
+pub(crate) fn apart(mut places: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    places.sort_unstable_by_key(|place| (place.start, place.end));
+    let mut apart: Vec<Range<usize>> = Vec::with_capacity(places.len());
+    for place in places {
+        match apart.last_mut() {
+            Some(last) if place.start < last.end => last.end = last.end.max(place.end),
+            _ => apart.push(place),
+        }
+    }
+    apart
 }
 
 impl Binder<'_, '_> {

@@ -5,7 +5,10 @@ use std::ops::Range;
 use bumpalo::Bump;
 use swiftwater_event::{Value as EventValue, parse_value};
 
-use crate::{event_search::EventSearch, matcher::MatcherScratch};
+use crate::{
+    event_search::EventSearch,
+    matcher::{MatcherScratch, apart},
+};
 
 impl EventSearch {
     /// The places in the JSON text of an event that satisfy conditions of the query which are not negated: sorted, apart
@@ -24,15 +27,7 @@ impl EventSearch {
                 }
             });
         }
-        places.sort_unstable_by_key(|place| (place.start, place.end));
-        let mut apart: Vec<Range<usize>> = Vec::with_capacity(places.len());
-        for place in places {
-            match apart.last_mut() {
-                Some(last) if place.start < last.end => last.end = last.end.max(place.end),
-                _ => apart.push(place),
-            }
-        }
-        apart
+        apart(places)
     }
 
     fn for_each_text(&self, value: &EventValue<'_>, column: u32, visit: &mut dyn FnMut(&str)) {
