@@ -440,7 +440,7 @@ side must all be there. docs/reference/search.md has every form. The command pri
 and marks what it found on a terminal.
 Exit status: 0 the input was searched, 1 it could not be read, 2 the search is wrong.")]
 pub(crate) struct SearchArgs {
-    /// What to find
+    /// Words and conditions of the search
     #[arg(value_name = "SEARCH", allow_hyphen_values = true)]
     pub(crate) query: String,
     /// File that is searched in this process, without a server; `-` is standard input

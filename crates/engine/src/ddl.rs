@@ -25,7 +25,7 @@ use crate::{
     shared::Shared,
 };
 
-/// What a statement works on.
+/// The parts of the engine that a statement works on.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
     pub(crate) history: &'a Arc<History>,
@@ -40,7 +40,7 @@ pub(crate) struct Planned<P> {
 
 /// A statement about one kind of object. No other statement changes the catalog between its steps.
 pub(crate) trait Statement: Sync {
-    /// What is ready before the change is logged.
+    /// The parts that are prepared before the change is logged.
     type Prepared: Send;
 
     /// Validates the statement and does all that can fail. None: there is nothing to change.

@@ -387,7 +387,7 @@ impl StandingQuery {
         Ok(StandingQuery { common: Arc::new(common), filter, residual })
     }
 
-    /// What its events are joined with.
+    /// The tables and views that its events are joined with.
     pub fn joins(&self) -> impl Iterator<Item = &CompiledJoin> {
         self.views.iter().flat_map(|views| &views.views).filter_map(|view| view.join.as_ref())
     }

@@ -82,7 +82,7 @@ struct Answer {
 }
 
 impl Answer {
-    /// Where to resume after the accepted events, if it is known.
+    /// The place to resume at after the accepted events, if it is known.
     fn resume_position(&self) -> Option<TextPosition> {
         let is_untouched = self.accepted.is_none() && self.rejected.is_none();
         self.next.or_else(|| is_untouched.then(TextPosition::default))

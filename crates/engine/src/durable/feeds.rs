@@ -28,7 +28,7 @@ impl StoredStream {
         self.went_on.notify_waiters();
     }
 
-    /// Where the log is to be read, because the feed left events out.
+    /// The position from which the log is read, because the feed left events out.
     pub(crate) fn behind(&self, reader: Reader) -> Option<LogPosition> {
         lock(&self.state).feed_of(reader)?.behind()
     }
@@ -40,7 +40,7 @@ impl StoredStream {
         left
     }
 
-    /// Where the first events in the feed end in the log.
+    /// The end in the log of the first events in the feed.
     pub(crate) fn waits_for(&self, reader: Reader) -> Option<LogPosition> {
         lock(&self.state).feed_of(reader)?.waits_for()
     }
@@ -70,7 +70,7 @@ impl StoredStream {
         lock(&self.state).views.retain(|of| of.view != view);
     }
 
-    /// Of what is before this offset, a view needs nothing any more.
+    /// A view needs no event before this offset any more.
     pub(crate) fn view_committed(&self, view: u32, committed: u64) {
         let mut state = lock(&self.state);
         state.views.iter_mut().filter(|of| of.view == view).for_each(|of| of.committed = committed);

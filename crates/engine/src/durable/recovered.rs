@@ -10,7 +10,7 @@ use std::ops::Range;
 use swiftwater_catalog::StreamNumbers;
 use swiftwater_log::{EventsHead, LogPosition, Producer};
 
-/// What the log, or the catalog's snapshot, says of a stream when a server starts.
+/// The state of a stream in the log and in the catalog's snapshot when a server starts.
 #[derive(Debug)]
 pub(crate) struct Recovered {
     pub(crate) next: u64,

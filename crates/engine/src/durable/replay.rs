@@ -7,7 +7,7 @@ use swiftwater_catalog::{Catalog, ChangeRecord, Snapshot};
 use swiftwater_event::Millis;
 use swiftwater_log::{Head, Log, LogPosition};
 
-/// What the snapshot and the log come to.
+/// The catalog and the streams that the snapshot and the log make together.
 pub(super) struct Replay {
     pub(super) catalog: Catalog,
     pub(super) recovered: BTreeMap<u32, Recovered>,

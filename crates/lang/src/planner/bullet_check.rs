@@ -61,7 +61,7 @@ struct NameScope {
     has_texts: bool,
 }
 
-/// What a name refers to.
+/// The meaning of a name.
 enum ResolvedName {
     /// A column or field of this type.
     Field(Ty),

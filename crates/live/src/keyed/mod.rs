@@ -472,7 +472,7 @@ fn may_repeat(view: &LateralView) -> bool {
     !view.join.as_ref().is_some_and(|join| join.is_view)
 }
 
-/// What is recorded of a key besides its cells.
+/// The record of a key besides its cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct KeyMeta {
     /// The position after the last event that changed it.

@@ -35,7 +35,7 @@ pub enum KeyLocation {
     Nowhere,
 }
 
-/// What is recorded of a group.
+/// The record of a group.
 #[derive(Debug, Clone, Copy, Default)]
 struct GroupMeta {
     stamp: KeyMeta,

@@ -235,7 +235,7 @@ impl History {
         }
     }
 
-    /// What is on disk of a join.
+    /// The state of a join on disk.
     fn load_join(&self, join: &Join) -> Result<Known, JoinError> {
         let first = Numbered { producer: join.producer().into(), sequence: 1, part: 0, after: 0, hash: 0 };
         let was_told = !matches!(join.target.look(&first, Ack::Disk), Ok(None));

@@ -14,16 +14,16 @@ use swiftwater_lang::{
 };
 use swiftwater_live::{KeyedQuery, SketchSizes, StandingQuery, count_rows};
 
-/// What a view is of.
+/// The source of a view.
 pub(crate) struct Compiled {
     pub(crate) query: KeyedQuery,
     /// Its columns, by name and type.
     pub(crate) columns: Vec<(Box<str>, Type)>,
-    /// What its events are joined with.
+    /// The tables and views that its events are joined with.
     pub(crate) joined: Sources,
 }
 
-/// What a view is to be compiled over.
+/// The source that a view is compiled over.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Source<'s> {
     /// The events of a stream.

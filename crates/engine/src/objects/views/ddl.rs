@@ -37,9 +37,9 @@ use crate::{
 
 /// A view that can be created.
 pub(crate) enum Prepared {
-    /// Of the events of a stream.
+    /// The events of a stream.
     OfEvents(OfEvents),
-    /// Of the rows of another view.
+    /// The rows of another view.
     OfRows { lower: Arc<View>, compiled: Compiled },
 }
 

@@ -10,7 +10,7 @@ use crate::durable::{
     table_writer::{ROWS_BYTES, TableWriterError, read_some},
 };
 
-/// What comes next of a stream's events.
+/// The next events of a stream.
 pub(crate) enum Next {
     Events(Vec<Fed>),
     /// None before this offset: they were counted once, and are lost with a part of the log.

@@ -67,7 +67,7 @@ pub struct ViewRange {
     pub limit: u64,
 }
 
-/// What a view is to count before it is read.
+/// The events that a view counts before it is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Wanted {
     /// What it does.

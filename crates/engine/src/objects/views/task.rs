@@ -131,7 +131,7 @@ impl Maintained for View {
         match error {}
     }
 
-    /// What is in memory may be half changed: a restart of the server continues from disk. The next run waits for the drop.
+    /// The state in memory may be half changed: a restart of the server continues from disk. The next run waits for the drop.
     fn panicked(&self) -> NextAttempt {
         self.record_failure("a fault of the program stopped the view; restart the server".to_owned(), true);
         NextAttempt::After(Duration::ZERO)

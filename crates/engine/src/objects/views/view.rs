@@ -51,7 +51,7 @@ pub(crate) struct View {
     pub(crate) query: KeyedQuery,
     /// Its columns, by name and type.
     pub(crate) columns: Vec<(Box<str>, Type)>,
-    /// What its events are joined with.
+    /// The tables and views that its events are joined with.
     pub(crate) joined: Sources,
     pub(crate) store: Arc<ViewStore>,
     pub(super) parts: Box<[RwLock<KeyedPart>]>,
