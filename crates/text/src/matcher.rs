@@ -97,7 +97,7 @@ impl Matcher {
     pub fn highlights(&self, column: u32, text: &str, scratch: &mut MatcherScratch) -> Vec<Range<usize>> {
         let mut places = Vec::new();
         self.highlight(&self.root, (column, text), scratch, &mut places);
-        apart(places)
+        merge_places(places)
     }
 
     fn highlight(
@@ -186,7 +186,7 @@ impl Matcher {
 }
 
 /// Places sorted and merged, so that none touches another's bytes.
-pub(crate) fn apart(mut places: Vec<Range<usize>>) -> Vec<Range<usize>> {
+pub(crate) fn merge_places(mut places: Vec<Range<usize>>) -> Vec<Range<usize>> {
     places.sort_unstable_by_key(|place| (place.start, place.end));
     let mut apart: Vec<Range<usize>> = Vec::with_capacity(places.len());
     for place in places {

@@ -7,7 +7,7 @@ use swiftwater_event::{Value as EventValue, parse_value};
 
 use crate::{
     event_search::EventSearch,
-    matcher::{MatcherScratch, apart},
+    matcher::{MatcherScratch, merge_places},
 };
 
 impl EventSearch {
@@ -27,7 +27,7 @@ impl EventSearch {
                 }
             });
         }
-        apart(places)
+        merge_places(places)
     }
 
     fn for_each_text(&self, value: &EventValue<'_>, column: u32, visit: &mut dyn FnMut(&str)) {
