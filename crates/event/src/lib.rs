@@ -38,6 +38,7 @@ mod whole;
 pub mod measure;
 
 mod clock;
+mod did_you_mean;
 mod name;
 mod position;
 
@@ -49,6 +50,7 @@ pub use clock::{Clock, Millis, SystemClock};
 pub use columns::{Column, Decoded, KIND_COUNT, Kind, Tagged, Values};
 pub use cut::{first_cut, last_cut};
 pub use decode::Decoder;
+pub use did_you_mean::did_you_mean;
 pub use name::{NameError, StreamName};
 pub use path::{Path, PathError, Step};
 pub use plan::{DecodePlan, Want, WantId};

@@ -42,7 +42,6 @@ use swiftwater_event::{Millis, StreamName, Type};
 pub use dialect::Dialect;
 pub use error::{QueryError, QueryErrors};
 pub use joined::{Joined, joined_names};
-pub use keyword::did_you_mean;
 pub use schema::{Schema, SchemaError, TimeBounds};
 use source::{Fault, locate};
 

@@ -13,9 +13,9 @@ use serde::{
     Deserialize, Deserializer,
     de::{Error, MapAccess, SeqAccess, Visitor},
 };
-use swiftwater_event::{Path, Type};
+use swiftwater_event::{Path, Type, did_you_mean};
 
-use crate::{keyword::did_you_mean, lexer::short};
+use crate::lexer::short;
 
 /// A watermark's bounds, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

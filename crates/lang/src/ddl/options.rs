@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::COLUMNS_MAX;
-use crate::keyword::did_you_mean;
+use swiftwater_event::did_you_mean;
 
 /// When an event counts as taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,12 +1,12 @@
 //! Parses calls (functions, aggregates, CAST) and CASE.
 
-use swiftwater_event::Type;
+use swiftwater_event::{Type, did_you_mean};
 
 use super::{Parsed, Parser, aggregate::AGGREGATES};
 use crate::{
     Dialect,
     ast::{Builtin, Node, NodeKind},
-    keyword::{Keyword, did_you_mean},
+    keyword::Keyword,
     lexer::{Symbol, TokenKind, short},
     source::{Fault, Span},
 };

@@ -31,10 +31,12 @@ pub(crate) use ddl::{parse as parse_ddl, parse_join};
 pub(crate) use expr::level;
 
 use self::clauses::CLAUSES;
+use swiftwater_event::did_you_mean;
+
 use crate::{
     Dialect,
     ast::{Item, Name, Node, Query, Source, Statement, View},
-    keyword::{Keyword, did_you_mean},
+    keyword::Keyword,
     lexer::{Symbol, Token, TokenKind, Tokens, short, tokenize, tokenize_named},
     plan::{Explain, Literal},
     source::{Fault, Span},

@@ -6,12 +6,12 @@
 //! primitive = STRING | BOOLEAN | INTEGER | LONG | FLOAT | DOUBLE | TIMESTAMP[(S|MS|US|NS)]          (TIMESTAMP: native)
 //! ```
 
-use swiftwater_event::Type;
+use swiftwater_event::{Type, did_you_mean};
 
 use super::{Parsed, Parser};
 use crate::{
     Dialect,
-    keyword::{Keyword, did_you_mean},
+    keyword::Keyword,
     lexer::{Symbol, TokenKind},
     source::Fault,
 };

@@ -10,10 +10,12 @@
 //! it is the watermark that the stream declares.
 
 use super::{Parsed, Parser};
+use swiftwater_event::did_you_mean;
+
 use crate::{
     Dialect,
     ast::{EventTime, Include, Unit, WindowShape, WindowSize},
-    keyword::{Keyword, did_you_mean},
+    keyword::Keyword,
     lexer::{Symbol, TokenKind, short},
     plan::Literal,
     source::{Fault, Span},

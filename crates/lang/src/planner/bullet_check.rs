@@ -10,13 +10,12 @@ mod types;
 
 use std::collections::{HashMap, HashSet};
 
-use swiftwater_event::Type;
+use swiftwater_event::{Type, did_you_mean};
 
 use super::{check::Ty, columns::shared, table::wrong_points};
 use crate::{
     Dialect, ParseOptions,
     ast::{Item, Node, NodeKind, Query, View},
-    keyword::did_you_mean,
     lexer::short,
     names::node_name,
     plan::{Literal, TableFunction},

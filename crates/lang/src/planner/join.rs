@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use swiftwater_event::{Primitive, Type};
+use swiftwater_event::{Primitive, Type, did_you_mean};
 
 use super::{
     Planner, Typed, ViewColumn,
@@ -16,7 +16,6 @@ use super::{
 use crate::{
     Dialect, Joined,
     ast::{self, Binary, Name, Node, NodeKind},
-    keyword::did_you_mean,
     lexer::short,
     plan::{Comparison, Expr, Function, Join, LateralView, Literal, Quantifier},
     source::Fault,

@@ -1,12 +1,11 @@
 //! Resolves names and paths: to values in an event, or to columns.
 
-use swiftwater_event::{Path, Step, Type};
+use swiftwater_event::{Path, Step, Type, did_you_mean};
 
 use super::{Planner, Typed, ViewColumn, check::Ty, lower::Scope};
 use crate::{
     Dialect,
     ast::{Name, Node, NodeKind},
-    keyword::did_you_mean,
     lexer::short,
     plan::{Expr, Function, Literal},
     source::Fault,

@@ -7,7 +7,7 @@ mod measures;
 
 use std::collections::HashMap;
 
-use swiftwater_event::{Step, Type};
+use swiftwater_event::{Step, Type, did_you_mean};
 
 use super::{
     Planner, QueryTexts, Typed,
@@ -21,7 +21,6 @@ use super::{
 use crate::{
     ParseOptions,
     ast::{self, Name, Node, NodeKind, PatternOrder, PatternStep, Recognize},
-    keyword::did_you_mean,
     lexer::short,
     plan::{
         Body, Element, Expr, Function, Literal, Measure, OutputColumn, Pattern, Query, Variable, Window,

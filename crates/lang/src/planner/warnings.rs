@@ -14,13 +14,12 @@
 
 use std::collections::HashMap;
 
-use swiftwater_event::{Primitive, Type, from_rfc3339_with_zone};
+use swiftwater_event::{Primitive, Type, did_you_mean, from_rfc3339_with_zone};
 
 use super::{Fields, Planner, QueryTexts, check::Ty, has_aggregates, lower::Scope, plan_over_stream};
 use crate::{
     Dialect, ParseOptions,
     ast::{self, Binary, Item, Name, Node, NodeKind, Source},
-    keyword::did_you_mean,
     lexer::short,
     plan::{Comparison, Literal, Quantifier},
     source::Fault,

@@ -13,8 +13,8 @@ use std::{
 };
 
 use bumpalo::Bump;
-use swiftwater_event::{EventBatch, Millis, StreamName, event_fields};
-use swiftwater_lang::{Dialect, QueryErrors, QueryWarning, did_you_mean, warnings};
+use swiftwater_event::{EventBatch, Millis, StreamName, did_you_mean, event_fields};
+use swiftwater_lang::{Dialect, QueryErrors, QueryWarning, warnings};
 
 use crate::{QueryForm, Runtime, RuntimeError, SubmitOptions, stream::lock};
 

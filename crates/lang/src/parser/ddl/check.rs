@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use swiftwater_event::{Primitive, Type};
+use swiftwater_event::{Primitive, Type, did_you_mean};
 
 use super::stream::DeclaredParts;
 use crate::{
@@ -14,7 +14,6 @@ use crate::{
     ddl::{
         Ack, COLUMNS_MAX, Check, ColumnDef, DefaultValue, PartitionBy, StreamOption, StreamOptions, Watermark,
     },
-    keyword::did_you_mean,
     lexer::short,
     plan::{Expr, Literal},
     planner,

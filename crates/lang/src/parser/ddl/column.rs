@@ -1,6 +1,6 @@
 //! Parses a column: its name, its type in Bullet's or SQL's words, and its constraints.
 
-use swiftwater_event::{Path, Primitive, Type};
+use swiftwater_event::{Path, Primitive, Type, did_you_mean};
 
 use super::{
     super::{Parsed, Parser},
@@ -9,7 +9,6 @@ use super::{
 use crate::{
     ast::{Node, NodeKind},
     ddl::{Check, ColumnDef, Constant, DefaultValue, column_name_fault},
-    keyword::did_you_mean,
     lexer::{Symbol, TokenKind, short},
     source::{Fault, Span},
 };

@@ -1,6 +1,6 @@
 //! Parses `CREATE ENDPOINT`, and the names of endpoints.
 
-use swiftwater_event::{Path, Step, Type};
+use swiftwater_event::{Path, Step, Type, did_you_mean};
 
 use super::{
     super::{Parsed, Parser},
@@ -14,7 +14,7 @@ use crate::{
         ParameterCheck, ParameterPlace, PathTemplate, Refusal, RowSource,
         endpoint::{ENDPOINT_ROWS_MAX, plan},
     },
-    keyword::{Keyword, did_you_mean},
+    keyword::Keyword,
     lexer::{Symbol, TokenKind, short},
     source::{Fault, Span},
 };

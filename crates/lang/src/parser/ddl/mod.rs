@@ -16,7 +16,7 @@ mod sink;
 mod stream;
 mod view;
 
-use swiftwater_event::StreamName;
+use swiftwater_event::{StreamName, did_you_mean};
 
 pub(crate) use join::parse_join;
 
@@ -25,7 +25,6 @@ use crate::{
     Dialect,
     ast::Name,
     ddl::{Ddl, DdlObjectKind, Show},
-    keyword::did_you_mean,
     lexer::{Symbol, TokenKind, Tokens, short, tokenize, tokenize_named},
     source::{Fault, Span},
 };
