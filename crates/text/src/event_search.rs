@@ -135,7 +135,7 @@ impl SearchRow for Row<'_, '_> {
 }
 
 /// Visits all values at any depth.
-fn for_each_value(value: &EventValue<'_>, visit: &mut dyn FnMut(Value<'_>)) {
+pub(crate) fn for_each_value(value: &EventValue<'_>, visit: &mut dyn FnMut(Value<'_>)) {
     let number = |integer: i64| Value::Number(Number::Integer(integer.into()));
     match value {
         EventValue::Null | EventValue::Error => {}
@@ -152,7 +152,7 @@ fn for_each_value(value: &EventValue<'_>, visit: &mut dyn FnMut(Value<'_>)) {
 }
 
 /// Visits all values at a path: into maps by key, where a key may have dots, and into every value of a list.
-fn for_each_at(value: &EventValue<'_>, path: &[Box<str>], visit: &mut dyn FnMut(Value<'_>)) {
+pub(crate) fn for_each_at(value: &EventValue<'_>, path: &[Box<str>], visit: &mut dyn FnMut(Value<'_>)) {
     if path.is_empty() {
         return for_each_value(value, visit);
     }
@@ -170,7 +170,7 @@ fn for_each_at(value: &EventValue<'_>, path: &[Box<str>], visit: &mut dyn FnMut(
 }
 
 /// What is left of a path behind a key, which stands for as many names as it has parts.
-fn after_key<'p>(key: &str, path: &'p [Box<str>]) -> Option<&'p [Box<str>]> {
+pub(crate) fn after_key<'p>(key: &str, path: &'p [Box<str>]) -> Option<&'p [Box<str>]> {
     let mut rest = key;
     for (number, name) in path.iter().enumerate() {
         rest = rest.strip_prefix(&**name)?;

@@ -25,6 +25,8 @@ mod normalize;
 mod phrase;
 mod places;
 pub mod query;
+#[cfg(feature = "arrow")]
+mod table;
 mod term;
 
 pub use analyzer::{Analyzer, AnalyzerOptions, AnalyzerScratch, Language, Token, TokenKind};
@@ -34,4 +36,6 @@ pub use faults::{QueryFault, QueryFaults};
 pub use matcher::{EXPRESSIONS_MAX, Matcher, MatcherScratch};
 pub use normalize::{UNICODE_VERSION, nfkc_casefold, push_nfkc_casefold};
 pub use phrase::Phrase;
+#[cfg(feature = "arrow")]
+pub use table::{JSON_EXTENSION, SearchField, TableSearch, json_field};
 pub use term::{Pattern, Piece, TERM_BYTES_MAX, Term, key_prefix, term_key};

@@ -1,23 +1,37 @@
 //! Tests of SEARCH over events and values.
 
-use std::fmt::Write;
+use std::{fmt::Write, sync::Arc};
 
+use arrow_array::ArrayRef;
+use arrow_schema::{DataType, Field};
 use bumpalo::Bump;
+use bytes::Bytes;
+use swiftwater_event::{CheckLimits, Type, check_block};
 use swiftwater_lang::Dialect;
-use swiftwater_live::expr::{EvalCounts, Rows, Scratch};
+use swiftwater_live::{
+    columns::{ColumnsScratch, InferredColumns, event_texts},
+    expr::{EvalCounts, Rows, Scratch},
+};
 use swiftwater_testkit::{
     Rng,
     search::{SearchOracle, SearchValue, SearchedRow, random_row},
 };
+use swiftwater_text::{MatcherScratch, SearchField, TableSearch, json_field, query::Operator};
 
 use crate::expressions::{NOW, compile, decode};
 
 /// A row as an event: each column is a list of its values.
 fn event(row: &SearchedRow) -> String {
+    event_with(row, |_| true)
+}
+
+/// A row as an event; `is_list` says whether a column with one value is a list, or this value.
+fn event_with(row: &SearchedRow, mut is_list: impl FnMut(&str) -> bool) -> String {
     let mut out = String::from("{");
     for (name, values) in row {
         let separator = if out.len() > 1 { "," } else { "" };
-        let _ = write!(out, "{separator}\"{name}\":[");
+        let is_list = values.len() != 1 || is_list(name);
+        let _ = write!(out, "{separator}\"{name}\":{}", if is_list { "[" } else { "" });
         for (number, value) in values.iter().enumerate() {
             let separator = if number > 0 { "," } else { "" };
             let value = match value {
@@ -26,7 +40,7 @@ fn event(row: &SearchedRow) -> String {
             };
             let _ = write!(out, "{separator}{value}");
         }
-        out.push(']');
+        out.push_str(if is_list { "]" } else { "" });
     }
     out.push('}');
     out
@@ -108,4 +122,64 @@ fn faults_of_a_search_are_those_of_the_query() {
     }
     let bullet = compile(Dialect::Bullet, "SEARCH('a')", None).map(|_| ());
     assert!(bullet.is_err(), "Bullet has no such function");
+}
+
+/// Events as a table stores them: the columns that are found in them, and the text of those that these do not describe
+/// whole.
+fn stored(events: &[String]) -> (Vec<Field>, Vec<ArrayRef>) {
+    let batch = check_block(Bytes::from(events.join("\n") + "\n"), &CheckLimits::default(), 1).batch;
+    assert_eq!(batch.len(), events.len());
+    let accepted = InferredColumns::new(Vec::new(), 3).accept(&batch, &mut ColumnsScratch::default());
+    let columns = accepted.grown.map_or(Vec::new(), |grown| grown.columns().to_vec());
+    let mut arrays = accepted.columns;
+    let texts: ArrayRef = Arc::new(event_texts(&batch, accepted.text_needed.as_ref()));
+    let mut fields: Vec<Field> = columns
+        .iter()
+        .zip(&arrays)
+        .map(|(column, array)| {
+            let field = Field::new(&*column.name, array.data_type().clone(), true);
+            if column.ty == Type::Any { json_field(&field) } else { field }
+        })
+        .collect();
+    fields.push(Field::new("_event", DataType::Utf8View, true));
+    arrays.push(texts);
+    (fields, arrays)
+}
+
+#[test]
+fn search_of_stored_rows_agrees_with_the_oracle() {
+    let oracle = SearchOracle::default();
+    let cases = std::env::var("SOAK_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(500);
+    let (mut searched, mut found_rows) = (0, 0);
+    for seed in 0..cases {
+        let mut rng = Rng::new(seed);
+        let rows: Vec<SearchedRow> = (0..20).map(|_| random_row(&mut rng)).collect();
+        let lists = rng.below(100);
+        let events: Vec<String> =
+            rows.iter().map(|row| event_with(row, |_| rng.below(100) < lists)).collect();
+        let query = oracle.random_query(&mut rng, 3);
+        let (fields, arrays) = stored(&events);
+        let search_fields = fields.iter().map(SearchField::of).collect();
+        let search = match TableSearch::of_rows(&query.text(), Operator::And, search_fields, None) {
+            Ok(search) => search,
+            Err(faults) => {
+                assert!(faults.to_string().contains("there is no column"), "seed {seed}: {faults}");
+                continue;
+            }
+        };
+        let needed: Vec<ArrayRef> = search.needed().iter().map(|&place| Arc::clone(&arrays[place])).collect();
+        let matches = search.matches(&needed, events.len(), &mut MatcherScratch::default());
+        for (row, event) in events.iter().enumerate() {
+            let expected = oracle.matches(&query, &rows[row]);
+            assert_eq!(
+                matches.value(row),
+                expected,
+                "seed {seed}: {} over {event} of {fields:?}",
+                query.text()
+            );
+            found_rows += u64::from(expected);
+        }
+        searched += 1;
+    }
+    assert!(searched > cases / 2 && found_rows > searched, "{searched} searches found {found_rows} rows");
 }

@@ -1,0 +1,555 @@
+//! Searches rows of record batches, whose columns are those of a table.
+//!
+//! A stored event is a row of declared columns. Where they do not describe it whole, the column `_event` has its JSON text,
+//! and the event's own value at a path precedes the column's, which may be rounded or lack a part. A column of times, or of
+//! floating-point numbers, precedes it, as the event's own value may be a text there. So a search finds the same events here
+//! as [`crate::EventSearch`] finds before they are stored.
+//!
+//! | a query asks | is searched |
+//! | --- | --- |
+//! | `word` | all texts of all columns, in lists, maps and JSON at any depth, and those of `_event` |
+//! | `column:word`, `column.path:word` | this column, or the part of it |
+//! | `_event.path:word` | fields that are no columns, where the row has the event's text |
+//!
+//! Knows no index: each row is analyzed.
+
+use std::{
+    cell::{OnceCell, RefCell},
+    sync::Arc,
+};
+
+use arrow_array::{
+    Array, ArrayRef, BooleanArray,
+    cast::AsArray,
+    types::{
+        Date32Type, Date64Type, Decimal128Type, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type,
+        Int32Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+        TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    },
+};
+use arrow_schema::{DataType, Field, TimeUnit};
+use bumpalo::Bump;
+use swiftwater_event::{Value as EventValue, did_you_mean, parse_value};
+
+use crate::{
+    analyzer::Analyzer,
+    columns::{SearchColumn, SearchColumns, SearchRow, TextKind, UnknownColumn, Value},
+    event_search::{after_key, for_each_at, for_each_value},
+    faults::QueryFaults,
+    matcher::{Matcher, MatcherScratch},
+    query::{Number, Operator},
+};
+
+/// The column with the JSON text of events that the other columns do not describe whole.
+const EVENT_COLUMN: &str = "_event";
+
+/// The metadata key and value of a field whose texts are JSON: Arrow's canonical extension type.
+pub const JSON_EXTENSION: (&str, &str) = ("ARROW:extension:name", "arrow.json");
+
+/// The number of the column of all texts; those of paths follow.
+const ALL_TEXTS: u32 = 0;
+
+/// A column of a table that is searched.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SearchField {
+    /// Its name.
+    pub name: Box<str>,
+    /// Its type.
+    pub ty: DataType,
+    /// Whether its texts are JSON.
+    pub is_json: bool,
+}
+
+/// A query that rows of a table can be asked.
+#[derive(Debug)]
+pub struct TableSearch {
+    matcher: Matcher,
+    /// What is searched under each number behind [`ALL_TEXTS`].
+    sources: Vec<Source>,
+    /// What is searched for words without a column.
+    defaults: Defaults,
+    /// The columns that are read, by their places in the table.
+    needed: Vec<usize>,
+    fields: Vec<SearchField>,
+}
+
+/// What a word without a column is looked for in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Defaults {
+    /// All texts of these columns, by place, and of the event's own text.
+    Texts(Vec<usize>),
+    /// All values of the only column.
+    Values,
+}
+
+/// The values that a path names.
+#[derive(Debug)]
+struct Source {
+    /// Columns by place, each with the path within.
+    columns: Vec<(usize, Box<[Box<str>]>)>,
+    /// The path in the event's own text.
+    in_event: Option<Box<[Box<str>]>>,
+    /// A column of this type precedes the event's own value.
+    is_column_first: bool,
+}
+
+struct Paths<'f> {
+    fields: &'f [SearchField],
+    defaults: Defaults,
+    found: RefCell<Vec<(Box<[Box<str>]>, Source)>>,
+    analyzer: Arc<Analyzer>,
+}
+
+/// Columns of a batch, with the arrays of those that are read.
+struct Batch<'b> {
+    search: &'b TableSearch,
+    /// By place in the table; none of a column that is not read.
+    arrays: Vec<Option<&'b dyn Array>>,
+    event: Option<&'b dyn Array>,
+}
+
+struct Row<'r> {
+    batch: &'r Batch<'r>,
+    row: usize,
+    arena: &'r Bump,
+    event: OnceCell<Option<EventValue<'r>>>,
+}
+
+impl SearchField {
+    /// The column of a field, whose metadata says whether its texts are JSON.
+    pub fn of(field: &Field) -> SearchField {
+        let is_json = field.metadata().get(JSON_EXTENSION.0).is_some_and(|name| name == JSON_EXTENSION.1);
+        SearchField { name: field.name().as_str().into(), ty: field.data_type().clone(), is_json }
+    }
+}
+
+/// The field with metadata that says that its texts are JSON.
+pub fn json_field(field: &Field) -> Field {
+    let mut metadata = field.metadata().clone();
+    metadata.insert(JSON_EXTENSION.0.to_owned(), JSON_EXTENSION.1.to_owned());
+    field.clone().with_metadata(metadata)
+}
+
+impl TableSearch {
+    /// A search of the rows of a table. `now_micros` is what `now` means, in microseconds since 1970; without it `now` is
+    /// refused.
+    pub fn of_rows(
+        query: &str,
+        operator: Operator,
+        fields: Vec<SearchField>,
+        now_micros: Option<i64>,
+    ) -> Result<TableSearch, QueryFaults> {
+        let texts = (0..fields.len()).filter(|&place| {
+            let field = &fields[place];
+            *field.name != *EVENT_COLUMN && has_texts(&field.ty)
+        });
+        let defaults = Defaults::Texts(texts.collect());
+        TableSearch::new(query, operator, fields, defaults, now_micros)
+    }
+
+    /// A search of the values of one column, whose conditions name no columns.
+    pub fn of_value(
+        query: &str,
+        operator: Operator,
+        field: SearchField,
+        now_micros: Option<i64>,
+    ) -> Result<TableSearch, QueryFaults> {
+        TableSearch::new(query, operator, vec![field], Defaults::Values, now_micros)
+    }
+
+    fn new(
+        query: &str,
+        operator: Operator,
+        fields: Vec<SearchField>,
+        defaults: Defaults,
+        now_micros: Option<i64>,
+    ) -> Result<TableSearch, QueryFaults> {
+        let paths = Paths { fields: &fields, defaults, found: RefCell::default(), analyzer: Arc::default() };
+        let matcher = Matcher::new(query, operator, &paths, now_micros)?;
+        let Paths { found, defaults, .. } = paths;
+        let sources: Vec<Source> = found.into_inner().into_iter().map(|(_, source)| source).collect();
+        let mut search = TableSearch { matcher, sources, defaults, needed: Vec::new(), fields };
+        search.needed = search.find_needed();
+        Ok(search)
+    }
+
+    fn find_needed(&self) -> Vec<usize> {
+        let mut needed = Vec::new();
+        let mut needs_event = false;
+        for column in self.matcher.columns() {
+            match (self.source(column), &self.defaults) {
+                (Some(source), _) => {
+                    needed.extend(source.columns.iter().map(|(place, _)| *place));
+                    needs_event |= source.in_event.is_some();
+                }
+                (None, Defaults::Values) => needed.push(0),
+                (None, Defaults::Texts(texts)) => {
+                    needed.extend(texts);
+                    needs_event = true;
+                    // They say which fields of the event's own text are no texts.
+                    let are_first = |place: &usize| is_column_first(&self.fields[*place].ty);
+                    needed.extend((0..self.fields.len()).filter(are_first));
+                }
+            }
+        }
+        if needs_event {
+            needed.extend(self.fields.iter().position(|field| *field.name == *EVENT_COLUMN));
+        }
+        needed.sort_unstable();
+        needed.dedup();
+        needed
+    }
+
+    fn source(&self, column: u32) -> Option<&Source> {
+        self.sources.get((column as usize).checked_sub(1)?)
+    }
+
+    /// The columns that it reads, by their places in the table, ascending.
+    pub fn needed(&self) -> &[usize] {
+        &self.needed
+    }
+
+    /// Which rows satisfy the query. `arrays` are the columns of [`TableSearch::needed`], in their order, of `rows` rows each.
+    /// The answer has no nulls.
+    pub fn matches(&self, arrays: &[ArrayRef], rows: usize, scratch: &mut MatcherScratch) -> BooleanArray {
+        let mut batch = Batch { search: self, arrays: vec![None; self.fields.len()], event: None };
+        for (&place, array) in self.needed.iter().zip(arrays) {
+            batch.arrays[place] = Some(&**array);
+            if *self.fields[place].name == *EVENT_COLUMN && self.defaults != Defaults::Values {
+                batch.event = Some(&**array);
+            }
+        }
+        let mut arena = Bump::new();
+        (0..rows)
+            .map(|row| {
+                arena.reset();
+                let row = Row { batch: &batch, row, arena: &arena, event: OnceCell::new() };
+                Some(self.matcher.matches(&row, scratch))
+            })
+            .collect()
+    }
+}
+
+impl Paths<'_> {
+    fn numbered(&self, id: u32) -> SearchColumn {
+        SearchColumn { id, kind: TextKind::Words, analyzer: Arc::clone(&self.analyzer) }
+    }
+
+    fn source(&self, path: &[Box<str>]) -> Result<Source, UnknownColumn> {
+        let written = path.join(".");
+        if self.defaults == Defaults::Values {
+            return Err(UnknownColumn {
+                message: format!("`{written}:` is a condition on a column, and one value is searched"),
+                hint: Some("Search the row, search('column:value'), or write the text in quotes.".to_owned()),
+            });
+        }
+        let mut columns: Vec<(usize, Box<[Box<str>]>)> = Vec::new();
+        for (place, field) in self.fields.iter().enumerate() {
+            if let Some(rest) = after_key(&field.name, path) {
+                columns.push((place, rest.into()));
+            }
+        }
+        let has_event = self.fields.iter().any(|field| *field.name == *EVENT_COLUMN);
+        if has_event && *path[0] == *EVENT_COLUMN {
+            return Ok(Source {
+                columns: Vec::new(),
+                in_event: Some(path[1..].into()),
+                is_column_first: false,
+            });
+        }
+        if columns.is_empty() {
+            return Err(self.unknown(&written, &path[0], has_event));
+        }
+        let is_scalar = |place: usize| {
+            let field = &self.fields[place];
+            !field.is_json && !is_nested(&field.ty)
+        };
+        if let Some((place, rest)) = columns.first()
+            && columns.iter().all(|(place, rest)| is_scalar(*place) && !rest.is_empty())
+        {
+            let field = &self.fields[*place];
+            return Err(UnknownColumn {
+                message: format!("column `{}` has no field `{}`", field.name, rest.join(".")),
+                hint: has_event.then(|| {
+                    format!("`{EVENT_COLUMN}.{written}:` searches what events have there beside the column.")
+                }),
+            });
+        }
+        columns.retain(|(place, rest)| !is_scalar(*place) || rest.is_empty());
+        let is_column_first = columns.iter().any(|(place, _)| is_column_first(&self.fields[*place].ty));
+        Ok(Source { columns, in_event: has_event.then(|| path.into()), is_column_first })
+    }
+
+    fn unknown(&self, written: &str, name: &str, has_event: bool) -> UnknownColumn {
+        let names = self.fields.iter().map(|field| &*field.name);
+        let hint = match did_you_mean(name, names) {
+            Some(near) => format!("Did you mean `{near}:`?"),
+            None if has_event => {
+                format!("A field that is no column is searched by `{EVENT_COLUMN}.{written}:`.")
+            }
+            None => "A `:` in a text is written in quotation marks, or as `\\:`.".to_owned(),
+        };
+        UnknownColumn { message: format!("there is no column `{name}`"), hint: Some(hint) }
+    }
+}
+
+impl SearchColumns for Paths<'_> {
+    fn defaults(&self) -> Vec<SearchColumn> {
+        vec![self.numbered(ALL_TEXTS)]
+    }
+
+    fn column(&self, path: &[Box<str>]) -> Result<SearchColumn, UnknownColumn> {
+        let known = self.found.borrow().iter().position(|(known, _)| **known == *path);
+        let place = match known {
+            Some(place) => place,
+            None => {
+                let source = self.source(path)?;
+                let mut found = self.found.borrow_mut();
+                found.push((path.into(), source));
+                found.len() - 1
+            }
+        };
+        Ok(self.numbered(place as u32 + 1))
+    }
+}
+
+impl Row<'_> {
+    /// The event's own text, parsed once a row.
+    fn event(&self) -> Option<&EventValue<'_>> {
+        let event = self.event.get_or_init(|| {
+            let text = text_at(self.batch.event?, self.row)?;
+            parse_value(self.arena.alloc_str(text), self.arena)
+        });
+        event.as_ref()
+    }
+
+    fn for_each_of_column(&self, place: usize, path: &[Box<str>], visit: &mut dyn FnMut(Value<'_>)) {
+        let Some(array) = self.batch.arrays[place] else { return };
+        if self.batch.search.fields[place].is_json {
+            let value = text_at(array, self.row).and_then(|text| parse_value(text, self.arena));
+            if let Some(value) = value {
+                for_each_at(&value, path, visit);
+            }
+            return;
+        }
+        for_each_of(array, self.row, path, visit);
+    }
+
+    fn for_each_of_source(&self, source: &Source, visit: &mut dyn FnMut(Value<'_>)) {
+        let mut is_found = false;
+        let from_columns = |visit: &mut dyn FnMut(Value<'_>)| {
+            for (place, path) in &source.columns {
+                self.for_each_of_column(*place, path, visit);
+            }
+        };
+        if source.is_column_first {
+            from_columns(&mut |value| {
+                is_found = true;
+                visit(value);
+            });
+            if is_found {
+                return;
+            }
+        }
+        if let (Some(path), Some(event)) = (&source.in_event, self.event()) {
+            for_each_at(event, path, &mut |value| {
+                is_found = true;
+                visit(value);
+            });
+        }
+        if !is_found && !source.is_column_first {
+            from_columns(visit);
+        }
+    }
+
+    fn for_each_text(&self, texts: &[usize], visit: &mut dyn FnMut(Value<'_>)) {
+        let mut visit_text = |value: Value<'_>| {
+            if let Value::Text(_) = value {
+                visit(value);
+            }
+        };
+        for &place in texts {
+            self.for_each_of_column(place, &[], &mut visit_text);
+        }
+        match self.event() {
+            None => {}
+            Some(EventValue::Map(fields)) => {
+                for (key, value) in fields.iter() {
+                    if !self.has_in_typed_column(key) {
+                        for_each_value(value, &mut visit_text);
+                    }
+                }
+            }
+            Some(value) => for_each_value(value, &mut visit_text),
+        }
+    }
+
+    /// Whether a column that precedes the event's own text has a value of this field.
+    fn has_in_typed_column(&self, key: &str) -> bool {
+        let Batch { search, arrays, .. } = self.batch;
+        search.fields.iter().zip(arrays).any(|(field, array)| {
+            *field.name == *key
+                && is_column_first(&field.ty)
+                && array.is_some_and(|array| array.is_valid(self.row))
+        })
+    }
+}
+
+impl SearchRow for Row<'_> {
+    fn for_each_value(&self, column: u32, visit: &mut dyn FnMut(Value<'_>)) {
+        match (self.batch.search.source(column), &self.batch.search.defaults) {
+            (Some(source), _) => self.for_each_of_source(source, visit),
+            (None, Defaults::Values) => self.for_each_of_column(0, &[], visit),
+            (None, Defaults::Texts(texts)) => self.for_each_text(texts, visit),
+        }
+    }
+}
+
+/// Whether values of a type, or parts of them, are texts.
+fn has_texts(ty: &DataType) -> bool {
+    match ty {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::Map(field, _) => has_texts(field.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|field| has_texts(field.data_type())),
+        DataType::Dictionary(_, ty) => has_texts(ty),
+        _ => false,
+    }
+}
+
+fn is_nested(ty: &DataType) -> bool {
+    match ty {
+        DataType::List(_)
+        | DataType::LargeList(_)
+        | DataType::FixedSizeList(..)
+        | DataType::Map(..)
+        | DataType::Struct(_) => true,
+        DataType::Dictionary(_, ty) => is_nested(ty),
+        _ => false,
+    }
+}
+
+/// Whether a column of this type precedes the event's own value, which may be a text that means one of this type.
+fn is_column_first(ty: &DataType) -> bool {
+    matches!(ty, DataType::Timestamp(..) | DataType::Float32 | DataType::Float64)
+}
+
+fn text_at(array: &dyn Array, row: usize) -> Option<&str> {
+    if array.is_null(row) {
+        return None;
+    }
+    match array.data_type() {
+        DataType::Utf8View => Some(array.as_string_view().value(row)),
+        DataType::Utf8 => Some(array.as_string::<i32>().value(row)),
+        DataType::LargeUtf8 => Some(array.as_string::<i64>().value(row)),
+        _ => None,
+    }
+}
+
+/// Visits all values of a row at a path: into structs and maps by key, and into every value of a list.
+fn for_each_of(array: &dyn Array, row: usize, path: &[Box<str>], visit: &mut dyn FnMut(Value<'_>)) {
+    if array.is_null(row) {
+        return;
+    }
+    match array.data_type() {
+        DataType::List(_) => for_each_in(&*array.as_list::<i32>().value(row), path, visit),
+        DataType::LargeList(_) => for_each_in(&*array.as_list::<i64>().value(row), path, visit),
+        DataType::FixedSizeList(..) => for_each_in(&*array.as_fixed_size_list().value(row), path, visit),
+        DataType::Dictionary(..) => {
+            let dictionary = array.as_any_dictionary();
+            let key = dictionary.normalized_keys()[row];
+            for_each_of(&**dictionary.values(), key, path, visit);
+        }
+        DataType::Struct(fields) => {
+            for (field, column) in fields.iter().zip(array.as_struct().columns()) {
+                if let Some(rest) = part(field.name(), path) {
+                    for_each_of(&**column, row, rest, visit);
+                }
+            }
+        }
+        DataType::Map(..) => {
+            let entries = array.as_map().value(row);
+            let (keys, values) = (entries.column(0), entries.column(1));
+            for entry in 0..entries.len() {
+                if let Some(rest) = text_at(&**keys, entry).and_then(|key| part(key, path)) {
+                    for_each_of(&**values, entry, rest, visit);
+                }
+            }
+        }
+        _ if !path.is_empty() => {}
+        ty => {
+            if let Some(value) = scalar(array, ty, row) {
+                visit(value);
+            }
+        }
+    }
+}
+
+fn for_each_in(values: &dyn Array, path: &[Box<str>], visit: &mut dyn FnMut(Value<'_>)) {
+    for row in 0..values.len() {
+        for_each_of(values, row, path, visit);
+    }
+}
+
+/// What is left of a path within the value of a key; an empty path leads to every value.
+fn part<'p>(key: &str, path: &'p [Box<str>]) -> Option<&'p [Box<str>]> {
+    if path.is_empty() { Some(path) } else { after_key(key, path) }
+}
+
+/// A value that is not null and has no parts; none of a type that a search does not know.
+fn scalar<'a>(array: &'a dyn Array, ty: &DataType, row: usize) -> Option<Value<'a>> {
+    let integer = |integer: i64| Some(Value::Number(Number::Integer(integer.into())));
+    let float = |float: f64| Some(Value::Number(Number::Float(float)));
+    match ty {
+        DataType::Utf8View | DataType::Utf8 | DataType::LargeUtf8 => text_at(array, row).map(Value::Text),
+        DataType::Boolean => Some(Value::Boolean(array.as_boolean().value(row))),
+        DataType::Int8 => integer(array.as_primitive::<Int8Type>().value(row).into()),
+        DataType::Int16 => integer(array.as_primitive::<Int16Type>().value(row).into()),
+        DataType::Int32 => integer(array.as_primitive::<Int32Type>().value(row).into()),
+        DataType::Int64 => integer(array.as_primitive::<Int64Type>().value(row)),
+        DataType::UInt8 => integer(array.as_primitive::<UInt8Type>().value(row).into()),
+        DataType::UInt16 => integer(array.as_primitive::<UInt16Type>().value(row).into()),
+        DataType::UInt32 => integer(array.as_primitive::<UInt32Type>().value(row).into()),
+        DataType::UInt64 => {
+            let value = array.as_primitive::<UInt64Type>().value(row);
+            Some(Value::Number(Number::Integer(value.into())))
+        }
+        DataType::Float16 => float(array.as_primitive::<Float16Type>().value(row).to_f64()),
+        // The number with the fewest digits, which is the one that was written.
+        DataType::Float32 => float(shortest(array.as_primitive::<Float32Type>().value(row))),
+        DataType::Float64 => float(array.as_primitive::<Float64Type>().value(row)),
+        DataType::Decimal128(..) => {
+            Number::parse(&array.as_primitive::<Decimal128Type>().value_as_string(row)).map(Value::Number)
+        }
+        DataType::Timestamp(unit, _) => Some(Value::Time(match unit {
+            TimeUnit::Second => {
+                array.as_primitive::<TimestampSecondType>().value(row).saturating_mul(1_000_000)
+            }
+            TimeUnit::Millisecond => {
+                array.as_primitive::<TimestampMillisecondType>().value(row).saturating_mul(1000)
+            }
+            TimeUnit::Microsecond => array.as_primitive::<TimestampMicrosecondType>().value(row),
+            TimeUnit::Nanosecond => {
+                array.as_primitive::<TimestampNanosecondType>().value(row).div_euclid(1000)
+            }
+        })),
+        DataType::Date32 => {
+            let days = i64::from(array.as_primitive::<Date32Type>().value(row));
+            Some(Value::Time(days.saturating_mul(86_400_000_000)))
+        }
+        DataType::Date64 => {
+            Some(Value::Time(array.as_primitive::<Date64Type>().value(row).saturating_mul(1000)))
+        }
+        _ => None,
+    }
+}
+
+fn shortest(float: f32) -> f64 {
+    if float.is_finite() {
+        float.to_string().parse().unwrap_or_else(|_| f64::from(float))
+    } else {
+        f64::from(float)
+    }
+}
