@@ -248,9 +248,6 @@ fn describe(error: &DataFusionError) -> (ErrorKind, String, Option<String>) {
         DataFusionError::Plan(message) | DataFusionError::Configuration(message) => {
             let (message, guess) = message.split_once("\nDid you mean").unwrap_or((message, ""));
             let hint = match guess {
-                _ if message.to_ascii_lowercase().starts_with("invalid function 'search'") => Some(
-                    "SEARCH is a function of live queries and views; in SQL, write LIKE or ~.".to_owned(),
-                ),
                 "" => hint,
                 guess => Some(format!("Did you mean{guess}")),
             };

@@ -42,6 +42,7 @@ mod planning_watched;
 mod postgres;
 mod progress;
 mod run;
+mod search;
 mod session;
 mod short_string_compare;
 mod sliced;

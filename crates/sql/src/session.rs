@@ -115,6 +115,7 @@ impl Sessions {
         }
         crate::json_functions::register(&mut template)?;
         crate::postgres::register(&mut template)?;
+        crate::search::register(&mut template)?;
         crate::meaning::register(&mut template)?;
         crate::sums::register(&mut template)?;
         crate::large_results::register(&mut template, options.memory_bytes_max)?;

@@ -1,0 +1,231 @@
+//! Plans `search('words')` and `search(column, 'words')`.
+//!
+//! ```text
+//! before: search('timeout status:500')     after: search(message, title, status, _event)
+//! before: search(title, 'timeout')         after: search(title)
+//! ```
+//!
+//! The query, a constant text, moves into the function, which is compiled once a statement. Its arguments are the columns
+//! that the query reads, so other columns are not scanned. `swiftwater-text` evaluates it over each row. The answer is never
+//! null. `now` in a query is the start of the statement.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use arrow::datatypes::DataType;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, Result, ScalarValue, exec_err};
+use datafusion::execution::{FunctionRegistry, SessionState};
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::expr_rewriter::FunctionRewrite;
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    TypeSignature, Volatility,
+};
+use swiftwater_text::query::Operator;
+use swiftwater_text::{MatcherScratch, QueryFaults, SearchField, TableSearch};
+
+use crate::{ErrorKind, SqlError};
+
+const NAME: &str = "search";
+
+/// Makes a session know the function.
+pub(crate) fn register(state: &mut SessionState) -> Result<()> {
+    let signature = Signature::one_of(vec![TypeSignature::Any(1), TypeSignature::Any(2)], Volatility::Stable);
+    state.register_udf(Arc::new(ScalarUDF::from(Written { signature })))?;
+    state.register_function_rewrite(Arc::new(Bind))
+}
+
+/// The function as a statement has it.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Written {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Written {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Boolean)
+    }
+
+    fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        exec_err!("search has no columns here")
+    }
+}
+
+/// Replaces the function by one that is bound to columns.
+#[derive(Debug)]
+struct Bind;
+
+impl FunctionRewrite for Bind {
+    fn name(&self) -> &str {
+        "bind_search"
+    }
+
+    fn rewrite(&self, expr: Expr, schema: &DFSchema, _: &ConfigOptions) -> Result<Transformed<Expr>> {
+        let Expr::ScalarFunction(ScalarFunction { func, args }) = &expr else {
+            return Ok(Transformed::no(expr));
+        };
+        if func.inner().downcast_ref::<Written>().is_none() {
+            return Ok(Transformed::no(expr));
+        }
+        let bound = match args.as_slice() {
+            [query] => bind_rows(constant(query)?, schema)?,
+            [value, query] => {
+                let field = SearchField::of(value.to_field(schema)?.1.as_ref());
+                let bound = Bound::new(constant(query)?, vec![field], true, None)?;
+                let read = !bound.search.needed().is_empty();
+                let args = if read { vec![value.clone()] } else { Vec::new() };
+                Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(ScalarUDF::from(bound)), args))
+            }
+            _ => return Ok(Transformed::no(expr)),
+        };
+        Ok(Transformed::yes(bound))
+    }
+}
+
+/// A search of the rows of the only table in scope.
+fn bind_rows(query: &str, schema: &DFSchema) -> Result<Expr> {
+    let (tables, fields): (Vec<_>, Vec<_>) = schema.iter().unzip();
+    if tables.windows(2).any(|pair| pair[0] != pair[1]) {
+        let error =
+            SqlError::new(ErrorKind::Invalid, "search('…') is of one table, and several are in scope");
+        return Err(error
+            .with_hint("Name a column, search(t.message, '…'), or search in a subquery.")
+            .into());
+    }
+    let fields = fields.into_iter().map(|field| SearchField::of(field)).collect();
+    let bound = Bound::new(query, fields, false, None)?;
+    let columns: Vec<_> = schema.columns();
+    let args = bound.search.needed().iter().map(|&place| Expr::Column(columns[place].clone())).collect();
+    Ok(Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(ScalarUDF::from(bound)), args)))
+}
+
+fn constant(query: &Expr) -> Result<&str> {
+    let text = match query {
+        Expr::Literal(value, _) => value.try_as_str().flatten(),
+        _ => None,
+    };
+    text.ok_or_else(|| {
+        let error = SqlError::new(ErrorKind::Invalid, "the query of search must be a constant text");
+        error.with_hint("Write search('words') or search(column, 'words').").into()
+    })
+}
+
+/// The function with its query, over the columns that the query reads.
+#[derive(Debug)]
+struct Bound {
+    query: Box<str>,
+    fields: Vec<SearchField>,
+    /// It searches one value instead of a row.
+    is_of_value: bool,
+    /// The start of the statement, in microseconds since 1970; none until the plan is optimized.
+    now_micros: Option<i64>,
+    search: Arc<TableSearch>,
+    signature: Signature,
+}
+
+impl Bound {
+    fn new(
+        query: &str,
+        fields: Vec<SearchField>,
+        is_of_value: bool,
+        now_micros: Option<i64>,
+    ) -> Result<Bound> {
+        // The columns that are read do not depend on the time.
+        let now = now_micros.or_else(|| {
+            let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+            i64::try_from(elapsed.as_micros()).ok()
+        });
+        let search = match is_of_value {
+            true => TableSearch::of_value(query, Operator::And, fields[0].clone(), now),
+            false => TableSearch::of_rows(query, Operator::And, fields.clone(), now),
+        };
+        let search = Arc::new(search.map_err(|faults| fault(&faults))?);
+        let signature = Signature::one_of(
+            vec![TypeSignature::Nullary, TypeSignature::VariadicAny],
+            // With a known `now` it is a function of its arguments alone.
+            if now_micros.is_some() { Volatility::Immutable } else { Volatility::Stable },
+        );
+        Ok(Bound { query: query.into(), fields, is_of_value, now_micros, search, signature })
+    }
+
+    fn identity(&self) -> (&str, &[SearchField], bool, Option<i64>) {
+        (&self.query, &self.fields, self.is_of_value, self.now_micros)
+    }
+}
+
+impl PartialEq for Bound {
+    fn eq(&self, other: &Bound) -> bool {
+        self.identity() == other.identity()
+    }
+}
+
+impl Eq for Bound {}
+
+impl Hash for Bound {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.identity().hash(state);
+    }
+}
+
+impl ScalarUDFImpl for Bound {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn display_name(&self, args: &[Expr]) -> Result<String> {
+        let query = ScalarValue::from(&*self.query);
+        Ok(match (self.is_of_value, args) {
+            (true, [value]) => format!("search({value}, {query})"),
+            _ => format!("search({query})"),
+        })
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Boolean)
+    }
+
+    fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        let (None, Some(start)) = (self.now_micros, info.query_execution_start_time()) else {
+            return Ok(ExprSimplifyResult::Original(args));
+        };
+        let now = Some(start.timestamp_micros());
+        let bound = Bound::new(&self.query, self.fields.clone(), self.is_of_value, now)?;
+        let call = ScalarFunction::new_udf(Arc::new(ScalarUDF::from(bound)), args);
+        Ok(ExprSimplifyResult::Simplified(Expr::ScalarFunction(call)))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let is_constant = args.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
+        let rows = if is_constant { 1 } else { args.number_rows };
+        let arrays = args.args.into_iter().map(|value| value.into_array(rows)).collect::<Result<Vec<_>>>()?;
+        let found = self.search.matches(&arrays, rows, &mut MatcherScratch::default());
+        Ok(match is_constant {
+            true => ColumnarValue::Scalar(ScalarValue::Boolean(Some(found.value(0)))),
+            false => ColumnarValue::Array(Arc::new(found)),
+        })
+    }
+}
+
+fn fault(faults: &QueryFaults) -> SqlError {
+    let error = SqlError::new(ErrorKind::Invalid, format!("the search cannot be read: {faults}"));
+    match faults.0.iter().find_map(|fault| fault.hint.clone()) {
+        Some(hint) => error.with_hint(hint),
+        None => error,
+    }
+}
