@@ -49,7 +49,7 @@ pub(crate) enum Command {
     Ingest(IngestArgs),
     /// Runs a live query on a server, or on a file or standard input without a server
     Query(QueryArgs),
-    /// Finds the events of a file or of standard input that have these words
+    /// Finds stored events of a server, or those of a file or standard input, by their words
     Search(SearchArgs),
     /// Continues with the results of a running query
     Attach(AttachArgs),
@@ -431,24 +431,56 @@ pub(crate) struct QueryArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  swiftwater search --input app.ndjson 'timeout OR \"connection refused\"'
+  swiftwater search logs 'timeout OR \"connection refused\"' --last 15m
+  swiftwater search logs traces 'trace_id:4bf92f35' --sort _time --all
+  swiftwater search logs 'status:>=500' --columns host,status,message
   swiftwater search --input app.ndjson.gz 'status:>=500 path:/api*  -method:GET' --limit 20
   journalctl -o json | swiftwater search --input - 'MESSAGE:segfault'
 
 Words are looked for in all strings of an event, at any depth; `column:` names a column or a path into one. Words side by
-side must all be there. docs/reference/search.md has every form. The command prints the events as they are, one a line,
-and marks what it found on a terminal.
-Exit status: 0 the input was searched, 1 it could not be read, 2 the search is wrong.")]
+side must all be there. docs/reference/search.md has every form. Of a server's streams the newest events come first. The
+command prints the events as they are, one a line; on a terminal it marks what it found and adds the time of arrival.
+Exit status: 0 the events were searched, 1 they could not be read, 2 the search is wrong.")]
 pub(crate) struct SearchArgs {
-    /// Words and conditions of the search
-    #[arg(value_name = "SEARCH", allow_hyphen_values = true)]
-    pub(crate) query: String,
+    /// Streams and the search; with --input the search alone
+    #[arg(value_name = "STREAM", allow_hyphen_values = true)]
+    pub(crate) first: String,
+    /// More streams, and the words and conditions of the search
+    #[arg(value_name = "SEARCH")]
+    pub(crate) rest: Vec<String>,
     /// File that is searched in this process, without a server; `-` is standard input
-    #[arg(long, value_name = "FILE")]
-    pub(crate) input: PathBuf,
-    /// Number of events after which the command ends [default: none]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["server", "last", "from", "to", "time", "sort", "all", "columns", "hits"])]
+    pub(crate) input: Option<PathBuf>,
+    /// The server.
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+    /// Only events that arrived in this time before now, such as 15m, 12h or 7d
+    #[arg(long, value_name = "TIME", conflicts_with = "from")]
+    pub(crate) last: Option<String>,
+    /// Only events from this time on: 2026-01-31T12:00:00Z, a date, milliseconds since 1970, or now-15m
+    #[arg(long, value_name = "TIME")]
+    pub(crate) from: Option<String>,
+    /// Only events before this time, in the same forms
+    #[arg(long, value_name = "TIME")]
+    pub(crate) to: Option<String>,
+    /// TIMESTAMP column that --last, --from and --to mean [default: the time of arrival]
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) time: Option<String>,
+    /// Column that events are sorted by; with `-` in front the largest value comes first [default: -_time]
+    #[arg(long, value_name = "COLUMN", allow_hyphen_values = true)]
+    pub(crate) sort: Option<String>,
+    /// Number of events after which the command ends [default: 20; with --input: none]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) limit: Option<u64>,
+    /// Prints all events that match
+    #[arg(long, conflicts_with = "limit")]
+    pub(crate) all: bool,
+    /// Columns to print, with commas between them [default: the whole event]
+    #[arg(long, value_name = "COLUMN", value_delimiter = ',')]
+    pub(crate) columns: Vec<String>,
+    /// Prints each event with its stream, offset and time of arrival
+    #[arg(long)]
+    pub(crate) hits: bool,
     /// Prints only how many events there are
     #[arg(long)]
     pub(crate) count: bool,

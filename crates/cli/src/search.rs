@@ -1,10 +1,13 @@
-//! `swiftwater search`: finds events in a file or standard input by their words, in this process.
+//! `swiftwater search`: finds events by their words, in a server's streams, or in a file or standard input in this process.
 //!
-//! The search is a live query over the input, so a file is read by all cores, and an event is found as it is on a server.
+//! The search of an input is a live query over it, so a file is read by all cores, and an event is found as it is on a server.
+
+mod stored;
 
 use std::{
     io::{self, BufWriter, Write},
     ops::ControlFlow,
+    path::Path,
     process::ExitCode,
     sync::Arc,
 };
@@ -31,9 +34,30 @@ use crate::{
 /// Bold and red, as grep marks what it found; and back.
 const MARK: (&str, &str) = ("\x1b[1;31m", "\x1b[0m");
 
+/// How words side by side are joined.
+const OPERATOR: Operator = Operator::And;
+
 /// Runs the command.
 pub(crate) fn run(args: &SearchArgs, clock: Arc<dyn Clock>) -> Outcome {
-    let search = EventSearch::of_event(&args.query, Operator::And, None);
+    let words: Vec<String> = std::iter::once(&args.first).chain(&args.rest).cloned().collect();
+    match (&args.input, words.as_slice()) {
+        (Some(input), [query]) => run_over_input(args, query, input, clock),
+        (None, [streams @ .., query]) if !streams.is_empty() => stored::run(args, streams, query),
+        (Some(_), _) => Err(Failure::coded(
+            WRONG_QUERY,
+            anyhow::anyhow!("--input takes one search\n    Write it as one word: 'timeout status:500'."),
+        )),
+        (None, _) => Err(Failure::coded(
+            WRONG_QUERY,
+            anyhow::anyhow!(
+                "name a stream before the search, or a file with --input\n    As in: swiftwater search logs 'timeout'."
+            ),
+        )),
+    }
+}
+
+fn run_over_input(args: &SearchArgs, query: &str, input: &Path, clock: Arc<dyn Clock>) -> Outcome {
+    let search = EventSearch::of_event(query, OPERATOR, None);
     let search = search.map_err(|faults| {
         let lines = faults.0.iter().map(|fault| match &fault.hint {
             Some(hint) => format!("\n  {fault}\n    {hint}"),
@@ -45,7 +69,7 @@ pub(crate) fn run(args: &SearchArgs, clock: Arc<dyn Clock>) -> Outcome {
         )
     })?;
     stdio::exit_when_stdout_closes();
-    let place = Place::of(&args.input);
+    let place = Place::of(input);
     let stop = StopReading::default();
     if place == Place::Stdin {
         let stop = stop.clone();
@@ -55,7 +79,7 @@ pub(crate) fn run(args: &SearchArgs, clock: Arc<dyn Clock>) -> Outcome {
     let progress = Progress::bytes(opened.bytes, args.quiet);
     let (read, form) = (opened.read, opened.form);
     let marks = !args.count && (args.color || stdio::stdout_is_terminal());
-    let mut found = Found { search, marks, scratch: MatcherScratch::default(), out: Vec::new() };
+    let mut found = Found { marks, ..Found::new(search) };
     let mut stdout = BufWriter::with_capacity(256 << 10, io::stdout());
     let mut failure = None;
     let mut on_emit = |emit: swiftwater_runtime::Emit| {
@@ -71,7 +95,8 @@ pub(crate) fn run(args: &SearchArgs, clock: Arc<dyn Clock>) -> Outcome {
     };
     let mut on_progress = |looked_at: u64| progress.set(read_so_far(read.as_ref(), looked_at));
     let options = options()?;
-    let ran = run_input(opened.source, &query(args), &options, clock, &mut on_progress, &mut on_emit);
+    let ran =
+        run_input(opened.source, &live_query(args, query), &options, clock, &mut on_progress, &mut on_emit);
     progress.finish();
     if let Some(failure) = failure {
         return Err(failure);
@@ -83,8 +108,8 @@ pub(crate) fn run(args: &SearchArgs, clock: Arc<dyn Clock>) -> Outcome {
 }
 
 /// The live query of a search.
-fn query(args: &SearchArgs) -> String {
-    let condition = format!("SEARCH('{}')", args.query.replace('\'', "''"));
+fn live_query(args: &SearchArgs, query: &str) -> String {
+    let condition = format!("SEARCH('{}')", query.replace('\'', "''"));
     if args.count {
         return format!("SELECT COUNT(*) AS events FROM STREAM(input, MAX, TIME) WHERE {condition}");
     }
@@ -112,11 +137,20 @@ struct Found {
 }
 
 impl Found {
+    fn new(search: EventSearch) -> Found {
+        Found { search, marks: true, scratch: MatcherScratch::default(), out: Vec::new() }
+    }
+
     fn write(&mut self, records: &[u8], to: &mut impl Write) -> io::Result<()> {
-        if !self.marks {
-            to.write_all(records)?;
-            return to.flush();
+        match self.marks {
+            true => self.write_marked(records, to)?,
+            false => to.write_all(records)?,
         }
+        to.flush()
+    }
+
+    /// Writes events, one a line, with the places of matches marked.
+    fn write_marked(&mut self, records: &[u8], to: &mut impl Write) -> io::Result<()> {
         self.out.clear();
         for record in records.split_inclusive(|byte| *byte == b'\n') {
             // Events are UTF-8: they were checked.
@@ -131,7 +165,6 @@ impl Found {
             }
             self.out.extend_from_slice(&record[at..]);
         }
-        to.write_all(&self.out)?;
-        to.flush()
+        to.write_all(&self.out)
     }
 }

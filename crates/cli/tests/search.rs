@@ -1,8 +1,8 @@
-//! Tests of `swiftwater search` over files and standard input.
+//! Tests of `swiftwater search` over files and standard input, and over a server's streams.
 
 mod common;
 
-use common::{run, run_with};
+use common::{TestServer, run, run_with};
 
 const EVENTS: &str = "{\"message\": \"read timeout\", \"status\": 500}\n\
     {\"message\": \"ok\", \"status\": 200, \"tags\": [\"Timeout\"]}\n\
@@ -53,4 +53,58 @@ fn search_that_is_wrong_ends_with_all_its_faults() {
     assert_eq!(ran.err, expected);
     let ran = run(&["search", "--input", "/nowhere/x.ndjson", "a"]);
     assert_eq!(ran.code, Some(1), "{}", ran.err);
+}
+
+#[test]
+fn stored_events_are_found_on_a_server() {
+    let directory = tempfile::tempdir().expect("a directory is made");
+    let server = TestServer::over_with(directory.path(), &["--data.store-new-streams", "yes"]);
+    let lines: Vec<String> =
+        (0..2500).map(|n| format!("{{\"n\":{n},\"message\":\"line {n}\",\"odd\":{}}}", n % 2 == 1)).collect();
+    assert_eq!(server.ingest("logs", &lines.join("\n")).code, Some(0));
+    assert_eq!(server.ingest("traces", "{\"note\":\"line 7 of a trace\"}\n").code, Some(0));
+    let search = |words: &[&str]| run(&[&["search", "--server", &server.url], words].concat());
+    for (words, expected) in [
+        (&["logs", "2499"][..], "{\"n\":2499,\"message\":\"line 2499\",\"odd\":true}\n".to_owned()),
+        (&["logs", "line", "--count"], "{\"events\":2500}\n".to_owned()),
+        (&["logs", "line", "--all", "--sort", "n"], lines.join("\n") + "\n"),
+        (&["logs", "odd:true", "--limit", "2", "--columns", "n"], "{\"n\":2499}\n{\"n\":2497}\n".to_owned()),
+        (
+            &["logs", "line", "--last", "1h", "--limit", "1", "--sort", "-n", "--columns", "n"],
+            "{\"n\":2499}\n".to_owned(),
+        ),
+        (&["logs", "line", "--to", "2026-01-01", "--count"], "{\"events\":0}\n".to_owned()),
+        (
+            &["logs", "traces", "\"line 7\"", "--sort", "_time", "--color"],
+            "{\"n\":7,\"message\":\"\u{1b}[1;31mline\u{1b}[0m \u{1b}[1;31m7\u{1b}[0m\",\"odd\":true}\n\
+          {\"note\":\"\u{1b}[1;31mline\u{1b}[0m \u{1b}[1;31m7\u{1b}[0m of a trace\"}\n"
+                .to_owned(),
+        ),
+        (&["logs", "nothing"], String::new()),
+    ] {
+        let ran = search(words);
+        let out = match words.contains(&"--color") {
+            // The times of arrival stand before the events.
+            true => ran
+                .out
+                .lines()
+                .map(|line| format!("{}\n", &line[line.find("\u{1b}[0m ").expect("a time") + 5..]))
+                .collect(),
+            false => ran.out,
+        };
+        assert_eq!((ran.code, out), (Some(0), expected), "{words:?}: {}", ran.err);
+    }
+    let ran = search(&["logs", "n:7", "--hits"]);
+    assert!(ran.out.starts_with("{\"stream\":\"logs\",\"offset\":7,\"time\":\""), "{}", ran.out);
+    for (words, expected) in [
+        (&["logs", "a OR"][..], "`OR` has nothing after it"),
+        (&["logs", "mesage:a"], "Did you mean `message:`?"),
+        (&["timeout"], "name a stream before the search"),
+        (&["logs", "a", "--limit", "0"], "0 is not in"),
+    ] {
+        let ran = search(words);
+        assert!(ran.code == Some(2) && ran.err.contains(expected), "{words:?}: {}", ran.err);
+    }
+    let ran = search(&["log", "a"]);
+    assert!(ran.code == Some(1) && ran.err.contains("Did you mean `logs`?"), "{}", ran.err);
 }

@@ -112,6 +112,12 @@ pub struct HistoryConfig {
     pub jobs_retry_pause_ms_max: u64,
     /// Milliseconds that an attempt at a job's run may take, where the job does not say; 0: as long as it takes.
     pub jobs_timeout_ms: u64,
+    /// Milliseconds that a search may take.
+    pub search_timeout_ms: u64,
+    /// The most hits of one search.
+    pub search_hits_max: usize,
+    /// The most streams of one search.
+    pub search_streams_max: usize,
 }
 
 impl HistoryConfig {
@@ -171,6 +177,9 @@ impl HistoryConfig {
             jobs_retry_pause_ms_min: 1_000,
             jobs_retry_pause_ms_max: 300_000,
             jobs_timeout_ms: 24 * 60 * 60 * 1_000,
+            search_timeout_ms: 30_000,
+            search_hits_max: 10_000,
+            search_streams_max: 64,
         }
     }
 

@@ -12,14 +12,14 @@ use swiftwater_event::{Clock, EventBatch, Step, StreamName, Type};
 use swiftwater_lang::{ParseOptions, ddl::ColumnDef};
 use swiftwater_log::{DirDisk, Disk};
 use swiftwater_runtime::{Runtime, is_reserved_producer};
-use swiftwater_sql::{OtherStatements, Sql, Tables};
+use swiftwater_sql::{OtherStatements, Sql, SqlError, Tables};
 use swiftwater_store::Store;
 use tracing::info;
 
 use crate::{
     Ack, AppendOptions, Appended, Backup, Disks, EndReason, EngineConfig, EngineError, HistoryConfig,
-    HistoryError, HistoryMetrics, Numbered, Principal, QueryForm, QueryId, RuntimeError, SubmitOptions,
-    Ticket,
+    HistoryError, HistoryMetrics, Numbered, Principal, QueryForm, QueryId, RuntimeError, SearchAnswer,
+    SearchRequest, SubmitOptions, Ticket,
     durable::{directory::DataDir, history::History},
     durable_objects::ForRuntime,
     shared::Shared,
@@ -225,6 +225,15 @@ impl Engine {
     /// SQL over what is stored.
     pub fn sql(&self) -> Result<&Arc<Sql>, EngineError> {
         self.shared.sql.get().ok_or(EngineError::NoHistory)
+    }
+
+    /// Searches stored events.
+    pub async fn search(
+        &self,
+        _principal: &Principal,
+        request: &SearchRequest,
+    ) -> Result<SearchAnswer, SqlError> {
+        crate::search::search(&self.shared, request).await
     }
 
     /// Who carries out the statements that are not SQL's but the engine's.

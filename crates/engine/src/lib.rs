@@ -20,6 +20,7 @@ mod supervisor;
 mod backup;
 mod durable;
 mod objects;
+mod search;
 mod tables;
 
 pub use backup::{
@@ -43,6 +44,7 @@ pub use objects::{
         Wanted,
     },
 };
+pub use search::{Piece, SearchAnswer, SearchHit, SearchRequest, SearchSort, SearchedStream};
 pub use status::{HistoryMetrics, JobStatus, TableMetrics, ViewsMetrics};
 pub use swiftwater_catalog::{CatalogError, ObjectKind, ScheduleError, kind::stream::QUARANTINE};
 pub use swiftwater_log::{Compression, CompressionPolicy};

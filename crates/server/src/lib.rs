@@ -37,6 +37,8 @@ mod queries;
 mod received;
 mod results;
 #[cfg(feature = "history")]
+mod search;
+#[cfg(feature = "history")]
 mod sql;
 mod status;
 mod syslog;

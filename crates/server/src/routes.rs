@@ -19,7 +19,7 @@ use tower_service::Service as _;
 use tracing::Level;
 
 #[cfg(feature = "history")]
-use crate::{backups, changes, endpoints, sql, views};
+use crate::{backups, changes, endpoints, search, sql, views};
 use crate::{
     bullet, ingest, inputs, openapi,
     prefix::{place_under, prefix},
@@ -32,7 +32,7 @@ use crate::{
 };
 
 /// The routes, as they are named in metrics.
-const ROUTES: [&str; 24] = [
+const ROUTES: [&str; 26] = [
     "/",
     "/healthz",
     "/readyz",
@@ -50,8 +50,10 @@ const ROUTES: [&str; 24] = [
     "/v1/queries/validate",
     "/v1/queries/{id}",
     "/v1/queries/{id}/results",
+    "/v1/search",
     "/v1/sql",
     "/v1/sql/{id}",
+    "/v1/streams/{stream}/search",
     "/v1/views",
     "/v1/views/{view}",
     "/v1/views/{view}/changes",
@@ -94,6 +96,8 @@ pub(crate) fn router(shared: &Arc<Shared>) -> Router {
 #[cfg(feature = "history")]
 fn history_routes() -> Router<Arc<Shared>> {
     Router::new()
+        .route("/v1/search", get(search::streams).post(search::streams))
+        .route("/v1/streams/{stream}/search", get(search::stream).post(search::stream))
         .route("/v1/sql", post(sql::run).get(sql::list))
         .route("/v1/sql/{id}", get(sql::show).delete(sql::cancel))
         .route("/v1/backups", post(backups::begin))
@@ -108,8 +112,10 @@ fn history_routes() -> Router<Arc<Shared>> {
 
 #[cfg(not(feature = "history"))]
 fn history_routes() -> Router<Arc<Shared>> {
-    let is_of_history =
-        |route: &str| ["/v1/sql", "/v1/backups", "/v1/views"].iter().any(|start| route.starts_with(start));
+    let is_of_history = |route: &str| {
+        let starts = ["/v1/sql", "/v1/backups", "/v1/views"];
+        starts.iter().any(|start| route.starts_with(start)) || route.ends_with("/search")
+    };
     let paths: Vec<&'static str> = ROUTES.into_iter().filter(|route| is_of_history(route)).collect();
     crate::live_only::routes(&paths)
 }

@@ -1,4 +1,4 @@
-//! Plans `search('words')` and `search(column, 'words')`.
+//! Plans `search('words')`, `search(column, 'words')` and `search_at(micros, 'words', 'or')`.
 //!
 //! ```text
 //! before: search('timeout status:500')     after: search(message, title, status, _event)
@@ -7,7 +7,8 @@
 //!
 //! The query, a constant text, moves into the function, which is compiled once a statement. Its arguments are the columns
 //! that the query reads, so other columns are not scanned. `swiftwater-text` evaluates it over each row. The answer is never
-//! null. `now` in a query is the start of the statement.
+//! null. `now` in a query is the start of the statement; `search_at` states it, in microseconds since 1970, and the operator
+//! between words side by side.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -31,23 +32,27 @@ use swiftwater_text::{MatcherScratch, QueryFaults, SearchField, TableSearch};
 use crate::{ErrorKind, SqlError};
 
 const NAME: &str = "search";
+const NAME_AT: &str = "search_at";
 
 /// Makes a session know the function.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     let signature = Signature::one_of(vec![TypeSignature::Any(1), TypeSignature::Any(2)], Volatility::Stable);
-    state.register_udf(Arc::new(ScalarUDF::from(Written { signature })))?;
+    state.register_udf(Arc::new(ScalarUDF::from(Written { name: NAME, signature })))?;
+    let signature = Signature::any(3, Volatility::Immutable);
+    state.register_udf(Arc::new(ScalarUDF::from(Written { name: NAME_AT, signature })))?;
     state.register_function_rewrite(Arc::new(Bind))
 }
 
 /// The function as a statement has it.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Written {
+    name: &'static str,
     signature: Signature,
 }
 
 impl ScalarUDFImpl for Written {
     fn name(&self) -> &str {
-        NAME
+        self.name
     }
 
     fn signature(&self) -> &Signature {
@@ -80,10 +85,27 @@ impl FunctionRewrite for Bind {
             return Ok(Transformed::no(expr));
         }
         let bound = match args.as_slice() {
-            [query] => bind_rows(constant(query)?, schema)?,
+            [query] => bind_rows(Query::of(constant(query)?), schema)?,
+            [Expr::Literal(ScalarValue::Int64(Some(now)), _), query, operator] => {
+                let operator = match constant(operator)? {
+                    "and" => Operator::And,
+                    "or" => Operator::Or,
+                    other => {
+                        let message = format!("the operator of search_at is 'and' or 'or', not '{other}'");
+                        return Err(SqlError::new(ErrorKind::Invalid, message).into());
+                    }
+                };
+                bind_rows(Query { operator, now_micros: Some(*now), ..Query::of(constant(query)?) }, schema)?
+            }
+            [_, _, _] => {
+                let error =
+                    SqlError::new(ErrorKind::Invalid, "the time of search_at must be a constant BIGINT");
+                return Err(error.with_hint("Write search_at(1767225600000000, 'words', 'and').").into());
+            }
             [value, query] => {
                 let field = SearchField::of(value.to_field(schema)?.1.as_ref());
-                let bound = Bound::new(constant(query)?, vec![field], true, None)?;
+                let query = Query { is_of_value: true, ..Query::of(constant(query)?) };
+                let bound = Bound::new(query, vec![field])?;
                 let read = !bound.search.needed().is_empty();
                 let args = if read { vec![value.clone()] } else { Vec::new() };
                 Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(ScalarUDF::from(bound)), args))
@@ -95,7 +117,7 @@ impl FunctionRewrite for Bind {
 }
 
 /// A search of the rows of the only table in scope.
-fn bind_rows(query: &str, schema: &DFSchema) -> Result<Expr> {
+fn bind_rows(query: Query, schema: &DFSchema) -> Result<Expr> {
     let (tables, fields): (Vec<_>, Vec<_>) = schema.iter().unzip();
     if tables.windows(2).any(|pair| pair[0] != pair[1]) {
         let error =
@@ -104,8 +126,7 @@ fn bind_rows(query: &str, schema: &DFSchema) -> Result<Expr> {
             .with_hint("Name a column, search(t.message, '…'), or search in a subquery.")
             .into());
     }
-    let fields = fields.into_iter().map(|field| SearchField::of(field)).collect();
-    let bound = Bound::new(query, fields, false, None)?;
+    let bound = Bound::new(query, fields.into_iter().map(|field| SearchField::of(field)).collect())?;
     let columns: Vec<_> = schema.columns();
     let args = bound.search.needed().iter().map(|&place| Expr::Column(columns[place].clone())).collect();
     Ok(Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(ScalarUDF::from(bound)), args)))
@@ -122,52 +143,56 @@ fn constant(query: &Expr) -> Result<&str> {
     })
 }
 
+/// What a call of the function asks.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Query {
+    text: Box<str>,
+    operator: Operator,
+    /// It searches one value instead of a row.
+    is_of_value: bool,
+    /// What `now` means, in microseconds since 1970; none until the plan is optimized.
+    now_micros: Option<i64>,
+}
+
+impl Query {
+    fn of(text: &str) -> Query {
+        Query { text: text.into(), operator: Operator::And, is_of_value: false, now_micros: None }
+    }
+}
+
 /// The function with its query, over the columns that the query reads.
 #[derive(Debug)]
 struct Bound {
-    query: Box<str>,
+    query: Query,
     fields: Vec<SearchField>,
-    /// It searches one value instead of a row.
-    is_of_value: bool,
-    /// The start of the statement, in microseconds since 1970; none until the plan is optimized.
-    now_micros: Option<i64>,
     search: Arc<TableSearch>,
     signature: Signature,
 }
 
 impl Bound {
-    fn new(
-        query: &str,
-        fields: Vec<SearchField>,
-        is_of_value: bool,
-        now_micros: Option<i64>,
-    ) -> Result<Bound> {
+    fn new(query: Query, fields: Vec<SearchField>) -> Result<Bound> {
         // The columns that are read do not depend on the time.
-        let now = now_micros.or_else(|| {
+        let now = query.now_micros.or_else(|| {
             let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
             i64::try_from(elapsed.as_micros()).ok()
         });
-        let search = match is_of_value {
-            true => TableSearch::of_value(query, Operator::And, fields[0].clone(), now),
-            false => TableSearch::of_rows(query, Operator::And, fields.clone(), now),
+        let search = match query.is_of_value {
+            true => TableSearch::of_value(&query.text, query.operator, fields[0].clone(), now),
+            false => TableSearch::of_rows(&query.text, query.operator, fields.clone(), now),
         };
         let search = Arc::new(search.map_err(|faults| fault(&faults))?);
         let signature = Signature::one_of(
             vec![TypeSignature::Nullary, TypeSignature::VariadicAny],
             // With a known `now` it is a function of its arguments alone.
-            if now_micros.is_some() { Volatility::Immutable } else { Volatility::Stable },
+            if query.now_micros.is_some() { Volatility::Immutable } else { Volatility::Stable },
         );
-        Ok(Bound { query: query.into(), fields, is_of_value, now_micros, search, signature })
-    }
-
-    fn identity(&self) -> (&str, &[SearchField], bool, Option<i64>) {
-        (&self.query, &self.fields, self.is_of_value, self.now_micros)
+        Ok(Bound { query, fields, search, signature })
     }
 }
 
 impl PartialEq for Bound {
     fn eq(&self, other: &Bound) -> bool {
-        self.identity() == other.identity()
+        self.query == other.query && self.fields == other.fields
     }
 }
 
@@ -175,7 +200,8 @@ impl Eq for Bound {}
 
 impl Hash for Bound {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.identity().hash(state);
+        self.query.hash(state);
+        self.fields.hash(state);
     }
 }
 
@@ -189,8 +215,8 @@ impl ScalarUDFImpl for Bound {
     }
 
     fn display_name(&self, args: &[Expr]) -> Result<String> {
-        let query = ScalarValue::from(&*self.query);
-        Ok(match (self.is_of_value, args) {
+        let query = ScalarValue::from(&*self.query.text);
+        Ok(match (self.query.is_of_value, args) {
             (true, [value]) => format!("search({value}, {query})"),
             _ => format!("search({query})"),
         })
@@ -201,11 +227,11 @@ impl ScalarUDFImpl for Bound {
     }
 
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        let (None, Some(start)) = (self.now_micros, info.query_execution_start_time()) else {
+        let (None, Some(start)) = (self.query.now_micros, info.query_execution_start_time()) else {
             return Ok(ExprSimplifyResult::Original(args));
         };
-        let now = Some(start.timestamp_micros());
-        let bound = Bound::new(&self.query, self.fields.clone(), self.is_of_value, now)?;
+        let query = Query { now_micros: Some(start.timestamp_micros()), ..self.query.clone() };
+        let bound = Bound::new(query, self.fields.clone())?;
         let call = ScalarFunction::new_udf(Arc::new(ScalarUDF::from(bound)), args);
         Ok(ExprSimplifyResult::Simplified(Expr::ScalarFunction(call)))
     }

@@ -10,6 +10,7 @@ use arrow_array::{
 use arrow_row::{RowConverter, SortField};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use datafusion_common::{ScalarValue, utils::memory::get_record_batch_memory_size};
+use swiftwater_text::json_field;
 
 use crate::{
     error::{Result, StoreError},
@@ -47,6 +48,19 @@ impl Layout {
             partitions,
             time_column: time.unwrap_or(TIME_COLUMN).into(),
         }
+    }
+
+    /// The layout whose fields of these names say that their texts are JSON.
+    pub(crate) fn with_json(&self, json: &[Box<str>]) -> Layout {
+        if json.is_empty() {
+            return self.clone();
+        }
+        let fields = self.schema.fields().iter().map(|field| {
+            let is_json =
+                field.data_type() == &DataType::Utf8View && json.iter().any(|name| **name == **field.name());
+            if is_json { Arc::new(json_field(field)) } else { Arc::clone(field) }
+        });
+        Layout { schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())), ..self.clone() }
     }
 
     /// The columns that files hold.

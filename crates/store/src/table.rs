@@ -455,6 +455,15 @@ impl Table {
     /// The table for SQL, as it is now or was: files and rows that wait for their commit, each row once. Old versions
     /// have no waiting rows.
     pub async fn provider(&self, at: Option<At>) -> Result<Arc<dyn TableProvider>> {
+        self.provider_with_json(at, &[]).await
+    }
+
+    /// As [`Table::provider`]; the fields of these columns, whose texts are JSON, say so in their metadata.
+    pub async fn provider_with_json(
+        &self,
+        at: Option<At>,
+        json: &[Box<str>],
+    ) -> Result<Arc<dyn TableProvider>> {
         let shared = &self.shared;
         let version = match at {
             None => None,
@@ -469,7 +478,7 @@ impl Table {
             return Ok(Arc::new(Snapshot {
                 place: shared.place.clone(),
                 url: shared.url.clone(),
-                layout: ledger.layout.clone(),
+                layout: ledger.layout.with_json(json),
                 files: ledger.files.clone(),
                 tail: Vec::new(),
             }));
@@ -479,14 +488,17 @@ impl Table {
             let tail: Vec<RecordBatch> = state.tail.batches().cloned().collect();
             (state.layout.clone(), Arc::clone(&state.ledger), tail)
         };
+        let files_layout = layout.clone();
+        let layout = layout.with_json(json);
         // Waiting rows and files may be of an older layout than the table has by now.
         let tail = tail.iter().map(|batch| layout.conform(batch)).collect::<Result<Vec<_>>>()?;
-        let files =
-            if Arc::ptr_eq(&layout.schema, &ledger.layout.schema) || layout.schema == ledger.layout.schema {
-                ledger.files.clone()
-            } else {
-                ledger.files_in(&layout)
-            };
+        let files = if Arc::ptr_eq(&files_layout.schema, &ledger.layout.schema)
+            || files_layout.schema == ledger.layout.schema
+        {
+            ledger.files.clone()
+        } else {
+            ledger.files_in(&files_layout)
+        };
         let (place, url) = (shared.place.clone(), shared.url.clone());
         Ok(Arc::new(Snapshot { place, url, layout, files, tail }))
     }

@@ -36,7 +36,7 @@ const OWNERS: [(&str, &[&str]); 32] = [
     ("anyhow", &["cli", "bench"]),
     ("arrow", &["sql"]),
     ("arrow-json", &["bench"]),
-    ("arrow-*", &["event", "sketch", "live", "store", "views", "sql", "engine", "bench"]),
+    ("arrow-*", &["event", "sketch", "text", "live", "store", "views", "sql", "engine", "bench"]),
     ("axum*", &["server", "bench"]),
     ("chrono*", &["sql", "catalog"]),
     ("clap*", &["cli", "bench"]),

@@ -37,5 +37,5 @@ pub use matcher::{EXPRESSIONS_MAX, Matcher, MatcherScratch};
 pub use normalize::{UNICODE_VERSION, nfkc_casefold, push_nfkc_casefold};
 pub use phrase::Phrase;
 #[cfg(feature = "arrow")]
-pub use table::{JSON_EXTENSION, SearchField, TableSearch, json_field};
+pub use table::{Highlight, JSON_EXTENSION, SearchField, TableSearch, json_field};
 pub use term::{Pattern, Piece, TERM_BYTES_MAX, Term, key_prefix, term_key};

@@ -1,9 +1,9 @@
 //! Searches rows of record batches, whose columns are those of a table.
 //!
 //! A stored event is a row of declared columns. Where they do not describe it whole, the column `_event` has its JSON text,
-//! and the event's own value at a path precedes the column's, which may be rounded or lack a part. A column of times, or of
-//! floating-point numbers, precedes it, as the event's own value may be a text there. So a search finds the same events here
-//! as [`crate::EventSearch`] finds before they are stored.
+//! and the event's own value at a path precedes the column's, which may be rounded or lack a part. Where a column of times or of
+//! floating-point numbers has a value, the event's own text there means this value, and is no text. So a search finds the
+//! same events here as [`crate::EventSearch`] finds before they are stored.
 //!
 //! | a query asks | is searched |
 //! | --- | --- |
@@ -15,6 +15,7 @@
 
 use std::{
     cell::{OnceCell, RefCell},
+    ops::Range,
     sync::Arc,
 };
 
@@ -36,7 +37,7 @@ use crate::{
     columns::{SearchColumn, SearchColumns, SearchRow, TextKind, UnknownColumn, Value},
     event_search::{after_key, for_each_at, for_each_value},
     faults::QueryFaults,
-    matcher::{Matcher, MatcherScratch},
+    matcher::{Matcher, MatcherScratch, merge_places},
     query::{Number, Operator},
 };
 
@@ -89,8 +90,6 @@ struct Source {
     columns: Vec<(usize, Box<[Box<str>]>)>,
     /// The path in the event's own text.
     in_event: Option<Box<[Box<str>]>>,
-    /// A column of this type precedes the event's own value.
-    is_column_first: bool,
 }
 
 struct Paths<'f> {
@@ -98,6 +97,17 @@ struct Paths<'f> {
     defaults: Defaults,
     found: RefCell<Vec<(Box<[Box<str>]>, Source)>>,
     analyzer: Arc<Analyzer>,
+}
+
+/// A text of a row that has places which satisfy a query.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Highlight {
+    /// The column, or the field of the event that is no column.
+    pub column: Box<str>,
+    /// The text.
+    pub text: Box<str>,
+    /// The places: sorted, disjoint, in bytes.
+    pub places: Vec<Range<usize>>,
 }
 
 /// Columns of a batch, with the arrays of those that are read.
@@ -187,8 +197,8 @@ impl TableSearch {
                     needed.extend(texts);
                     needs_event = true;
                     // They say which fields of the event's own text are no texts.
-                    let are_first = |place: &usize| is_column_first(&self.fields[*place].ty);
-                    needed.extend((0..self.fields.len()).filter(are_first));
+                    let is_typed = |place: &usize| is_written_as_text(&self.fields[*place].ty);
+                    needed.extend((0..self.fields.len()).filter(is_typed));
                 }
             }
         }
@@ -209,16 +219,15 @@ impl TableSearch {
         &self.needed
     }
 
+    /// Whether every row satisfies it.
+    pub fn is_everything(&self) -> bool {
+        self.matcher.is_everything()
+    }
+
     /// Which rows satisfy the query. `arrays` are the columns of [`TableSearch::needed`], in their order, of `rows` rows each.
     /// The answer has no nulls.
     pub fn matches(&self, arrays: &[ArrayRef], rows: usize, scratch: &mut MatcherScratch) -> BooleanArray {
-        let mut batch = Batch { search: self, arrays: vec![None; self.fields.len()], event: None };
-        for (&place, array) in self.needed.iter().zip(arrays) {
-            batch.arrays[place] = Some(&**array);
-            if *self.fields[place].name == *EVENT_COLUMN && self.defaults != Defaults::Values {
-                batch.event = Some(&**array);
-            }
-        }
+        let batch = self.batch(arrays);
         let mut arena = Bump::new();
         (0..rows)
             .map(|row| {
@@ -227,6 +236,47 @@ impl TableSearch {
                 Some(self.matcher.matches(&row, scratch))
             })
             .collect()
+    }
+
+    /// The texts of a row with places that satisfy a condition of the query which is not negated, by column. `arrays` are as
+    /// for [`TableSearch::matches`].
+    pub fn highlights(
+        &self,
+        arrays: &[ArrayRef],
+        row: usize,
+        scratch: &mut MatcherScratch,
+    ) -> Vec<Highlight> {
+        let batch = self.batch(arrays);
+        let arena = Bump::new();
+        let row = Row { batch: &batch, row, arena: &arena, event: OnceCell::new() };
+        let mut found: Vec<Highlight> = Vec::new();
+        for column in self.matcher.columns() {
+            row.for_each_named_text(column, &mut |name, text| {
+                let places = self.matcher.highlights(column, text, scratch);
+                if places.is_empty() {
+                    return;
+                }
+                match found.iter_mut().find(|known| *known.column == *name && *known.text == *text) {
+                    Some(known) => {
+                        let places = known.places.drain(..).chain(places);
+                        known.places = merge_places(places.collect());
+                    }
+                    None => found.push(Highlight { column: name.into(), text: text.into(), places }),
+                }
+            });
+        }
+        found
+    }
+
+    fn batch<'b>(&'b self, arrays: &'b [ArrayRef]) -> Batch<'b> {
+        let mut batch = Batch { search: self, arrays: vec![None; self.fields.len()], event: None };
+        for (&place, array) in self.needed.iter().zip(arrays) {
+            batch.arrays[place] = Some(&**array);
+            if *self.fields[place].name == *EVENT_COLUMN && self.defaults != Defaults::Values {
+                batch.event = Some(&**array);
+            }
+        }
+        batch
     }
 }
 
@@ -251,11 +301,7 @@ impl Paths<'_> {
         }
         let has_event = self.fields.iter().any(|field| *field.name == *EVENT_COLUMN);
         if has_event && *path[0] == *EVENT_COLUMN {
-            return Ok(Source {
-                columns: Vec::new(),
-                in_event: Some(path[1..].into()),
-                is_column_first: false,
-            });
+            return Ok(Source { columns: Vec::new(), in_event: Some(path[1..].into()) });
         }
         if columns.is_empty() {
             return Err(self.unknown(&written, &path[0], has_event));
@@ -276,8 +322,7 @@ impl Paths<'_> {
             });
         }
         columns.retain(|(place, rest)| !is_scalar(*place) || rest.is_empty());
-        let is_column_first = columns.iter().any(|(place, _)| is_column_first(&self.fields[*place].ty));
-        Ok(Source { columns, in_event: has_event.then(|| path.into()), is_column_first })
+        Ok(Source { columns, in_event: has_event.then(|| path.into()) })
     }
 
     fn unknown(&self, written: &str, name: &str, has_event: bool) -> UnknownColumn {
@@ -337,28 +382,21 @@ impl Row<'_> {
 
     fn for_each_of_source(&self, source: &Source, visit: &mut dyn FnMut(Value<'_>)) {
         let mut is_found = false;
-        let from_columns = |visit: &mut dyn FnMut(Value<'_>)| {
+        if let (Some(path), Some(event)) = (&source.in_event, self.event()) {
+            let typed = source.columns.iter().find(|(place, _)| self.has_typed(*place));
+            let is_time = typed.is_some_and(|(place, _)| is_time(&self.batch.search.fields[*place].ty));
+            for_each_at(event, path, &mut |value| {
+                let is_typed_otherwise = typed.is_some() && !matches!(value, Value::Number(_));
+                if !is_time && !is_typed_otherwise {
+                    is_found = true;
+                    visit(value);
+                }
+            });
+        }
+        if !is_found {
             for (place, path) in &source.columns {
                 self.for_each_of_column(*place, path, visit);
             }
-        };
-        if source.is_column_first {
-            from_columns(&mut |value| {
-                is_found = true;
-                visit(value);
-            });
-            if is_found {
-                return;
-            }
-        }
-        if let (Some(path), Some(event)) = (&source.in_event, self.event()) {
-            for_each_at(event, path, &mut |value| {
-                is_found = true;
-                visit(value);
-            });
-        }
-        if !is_found && !source.is_column_first {
-            from_columns(visit);
         }
     }
 
@@ -384,14 +422,47 @@ impl Row<'_> {
         }
     }
 
-    /// Whether a column that precedes the event's own text has a value of this field.
+    /// Visits the texts of a column of the query, each with the name of the column or field that has it.
+    fn for_each_named_text(&self, column: u32, visit: &mut dyn FnMut(&str, &str)) {
+        let mut on_text = |name: &str, value: Value<'_>| {
+            if let Value::Text(text) = value {
+                visit(name, text);
+            }
+        };
+        let search = self.batch.search;
+        match (search.source(column), &search.defaults) {
+            (Some(source), _) => {
+                let path = source.in_event.as_ref().map(|path| path.join("."));
+                let name = source.columns.first().map(|(place, _)| search.fields[*place].name.to_string());
+                let name = path.or(name).unwrap_or_default();
+                self.for_each_of_source(source, &mut |value| on_text(&name, value));
+            }
+            (None, Defaults::Values) => {
+                self.for_each_of_column(0, &[], &mut |value| on_text(&search.fields[0].name, value));
+            }
+            (None, Defaults::Texts(texts)) => {
+                for &place in texts {
+                    let name = &search.fields[place].name;
+                    self.for_each_of_column(place, &[], &mut |value| on_text(name, value));
+                }
+                if let Some(EventValue::Map(fields)) = self.event() {
+                    for (key, value) in fields.iter().filter(|(key, _)| !self.has_in_typed_column(key)) {
+                        for_each_value(value, &mut |value| on_text(key, value));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether a column whose values are also written as texts has a value of this field.
     fn has_in_typed_column(&self, key: &str) -> bool {
-        let Batch { search, arrays, .. } = self.batch;
-        search.fields.iter().zip(arrays).any(|(field, array)| {
-            *field.name == *key
-                && is_column_first(&field.ty)
-                && array.is_some_and(|array| array.is_valid(self.row))
-        })
+        let fields = &self.batch.search.fields;
+        (0..fields.len()).any(|place| *fields[place].name == *key && self.has_typed(place))
+    }
+
+    fn has_typed(&self, place: usize) -> bool {
+        is_written_as_text(&self.batch.search.fields[place].ty)
+            && self.batch.arrays[place].is_some_and(|array| array.is_valid(self.row))
     }
 }
 
@@ -431,9 +502,13 @@ fn is_nested(ty: &DataType) -> bool {
     }
 }
 
-/// Whether a column of this type precedes the event's own value, which may be a text that means one of this type.
-fn is_column_first(ty: &DataType) -> bool {
-    matches!(ty, DataType::Timestamp(..) | DataType::Float32 | DataType::Float64)
+/// Whether events may have texts for values of this type.
+fn is_written_as_text(ty: &DataType) -> bool {
+    is_time(ty) || matches!(ty, DataType::Float32 | DataType::Float64)
+}
+
+fn is_time(ty: &DataType) -> bool {
+    matches!(ty, DataType::Timestamp(..))
 }
 
 fn text_at(array: &dyn Array, row: usize) -> Option<&str> {

@@ -21,6 +21,7 @@ const NEEDS: &[Need] = &[
             "data.",
             "store.",
             "sql.",
+            "search.",
             "views.",
             "joins.",
             "sinks.",

@@ -78,7 +78,7 @@ fn events_of(stored: &StoredStream, rows: &RecordBatch, all: &mut Vec<EventBatch
     let times = times.ok_or_else(|| missing(TIME_COLUMN))?;
     let arrivals: Vec<Millis> = times.values().iter().map(|micros| micros.div_euclid(1000)).collect();
     let limits = CheckLimits { event_bytes_max: usize::MAX >> 1, depth_max: 512, ..CheckLimits::default() };
-    let batch = check_block(Bytes::from(lines(stored, rows)?), &limits, 1).batch;
+    let batch = check_block(Bytes::from(event_lines(stored, rows)?), &limits, 1).batch;
     if batch.len() != rows.num_rows() {
         return Err(SqlError::new(SqlErrorKind::Corrupt, "a row of the table is not an event"));
     }
@@ -100,7 +100,7 @@ fn events_of(stored: &StoredStream, rows: &RecordBatch, all: &mut Vec<EventBatch
 }
 
 /// A row an event, each with the end of its line.
-fn lines(stored: &StoredStream, rows: &RecordBatch) -> Result<Vec<u8>, SqlError> {
+pub(crate) fn event_lines(stored: &StoredStream, rows: &RecordBatch) -> Result<Vec<u8>, SqlError> {
     let texts = rows.column_by_name(EVENT_COLUMN);
     let text = |row: usize| match texts {
         Some(texts) if texts.is_valid(row) => match texts.data_type() {

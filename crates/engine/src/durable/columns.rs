@@ -96,6 +96,21 @@ impl Columns {
         }
     }
 
+    /// The columns whose texts are JSON.
+    pub(crate) fn json(&self, create: &CreateStream) -> Vec<Box<str>> {
+        match self {
+            Columns::Declared { .. } => {
+                let json = create.columns.iter().filter(|column| column.ty == Type::Any);
+                json.map(|column| column.name.clone()).collect()
+            }
+            Columns::Found { columns, .. } => {
+                let columns = Arc::clone(&lock(columns));
+                let json = columns.columns().iter().filter(|column| column.ty == Type::Any);
+                json.map(|column| column.name.clone()).collect()
+            }
+        }
+    }
+
     /// Holds events against the columns: those that are good, their columns if they are worth keeping, and the others.
     pub(crate) fn accept(
         &self,

@@ -190,7 +190,7 @@ impl Tables for HistoryTables {
                 }
             };
         }
-        let table = match self.stored(name)? {
+        let (table, json) = match self.stored(name)? {
             Some(stored) => {
                 let table = opened(&stored).await?;
                 if at.is_none() {
@@ -199,10 +199,11 @@ impl Tables for HistoryTables {
                         fresh(&history.log, &stored, table).await?;
                     }
                 }
-                table.clone()
+                let declared = stored.declared();
+                (table.clone(), declared.columns.json(&declared.create))
             }
             None => match self.plain_table(name).await? {
-                Some(table) => table,
+                Some(table) => (table, Vec::new()),
                 None => return Ok(None),
             },
         };
@@ -210,7 +211,7 @@ impl Tables for HistoryTables {
             At::Version(version) => swiftwater_store::At::Version(version),
             At::Timestamp(time) => swiftwater_store::At::Timestamp(time),
         });
-        table.provider(at).await.map(Some).map_err(from_store)
+        table.provider_with_json(at, &json).await.map(Some).map_err(from_store)
     }
 
     async fn insertable(&self, name: &str) -> Result<Option<SchemaRef>, SqlError> {

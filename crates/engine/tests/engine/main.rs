@@ -30,6 +30,7 @@ mod over;
 mod patterns;
 mod receiver;
 mod rollups;
+mod search;
 mod shared;
 mod sinks_of_changes;
 mod stream_joins;

@@ -19,6 +19,7 @@ mod metrics;
 mod postgres;
 mod queries;
 mod recorded;
+mod search;
 mod sql;
 mod stream_joins;
 mod syslog;

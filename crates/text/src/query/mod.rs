@@ -24,7 +24,7 @@ use std::ops::Range;
 
 use crate::{faults::QueryFaults, term::Piece};
 
-pub use scalar::{Number, Scalar};
+pub use scalar::{Number, Scalar, moment_micros};
 
 /// Bytes that a query may have.
 pub const QUERY_BYTES_MAX: usize = 64 << 10;
@@ -36,7 +36,7 @@ pub const DEPTH_MAX: usize = 64;
 pub const SLOP_MAX: u32 = 100;
 
 /// How clauses side by side are joined.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Operator {
     /// All must be satisfied.
     #[default]

@@ -62,6 +62,16 @@ impl Period {
     }
 }
 
+/// The moment that a text means, in microseconds since 1970: a date, RFC 3339 with or without a zone (UTC), milliseconds since
+/// 1970, or one relative to now, such as `now-15m`. A date is its first instant.
+pub fn moment_micros(text: &str, now_micros: i64) -> Option<i64> {
+    if let Ok(millis) = text.parse::<i64>() {
+        return millis.checked_mul(1000);
+    }
+    let scalar = Scalar { text: text.to_owned(), is_quoted: false };
+    scalar.period(Some(now_micros)).map(|period| period.from)
+}
+
 /// A signed duration such as `-15m`; nothing is no time.
 fn duration_micros(text: &str) -> Option<i64> {
     if text.is_empty() {

@@ -260,6 +260,24 @@ fn durable() -> Vec<Key> {
             "Time for which a statement waits for a client that does not read its answer. Then the \
              statement fails. 0: no limit."
         ),
+        number!(
+            "search.timeout_ms",
+            Kind::Millis(1, DAY),
+            history.search_timeout_ms,
+            "Time that a search may take. Then it fails."
+        ),
+        number!(
+            "search.hits_max",
+            Kind::Count(0, 1_000_000),
+            history.search_hits_max,
+            "Maximum number of hits of one answer. Further hits are on further pages."
+        ),
+        number!(
+            "search.streams_max",
+            Kind::Count(1, 10_000),
+            history.search_streams_max,
+            "Maximum number of streams of one search."
+        ),
         number!("views.views_max", Kind::Count(0, 100_000), history.views_max, "Maximum number of views."),
         number!("views.alerts_max", Kind::Count(0, 100_000), history.alerts_max, "Maximum number of alerts."),
         number!(

@@ -1,0 +1,173 @@
+//! What a search asks, and its answer.
+
+use std::net::IpAddr;
+
+use swiftwater_event::StreamName;
+use swiftwater_sql::{ErrorKind as SqlErrorKind, SqlError};
+use swiftwater_store::TIME_COLUMN;
+use swiftwater_text::query::{Operator, moment_micros};
+
+use crate::HistoryConfig;
+
+/// A search of stored events.
+#[derive(Debug, Clone)]
+pub struct SearchRequest {
+    /// The streams that are searched, each once. Equal events stand in their order.
+    pub streams: Vec<StreamName>,
+    /// The query.
+    pub query: String,
+    /// How words side by side are joined.
+    pub operator: Operator,
+    /// Only events from this time on: RFC 3339, milliseconds since 1970, or relative, such as `now-15m`.
+    pub from: Option<String>,
+    /// Only events before this time, in the same forms.
+    pub to: Option<String>,
+    /// The TIMESTAMP column that both are compared with; none for the time of arrival.
+    pub time: Option<String>,
+    /// The order of the hits.
+    pub sort: SearchSort,
+    /// The most hits.
+    pub limit: usize,
+    /// The cursor of the page before.
+    pub cursor: Option<String>,
+    /// The columns of each hit; none for the whole event.
+    pub columns: Option<Vec<String>>,
+    /// Whether all matching events are counted.
+    pub counts: bool,
+    /// Whether the places of matches are answered.
+    pub highlights: bool,
+    /// Who asks.
+    pub client: Option<IpAddr>,
+}
+
+/// The order of hits. Nulls come last; equal values are ordered by stream, then newest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SearchSort {
+    /// The column.
+    pub column: String,
+    /// Whether the largest value comes first.
+    pub descending: bool,
+}
+
+/// The answer to a search.
+#[derive(Debug, Clone, Default)]
+pub struct SearchAnswer {
+    /// The hits of this page, in order.
+    pub hits: Vec<SearchHit>,
+    /// How many events match, where they were counted.
+    pub total: Option<u64>,
+    /// What asks for the next page; none where this was the last.
+    pub cursor: Option<String>,
+    /// How far each stream was searched.
+    pub streams: Vec<SearchedStream>,
+    /// Rows that were searched, after those that files left out.
+    pub rows_scanned: u64,
+    /// Bytes that were read for them.
+    pub bytes_read: u64,
+}
+
+/// How far a stream was searched.
+#[derive(Debug, Clone)]
+pub struct SearchedStream {
+    /// The stream.
+    pub stream: StreamName,
+    /// The offset behind the last event that was searched.
+    pub position: u64,
+}
+
+/// An event that matches.
+#[derive(Debug, Clone)]
+pub struct SearchHit {
+    /// Its stream.
+    pub stream: StreamName,
+    /// Its offset.
+    pub offset: u64,
+    /// When it arrived, in microseconds since 1970.
+    pub time_micros: i64,
+    /// The event, or the columns that were asked for, as JSON without a line end.
+    pub event: String,
+    /// The pieces of its texts around matches, by column; none unless they were asked for.
+    pub highlights: Option<Vec<(Box<str>, Vec<Piece>)>>,
+}
+
+/// A piece of a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    /// Text around matches.
+    Text(String),
+    /// Text that satisfies the query.
+    Match(String),
+    /// Text is left out here.
+    Gap,
+}
+
+/// The times that a search goes by, in microseconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(super) struct Moments {
+    #[serde(rename = "n")]
+    pub(super) now_micros: i64,
+    #[serde(rename = "f")]
+    pub(super) from: Option<i64>,
+    #[serde(rename = "t")]
+    pub(super) to: Option<i64>,
+}
+
+impl Default for SearchSort {
+    /// Newest first.
+    fn default() -> SearchSort {
+        SearchSort { column: TIME_COLUMN.to_owned(), descending: true }
+    }
+}
+
+impl SearchRequest {
+    /// A search of one stream: the 20 newest hits, counted.
+    pub fn new(stream: StreamName, query: impl Into<String>) -> SearchRequest {
+        SearchRequest {
+            streams: vec![stream],
+            query: query.into(),
+            operator: Operator::And,
+            from: None,
+            to: None,
+            time: None,
+            sort: SearchSort::default(),
+            limit: 20,
+            cursor: None,
+            columns: None,
+            counts: true,
+            highlights: false,
+            client: None,
+        }
+    }
+
+    pub(super) fn check(&self, config: &HistoryConfig) -> Result<(), SqlError> {
+        let limit = |what: &str, setting: &str, most: usize| {
+            SqlError::new(SqlErrorKind::Limit, format!("{what}; `{setting}` is {most}"))
+        };
+        if self.streams.is_empty() {
+            let error = SqlError::new(SqlErrorKind::Invalid, "a search names at least one stream");
+            return Err(error.with_hint("Add stream=NAME."));
+        }
+        if self.streams.len() > config.search_streams_max {
+            let what = format!("{} streams are searched", self.streams.len());
+            return Err(limit(&what, "search.streams_max", config.search_streams_max));
+        }
+        if self.limit > config.search_hits_max {
+            let what = format!("{} hits are asked for", self.limit);
+            let error = limit(&what, "search.hits_max", config.search_hits_max);
+            return Err(error.with_hint("Ask for pages: the cursor of an answer asks for the next one."));
+        }
+        Ok(())
+    }
+
+    pub(super) fn moments(&self, now_micros: i64) -> Result<Moments, SqlError> {
+        let moment = |name: &str, text: &Option<String>| match text {
+            None => Ok(None),
+            Some(text) => moment_micros(text, now_micros).map(Some).ok_or_else(|| {
+                let message = format!("`{name}` is no time: {}", text.chars().take(64).collect::<String>());
+                SqlError::new(SqlErrorKind::Invalid, message)
+                    .with_hint("Write 2026-01-31T12:00:00Z, milliseconds since 1970, or now-15m.")
+            }),
+        };
+        Ok(Moments { now_micros, from: moment("from", &self.from)?, to: moment("to", &self.to)? })
+    }
+}

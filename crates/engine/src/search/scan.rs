@@ -1,0 +1,265 @@
+//! Scans a stream for the events that match, counts them, and ranks them.
+
+use std::{cmp::Ordering, collections::BinaryHeap, sync::Arc, time::Duration};
+
+use arrow_array::{
+    ArrayRef, RecordBatch, UInt32Array, UInt64Array,
+    cast::AsArray,
+    types::{Int64Type, TimestampMicrosecondType},
+};
+use arrow_row::{RowConverter, SortField};
+use arrow_schema::{DataType, SortOptions};
+use futures_util::StreamExt;
+use swiftwater_sql::{Answer, ErrorKind as SqlErrorKind, Parameter, RunOptions, SqlError};
+use swiftwater_store::{OFFSET_COLUMN, TIME_COLUMN};
+use swiftwater_text::query::Operator;
+
+use super::{
+    Search, Target,
+    cursor::{Cursor, LastHit},
+    request::SearchAnswer,
+};
+
+/// Keeps the first of the events that match, and counts them.
+///
+/// An event's key is made of its value of the sort column, its stream and its offset, as bytes that compare as events are
+/// ordered. Memory is bounded by the page.
+pub(super) struct Ranking {
+    converter: RowConverter,
+    /// The first events so far, the last of them on top; one more than the page, which shows whether there is another.
+    first: BinaryHeap<Found>,
+    kept: usize,
+    /// The last event of the page before.
+    after: Option<LastHit>,
+    is_by_arrival: bool,
+    total: u64,
+}
+
+/// An event that matches.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    key: Box<[u8]>,
+    pub(super) stream: usize,
+    pub(super) offset: u64,
+    /// Its value of the sort column, where that is the time of arrival.
+    time_micros: i64,
+}
+
+impl Ord for Found {
+    fn cmp(&self, other: &Found) -> Ordering {
+        self.key.cmp(&other.key)
+    }
+}
+
+impl PartialOrd for Found {
+    fn partial_cmp(&self, other: &Found) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// What was found of a page.
+pub(super) struct Page {
+    /// In order.
+    pub(super) found: Vec<Found>,
+    /// The last of them, if there are more.
+    pub(super) last: Option<LastHit>,
+    pub(super) total: u64,
+}
+
+impl Ranking {
+    pub(super) fn new(
+        search: &Search<'_>,
+        targets: &[Target],
+        cursor: Option<&Cursor>,
+    ) -> Result<Ranking, SqlError> {
+        let sort = &search.request.sort;
+        let mut ty: Option<&DataType> = None;
+        for target in targets {
+            let field = target.fields.iter().find(|field| *field.name == *sort.column).ok_or_else(|| {
+                let names = target.fields.iter().map(|field| &*field.name);
+                let near = swiftwater_event::did_you_mean(&sort.column, names);
+                let message =
+                    format!("stream `{}` has no column `{}` to sort by", target.stored.name, sort.column);
+                let error = SqlError::new(SqlErrorKind::Invalid, message);
+                match near {
+                    Some(near) => error.with_hint(format!("Did you mean `{near}`?")),
+                    None => error,
+                }
+            })?;
+            if ty.is_some_and(|ty| *ty != field.ty) {
+                let message =
+                    format!("column `{}` has another type in stream `{}`", sort.column, target.stored.name);
+                return Err(SqlError::new(SqlErrorKind::Invalid, message));
+            }
+            ty = Some(&field.ty);
+        }
+        let ty = ty.cloned().unwrap_or(DataType::Int64);
+        let is_by_arrival = sort.column == TIME_COLUMN;
+        let order = |descending| SortOptions { descending, nulls_first: false };
+        let newest_first = if is_by_arrival { sort.descending } else { true };
+        let fields = vec![
+            SortField::new_with_options(ty.clone(), order(sort.descending)),
+            SortField::new_with_options(DataType::UInt32, order(false)),
+            SortField::new_with_options(DataType::UInt64, order(newest_first)),
+        ];
+        let converter = RowConverter::new(fields).map_err(|_| {
+            let message = format!("events cannot be sorted by column `{}`, which is {ty}", sort.column);
+            SqlError::new(SqlErrorKind::Invalid, message)
+        })?;
+        Ok(Ranking {
+            converter,
+            first: BinaryHeap::new(),
+            kept: search.request.limit.saturating_add(1),
+            after: cursor.map(|cursor| cursor.last.clone()),
+            is_by_arrival,
+            total: 0,
+        })
+    }
+
+    /// Takes in rows that match, with their offsets and values of the sort column.
+    fn add(&mut self, stream: usize, rows: &RecordBatch) -> Result<(), SqlError> {
+        self.total += rows.num_rows() as u64;
+        let broken = |_| SqlError::new(SqlErrorKind::Internal, "rows of a search cannot be compared");
+        let offsets = rows.column(0).as_primitive_opt::<Int64Type>();
+        let offsets =
+            offsets.ok_or_else(|| SqlError::new(SqlErrorKind::Internal, "a stream has no offsets"))?;
+        let offsets: UInt64Array = offsets.values().iter().map(|offset| offset.cast_unsigned()).collect();
+        let streams = UInt32Array::from(vec![stream as u32; rows.num_rows()]);
+        let columns: [ArrayRef; 3] =
+            [Arc::clone(rows.column(1)), Arc::new(streams), Arc::new(offsets.clone())];
+        let times = rows.column(1).as_primitive_opt::<TimestampMicrosecondType>();
+        let keys = self.converter.convert_columns(&columns).map_err(broken)?;
+        for (row, key) in keys.iter().enumerate() {
+            let key: &[u8] = key.as_ref();
+            if self.after.as_ref().is_some_and(|after| *key <= *after.key) {
+                continue;
+            }
+            if self.first.len() == self.kept && self.first.peek().is_none_or(|last| *last.key <= *key) {
+                continue;
+            }
+            let time_micros = times.filter(|_| self.is_by_arrival).map_or(0, |times| times.value(row));
+            self.first.push(Found { key: key.into(), stream, offset: offsets.value(row), time_micros });
+            if self.first.len() > self.kept {
+                self.first.pop();
+            }
+        }
+        Ok(())
+    }
+
+    /// The events of the page.
+    pub(super) fn finish(self) -> Page {
+        let mut found = self.first.into_sorted_vec();
+        let has_more = found.len() == self.kept;
+        found.truncate(self.kept - 1);
+        let last = found.last().filter(|_| has_more).map(|last| LastHit {
+            key: last.key.clone(),
+            arrival: self.is_by_arrival.then_some((last.time_micros, last.offset)),
+        });
+        Page { found, last, total: self.total }
+    }
+}
+
+impl Search<'_> {
+    /// Scans a stream.
+    pub(super) async fn scan(
+        &self,
+        (place, target): (usize, &Target),
+        ranking: &mut Ranking,
+        answer: &mut SearchAnswer,
+    ) -> Result<(), SqlError> {
+        let counts = self.request.counts && ranking.after.is_none();
+        if self.request.limit == 0 && !counts {
+            return Ok(());
+        }
+        let (text, parameters) = self.statement(target, ranking, counts);
+        let mut rows = self.run(text, parameters).await?;
+        while let Some(batch) = rows.next().await {
+            let batch = batch.map_err(|error| self.late(error, Some(&rows)))?;
+            ranking.add(place, &batch)?;
+        }
+        let progress = rows.progress().read();
+        answer.rows_scanned += progress.rows_scanned;
+        answer.bytes_read += progress.bytes_scanned;
+        Ok(())
+    }
+
+    /// The statement that finds the rows, with their offsets and values of the sort column.
+    fn statement(&self, target: &Target, ranking: &Ranking, counts: bool) -> (String, Vec<Parameter>) {
+        let request = self.request;
+        let (sort, operator) = (
+            identifier(&request.sort.column),
+            match request.operator {
+                Operator::And => "and",
+                Operator::Or => "or",
+            },
+        );
+        let mut text = format!(
+            "SELECT {OFFSET_COLUMN}, {sort} FROM {} WHERE {OFFSET_COLUMN} < {}",
+            identifier(target.stored.name.as_str()),
+            target.position
+        );
+        let mut parameters = Vec::new();
+        let time = identifier(request.time.as_deref().unwrap_or(TIME_COLUMN));
+        let mut bound = |operator: &str, column: &str, micros: i64| {
+            parameters.push(Parameter::Timestamp { micros, is_utc: true });
+            format!("{column} {operator} ${}", parameters.len())
+        };
+        if let Some(from) = self.moments.from {
+            text += &format!(" AND {}", bound(">=", &time, from));
+        }
+        if let Some(to) = self.moments.to {
+            text += &format!(" AND {}", bound("<", &time, to));
+        }
+        if let Some((micros, _)) = ranking.after.as_ref().and_then(|after| after.arrival).filter(|_| !counts)
+        {
+            // The offsets of one time are compared when rows are ranked.
+            let operator = if request.sort.descending { "<=" } else { ">=" };
+            text += &format!(" AND {}", bound(operator, TIME_COLUMN, micros));
+        }
+        if !self.searches_everything(target) {
+            let query = request.query.replace('\'', "''");
+            text += &format!(" AND search_at({}, '{query}', '{operator}')", self.moments.now_micros);
+        }
+        (text, parameters)
+    }
+
+    fn searches_everything(&self, target: &Target) -> bool {
+        target.search.is_everything()
+    }
+
+    /// Runs a statement within the time of the search.
+    pub(super) async fn run(&self, text: String, parameters: Vec<Parameter>) -> Result<Answer, SqlError> {
+        let timeout = self.timeout();
+        let options = RunOptions {
+            parameters,
+            client: self.request.client,
+            duration_max: Some(timeout.saturating_sub(self.started.elapsed()).max(Duration::from_millis(1))),
+            ..RunOptions::default()
+        };
+        self.sql.run(text, options).await.map_err(|error| self.late(error, None))
+    }
+
+    fn timeout(&self) -> Duration {
+        Duration::from_millis(self.history.config.search_timeout_ms)
+    }
+
+    /// The error, or that the time of the search is over, with how far it is.
+    pub(super) fn late(&self, error: SqlError, rows: Option<&Answer>) -> SqlError {
+        let timeout = self.timeout();
+        if self.started.elapsed() < timeout {
+            return error;
+        }
+        let percent = rows.and_then(|rows| rows.progress().read().percent).unwrap_or(0.0);
+        let message = format!(
+            "the search took longer than `search.timeout_ms`, {} ms; {percent:.0} % of the rows were searched",
+            timeout.as_millis()
+        );
+        SqlError::new(SqlErrorKind::Limit, message)
+            .with_hint("Search a shorter time with `from` and `to`, or raise the setting.")
+    }
+}
+
+/// A name in quotation marks.
+pub(super) fn identifier(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}

@@ -1,0 +1,127 @@
+//! Tests `/v1/streams/{stream}/search` and `/v1/search`: every event is found the moment it is acknowledged.
+
+use hyper::StatusCode;
+use serde_json::{Value, json};
+
+use crate::client::Running;
+
+const LOGS: &str = r#"{"level":"error","message":"read timeout after 30 s","took":30000}
+{"level":"info","message":"connection accepted","took":3}
+{"level":"error","message":"connection refused","user":{"name":"Ångström"}}"#;
+const TRACES: &str = r#"{"span":"a","note":"timeout of the client"}
+{"span":"b"}"#;
+
+async fn start(dir: &std::path::Path) -> Running {
+    let server = Running::storing(dir, |_| {}).await;
+    for stream in ["logs", "traces"] {
+        let text = format!("CREATE STREAM {stream} WITH (store = true)");
+        assert_eq!(server.send("POST", "/v1/sql", &[], &text).await.status, 200);
+    }
+    assert_eq!(server.ingest("logs", LOGS).await.status, 200);
+    assert_eq!(server.ingest("traces", TRACES).await.status, 200);
+    server
+}
+
+async fn found(server: &Running, path: &str) -> Value {
+    let reply = server.get(path).await;
+    assert_eq!(reply.status, 200, "{path}: {}", reply.text().await);
+    reply.json().await
+}
+
+fn offsets(answer: &Value) -> Vec<(&str, u64)> {
+    let hits = answer["hits"].as_array().unwrap();
+    hits.iter().map(|hit| (hit["stream"].as_str().unwrap(), hit["offset"].as_u64().unwrap())).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_are_found_by_their_words_newest_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(dir.path()).await;
+    let answer = found(&server, "/v1/streams/logs/search?q=timeout&highlight").await;
+    let hit = &answer["hits"][0];
+    let event: Value = serde_json::from_str(LOGS.lines().next().unwrap()).unwrap();
+    assert_eq!((&hit["event"], &hit["score"]), (&event, &Value::Null));
+    let pieces =
+        json!({"message": [{"text": "read "}, {"text": "timeout", "match": true}, {"text": " after 30 s"}]});
+    assert_eq!(hit["highlight"], pieces);
+    assert_eq!(
+        (&answer["total"], &answer["cursor"], &answer["complete"]),
+        (&json!(1), &Value::Null, &json!(true))
+    );
+    assert_eq!(answer["meta"]["position"], json!(3));
+    for (path, expected) in [
+        ("/v1/streams/logs/search", &[("logs", 2), ("logs", 1), ("logs", 0)][..]),
+        ("/v1/streams/logs/search?q=connection&sort=_time", &[("logs", 1), ("logs", 2)]),
+        ("/v1/streams/logs/search?q=timeout+accepted&op=or", &[("logs", 1), ("logs", 0)]),
+        ("/v1/streams/logs/search?q=took:%3E=3&sort=-took", &[("logs", 0), ("logs", 1)]),
+        ("/v1/streams/logs/search?q=%C3%85NGSTR%C3%96M", &[("logs", 2)]),
+        ("/v1/streams/logs/search?q=error&from=now%2B1h", &[]),
+        ("/v1/search?stream=logs&stream=traces&q=timeout", &[("traces", 0), ("logs", 0)]),
+    ] {
+        assert_eq!(offsets(&found(&server, path).await), expected, "{path}");
+    }
+    let body =
+        json!({"q": "timeout", "stream": ["traces", "logs"], "columns": ["message"], "limit": 5}).to_string();
+    let fields = [("content-type", "application/json")];
+    let refused = server.send("POST", "/v1/search", &fields, &body).await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST, "traces has no column message");
+    let body = json!({"q": "timeout", "stream": ["logs"], "columns": ["took", "message"], "count": "none"})
+        .to_string();
+    let answer = server.send("POST", "/v1/search", &fields, &body).await.json().await;
+    assert_eq!(answer["hits"][0]["event"], json!({"took": 30000, "message": "read timeout after 30 s"}));
+    assert_eq!(answer["total"], Value::Null);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_follow_their_cursor_in_both_forms() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(dir.path()).await;
+    let first = found(&server, "/v1/streams/logs/search?limit=2").await;
+    assert_eq!((offsets(&first), &first["total"]), (vec![("logs", 2), ("logs", 1)], &json!(3)));
+    assert_eq!(server.ingest("logs", LOGS).await.status, 200);
+    let path = format!("/v1/streams/logs/search?limit=2&cursor={}", first["cursor"].as_str().unwrap());
+    let second = found(&server, &path).await;
+    assert_eq!(
+        (offsets(&second), &second["total"], &second["cursor"]),
+        (vec![("logs", 0)], &json!(3), &Value::Null)
+    );
+    let fields = [("accept", "application/x-ndjson")];
+    let reply = server.send("GET", "/v1/streams/logs/search?limit=4", &fields, "").await;
+    assert_eq!((reply.status, reply.field("swiftwater-total")), (StatusCode::OK, "6"));
+    let path = format!("/v1/streams/logs/search?limit=4&cursor={}", reply.field("swiftwater-cursor"));
+    assert_eq!(reply.text().await.lines().count(), 4);
+    let reply = server.send("GET", &path, &fields, "").await;
+    assert_eq!(reply.text().await.lines().count(), 2);
+    let other = path.replace("search?", "search?q=x&");
+    let reply = server.get(&other).await;
+    assert_eq!(reply.status, StatusCode::BAD_REQUEST);
+    assert!(reply.text().await.contains("belongs to another search"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn faults_say_where_and_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(dir.path()).await;
+    server.ingest("live", "{}").await;
+    for (path, status, expected) in [
+        ("/v1/streams/logs/search?q=a+OR", 400, "character 5: `OR` has nothing after it"),
+        ("/v1/streams/logs/search?q=mesage:a", 400, "Did you mean `message:`?"),
+        ("/v1/streams/logs/search?q=message:/a(%3F=b)/", 400, "cannot look around"),
+        ("/v1/streams/logs/search?limit=10001", 422, "`search.hits_max` is 10000"),
+        ("/v1/streams/logs/search?limit=many", 400, "parameter `limit` is a number"),
+        ("/v1/streams/logs/search?count=some", 400, "`exact` or `none`"),
+        ("/v1/streams/logs/search?sort=levle", 400, "Did you mean `level`?"),
+        ("/v1/streams/logs/search?time=took&from=now", 400, "is no TIMESTAMP"),
+        ("/v1/streams/logs/search?from=soon", 400, "`from` is no time"),
+        ("/v1/streams/logs/search?stream=traces", 400, "the path names the stream"),
+        ("/v1/streams/logs/search?query=a", 400, "Parameters are: q, from"),
+        ("/v1/streams/log/search?q=a", 404, "Did you mean `logs`?"),
+        ("/v1/streams/live/search?q=a", 409, "are not stored"),
+        ("/v1/search?q=a", 400, "names at least one stream"),
+    ] {
+        let reply = server.get(path).await;
+        assert_eq!(reply.status, status, "{path}");
+        let text = reply.text().await;
+        assert!(text.contains(expected), "{path}: {text}");
+    }
+}
