@@ -118,6 +118,8 @@ pub struct HistoryConfig {
     pub search_hits_max: usize,
     /// The most streams of one search.
     pub search_streams_max: usize,
+    /// The most values that a facet or a histogram of a search counts.
+    pub search_facet_values_max: usize,
 }
 
 impl HistoryConfig {
@@ -180,6 +182,7 @@ impl HistoryConfig {
             search_timeout_ms: 30_000,
             search_hits_max: 10_000,
             search_streams_max: 64,
+            search_facet_values_max: 100_000,
         }
     }
 

@@ -44,7 +44,10 @@ pub use objects::{
         Wanted,
     },
 };
-pub use search::{Piece, SearchAnswer, SearchHit, SearchRequest, SearchSort, SearchedStream};
+pub use search::{
+    Bucket, Facet, FacetRequest, HistogramRequest, Piece, RangeCount, RangeRequest, SearchAnswer, SearchHit,
+    SearchRequest, SearchSort, SearchedStream,
+};
 pub use status::{HistoryMetrics, JobStatus, TableMetrics, ViewsMetrics};
 pub use swiftwater_catalog::{CatalogError, ObjectKind, ScheduleError, kind::stream::QUARANTINE};
 pub use swiftwater_log::{Compression, CompressionPolicy};

@@ -18,9 +18,12 @@ use axum::{
     response::Response,
 };
 use serde_json::{Map, Value, json};
-use swiftwater_engine::{Piece, Principal, SearchAnswer, SearchHit, SearchRequest, SearchSort};
+use swiftwater_engine::{
+    Bucket, FacetRequest, HistogramRequest, Piece, Principal, RangeRequest, SearchAnswer, SearchHit,
+    SearchRequest, SearchSort,
+};
 use swiftwater_event::StreamName;
-use swiftwater_text::query::Operator;
+use swiftwater_text::query::{Operator, moment_micros};
 
 use crate::{
     accept::prefers,
@@ -40,8 +43,29 @@ const CURSOR: HeaderName = HeaderName::from_static("swiftwater-cursor");
 const BODY_BYTES_MAX: u64 = 1 << 20;
 
 /// The parameters of one stream's search; that of several has `stream`, too.
-const PARAMETERS: [&str; 12] =
-    ["q", "from", "to", "time", "sort", "limit", "cursor", "columns", "count", "op", "highlight", "stream"];
+const PARAMETERS: [&str; 15] = [
+    "q",
+    "from",
+    "to",
+    "time",
+    "sort",
+    "limit",
+    "cursor",
+    "columns",
+    "count",
+    "op",
+    "highlight",
+    "facet",
+    "range",
+    "histogram",
+    "stream",
+];
+
+/// Those of them that may be repeated.
+const REPEATED: [&str; 3] = ["facet", "range", "stream"];
+
+/// Values of a facet where no limit is stated.
+const FACET_VALUES: usize = 20;
 
 /// Searches one stream.
 pub(crate) async fn stream(
@@ -99,7 +123,7 @@ impl Values {
             return Err(problem.hint(format!("Parameters are: {}.", PARAMETERS.join(", "))));
         }
         match self.0.iter_mut().find(|(known, _)| known == name) {
-            Some((_, values)) if name == "stream" => values.extend(more),
+            Some((_, values)) if REPEATED.contains(&name) => values.extend(more),
             Some(_) => return Err(bad(format!("parameter `{name}` is given twice"))),
             None => self.0.push((name.to_owned(), more)),
         }
@@ -136,7 +160,7 @@ impl Values {
                     let names = values.into_iter().map(text).collect::<Result<Vec<_>, _>>()?;
                     vec![names.join(",")]
                 }
-                Value::Array(values) if name == "stream" => {
+                Value::Array(values) if REPEATED.contains(&name.as_str()) => {
                     values.into_iter().map(text).collect::<Result<Vec<_>, _>>()?
                 }
                 value => vec![text(value)?],
@@ -149,6 +173,10 @@ impl Values {
     fn get(&self, name: &str) -> Option<&str> {
         let (_, values) = self.0.iter().find(|(known, _)| known == name)?;
         values.first().map(String::as_str)
+    }
+
+    fn all(&self, name: &str) -> &[String] {
+        self.0.iter().find(|(known, _)| known == name).map_or(&[], |(_, values)| values)
     }
 
     /// One of some words; the first is the default.
@@ -190,19 +218,22 @@ impl Values {
             columns,
             counts: self.word("count", &[("exact", true), ("none", false)])?,
             highlights: self.word("highlight", &[("false", false), ("true", true), ("", true)])?,
+            facets: self.all("facet").iter().map(|text| facet(text)).collect::<Result<_, _>>()?,
+            ranges: self.all("range").iter().map(|text| range(text)).collect::<Result<_, _>>()?,
+            histogram: self.get("histogram").map(histogram).transpose()?,
             client,
         })
     }
 
     fn streams(&self, stream: Option<String>) -> Result<Vec<StreamName>, Problem> {
-        let stated = self.0.iter().find(|(name, _)| name == "stream").map(|(_, values)| &values[..]);
-        if stream.is_some() && stated.is_some() {
+        let stated = self.all("stream");
+        if stream.is_some() && !stated.is_empty() {
             return Err(bad("the path names the stream")
                 .hint("Several are searched by GET /v1/search?stream=a&stream=b."));
         }
         let names: Vec<&str> = match &stream {
             Some(stream) => vec![stream],
-            None => stated.unwrap_or_default().iter().map(String::as_str).collect(),
+            None => stated.iter().map(String::as_str).collect(),
         };
         let mut streams = Vec::with_capacity(names.len());
         for name in names {
@@ -213,6 +244,70 @@ impl Values {
         }
         Ok(streams)
     }
+}
+
+/// `column;limit=20`.
+fn facet(text: &str) -> Result<FacetRequest, Problem> {
+    let (column, options) = options(text, &["limit"], "facet")?;
+    let limit = match options.first() {
+        None => FACET_VALUES,
+        Some((_, limit)) => limit
+            .parse()
+            .map_err(|_| bad(format!("the limit of a facet is a number, not `{}`", cut(limit))))?,
+    };
+    Ok(FacetRequest { column, limit })
+}
+
+/// `column:0,10,100`. The column may have a `:` itself.
+fn range(text: &str) -> Result<RangeRequest, Problem> {
+    let form =
+        || bad(format!("parameter `range` is no range: `{}`", cut(text))).hint("Write range=price:0,10,100.");
+    let (column, bounds) = match text.split_once(':') {
+        Some((column, bounds)) if !column.is_empty() => (column, bounds),
+        _ => return Err(form()),
+    };
+    Ok(RangeRequest {
+        column: column.to_owned(),
+        bounds: bounds.split(',').map(|bound| bound.trim().to_owned()).collect(),
+    })
+}
+
+/// `column:1m;by=level`, or `auto` instead of the interval.
+fn histogram(text: &str) -> Result<HistogramRequest, Problem> {
+    let form = || {
+        bad(format!("parameter `histogram` is no histogram: `{}`", cut(text)))
+            .hint("Write histogram=_time:1m, histogram=_time:auto or histogram=_time:1h;by=level.")
+    };
+    let (written, options) = options(text, &["by"], "histogram")?;
+    let (column, interval) = written.rsplit_once(':').ok_or_else(form)?;
+    let interval_micros = match interval {
+        "auto" => None,
+        interval => Some(interval_micros(interval).ok_or_else(form)?),
+    };
+    let by = options.into_iter().next().map(|(_, by)| by);
+    Ok(HistogramRequest { column: column.to_owned(), interval_micros, by })
+}
+
+fn interval_micros(text: &str) -> Option<i64> {
+    // From the start of 1970 on, the moment is the interval.
+    moment_micros(&format!("now+{text}"), 0).filter(|micros| *micros > 0)
+}
+
+/// What stands before the first `;`, and the options behind it.
+fn options(text: &str, known: &[&str], parameter: &str) -> Result<(String, Vec<(String, String)>), Problem> {
+    let mut parts = text.split(';');
+    let first = parts.next().unwrap_or_default().to_owned();
+    let mut options = Vec::new();
+    for part in parts {
+        match part.split_once('=') {
+            Some((name, value)) if known.contains(&name) => options.push((name.to_owned(), value.to_owned())),
+            _ => {
+                let problem = bad(format!("parameter `{parameter}` has no option `{}`", cut(part)));
+                return Err(problem.hint(format!("Options are: {}=….", known.join("=…, "))));
+            }
+        }
+    }
+    Ok((first, options))
 }
 
 /// All hits as one object.
@@ -239,11 +334,57 @@ fn object(answer: &SearchAnswer, started: Instant) -> Response {
     });
     let _ = writeln!(
         text,
-        "],\"total\":{},\"cursor\":{},\"complete\":true,\"meta\":{meta}}}",
+        "],\"total\":{},\"facets\":{},\"ranges\":{},\"histogram\":{},\"cursor\":{},\"complete\":true,\"meta\":{meta}}}",
         json!(answer.total),
+        facets_json(answer),
+        ranges_json(answer),
+        json!(answer.histogram.as_deref().unwrap_or_default().iter().map(bucket_json).collect::<Vec<_>>()),
         json!(answer.cursor)
     );
     response("application/json", text)
+}
+
+fn facets_json(answer: &SearchAnswer) -> Value {
+    let facets = answer.facets.iter().map(|facet| {
+        let values: Vec<Value> = facet
+            .values
+            .iter()
+            .map(|(value, count)| json!({"value": json_value(value), "count": count}))
+            .collect();
+        let told = json!({"values": values, "distinct": facet.distinct, "missing": facet.missing});
+        (facet.column.clone(), told)
+    });
+    Value::Object(facets.collect())
+}
+
+fn ranges_json(answer: &SearchAnswer) -> Value {
+    let ranges = answer.ranges.iter().map(|(column, ranges)| {
+        let counts = ranges.iter().map(|range| {
+            json!({"from": bound_json(&range.from), "to": bound_json(&range.to), "count": range.count})
+        });
+        (column.clone(), counts.collect())
+    });
+    Value::Object(ranges.collect())
+}
+
+fn bucket_json(bucket: &Bucket) -> Value {
+    let time = time_text(bucket.start_micros.div_euclid(1000));
+    if bucket.by.is_empty() {
+        return json!({"time": time, "count": bucket.count});
+    }
+    let by: Vec<Value> =
+        bucket.by.iter().map(|(value, count)| json!({"value": json_value(value), "count": count})).collect();
+    json!({"time": time, "count": bucket.count, "by": by})
+}
+
+/// A value that was written as JSON.
+fn json_value(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
+}
+
+/// A bound as a number, or as it was written.
+fn bound_json(text: &str) -> Value {
+    serde_json::from_str::<serde_json::Number>(text).map_or_else(|_| json!(text), Value::Number)
 }
 
 /// One hit per line.

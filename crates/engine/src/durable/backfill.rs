@@ -4,7 +4,7 @@
 //! Otherwise they are rebuilt from the columns: a missing field may be null or its default, and numbers and times may be
 //! spelled otherwise. Events that the stream's retention has deleted are skipped.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use arrow_array::{
     Array, RecordBatch,
@@ -14,6 +14,11 @@ use arrow_array::{
 use arrow_schema::DataType;
 use bytes::Bytes;
 use futures_util::StreamExt;
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, Visitor},
+};
+use serde_json::value::RawValue;
 use swiftwater_event::{CheckLimits, EventBatch, EventMeta, Millis, Offset, check_block};
 use swiftwater_lang::ddl;
 use swiftwater_sql::{
@@ -78,7 +83,7 @@ fn events_of(stored: &StoredStream, rows: &RecordBatch, all: &mut Vec<EventBatch
     let times = times.ok_or_else(|| missing(TIME_COLUMN))?;
     let arrivals: Vec<Millis> = times.values().iter().map(|micros| micros.div_euclid(1000)).collect();
     let limits = CheckLimits { event_bytes_max: usize::MAX >> 1, depth_max: 512, ..CheckLimits::default() };
-    let batch = check_block(Bytes::from(event_lines(stored, rows)?), &limits, 1).batch;
+    let batch = check_block(Bytes::from(event_lines(stored, rows, NullFields::Written)?), &limits, 1).batch;
     if batch.len() != rows.num_rows() {
         return Err(SqlError::new(SqlErrorKind::Corrupt, "a row of the table is not an event"));
     }
@@ -99,8 +104,19 @@ fn events_of(stored: &StoredStream, rows: &RecordBatch, all: &mut Vec<EventBatch
     Ok(())
 }
 
-/// A row an event, each with the end of its line.
-pub(crate) fn event_lines(stored: &StoredStream, rows: &RecordBatch) -> Result<Vec<u8>, SqlError> {
+/// What becomes of the fields of an event that are null in its columns, so that it may not have had them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NullFields {
+    Written,
+    LeftOut,
+}
+
+/// A row an event, each with the end of its line. An event whose text is stored is as it was sent.
+pub(crate) fn event_lines(
+    stored: &StoredStream,
+    rows: &RecordBatch,
+    nulls: NullFields,
+) -> Result<Vec<u8>, SqlError> {
     let texts = rows.column_by_name(EVENT_COLUMN);
     let text = |row: usize| match texts {
         Some(texts) if texts.is_valid(row) => match texts.data_type() {
@@ -132,11 +148,56 @@ pub(crate) fn event_lines(stored: &StoredStream, rows: &RecordBatch) -> Result<V
                 lines.extend_from_slice(text.as_bytes());
                 lines.push(b'\n');
             }
-            (None, Some(line)) => lines.extend_from_slice(line),
+            (None, Some(line)) if nulls == NullFields::Written => lines.extend_from_slice(line),
+            (None, Some(line)) => write_without_nulls(line, &mut lines)?,
             (None, None) => {
                 return Err(SqlError::new(SqlErrorKind::Internal, "a row of the table cannot be read"));
             }
         }
     }
     Ok(lines)
+}
+
+/// An object without its members that are null.
+fn write_without_nulls(line: &[u8], lines: &mut Vec<u8>) -> Result<(), SqlError> {
+    let broken = |_| SqlError::new(SqlErrorKind::Internal, "a row of the table is not an object");
+    let Members(members) = serde_json::from_slice(line).map_err(broken)?;
+    lines.push(b'{');
+    let mut separator: &[u8] = b"";
+    for (name, value) in members.into_iter().filter(|(_, value)| value.get() != "null") {
+        lines.extend_from_slice(separator);
+        serde_json::to_writer(&mut *lines, &name).map_err(broken)?;
+        lines.push(b':');
+        lines.extend_from_slice(value.get().as_bytes());
+        separator = b",";
+    }
+    lines.extend_from_slice(b"}\n");
+    Ok(())
+}
+
+/// The members of an object, in their order.
+struct Members<'de>(Vec<(String, &'de RawValue)>);
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Members<'de>, D::Error> {
+        deserializer.deserialize_map(MembersVisitor)
+    }
+}
+
+struct MembersVisitor;
+
+impl<'de> Visitor<'de> for MembersVisitor {
+    type Value = Members<'de>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
+        let mut members = Vec::new();
+        while let Some(member) = map.next_entry()? {
+            members.push(member);
+        }
+        Ok(Members(members))
+    }
 }

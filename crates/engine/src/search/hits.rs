@@ -22,7 +22,7 @@ use super::{
     request::{Piece, SearchAnswer, SearchHit},
     scan::{Found, identifier},
 };
-use crate::durable::backfill::event_lines;
+use crate::durable::backfill::{NullFields, event_lines};
 
 /// Characters of a long text that are shown before and after a match.
 const AROUND_CHARS: usize = 80;
@@ -96,7 +96,7 @@ impl Search<'_> {
             column(TIME_COLUMN)?.as_primitive_opt::<TimestampMicrosecondType>().ok_or_else(missing)?;
         let lines = match &self.request.columns {
             Some(columns) => lines_of(rows, columns)?,
-            None => match event_lines(&target.stored, rows) {
+            None => match event_lines(&target.stored, rows, NullFields::LeftOut) {
                 // A column within a list has no place in an event: rows are shown by their columns.
                 Err(error) if error.kind() == SqlErrorKind::Invalid => lines_of(rows, &own_columns(rows))?,
                 lines => lines?,

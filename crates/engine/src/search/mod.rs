@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! request ─ bind to each stream's columns ─► scan (SQL with search_at) ─► keys in order, count ─► rows of the page ─► hits
+//!                                         └► GROUP BY of the same rows ─► facets, ranges, histogram
 //! ```
 //!
 //! A search sees the events that were acknowledged before it began: each stream has its *position*, the offset behind them,
@@ -9,6 +10,7 @@
 //! cursor, so that pages put together are one answer. Knows nothing of HTTP. Limits: `search_*` of
 //! [`HistoryConfig`](crate::HistoryConfig); a search beyond one is an error that names it.
 
+mod counts;
 mod cursor;
 mod hits;
 mod request;
@@ -21,7 +23,10 @@ use swiftwater_event::StreamName;
 use swiftwater_sql::{ErrorKind as SqlErrorKind, Sql, SqlError, Tables};
 use swiftwater_text::{SearchField, TableSearch};
 
-pub use request::{Piece, SearchAnswer, SearchHit, SearchRequest, SearchSort, SearchedStream};
+pub use request::{
+    Bucket, Facet, FacetRequest, HistogramRequest, Piece, RangeCount, RangeRequest, SearchAnswer, SearchHit,
+    SearchRequest, SearchSort, SearchedStream,
+};
 
 use crate::{
     EngineError, Principal,
@@ -87,6 +92,15 @@ pub(crate) async fn search(shared: &Arc<Shared>, request: &SearchRequest) -> Res
         .iter()
         .map(|target| SearchedStream { stream: target.stored.name.clone(), position: target.position })
         .collect();
+    for facet in &request.facets {
+        answer.facets.push(search.facet(&targets, facet).await?);
+    }
+    for range in &request.ranges {
+        answer.ranges.push((range.column.clone(), search.range(&targets, range).await?));
+    }
+    if let Some(histogram) = &request.histogram {
+        answer.histogram = Some(search.histogram(&targets, histogram).await?);
+    }
     answer.hits = search.hits(&targets, &page.found, &mut answer).await?;
     Ok(answer)
 }

@@ -36,8 +36,43 @@ pub struct SearchRequest {
     pub counts: bool,
     /// Whether the places of matches are answered.
     pub highlights: bool,
+    /// Columns whose values are counted.
+    pub facets: Vec<FacetRequest>,
+    /// Columns whose values are counted by range.
+    pub ranges: Vec<RangeRequest>,
+    /// The intervals of time that events are counted in.
+    pub histogram: Option<HistogramRequest>,
     /// Who asks.
     pub client: Option<IpAddr>,
+}
+
+/// Asks how many events have each value of a column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FacetRequest {
+    /// The column. An event with a list counts once for each value in it.
+    pub column: String,
+    /// The most values.
+    pub limit: usize,
+}
+
+/// Asks how many events have a value in each range: from one bound, which is included, to the next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RangeRequest {
+    /// The column, of numbers or times.
+    pub column: String,
+    /// The bounds.
+    pub bounds: Vec<String>,
+}
+
+/// Asks how many events there are over time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HistogramRequest {
+    /// The TIMESTAMP column.
+    pub column: String,
+    /// The length of an interval in microseconds; none: one that makes at most a hundred of them.
+    pub interval_micros: Option<i64>,
+    /// The column by whose values events are counted, too.
+    pub by: Option<String>,
 }
 
 /// The order of hits. Nulls come last; equal values are ordered by stream, then newest first.
@@ -58,12 +93,53 @@ pub struct SearchAnswer {
     pub total: Option<u64>,
     /// What asks for the next page; none where this was the last.
     pub cursor: Option<String>,
+    /// By request: how many events have each value.
+    pub facets: Vec<Facet>,
+    /// By request: the column, and how many events are in each range.
+    pub ranges: Vec<(String, Vec<RangeCount>)>,
+    /// How many events there are over time, where that was asked; intervals without any are left out.
+    pub histogram: Option<Vec<Bucket>>,
     /// How far each stream was searched.
     pub streams: Vec<SearchedStream>,
     /// Rows that were searched, after those that files left out.
     pub rows_scanned: u64,
     /// Bytes that were read for them.
     pub bytes_read: u64,
+}
+
+/// How many events have each value of a column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facet {
+    /// The column.
+    pub column: String,
+    /// The most frequent values, as JSON, with the number of events.
+    pub values: Vec<(String, u64)>,
+    /// How many different values there are.
+    pub distinct: u64,
+    /// How many events have no value.
+    pub missing: u64,
+}
+
+/// How many events have a value in a range.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RangeCount {
+    /// The lower bound, included.
+    pub from: String,
+    /// The upper bound, not included.
+    pub to: String,
+    /// The number of events.
+    pub count: u64,
+}
+
+/// How many events there are in an interval of time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bucket {
+    /// Its start, in microseconds since 1970.
+    pub start_micros: i64,
+    /// The number of events.
+    pub count: u64,
+    /// By value of the other column, as JSON; the most frequent first.
+    pub by: Vec<(String, u64)>,
 }
 
 /// How far a stream was searched.
@@ -135,6 +211,9 @@ impl SearchRequest {
             columns: None,
             counts: true,
             highlights: false,
+            facets: Vec::new(),
+            ranges: Vec::new(),
+            histogram: None,
             client: None,
         }
     }

@@ -185,46 +185,41 @@ impl Search<'_> {
 
     /// The statement that finds the rows, with their offsets and values of the sort column.
     fn statement(&self, target: &Target, ranking: &Ranking, counts: bool) -> (String, Vec<Parameter>) {
-        let request = self.request;
-        let (sort, operator) = (
-            identifier(&request.sort.column),
-            match request.operator {
-                Operator::And => "and",
-                Operator::Or => "or",
-            },
-        );
-        let mut text = format!(
-            "SELECT {OFFSET_COLUMN}, {sort} FROM {} WHERE {OFFSET_COLUMN} < {}",
-            identifier(target.stored.name.as_str()),
-            target.position
-        );
-        let mut parameters = Vec::new();
-        let time = identifier(request.time.as_deref().unwrap_or(TIME_COLUMN));
-        let mut bound = |operator: &str, column: &str, micros: i64| {
-            parameters.push(Parameter::Timestamp { micros, is_utc: true });
-            format!("{column} {operator} ${}", parameters.len())
-        };
-        if let Some(from) = self.moments.from {
-            text += &format!(" AND {}", bound(">=", &time, from));
-        }
-        if let Some(to) = self.moments.to {
-            text += &format!(" AND {}", bound("<", &time, to));
-        }
+        let sort = &self.request.sort;
+        let (mut condition, mut parameters) = self.condition(target);
         if let Some((micros, _)) = ranking.after.as_ref().and_then(|after| after.arrival).filter(|_| !counts)
         {
             // The offsets of one time are compared when rows are ranked.
-            let operator = if request.sort.descending { "<=" } else { ">=" };
-            text += &format!(" AND {}", bound(operator, TIME_COLUMN, micros));
+            let operator = if sort.descending { "<=" } else { ">=" };
+            parameters.push(Parameter::Timestamp { micros, is_utc: true });
+            condition += &format!(" AND {TIME_COLUMN} {operator} ${}", parameters.len());
         }
-        if !self.searches_everything(target) {
-            let query = request.query.replace('\'', "''");
-            text += &format!(" AND search_at({}, '{query}', '{operator}')", self.moments.now_micros);
-        }
+        let stream = identifier(target.stored.name.as_str());
+        let text =
+            format!("SELECT {OFFSET_COLUMN}, {} FROM {stream} WHERE {condition}", identifier(&sort.column));
         (text, parameters)
     }
 
-    fn searches_everything(&self, target: &Target) -> bool {
-        target.search.is_everything()
+    /// The condition that matching rows satisfy, with the values of its parameters.
+    pub(super) fn condition(&self, target: &Target) -> (String, Vec<Parameter>) {
+        let mut text = format!("{OFFSET_COLUMN} < {}", target.position);
+        let mut parameters = Vec::new();
+        let time = identifier(self.request.time.as_deref().unwrap_or(TIME_COLUMN));
+        for (operator, bound) in [(">=", self.moments.from), ("<", self.moments.to)] {
+            if let Some(micros) = bound {
+                parameters.push(Parameter::Timestamp { micros, is_utc: true });
+                text += &format!(" AND {time} {operator} ${}", parameters.len());
+            }
+        }
+        if !target.search.is_everything() {
+            let operator = match self.request.operator {
+                Operator::And => "and",
+                Operator::Or => "or",
+            };
+            let query = self.request.query.replace('\'', "''");
+            text += &format!(" AND search_at({}, '{query}', '{operator}')", self.moments.now_micros);
+        }
+        (text, parameters)
     }
 
     /// Runs a statement within the time of the search.

@@ -1,6 +1,5 @@
 //! Tests `/v1/streams/{stream}/search` and `/v1/search`: every event is found the moment it is acknowledged.
 
-use hyper::StatusCode;
 use serde_json::{Value, json};
 
 use crate::client::Running;
@@ -15,7 +14,7 @@ async fn start(dir: &std::path::Path) -> Running {
     let server = Running::storing(dir, |_| {}).await;
     for stream in ["logs", "traces"] {
         let text = format!("CREATE STREAM {stream} WITH (store = true)");
-        assert_eq!(server.send("POST", "/v1/sql", &[], &text).await.status, 200);
+        assert_eq!(server.send("POST", "/v1/sql", &[], text).await.status, 200);
     }
     assert_eq!(server.ingest("logs", LOGS).await.status, 200);
     assert_eq!(server.ingest("traces", TRACES).await.status, 200);
@@ -24,7 +23,7 @@ async fn start(dir: &std::path::Path) -> Running {
 
 async fn found(server: &Running, path: &str) -> Value {
     let reply = server.get(path).await;
-    assert_eq!(reply.status, 200, "{path}: {}", reply.text().await);
+    assert_eq!(reply.status, 200, "{path}");
     reply.json().await
 }
 
@@ -63,11 +62,11 @@ async fn events_are_found_by_their_words_newest_first() {
     let body =
         json!({"q": "timeout", "stream": ["traces", "logs"], "columns": ["message"], "limit": 5}).to_string();
     let fields = [("content-type", "application/json")];
-    let refused = server.send("POST", "/v1/search", &fields, &body).await;
-    assert_eq!(refused.status, StatusCode::BAD_REQUEST, "traces has no column message");
+    let refused = server.send("POST", "/v1/search", &fields, body).await;
+    assert_eq!(refused.status, 400, "traces has no column message");
     let body = json!({"q": "timeout", "stream": ["logs"], "columns": ["took", "message"], "count": "none"})
         .to_string();
-    let answer = server.send("POST", "/v1/search", &fields, &body).await.json().await;
+    let answer = server.send("POST", "/v1/search", &fields, body).await.json().await;
     assert_eq!(answer["hits"][0]["event"], json!({"took": 30000, "message": "read timeout after 30 s"}));
     assert_eq!(answer["total"], Value::Null);
 }
@@ -87,15 +86,77 @@ async fn pages_follow_their_cursor_in_both_forms() {
     );
     let fields = [("accept", "application/x-ndjson")];
     let reply = server.send("GET", "/v1/streams/logs/search?limit=4", &fields, "").await;
-    assert_eq!((reply.status, reply.field("swiftwater-total")), (StatusCode::OK, "6"));
+    assert_eq!((reply.status, reply.field("swiftwater-total")), (200, "6"));
     let path = format!("/v1/streams/logs/search?limit=4&cursor={}", reply.field("swiftwater-cursor"));
     assert_eq!(reply.text().await.lines().count(), 4);
     let reply = server.send("GET", &path, &fields, "").await;
     assert_eq!(reply.text().await.lines().count(), 2);
     let other = path.replace("search?", "search?q=x&");
     let reply = server.get(&other).await;
-    assert_eq!(reply.status, StatusCode::BAD_REQUEST);
+    assert_eq!(reply.status, 400);
     assert!(reply.text().await.contains("belongs to another search"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn values_ranges_and_times_are_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(dir.path()).await;
+    let more = r#"{"level":"warn","took":100.5,"tags":["a","b","a"],"at":"2026-01-02T03:04:59Z"}
+{"level":"error","took":-1,"tags":[],"at":"2026-01-02T03:05:00Z"}
+{"tags":["b"],"at":"1969-12-31T23:59:59Z"}"#;
+    let text = "CREATE STREAM typed (level STRING, took DOUBLE, tags LIST[STRING], at TIMESTAMP)";
+    assert_eq!(server.send("POST", "/v1/sql", &[], text).await.status, 200);
+    assert_eq!(server.ingest("typed", more).await.status, 200);
+    let path = "/v1/streams/typed/search?limit=0&facet=level&facet=tags;limit=1&range=took:-1,0,100.5,1000\
+                &range=at:2026-01-01,2026-01-03&histogram=at:1m;by=level";
+    let answer = found(&server, path).await;
+    assert_eq!((&answer["total"], answer["hits"].as_array().unwrap().len()), (&json!(3), 0));
+    let counted = |value: &str, count: u64| json!({"value": value, "count": count});
+    assert_eq!(
+        answer["facets"],
+        json!({
+            "level": {"values": [counted("error", 1), counted("warn", 1)], "distinct": 2, "missing": 1},
+            "tags": {"values": [counted("b", 2)], "distinct": 2, "missing": 1},
+        })
+    );
+    let range = |from: Value, to: Value, count: u64| json!({"from": from, "to": to, "count": count});
+    let took = [
+        range(json!(-1), json!(0), 1),
+        range(json!(0), json!(100.5), 0),
+        range(json!(100.5), json!(1000), 1),
+    ];
+    let at = [range(json!("2026-01-01"), json!("2026-01-03"), 2)];
+    assert_eq!(answer["ranges"], json!({"took": took, "at": at}));
+    assert_eq!(
+        answer["histogram"],
+        json!([
+            {"time": "1969-12-31T23:59:00.000Z", "count": 1},
+            {"time": "2026-01-02T03:04:00.000Z", "count": 1, "by": [counted("warn", 1)]},
+            {"time": "2026-01-02T03:05:00.000Z", "count": 1, "by": [counted("error", 1)]},
+        ])
+    );
+    let auto =
+        found(&server, "/v1/search?stream=logs&stream=typed&q=error&histogram=_time:auto&facet=level").await;
+    let count = |bucket: &Value| bucket["count"].as_u64().unwrap();
+    let total: u64 = auto["histogram"].as_array().unwrap().iter().map(count).sum();
+    assert_eq!((total, &auto["facets"]["level"]["values"][0]), (3, &counted("error", 3)));
+    for (parameter, expected) in [
+        ("facet=levle", "Did you mean `level`?"),
+        ("facet=level;limit=x", "the limit of a facet is a number"),
+        ("facet=level;order=a", "has no option `order=a`"),
+        ("range=took:5", "at least two bounds"),
+        ("range=took", "Write range=price:0,10,100"),
+        ("range=level:a,b", "which has no ranges"),
+        ("range=took:a,b", "`a` is no bound"),
+        ("histogram=took:1m", "is no TIMESTAMP"),
+        ("histogram=at:1y", "Write histogram=_time:1m"),
+        ("histogram=at:1ms;by=nothing", "has no column `nothing`"),
+    ] {
+        let reply = server.get(&format!("/v1/streams/typed/search?{parameter}")).await;
+        assert_eq!(reply.status, 400, "{parameter}");
+        let text = reply.text().await;
+        assert!(text.contains(expected), "{parameter}: {text}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

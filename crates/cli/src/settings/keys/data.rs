@@ -278,6 +278,12 @@ fn durable() -> Vec<Key> {
             history.search_streams_max,
             "Maximum number of streams of one search."
         ),
+        number!(
+            "search.facet_values_max",
+            Kind::Count(1, 100_000_000),
+            history.search_facet_values_max,
+            "Maximum number of different values that a facet or a histogram counts. A search with more fails."
+        ),
         number!("views.views_max", Kind::Count(0, 100_000), history.views_max, "Maximum number of views."),
         number!("views.alerts_max", Kind::Count(0, 100_000), history.alerts_max, "Maximum number of alerts."),
         number!(
