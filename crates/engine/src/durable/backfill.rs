@@ -4,7 +4,7 @@
 //! Otherwise they are rebuilt from the columns: a missing field may be null or its default, and numbers and times may be
 //! spelled otherwise. Events that the stream's retention has deleted are skipped.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use arrow_array::{
     Array, RecordBatch,
@@ -14,11 +14,7 @@ use arrow_array::{
 use arrow_schema::DataType;
 use bytes::Bytes;
 use futures_util::StreamExt;
-use serde::{
-    Deserialize, Deserializer,
-    de::{MapAccess, Visitor},
-};
-use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 use swiftwater_event::{CheckLimits, EventBatch, EventMeta, Millis, Offset, check_block};
 use swiftwater_lang::ddl;
 use swiftwater_sql::{
@@ -161,43 +157,9 @@ pub(crate) fn event_lines(
 /// An object without its members that are null.
 fn write_without_nulls(line: &[u8], lines: &mut Vec<u8>) -> Result<(), SqlError> {
     let broken = |_| SqlError::new(SqlErrorKind::Internal, "a row of the table is not an object");
-    let Members(members) = serde_json::from_slice(line).map_err(broken)?;
-    lines.push(b'{');
-    let mut separator: &[u8] = b"";
-    for (name, value) in members.into_iter().filter(|(_, value)| value.get() != "null") {
-        lines.extend_from_slice(separator);
-        serde_json::to_writer(&mut *lines, &name).map_err(broken)?;
-        lines.push(b':');
-        lines.extend_from_slice(value.get().as_bytes());
-        separator = b",";
-    }
-    lines.extend_from_slice(b"}\n");
+    let mut members: Map<String, Value> = serde_json::from_slice(line).map_err(broken)?;
+    members.retain(|_, value| !value.is_null());
+    serde_json::to_writer(&mut *lines, &members).map_err(broken)?;
+    lines.push(b'\n');
     Ok(())
-}
-
-/// The members of an object, in their order.
-struct Members<'de>(Vec<(String, &'de RawValue)>);
-
-impl<'de> Deserialize<'de> for Members<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Members<'de>, D::Error> {
-        deserializer.deserialize_map(MembersVisitor)
-    }
-}
-
-struct MembersVisitor;
-
-impl<'de> Visitor<'de> for MembersVisitor {
-    type Value = Members<'de>;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
-        let mut members = Vec::new();
-        while let Some(member) = map.next_entry()? {
-            members.push(member);
-        }
-        Ok(Members(members))
-    }
 }
