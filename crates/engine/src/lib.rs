@@ -45,8 +45,8 @@ pub use objects::{
     },
 };
 pub use search::{
-    Bucket, Facet, FacetRequest, HistogramRequest, Piece, RangeCount, RangeRequest, SearchAnswer, SearchHit,
-    SearchRequest, SearchSort, SearchedStream,
+    Around, Bucket, Drill, Facet, FacetRequest, HistogramRequest, Piece, RangeCount, RangeRequest,
+    SearchAnswer, SearchHit, SearchRequest, SearchSort, SearchedStream,
 };
 pub use status::{HistoryMetrics, JobStatus, TableMetrics, ViewsMetrics};
 pub use swiftwater_catalog::{CatalogError, ObjectKind, ScheduleError, kind::stream::QUARANTINE};

@@ -9,7 +9,7 @@
 //! `Accept` selects one JSON object, or one hit per line with the count and the cursor in the header. A client that
 //! disconnects ends its search.
 
-use std::{fmt::Write, net::IpAddr, sync::Arc, time::Instant};
+use std::{fmt::Write, net::IpAddr, str::FromStr, sync::Arc, time::Instant};
 
 use axum::{
     body::Body,
@@ -19,8 +19,8 @@ use axum::{
 };
 use serde_json::{Map, Value, json};
 use swiftwater_engine::{
-    Bucket, FacetRequest, HistogramRequest, Piece, Principal, RangeRequest, SearchAnswer, SearchHit,
-    SearchRequest, SearchSort,
+    Around, Bucket, Drill, FacetRequest, HistogramRequest, Piece, Principal, RangeRequest, SearchAnswer,
+    SearchHit, SearchRequest, SearchSort,
 };
 use swiftwater_event::StreamName;
 use swiftwater_text::query::{Operator, moment_micros};
@@ -43,7 +43,7 @@ const CURSOR: HeaderName = HeaderName::from_static("swiftwater-cursor");
 const BODY_BYTES_MAX: u64 = 1 << 20;
 
 /// The parameters of one stream's search; that of several has `stream`, too.
-const PARAMETERS: [&str; 15] = [
+const PARAMETERS: [&str; 21] = [
     "q",
     "from",
     "to",
@@ -58,12 +58,22 @@ const PARAMETERS: [&str; 15] = [
     "facet",
     "range",
     "histogram",
+    "drill",
+    "sideways",
+    "around",
+    "before",
+    "after",
+    "same",
     "stream",
 ];
 
 /// Those of them that may be repeated.
-const REPEATED: [&str; 3] = ["facet", "range", "stream"];
+const REPEATED: [&str; 4] = ["drill", "facet", "range", "stream"];
 
+/// Hits where no limit is stated.
+const HITS: usize = 20;
+/// Events before and after one of them where no number is stated.
+const AROUND_EVENTS: usize = 20;
 /// Values of a facet where no limit is stated.
 const FACET_VALUES: usize = 20;
 
@@ -191,12 +201,6 @@ impl Values {
 
     fn request(&self, stream: Option<String>, client: Option<IpAddr>) -> Result<SearchRequest, Problem> {
         let own = |name: &str| self.get(name).map(str::to_owned);
-        let limit = match self.get("limit") {
-            None => 20,
-            Some(text) => text
-                .parse()
-                .map_err(|_| bad(format!("parameter `limit` is a number, not `{}`", cut(text))))?,
-        };
         let sort = match self.get("sort") {
             None => SearchSort::default(),
             Some(text) => {
@@ -213,16 +217,43 @@ impl Values {
             to: own("to"),
             time: own("time"),
             sort,
-            limit,
+            limit: self.number("limit")?.unwrap_or(HITS),
             cursor: own("cursor"),
             columns,
             counts: self.word("count", &[("exact", true), ("none", false)])?,
             highlights: self.word("highlight", &[("false", false), ("true", true), ("", true)])?,
+            drills: self.all("drill").iter().map(|text| drill(text)).collect::<Result<_, _>>()?,
+            sideways: self.word("sideways", &[("false", false), ("true", true), ("", true)])?,
+            around: self.around()?,
             facets: self.all("facet").iter().map(|text| facet(text)).collect::<Result<_, _>>()?,
             ranges: self.all("range").iter().map(|text| range(text)).collect::<Result<_, _>>()?,
             histogram: self.get("histogram").map(histogram).transpose()?,
             client,
         })
+    }
+
+    fn number<T: FromStr>(&self, name: &str) -> Result<Option<T>, Problem> {
+        let parse = |text: &str| {
+            let number = text.parse();
+            number.map_err(|_| bad(format!("parameter `{name}` is a number, not `{}`", cut(text))))
+        };
+        self.get(name).map(parse).transpose()
+    }
+
+    fn around(&self) -> Result<Option<Around>, Problem> {
+        let (before, after) = (self.number("before")?, self.number("after")?);
+        let same = self.get("same").map(str::to_owned);
+        match self.number("around")? {
+            Some(offset) => Ok(Some(Around {
+                offset,
+                before: before.unwrap_or(AROUND_EVENTS),
+                after: after.unwrap_or(AROUND_EVENTS),
+                same,
+            })),
+            None if before.is_none() && after.is_none() && same.is_none() => Ok(None),
+            None => Err(bad("parameters `before`, `after` and `same` need `around`")
+                .hint("Write around=OFFSET, with the offset of a hit.")),
+        }
     }
 
     fn streams(&self, stream: Option<String>) -> Result<Vec<StreamName>, Problem> {
@@ -246,16 +277,33 @@ impl Values {
     }
 }
 
-/// `column;limit=20`.
+/// `column:a/b`.
+fn drill(text: &str) -> Result<Drill, Problem> {
+    match text.split_once(':') {
+        Some((column, path)) if !column.is_empty() => {
+            Ok(Drill { column: column.to_owned(), path: path.to_owned() })
+        }
+        _ => Err(bad(format!("parameter `drill` is no column and value: `{}`", cut(text)))
+            .hint("Write drill=category:books/fiction.")),
+    }
+}
+
+/// `column;limit=20;path=a/b;depth=1`.
 fn facet(text: &str) -> Result<FacetRequest, Problem> {
-    let (column, options) = options(text, &["limit"], "facet")?;
-    let limit = match options.first() {
-        None => FACET_VALUES,
-        Some((_, limit)) => limit
-            .parse()
-            .map_err(|_| bad(format!("the limit of a facet is a number, not `{}`", cut(limit))))?,
-    };
-    Ok(FacetRequest { column, limit })
+    let (column, options) = options(text, &["limit", "path", "depth"], "facet")?;
+    let mut facet = FacetRequest { column, limit: FACET_VALUES, path: None, depth: None };
+    for (name, value) in options {
+        let number = || {
+            let number = value.parse();
+            number.map_err(|_| bad(format!("the {name} of a facet is a number, not `{}`", cut(&value))))
+        };
+        match &*name {
+            "limit" => facet.limit = number()?,
+            "depth" => facet.depth = Some(number()?),
+            _ => facet.path = Some(value),
+        }
+    }
+    Ok(facet)
 }
 
 /// `column:0,10,100`. The column may have a `:` itself.

@@ -16,8 +16,8 @@ use swiftwater_text::{SearchField, query::moment_micros};
 
 use super::{
     Search, Target,
+    condition::{field, identifier, literal},
     request::{Bucket, Facet, FacetRequest, HistogramRequest, RangeCount, RangeRequest},
-    scan::identifier,
 };
 
 /// Buckets of a histogram whose interval is chosen, at most.
@@ -34,21 +34,9 @@ impl Search<'_> {
     pub(super) async fn facet(&self, targets: &[Target], facet: &FacetRequest) -> Result<Facet, SqlError> {
         let mut counts: HashMap<String, u64> = HashMap::new();
         for target in targets {
-            let (condition, parameters) = self.condition(target);
-            let field = field(target, &facet.column)?;
-            let (column, stream) = (identifier(&facet.column), identifier(target.stored.name.as_str()));
-            let text = match field.ty {
-                // An event counts once for each of its values.
-                DataType::List(_) => format!(
-                    "SELECT value, count(*) AS n FROM (SELECT unnest(array_distinct({column})) AS value FROM {stream} \
-                     WHERE {condition}) GROUP BY value \
-                     UNION ALL SELECT NULL AS value, count(*) AS n FROM {stream} WHERE {condition} AND \
-                     coalesce(array_length({column}), 0) = 0"
-                ),
-                _ => format!(
-                    "SELECT {column} AS value, count(*) AS n FROM {stream} WHERE {condition} GROUP BY {column}"
-                ),
-            };
+            let without = self.request.sideways.then_some(&*facet.column);
+            let (condition, parameters) = self.condition(target, without)?;
+            let text = facet_statement(target, facet, &condition)?;
             for row in self.rows(text, parameters).await? {
                 let count = row["n"].as_u64().unwrap_or(0);
                 *counts.entry(row["value"].to_string()).or_default() += count;
@@ -78,7 +66,7 @@ impl Search<'_> {
             .collect();
         for target in targets {
             let field = field(target, &range.column)?;
-            let (condition, mut parameters) = self.condition(target);
+            let (condition, mut parameters) = self.condition(target, None)?;
             let mut columns = Vec::with_capacity(pairs.len());
             for (number, (from, to)) in pairs.iter().enumerate() {
                 let mut bound = |text: &str| {
@@ -145,7 +133,7 @@ impl Search<'_> {
         let mut buckets: HashMap<i64, (u64, HashMap<String, u64>)> = HashMap::new();
         let mut values = 0;
         for target in targets {
-            let (condition, parameters) = self.condition(target);
+            let (condition, parameters) = self.condition(target, None)?;
             let (column, stream) = (identifier(&histogram.column), identifier(target.stored.name.as_str()));
             let by = histogram.by.as_ref().map_or("NULL".to_owned(), |by| identifier(by));
             let text = format!(
@@ -187,7 +175,7 @@ impl Search<'_> {
     async fn interval(&self, targets: &[Target], column: &str) -> Result<i64, SqlError> {
         let (mut first, mut last) = (i64::MAX, i64::MIN);
         for target in targets {
-            let (condition, parameters) = self.condition(target);
+            let (condition, parameters) = self.condition(target, None)?;
             let (name, stream) = (identifier(column), identifier(target.stored.name.as_str()));
             let micros = |function: &str| {
                 format!("arrow_cast(arrow_cast({function}({name}), 'Timestamp(Microsecond, None)'), 'Int64')")
@@ -236,17 +224,39 @@ impl Search<'_> {
     }
 }
 
-fn field<'t>(target: &'t Target, column: &str) -> Result<&'t SearchField, SqlError> {
-    target.fields.iter().find(|field| *field.name == *column).ok_or_else(|| {
-        let names = target.fields.iter().map(|field| &*field.name);
-        let near = swiftwater_event::did_you_mean(column, names);
-        let message = format!("stream `{}` has no column `{column}`", target.stored.name);
+/// The statement that counts the values of a column.
+fn facet_statement(target: &Target, facet: &FacetRequest, condition: &str) -> Result<String, SqlError> {
+    let field = field(target, &facet.column)?;
+    let (column, stream) = (identifier(&facet.column), identifier(target.stored.name.as_str()));
+    let is_list = matches!(field.ty, DataType::List(_));
+    let is_text = |ty: &DataType| matches!(ty, DataType::Utf8View | DataType::Utf8 | DataType::LargeUtf8);
+    if (facet.path.is_some() || facet.depth.is_some()) && !is_text(&field.ty) {
+        let message = format!("column `{}` is {}, which has no paths", field.name, field.ty);
         let error = SqlError::new(SqlErrorKind::Invalid, message);
-        match near {
-            Some(near) => error.with_hint(format!("Did you mean `{near}`?")),
-            None => error,
+        return Err(error.with_hint("Paths are texts such as `a/b/c`."));
+    }
+    if is_list {
+        // An event counts once for each of its values.
+        return Ok(format!(
+            "SELECT value, count(*) AS n FROM (SELECT unnest(array_distinct({column})) AS value FROM {stream} \
+             WHERE {condition}) GROUP BY value \
+             UNION ALL SELECT NULL AS value, count(*) AS n FROM {stream} WHERE {condition} AND \
+             coalesce(array_length({column}), 0) = 0"
+        ));
+    }
+    let below = match &facet.path {
+        Some(path) => format!(" AND starts_with({column}, {})", literal(&format!("{path}/"))),
+        None => String::new(),
+    };
+    let levels = facet.path.as_ref().map_or(0, |path| path.matches('/').count() + 1);
+    let value = match (facet.depth, &facet.path) {
+        (None, None) => column,
+        (depth, _) => {
+            let levels = levels.saturating_add(depth.unwrap_or(1));
+            format!("array_to_string(array_slice(string_to_array({column}, '/'), 1, {levels}), '/')")
         }
-    })
+    };
+    Ok(format!("SELECT {value} AS value, count(*) AS n FROM {stream} WHERE {condition}{below} GROUP BY 1"))
 }
 
 /// The most frequent values; equally frequent ones in the order of their JSON texts.

@@ -85,8 +85,9 @@ impl Cursor {
 
 /// The checksum of what decides which events match, and their order.
 fn checksum(request: &SearchRequest) -> u32 {
-    let SearchRequest { streams, query, operator, from, to, time, sort, .. } = request;
-    crc32c::crc32c(format!("{streams:?} {query:?} {operator:?} {from:?} {to:?} {time:?} {sort:?}").as_bytes())
+    let SearchRequest { streams, query, operator, from, to, time, sort, drills, .. } = request;
+    let asked = (streams, query, operator, (from, to, time), sort, drills);
+    crc32c::crc32c(format!("{asked:?}").as_bytes())
 }
 
 fn bytes_of_hex(text: &str) -> Option<Vec<u8>> {

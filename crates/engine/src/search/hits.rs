@@ -19,8 +19,9 @@ use swiftwater_text::{Highlight, MatcherScratch};
 
 use super::{
     Search, Target,
-    request::{Piece, SearchAnswer, SearchHit},
-    scan::{Found, identifier},
+    condition::{field, identifier},
+    request::{Around, Piece, SearchAnswer, SearchHit},
+    scan::Found,
 };
 use crate::durable::backfill::{NullFields, event_lines};
 
@@ -63,20 +64,53 @@ impl Search<'_> {
         Ok(found.iter().filter_map(|found| hits.remove(&(found.stream, found.offset))).collect())
     }
 
+    /// The events around one of them, in the order of their offsets.
+    pub(super) async fn hits_around(
+        &self,
+        target: &Target,
+        around: &Around,
+        answer: &mut SearchAnswer,
+    ) -> Result<Vec<SearchHit>, SqlError> {
+        let Around { offset, before, after, same } = around;
+        let stream = identifier(target.stored.name.as_str());
+        let selected = self.selected(target)?;
+        let (condition, parameters) = self.condition(target, None)?;
+        let same = match same {
+            Some(column) => {
+                field(target, column)?;
+                let column = identifier(column);
+                let own = format!("(SELECT {column} FROM {stream} WHERE {OFFSET_COLUMN} = {offset})");
+                format!(" AND {column} IS NOT DISTINCT FROM {own}")
+            }
+            None => String::new(),
+        };
+        let mut hits: Vec<SearchHit> = Vec::new();
+        let sides = [("<", "DESC", *before), (">=", "ASC", after.saturating_add(1))];
+        for (operator, order, limit) in sides {
+            let text = format!(
+                "SELECT {selected} FROM {stream} WHERE ({OFFSET_COLUMN} = {offset} OR ({condition}{same})) \
+                 AND {OFFSET_COLUMN} {operator} {offset} ORDER BY {OFFSET_COLUMN} {order} LIMIT {limit}"
+            );
+            let mut rows = self.run(text, parameters.clone()).await?;
+            while let Some(batch) = rows.next().await {
+                let batch = batch.map_err(|error| self.late(error, Some(&rows)))?;
+                hits.extend(self.hits_of(target, &batch)?);
+            }
+            answer.bytes_read += rows.progress().read().bytes_scanned;
+        }
+        hits.sort_unstable_by_key(|hit| hit.offset);
+        if hits.iter().any(|hit| hit.offset == *offset) {
+            return Ok(hits);
+        }
+        let message = format!("stream `{}` has no event with offset {offset}", target.stored.name);
+        Err(SqlError::new(SqlErrorKind::NotFound, message))
+    }
+
     /// The columns that are read of the rows.
     fn selected(&self, target: &Target) -> Result<String, SqlError> {
         let Some(columns) = &self.request.columns else { return Ok("*".to_owned()) };
         for column in columns {
-            if !target.fields.iter().any(|field| *field.name == **column) {
-                let names = target.fields.iter().map(|field| &*field.name);
-                let near = swiftwater_event::did_you_mean(column, names);
-                let message = format!("stream `{}` has no column `{column}`", target.stored.name);
-                let error = SqlError::new(SqlErrorKind::Invalid, message);
-                return Err(match near {
-                    Some(near) => error.with_hint(format!("Did you mean `{near}`?")),
-                    None => error,
-                });
-            }
+            field(target, column)?;
         }
         if self.request.highlights {
             return Ok("*".to_owned());

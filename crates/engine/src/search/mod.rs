@@ -10,6 +10,7 @@
 //! cursor, so that pages put together are one answer. Knows nothing of HTTP. Limits: `search_*` of
 //! [`HistoryConfig`](crate::HistoryConfig); a search beyond one is an error that names it.
 
+mod condition;
 mod counts;
 mod cursor;
 mod hits;
@@ -24,8 +25,8 @@ use swiftwater_sql::{ErrorKind as SqlErrorKind, Sql, SqlError, Tables};
 use swiftwater_text::{SearchField, TableSearch};
 
 pub use request::{
-    Bucket, Facet, FacetRequest, HistogramRequest, Piece, RangeCount, RangeRequest, SearchAnswer, SearchHit,
-    SearchRequest, SearchSort, SearchedStream,
+    Around, Bucket, Drill, Facet, FacetRequest, HistogramRequest, Piece, RangeCount, RangeRequest,
+    SearchAnswer, SearchHit, SearchRequest, SearchSort, SearchedStream,
 };
 
 use crate::{
@@ -74,6 +75,12 @@ pub(crate) async fn search(shared: &Arc<Shared>, request: &SearchRequest) -> Res
         let position = cursor.as_ref().and_then(|cursor| cursor.positions.get(place)).copied();
         targets.push(search.target(shared, name, position).await?);
     }
+    if let (Some(around), [target]) = (&request.around, targets.as_slice()) {
+        let mut answer = SearchAnswer::default();
+        answer.hits = search.hits_around(target, around, &mut answer).await?;
+        answer.streams = positions(&targets);
+        return Ok(answer);
+    }
     let mut ranking = Ranking::new(&search, &targets, cursor.as_ref())?;
     let mut answer = SearchAnswer::default();
     for (place, target) in targets.iter().enumerate() {
@@ -88,10 +95,7 @@ pub(crate) async fn search(shared: &Arc<Shared>, request: &SearchRequest) -> Res
         let positions = targets.iter().map(|target| target.position).collect();
         Cursor { moments, positions, last, total: answer.total }.text(request)
     });
-    answer.streams = targets
-        .iter()
-        .map(|target| SearchedStream { stream: target.stored.name.clone(), position: target.position })
-        .collect();
+    answer.streams = positions(&targets);
     for facet in &request.facets {
         answer.facets.push(search.facet(&targets, facet).await?);
     }
@@ -103,6 +107,12 @@ pub(crate) async fn search(shared: &Arc<Shared>, request: &SearchRequest) -> Res
     }
     answer.hits = search.hits(&targets, &page.found, &mut answer).await?;
     Ok(answer)
+}
+
+fn positions(targets: &[Target]) -> Vec<SearchedStream> {
+    let position =
+        |target: &Target| SearchedStream { stream: target.stored.name.clone(), position: target.position };
+    targets.iter().map(position).collect()
 }
 
 impl Search<'_> {

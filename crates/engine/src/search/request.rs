@@ -36,6 +36,12 @@ pub struct SearchRequest {
     pub counts: bool,
     /// Whether the places of matches are answered.
     pub highlights: bool,
+    /// Only events with these values: of one column any of several, of each column one.
+    pub drills: Vec<Drill>,
+    /// Whether the values of a column are counted without the drills on it.
+    pub sideways: bool,
+    /// The events around one of them are answered, instead of the first in some order.
+    pub around: Option<Around>,
     /// Columns whose values are counted.
     pub facets: Vec<FacetRequest>,
     /// Columns whose values are counted by range.
@@ -46,6 +52,28 @@ pub struct SearchRequest {
     pub client: Option<IpAddr>,
 }
 
+/// Only events that have a value, or one below it: `a/b/c` is below `a/b`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Drill {
+    /// The column.
+    pub column: String,
+    /// The value, as text.
+    pub path: String,
+}
+
+/// Asks for the events of a stream before and after one of them, in the order of their offsets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Around {
+    /// The offset of that one.
+    pub offset: u64,
+    /// The most events before it.
+    pub before: usize,
+    /// The most events after it.
+    pub after: usize,
+    /// Only events whose value of this column is the same as its own.
+    pub same: Option<String>,
+}
+
 /// Asks how many events have each value of a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FacetRequest {
@@ -53,6 +81,10 @@ pub struct FacetRequest {
     pub column: String,
     /// The most values.
     pub limit: usize,
+    /// Only values below this one; none: all.
+    pub path: Option<String>,
+    /// How many levels of a path below are told apart; none: the values are counted as they are.
+    pub depth: Option<usize>,
 }
 
 /// Asks how many events have a value in each range: from one bound, which is included, to the next.
@@ -211,6 +243,9 @@ impl SearchRequest {
             columns: None,
             counts: true,
             highlights: false,
+            drills: Vec::new(),
+            sideways: false,
+            around: None,
             facets: Vec::new(),
             ranges: Vec::new(),
             histogram: None,
@@ -234,6 +269,17 @@ impl SearchRequest {
             let what = format!("{} hits are asked for", self.limit);
             let error = limit(&what, "search.hits_max", config.search_hits_max);
             return Err(error.with_hint("Ask for pages: the cursor of an answer asks for the next one."));
+        }
+        if let Some(around) = &self.around {
+            let hits = around.before.saturating_add(around.after).saturating_add(1);
+            if hits > config.search_hits_max {
+                let what = format!("{hits} events are asked for");
+                return Err(limit(&what, "search.hits_max", config.search_hits_max));
+            }
+            if self.streams.len() != 1 || self.cursor.is_some() {
+                let message = "events around one are of one stream, and have no cursor";
+                return Err(SqlError::new(SqlErrorKind::Invalid, message));
+            }
         }
         Ok(())
     }

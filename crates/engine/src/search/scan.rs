@@ -12,10 +12,10 @@ use arrow_schema::{DataType, SortOptions};
 use futures_util::StreamExt;
 use swiftwater_sql::{Answer, ErrorKind as SqlErrorKind, Parameter, RunOptions, SqlError};
 use swiftwater_store::{OFFSET_COLUMN, TIME_COLUMN};
-use swiftwater_text::query::Operator;
 
 use super::{
     Search, Target,
+    condition::identifier,
     cursor::{Cursor, LastHit},
     request::SearchAnswer,
 };
@@ -171,7 +171,7 @@ impl Search<'_> {
         if self.request.limit == 0 && !counts {
             return Ok(());
         }
-        let (text, parameters) = self.statement(target, ranking, counts);
+        let (text, parameters) = self.statement(target, ranking, counts)?;
         let mut rows = self.run(text, parameters).await?;
         while let Some(batch) = rows.next().await {
             let batch = batch.map_err(|error| self.late(error, Some(&rows)))?;
@@ -184,9 +184,14 @@ impl Search<'_> {
     }
 
     /// The statement that finds the rows, with their offsets and values of the sort column.
-    fn statement(&self, target: &Target, ranking: &Ranking, counts: bool) -> (String, Vec<Parameter>) {
+    fn statement(
+        &self,
+        target: &Target,
+        ranking: &Ranking,
+        counts: bool,
+    ) -> Result<(String, Vec<Parameter>), SqlError> {
         let sort = &self.request.sort;
-        let (mut condition, mut parameters) = self.condition(target);
+        let (mut condition, mut parameters) = self.condition(target, None)?;
         if let Some((micros, _)) = ranking.after.as_ref().and_then(|after| after.arrival).filter(|_| !counts)
         {
             // The offsets of one time are compared when rows are ranked.
@@ -197,29 +202,7 @@ impl Search<'_> {
         let stream = identifier(target.stored.name.as_str());
         let text =
             format!("SELECT {OFFSET_COLUMN}, {} FROM {stream} WHERE {condition}", identifier(&sort.column));
-        (text, parameters)
-    }
-
-    /// The condition that matching rows satisfy, with the values of its parameters.
-    pub(super) fn condition(&self, target: &Target) -> (String, Vec<Parameter>) {
-        let mut text = format!("{OFFSET_COLUMN} < {}", target.position);
-        let mut parameters = Vec::new();
-        let time = identifier(self.request.time.as_deref().unwrap_or(TIME_COLUMN));
-        for (operator, bound) in [(">=", self.moments.from), ("<", self.moments.to)] {
-            if let Some(micros) = bound {
-                parameters.push(Parameter::Timestamp { micros, is_utc: true });
-                text += &format!(" AND {time} {operator} ${}", parameters.len());
-            }
-        }
-        if !target.search.is_everything() {
-            let operator = match self.request.operator {
-                Operator::And => "and",
-                Operator::Or => "or",
-            };
-            let query = self.request.query.replace('\'', "''");
-            text += &format!(" AND search_at({}, '{query}', '{operator}')", self.moments.now_micros);
-        }
-        (text, parameters)
+        Ok((text, parameters))
     }
 
     /// Runs a statement within the time of the search.
@@ -252,9 +235,4 @@ impl Search<'_> {
         SqlError::new(SqlErrorKind::Limit, message)
             .with_hint("Search a shorter time with `from` and `to`, or raise the setting.")
     }
-}
-
-/// A name in quotation marks.
-pub(super) fn identifier(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }

@@ -160,6 +160,59 @@ async fn values_ranges_and_times_are_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn values_are_drilled_into_and_events_shown_around_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(dir.path()).await;
+    let text = "CREATE STREAM typed (category STRING, host STRING, tags LIST[STRING], n LONG)";
+    assert_eq!(server.send("POST", "/v1/sql", &[], text).await.status, 200);
+    let categories = ["a/b/c", "a/b", "a/x", "ab/c", "a", "b"];
+    let events: Vec<String> = (0..12)
+        .map(|n| {
+            let (category, host) = (categories[n % 6], if n % 3 == 0 { "h0" } else { "h1" });
+            json!({"category": category, "host": host, "tags": [category], "n": n}).to_string()
+        })
+        .collect();
+    assert_eq!(server.ingest("typed", &events.join("\n")).await.status, 200);
+    let counted = |value: &str, count: u64| json!({"value": value, "count": count});
+    for (parameters, total, facet) in [
+        ("drill=category:a/b&facet=category", 4, json!([counted("a/b", 2), counted("a/b/c", 2)])),
+        ("drill=category:a/b&drill=category:b&facet=host", 6, json!([counted("h1", 4), counted("h0", 2)])),
+        ("drill=category:a/x&drill=host:h0&facet=host&sideways", 0, json!([counted("h1", 2)])),
+        ("drill=tags:a/b&facet=category;depth=1", 2, json!([counted("a", 2)])),
+        ("facet=category;depth=1", 12, json!([counted("a", 8), counted("ab", 2), counted("b", 2)])),
+        ("facet=category;path=a", 12, json!([counted("a/b", 4), counted("a/x", 2)])),
+        ("facet=category;path=a;depth=2;limit=1", 12, json!([counted("a/b", 2)])),
+        ("drill=n:7&facet=host", 1, json!([counted("h1", 1)])),
+    ] {
+        let answer = found(&server, &format!("/v1/streams/typed/search?limit=0&{parameters}")).await;
+        let facets = answer["facets"].as_object().unwrap().values().next().unwrap();
+        assert_eq!((&answer["total"], &facets["values"]), (&json!(total), &facet), "{parameters}");
+    }
+    for (parameters, expected) in [
+        ("around=5&before=2&after=1", &[3, 4, 5, 6][..]),
+        ("around=0&before=2&after=2", &[0, 1, 2]),
+        ("around=6&before=2&after=9&same=host", &[0, 3, 6, 9]),
+        ("around=11&q=host:h0&before=2", &[6, 9, 11]),
+    ] {
+        let answer = found(&server, &format!("/v1/streams/typed/search?{parameters}")).await;
+        let found: Vec<u64> = offsets(&answer).into_iter().map(|(_, offset)| offset).collect();
+        assert_eq!(found, expected, "{parameters}");
+    }
+    for (path, status, expected) in [
+        ("typed/search?around=12", 404, "no event with offset 12"),
+        ("typed/search?before=1", 400, "need `around`"),
+        ("typed/search?drill=a", 400, "drill=category:books/fiction"),
+        ("typed/search?drill=a:b", 400, "has no column `a`"),
+        ("typed/search?facet=n;path=a", 400, "which has no paths"),
+    ] {
+        let reply = server.get(&format!("/v1/streams/{path}")).await;
+        assert_eq!(reply.status, status, "{path}");
+        let text = reply.text().await;
+        assert!(text.contains(expected), "{path}: {text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn faults_say_where_and_what_to_do() {
     let dir = tempfile::tempdir().unwrap();
     let server = start(dir.path()).await;
