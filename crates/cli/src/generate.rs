@@ -13,7 +13,7 @@ use std::{
 
 use anyhow::{Context, bail};
 use swiftwater_event::Clock;
-use swiftwater_generate::{Events, FaultInjector, SwipesSettings, TelecomSettings, VALUES_MAX};
+use swiftwater_generate::{Events, FaultInjector, LogsSettings, SwipesSettings, TelecomSettings, VALUES_MAX};
 
 use crate::{
     args::{GenerateArgs, MadeArgs, Workload},
@@ -70,9 +70,9 @@ pub(crate) fn begin(
     let given = [
         ("--skew", skew.is_some(), &[Workload::Telecom, Workload::Swipes][..]),
         ("--flows", *flows, &[Workload::Telecom]),
-        ("--start", start.is_some(), &[Workload::Telecom]),
-        ("--now", *now, &[Workload::Telecom]),
-        ("--event-rate", event_rate.is_some(), &[Workload::Telecom]),
+        ("--start", start.is_some(), &[Workload::Telecom, Workload::Logs]),
+        ("--now", *now, &[Workload::Telecom, Workload::Logs]),
+        ("--event-rate", event_rate.is_some(), &[Workload::Telecom, Workload::Logs]),
         ("--noise", noise.is_some(), &[Workload::Telecom]),
         ("--posted", *posted, &[Workload::Swipes]),
         ("--swipers", swipers.is_some(), &[Workload::Swipes]),
@@ -87,6 +87,13 @@ pub(crate) fn begin(
     let made = match workload {
         Workload::SmartHome => swiftwater_generate::Workload::SmartHome,
         Workload::Articles => swiftwater_generate::Workload::Articles,
+        Workload::Logs => {
+            let usual = LogsSettings::default();
+            swiftwater_generate::Workload::Logs(LogsSettings {
+                start_ms: if *now { clock.now() } else { start.unwrap_or(usual.start_ms) },
+                events_per_second: event_rate.or(rate).unwrap_or(usual.events_per_second),
+            })
+        }
         Workload::Swipes => {
             let usual = SwipesSettings::default();
             let users = |flag: &str, given: &Option<u64>, usual| match given {
@@ -205,6 +212,8 @@ mod tests {
         let record = first("telecom -n 1 --flows --start 2026-02-03T04:05:06Z");
         assert!(record["flows"].is_array());
         assert_eq!(record["tsEnd"], 1_770_091_506_000_i64);
+        let line = first("logs -n 1 --start 2026-02-03T04:05:06Z");
+        assert_eq!(line["ts"], "2026-02-03T04:05:06.000Z");
         let paced = made("telecom -n 3 --rate 1000").unwrap();
         assert!(paced.lines().last().unwrap().contains("\"tsEnd\":1767225600002"));
     }
@@ -216,6 +225,7 @@ mod tests {
             refusal("smart-home --skew 1"),
             "`--skew` is an option of `telecom` and `swipes`, not of `smart-home`"
         );
+        assert_eq!(refusal("swipes --now"), "`--now` is an option of `telecom` and `logs`, not of `swipes`");
         assert_eq!(refusal("swipes --flows"), "`--flows` is an option of `telecom`, not of `swipes`");
         assert!(refusal("telecom --skew 9").contains("allowed are 0 to 4"));
         assert!(refusal("swipes --swipers 0").contains("allowed are 1 to"));

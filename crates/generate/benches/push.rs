@@ -1,7 +1,7 @@
 //! Measures how fast events are generated, in bytes per second.
 
 use divan::{Bencher, counter::BytesCount};
-use swiftwater_generate::{SwipesSettings, TelecomSettings, Workload};
+use swiftwater_generate::{LogsSettings, SwipesSettings, TelecomSettings, Workload};
 
 const EVENTS: usize = 10_000;
 
@@ -29,6 +29,11 @@ fn smart_home(bencher: Bencher<'_, '_>) {
 #[divan::bench]
 fn articles(bencher: Bencher<'_, '_>) {
     measure(bencher, Workload::Articles);
+}
+
+#[divan::bench]
+fn logs(bencher: Bencher<'_, '_>) {
+    measure(bencher, Workload::Logs(LogsSettings::default()));
 }
 
 #[divan::bench]

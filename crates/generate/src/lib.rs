@@ -7,6 +7,7 @@
 mod articles;
 mod exact;
 mod faults;
+mod logs;
 pub mod published;
 mod rng;
 mod smart_home;
@@ -15,6 +16,7 @@ mod telecom;
 mod zipf;
 
 pub use faults::{Fault, FaultInjector};
+pub use logs::LogsSettings;
 pub use rng::Rng;
 pub use swipes::SwipesSettings;
 pub use telecom::{DIMENSIONS, MEASURES, NOISE_MAX, TelecomSettings};
@@ -34,6 +36,8 @@ pub enum Workload {
     SmartHome,
     /// Articles of an encyclopaedia, 3.5 KB each.
     Articles,
+    /// Log lines of services, 350 bytes each.
+    Logs(LogsSettings),
     /// Swipes of a matching app, 330 bytes each.
     Swipes(SwipesSettings),
     /// Records of probes in a telephone network, 2 KB each.
@@ -81,9 +85,16 @@ impl Workload {
         let skew = |skew: f64| {
             if (0.0..=SKEW_MAX).contains(&skew) { Ok(()) } else { Err(WorkloadError::Skew(skew)) }
         };
+        let rate = |rate: f64| {
+            if rate > 0.0 && rate.is_finite() { Ok(()) } else { Err(WorkloadError::Rate(rate)) }
+        };
         Ok(match self {
             Workload::SmartHome => Box::new(smart_home::SmartHome::new(seed)),
             Workload::Articles => Box::new(articles::Articles::new(seed)),
+            Workload::Logs(settings) => {
+                rate(settings.events_per_second)?;
+                Box::new(logs::Logs::new(seed, settings))
+            }
             Workload::Swipes(settings) => {
                 skew(settings.skew)?;
                 for users in [settings.swipers, settings.swipees] {
@@ -95,10 +106,7 @@ impl Workload {
             }
             Workload::Telecom(settings) => {
                 skew(settings.skew)?;
-                let rate = settings.events_per_second;
-                if !(rate > 0.0 && rate.is_finite()) {
-                    return Err(WorkloadError::Rate(rate));
-                }
+                rate(settings.events_per_second)?;
                 if settings.noise > NOISE_MAX {
                     return Err(WorkloadError::Noise(settings.noise));
                 }

@@ -3,14 +3,17 @@
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
 use serde_json::Value;
-use swiftwater_generate::{Events, Fault, FaultInjector, SwipesSettings, TelecomSettings, Workload};
+use swiftwater_generate::{
+    Events, Fault, FaultInjector, LogsSettings, SwipesSettings, TelecomSettings, Workload,
+};
 
 const EVENTS: usize = 2000;
 
-fn workloads() -> [Workload; 4] {
+fn workloads() -> [Workload; 5] {
     [
         Workload::SmartHome,
         Workload::Articles,
+        Workload::Logs(LogsSettings::default()),
         Workload::Swipes(SwipesSettings::default()),
         Workload::Telecom(TelecomSettings { flows: true, ..TelecomSettings::default() }),
     ]

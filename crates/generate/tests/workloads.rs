@@ -6,7 +6,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::Value;
-use swiftwater_generate::{DIMENSIONS, MEASURES, SwipesSettings, TelecomSettings, Workload, WorkloadError};
+use swiftwater_generate::{
+    DIMENSIONS, LogsSettings, MEASURES, SwipesSettings, TelecomSettings, Workload, WorkloadError,
+};
 
 fn text(workload: Workload, seed: u64, count: usize) -> String {
     let mut events = workload.begin(seed).unwrap();
@@ -46,6 +48,7 @@ fn the_same_seed_gives_the_same_bytes_on_every_machine() {
     let workloads = [
         ("smart-home", Workload::SmartHome, 0xe5d0_dd66_8c77_758b),
         ("articles", Workload::Articles, 0x0380_6d4c_065e_e0f7),
+        ("logs", Workload::Logs(LogsSettings::default()), 0x4dec_a4c8_b544_c384),
         ("swipes", swipes(SwipesSettings::default()), 0xf822_a16d_967b_1f7e),
         (
             "swipes, skewed",
@@ -122,6 +125,67 @@ fn articles_are_as_published() {
     assert!((2.2..3.8).contains(&ratio), "{ratio}");
     let contributors: HashSet<_> = events.iter().map(|event| event["contributor_id"].as_i64()).collect();
     assert!(contributors.len() > 1000 && contributors.len() < 2950, "{}", contributors.len());
+}
+
+#[test]
+fn log_lines_have_their_size_and_twelve_lines_a_trace() {
+    let (text, events) = generate(Workload::Logs(LogsSettings::default()), 1, 10_000);
+    let bytes = text.len() / events.len();
+    assert!((330..=370).contains(&bytes), "{bytes}");
+    let mut traces: HashMap<&str, (usize, HashSet<&str>)> = HashMap::new();
+    for event in &events {
+        let keys = event.as_object().unwrap().len();
+        assert_eq!(keys, if event.get("stack").is_some() { 10 } else { 9 }, "{event}");
+        assert!(event["host"].as_str().unwrap().starts_with(event["service"].as_str().unwrap()));
+        assert!((200..600).contains(&event["status"].as_i64().unwrap()));
+        assert!(event["duration_ms"].as_f64().unwrap() >= 0.0);
+        let (lines, services) = traces.entry(event["trace_id"].as_str().unwrap()).or_default();
+        *lines += 1;
+        services.insert(event["service"].as_str().unwrap());
+    }
+    let whole = traces.values().filter(|(lines, _)| *lines == 12).count();
+    assert!(traces.len() - whole <= 64 && traces.values().all(|(lines, _)| *lines <= 12), "{whole}");
+    let services = traces.values().filter(|(lines, services)| *lines == 12 && services.len() > 1).count();
+    assert!(services * 100 > whole * 95, "{services} of {whole} traces are of several services");
+    let stacks: Vec<&str> = events.iter().filter_map(|event| event["stack"].as_str()).collect();
+    assert!((20..60).contains(&stacks.len()), "{}", stacks.len());
+    assert!(stacks.iter().all(|stack| (1000..6000).contains(&stack.len()) && stack.contains("\n\tat ")));
+}
+
+#[test]
+fn log_lines_have_frequent_and_rare_words_and_other_scripts() {
+    let (text, events) = generate(Workload::Logs(LogsSettings::default()), 1, 10_000);
+    let messages: Vec<&str> = events.iter().map(|event| event["message"].as_str().unwrap()).collect();
+    let with = |words: &str| messages.iter().filter(|message| message.contains(words)).count();
+    for word in ["connection", "timeout"] {
+        assert!((800..1200).contains(&with(word)), "{word}: {}", with(word));
+    }
+    assert!((150..450).contains(&with("connection timeout")), "{}", with("connection timeout"));
+    let mut words: HashMap<&str, usize> = HashMap::new();
+    for word in
+        text.split(|c: char| !c.is_alphanumeric()).filter(|word| word.chars().all(char::is_alphabetic))
+    {
+        *words.entry(word).or_default() += 1;
+    }
+    let rare = words.values().filter(|count| **count == 1).count();
+    assert!(rare > 2000, "{rare} words are in one line alone");
+    let translated = text.lines().filter(|line| !line.is_ascii()).count();
+    assert!((160..=240).contains(&translated), "{translated}");
+    for script in ["用户", "ユーザー", "사용자", "ผู้ใช้", "الاتصال", "Соединение", "भुगतान", "🎉"]
+    {
+        assert!(with(script) > 3, "{script}: {}", with(script));
+    }
+}
+
+#[test]
+fn log_lines_come_at_their_rate() {
+    let settings = LogsSettings { start_ms: 1_709_251_199_000, events_per_second: 200.0 };
+    let (_, events) = generate(Workload::Logs(settings), 1, 401);
+    assert_eq!(
+        (&events[0]["ts"], &events[199]["ts"]),
+        (&"2024-02-29T23:59:59.000Z".into(), &"2024-02-29T23:59:59.995Z".into())
+    );
+    assert_eq!(events[400]["ts"], "2024-03-01T00:00:01.000Z");
 }
 
 #[test]
@@ -360,4 +424,6 @@ fn settings_out_of_range_are_refused() {
     );
     let rate = TelecomSettings { events_per_second: 0.0, ..TelecomSettings::default() };
     assert_eq!(refused(Workload::Telecom(rate)), WorkloadError::Rate(0.0));
+    let rate = LogsSettings { events_per_second: f64::INFINITY, ..LogsSettings::default() };
+    assert_eq!(refused(Workload::Logs(rate)), WorkloadError::Rate(f64::INFINITY));
 }

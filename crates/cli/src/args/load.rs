@@ -18,6 +18,9 @@ pub(crate) enum Workload {
     Telecom,
     /// Swipes of a matching app: swiper, swipee, direction, comment; 330 bytes each
     Swipes,
+    /// Log lines of services: ts, level, service, host, trace_id, span_id, message, status, duration_ms, sometimes stack;
+    /// 350 bytes each
+    Logs,
     /// Readings of devices: house_id, metro_area, state, device_id, power_reading, is_peak; 115 bytes each
     SmartHome,
     /// Articles of an encyclopaedia: sha1, title, revision_ts, contributor_username, contributor_id, comment, model,
@@ -31,6 +34,7 @@ pub(crate) enum Workload {
 Examples:
   swiftwater generate smart-home --events 100_000_000 | swiftwater ingest smart_home
   swiftwater generate articles --events 50000 --seed 7 --output articles.ndjson
+  swiftwater generate logs --events 1_000_000 --output logs.ndjson
   swiftwater generate swipes --posted --events 500_000 --output bodies.ndjson
   swiftwater generate telecom --now --events 1000000 --rate 5000 | swiftwater ingest probes
   swiftwater generate telecom --flows --variant corrupt,null=0.05 --events 10000 | swiftwater ingest probes --allow-rejected
@@ -77,13 +81,13 @@ pub(crate) struct MadeArgs {
     /// telecom: replaces `svc` and `meas` by a list `flows` of one to eight objects with both
     #[arg(long)]
     pub(crate) flows: bool,
-    /// telecom: end time of the first record, in RFC 3339 [default: 2026-01-01T00:00:00Z]
+    /// telecom, logs: time of the first event (of a record, its end), in RFC 3339 [default: 2026-01-01T00:00:00Z]
     #[arg(long, value_name = "TIME", value_parser = time_ms, conflicts_with = "now")]
     pub(crate) start: Option<i64>,
-    /// telecom: sets the end time of the first record to now
+    /// telecom, logs: sets the time of the first event to now
     #[arg(long)]
     pub(crate) now: bool,
-    /// telecom: number of records per second of event time [default: --rate, else 100000]
+    /// telecom, logs: number of events per second of event time [default: --rate, else 100000 for telecom, 10000 for logs]
     #[arg(long, value_name = "EVENTS", value_parser = rate)]
     pub(crate) event_rate: Option<f64>,
     /// telecom: number of further parts of messages per record, 290 bytes each, which no query reads [default: 2]

@@ -4,7 +4,7 @@ use std::{fs, path::Path, sync::Arc};
 
 use anyhow::{Context, bail, ensure};
 use clap::ValueEnum;
-use swiftwater_generate::{SwipesSettings, TelecomSettings};
+use swiftwater_generate::{LogsSettings, SwipesSettings, TelecomSettings};
 use swiftwater_load::{Body, Lines, Request, Template, WEIGHTS_MAX};
 
 use crate::args::{LoadArgs, Workload};
@@ -126,6 +126,7 @@ fn made(name: &str) -> anyhow::Result<Body> {
         }),
         Workload::SmartHome => swiftwater_generate::Workload::SmartHome,
         Workload::Articles => swiftwater_generate::Workload::Articles,
+        Workload::Logs => swiftwater_generate::Workload::Logs(LogsSettings::default()),
     };
     Ok(Body::Made(Box::new(move |seed| {
         workload.begin(seed).expect("the usual settings are in their ranges")
