@@ -10,6 +10,7 @@ use crate::{
     columns::{SearchColumn, SearchColumns, SearchRow, TextKind, UnknownColumn, Value},
     faults::QueryFaults,
     matcher::{Matcher, MatcherScratch},
+    prefilter::Required,
     query::{Number, Operator},
 };
 
@@ -89,6 +90,15 @@ impl EventSearch {
             None => for_each_value(value, visit),
             Some(path) => for_each_at(value, path, visit),
         }
+    }
+
+    /// What the JSON text of an event has that satisfies the query.
+    pub(crate) fn required(&self) -> Option<Required> {
+        // A value on its own may be of any type, and has no text of an event.
+        if !self.is_of_event {
+            return None;
+        }
+        self.matcher.required(&|column| column == ALL_TEXTS)
     }
 
     pub(crate) fn matcher(&self) -> &Matcher {

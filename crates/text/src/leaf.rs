@@ -7,6 +7,7 @@ use regex::{Regex, RegexBuilder};
 use crate::{
     columns::{SearchColumn, TextKind, Value},
     phrase::{NoPhrase, Phrase, Tokens, phrase, word},
+    prefilter::Required,
     query::{
         Number, Scalar, Test,
         scalar::{Period, time},
@@ -16,6 +17,9 @@ use crate::{
 
 /// Bytes that a compiled regular expression may have.
 const EXPRESSION_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes of which the texts of numbers are made, infinite ones too.
+const NUMBER_BYTES: &[u8] = b"0123456789+-.eEinfNaN";
 
 /// A condition on a column.
 #[derive(Debug)]
@@ -311,6 +315,21 @@ impl LeafTest {
         }
     }
 
+    /// What the JSON text of a row has in which it is satisfied. `is_of_texts`: its column has no other values.
+    pub(crate) fn required(&self, is_of_texts: bool) -> Option<Required> {
+        // The text of a number need not be the one in JSON: `5e2` is 500.
+        let is_certain = |text: &str| is_of_texts || !text.bytes().all(|byte| NUMBER_BYTES.contains(&byte));
+        match self {
+            LeafTest::Value(test) => test.required(is_of_texts),
+            LeafTest::Literal(literal) if is_certain(literal) => Required::literal(literal),
+            LeafTest::Expression(expression) if is_of_texts => Required::of_expression(expression.as_str()),
+            LeafTest::Expression(expression) => {
+                Required::of_expression(expression.as_str()).filter(|required| required.all(is_certain))
+            }
+            LeafTest::Literal(_) | LeafTest::Range { .. } | LeafTest::Exists => None,
+        }
+    }
+
     /// Adds the places in a text that satisfy it.
     pub(crate) fn places(&self, text: &str, tokens: &Tokens, places: &mut Vec<Range<usize>>) {
         match self {
@@ -330,6 +349,15 @@ impl LeafTest {
 }
 
 impl ValueTest {
+    fn required(&self, is_of_texts: bool) -> Option<Required> {
+        let is_other = self.number.is_some() || self.number_text.is_some() || self.period.is_some();
+        if self.whole.is_some() || (is_other && !is_of_texts) {
+            return None;
+        }
+        // A truth value has the same text in JSON.
+        self.phrase.as_ref().and_then(Required::of_phrase)
+    }
+
     fn is_satisfied(&self, value: Value<'_>) -> bool {
         match value {
             Value::Text(text) => self.whole.as_ref().is_some_and(|(pattern, separator)| {

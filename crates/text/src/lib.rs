@@ -24,6 +24,7 @@ mod matcher;
 mod normalize;
 mod phrase;
 mod places;
+mod prefilter;
 pub mod query;
 #[cfg(feature = "arrow")]
 mod table;
@@ -36,6 +37,7 @@ pub use faults::{QueryFault, QueryFaults};
 pub use matcher::{EXPRESSIONS_MAX, Matcher, MatcherScratch};
 pub use normalize::{UNICODE_VERSION, nfkc_casefold, push_nfkc_casefold};
 pub use phrase::Phrase;
+pub use prefilter::Prefilter;
 #[cfg(feature = "arrow")]
 pub use table::{Highlight, JSON_EXTENSION, SearchField, TableSearch, json_field};
 pub use term::{Pattern, Piece, TERM_BYTES_MAX, Term, key_prefix, term_key};

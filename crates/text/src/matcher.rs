@@ -8,6 +8,7 @@ use crate::{
     faults::{Faults, QueryFaults},
     leaf::{Leaf, bind_test},
     phrase::Tokens,
+    prefilter::Required,
     query::{Clause, Node, Operator, Test, parser::parse},
 };
 
@@ -127,6 +128,28 @@ impl Matcher {
                     }
                     leaf.test.places(text, &tokens, places);
                 }
+            }
+        }
+    }
+
+    /// What the JSON text of a row has that satisfies the query, where columns are asked of texts only or of all values.
+    pub(crate) fn required(&self, is_of_texts: &dyn Fn(u32) -> bool) -> Option<Required> {
+        self.required_by(&self.root, is_of_texts)
+    }
+
+    fn required_by(&self, bound: &Bound, is_of_texts: &dyn Fn(u32) -> bool) -> Option<Required> {
+        let by = |bound| self.required_by(bound, is_of_texts);
+        match bound {
+            Bound::Everything | Bound::Not(_) => None,
+            Bound::All { required, optional } if required.is_empty() => match &optional[..] {
+                [] => None,
+                optional => Required::any(optional.iter().map(by)),
+            },
+            Bound::All { required, .. } => Required::best(required.iter().map(by)),
+            Bound::Any(any) => Required::any(any.iter().map(by)),
+            Bound::OneOf(leaves) => {
+                let leaves = &self.leaves[leaves.clone()];
+                Required::any(leaves.iter().map(|leaf| leaf.test.required(is_of_texts(leaf.column))))
             }
         }
     }
