@@ -14,8 +14,8 @@ use std::{
 
 use anyhow::Context;
 use swiftwater_event::{Clock, StreamName};
-use swiftwater_runtime::{EngineConfig, InputOptions, run_input};
-use swiftwater_text::{EventSearch, MatcherScratch, query::Operator};
+use swiftwater_runtime::{EngineConfig, EventPrefilter, InputOptions, run_input};
+use swiftwater_text::{EventSearch, MatcherScratch, Prefilter, query::Operator};
 
 use crate::{
     args::SearchArgs,
@@ -78,6 +78,7 @@ fn run_over_input(args: &SearchArgs, query: &str, input: &Path, clock: Arc<dyn C
     let opened = open(&place, &stop, &DeclaredFields::default())?;
     let progress = Progress::bytes(opened.bytes, args.quiet);
     let (read, form) = (opened.read, opened.form);
+    let options = options(&search)?;
     let marks = !args.count && (args.color || stdio::stdout_is_terminal());
     let mut found = Found { marks, ..Found::new(search) };
     let mut stdout = BufWriter::with_capacity(256 << 10, io::stdout());
@@ -94,7 +95,6 @@ fn run_over_input(args: &SearchArgs, query: &str, input: &Path, clock: Arc<dyn C
         }
     };
     let mut on_progress = |looked_at: u64| progress.set(read_so_far(read.as_ref(), looked_at));
-    let options = options()?;
     let ran =
         run_input(opened.source, &live_query(args, query), &options, clock, &mut on_progress, &mut on_emit);
     progress.finish();
@@ -117,12 +117,17 @@ fn live_query(args: &SearchArgs, query: &str) -> String {
     format!("SELECT * FROM STREAM(input, MAX, TIME) WHERE {condition}{limit}")
 }
 
-fn options() -> anyhow::Result<InputOptions> {
+fn options(search: &EventSearch) -> anyhow::Result<InputOptions> {
     let settings = limits()?;
+    let prefilter = Prefilter::of(search).map(|prefilter| {
+        let candidates: EventPrefilter = Arc::new(move |batch| prefilter.candidates(batch));
+        candidates
+    });
     Ok(InputOptions {
         check: check_limits(&settings),
         config: EngineConfig { default_stream: StreamName::new("input").ok(), ..settings.engine },
         workers: 1,
+        prefilter,
         ..InputOptions::default()
     })
 }

@@ -28,6 +28,26 @@ fn events_are_printed_as_they_are() {
 }
 
 #[test]
+fn events_in_other_spellings_are_found_and_faulty_ones_reported() {
+    let events = "{\"message\": \"read timeout\"}\n{\"message\": \"ok\"\n{\"message\": \"time\\u006fut\"}\n\n\
+        {\"message\": nothing}\n{\"message\": \"ＴＩＭＥＯＵＴ\"}\n{\"message\": \"ok\"}\n";
+    let dir = tempfile::tempdir().expect("a directory is made");
+    let path = dir.path().join("events.ndjson");
+    std::fs::write(&path, events).expect("it is written");
+    let path = path.to_str().expect("a path of tests is text");
+    let lines: Vec<&str> = events.lines().collect();
+    for (query, expected) in [("timeout", &[0, 2, 5][..]), ("nowhere", &[]), ("-timeout", &[6])] {
+        let ran = run(&["search", "--input", path, query]);
+        let expected: String = expected.iter().map(|line: &usize| format!("{}\n", lines[*line])).collect();
+        let reports = format!(
+            "2 of 6 events were rejected:\n  {path}:2:17: the text ends before the event does\n  \
+            {path}:5:13: expected `true`, `false` or `null`\n"
+        );
+        assert_eq!((ran.code, ran.out, ran.err), (Some(0), expected, reports), "{query}");
+    }
+}
+
+#[test]
 fn matches_are_marked_events_counted_and_limited() {
     let dir = tempfile::tempdir().expect("a directory is made");
     let path = dir.path().join("events.ndjson");

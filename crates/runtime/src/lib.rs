@@ -42,7 +42,7 @@ pub use config::{EngineConfig, FastQuery, SlowReader};
 pub use durable::{DurableObjects, JoinSources};
 pub use emit::{Counts, Emit, EmitMeta, Finished, QueryMeta, Records, StreamMeta, WindowMeta};
 pub use error::{ErrorKind, RuntimeError};
-pub use input::{InputError, InputOptions, InputSource, InputSummary, run_input};
+pub use input::{EventPrefilter, InputError, InputOptions, InputSource, InputSummary, run_input};
 pub use panic_guard::faults;
 pub use principal::Principal;
 pub use query::{

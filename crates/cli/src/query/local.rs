@@ -152,6 +152,7 @@ fn options(args: &QueryArgs, text: &str) -> anyhow::Result<InputOptions> {
         times: args.times,
         types,
         workers: args.shards.map_or(1, usize::from),
+        prefilter: None,
     })
 }
 

@@ -17,7 +17,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use swiftwater_event::{CheckLimits, Clock, Millis, Path, Rejection, StreamName};
+use swiftwater_event::{CheckLimits, Clock, EventBatch, Millis, Path, Rejection, StreamName};
 use swiftwater_lang::{
     Dialect, ParseOptions, Schema,
     plan::{Literal, Statement},
@@ -39,6 +39,9 @@ pub enum InputSource {
     /// Read to the end, by one shard after another.
     Reader(Box<dyn std::io::Read + Send>),
 }
+
+/// The events of a batch that may match the query, by row, in order.
+pub type EventPrefilter = Arc<dyn Fn(&EventBatch) -> Vec<u32> + Send + Sync>;
 
 /// How an input is to be looked at.
 #[derive(Clone, Default)]
@@ -67,6 +70,10 @@ pub struct InputOptions {
     /// Workers that Bullet would have dealt the records to, record k to worker k mod n: the rows of a RAW result
     /// without a window by record depend on it. 1, and with a `time_field`: they come in the order of the input.
     pub workers: usize,
+    /// Events that it leaves out are validated and counted, and not decoded: they must be such as the query does not
+    /// match. Rows have the order of the input all the same. Ignored with a `time_field`, where each event moves time on,
+    /// and with several `workers`, to which all events are dealt.
+    pub prefilter: Option<EventPrefilter>,
 }
 
 /// What was read.
@@ -140,6 +147,7 @@ pub fn run_input(
         index,
         closes: slices.at(0).1.start_of(started) > i64::MIN,
         options: options.clone(),
+        prefilter: options.prefilter.clone().filter(|_| options.time_field.is_none() && options.workers <= 1),
         feed: Arc::clone(&feed),
         clock: Arc::clone(&clock),
         started,

@@ -4,11 +4,11 @@
 
 use std::sync::{Arc, mpsc::SyncSender};
 
-use swiftwater_event::{Checked, Clock, EventMeta, Millis, Offset, Rejection, check_block};
+use swiftwater_event::{Checked, Clock, EventBatch, EventMeta, Millis, Offset, Rejection, check_block};
 use swiftwater_live::{Index, Partial, QueryStep, Shard, SourcePosition, StepInput};
 
 use super::{
-    InputOptions, QUERY, TIME_BEGINS,
+    EventPrefilter, InputOptions, QUERY, TIME_BEGINS,
     event_times::EventTimes,
     feed::{Feed, Piece},
 };
@@ -40,6 +40,7 @@ pub(super) struct Worker {
     /// Slices of groups are over before the input is.
     pub(super) closes: bool,
     pub(super) options: InputOptions,
+    pub(super) prefilter: Option<EventPrefilter>,
     pub(super) feed: Arc<Feed>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) started: Millis,
@@ -84,6 +85,8 @@ impl Worker {
             Piece::Checked(checked, first, read) => (checked, SourcePosition::Number(first), read, None),
         };
         let Checked { batch, rejected, rejections, .. } = checked;
+        let accepted = batch.len() as u64;
+        let batch = self.candidates(batch);
         let read_micros = self.clock.now_micros();
         let batch = batch.with_meta(EventMeta {
             arrival: self.started,
@@ -108,16 +111,13 @@ impl Worker {
         shard.step(&self.index, &input, &mut steps);
         // Windows close while the input is read only where it has times; what is not cut stays until the end.
         let slices = if arrivals.is_empty() || !self.closes { Vec::new() } else { shard.remove(QUERY) };
-        Made {
-            number,
-            accepted: batch.len() as u64,
-            rejected,
-            rejections,
-            lines,
-            bytes,
-            step: steps.pop(),
-            slices,
-            latest,
-        }
+        Made { number, accepted, rejected, rejections, lines, bytes, step: steps.pop(), slices, latest }
+    }
+
+    /// The events that may match the query.
+    fn candidates(&self, batch: EventBatch) -> EventBatch {
+        let Some(prefilter) = &self.prefilter else { return batch };
+        let candidates = prefilter(&batch);
+        if candidates.len() == batch.len() { batch } else { batch.select(&candidates) }
     }
 }
