@@ -3,6 +3,7 @@
 mod backup;
 mod dedup;
 mod sink;
+pub(crate) mod sql;
 
 pub use swiftwater_catalog::ErrorKind;
 use swiftwater_catalog::{CatalogError, Object, ObjectKind};

@@ -5,6 +5,7 @@
 //! [`swiftwater_runtime::DurableObjects`]. [`durable`] stores events and the catalog, [`objects`] runs the objects that
 //! statements create, [`tables`] provides the tables of SQL, and [`ddl`] changes the catalog.
 
+mod answer;
 mod config;
 mod engine;
 mod error;
@@ -36,14 +37,12 @@ pub use objects::{
         Endpoint, EndpointAnswer, EndpointCounts, EndpointError, EndpointInput, EndpointLimits,
         EndpointPlace, EndpointRoute,
     },
-    sinks::SinkStatus,
-    stream_joins::JoinsMetrics,
     views::{
         KeyValue, ViewChange, ViewChanges, ViewChangesSome, ViewPage, ViewRange, ViewReading, ViewStatus,
         Wanted,
     },
 };
-pub use status::{HistoryMetrics, JobStatus, TableMetrics, ViewsMetrics};
+pub use status::{HistoryMetrics, JobStatus, JoinsMetrics, SinkStatus, TableMetrics, ViewsMetrics};
 pub use swiftwater_catalog::{CatalogError, ObjectKind, ScheduleError, kind::stream::QUARANTINE};
 pub use swiftwater_log::{Compression, CompressionPolicy};
 pub use swiftwater_runtime::*;

@@ -300,7 +300,7 @@ impl History {
         let mut catalog = self.snapshot();
         catalog.store = None;
         let catalog = Bytes::from(catalog.to_bytes());
-        let views = lock(&self.view_store).clone();
+        let views = self.view_files.opened();
         let views = views.map(|views| views.snapshot_all()).transpose();
         let views = views.map_err(|error| BackupError::Unavailable(causes(&error)))?;
         let store = self.store.cut().await.map_err(from_store)?;

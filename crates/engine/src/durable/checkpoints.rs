@@ -70,7 +70,7 @@ impl History {
         for position in self.all_stored().iter().filter_map(|stored| stored.needs_from()) {
             needed = needed.min(position);
         }
-        self.join_holds.first().map_or(needed, |first| needed.min(first))
+        self.retained.first().map_or(needed, |first| needed.min(first))
     }
 
     async fn log_time(&self) {

@@ -1,18 +1,19 @@
 //! Opens the files of a data directory at a start: the newest snapshot of the catalog, the log, which is replayed from there,
 //! and the view store if there are joins. Blocks its thread.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{path::Path, sync::Arc};
 
 use swiftwater_catalog::Snapshot;
 use swiftwater_event::Clock;
 use swiftwater_log::{Disk, Log, LogError, LogOptions, LogPosition};
-use swiftwater_views::ViewStore;
 
-use super::{history::Disks, replay::Replay, snapshots::Snapshots};
-use crate::{HistoryConfig, HistoryError, objects::stream_joins::joins_at_start};
+use super::{
+    history::Disks,
+    replay::Replay,
+    snapshots::Snapshots,
+    view_store::{ViewFiles, joins_at_start},
+};
+use crate::{HistoryConfig, HistoryError};
 
 /// The open files, and what was read from them.
 pub(super) struct OpenFiles {
@@ -21,9 +22,8 @@ pub(super) struct OpenFiles {
     /// The position in the log of the newest snapshot.
     pub(super) written_down: u64,
     pub(super) replay: Replay,
-    pub(super) views_dir: Option<PathBuf>,
-    /// Opened if the catalog has joins.
-    pub(super) view_store: Option<Arc<ViewStore>>,
+    /// The store is open if the catalog has joins.
+    pub(super) view_files: ViewFiles,
 }
 
 /// Opens all files, and replays the log. `log_dir` is for the messages.
@@ -45,7 +45,8 @@ pub(super) fn open_files(
         drop(log);
         log = open_log(read)?;
     }
-    Ok(OpenFiles { log, snapshots, written_down, replay, views_dir, view_store })
+    let view_files = ViewFiles::new(views_dir, view_store);
+    Ok(OpenFiles { log, snapshots, written_down, replay, view_files })
 }
 
 /// Opens the log, which was synced up to `known_end` once.

@@ -2,7 +2,7 @@
 
 use crate::durable::recovered::Recovered;
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     path::PathBuf,
     sync::{
         Arc, Mutex, OnceLock, PoisonError, RwLock, Weak,
@@ -18,7 +18,6 @@ use swiftwater_lang::ddl::{self, DefaultValue};
 use swiftwater_log::{Disk, Log, LogError, LogPosition, StallReason, StreamId};
 use swiftwater_sql::SqlOptions;
 use swiftwater_store::{ErrorKind as StoreErrorKind, Store, StoreError, Table};
-use swiftwater_views::ViewStore;
 use tokio::{
     runtime::Handle,
     sync::{Notify, watch},
@@ -35,20 +34,13 @@ use crate::{
         files::{OpenFiles, open_files},
         published::Published,
         readiness::Readiness,
+        retained_positions::RetainedPositions,
         snapshots::Snapshots,
         stored_stream::{Declared, StoredStream, unavailable},
         validation::Unstored,
+        view_store::ViewFiles,
     },
-    objects::{
-        alerts::Alert,
-        durable_query::Followers,
-        endpoints::Endpoints,
-        jobs::Jobs,
-        lookup_join::JoinedTable,
-        sinks::SinkTasks,
-        stream_joins::{Join, JoinHolds},
-        views::{View, ViewsMemory},
-    },
+    objects::Objects,
 };
 use swiftwater_runtime::parts::lock;
 
@@ -65,26 +57,12 @@ pub(crate) struct History {
     /// Held while a statement changes the catalog: one at a time.
     pub(crate) changing: tokio::sync::Mutex<()>,
     pub(crate) stored: RwLock<HashMap<StreamName, Arc<StoredStream>>>,
-    /// Views at work, by name.
-    pub(crate) views: RwLock<BTreeMap<Box<str>, Arc<View>>>,
-    pub(crate) views_memory: Mutex<ViewsMemory>,
-    /// Alerts at work, by name.
-    pub(crate) alerts: RwLock<BTreeMap<Box<str>, Arc<Alert>>>,
-    /// Joins at work, by name.
-    pub(crate) joins: RwLock<BTreeMap<Box<str>, Arc<Join>>>,
-    /// What the log keeps for them.
-    pub(crate) join_holds: JoinHolds,
+    pub(crate) objects: Objects,
+    /// Positions of the log that joins need.
+    pub(crate) retained: RetainedPositions,
     /// The engine, for those who tell its streams something by themselves.
     pub(crate) engine: OnceLock<Weak<Shared>>,
-    /// Where they keep what they keep.
-    pub(crate) views_dir: Option<PathBuf>,
-    /// What they keep; opened with the first of them.
-    pub(crate) view_store: Mutex<Option<Arc<ViewStore>>>,
-    /// Tables that events are joined with, by name.
-    pub(crate) joined_tables: Mutex<BTreeMap<Box<str>, Arc<JoinedTable>>>,
-    /// What durable queries stand on.
-    pub(crate) followers: Followers,
-    pub(crate) endpoints: Endpoints,
+    pub(crate) view_files: ViewFiles,
     pub(crate) unstored: Unstored,
     pub(crate) backups: Backups,
     /// Held for reading while a change is put into the log, or what views, alerts and joins keep on disk; for writing while
@@ -100,8 +78,6 @@ pub(crate) struct History {
     /// Where the history was opened; its tasks run there.
     runtime: Handle,
     pub(crate) closing: watch::Sender<bool>,
-    pub(crate) jobs: Jobs,
-    pub(crate) sinks: SinkTasks,
     /// Whether events can be stored at present.
     pub(crate) readiness: Readiness,
     /// Locked for this process as long as it lives.
@@ -160,7 +136,7 @@ impl History {
         store: Store,
         shared: &Shared,
     ) -> History {
-        let jobs = Jobs::new(config.jobs_running_max);
+        let objects = Objects::new(&config);
         History {
             config,
             clock: Arc::clone(&shared.clock),
@@ -171,17 +147,10 @@ impl History {
             snapshots: Mutex::new(files.snapshots),
             changing: tokio::sync::Mutex::default(),
             stored: RwLock::default(),
-            views: RwLock::default(),
-            views_memory: Mutex::default(),
-            alerts: RwLock::default(),
-            joins: RwLock::default(),
-            join_holds: JoinHolds::default(),
+            objects,
+            retained: RetainedPositions::default(),
             engine: OnceLock::new(),
-            views_dir: files.views_dir,
-            view_store: Mutex::new(files.view_store),
-            joined_tables: Mutex::default(),
-            followers: Followers::default(),
-            endpoints: Endpoints::default(),
+            view_files: files.view_files,
             unstored: Unstored::default(),
             backups: Backups::default(),
             cutting: Arc::default(),
@@ -191,8 +160,6 @@ impl History {
             writing_down: tokio::sync::Mutex::default(),
             runtime: Handle::current(),
             closing: watch::Sender::new(false),
-            jobs,
-            sinks: SinkTasks::default(),
             readiness: Readiness::default(),
             dir,
         }

@@ -1,19 +1,18 @@
 //! Brings the streams and views of the catalog back at a start, each from where it was.
 
 use super::history::History;
-use crate::durable::{recovered::Recovered, stored_stream::StoredStream};
-use crate::{EngineError, shared::Shared};
-use crate::{
-    HistoryError,
-    objects::{durable_query::FOLLOWER, views::LastCommit},
+use crate::durable::{
+    recovered::Recovered,
+    stored_stream::{FOLLOWER, StoredStream},
+    view_store::LastCommit,
 };
+use crate::{EngineError, HistoryError, shared::Shared};
 use std::{collections::BTreeMap, sync::Arc};
 use swiftwater_catalog::{
     Catalog, WireError,
     kind::{stream::StreamEntry, view::ViewEntry},
 };
 use swiftwater_log::LogPosition;
-use swiftwater_runtime::parts::lock;
 
 impl History {
     /// Lets the catalog's streams go on where they were, with their tables, as far as the store can be reached.
@@ -133,7 +132,7 @@ impl History {
 
     /// A view is created after its files have a directory. If that is a new one at a start, all that it held is lost.
     fn record_lost_files(&self) {
-        let Some(store) = lock(&self.view_store).clone().filter(|store| store.is_new()) else { return };
+        let Some(store) = self.view_files.opened().filter(|store| store.is_new()) else { return };
         let lost: Vec<u32> = self.with_catalog(|catalog| {
             let views = catalog.views().filter(|view| view.of.is_none()).map(|view| view.id);
             let alerts = catalog.alerts().map(|alert| alert.id);

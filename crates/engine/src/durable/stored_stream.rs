@@ -55,6 +55,9 @@ pub(crate) enum Reader {
     View(u32),
 }
 
+/// The number of the durable queries among the views that read a stream. No view has it.
+pub(crate) const FOLLOWER: u32 = u32::MAX;
+
 /// A view of the stream: what waits on the way to it.
 #[derive(Debug)]
 pub(super) struct ViewFeed {

@@ -1,13 +1,11 @@
 //! Writes rows into plain tables and streams: CREATE TABLE … AS, and INSERT, once each where a number is stated.
 
-use super::{
-    HistoryTables, INSERT_BYTES, INSERT_EVENT_BYTES_MAX, SHOWN_CHARACTERS, from_engine, from_store,
-    to_its_end,
-};
+use super::{HistoryTables, INSERT_BYTES, INSERT_EVENT_BYTES_MAX, SHOWN_CHARACTERS, to_its_end};
 use crate::{Ack, AppendOptions, EngineError, Numbered, Refusal, ValidationRule};
 use crate::{
-    durable::{history::History, stored_stream::StoredStream},
-    tables::{inserted::EventShape, plain::Taken},
+    durable::{event_shape::EventShape, history::History, stored_stream::StoredStream},
+    error::sql::{from_engine, from_store},
+    tables::plain::Taken,
 };
 use arrow_array::RecordBatch;
 use bytes::Bytes;

@@ -9,8 +9,11 @@ use swiftwater_event::{Path, Type};
 use swiftwater_lang::ddl::CreateStream;
 use swiftwater_log::LogPosition;
 
-use super::follower::{FOLLOWER, Follower};
-use crate::durable::history::{History, causes};
+use super::follower::Follower;
+use crate::durable::{
+    history::{History, causes},
+    stored_stream::FOLLOWER,
+};
 use swiftwater_runtime::parts::{WantedQuery, lock};
 
 impl History {

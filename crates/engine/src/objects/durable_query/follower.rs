@@ -25,7 +25,7 @@ use crate::{
     durable::{
         history::History,
         log_tail::Fed,
-        stored_stream::{Reader, StoredStream},
+        stored_stream::{FOLLOWER, Reader, StoredStream},
         table_writer::TableWriterError,
     },
     objects::views::Next,
@@ -33,9 +33,6 @@ use crate::{
     supervisor::{DropSignal, Maintained, NextAttempt},
 };
 use swiftwater_runtime::parts::{Stream, lock};
-
-/// What followers are called among the readers of a stream: no view has this number.
-pub(crate) const FOLLOWER: u32 = u32::MAX;
 
 /// Pauses between attempts.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(10));
@@ -119,13 +116,13 @@ impl Maintained for Follower {
 impl History {
     /// The streams of all followers.
     pub(crate) fn followed(&self) -> Vec<Arc<Stream>> {
-        lock(&self.followers.0).values().map(|follower| Arc::clone(&follower.stream)).collect()
+        lock(&self.objects.followers.0).values().map(|follower| Arc::clone(&follower.stream)).collect()
     }
 
     /// Waits until durable queries have seen all events that there are now, and time has come to now for them.
     pub(crate) async fn all_followed(&self) {
         let now = self.clock.now();
-        let all: Vec<Arc<Follower>> = lock(&self.followers.0).values().cloned().collect();
+        let all: Vec<Arc<Follower>> = lock(&self.objects.followers.0).values().cloned().collect();
         for follower in all {
             let (end, _) = follower.source.mark(i64::MIN);
             let mut idle_at = follower.idle_at.subscribe();
@@ -139,7 +136,7 @@ impl History {
 
     /// The follower of a stream.
     pub(super) fn follower(&self, name: &StreamName) -> Option<Arc<Follower>> {
-        lock(&self.followers.0).get(name).cloned()
+        lock(&self.objects.followers.0).get(name).cloned()
     }
 
     /// How many durable queries over a stream have begun and not ended.
@@ -156,7 +153,7 @@ impl History {
         from: Option<u64>,
         plan: impl FnOnce(&Arc<Follower>, &mut Plan) -> T,
     ) -> T {
-        let mut followers = lock(&self.followers.0);
+        let mut followers = lock(&self.objects.followers.0);
         let there = followers.get(&stored.name).cloned();
         let (follower, is_new) = match there {
             Some(follower) => (follower, false),
@@ -192,7 +189,7 @@ impl History {
 
     /// Ends what follows a stream that was dropped.
     pub(crate) fn end_follower(&self, shared: &Shared, name: &StreamName) {
-        let Some(follower) = lock(&self.followers.0).remove(name) else { return };
+        let Some(follower) = lock(&self.objects.followers.0).remove(name) else { return };
         follower.dropped.send();
         follower.stored.remove_view(FOLLOWER);
         let (standing, steps) = {
@@ -223,7 +220,7 @@ impl History {
 
     /// Writes down how far all durable queries are, and stops giving them events.
     pub(crate) async fn stop_followers(&self) {
-        let all: Vec<Arc<Follower>> = lock(&self.followers.0).values().cloned().collect();
+        let all: Vec<Arc<Follower>> = lock(&self.objects.followers.0).values().cloned().collect();
         for follower in all {
             follower.dropped.send();
             self.checkpoint_queries(&follower).await;
@@ -331,7 +328,7 @@ impl History {
 
     /// Whether nobody follows any more; then this follower is gone.
     fn is_left(&self, shared: &Shared, follower: &Arc<Follower>) -> bool {
-        let mut followers = lock(&self.followers.0);
+        let mut followers = lock(&self.objects.followers.0);
         let mut plan = lock(&follower.plan);
         // What those need that have ended is kept until they are forgotten: they may have to be told again.
         let queries = shared.queries.read().unwrap_or_else(PoisonError::into_inner);

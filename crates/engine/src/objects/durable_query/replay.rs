@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 use swiftwater_event::{EventBatch, EventMeta, Millis, Offset};
 
 use super::{
-    follower::{FOLLOWER, FollowError, Follower},
+    follower::{FollowError, Follower},
     plan::{Step, What},
 };
 use crate::{
@@ -17,6 +17,7 @@ use crate::{
     durable::{
         backfill::{PAST_EVENTS, past_events},
         history::{History, heavy},
+        stored_stream::FOLLOWER,
     },
     shared::Shared,
 };

@@ -13,7 +13,8 @@ use swiftwater_store::OFFSET_COLUMN;
 
 use crate::{
     durable::{history::History, stored_stream::StoredStream},
-    tables::{HistoryTables, from_engine, scoped::SeenOtherwise},
+    error::sql::from_engine,
+    tables::{HistoryTables, scoped::SeenOtherwise},
 };
 
 pub(super) struct JobReads {

@@ -15,10 +15,8 @@ use swiftwater_store::Application;
 
 use super::reads::JobReads;
 use crate::{
-    EngineError,
-    durable::history::History,
-    shared::Shared,
-    tables::{from_engine, scoped::ScopedTables},
+    EngineError, durable::history::History, error::sql::from_engine, shared::Shared,
+    tables::scoped::ScopedTables,
 };
 
 /// The time between looks at the clock, whether an attempt has taken too long.

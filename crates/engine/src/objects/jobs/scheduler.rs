@@ -122,7 +122,7 @@ struct Attempting {
 
 impl Drop for Attempting {
     fn drop(&mut self) {
-        let jobs = &self.history.jobs;
+        let jobs = &self.history.objects.jobs;
         {
             let mut state = lock(&jobs.state);
             // What was dropped is not there any more.
@@ -166,14 +166,14 @@ impl History {
         });
         waiting.sort_unstable();
         for (_, id) in waiting {
-            let mut state = lock(&self.jobs.state);
+            let mut state = lock(&self.objects.jobs.state);
             match state.at_work.get(&id) {
                 _ if state.is_stopping => return,
                 Some(Work::Attempt(_)) => continue,
                 Some(Work::Rest { until_nanos }) if nanos < *until_nanos => continue,
                 Some(Work::Rest { .. }) | None => {}
             }
-            let Ok(place) = Arc::clone(&self.jobs.places).try_acquire_owned() else { return };
+            let Ok(place) = Arc::clone(&self.objects.jobs.places).try_acquire_owned() else { return };
             self.start_attempt(&mut state, shared, id, (Some(place), None));
         }
     }
@@ -187,11 +187,11 @@ impl History {
         let id = self.with_catalog(|catalog| catalog.job(name).map(|job| job.id))?;
         let (reply, answer) = oneshot::channel();
         loop {
-            let ended = self.jobs.ended.notified();
+            let ended = self.objects.jobs.ended.notified();
             tokio::pin!(ended);
             ended.as_mut().enable();
             {
-                let mut state = lock(&self.jobs.state);
+                let mut state = lock(&self.objects.jobs.state);
                 if state.is_stopping {
                     return Err(AttemptError::Stopped);
                 }
@@ -225,7 +225,7 @@ impl History {
         let (history, shared) = (Arc::clone(self), Arc::clone(shared));
         self.spawn(async move {
             let attempt = async {
-                let places = Arc::clone(&history.jobs.places);
+                let places = Arc::clone(&history.objects.jobs.places);
                 let _place = match place {
                     Some(place) => place,
                     None => places.acquire_owned().await.map_err(|_| AttemptError::Stopped)?,

@@ -11,15 +11,12 @@ use swiftwater_sql::{ErrorKind as SqlErrorKind, SqlError};
 
 use super::{run::AttemptError, scheduler::Doing};
 use crate::{
+    answer::{table, texts},
     durable::history::History,
+    error::sql::from_engine,
     shared::Shared,
-    statements::{table, texts},
     status::JobStatus,
-    tables::from_engine,
 };
-
-/// The table of runs, in the schema `system`.
-pub(crate) const JOB_RUNS: &str = "job_runs";
 
 fn times(values: impl IntoIterator<Item = Option<Millis>>) -> ArrayRef {
     Arc::new(values.into_iter().collect::<TimestampMillisecondArray>().with_timezone("UTC"))
@@ -67,7 +64,10 @@ fn reads(run: &JobRun) -> Option<String> {
 impl History {
     fn all_jobs(&self) -> Vec<(JobEntry, Doing)> {
         let jobs: Vec<JobEntry> = self.with_catalog(|catalog| catalog.jobs().cloned().collect());
-        jobs.into_iter().map(|job| (self.jobs.doing(job.id), job)).map(|(doing, job)| (job, doing)).collect()
+        jobs.into_iter()
+            .map(|job| (self.objects.jobs.doing(job.id), job))
+            .map(|(doing, job)| (job, doing))
+            .collect()
     }
 
     pub(crate) fn show_jobs(&self) -> RecordBatch {
@@ -114,7 +114,7 @@ impl History {
         });
         let status = |(id, name, totals): (u32, Box<str>, JobTotals)| JobStatus {
             name,
-            is_running: self.jobs.doing(id) == Doing::Running,
+            is_running: self.objects.jobs.doing(id) == Doing::Running,
             runs: totals.runs,
             failures: totals.failures,
             retries: totals.retries,

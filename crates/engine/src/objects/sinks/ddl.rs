@@ -105,7 +105,7 @@ impl Statement for CreateSink {
         if self.of_changes {
             history.let_go_of_changes(&view);
         }
-        history.sinks.changed.notify_one();
+        history.objects.sinks.changed.notify_one();
         Ok(())
     }
 }
@@ -132,7 +132,7 @@ impl Statement for DropSink<'_> {
         Context { history, .. }: Context<'_>,
         view: Option<Arc<View>>,
     ) -> Result<(), EngineError> {
-        history.sinks.changed.notify_one();
+        history.objects.sinks.changed.notify_one();
         view.iter().for_each(|view| history.let_go_of_changes(view));
         history.let_go_of_windows();
         Ok(())

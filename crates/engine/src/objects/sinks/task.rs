@@ -85,7 +85,7 @@ impl History {
     pub(crate) async fn run_sinks(self: Arc<Self>) {
         let mut closing = self.closing();
         loop {
-            let changed = self.sinks.changed.notified();
+            let changed = self.objects.sinks.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
             self.start_and_end();
@@ -98,7 +98,7 @@ impl History {
 
     fn start_and_end(self: &Arc<Self>) {
         let entries: Vec<SinkEntry> = self.with_catalog(|catalog| catalog.sinks().all().cloned().collect());
-        let mut at_work = lock(&self.sinks.at_work);
+        let mut at_work = lock(&self.objects.sinks.at_work);
         at_work.retain(|id, work| {
             let is_there = entries.iter().any(|entry| entry.id == *id);
             if !is_there {

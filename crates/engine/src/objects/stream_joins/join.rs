@@ -1,7 +1,7 @@
 //! One stream join: its query, its progress, and the state of both on disk.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::VecDeque,
     ops::Bound,
     sync::{
         Arc, Mutex,
@@ -291,28 +291,4 @@ impl Known {
 
 fn outbox_key(number: u64) -> Vec<u8> {
     [&[OUTBOX][..], &number.to_be_bytes()].concat()
-}
-
-/// The places in the log from which on joins need it, by their numbers.
-#[derive(Debug, Default)]
-pub(crate) struct JoinHolds(Mutex<BTreeMap<u32, LogPosition>>);
-
-impl JoinHolds {
-    /// The log keeps what stands from here on; `place` is asked when that is so already for whatever it answers.
-    pub(crate) fn hold(&self, join: u32, place: impl FnOnce() -> LogPosition) -> LogPosition {
-        let mut holds = lock(&self.0);
-        let place = place();
-        holds.insert(join, place);
-        place
-    }
-
-    /// A join needs nothing any more.
-    pub(crate) fn release(&self, join: u32) {
-        lock(&self.0).remove(&join);
-    }
-
-    /// The first place that one needs.
-    pub(crate) fn first(&self) -> Option<LogPosition> {
-        lock(&self.0).values().min().copied()
-    }
 }

@@ -147,7 +147,7 @@ impl Maintained for Join {
         }
         if is_for_good {
             // The log need not keep anything for it.
-            history.join_holds.release(self.entry.id);
+            history.retained.release(self.entry.id);
             return NextAttempt::Never;
         }
         let position = Some(self.counts.position.load(Ordering::Relaxed));
@@ -160,7 +160,7 @@ impl Maintained for Join {
 
     async fn drop_data(&self, history: &Arc<History>) {
         // What was on its way when it was dropped may have held the log once more.
-        history.join_holds.release(self.entry.id);
+        history.retained.release(self.entry.id);
         let (store, id) = (Arc::clone(&self.store), self.entry.id);
         let deleted = tokio::task::spawn_blocking(move || store.delete(id)).await;
         if let Ok(Err(error)) = deleted {
@@ -174,7 +174,7 @@ impl History {
     async fn join_on(&self, join: &Join) -> Result<Infallible, JoinError> {
         let mut known = self.load_join(join)?;
         let mut committed = known.position;
-        self.join_holds.hold(join.entry.id, || committed);
+        self.retained.set(join.entry.id, || committed);
         join.show(&known);
         let log = self.log.read(known.position);
         let mut input = Input { log, gathered: Vec::new(), tools: Tools::default() };
@@ -272,7 +272,7 @@ impl History {
             let _no_cut_is_made = self.cutting.read().await;
             heavy(usize::MAX, || known.commit(join, pairs))?;
         }
-        self.join_holds.hold(join.entry.id, || known.position);
+        self.retained.set(join.entry.id, || known.position);
         join.show(known);
         Ok(())
     }

@@ -32,7 +32,7 @@ use super::{
     requests::{ViewReading, Wanted},
 };
 use crate::{
-    AppendOptions, Engine, EngineError, Principal,
+    AppendOptions, EngineError,
     durable::history::{History, heavy},
     shared::Shared,
     tables::rows::as_events,
@@ -355,12 +355,11 @@ impl ViewChanges {
     }
 }
 
-impl Engine {
+impl History {
     /// The changes of a view after a position, or from now on. A position that the log has not come to is refused: it is of another
     /// stream, or of one that was restored since, and its changes might never come.
-    pub async fn view_changes(
-        &self,
-        _principal: &Principal,
+    pub(crate) async fn view_changes(
+        self: &Arc<Self>,
         name: &str,
         from: Option<u64>,
     ) -> Result<ViewChanges, EngineError> {
@@ -369,14 +368,12 @@ impl Engine {
         if let Some(position) = from.filter(|position| *position > end) {
             return Err(EngineError::BeyondEnd { stream: view.stream.to_string(), position, end });
         }
-        Ok(ViewChanges::of(self.history_of_views()?, view, from))
+        Ok(ViewChanges::of(self, view, from))
     }
-}
 
-impl History {
     /// Whether there is a view of this name.
     pub(crate) fn is_view(&self, name: &str) -> bool {
-        self.views.read().unwrap_or_else(PoisonError::into_inner).contains_key(name)
+        self.objects.views.read().unwrap_or_else(PoisonError::into_inner).contains_key(name)
     }
 
     /// Sees to it that queries that stand over a view's name get its rows as events, as they change from now on.

@@ -46,13 +46,13 @@ impl ViewsMemory {
 impl History {
     /// Bytes that each view may hold, whatever others do.
     fn share_of_view(&self) -> u64 {
-        let views = self.views.read().unwrap_or_else(PoisonError::into_inner).len();
+        let views = self.objects.views.read().unwrap_or_else(PoisonError::into_inner).len();
         (self.config.views_memory_bytes_max / views.max(1)) as u64
     }
 
     /// Bytes that a view may hold now.
     pub(super) fn memory_of(&self, view: &View) -> u64 {
-        let memory = lock(&self.views_memory);
+        let memory = lock(&self.objects.views_memory);
         let of_others = memory.bytes - memory.of(view.id());
         drop(memory);
         (self.config.views_memory_bytes_max as u64).saturating_sub(of_others).max(self.share_of_view())
@@ -70,7 +70,7 @@ impl History {
 
     /// Whether others need what a view holds beyond its share.
     pub(super) fn holds_too_much(&self, view: &View) -> bool {
-        let noted = lock(&self.views_memory).of(view.id());
+        let noted = lock(&self.objects.views_memory).of(view.id());
         noted > self.memory_of(view)
     }
 
@@ -79,7 +79,7 @@ impl History {
         let most = self.memory_of(view);
         let (_, bytes) = view.held();
         heavy(usize::MAX, || view.evict(most as usize));
-        let mut memory = lock(&self.views_memory);
+        let mut memory = lock(&self.objects.views_memory);
         // It is forgotten after it has ended.
         if !view.has_ended() {
             memory.note(view.id(), bytes.min(most));
@@ -96,6 +96,6 @@ impl History {
 
     /// A view has ended.
     pub(super) fn forget_memory_of(&self, view: &View) {
-        lock(&self.views_memory).forget(view.id());
+        lock(&self.objects.views_memory).forget(view.id());
     }
 }

@@ -27,10 +27,7 @@ use super::{
     keys::{Span, is_in, keys_in_both, span},
     view::{At, View},
 };
-use crate::{
-    EngineError,
-    tables::{from_engine, rows::as_events},
-};
+use crate::{EngineError, error::sql::from_engine, tables::rows::as_events};
 
 /// Keys whose rows are made at once.
 pub(super) const CHUNK_KEYS: usize = 1024;

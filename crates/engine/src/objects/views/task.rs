@@ -20,6 +20,7 @@ use super::{
     accept::TakeError,
     behind::PastError,
     lifecycle::delete_kept,
+    lookup::{Awaited, WaitError},
     next_events::Next,
     propagate::{Raised, committed_all},
     view::{At, View},
@@ -31,7 +32,7 @@ use crate::{
         stored_stream::Reader,
         table_writer::TableWriterError,
     },
-    objects::lookup_join::{Awaited, TableError, WaitError},
+    objects::lookup_join::TableError,
     supervisor::{DropSignal, Ended, Maintained, NextAttempt},
 };
 

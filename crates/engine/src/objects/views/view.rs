@@ -27,6 +27,7 @@ use swiftwater_live::{Changes, Key, KeyedPart, KeyedQuery, NO_TIME, ViewTime};
 use swiftwater_views::{KEY_BYTES_MAX, ViewStore};
 use tokio::sync::{Notify, broadcast, watch};
 
+use super::lookup::Sources;
 use super::{
     changefeed::{TOLD_MAX, Told, ToldKey},
     changelog::Changelog,
@@ -34,7 +35,7 @@ use super::{
     found::Found,
     retention::Needed,
 };
-use crate::{durable::stored_stream::StoredStream, objects::lookup_join::Sources};
+use crate::durable::stored_stream::StoredStream;
 use swiftwater_runtime::parts::lock;
 
 /// Parts that a view's keys lie in, each with a lock of its own.

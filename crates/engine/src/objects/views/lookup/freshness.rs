@@ -6,11 +6,11 @@ use std::{sync::Arc, time::Duration};
 
 use swiftwater_log::Log;
 
-use super::{
-    sources::Sources,
-    tables::{JoinedTable, TableError},
+use super::{super::View, Sources};
+use crate::{
+    durable::history::History,
+    objects::lookup_join::{JoinedTable, TableError},
 };
-use crate::{durable::history::History, objects::views::View};
 
 /// How often it is looked whether what is waited for fails.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
