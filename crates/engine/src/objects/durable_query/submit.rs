@@ -214,16 +214,7 @@ impl History {
             let _ = following.ended.set(ended.at);
         }
         let needed = entry.needs_from();
-        let lacks = stored.view_lacks_up_to(FOLLOWER).is_some_and(|first| needed < first);
-        let is_told = !lacks || tells_all(&wanted, &declared);
-        fault = fault.or_else(|| {
-            (!is_told).then(|| {
-                format!(
-                    "the log no longer has the events from offset {needed} on that it needs, and the rows of the \
-                     table lack fields that it reads (`data.detached_log_bytes_max`)"
-                )
-            })
-        });
+        let fault = fault.or_else(|| unavailable_events(stored, needed, tells_all(&wanted, &declared)));
         let handle = Arc::new(shared.durable_handle(&wanted, &stored.name, Some(id), following));
         if let Some(why) = fault {
             shared.fail_before(&handle, stream, why);
@@ -244,4 +235,16 @@ impl History {
         };
         plan.add(&handle, (ended.offset.max(needed), at), What::End(ended.reason.clone()), true);
     }
+}
+
+/// Why a durable query cannot continue: the log no longer has all events from an offset on that it needs, and the rows of the
+/// table do not suffice.
+fn unavailable_events(stored: &StoredStream, needed: u64, rows_suffice: bool) -> Option<String> {
+    let is_lost = stored.view_lacks_up_to(FOLLOWER).is_some_and(|first| needed < first);
+    (is_lost && !rows_suffice).then(|| {
+        format!(
+            "the log no longer has the events from offset {needed} on that it needs, and the rows of the table lack fields \
+             that it reads (`data.detached_log_bytes_max`)"
+        )
+    })
 }
