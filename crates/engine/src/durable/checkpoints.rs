@@ -63,14 +63,19 @@ impl History {
         Duration::from_millis(self.config.checkpoint_interval_ms.max(1))
     }
 
-    /// The place in the log from which on a table, a view or a join may need events, as far as is synced.
-    fn needed_from(&self) -> LogPosition {
+    /// The position up to which the log may be trimmed: all before it is synced, and no object needs it.
+    pub(crate) fn needed_from(&self) -> LogPosition {
         // Read first: what is appended from here on is needed whoever asks.
-        let mut needed = self.log.horizons().synced;
-        for position in self.all_stored().iter().filter_map(|stored| stored.needs_from()) {
-            needed = needed.min(position);
+        let synced = self.log.horizons().synced;
+        let retained = self.registry.retained_from(self);
+        if let Some((LogPosition(position), object)) = &retained {
+            tracing::trace!(position, %object, "the log is retained");
         }
-        self.retained.first().map_or(needed, |first| needed.min(first))
+        // A join needs the log before it is registered: from its statement on, and at a start from before its task begins.
+        // One that has failed for good needs nothing, though it stays registered.
+        let for_joins = self.retained.first();
+        let positions = retained.map(|(position, _)| position).into_iter().chain(for_joins);
+        positions.fold(synced, LogPosition::min)
     }
 
     async fn log_time(&self) {

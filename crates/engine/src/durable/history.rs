@@ -24,7 +24,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use crate::{Ack, EngineError, HistoryMetrics, RuntimeError, Ticket, shared::Shared};
+use crate::{Ack, EngineError, HistoryMetrics, RuntimeError, Ticket, shared::Shared, supervisor::Registry};
 use crate::{
     HistoryConfig, HistoryError,
     backup::Backups,
@@ -58,6 +58,8 @@ pub(crate) struct History {
     pub(crate) changing: tokio::sync::Mutex<()>,
     pub(crate) stored: RwLock<HashMap<StreamName, Arc<StoredStream>>>,
     pub(crate) objects: Objects,
+    /// The objects that tasks maintain.
+    pub(crate) registry: Registry,
     /// Positions of the log that joins need.
     pub(crate) retained: RetainedPositions,
     /// The engine, for those who tell its streams something by themselves.
@@ -148,6 +150,7 @@ impl History {
             changing: tokio::sync::Mutex::default(),
             stored: RwLock::default(),
             objects,
+            registry: Registry::default(),
             retained: RetainedPositions::default(),
             engine: OnceLock::new(),
             view_files: files.view_files,
@@ -205,20 +208,22 @@ impl History {
         let declared = Declared::new(entry)?;
         let is_open = table.is_some();
         // Events that were to be appended before are refused from here on: they were not to be stored, or into another table.
-        let stored = stream.begin_at(state.next.max(committed), |next| {
+        let (stored, registration) = stream.begin_at(state.next.max(committed), |next| {
             state.next = next;
             let stored = Arc::new(StoredStream::new(StreamId(entry.id), declared, table, state));
+            // The log retains its events before there are any.
+            let registration = self.registry.register(&stored);
             let mut all = self.stored.write().unwrap_or_else(PoisonError::into_inner);
             all.insert(entry.create.name.clone(), Arc::clone(&stored));
             drop(all);
             self.unstored.forget(&entry.create.name);
-            stored
+            (stored, registration)
         });
         stream.is_stored.store(true, Ordering::Relaxed);
         if !is_open {
             self.owes.notify_one();
         }
-        self.maintain(stored);
+        self.maintain_registered(stored, registration);
         Ok(())
     }
 

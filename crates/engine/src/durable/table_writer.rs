@@ -60,6 +60,11 @@ impl Maintained for StoredStream {
         StoredStream::drop_signal(self)
     }
 
+    /// For its table, and for the views and durable queries that read it, which have their feeds here.
+    fn retains(&self, _: &History) -> Option<LogPosition> {
+        self.needs_from()
+    }
+
     async fn run(self: &Arc<Self>, history: &Arc<History>) -> Result<(), TableWriterError> {
         match history.feed_on(self).await? {}
     }
