@@ -90,7 +90,7 @@ impl Engine {
         match History::open(history, dir, disks, store, &engine.shared).await {
             Ok(history) => {
                 let tables = Arc::new(HistoryTables::new(&engine.shared));
-                history.settle_at_start(&tables).await;
+                history.reconcile_at_start(&tables).await;
                 let given: Arc<dyn Tables> = Arc::<HistoryTables>::clone(&tables);
                 let sql = Sql::new(history.sql_options(), given)?;
                 let _ = engine.shared.history.set(Arc::clone(&history));

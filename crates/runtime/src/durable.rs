@@ -38,7 +38,7 @@ pub trait DurableObjects: Send + Sync {
     fn durable_queries(&self, stream: &StreamName) -> u64;
 
     /// Since when the oldest event has waited that a stream's table, or a view of it, has not committed.
-    fn waits_since(&self, stream: &StreamName) -> Option<Millis>;
+    fn oldest_pending_arrival(&self, stream: &StreamName) -> Option<Millis>;
 
     /// The streams that durable queries stand on instead of the streams that they name: they follow what is on disk.
     fn followed(&self) -> Vec<Arc<Stream>>;

@@ -194,7 +194,7 @@ impl Merge {
     }
 
     /// Whether the outputs of all batches before this sequence number were delivered.
-    pub(crate) fn has_handed_on(&self, sequence: u64) -> bool {
+    pub(crate) fn has_delivered(&self, sequence: u64) -> bool {
         self.next_sequence >= sequence
     }
 
@@ -222,7 +222,7 @@ impl Merge {
     }
 
     /// Takes out what waits for its predecessors of one query, in order, with its batch's first offset.
-    pub(crate) fn take_early(&mut self, number: QueryNumber) -> Vec<(u64, QueryStep)> {
+    pub(crate) fn drain_early(&mut self, number: QueryNumber) -> Vec<(u64, QueryStep)> {
         let mut own = Vec::new();
         for output in self.early.values_mut() {
             let first = output.first;

@@ -209,7 +209,7 @@ impl DurableQueryEntry {
     }
 
     /// The first event that it needs.
-    pub fn needs_from(&self) -> u64 {
+    pub fn first_needed(&self) -> u64 {
         self.noted.from.map_or(self.first, |point| point.offset.max(self.first))
     }
 }
@@ -226,8 +226,8 @@ impl DurableQueries {
     }
 
     /// The first event of a stream that any of them needs.
-    pub fn needs_from(&self, stream: u32) -> Option<u64> {
-        self.0.values().filter(|entry| entry.stream == stream).map(DurableQueryEntry::needs_from).min()
+    pub fn first_needed(&self, stream: u32) -> Option<u64> {
+        self.0.values().filter(|entry| entry.stream == stream).map(DurableQueryEntry::first_needed).min()
     }
 
     /// Of one that is gone it does nothing.

@@ -84,7 +84,7 @@ impl Catalog {
             return Err(CatalogError::JoinOfItself(create.target.to_string()));
         }
         let create = CreateJoin { if_not_exists: false, ..create.clone() };
-        let entry = JoinEntry { id: self.take_view_number(), created: at, create, from };
+        let entry = JoinEntry { id: self.allocate_view_id(), created: at, create, from };
         self.joins.insert(entry.create.name.clone(), entry);
         Ok(true)
     }

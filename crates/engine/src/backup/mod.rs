@@ -187,9 +187,9 @@ impl Cut {
                     self.log.files()[file].read_exact_at(&mut piece, range.start)?;
                     Ok(Bytes::from(piece))
                 };
-                waited_for(read).await
+                wait_for_disk(read).await
             }
-            Place::Views(aside) => waited_for(move || Ok(aside.read(range)?)).await,
+            Place::Views(aside) => wait_for_disk(move || Ok(aside.read(range)?)).await,
         }
     }
 
@@ -212,7 +212,7 @@ impl Cut {
 }
 
 /// Does what waits for the disk.
-async fn waited_for(
+async fn wait_for_disk(
     read: impl FnOnce() -> Result<Bytes, BackupReadError> + Send + 'static,
 ) -> Result<Bytes, BackupReadError> {
     tokio::task::spawn_blocking(read).await.map_err(|_| BackupReadError::Broken)?
@@ -295,7 +295,7 @@ impl History {
         // Nor does the log learn of anything that was done to a table since that was looked at: a run of a job that is
         // said to have succeeded has its rows in the cut. One that has them and is not said to is taken up, and passes over.
         // And nothing new is told by sinks, alerts and joins, as what they tell is kept before.
-        let _catalog_and_views_stay = self.cutting.write().await;
+        let _catalog_and_views_stay = self.backup_lock.write().await;
         let held = self.log.retain_all();
         let mut catalog = self.snapshot();
         catalog.store = None;
@@ -315,7 +315,7 @@ impl History {
         let sync_time_max = Duration::from_millis(self.config.backup_sync_ms_max);
         match tokio::time::timeout(sync_time_max, synced).await {
             Ok(synced) => synced.map_err(unavailable)?,
-            Err(_) => return Err(self.trouble().unwrap_or_else(|| unavailable(LogError::Failing))),
+            Err(_) => return Err(self.stall_error().unwrap_or_else(|| unavailable(LogError::Failing))),
         }
         let log = self.log.cut();
         drop(held);

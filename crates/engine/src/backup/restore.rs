@@ -20,7 +20,7 @@ use swiftwater_views::{DumpError, ViewStore};
 use super::{BackupFile, BackupManifest, Checksum, MANIFEST_NAME, ManifestError};
 use crate::{
     HistoryConfig, HistoryError,
-    durable::{directory::DataDir, history::heavy},
+    durable::{directory::DataDir, history::run_blocking},
 };
 
 /// Bytes that are read at a time.
@@ -234,8 +234,8 @@ pub async fn restore(
         let mut told = |bytes| progress(&manifest, bytes);
         match file.name.split_once('/') {
             Some(("tables", path)) => put(&store, path, backup, file, &mut told).await?,
-            Some(("views", _)) => heavy(usize::MAX, || load(&dir.views(), backup, file, told))?,
-            _ => heavy(usize::MAX, || copy(&config.dir.join(&file.name), backup, file, &mut told))?,
+            Some(("views", _)) => run_blocking(usize::MAX, || load(&dir.views(), backup, file, told))?,
+            _ => run_blocking(usize::MAX, || copy(&config.dir.join(&file.name), backup, file, &mut told))?,
         }
     }
     for part in ["catalog", "log"] {
@@ -261,7 +261,7 @@ async fn put(
     let mut reading = Reading::open(backup, file)?;
     let mut put = store.put_file(path)?;
     loop {
-        match heavy(usize::MAX, || reading.next()) {
+        match run_blocking(usize::MAX, || reading.next()) {
             Ok(Some(piece)) => {
                 put.write(piece).await?;
                 progress(piece.len() as u64);

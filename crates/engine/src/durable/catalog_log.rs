@@ -18,7 +18,7 @@ impl History {
         let room = room.await.map_err(unavailable)?;
         // One change at a time from the log on, so that a snapshot holds the changes before its position and no other.
         let end = {
-            let _no_cut_is_made = self.cutting.read().await;
+            let _no_cut_is_made = self.backup_lock.read().await;
             let catalog = self.catalog.changing();
             let end = self.log.append(Head::Catalog, packed, room).map_err(unavailable)?;
             let applied = catalog.apply(|catalog| catalog.apply(&record));

@@ -18,7 +18,7 @@ use crate::EngineError;
 use crate::{
     HistoryError,
     durable::{
-        history::{History, heavy},
+        history::{History, run_blocking},
         stored_stream::{StoredStream, unavailable},
     },
 };
@@ -111,22 +111,22 @@ impl History {
     /// the log is needed from.
     pub(crate) async fn checkpoint(&self) -> Result<(LogPosition, LogPosition), HistoryError> {
         // One at a time: an older snapshot must not take the place of a newer one.
-        let _one_at_a_time = self.writing_down.lock().await;
+        let _one_at_a_time = self.checkpoint_lock.lock().await;
         let snapshot = self.snapshot();
         let counted = LogPosition(snapshot.position);
         let appended = self.log.horizons().appended;
         // What the snapshot counts as stored is to be on disk before the snapshot is.
         loop {
             // A log that is full may not get there before it is trimmed: what the last snapshot counts may go at once.
-            let written_down = LogPosition(self.written_down.load(Ordering::Relaxed));
-            self.log.trim(self.needed_from().min(written_down));
+            let checkpointed_position = LogPosition(self.checkpointed_position.load(Ordering::Relaxed));
+            self.log.trim(self.needed_from().min(checkpointed_position));
             let synced = tokio::time::timeout(self.checkpoint_interval(), self.log.synced(appended)).await;
             if let Ok(synced) = synced {
                 break synced?;
             }
         }
-        heavy(usize::MAX, || lock(&self.snapshots).write(&snapshot))?;
-        self.written_down.store(counted.0, Ordering::Relaxed);
+        run_blocking(usize::MAX, || lock(&self.snapshots).write(&snapshot))?;
+        self.checkpointed_position.store(counted.0, Ordering::Relaxed);
         let needed = self.needed_from().min(counted);
         self.log.trim(needed);
         Ok((counted, needed))
@@ -136,7 +136,7 @@ impl History {
     pub(crate) async fn close(&self, grace: Duration) {
         let commit = async {
             for stored in self.all_stored() {
-                self.hurry(&stored).await;
+                self.flush_pending(&stored).await;
             }
         };
         if tokio::time::timeout(grace, commit).await.is_err() {
@@ -160,8 +160,8 @@ impl History {
     }
 
     /// Lets a table commit all that was appended to its stream.
-    async fn hurry(&self, stored: &StoredStream) {
-        let Some(next) = stored.hurry(stored.next()) else { return };
+    async fn flush_pending(&self, stored: &StoredStream) {
+        let Some(next) = stored.request_flush(stored.next()) else { return };
         let Some(table) = stored.table() else { return };
         let mut progress = table.progress();
         let _ = progress.wait_for(|progress| progress.appended.0 >= next).await;

@@ -20,7 +20,7 @@ pub(super) struct OpenFiles {
     pub(super) log: Log,
     pub(super) snapshots: Snapshots,
     /// The position in the log of the newest snapshot.
-    pub(super) written_down: u64,
+    pub(super) checkpointed_position: u64,
     pub(super) replay: Replay,
     /// The store is open if the catalog has joins.
     pub(super) view_files: ViewFiles,
@@ -34,10 +34,10 @@ pub(super) fn open_files(
     clock: &Arc<dyn Clock>,
 ) -> Result<OpenFiles, HistoryError> {
     let (snapshots, snapshot) = Snapshots::open(catalog)?;
-    let written_down = snapshot.as_ref().map_or(0, |snapshot| snapshot.position);
+    let checkpointed_position = snapshot.as_ref().map_or(0, |snapshot| snapshot.position);
     let open_log = |known_end| open_log(config, log_dir, (&disk, clock), known_end);
     let mut log = open_log(LogPosition(snapshot.as_ref().map_or(0, Snapshot::log_end)))?;
-    check_front(config, log_dir, &log, written_down)?;
+    check_front(config, log_dir, &log, checkpointed_position)?;
     let replay = Replay::of(config, &log, snapshot)?;
     let (view_store, read) = joins_at_start(config, &replay.catalog, views_dir.as_deref())?;
     // Which joins there are is known when the log is read. Nothing was written to it yet: what is missing may be put back.
@@ -46,7 +46,7 @@ pub(super) fn open_files(
         log = open_log(read)?;
     }
     let view_files = ViewFiles::new(views_dir, view_store);
-    Ok(OpenFiles { log, snapshots, written_down, replay, view_files })
+    Ok(OpenFiles { log, snapshots, checkpointed_position, replay, view_files })
 }
 
 /// Opens the log, which was synced up to `known_end` once.
@@ -71,13 +71,13 @@ fn check_front(
     config: &HistoryConfig,
     log_dir: &Path,
     log: &Log,
-    written_down: u64,
+    checkpointed_position: u64,
 ) -> Result<(), HistoryError> {
     // It is trimmed up to there at most.
     let begins = log.usage().oldest.0;
-    if begins > written_down {
+    if begins > checkpointed_position {
         let dir = log_dir.to_owned();
-        let error = HistoryError::LogFrontLost { dir, begins, known: written_down };
+        let error = HistoryError::LogFrontLost { dir, begins, known: checkpointed_position };
         if !config.log_skip_corrupt {
             return Err(error);
         }

@@ -69,14 +69,14 @@ pub(crate) struct History {
     pub(crate) backups: Backups,
     /// Held for reading while a change is put into the log, or what views, alerts and joins keep on disk; for writing while
     /// a backup's cut is made.
-    pub(crate) cutting: Arc<tokio::sync::RwLock<()>>,
+    pub(crate) backup_lock: Arc<tokio::sync::RwLock<()>>,
     pub(crate) tasks: Mutex<Vec<JoinHandle<()>>>,
     /// Told when there is something to do in the store that could not be done yet.
-    pub(crate) owes: Notify,
+    pub(crate) pending_store_work: Notify,
     /// Where the log stood when the catalog was last written down.
-    pub(crate) written_down: AtomicU64,
+    pub(crate) checkpointed_position: AtomicU64,
     /// Held while it is.
-    pub(crate) writing_down: tokio::sync::Mutex<()>,
+    pub(crate) checkpoint_lock: tokio::sync::Mutex<()>,
     /// Where the history was opened; its tasks run there.
     runtime: Handle,
     pub(crate) closing: watch::Sender<bool>,
@@ -111,14 +111,14 @@ impl History {
         let opened = tokio::task::spawn_blocking(move || open_files(&settings, &log_dir, disks, &log_clock));
         let mut files = opened.await.map_err(|_| HistoryError::Broken)??;
         if let Some(last) = files.replay.last_arrival {
-            shared.steady.begin_at(last);
+            shared.steady.start_at(last);
         }
         if let Some(id) = &files.replay.catalog.store {
             store.expect(id);
         }
         let recovered = std::mem::take(&mut files.replay.recovered);
         let history = Arc::new(History::new(config, dir, files, store, shared));
-        if let Err(error) = history.bring_back(shared, recovered).await {
+        if let Err(error) = history.restore_objects(shared, recovered).await {
             history.end_opening().await;
             return Err(error);
         }
@@ -156,11 +156,11 @@ impl History {
             view_files: files.view_files,
             unstored: Unstored::default(),
             backups: Backups::default(),
-            cutting: Arc::default(),
+            backup_lock: Arc::default(),
             tasks: Mutex::default(),
-            owes: Notify::new(),
-            written_down: AtomicU64::new(files.written_down),
-            writing_down: tokio::sync::Mutex::default(),
+            pending_store_work: Notify::new(),
+            checkpointed_position: AtomicU64::new(files.checkpointed_position),
+            checkpoint_lock: tokio::sync::Mutex::default(),
             runtime: Handle::current(),
             closing: watch::Sender::new(false),
             readiness: Readiness::default(),
@@ -208,7 +208,7 @@ impl History {
         let declared = Declared::new(entry)?;
         let is_open = table.is_some();
         // Events that were to be appended before are refused from here on: they were not to be stored, or into another table.
-        let (stored, registration) = stream.begin_at(state.next.max(committed), |next| {
+        let (stored, registration) = stream.start_at(state.next.max(committed), |next| {
             state.next = next;
             let stored = Arc::new(StoredStream::new(StreamId(entry.id), declared, table, state));
             // The log retains its events before there are any.
@@ -221,7 +221,7 @@ impl History {
         });
         stream.is_stored.store(true, Ordering::Relaxed);
         if !is_open {
-            self.owes.notify_one();
+            self.pending_store_work.notify_one();
         }
         self.maintain_registered(stored, registration);
         Ok(())
@@ -289,7 +289,7 @@ impl History {
     }
 
     /// Why the log takes nothing at present, if so.
-    pub(crate) fn trouble(&self) -> Option<EngineError> {
+    pub(crate) fn stall_error(&self) -> Option<EngineError> {
         let of_log = self.log.horizons().trouble.map(|trouble| match trouble {
             StallReason::Full => EngineError::DiskFull,
             StallReason::Failing => unavailable(LogError::Failing),
@@ -363,7 +363,7 @@ pub(crate) fn table_error(error: &StoreError) -> EngineError {
 }
 
 /// Does work on so many bytes without keeping other tasks from their thread.
-pub(crate) fn heavy<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+pub(crate) fn run_blocking<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     use tokio::runtime::{Handle, RuntimeFlavor::MultiThread};
     const INLINE_BYTES_MAX: usize = 128 << 10;
     let can_block = Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == MultiThread);

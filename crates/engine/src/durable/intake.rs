@@ -8,7 +8,7 @@ use swiftwater_runtime::is_reserved_producer;
 use crate::{Ack, AppendOptions, Appended, EngineError, Numbered, RuntimeError, Ticket, shared::Shared};
 
 /// How long somebody waits for a disk that takes nothing.
-const TROUBLE_TIME_MAX: Duration = Duration::from_secs(10);
+const STALL_TIME_MAX: Duration = Duration::from_secs(10);
 
 impl Shared {
     /// See [`crate::Engine::append`].
@@ -29,7 +29,7 @@ impl Shared {
         }
         if let Some((history, declared)) = self.unstored(stream) {
             let live = self.stream(stream)?;
-            let held = declared.hold(batch, self.clock.now_micros());
+            let held = declared.validate(batch, self.clock.now_micros());
             if !held.good.is_empty() {
                 self.enter(held.good.bytes().len()).await?;
             }
@@ -58,10 +58,10 @@ impl Shared {
         let history = self.history.get().ok_or(EngineError::NoHistory)?;
         let mut synced = pin!(history.synced(ticket));
         loop {
-            if let Ok(done) = tokio::time::timeout(TROUBLE_TIME_MAX, &mut synced).await {
+            if let Ok(done) = tokio::time::timeout(STALL_TIME_MAX, &mut synced).await {
                 return done;
             }
-            if let Some(error) = history.trouble() {
+            if let Some(error) = history.stall_error() {
                 return Err(error);
             }
         }

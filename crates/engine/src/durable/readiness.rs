@@ -46,7 +46,7 @@ impl History {
 
     /// Looks whether events can be stored now, and notes it for those who come next.
     pub(crate) fn look_ready(&self) {
-        let found = self.directory_trouble().or_else(|| self.stall());
+        let found = self.directory_error().or_else(|| self.stall());
         let was = std::mem::replace(&mut *lock(&self.readiness.why), found.clone());
         self.readiness.refuses.store(found.is_some(), Ordering::Release);
         match (was, found) {
@@ -68,7 +68,7 @@ impl History {
     pub(crate) fn not_ready(&self) -> Option<EngineError> {
         self.look_ready();
         let full = || self.log_is_full().then_some(EngineError::DiskFull);
-        self.refusal().or_else(|| self.trouble()).or_else(full).map(|error| self.with_numbers(error))
+        self.refusal().or_else(|| self.stall_error()).or_else(full).map(|error| self.with_numbers(error))
     }
 
     /// Whether the log takes no event, and will not after its next record.
@@ -104,7 +104,7 @@ impl History {
         }
     }
 
-    fn directory_trouble(&self) -> Option<EngineError> {
+    fn directory_error(&self) -> Option<EngineError> {
         let missing = self.dir.as_ref().and_then(DataDir::missing)?;
         Some(EngineError::DirectoryGone(missing.display().to_string()))
     }

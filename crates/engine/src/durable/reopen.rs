@@ -16,7 +16,7 @@ use swiftwater_log::LogPosition;
 
 impl History {
     /// Lets the catalog's streams go on where they were, with their tables, as far as the store can be reached.
-    pub(super) async fn bring_back(
+    pub(super) async fn restore_objects(
         self: &Arc<Self>,
         shared: &Shared,
         mut recovered: BTreeMap<u32, Recovered>,
@@ -59,7 +59,7 @@ impl History {
         let mut pending: Vec<PendingView> =
             over.into_iter().map(|entry| PendingView { entry, source: None }).collect();
         let views = self.recover_views(entry, views, &mut state)?;
-        if let Some(needed) = self.with_catalog(|catalog| catalog.durable_queries().needs_from(entry.id)) {
+        if let Some(needed) = self.with_catalog(|catalog| catalog.durable_queries().first_needed(entry.id)) {
             state.views.push((FOLLOWER, needed));
         }
         let table = if *is_away { None } else { self.open_at_start(entry).await? };
@@ -67,7 +67,7 @@ impl History {
         if let Some(table) = &table {
             let committed = table.committed().0;
             self.check_counted(entry, "its table", committed, counted)?;
-            self.check_kept(entry, &state, committed, counted)?;
+            self.check_log_start(entry, &state, committed, counted)?;
         }
         self.open_stream(shared, entry, table, state).map_err(|error| statement_failed(entry, error))?;
         if let Some(stored) = self.stored(&entry.create.name) {

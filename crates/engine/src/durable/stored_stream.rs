@@ -156,7 +156,7 @@ impl StoredStream {
         let views =
             views.into_iter().map(|(view, committed)| ViewFeed::new(view, feed.clone(), committed, next));
         let views = views.collect();
-        let needed = feed.needs_from(committed, next);
+        let needed = feed.retained_from(committed, next);
         if let Some(from) = needed {
             feed.fall_behind(from);
         }
@@ -271,7 +271,7 @@ impl StoredStream {
 
     /// Somebody waits for the events before an offset to be in the table: they go on now. Answers the offset that the table
     /// is to reach; none where nothing is on its way to it.
-    pub(crate) fn hurry(&self, next: u64) -> Option<u64> {
+    pub(crate) fn request_flush(&self, next: u64) -> Option<u64> {
         let next = Some(next).filter(|next| *next > self.settled);
         if next > self.table().map(|table| table.appended().0) {
             self.awaited.notify_one();
@@ -337,7 +337,7 @@ impl StoredStream {
         }
         if state.arrivals.is_full() {
             // What is committed is forgotten, so that instants stay close together.
-            state.waits_since(self.table().map_or(self.settled, |table| table.committed().0));
+            state.oldest_pending_arrival(self.table().map_or(self.settled, |table| table.committed().0));
         }
         state.arrivals.note(first, arrival);
         state.feed.mark(first, start, end);
@@ -356,13 +356,13 @@ impl StoredStream {
     }
 
     /// The place in the log before which the stream, and its views, need nothing; none where they need nothing at all.
-    pub(crate) fn needs_from(&self) -> Option<LogPosition> {
+    pub(crate) fn retained_from(&self) -> Option<LogPosition> {
         let committed = self.committed();
         let mut state = lock(&self.state);
         let next = state.next;
         let of_views =
-            state.views.iter_mut().filter_map(|view| view.feed.needs_from(view.committed, next)).min();
-        state.feed.needs_from(committed, next).into_iter().chain(of_views).min()
+            state.views.iter_mut().filter_map(|view| view.feed.retained_from(view.committed, next)).min();
+        state.feed.retained_from(committed, next).into_iter().chain(of_views).min()
     }
 
     /// The offset before which events are lost, where the table has come to `appended` and was given all that feed and log
@@ -395,9 +395,9 @@ impl StoredStream {
     }
 
     /// About when the oldest event arrived that its table, or a view of it, has not committed; none if there is no such event.
-    pub(crate) fn waits_since(&self) -> Option<Millis> {
+    pub(crate) fn oldest_pending_arrival(&self) -> Option<Millis> {
         let committed = self.table().map_or(self.settled, |table| table.committed().0);
-        lock(&self.state).waits_since(committed)
+        lock(&self.state).oldest_pending_arrival(committed)
     }
 
     /// How its table fares.
@@ -437,7 +437,7 @@ impl StoredStream {
 impl ViewFeed {
     /// With a feed in which all that the log has of the stream is marked.
     pub(super) fn new(view: u32, mut feed: LogTail, committed: u64, next: u64) -> ViewFeed {
-        if let Some(from) = feed.needs_from(committed, next) {
+        if let Some(from) = feed.retained_from(committed, next) {
             feed.fall_behind(from);
         }
         ViewFeed { view, feed, progress: Progress::default(), committed }
@@ -445,8 +445,8 @@ impl ViewFeed {
 }
 
 impl State {
-    /// As [`StoredStream::waits_since`], where the table has committed what is before this offset.
-    fn waits_since(&mut self, committed: u64) -> Option<Millis> {
+    /// As [`StoredStream::oldest_pending_arrival`], where the table has committed what is before this offset.
+    fn oldest_pending_arrival(&mut self, committed: u64) -> Option<Millis> {
         let behind = self.views.iter().map(|view| view.committed).fold(committed, u64::min);
         let oldest = self.arrivals.of(behind);
         oldest.filter(|_| behind < self.next)

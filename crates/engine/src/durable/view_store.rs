@@ -10,7 +10,7 @@ use swiftwater_live::ViewTime;
 use swiftwater_log::LogPosition;
 use swiftwater_views::{ViewStore, ViewStoreError, ViewStoreOptions};
 
-use super::history::{History, heavy};
+use super::history::{History, run_blocking};
 use crate::{EngineError, HistoryConfig, HistoryError};
 use swiftwater_runtime::parts::lock;
 
@@ -46,7 +46,7 @@ impl History {
         }
         let path = self.view_files.dir.clone();
         let path = path.ok_or_else(|| unavailable("its directory does not exist".to_owned()))?;
-        let opened = heavy(usize::MAX, || open_store(&self.config, &path));
+        let opened = run_blocking(usize::MAX, || open_store(&self.config, &path));
         let opened = opened.map_err(|error| unavailable(error.to_string()))?;
         *store = Some(Arc::clone(&opened));
         Ok(opened)

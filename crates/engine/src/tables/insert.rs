@@ -5,7 +5,7 @@ use crate::{Ack, AppendOptions, EngineError, Numbered, Refusal, ValidationRule};
 use crate::{
     durable::{event_shape::EventShape, history::History, stored_stream::StoredStream},
     error::sql::{from_engine, from_store},
-    tables::plain::Taken,
+    tables::plain::ReservedName,
 };
 use arrow_array::RecordBatch;
 use bytes::Bytes;
@@ -84,7 +84,7 @@ impl HistoryTables {
     async fn make(
         &self,
         history: &Arc<History>,
-        taken: Taken,
+        taken: ReservedName,
         making: impl Future<Output = Result<(), StoreError>> + Send + 'static,
     ) -> Result<(), SqlError> {
         let (plain, keeper) = (Arc::clone(&self.plain), Arc::clone(history));
@@ -101,7 +101,7 @@ impl HistoryTables {
                         plain.doubt();
                     }
                     drop(taken);
-                    keeper.owes.notify_one();
+                    keeper.pending_store_work.notify_one();
                 }
             }
             made

@@ -135,7 +135,7 @@ async fn opened(stored: &StoredStream) -> Result<&Table, SqlError> {
 
 /// Waits until a table has all events of the stream that were acknowledged when this was called.
 async fn fresh(log: &Log, stored: &StoredStream, table: &Table) -> Result<(), SqlError> {
-    let Some(next) = stored.hurry(stored.acknowledged(log)) else { return Ok(()) };
+    let Some(next) = stored.request_flush(stored.acknowledged(log)) else { return Ok(()) };
     let mut progress = table.progress();
     let waited =
         tokio::time::timeout(FRESH_TIME_MAX, progress.wait_for(|progress| progress.appended.0 >= next)).await;

@@ -76,9 +76,9 @@ impl Plain {
     }
 
     /// Takes a name, which is free, for a table that is to be made. It is free again where that is dropped before it was made.
-    pub(crate) fn take(self: &Arc<Self>, name: &str) -> Taken {
+    pub(crate) fn take(self: &Arc<Self>, name: &str) -> ReservedName {
         lock(&self.names).get_or_insert_default().insert(name.to_owned(), Name::Making);
-        Taken { plain: Arc::clone(self), name: name.to_owned() }
+        ReservedName { plain: Arc::clone(self), name: name.to_owned() }
     }
 
     /// Forgets a table.
@@ -105,12 +105,12 @@ impl Plain {
 
 /// A name that is taken by a table that is being made.
 #[derive(Debug)]
-pub(crate) struct Taken {
+pub(crate) struct ReservedName {
     plain: Arc<Plain>,
     name: String,
 }
 
-impl Taken {
+impl ReservedName {
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -121,7 +121,7 @@ impl Taken {
     }
 }
 
-impl Drop for Taken {
+impl Drop for ReservedName {
     fn drop(&mut self) {
         if let Entry::Occupied(entry) =
             lock(&self.plain.names).get_or_insert_default().entry(self.name.clone())

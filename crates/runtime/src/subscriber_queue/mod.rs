@@ -91,7 +91,7 @@ impl SubscriberQueue {
             return Delivery::Queued { dropped: 0, full: None };
         }
         let is_last = emit.finished().is_some();
-        let Some(emit) = state.made_again(emit, total_bytes) else {
+        let Some(emit) = state.replay_emit(emit, total_bytes) else {
             // The last one is put in, whoever has read it.
             return Delivery::Queued { dropped: 0, full: None };
         };
@@ -228,7 +228,7 @@ impl SubscriberQueue {
         let reader = state.reader;
         let replaces = std::mem::replace(&mut state.is_attached, true);
         if let Some(after) = after {
-            state.go_back_to(after, total_bytes);
+            state.rewind_to(after, total_bytes);
         }
         drop(state);
         if replaces {

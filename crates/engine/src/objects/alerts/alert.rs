@@ -51,7 +51,7 @@ pub(super) struct Counts {
 }
 
 /// Who is told, made ready.
-pub(super) enum Told {
+pub(super) enum NotificationTarget {
     Stream(StreamName),
     Webhook(Box<Webhook>),
 }
@@ -161,12 +161,12 @@ impl Alert {
     }
 
     /// Who is told.
-    pub(super) fn told(&self, history: &History) -> Result<Told, DeliverError> {
+    pub(super) fn target(&self, history: &History) -> Result<NotificationTarget, DeliverError> {
         Ok(match &self.entry.create.target {
-            AlertTarget::Stream(name) => Told::Stream(name.clone()),
+            AlertTarget::Stream(name) => NotificationTarget::Stream(name.clone()),
             AlertTarget::Webhook(url) => {
                 let options = &self.entry.create.options.delivery;
-                Told::Webhook(Box::new(history.webhook(url, options, self.batch_rows() > 1)?))
+                NotificationTarget::Webhook(Box::new(history.webhook(url, options, self.batch_rows() > 1)?))
             }
         })
     }

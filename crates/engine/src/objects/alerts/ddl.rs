@@ -87,7 +87,7 @@ impl Statement for CreateAlert {
     fn abandon(&self, history: &History, own: Option<OwnView>) {
         match own {
             Some(own) => own.stored.remove_view(own.id),
-            None => history.let_go_of_windows(),
+            None => history.release_windows(),
         }
     }
 
@@ -171,7 +171,7 @@ impl History {
     /// Ends an alert that is no longer in the catalog, and the view that it has for itself.
     pub(crate) fn end_alert(&self, name: &str) {
         let removed = self.objects.alerts.write().unwrap_or_else(PoisonError::into_inner).remove(name);
-        self.let_go_of_windows();
+        self.release_windows();
         let Some(alert) = removed else { return };
         // Its task deletes what is kept of it.
         alert.dropped.send();

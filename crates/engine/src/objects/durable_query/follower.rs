@@ -19,7 +19,7 @@ use swiftwater_log::LogReader;
 use swiftwater_sql::SqlError;
 use tokio::sync::{Notify, watch};
 
-use super::plan::{Plan, What};
+use super::plan::{Plan, PlannedAction};
 use crate::{
     EndReason,
     durable::{
@@ -77,7 +77,7 @@ pub(crate) enum FollowError {
 
 impl Follower {
     /// Tells its task that something was planned.
-    pub(super) fn tell(&self) {
+    pub(super) fn wake(&self) {
         self.told.notify_one();
     }
 }
@@ -95,7 +95,7 @@ impl Maintained for Follower {
     }
 
     async fn run(self: &Arc<Self>, history: &Arc<History>) -> Result<(), FollowError> {
-        history.follow_on(self).await
+        history.run_follower(self).await
     }
 
     fn failed(&self, _: &Arc<History>, error: FollowError) -> NextAttempt {
@@ -108,7 +108,7 @@ impl Maintained for Follower {
             let error = &error as &dyn std::error::Error;
             tracing::error!(stream = %self.stored.name, error, "durable queries receive no events; the server retries");
         }
-        self.stored.read_view_again(FOLLOWER, position);
+        self.stored.reread_view(FOLLOWER, position);
         NextAttempt::After(retry.1.pause())
     }
 }
@@ -180,7 +180,7 @@ impl History {
         };
         let planned = plan(&follower, &mut lock(&follower.plan));
         drop(followers);
-        follower.tell();
+        follower.wake();
         if is_new {
             self.maintain(follower);
         }
@@ -199,7 +199,7 @@ impl History {
         };
         let why = || format!("stream `{name}` was dropped");
         for step in steps {
-            if let What::Begin(_) = step.what {
+            if let PlannedAction::Begin(_) = step.what {
                 shared.fail_before(&step.query, &follower.stream, why());
             }
         }
@@ -255,7 +255,7 @@ impl History {
     }
 
     /// Gives events until nobody follows any more.
-    async fn follow_on(self: &Arc<Self>, follower: &Arc<Follower>) -> Result<(), FollowError> {
+    async fn run_follower(self: &Arc<Self>, follower: &Arc<Follower>) -> Result<(), FollowError> {
         let (stored, stream) = (&follower.stored, &follower.stream);
         let away = |_| FollowError::Away;
         {

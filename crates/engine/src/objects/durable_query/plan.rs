@@ -36,11 +36,11 @@ pub(super) struct Step {
     /// It is written down.
     pub(super) is_sure: bool,
     pub(super) query: Arc<QueryHandle>,
-    pub(super) what: What,
+    pub(super) what: PlannedAction,
 }
 
 /// What is done.
-pub(super) enum What {
+pub(super) enum PlannedAction {
     /// A query begins.
     Begin(Box<(WantedQuery, SubmitOptions)>),
     /// It ends.
@@ -60,7 +60,7 @@ impl Plan {
         &mut self,
         query: &Arc<QueryHandle>,
         (offset, at): (u64, Millis),
-        what: What,
+        what: PlannedAction,
         is_sure: bool,
     ) {
         let place = self.steps.partition_point(|step| (step.offset, step.at) <= (offset, at));
@@ -68,7 +68,7 @@ impl Plan {
     }
 
     /// What was planned of a query last is written down, or is not to be.
-    pub(super) fn settle(&mut self, query: &Arc<QueryHandle>, is_written: bool) {
+    pub(super) fn confirm(&mut self, query: &Arc<QueryHandle>, is_written: bool) {
         let of_query = |step: &Step| !step.is_sure && Arc::ptr_eq(&step.query, query);
         let Some(place) = self.steps.iter().position(of_query) else { return };
         if is_written {

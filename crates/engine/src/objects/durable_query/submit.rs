@@ -10,8 +10,8 @@ use swiftwater_event::{Millis, StreamName};
 use swiftwater_lang::{Dialect, ddl::Ddl};
 
 use super::{
-    checkpoint::tells_all,
-    plan::{Plan, What},
+    checkpoint::rows_suffice_for,
+    plan::{Plan, PlannedAction},
 };
 use crate::{
     Detached, EndReason, EngineError, Principal, QueryForm, QueryId, SubmitOptions,
@@ -71,7 +71,7 @@ impl Shared {
             let id = handle.meta.id.to_string();
             let entry =
                 DurableQueryEntry::new((id, &principal.name), (stored.id.0, declared), about, first, times);
-            plan.add(&handle, (first, now), What::Begin(Box::new((wanted, options.clone()))), false);
+            plan.add(&handle, (first, now), PlannedAction::Begin(Box::new((wanted, options.clone()))), false);
             (handle, entry)
         });
         let recorded = history.record(Change::Detached(DurableQueryStep::Began(Box::new(entry)))).await;
@@ -82,8 +82,8 @@ impl Shared {
             Ok(_) => place.take(&handle),
             Err(_) => drop(place),
         }
-        lock(&follower.plan).settle(&handle, recorded.is_ok());
-        follower.tell();
+        lock(&follower.plan).confirm(&handle, recorded.is_ok());
+        follower.wake();
         recorded?;
         self.count_submitted();
         Ok(Detached { id: handle.meta.id, fleeting: None, warnings })
@@ -107,7 +107,7 @@ impl Shared {
                 return Ok(false);
             }
             let (offset, _) = follower.source.mark(now);
-            plan.add(handle, (offset, now), What::End(reason.clone()), false);
+            plan.add(handle, (offset, now), PlannedAction::End(reason.clone()), false);
             offset
         };
         let step = DurableQueryStep::Ended {
@@ -121,8 +121,8 @@ impl Shared {
             if written.is_ok() {
                 let _ = handle.following.as_ref().map(|following| following.ended.set(now));
             }
-            lock(&follower.plan).settle(&handle, written.is_ok());
-            follower.tell();
+            lock(&follower.plan).confirm(&handle, written.is_ok());
+            follower.wake();
             let _ = done.send(written);
         });
         let most = std::time::Duration::from_millis(self.config.query_end_wait_ms.max(1));
@@ -156,8 +156,8 @@ impl History {
             let mut of_stream: Vec<&DurableQueryEntry> =
                 entries.iter().filter(|entry| entry.stream == id).collect();
             // Their numbers are to grow in the order in which they begin.
-            of_stream.sort_by_key(|entry| entry.needs_from());
-            let Some(needed) = of_stream.first().map(|entry| entry.needs_from()) else { continue };
+            of_stream.sort_by_key(|entry| entry.first_needed());
+            let Some(needed) = of_stream.first().map(|entry| entry.first_needed()) else { continue };
             let Some(stored) = self.stored(&name) else { continue };
             let Ok(source) = shared.stream(&name) else { continue };
             self.with_follower(shared, (&source, &stored), Some(needed), |follower, plan| {
@@ -166,13 +166,13 @@ impl History {
                     // Nothing comes that would have been before what was told.
                     source.mark(entry.noted.time);
                     entry.ended.iter().for_each(|ended| _ = source.mark(ended.at));
-                    self.bring_query_back(shared, (entry, &stored), &follower.stream, plan);
+                    self.restore_query(shared, (entry, &stored), &follower.stream, plan);
                 }
             });
         }
     }
 
-    fn bring_query_back(
+    fn restore_query(
         self: &Arc<Self>,
         shared: &Arc<Shared>,
         (entry, stored): (&DurableQueryEntry, &StoredStream),
@@ -213,8 +213,9 @@ impl History {
         if let Some(ended) = &entry.ended {
             let _ = following.ended.set(ended.at);
         }
-        let needed = entry.needs_from();
-        let fault = fault.or_else(|| unavailable_events(stored, needed, tells_all(&wanted, &declared)));
+        let needed = entry.first_needed();
+        let fault =
+            fault.or_else(|| unavailable_events(stored, needed, rows_suffice_for(&wanted, &declared)));
         let handle = Arc::new(shared.durable_handle(&wanted, &stored.name, Some(id), following));
         if let Some(why) = fault {
             shared.fail_before(&handle, stream, why);
@@ -224,7 +225,7 @@ impl History {
         queries.insert(id, Arc::clone(&handle));
         drop(queries);
         let at: Millis = entry.received;
-        plan.add(&handle, (needed, at), What::Begin(Box::new((wanted, options))), true);
+        plan.add(&handle, (needed, at), PlannedAction::Begin(Box::new((wanted, options))), true);
         let Some(ended) = &entry.ended else { return };
         let at = match ended.reason {
             // These come again by themselves, with the event or the time that they came with.
@@ -233,7 +234,7 @@ impl History {
             EndReason::Failed(_) | EndReason::RateLimited(_) => entry.received,
             _ => ended.at,
         };
-        plan.add(&handle, (ended.offset.max(needed), at), What::End(ended.reason.clone()), true);
+        plan.add(&handle, (ended.offset.max(needed), at), PlannedAction::End(ended.reason.clone()), true);
     }
 }
 

@@ -61,7 +61,7 @@ pub(super) struct ParameterCheck {
 pub(super) type OtherFields<'a> = Vec<(&'a str, &'a str)>;
 
 /// All that a request says: the parameters' values and behind them the time, and the body's other fields.
-pub(super) struct Said<'a> {
+pub(super) struct RequestValues<'a> {
     pub(super) slots: &'a [Value<'a>],
     pub(super) others: OtherFields<'a>,
 }
@@ -124,7 +124,7 @@ pub(super) fn read<'a>(
     (texts, body): (&'a [Option<Cow<'_, str>>], Option<&'a str>),
     (now, keeps_others): (Millis, bool),
     (scratch, arena): (&mut Scratch, &'a Bump),
-) -> Result<Said<'a>, EndpointError> {
+) -> Result<RequestValues<'a>, EndpointError> {
     let mut fields = body.map(|body| event_fields(body, arena)).unwrap_or_default();
     let slots = arena.alloc_slice_fill_copy(parameters.len() + 1, Value::Null);
     for (place, parameter) in parameters.iter().enumerate() {
@@ -157,7 +157,7 @@ pub(super) fn read<'a>(
     } else {
         fields.clear();
     }
-    Ok(Said { slots, others: fields })
+    Ok(RequestValues { slots, others: fields })
 }
 
 /// The JSON at a path of field names.

@@ -11,7 +11,7 @@ use swiftwater_live::expr::Scratch;
 use super::{Endpoint, EndpointInput, compile::Action, event_builder, input::checked, select};
 use crate::{
     Ack, AppendOptions, Appended, EngineError, Numbered, ViewReading, Wanted,
-    durable::history::{History, heavy},
+    durable::history::{History, run_blocking},
     shared::Shared,
 };
 
@@ -134,7 +134,7 @@ impl History {
                 select::answer(endpoint, plan, view.as_deref(), input, now, (scratch, arena))
             })
         };
-        if plan.is_point() { answer() } else { heavy(usize::MAX, answer) }
+        if plan.is_point() { answer() } else { run_blocking(usize::MAX, answer) }
     }
 }
 

@@ -12,7 +12,7 @@ use swiftwater_live::{
 
 use super::{
     Endpoint, EndpointAnswer, EndpointError, EndpointInput,
-    input::{Said, read},
+    input::{RequestValues, read},
 };
 use crate::objects::views::{At, View, after_prefix};
 
@@ -156,7 +156,7 @@ pub(super) fn answer(
 /// Writes the body of an answer that reads no view: one row.
 fn write_single_row(
     plan: &SelectPlan,
-    said: &Said<'_>,
+    said: &RequestValues<'_>,
     now: Millis,
     (scratch, arena): (&mut Scratch, &Bump),
 ) -> Vec<u8> {
@@ -176,7 +176,7 @@ fn write_single_row(
 /// Writes what is answered where there is no row, or refuses the request.
 fn write_missing_row(
     plan: &SelectPlan,
-    said: &Said<'_>,
+    said: &RequestValues<'_>,
     now: Millis,
     (scratch, arena): (&mut Scratch, &Bump),
     out: &mut Vec<u8>,
@@ -199,7 +199,7 @@ impl RowsPlan {
         &self,
         key: &Key,
         (plan, view): (&SelectPlan, &View),
-        (said, now): (&Said<'_>, Millis),
+        (said, now): (&RequestValues<'_>, Millis),
         (scratch, arena): (&mut Scratch, &Bump),
         out: &mut Vec<u8>,
     ) -> Result<Option<u64>, EndpointError> {
@@ -216,7 +216,7 @@ impl RowsPlan {
         &self,
         prefix: &[u8],
         (plan, view): (&SelectPlan, &View),
-        (said, now): (&Said<'_>, Millis),
+        (said, now): (&RequestValues<'_>, Millis),
         scratch: &mut Scratch,
         out: &mut Vec<u8>,
     ) -> Result<(At, u64), EndpointError> {
@@ -249,7 +249,7 @@ impl RowsPlan {
         &self,
         plan: &SelectPlan,
         values: &[Value<'_>],
-        said: &Said<'_>,
+        said: &RequestValues<'_>,
         now: Millis,
         (scratch, arena): (&mut Scratch, &Bump),
         out: &mut Vec<u8>,

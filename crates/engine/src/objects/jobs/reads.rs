@@ -14,7 +14,7 @@ use swiftwater_store::OFFSET_COLUMN;
 use crate::{
     durable::{history::History, stored_stream::StoredStream},
     error::sql::from_engine,
-    tables::{HistoryTables, scoped::SeenOtherwise},
+    tables::{HistoryTables, scoped::TableOverrides},
 };
 
 pub(super) struct JobReads {
@@ -49,7 +49,7 @@ impl JobReads {
 }
 
 #[async_trait]
-impl SeenOtherwise for JobReads {
+impl TableOverrides for JobReads {
     async fn before_drop(&self, name: &str) -> Result<(), SqlError> {
         if self.was_dropped(name) {
             return self.history.all_synced().await.map_err(from_engine);

@@ -46,7 +46,7 @@ enum Work {
 
 /// What a job is at, as it is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Doing {
+pub(super) enum JobActivity {
     Nothing,
     Running,
     Resting { until_nanos: u64 },
@@ -61,11 +61,11 @@ impl Jobs {
         }
     }
 
-    pub(super) fn doing(&self, id: u32) -> Doing {
+    pub(super) fn activity(&self, id: u32) -> JobActivity {
         match lock(&self.state).at_work.get(&id) {
-            None => Doing::Nothing,
-            Some(Work::Attempt(_)) => Doing::Running,
-            Some(Work::Rest { until_nanos }) => Doing::Resting { until_nanos: *until_nanos },
+            None => JobActivity::Nothing,
+            Some(Work::Attempt(_)) => JobActivity::Running,
+            Some(Work::Rest { until_nanos }) => JobActivity::Resting { until_nanos: *until_nanos },
         }
     }
 
@@ -113,14 +113,14 @@ impl Jobs {
 }
 
 /// An attempt that is being made; when it ends in whatever way, so does its entry.
-struct Attempting {
+struct AttemptGuard {
     history: Arc<History>,
     id: u32,
     /// For how long the job rests now.
     rest: Option<Duration>,
 }
 
-impl Drop for Attempting {
+impl Drop for AttemptGuard {
     fn drop(&mut self) {
         let jobs = &self.history.objects.jobs;
         {
@@ -221,7 +221,7 @@ impl History {
     ) {
         let (stop, mut stopped) = watch::channel(false);
         state.at_work.insert(id, Work::Attempt(stop));
-        let mut attempting = Attempting { history: Arc::clone(self), id, rest: None };
+        let mut attempting = AttemptGuard { history: Arc::clone(self), id, rest: None };
         let (history, shared) = (Arc::clone(self), Arc::clone(shared));
         self.spawn(async move {
             let attempt = async {

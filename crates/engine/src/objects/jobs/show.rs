@@ -9,7 +9,7 @@ use swiftwater_catalog::kind::job::{JobEntry, JobRun, JobTotals, StreamRead};
 use swiftwater_event::Millis;
 use swiftwater_sql::{ErrorKind as SqlErrorKind, SqlError};
 
-use super::{run::AttemptError, scheduler::Doing};
+use super::{run::AttemptError, scheduler::JobActivity};
 use crate::{
     answer::{table, texts},
     durable::history::History,
@@ -36,18 +36,18 @@ fn some_texts(values: impl IntoIterator<Item = Option<String>>) -> ArrayRef {
 }
 
 /// In which state a run is, of a job that does this.
-fn state(run: &JobRun, doing: Doing) -> &'static str {
+fn state(run: &JobRun, doing: JobActivity) -> &'static str {
     match (run.ended, doing, &run.error) {
         (Some(_), _, _) => "succeeded",
-        (None, Doing::Running, _) => "running",
+        (None, JobActivity::Running, _) => "running",
         (None, _, Some(_)) => "failed",
         (None, _, None) => "interrupted",
     }
 }
 
 /// Attempts so far, with the one that is being made or has succeeded.
-fn attempts(run: &JobRun, doing: Doing) -> u64 {
-    let goes_on = run.ended.is_some() || doing == Doing::Running;
+fn attempts(run: &JobRun, doing: JobActivity) -> u64 {
+    let goes_on = run.ended.is_some() || doing == JobActivity::Running;
     u64::from(run.failures) + u64::from(goes_on)
 }
 
@@ -62,10 +62,10 @@ fn reads(run: &JobRun) -> Option<String> {
 }
 
 impl History {
-    fn all_jobs(&self) -> Vec<(JobEntry, Doing)> {
+    fn all_jobs(&self) -> Vec<(JobEntry, JobActivity)> {
         let jobs: Vec<JobEntry> = self.with_catalog(|catalog| catalog.jobs().cloned().collect());
         jobs.into_iter()
-            .map(|job| (self.objects.jobs.doing(job.id), job))
+            .map(|job| (self.objects.jobs.activity(job.id), job))
             .map(|(doing, job)| (job, doing))
             .collect()
     }
@@ -73,12 +73,12 @@ impl History {
     pub(crate) fn show_jobs(&self) -> RecordBatch {
         let (now, nanos) = (self.wall.now(), self.clock.monotonic_nanos());
         let jobs = self.all_jobs();
-        let last = |of: &dyn Fn(&JobRun, Doing) -> Option<String>| {
+        let last = |of: &dyn Fn(&JobRun, JobActivity) -> Option<String>| {
             some_texts(jobs.iter().map(|(job, doing)| of(job.runs.back()?, *doing)))
         };
         let next = jobs.iter().map(|(job, doing)| match (doing, job.open()) {
             _ if !job.is_enabled => None,
-            (Doing::Resting { until_nanos }, Some(_)) => {
+            (JobActivity::Resting { until_nanos }, Some(_)) => {
                 Some(now + (until_nanos.saturating_sub(nanos) / 1_000_000) as Millis)
             }
             _ => job.next_due(),
@@ -114,7 +114,7 @@ impl History {
         });
         let status = |(id, name, totals): (u32, Box<str>, JobTotals)| JobStatus {
             name,
-            is_running: self.objects.jobs.doing(id) == Doing::Running,
+            is_running: self.objects.jobs.activity(id) == JobActivity::Running,
             runs: totals.runs,
             failures: totals.failures,
             retries: totals.retries,
@@ -141,7 +141,7 @@ impl History {
         name: &str,
     ) -> Result<RecordBatch, SqlError> {
         let error = match self.run_now(shared, name).await {
-            Ok(run) => return Ok(runs(&[(name.into(), run, Doing::Nothing)])),
+            Ok(run) => return Ok(runs(&[(name.into(), run, JobActivity::Nothing)])),
             Err(error) => error,
         };
         Err(match error {
@@ -170,7 +170,7 @@ impl History {
     }
 }
 
-fn runs(all: &[(Box<str>, Arc<JobRun>, Doing)]) -> RecordBatch {
+fn runs(all: &[(Box<str>, Arc<JobRun>, JobActivity)]) -> RecordBatch {
     table([
         ("job", texts(all.iter().map(|(job, _, _)| &**job))),
         ("run", numbers(all.iter().map(|(_, run, _)| run.number))),

@@ -24,7 +24,7 @@ use swiftwater_store::Table;
 
 use crate::{
     EngineError,
-    durable::history::{History, causes, heavy},
+    durable::history::{History, causes, run_blocking},
     shared::Shared,
 };
 use swiftwater_runtime::parts::lock;
@@ -155,7 +155,7 @@ impl JoinedTable {
         let limit = history.config.joined_bytes_max;
         while let Some(batch) = answer.next().await {
             let batch = batch.map_err(failed)?;
-            heavy(usize::MAX, || {
+            run_blocking(usize::MAX, || {
                 let mut json = Vec::new();
                 let mut writer = FormWriter::new(Form::Ndjson, &batch.schema())?;
                 writer.batch(&batch, &mut json)?;

@@ -92,9 +92,9 @@ impl Statement for CreateSink {
 
     fn abandon(&self, history: &History, view: Arc<View>) {
         if self.of_changes {
-            history.let_go_of_changes(&view);
+            history.release_changes(&view);
         }
-        history.let_go_of_windows();
+        history.release_windows();
     }
 
     async fn take_effect(
@@ -103,7 +103,7 @@ impl Statement for CreateSink {
         view: Arc<View>,
     ) -> Result<(), EngineError> {
         if self.of_changes {
-            history.let_go_of_changes(&view);
+            history.release_changes(&view);
         }
         history.objects.sinks.changed.notify_one();
         Ok(())
@@ -133,8 +133,8 @@ impl Statement for DropSink<'_> {
         view: Option<Arc<View>>,
     ) -> Result<(), EngineError> {
         history.objects.sinks.changed.notify_one();
-        view.iter().for_each(|view| history.let_go_of_changes(view));
-        history.let_go_of_windows();
+        view.iter().for_each(|view| history.release_changes(view));
+        history.release_windows();
         Ok(())
     }
 }

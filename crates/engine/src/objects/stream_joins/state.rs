@@ -158,7 +158,7 @@ impl JoinState {
     }
 
     /// Lets go of what cannot be met any more.
-    pub(super) fn let_go(&mut self, apart: &JoinTimeBounds, progress: &JoinProgress) {
+    pub(super) fn expire(&mut self, apart: &JoinTimeBounds, progress: &JoinProgress) {
         for side in 0..SIDES {
             let Some(first) = apart.first_needed(progress, side) else { continue };
             let (side, first) = (side as u8, first.div_euclid(self.width));
@@ -215,7 +215,7 @@ impl JoinState {
         for bucket in self.buckets.values_mut() {
             bucket.has_changed = false;
             for part in bucket.parts.iter_mut().filter(|part| !part.is_whole) {
-                self.held_bytes -= part.let_go();
+                self.held_bytes -= part.evict();
             }
         }
         // What came first is asked for least.
@@ -224,7 +224,7 @@ impl JoinState {
             && let Some(part) = parts.next()
         {
             part.is_whole = false;
-            self.held_bytes -= part.let_go();
+            self.held_bytes -= part.evict();
         }
         Ok(())
     }
@@ -232,7 +232,7 @@ impl JoinState {
 
 impl Part {
     /// Lets go of what is in memory; answers its bytes.
-    fn let_go(&mut self) -> usize {
+    fn evict(&mut self) -> usize {
         self.rows = BTreeMap::new();
         std::mem::take(&mut self.held_bytes)
     }

@@ -57,7 +57,7 @@ impl Statement for CreateStream {
             let undo = Ddl::DropStream { name: self.name.clone(), if_exists: true };
             history.record(Change::Ddl(undo.to_string())).await?;
             // The table may be there all the same: whether it was made is what is not known.
-            history.owes.notify_one();
+            history.pending_store_work.notify_one();
             return Err(error);
         }
         Ok(())
@@ -110,7 +110,7 @@ impl LoggedAsWritten for DropStream<'_> {
         // The stream is gone for good; what is left of its table goes as soon as that can be done.
         if let Err(error) = history.clear_dropped(name).await {
             tracing::warn!(stream = %name, %error, "the table of a dropped stream is deleted later");
-            history.owes.notify_one();
+            history.pending_store_work.notify_one();
         }
         Ok(())
     }

@@ -107,7 +107,7 @@ impl View {
     }
 
     /// Goes on with what was kept before a restart for these sinks, each with the place up to which it has it.
-    pub(super) fn go_on_keeping_changes(&self, sinks: HashMap<u32, Vec<u8>>) {
+    pub(super) fn resume_changelog(&self, sinks: HashMap<u32, Vec<u8>>) {
         if sinks.is_empty() {
             return;
         }

@@ -34,7 +34,7 @@ pub(crate) struct ClosedGroups {
 
 impl View {
     /// The next rows of the first window that is closed and has any: behind a key, of windows that begin at `from` or later,
-    /// at most so many, in the order of their keys. `latest` is the latest time that is on disk ([`View::kept_at`]). Asked
+    /// at most so many, in the order of their keys. `latest` is the latest time that is on disk ([`View::committed_at`]). Asked
     /// again it answers the same, as a closed window does not change.
     pub(crate) fn closed(
         &self,

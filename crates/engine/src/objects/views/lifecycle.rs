@@ -15,7 +15,7 @@ use super::{
 use crate::{
     EngineError,
     durable::{
-        history::{History, heavy},
+        history::{History, run_blocking},
         stored_stream::StoredStream,
         view_store::LastCommit,
     },
@@ -66,7 +66,7 @@ impl History {
 
     pub(super) fn start_derived(self: &Arc<Self>, lower: &View, view: Option<(View, bool)>) {
         let Some(view) = view.map(|(view, _)| Arc::new(view)) else { return };
-        heavy(usize::MAX, || view.go_on_keeping_changes(self.sinks_of_changes(&view)));
+        run_blocking(usize::MAX, || view.resume_changelog(self.sinks_of_changes(&view)));
         let mut views = self.objects.views.write().unwrap_or_else(PoisonError::into_inner);
         views.insert(view.entry.create.name.clone(), Arc::clone(&view));
         drop(views);
@@ -84,7 +84,7 @@ impl History {
         (store, position): LastCommit,
     ) -> Result<(), EngineError> {
         let declared = stored.declared();
-        self.know_joined(&entry.tables);
+        self.restore_joined(&entry.tables);
         let source = Source::Stream(&declared.create);
         let sizes = shared.config.sketch_sizes();
         let compiled = compile_view(self, &entry.create, source, sizes, entry.created)?;
@@ -133,7 +133,7 @@ impl History {
 
     fn add_view(self: &Arc<Self>, view: Option<View>) -> Option<Arc<View>> {
         let view = Arc::new(view?);
-        heavy(usize::MAX, || view.go_on_keeping_changes(self.sinks_of_changes(&view)));
+        run_blocking(usize::MAX, || view.resume_changelog(self.sinks_of_changes(&view)));
         *lock(&view.needed) = self.readers_of_windows(&view);
         let mut views = self.objects.views.write().unwrap_or_else(PoisonError::into_inner);
         views.insert(view.entry.create.name.clone(), Arc::clone(&view));
@@ -161,7 +161,7 @@ impl History {
             self.forget_memory_of(&view);
             if view.below().is_some() {
                 view.leave_lower();
-                self.spawn(async move { delete_kept(&view).await });
+                self.spawn(async move { delete_state(&view).await });
             }
         }
     }
@@ -239,7 +239,7 @@ fn time_of(note: &[u8]) -> ViewTime {
 }
 
 /// Deletes what is kept of a view that was dropped.
-pub(super) async fn delete_kept(view: &View) {
+pub(super) async fn delete_state(view: &View) {
     let (store, commits, id) = (Arc::clone(&view.store), Arc::clone(&view.commits), view.id());
     let deleted = tokio::task::spawn_blocking(move || {
         // Nothing of it is being written any more.

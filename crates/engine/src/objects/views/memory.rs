@@ -11,7 +11,7 @@
 use std::{collections::HashMap, sync::PoisonError};
 
 use super::view::View;
-use crate::durable::history::{History, heavy};
+use crate::durable::history::{History, run_blocking};
 use swiftwater_runtime::parts::lock;
 
 /// What of its memory may change in a view between two commits: one part of so many.
@@ -69,16 +69,16 @@ impl History {
     }
 
     /// Whether others need what a view holds beyond its share.
-    pub(super) fn holds_too_much(&self, view: &View) -> bool {
+    pub(super) fn exceeds_share(&self, view: &View) -> bool {
         let noted = lock(&self.objects.views_memory).of(view.id());
         noted > self.memory_of(view)
     }
 
     /// Lets a view hold no more than it may of what is on disk, and notes what that was: as much it will hold again.
-    pub(super) fn fit(&self, view: &View) {
+    pub(super) fn evict_excess(&self, view: &View) {
         let most = self.memory_of(view);
         let (_, bytes) = view.held();
-        heavy(usize::MAX, || view.evict(most as usize));
+        run_blocking(usize::MAX, || view.evict(most as usize));
         let mut memory = lock(&self.objects.views_memory);
         // It is forgotten after it has ended.
         if !view.has_ended() {
@@ -89,7 +89,7 @@ impl History {
         if is_over {
             let others = self.all_views().into_iter().filter(|other| other.id() != view.id());
             others
-                .filter(|other| self.holds_too_much(other))
+                .filter(|other| self.exceeds_share(other))
                 .for_each(|other| other.commits.nudge.notify_one());
         }
     }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     EngineError,
-    durable::history::{History, heavy},
+    durable::history::{History, run_blocking},
 };
 use std::{
     ops::{Bound, ControlFlow},
@@ -88,7 +88,7 @@ impl History {
             return Err(view.unavailable(why));
         }
         let now = self.clock.now();
-        let (keys, shapes) = heavy(usize::MAX, || {
+        let (keys, shapes) = run_blocking(usize::MAX, || {
             let keys = view.keys_at_present(all_keys())?;
             let shapes = view.shapes(&keys, now, || self.types_by_events(&view))?;
             Ok::<_, EngineError>((keys, shapes))
@@ -236,7 +236,7 @@ impl History {
             });
         }
         let mut rows = Vec::new();
-        let scanned = heavy(usize::MAX, || {
+        let scanned = run_blocking(usize::MAX, || {
             let keys = view.keys_at_present(spans)?;
             let limits = (range.limit, CHUNK_KEYS);
             let scanned = view.scan((&keys, &keys.spans), limits, (None, now), |some, _| {

@@ -61,7 +61,7 @@ impl History {
     }
 
     /// Who is not in the catalog, or not any more, reads no windows. The caller changes the catalog, one at a time.
-    pub(crate) fn let_go_of_windows(&self) {
+    pub(crate) fn release_windows(&self) {
         let readers: HashSet<NeededBy> = self.with_catalog(|catalog| {
             let sinks = catalog.sinks().all().map(|sink| NeededBy::Sink(sink.id));
             sinks.chain(catalog.alerts().map(|alert| NeededBy::Alert(alert.id))).collect()

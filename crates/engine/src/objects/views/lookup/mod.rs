@@ -71,7 +71,7 @@ impl Sources {
 
 impl History {
     /// Lets tables be joined as they were when they were written down, wherever their store is.
-    pub(crate) fn know_joined(&self, tables: &[TableColumns]) {
+    pub(crate) fn restore_joined(&self, tables: &[TableColumns]) {
         for (name, columns) in tables {
             let typed =
                 |(name, ty): &(Box<str>, String)| (name.clone(), Type::parse(ty).unwrap_or(Type::Any));
