@@ -31,7 +31,7 @@ use crate::{
 
 /// A running engine. Clones are the same engine; it stops with [`Engine::shutdown`], or with the process.
 ///
-/// What concerns live queries alone is asked of its [`Runtime`], which it derefs to.
+/// It derefs to its [`Runtime`], which has the calls for live queries alone.
 #[derive(Clone)]
 pub struct Engine {
     shared: Arc<Shared>,
@@ -118,17 +118,17 @@ impl Engine {
         }
     }
 
-    /// Makes a cut of everything durable, to be fetched: see [`Backup`].
+    /// Starts a backup of everything durable: see [`Backup`].
     pub async fn start_backup(&self, _principal: &Principal) -> Result<Arc<Backup>, EngineError> {
         self.history()?.start_backup().await
     }
 
-    /// A cut that stands.
+    /// A running backup.
     pub fn backup(&self, _principal: &Principal, id: &str) -> Result<Arc<Backup>, EngineError> {
         self.history()?.backup(id)
     }
 
-    /// Lets a cut go.
+    /// Ends a backup.
     pub fn end_backup(&self, _principal: &Principal, id: &str) -> Result<(), EngineError> {
         self.history()?.end_backup(id)
     }
@@ -277,7 +277,7 @@ impl Engine {
         }
     }
 
-    /// What is durable, in numbers; none where nothing is.
+    /// The metrics of the durable state; none without a data directory.
     pub fn history_metrics(&self) -> Option<HistoryMetrics> {
         self.shared.history.get().map(|history| history.metrics())
     }

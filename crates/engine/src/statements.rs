@@ -22,7 +22,7 @@ use crate::{
     shared::Shared,
 };
 
-/// Whoever carries them out.
+/// Executes the statements.
 pub(crate) struct Statements(Weak<Shared>);
 
 impl Statements {

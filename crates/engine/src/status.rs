@@ -21,7 +21,7 @@ pub struct JobStatus {
     pub millis: u64,
 }
 
-/// What is durable, in numbers.
+/// The metrics of the durable state.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct HistoryMetrics {
     /// Bytes that the log has ever synced.
@@ -74,7 +74,7 @@ pub struct ViewsMetrics {
 /// A stored stream's table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableMetrics {
-    /// Of the stream.
+    /// The name of the stream.
     pub name: StreamName,
     /// Events that the stream has taken and the table has not committed.
     pub lag_events: u64,
@@ -111,14 +111,14 @@ pub struct JoinsMetrics {
     pub failing: u64,
 }
 
-/// How a sink fares.
+/// The status of a sink.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SinkStatus {
     /// Its name.
     pub name: String,
     /// The view that it is of.
     pub view: String,
-    /// Where it delivers to: `STREAM s`.
+    /// Its target: `STREAM s`.
     pub target: String,
     /// When it was created.
     pub created: Millis,

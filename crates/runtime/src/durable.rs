@@ -11,7 +11,7 @@ use swiftwater_live::{JoinedRows, StandingQuery};
 
 use crate::{EndReason, QueryId, stream::Stream};
 
-/// What is durable, as far as live queries depend on it.
+/// The durable state, as far as live queries depend on it.
 pub trait DurableObjects: Send + Sync {
     /// Whether a view has this name: then no stream can.
     fn is_view(&self, name: &str) -> bool;
@@ -50,7 +50,7 @@ pub trait DurableObjects: Send + Sync {
     fn query_forgotten(&self, id: QueryId);
 }
 
-/// What a query is joined with.
+/// The sources that a query is joined with.
 #[derive(Debug, Default)]
 pub struct JoinSources {
     /// As planning needs to know it.

@@ -20,7 +20,7 @@ use crate::{
     stream::{Stream, Turn},
 };
 
-/// Where the outputs of all shards meet.
+/// The merge of the outputs of all shards.
 #[derive(Debug, Default)]
 pub(crate) struct Merge {
     pub(crate) running: HashMap<QueryNumber, Box<Running>>,
@@ -39,7 +39,7 @@ pub(crate) struct Merge {
     pub(crate) position: u64,
 }
 
-/// What a shard made of one batch.
+/// The output of a shard for one batch.
 #[derive(Debug)]
 pub(crate) struct Output {
     pub(crate) steps: Vec<QueryStep>,
@@ -198,7 +198,7 @@ impl Merge {
         self.next_sequence >= sequence
     }
 
-    /// Tells a query what its operator has done for it.
+    /// Updates a query's counts with the work that its operator did for it.
     pub(crate) fn tell(&mut self, number: QueryNumber) {
         let Some(running) = self.running.get_mut(&number) else { return };
         let Some(operator) = running.operator().and_then(|operator| self.operators.get(&operator)) else {

@@ -36,7 +36,7 @@ pub(crate) struct EmitRate {
     /// In Bullet: what matching hands on.
     parts: Interval,
     setting: &'static str,
-    /// What is too much is dropped.
+    /// Emits beyond the limit are dropped.
     drops: bool,
     /// How many emits were.
     dropped: u64,
@@ -99,7 +99,7 @@ impl EmitRate {
         is_admitted
     }
 
-    /// What a reader should know of what was dropped.
+    /// The report of dropped emits to a reader.
     pub(crate) fn warning(&self) -> Option<String> {
         let EmitRate { max, interval_ms, dropped, setting, .. } = self;
         (*dropped > 0).then(|| {

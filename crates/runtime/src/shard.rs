@@ -104,7 +104,7 @@ impl Shared {
         delivered
     }
 
-    /// Lets events that nobody asks for go by, in the order of the stream.
+    /// Passes events that no query reads, in the order of the stream.
     pub(crate) fn pass_over(&self, stream: &Stream, work: &Work) {
         let output = Output {
             steps: Vec::new(),

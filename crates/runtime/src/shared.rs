@@ -29,7 +29,7 @@ use crate::{
     stream::{Stream, lock},
 };
 
-/// What all threads of a runtime share.
+/// The state that all threads of a runtime share.
 pub struct Shared {
     /// The settings that hold.
     pub config: EngineConfig,
@@ -58,9 +58,9 @@ pub struct Shared {
     pub(crate) line: RunQueue,
     /// Detached queries that ended.
     pub(crate) kept: Mutex<ExpiringQueries>,
-    /// What standing queries have in common.
+    /// The interned plans that standing queries share.
     pub(crate) commons: Mutex<PlanInterner>,
-    /// What is durable, where anything is; set before the runtime is given out.
+    /// The durable state, if there is any; set before callers get the runtime.
     pub(crate) durable: OnceLock<Arc<dyn DurableObjects>>,
 }
 

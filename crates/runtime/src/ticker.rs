@@ -238,7 +238,7 @@ impl Shared {
     }
 }
 
-/// What is due at one look.
+/// The work that is due at one tick.
 struct DueWork {
     /// Queries of which windows may close; where they share no operator, with the start of their slice that is still open.
     queries: Vec<(QueryNumber, Option<i64>)>,

@@ -24,7 +24,7 @@ pub struct AlertEntry {
     pub from: Option<Millis>,
 }
 
-/// What an alert that is created begins with.
+/// The initial state of a new alert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct AlertStart {
     /// Its query is of the stream's events from this offset on.

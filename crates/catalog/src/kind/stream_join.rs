@@ -89,7 +89,7 @@ impl Catalog {
         Ok(true)
     }
 
-    /// What the two streams of a join are declared as.
+    /// The declarations of the two streams of a join.
     pub fn sides_of(&self, create: &CreateJoin) -> Result<[&CreateStream; 2], CatalogError> {
         let side = |name: &StreamName| {
             let entry = self.known_stored_stream(name.as_str(), ObjectKind::StreamJoin)?;

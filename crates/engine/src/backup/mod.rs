@@ -87,7 +87,7 @@ pub struct Backup {
     cut: Arc<Cut>,
 }
 
-/// What is held for a backup.
+/// The snapshots that a backup consists of, held open.
 struct Cut {
     sources: Vec<Source>,
     taken: Millis,
@@ -134,7 +134,7 @@ pub enum BackupReadError {
 }
 
 impl Backup {
-    /// What it consists of.
+    /// Its contents.
     pub fn manifest(&self) -> &BackupManifest {
         &self.manifest
     }
@@ -211,7 +211,7 @@ impl Cut {
     }
 }
 
-/// Does what waits for the disk.
+/// Runs work that waits for the disk.
 async fn wait_for_disk(
     read: impl FnOnce() -> Result<Bytes, BackupReadError> + Send + 'static,
 ) -> Result<Bytes, BackupReadError> {
@@ -231,7 +231,7 @@ impl Backups {
         });
     }
 
-    /// Lets a backup stand.
+    /// Registers a backup.
     fn keep(&self, backup: &Arc<Backup>) -> Result<(), EngineError> {
         let mut standing = lock(&self.standing);
         if standing.len() >= BACKUPS_MAX {
@@ -273,7 +273,7 @@ impl History {
         Ok(backup)
     }
 
-    /// A cut that stands.
+    /// A running backup.
     pub(crate) fn backup(&self, id: &str) -> Result<Arc<Backup>, EngineError> {
         self.backups.expire();
         let found = lock(&self.backups.standing).get(id).cloned();

@@ -12,7 +12,7 @@ use swiftwater_event::EventBatch;
 use swiftwater_runtime::parts::Stream;
 
 impl History {
-    /// Takes events of a stored stream in.
+    /// Appends events to a stored stream.
     pub(crate) async fn append(
         &self,
         shared: &Shared,

@@ -132,7 +132,7 @@ impl History {
         Ok((counted, needed))
     }
 
-    /// Stops taking anything in, commits what waits, writes the catalog down.
+    /// Commits the pending events of all tables, writes a last checkpoint, and ends all tasks.
     pub(crate) async fn close(&self, grace: Duration) {
         let commit = async {
             for stored in self.all_stored() {
@@ -159,7 +159,7 @@ impl History {
         self.store.close().await;
     }
 
-    /// Lets a table commit all that was appended to its stream.
+    /// Waits until a table has committed all events of its stream.
     async fn flush_pending(&self, stored: &StoredStream) {
         let Some(next) = stored.request_flush(stored.next()) else { return };
         let Some(table) = stored.table() else { return };

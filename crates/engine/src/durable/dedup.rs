@@ -46,13 +46,13 @@ struct Producer {
 #[derive(Debug, Clone, PartialEq)]
 struct Request {
     receipt: Receipt,
-    /// Of its first part.
+    /// The hash of its first part.
     hash: u64,
-    /// Of the parts after that.
+    /// The hashes of the parts after that.
     hashes: Vec<u64>,
 }
 
-/// What became of one request.
+/// The outcome of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Receipt {
     /// Its number.
@@ -63,11 +63,11 @@ pub(crate) struct Receipt {
     pub(crate) accepted: u64,
     /// The stream's offset after the last of them.
     pub(crate) offset: u64,
-    /// Where the log stood after the last of them.
+    /// The position of the log after the last of them.
     pub(crate) log_position: u64,
 }
 
-/// What is to become of a part.
+/// The verdict on a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// It is to be stored.

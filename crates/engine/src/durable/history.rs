@@ -48,13 +48,13 @@ use swiftwater_runtime::parts::lock;
 pub(crate) struct History {
     pub(crate) config: HistoryConfig,
     pub(crate) clock: Arc<dyn Clock>,
-    /// The machine's clock, jumps included: for what is due by the calendar.
+    /// The machine's clock, jumps included: for schedules by the calendar.
     pub(crate) wall: Arc<dyn Clock>,
     pub(crate) log: Arc<Log>,
     pub(crate) store: Store,
     pub(crate) catalog: Published<Catalog>,
     pub(crate) snapshots: Mutex<Snapshots>,
-    /// Held while a statement changes the catalog: one at a time.
+    /// Locked while a statement changes the catalog: one at a time.
     pub(crate) changing: tokio::sync::Mutex<()>,
     pub(crate) stored: RwLock<HashMap<StreamName, Arc<StoredStream>>>,
     pub(crate) objects: Objects,
@@ -62,7 +62,7 @@ pub(crate) struct History {
     pub(crate) registry: Registry,
     /// Positions of the log that joins need.
     pub(crate) retained: RetainedPositions,
-    /// The engine, for those who tell its streams something by themselves.
+    /// The engine, for tasks that append to its streams.
     pub(crate) engine: OnceLock<Weak<Shared>>,
     pub(crate) view_files: ViewFiles,
     pub(crate) unstored: Unstored,
@@ -71,13 +71,13 @@ pub(crate) struct History {
     /// a backup's cut is made.
     pub(crate) backup_lock: Arc<tokio::sync::RwLock<()>>,
     pub(crate) tasks: Mutex<Vec<JoinHandle<()>>>,
-    /// Told when there is something to do in the store that could not be done yet.
+    /// Notified when work in the store is pending, such as the opening of a table.
     pub(crate) pending_store_work: Notify,
-    /// Where the log stood when the catalog was last written down.
+    /// The position of the last checkpoint: the end of the log when the catalog's last snapshot was taken.
     pub(crate) checkpointed_position: AtomicU64,
-    /// Held while it is.
+    /// Locked during a checkpoint.
     pub(crate) checkpoint_lock: tokio::sync::Mutex<()>,
-    /// Where the history was opened; its tasks run there.
+    /// The runtime in which the history was opened; its tasks run there.
     runtime: Handle,
     pub(crate) closing: watch::Sender<bool>,
     /// Whether events can be stored at present.
@@ -178,7 +178,7 @@ impl History {
         });
     }
 
-    /// Ends what was begun of a history that cannot be opened, and writes nothing down.
+    /// Ends the tasks of a history that cannot be opened. Writes no checkpoint.
     async fn end_opening(&self) {
         self.closing.send_replace(true);
         let tasks = std::mem::take(&mut *lock(&self.tasks));
@@ -189,12 +189,12 @@ impl History {
         self.store.close().await;
     }
 
-    /// Where the log lies, for those who are told that something is wrong with it.
+    /// The directory of the log, for messages.
     pub(crate) fn log_dir(&self) -> PathBuf {
         log_dir(&self.config, self.dir.as_ref())
     }
 
-    /// Lets a stream be stored from now on. Without a table its events wait in the log until that can be opened.
+    /// Stores a stream's events from now on. Without a table they wait in the log until the table can be opened.
     pub(crate) fn open_stream(
         self: &Arc<Self>,
         shared: &Shared,
@@ -244,12 +244,12 @@ impl History {
         self.stored(&stored.name).is_some_and(|there| Arc::ptr_eq(&there, stored))
     }
 
-    /// All that are.
+    /// All stored streams.
     pub(crate) fn all_stored(&self) -> Vec<Arc<StoredStream>> {
         self.stored.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
-    /// How log and tables fare.
+    /// The metrics of log and tables.
     pub(crate) fn metrics(&self) -> HistoryMetrics {
         let usage = self.log.usage();
         let tables = self.all_stored();
@@ -278,7 +278,7 @@ impl History {
         })
     }
 
-    /// Waits until what a ticket stands for is on disk.
+    /// Waits until the events of a ticket are on disk.
     pub(crate) async fn synced(&self, Ticket(position): Ticket) -> Result<(), EngineError> {
         self.log.synced(LogPosition(position)).await.map_err(unavailable)
     }
@@ -288,7 +288,7 @@ impl History {
         self.log.synced(self.log.horizons().appended).await.map_err(unavailable)
     }
 
-    /// Why the log takes nothing at present, if so.
+    /// Why the log accepts nothing at present, if so.
     pub(crate) fn stall_error(&self) -> Option<EngineError> {
         let of_log = self.log.horizons().trouble.map(|trouble| match trouble {
             StallReason::Full => EngineError::DiskFull,
@@ -319,7 +319,7 @@ impl History {
         let _ = tokio::time::timeout(time, closing.wait_for(|closing| *closing)).await;
     }
 
-    /// Tells whether the engine is ending.
+    /// A receiver of whether the engine is closing.
     pub(crate) fn closing(&self) -> watch::Receiver<bool> {
         self.closing.subscribe()
     }
@@ -352,7 +352,7 @@ impl HistoryConfig {
     }
 }
 
-/// An error of the store as whoever asks for a change sees it.
+/// Converts an error of the store to that of a statement.
 pub(crate) fn table_error(error: &StoreError) -> EngineError {
     match error.kind() {
         StoreErrorKind::Invalid | StoreErrorKind::Conflict | StoreErrorKind::Limit => {
@@ -362,7 +362,7 @@ pub(crate) fn table_error(error: &StoreError) -> EngineError {
     }
 }
 
-/// Does work on so many bytes without keeping other tasks from their thread.
+/// Runs blocking work on so many bytes without delaying other tasks of its thread.
 pub(crate) fn run_blocking<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     use tokio::runtime::{Handle, RuntimeFlavor::MultiThread};
     const INLINE_BYTES_MAX: usize = 128 << 10;

@@ -50,7 +50,7 @@ pub(crate) struct LogTail {
     line: VecDeque<Fed>,
     bytes: usize,
     bytes_max: usize,
-    /// Where the log is to be read from once the line is empty.
+    /// The position from which the log is read once the queue is empty.
     behind: Option<LogPosition>,
     /// The end of the last events of the stream in the log.
     last: LogPosition,
@@ -99,7 +99,7 @@ impl LogTail {
         self.line.push_back(fed);
     }
 
-    /// Takes events that are synced, in order, up to about so many bytes.
+    /// Removes and returns synced events, in order, up to about so many bytes.
     pub(crate) fn take(&mut self, synced: LogPosition, bytes_max: usize) -> Vec<Fed> {
         let mut taken = Vec::new();
         let mut bytes = 0;
@@ -141,7 +141,7 @@ impl LogTail {
         self.line.is_empty() && self.behind.is_none()
     }
 
-    /// Where the log is to be read, if the line is empty because events were left out.
+    /// The position from which the log is read, if the queue is empty because events were left out.
     pub(crate) fn behind(&self) -> Option<LogPosition> {
         self.behind.filter(|_| self.line.is_empty())
     }
@@ -180,7 +180,7 @@ impl LogTail {
         left
     }
 
-    /// Where the first events in line end in the log.
+    /// The end in the log of the first queued events.
     pub(crate) fn waits_for(&self) -> Option<LogPosition> {
         self.line.front().map(|fed| fed.end)
     }

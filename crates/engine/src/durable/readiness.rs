@@ -24,7 +24,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// A disk that has not finished a sync for so long is taken for one that stands still.
 const STALLED_NANOS: u64 = 10_000_000_000;
 
-/// What the last look found.
+/// The result of the last check.
 #[derive(Debug, Default)]
 pub(crate) struct Readiness {
     /// Events are refused; `why` says why.
@@ -44,7 +44,7 @@ impl History {
         }
     }
 
-    /// Looks whether events can be stored now, and notes it for those who come next.
+    /// Checks whether events can be stored now, and records the result.
     pub(crate) fn look_ready(&self) {
         let found = self.directory_error().or_else(|| self.stall());
         let was = std::mem::replace(&mut *lock(&self.readiness.why), found.clone());
@@ -124,7 +124,7 @@ impl History {
     }
 }
 
-/// What a directory is, whatever its name.
+/// The identity of a directory, whatever its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Identity {
     device: u64,

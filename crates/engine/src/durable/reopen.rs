@@ -15,7 +15,7 @@ use swiftwater_catalog::{
 use swiftwater_log::LogPosition;
 
 impl History {
-    /// Lets the catalog's streams go on where they were, with their tables, as far as the store can be reached.
+    /// Restores the catalog's streams and views, with the tables as far as the store can be reached.
     pub(super) async fn restore_objects(
         self: &Arc<Self>,
         shared: &Shared,

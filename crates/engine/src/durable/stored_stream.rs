@@ -64,7 +64,7 @@ pub(super) struct ViewFeed {
     pub(super) view: u32,
     pub(super) feed: LogTail,
     pub(super) progress: Progress,
-    /// Of what is before this offset, the view needs nothing any more.
+    /// The offset before which the view needs no events.
     pub(super) committed: u64,
 }
 
@@ -83,26 +83,26 @@ pub(crate) struct StoredStream {
     /// The same now, as `state` has it: for readers, who look at it often.
     next: AtomicU64,
     pub(super) state: Mutex<State>,
-    /// Of what is before this offset, nothing is on its way to the table.
+    /// The offset before which no event is on its way to the table.
     settled: u64,
-    /// Told when events were put into the feed.
+    /// Notified when events were put into the feed.
     pub(crate) fed: Notify,
-    /// Told when somebody waits for them to be in the table.
+    /// Notified when somebody waits for them to be in the table.
     pub(crate) awaited: Notify,
     /// Whether senders may have to wait for the readers.
     pub(super) may_wait: AtomicBool,
     /// Held by the sender that is next, where some wait.
     pub(super) turn: tokio::sync::Mutex<()>,
-    /// Told when a reader went on.
+    /// Notified when a reader made progress.
     pub(super) went_on: Notify,
     /// Requests that waited for the readers.
     pub(super) held_back: AtomicU64,
     dropped: DropSignal,
-    /// What the table had at the writer's last failure, and the pauses since.
+    /// The table's offset at the writer's last failure, and the pauses since.
     pub(crate) retry: Mutex<(Option<Offset>, Backoff)>,
 }
 
-/// What is declared of a stream, compiled.
+/// The compiled declaration of a stream.
 #[derive(Debug)]
 pub(crate) struct Declared {
     pub(crate) id: StreamId,
@@ -135,7 +135,7 @@ pub(crate) struct Packing {
     pub(crate) room: Reservation,
 }
 
-/// What came of storing them.
+/// The outcome of storing events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// They are in the log before here.
@@ -192,7 +192,7 @@ impl StoredStream {
         }
     }
 
-    /// The stream is there no more.
+    /// Ends the stream, as it was dropped.
     pub(crate) fn end(&self) {
         self.dropped.send();
     }
@@ -245,7 +245,7 @@ impl StoredStream {
         Ok(())
     }
 
-    /// Of what is before this offset, all is durable in the table; 0 where that is not known.
+    /// The offset before which the table has committed all events; 0 if that is not known.
     pub(crate) fn committed(&self) -> u64 {
         self.table().map_or(0, |table| table.committed().0)
     }
@@ -374,7 +374,7 @@ impl StoredStream {
         (was_stored && state.feed.is_idle() && appended < state.next).then_some(state.next)
     }
 
-    /// How far it is, as that is written down.
+    /// Its numbers for a snapshot.
     pub(crate) fn numbers(&self) -> StreamNumbers {
         let state = lock(&self.state);
         let receipts = |receipt: &Receipt| -> ReceiptSnapshot {
@@ -400,7 +400,7 @@ impl StoredStream {
         lock(&self.state).oldest_pending_arrival(committed)
     }
 
-    /// How its table fares.
+    /// The metrics of its table.
     pub(crate) fn metrics(&self) -> TableMetrics {
         // Before the stream's next offset is looked at, which is never behind.
         let status = self.table().map(Table::status);
@@ -419,7 +419,7 @@ impl StoredStream {
         }
     }
 
-    /// What became of events that were stored, or had been.
+    /// The answer for events that were stored, now or before.
     pub(crate) fn appended(&self, outcome: Outcome, offset: u64, events: u64) -> Appended {
         match outcome {
             Outcome::Appended(end) => {

@@ -18,7 +18,7 @@ use crate::durable::{
 use crate::{AppendOptions, EngineError, Refusal, Ticket, shared::Shared};
 use swiftwater_runtime::parts::Stream;
 
-/// What became of events that were held against a declaration.
+/// The events of a batch after validation against a declaration.
 pub(crate) struct ValidatedBatch {
     /// All of them.
     batch: EventBatch,
@@ -28,7 +28,7 @@ pub(crate) struct ValidatedBatch {
     rejected: Vec<RejectedEvent>,
 }
 
-/// Where bad events are, if they are kept.
+/// The place of bad events, if they are quarantined.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Quarantined {
     /// How many the quarantine has of them.
@@ -39,7 +39,7 @@ pub(crate) struct Quarantined {
 }
 
 impl ValidatedBatch {
-    /// Some event does not fit the columns.
+    /// Whether an event does not fit the columns.
     pub(crate) fn has_invalid(&self) -> bool {
         !self.rejected.is_empty()
     }
@@ -111,7 +111,7 @@ impl History {
 }
 
 impl Declared {
-    /// Holds events against the declaration; nothing is counted or kept by that.
+    /// Validates events against the declaration. Counts and stores nothing.
     pub(crate) fn validate(&self, batch: EventBatch, now_micros: i64) -> ValidatedBatch {
         if batch.is_empty() {
             return ValidatedBatch { good: batch.clone(), batch, columns: None, rejected: Vec::new() };

@@ -58,7 +58,7 @@ fn open_store(config: &HistoryConfig, path: &Path) -> Result<Arc<ViewStore>, Vie
     ViewStore::open(path, options).map(Arc::new)
 }
 
-/// What joins keep, where a catalog has any, and up to where one of them has read the log, which was synced up to there once.
+/// The store, if the catalog has joins, and the position up to which one of them has read the log, which was synced up to there.
 pub(super) fn joins_at_start(
     config: &HistoryConfig,
     catalog: &Catalog,

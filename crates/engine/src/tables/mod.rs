@@ -44,10 +44,10 @@ const INSERT_BYTES: usize = 16 << 20;
 /// The longest event that an INSERT makes, whatever requests may send; the stream may want shorter ones.
 const INSERT_EVENT_BYTES_MAX: usize = 64 << 20;
 
-/// Of a row that is refused, so much is told.
+/// The most characters of a refused row that an error shows.
 const SHOWN_CHARACTERS: usize = 200;
 
-/// What there is, for SQL.
+/// The tables of a history, for SQL.
 pub(crate) struct HistoryTables {
     shared: Weak<Shared>,
     plain: Arc<Plain>,

@@ -25,7 +25,7 @@ enum Name {
 pub(crate) struct Plain {
     /// None as long as the store could not be asked.
     names: Mutex<Option<BTreeMap<String, Name>>>,
-    /// Told whenever one is made, or given up.
+    /// Notified when a table was created, or its creation failed.
     made: Notify,
     /// Whether a table was made is not known: the store is to be asked again.
     is_doubtful: AtomicBool,

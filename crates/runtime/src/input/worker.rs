@@ -14,7 +14,7 @@ use super::{
 };
 use crate::panic_guard::guarded;
 
-/// What a shard made of a piece.
+/// The output of a worker for a piece.
 pub(super) struct WorkerOutput {
     pub(super) number: u64,
     pub(super) accepted: u64,

@@ -41,7 +41,7 @@ pub(crate) struct Work {
     pub(crate) closes: bool,
 }
 
-/// What came of asking for work.
+/// The outcome of a request for work.
 pub(crate) enum Take {
     Work(Box<Work>),
     /// Windows are to be closed first, at this time.

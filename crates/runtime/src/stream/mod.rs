@@ -56,7 +56,7 @@ pub struct Stream {
     pub(crate) merge: Mutex<Merge>,
     /// Whether the index was replaced since a second began.
     has_changed: AtomicBool,
-    /// Told whenever `merge.position` has moved on.
+    /// Notified whenever `merge.position` has advanced.
     pub(crate) delivered: Condvar,
     /// Held while the set of standing queries changes.
     pub change: Mutex<()>,
@@ -72,7 +72,7 @@ pub struct Stream {
     pub(crate) looks: ClockSamples,
     /// Events that were looked at before a restart are looked at again.
     pub is_again: AtomicBool,
-    /// What its events are seen to have.
+    /// The fields seen in its events.
     pub(crate) fields: SeenFields,
     /// [`Stream::idle_due`] as computed after so many batches.
     idle_due: Mutex<Option<(u64, Option<Millis>)>>,

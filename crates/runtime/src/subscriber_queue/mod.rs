@@ -57,7 +57,7 @@ struct Queue {
     emits: VecDeque<QueuedEmit>,
     /// Emits that were read and may be asked for again, because the connection that carried them broke.
     taken: VecDeque<QueuedEmit>,
-    /// Of both.
+    /// For both readers.
     bytes: usize,
 }
 
@@ -65,7 +65,7 @@ struct Queue {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Reader(u32);
 
-/// What became of an emit that was put in.
+/// The outcome of an emit that was put into the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Delivery {
     /// It waits for the reader.

@@ -36,7 +36,7 @@ pub(crate) struct Alert {
     pub(super) dropped: DropSignal,
 }
 
-/// What is shown of an alert.
+/// The counters of an alert that are shown.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     /// Keys that meet the condition.
@@ -50,7 +50,7 @@ pub(super) struct Counts {
     pub(super) dead: AtomicU64,
 }
 
-/// Who is told, made ready.
+/// The target of notifications, opened.
 pub(super) enum NotificationTarget {
     Stream(StreamName),
     Webhook(Box<Webhook>),
@@ -160,7 +160,7 @@ impl Alert {
         }
     }
 
-    /// Who is told.
+    /// The target of notifications.
     pub(super) fn target(&self, history: &History) -> Result<NotificationTarget, DeliverError> {
         Ok(match &self.entry.create.target {
             AlertTarget::Stream(name) => NotificationTarget::Stream(name.clone()),

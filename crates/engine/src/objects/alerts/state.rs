@@ -17,7 +17,7 @@ const TOLD: &[u8] = b"\xfetold";
 const NUMBER: &[u8] = b"\xfenumber";
 const LAST: &[u8] = b"\xfelast";
 
-/// What an alert knows.
+/// The state of an alert.
 #[derive(Debug, Default)]
 pub(super) struct AlertState {
     /// Keys that meet the condition, and since when.
@@ -29,7 +29,7 @@ pub(super) struct AlertState {
     number: u64,
     /// All changes of the view before here were taken.
     pub(super) position: u64,
-    /// Of a view with windows, the last key that was looked at.
+    /// The last key that was evaluated, if the view has windows.
     pub(super) last: Option<Vec<u8>>,
     /// What of the keys is to go to disk; none: the key does not meet the condition any more.
     changed: Vec<(Vec<u8>, Option<Millis>)>,
@@ -38,7 +38,7 @@ pub(super) struct AlertState {
 }
 
 impl AlertState {
-    /// What is on disk.
+    /// The committed state.
     pub(super) fn load(alert: &Alert) -> Result<AlertState, ViewStoreError> {
         let (id, store) = (alert.entry.id, &alert.store);
         let mut known = AlertState { position: store.position(id)?.unwrap_or(0), ..AlertState::default() };

@@ -41,18 +41,18 @@ const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_se
 #[derive(Debug, Default)]
 pub(crate) struct Followers(Mutex<BTreeMap<StreamName, Arc<Follower>>>);
 
-/// What the durable queries over one stream stand on.
+/// The reader of a stream that runs the durable queries over it.
 #[derive(Debug)]
 pub(crate) struct Follower {
-    /// Where they stand.
+    /// The stream that the queries run on.
     pub(super) stream: Arc<Stream>,
-    /// Where the events come in.
+    /// The stream that clients append to.
     pub(super) source: Arc<Stream>,
     pub(super) stored: Arc<StoredStream>,
     pub(super) plan: Mutex<Plan>,
     /// The first event that came after the start of the engine, or of this.
     new_from: u64,
-    /// Told when the plan has changed.
+    /// Notified when the plan has changed.
     pub(super) told: Notify,
     /// The first event that was not looked at when it was last idle, and how far time had come then.
     idle_at: watch::Sender<(u64, Millis)>,
@@ -76,7 +76,7 @@ pub(crate) enum FollowError {
 }
 
 impl Follower {
-    /// Tells its task that something was planned.
+    /// Wakes its task, as a step was planned.
     pub(super) fn wake(&self) {
         self.told.notify_one();
     }
@@ -218,7 +218,7 @@ impl History {
         }
     }
 
-    /// Writes down how far all durable queries are, and stops giving them events.
+    /// Checkpoints all durable queries, and ends their readers.
     pub(crate) async fn stop_followers(&self) {
         let all: Vec<Arc<Follower>> = lock(&self.objects.followers.0).values().cloned().collect();
         for follower in all {
@@ -227,7 +227,7 @@ impl History {
         }
     }
 
-    /// Has it written down that a durable query has ended by itself.
+    /// Logs that a durable query has ended by itself.
     pub(crate) fn record_end(
         self: &Arc<Self>,
         id: crate::QueryId,
@@ -239,7 +239,7 @@ impl History {
         self.write(DurableQueryStep::Ended { query: id.to_string().into(), ended });
     }
 
-    /// Has it written down that nothing is left of a durable query.
+    /// Logs that a durable query was forgotten.
     pub(crate) fn record_forgotten(self: &Arc<Self>, id: crate::QueryId) {
         self.write(DurableQueryStep::Forgotten(id.to_string().into()));
     }
@@ -254,7 +254,7 @@ impl History {
         });
     }
 
-    /// Gives events until nobody follows any more.
+    /// Passes events to the durable queries of a stream until none is left.
     async fn run_follower(self: &Arc<Self>, follower: &Arc<Follower>) -> Result<(), FollowError> {
         let (stored, stream) = (&follower.stored, &follower.stream);
         let away = |_| FollowError::Away;

@@ -145,7 +145,7 @@ fn options_of(entry: &DurableQueryEntry) -> SubmitOptions {
 }
 
 impl History {
-    /// Lets the durable queries of the catalog go on, before anybody is given the engine.
+    /// Resumes the durable queries of the catalog, before callers get the engine.
     pub(crate) fn start_followers(self: &Arc<Self>, shared: &Arc<Shared>) {
         let entries: Vec<DurableQueryEntry> =
             self.with_catalog(|catalog| catalog.durable_queries().all().cloned().collect());

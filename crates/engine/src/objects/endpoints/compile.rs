@@ -35,16 +35,16 @@ pub struct Endpoint {
     pub created: swiftwater_event::Millis,
     /// Its declaration.
     pub create: CreateEndpoint,
-    /// What became of its requests since the start.
+    /// The counts of its requests since the start.
     pub counts: EndpointCounts,
-    /// Where each parameter's value comes from.
+    /// The source of each parameter's value.
     pub places: Vec<EndpointPlace>,
     pub(super) parameters: Vec<Parameter>,
     pub(super) checks: Vec<ParameterCheck>,
     pub(super) action: Action,
 }
 
-/// Where a parameter's value comes from.
+/// The source of a parameter's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EndpointPlace {
     /// The segment of the path with this number, from 0.

@@ -32,9 +32,9 @@ struct Group {
 
 #[derive(Debug)]
 struct Member {
-    /// Where its event ends in the text.
+    /// The end of its event in the text.
     end: usize,
-    /// Told the stream's offset after the event.
+    /// Receives the stream's offset after the event.
     told: oneshot::Sender<Result<u64, EndpointError>>,
 }
 
@@ -114,7 +114,7 @@ impl Group {
     }
 }
 
-/// What is wrong with each event, and those of which nothing is.
+/// The fault of each event, and the events without fault.
 fn one_by_one(
     text: &Bytes,
     ends: &[usize],
@@ -151,7 +151,7 @@ async fn append(
     Ok(appended)
 }
 
-/// What became of events that were appended, one after another.
+/// The outcomes of appended events, one after another.
 struct Offsets {
     row: u32,
     /// After the event before.

@@ -19,7 +19,7 @@ use swiftwater_live::{
 
 use super::{EndpointError, EndpointLimits, EndpointPlace};
 
-/// What a request says.
+/// The values of a request.
 #[derive(Debug, Default)]
 pub struct EndpointInput<'r> {
     /// For each parameter of the path and of the query string, what is said of it, decoded; nothing for one of the body.
@@ -38,7 +38,7 @@ pub(super) struct Parameter {
     pub(super) default: Option<DefaultProgram>,
 }
 
-/// What stands for a parameter that is missing.
+/// The value of a missing parameter.
 #[derive(Debug)]
 pub(super) enum DefaultProgram {
     /// When the request came, in milliseconds or as a time.
@@ -170,7 +170,7 @@ fn field<'a>(fields: &[(&'a str, &'a str)], path: &[Box<str>], arena: &'a Bump) 
     }
 }
 
-/// Where in the body parameters lie.
+/// The paths of parameters in the body.
 fn body_paths(parameters: &[Parameter]) -> impl Iterator<Item = &[Box<str>]> + Clone {
     parameters.iter().filter_map(|parameter| match &parameter.place {
         EndpointPlace::Body(path) => Some(&path[..]),

@@ -15,7 +15,7 @@ use crate::{
     shared::Shared,
 };
 
-/// What a request may be.
+/// The limits of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct EndpointLimits {
     /// The longest body, and the longest event, in bytes.
@@ -24,7 +24,7 @@ pub struct EndpointLimits {
     pub depth_max: usize,
 }
 
-/// What is answered.
+/// The answer to a request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EndpointAnswer {
     /// The status, of success.
@@ -49,7 +49,7 @@ pub enum EndpointError {
     Refused {
         /// From 400 to 499.
         status: u16,
-        /// What is said.
+        /// The message.
         message: String,
         /// How far the view was that was read.
         reading: Option<ViewReading>,
@@ -88,7 +88,7 @@ struct Work {
     scratch: Scratch,
 }
 
-/// Of this, so much is kept by each thread.
+/// Each thread keeps at most this much of it.
 const WORK_BYTES_KEPT: usize = 256 << 10;
 
 thread_local! {

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::objects::views::{At, View, after_prefix};
 
-/// What is shown of which rows.
+/// The columns and rows of an answer.
 #[derive(Debug)]
 pub(super) struct SelectPlan {
     pub(super) columns: Vec<ShownColumn>,
@@ -49,7 +49,7 @@ pub(super) struct RowsPlan {
     pub(super) view_columns: usize,
 }
 
-/// What is answered where there is no row.
+/// The answer if there is no row.
 #[derive(Debug)]
 pub(super) enum NoRow {
     /// 404; of several rows, none.
@@ -63,7 +63,7 @@ pub(super) enum NoRow {
 pub(super) struct ShownColumn {
     /// Its name as JSON, with the colon after it.
     json_name: Box<[u8]>,
-    /// What its values are, where that is known.
+    /// The type of its values, if it is known.
     pub(super) ty: Option<Type>,
     program: Program,
 }
@@ -96,7 +96,7 @@ pub(super) fn write_row<'a>(
     out.push(b'}');
 }
 
-/// What a request is answered. `view` is the plan's, where it has one.
+/// Answers a request. `view` is the plan's, if it has one.
 pub(super) fn answer(
     endpoint: &Endpoint,
     plan: &SelectPlan,

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::EngineError;
 
-/// What a request makes.
+/// The event that a request makes.
 #[derive(Debug)]
 pub(super) struct IntoPlan {
     pub(super) stream: StreamName,

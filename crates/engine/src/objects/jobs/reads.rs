@@ -21,7 +21,7 @@ pub(super) struct JobReads {
     pub(super) history: Arc<History>,
     pub(super) job: u32,
     pub(super) run: u64,
-    /// Where each stream ended when the attempt began, by its number; none: streams are read whole.
+    /// The end of each stream when the attempt began, by the stream's number; none: streams are read whole.
     pub(super) ends: Option<Arc<HashMap<u32, u64>>>,
 }
 

@@ -22,11 +22,11 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 type Reply = oneshot::Sender<Result<Arc<JobRun>, AttemptError>>;
 
-/// What the jobs of this process are at.
+/// The activity of the jobs of this process.
 pub(crate) struct Jobs {
     state: Mutex<State>,
     places: Arc<Semaphore>,
-    /// Told when an attempt has ended.
+    /// Notified when an attempt has ended.
     ended: Notify,
 }
 
@@ -44,7 +44,7 @@ enum Work {
     Rest { until_nanos: u64 },
 }
 
-/// What a job is at, as it is shown.
+/// The activity of a job, as it is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum JobActivity {
     Nothing,

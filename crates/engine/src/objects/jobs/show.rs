@@ -51,7 +51,7 @@ fn attempts(run: &JobRun, doing: JobActivity) -> u64 {
     u64::from(run.failures) + u64::from(goes_on)
 }
 
-/// What a run reads, as JSON: by stream, from which offset, and up to which without it.
+/// The input of a run, as JSON: by stream, the offsets `[from, to)`.
 fn reads(run: &JobRun) -> Option<String> {
     if run.reads.is_empty() {
         return None;
@@ -107,7 +107,7 @@ impl History {
         ])
     }
 
-    /// What all jobs came to so far, by name.
+    /// The totals of all jobs, by name.
     pub(crate) fn job_status(&self) -> Vec<JobStatus> {
         let jobs: Vec<_> = self.with_catalog(|catalog| {
             catalog.jobs().map(|job| (job.id, job.create.name.clone(), job.totals)).collect()

@@ -268,7 +268,7 @@ impl History {
     }
 }
 
-/// What a column's values are as those of events.
+/// The type that a column's values have in events.
 fn event_type(ty: &DataType) -> Type {
     match ty {
         DataType::Boolean => Type::BOOLEAN,

@@ -82,7 +82,7 @@ pub(crate) struct Delivery {
     pub(crate) rows: Bytes,
 }
 
-/// Where a sink delivers to, made ready.
+/// The target of a sink, opened.
 pub(super) enum Target {
     Stream(StreamName),
     Table(Box<str>),
@@ -305,7 +305,7 @@ pub(super) async fn insert(
     Ok(())
 }
 
-/// Of a view, only the rows of one delivery.
+/// A view restricted to the rows of one delivery.
 struct DeliveredRows {
     view: Box<str>,
     rows: RecordBatch,

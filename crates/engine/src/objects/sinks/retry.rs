@@ -25,7 +25,7 @@ impl Retry {
         (is_news, pause)
     }
 
-    /// Notes that it came about.
+    /// Records a success.
     pub(crate) fn record_success(&self) {
         lock(&self.0).take();
     }
@@ -35,7 +35,7 @@ impl Retry {
         lock(&self.0).as_ref().map(|(why, backoff)| (why.clone(), backoff.failures()))
     }
 
-    /// Whether what cannot be delivered is to go elsewhere.
+    /// Whether the rows that cannot be delivered go to the dead-letter stream.
     pub(crate) fn is_exhausted(&self, options: &SinkOptions, error: &DeliverError) -> bool {
         if options.dead_letter.is_none() {
             return false;

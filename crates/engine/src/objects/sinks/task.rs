@@ -81,7 +81,7 @@ impl Maintained for SinkTask {
 }
 
 impl History {
-    /// Lets a task run for each sink that there is, until the engine ends.
+    /// Runs a task for each sink, until the engine closes.
     pub(crate) async fn run_sinks(self: Arc<Self>) {
         let mut closing = self.closing();
         loop {
@@ -179,7 +179,7 @@ impl History {
         Ok(run_blocking(usize::MAX, read)?)
     }
 
-    /// Writes down how far a sink is.
+    /// Logs the progress of a sink.
     async fn note(&self, entry: &mut SinkEntry, delivered: Delivered) -> Result<(), DeliverError> {
         self.record(Change::Delivered { sink: entry.id, delivered: delivered.clone() }).await?;
         entry.delivered = delivered;

@@ -102,7 +102,7 @@ impl History {
         Ok(())
     }
 
-    /// Sees to it that the log keeps what joins need, before anything is given up.
+    /// Retains the log for all joins, before the first trim.
     pub(crate) fn retain_for_joins(&self) -> Result<(), EngineError> {
         let entries: Vec<JoinEntry> = self.with_catalog(|catalog| catalog.joins().cloned().collect());
         for entry in entries {
@@ -115,7 +115,7 @@ impl History {
         Ok(())
     }
 
-    /// Lets all joins of the catalog go on.
+    /// Starts all joins of the catalog.
     pub(crate) fn start_joins(self: &Arc<Self>, shared: &Arc<Shared>) {
         let entries: Vec<JoinEntry> = self.with_catalog(|catalog| catalog.joins().cloned().collect());
         let _ = self.engine.set(Arc::downgrade(shared));

@@ -56,7 +56,7 @@ pub(super) struct Failing {
     pub(super) is_for_good: bool,
 }
 
-/// What is shown of a join.
+/// The counters of a join that are shown.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     /// All in the log before here was taken in, and is on disk.
@@ -76,11 +76,11 @@ pub(super) struct Counts {
     pub(super) refused: AtomicU64,
 }
 
-/// How far a join is.
+/// The state of a join at a position of the log.
 pub(super) struct Known {
     /// The record of the log that is next, or that is being taken in.
     pub(super) position: LogPosition,
-    /// How far it is within that.
+    /// The progress within that record.
     pub(super) place: JoinPlace,
     pub(super) progress: JoinProgress,
     pub(super) pairs: u64,

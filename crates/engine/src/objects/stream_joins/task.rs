@@ -95,7 +95,7 @@ struct Gathered {
     end: LogPosition,
 }
 
-/// What has room for its work in memory from one round to the next.
+/// The buffers of the decoder, reused in each round.
 #[derive(Default)]
 struct DecodeBuffers {
     decoder: Decoder,

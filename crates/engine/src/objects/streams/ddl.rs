@@ -127,7 +127,7 @@ impl History {
         }
     }
 
-    /// What can fail of altering a stream, before that is written down: so it is altered whole or not at all.
+    /// Runs the steps of ALTER STREAM that can fail, before the change is logged: it applies whole or not at all.
     async fn prepare_alter(&self, shared: &Shared, alter: &AlterStream) -> Result<(), EngineError> {
         let Some(entry) = self.catalog.newest().altered(alter)? else { return Ok(()) };
         Columns::of(&entry.create, &entry.found).map_err(EngineError::Columns)?;
@@ -152,7 +152,7 @@ impl History {
         prepared.map_err(|error| table_error(&error))
     }
 
-    /// Lets a stream be as it was altered.
+    /// Applies a logged ALTER STREAM.
     async fn alter(self: &Arc<Self>, shared: &Shared, name: &StreamName) -> Result<(), EngineError> {
         let entry = self.catalog.newest().stream(name).cloned();
         let Some(entry) = entry else { return Ok(()) };

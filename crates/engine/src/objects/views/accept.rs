@@ -98,7 +98,7 @@ impl View {
         Ok(())
     }
 
-    /// What the rows of the keys of some groups show, part by part.
+    /// The rows of the keys of some groups, part by part.
     fn shown(&self, groups: &GroupTable, by_part: &[Vec<u32>], now: Millis) -> Vec<RowHash> {
         let chosen = by_part.iter().enumerate().filter(|(_, chosen)| !chosen.is_empty());
         let shown = chosen.flat_map(|(place, chosen)| {

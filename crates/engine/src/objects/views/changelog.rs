@@ -26,7 +26,7 @@ use swiftwater_runtime::parts::lock;
 /// No key in the order of its values begins so: a place behind all of a commit.
 const BEHIND: &[u8] = &[0xff];
 
-/// What a commit does to the log.
+/// The changes of a commit to the change log.
 pub(super) struct Logged<'c> {
     /// Up to which place changes go out of it, and how many more.
     pub(super) done: Vec<u8>,

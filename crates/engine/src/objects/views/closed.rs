@@ -24,7 +24,7 @@ pub(crate) struct Portion {
 /// Some groups of one window that is closed.
 #[derive(Debug)]
 pub(crate) struct ClosedGroups {
-    /// Where it begins.
+    /// The start of the window.
     pub(crate) window: Millis,
     /// The groups, told apart by their keys without the window's start, in order.
     pub(crate) groups: Vec<ViewChange>,

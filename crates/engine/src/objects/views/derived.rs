@@ -25,7 +25,7 @@ use super::{query_error, view::View};
 use crate::{EngineError, RuntimeError};
 use swiftwater_runtime::parts::lock;
 
-/// Of a view of another's rows, how it stands to that.
+/// The relation of a view to the view whose rows it reads.
 #[derive(Debug)]
 pub(super) struct Over {
     lower: Weak<View>,

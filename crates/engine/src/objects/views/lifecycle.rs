@@ -124,7 +124,7 @@ impl History {
         Ok((store, noted.map(|(position, note)| (position, time_of(&note)))))
     }
 
-    /// Lets a new view be read, and keeps it.
+    /// Lists a new view, and starts its task.
     pub(crate) fn start_view(self: &Arc<Self>, view: Option<View>) {
         if let Some(view) = self.add_view(view) {
             self.maintain(view);

@@ -14,13 +14,13 @@ use super::view::View;
 use crate::durable::history::{History, run_blocking};
 use swiftwater_runtime::parts::lock;
 
-/// What of its memory may change in a view between two commits: one part of so many.
+/// A view commits early when one part of so many of its memory has changed.
 const CHANGED_PART: u64 = 4;
 
 /// And so many bytes in any case: a commit is worth a sync.
 const CHANGED_BYTES_MIN: u64 = 4 << 20;
 
-/// What views hold, by their numbers, as noted last.
+/// The memory of views by number, as recorded last.
 #[derive(Debug, Default)]
 pub(crate) struct ViewsMemory {
     held: HashMap<u32, u64>,
@@ -68,7 +68,7 @@ impl History {
         view.changed_bytes() > (self.memory_of(view) / CHANGED_PART).max(CHANGED_BYTES_MIN)
     }
 
-    /// Whether others need what a view holds beyond its share.
+    /// Whether other views need the memory that a view holds beyond its share.
     pub(super) fn exceeds_share(&self, view: &View) -> bool {
         let noted = lock(&self.objects.views_memory).of(view.id());
         noted > self.memory_of(view)
@@ -94,7 +94,7 @@ impl History {
         }
     }
 
-    /// A view has ended.
+    /// Forgets the memory of a view that has ended.
     pub(super) fn forget_memory_of(&self, view: &View) {
         lock(&self.objects.views_memory).forget(view.id());
     }

@@ -31,7 +31,7 @@ const FILLED_KEYS: usize = 1 << 16;
 pub(super) const ROWS_AT_ONCE: usize = 1024;
 const ROWS_BYTES: usize = 4 << 20;
 
-/// What a commit changes in a view over that which is committed.
+/// The changes that a commit makes in a view over the committed one.
 pub(super) struct PropagatedChanges {
     view: Arc<View>,
     changes: RowsChanges,
@@ -195,7 +195,7 @@ impl View {
         Ok(PropagatedChanges { view: Arc::clone(self), changes, told, counted: then, counts })
     }
 
-    /// What was raised is on disk, with what it is of.
+    /// The propagated changes are on disk, with those that they follow from.
     fn committed_raised(&self, raised: PropagatedChanges, at: At) {
         let Some(over) = &self.over else { return };
         let counts = &self.counts;
@@ -223,7 +223,7 @@ impl View {
     }
 }
 
-/// What was written with a view's changes is on disk, with them.
+/// The changes that were written together with a view's are on disk.
 pub(super) fn committed_all(raised: Vec<PropagatedChanges>, at: At) {
     // The lower ones come last.
     for raised in raised.into_iter().rev() {

@@ -93,7 +93,7 @@ impl View {
         }
     }
 
-    /// What is held of a key, or kept on disk.
+    /// The state of a key, from memory or from disk.
     fn state(&self, key: &Key) -> Result<Option<Vec<u8>>, EngineError> {
         let held = self.part(key).state(&self.query, key);
         self.count_read(held.is_some());
@@ -267,7 +267,7 @@ impl View {
     }
 }
 
-/// Where a scan ended.
+/// The end of a scan.
 pub(super) struct Scanned {
     /// Keys that were read.
     pub(super) read: u64,
@@ -302,7 +302,7 @@ impl RowColumns<'_> {
         RowColumns::some_of(view, &shapes, &all)
     }
 
-    /// Of some columns only, by their places.
+    /// The rows with these columns only, by position.
     fn some_of<'v>(
         view: &'v View,
         shapes: &[Shape],
@@ -318,7 +318,7 @@ impl RowColumns<'_> {
         Ok(RowColumns { view, schema, shapes, columns, scratch: ColumnsScratch::default() })
     }
 
-    /// Of rows, a line of JSON each.
+    /// The rows as JSON, one line each.
     pub(super) fn batch(&mut self, text: Vec<u8>, now: Millis) -> Result<RecordBatch, EngineError> {
         let batch = as_events(text);
         let rows = batch.len();

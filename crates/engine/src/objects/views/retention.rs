@@ -25,7 +25,7 @@ pub(crate) enum NeededBy {
     Alert(u32),
 }
 
-/// Where the first window begins that each may read again; [`NO_TIME`]: it may read all.
+/// The start of the first window that each reader may read again; [`NO_TIME`]: it may read all.
 pub(super) type Needed = HashMap<NeededBy, Millis>;
 
 impl View {
@@ -41,7 +41,7 @@ impl View {
         }
     }
 
-    /// Where the first window begins that somebody may still read; none: nobody reads any.
+    /// The start of the first window that any reader may still read; none if there is no reader.
     pub(super) fn first_needed(&self) -> Option<Millis> {
         lock(&self.needed).values().copied().min()
     }

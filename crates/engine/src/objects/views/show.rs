@@ -15,7 +15,7 @@ use crate::{
     error::sql::from_engine,
 };
 
-/// How a view fares.
+/// The status of a view.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ViewStatus {
     /// Its name.

@@ -97,7 +97,7 @@ fn goes_with(fed: &Fed, next: &Fed) -> bool {
         && fed.batch.meta().arrival == next.batch.meta().arrival
 }
 
-/// What came of a commit: what was written of the views over it, and where it stands.
+/// The result of a commit: the changes written to the views over it, and its position.
 type CommitOutcome = Result<(Result<Vec<PropagatedChanges>, ViewStoreError>, At), JoinError>;
 
 /// A commit that is being written.
@@ -351,7 +351,7 @@ impl History {
         false
     }
 
-    /// What a view takes next from the table, when what it is joined with counts all that was acknowledged before.
+    /// The next events of a view from the table, once the joined objects count all events acknowledged before.
     async fn joined_past_of(
         &self,
         view: &View,

@@ -61,12 +61,12 @@ pub(crate) struct View {
     pub(super) whole: RwLock<()>,
     pub(super) at: watch::Sender<At>,
     committed: AtomicU64,
-    /// Where it stands on disk.
+    /// Its position on disk.
     kept: watch::Sender<At>,
     pub(super) counts: Counts,
     /// It reads values that nothing declares a type of, JSON included.
     pub(super) is_untyped: bool,
-    /// What its columns hold then.
+    /// The types of its columns that follow from its rows so far.
     pub(super) found: Mutex<Found>,
     /// Why it is not kept, or does not go on; and whether that is for good.
     failing: Mutex<Option<(String, bool)>>,
@@ -87,15 +87,15 @@ pub(crate) struct View {
     looked_at_before: AtomicI64,
     /// Who else reads its closed windows.
     pub(super) needed: Mutex<Needed>,
-    /// What its commits changed.
+    /// The changes of its commits.
     pub(super) log: Changelog,
     /// Its changes are the events of a stream at present.
     pub(super) is_streamed: AtomicBool,
-    /// Of a view of another's rows, how it stands to that.
+    /// The relation of a view to the view whose rows it reads.
     pub(super) over: Option<Over>,
     /// The views over it.
     pub(super) uppers: RwLock<Vec<Arc<View>>>,
-    /// What its rows depend on besides its events.
+    /// The version of all that its rows depend on besides its events.
     pub(super) meaning: u64,
     /// Its commits, which are those of all views that are over one another.
     pub(super) commits: Arc<Commits>,
@@ -130,7 +130,7 @@ impl At {
     }
 }
 
-/// What a view counted since the start.
+/// The counters of a view since the start.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(super) events: AtomicU64,
@@ -259,7 +259,7 @@ impl View {
         self.at.subscribe()
     }
 
-    /// Where it stands on disk, and tells when that changes.
+    /// Its position on disk, and the changes of it.
     pub(crate) fn committed_at(&self) -> watch::Receiver<At> {
         self.kept.subscribe()
     }

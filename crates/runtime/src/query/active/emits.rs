@@ -19,7 +19,7 @@ use crate::{
     subscriber_queue::{Delivery, EmitRest, QueuedEmit},
 };
 
-/// What is known where emits are made.
+/// The context in which emits are made.
 pub(crate) struct EmitContext<'e> {
     pub(crate) config: &'e EngineConfig,
     pub(crate) totals: &'e Totals,

@@ -15,7 +15,7 @@ use crate::{
 /// How often it is looked whether what is waited for fails.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What views are to have counted.
+/// The positions that views, and the tables that are to be fresh, must reach.
 #[derive(Default)]
 pub(crate) struct Awaited {
     /// Each with the offset that it is to be at.

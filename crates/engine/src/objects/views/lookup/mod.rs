@@ -21,7 +21,7 @@ use crate::{durable::history::History, objects::lookup_join::JoinedTable};
 use swiftwater_runtime::parts::lock;
 use view_rows::ViewRows;
 
-/// What a query may be joined with.
+/// The views and tables that a query may be joined with.
 #[derive(Default)]
 pub(crate) struct Sources {
     /// As planning and running need them.
@@ -54,7 +54,7 @@ impl History {
 }
 
 impl Sources {
-    /// Whether there is nothing to be joined with.
+    /// Whether there is nothing to join with.
     pub(crate) fn is_empty(&self) -> bool {
         self.sources.known.is_empty()
     }
@@ -70,7 +70,7 @@ impl Sources {
 }
 
 impl History {
-    /// Lets tables be joined as they were when they were written down, wherever their store is.
+    /// Restores joined tables from the catalog, without the store.
     pub(crate) fn restore_joined(&self, tables: &[TableColumns]) {
         for (name, columns) in tables {
             let typed =
