@@ -2,7 +2,7 @@
 //! both.
 //!
 //! A snapshot is written once all that it counts is synced. The log is then trimmed up to the first record that a table,
-//! a view, a join or a durable query still needs.
+//! a view, a join or a durable query still needs ([`crate::supervisor::Registry`]).
 
 use std::{
     collections::HashMap,
@@ -107,8 +107,8 @@ impl History {
         catalog.snapshot(position.0, |entry| stored.get(&entry.id).map(|stored| stored.numbers()))
     }
 
-    /// Writes the catalog down and lets go of what nobody needs of the log; answers the end of what is written down, and where
-    /// the log is needed from.
+    /// Writes a snapshot of the catalog, and trims the log. Returns the position of the snapshot, and the first position of the
+    /// log that is still needed.
     pub(crate) async fn checkpoint(&self) -> Result<(LogPosition, LogPosition), HistoryError> {
         // One at a time: an older snapshot must not take the place of a newer one.
         let _one_at_a_time = self.checkpoint_lock.lock().await;

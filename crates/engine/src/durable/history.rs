@@ -67,8 +67,8 @@ pub(crate) struct History {
     pub(crate) view_files: ViewFiles,
     pub(crate) unstored: Unstored,
     pub(crate) backups: Backups,
-    /// Held for reading while a change is put into the log, or what views, alerts and joins keep on disk; for writing while
-    /// a backup's cut is made.
+    /// Locked for reading while a change of the catalog is logged, and while a view, an alert or a join commits; for writing
+    /// while a backup takes its snapshots.
     pub(crate) backup_lock: Arc<tokio::sync::RwLock<()>>,
     pub(crate) tasks: Mutex<Vec<JoinHandle<()>>>,
     /// Notified when work in the store is pending, such as the opening of a table.
@@ -92,12 +92,12 @@ pub struct Disks {
     pub log: Arc<dyn Disk>,
     /// That of the catalog's snapshots.
     pub catalog: Arc<dyn Disk>,
-    /// The directory of what views and joins keep; none: there can be none of them.
+    /// The directory of the store of views and joins; none: views and joins cannot be created.
     pub views: Option<PathBuf>,
 }
 
 impl History {
-    /// Opens a data directory, or makes a new one, and brings its streams back as they were.
+    /// Opens a data directory, or creates one, and restores its streams and objects.
     pub(crate) async fn open(
         config: HistoryConfig,
         dir: Option<DataDir>,

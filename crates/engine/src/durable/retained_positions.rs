@@ -11,8 +11,8 @@ use swiftwater_runtime::parts::lock;
 pub(crate) struct RetainedPositions(Mutex<BTreeMap<u32, LogPosition>>);
 
 impl RetainedPositions {
-    /// Retains the log from a position on for an object. `position` runs under the lock, so no trim comes between its answer and
-    /// its effect.
+    /// Retains the log from a position on for an object. `position` runs under the lock: a trim that does not see the position
+    /// stops before it, as it reads the end of the synced log first.
     pub(crate) fn set(&self, object: u32, position: impl FnOnce() -> LogPosition) -> LogPosition {
         let mut positions = lock(&self.0);
         let position = position();
