@@ -7,10 +7,11 @@ use std::{
 };
 
 /// A name that says too little, and the term that a reader would look for.
-const REFUSED: [(&str, &str); 62] = [
+const REFUSED: [(&str, &str); 63] = [
     ("acknowledged", "ack_horizon"),
     ("alike", "shared_outputs"),
     ("apart", "io_threads"),
+    ("aside", "views_file"),
     ("asking", "submit"),
     ("begin", "submit"),
     ("changing", "ddl"),
@@ -73,7 +74,7 @@ const REFUSED: [(&str, &str); 62] = [
 ];
 
 /// Functions that had an everyday verb, and what they do in the terms of the field.
-const REFUSED_FUNCTIONS: [(&str, &str); 238] = [
+const REFUSED_FUNCTIONS: [(&str, &str); 240] = [
     ("answers_are_right", "all_correct"),
     ("apart", "run_on_io_thread"),
     ("ask_and_end", "end_detached"),
@@ -195,6 +196,7 @@ const REFUSED_FUNCTIONS: [(&str, &str); 238] = [
     ("look_at_group", "with_row_of_group"),
     ("look_at_row", "with_single_row"),
     ("look_at_state", "with_row_of_state"),
+    ("look_ready", "check_readiness"),
     ("look_until", "restrict_until"),
     ("looked", "complete_attempt"),
     ("made_again", "replay_emit"),
@@ -233,6 +235,7 @@ const REFUSED_FUNCTIONS: [(&str, &str); 238] = [
     ("over_row", "parse_over_row"),
     ("own_word", "native_type_name"),
     ("passes", "may_match"),
+    ("put_aside", "write_views_file"),
     ("put_away", "retire"),
     ("put_in_line", "enqueue"),
     ("put_slots", "substitute_slots"),
@@ -315,12 +318,13 @@ const REFUSED_FUNCTIONS: [(&str, &str); 238] = [
 ];
 
 /// Types that were named by a participle, an adverb or a word of every day, and the noun of the field for each.
-const REFUSED_TYPES: [(&str, &str); 144] = [
+const REFUSED_TYPES: [(&str, &str); 145] = [
     ("Acked", "AckedBody"),
     ("Aim", "PlanGoal"),
     ("Answered", "UnorderedAnswer"),
     ("Apart", "PaddedCounter"),
     ("Around", "MessageContext"),
+    ("Aside", "ViewsFile"),
     ("Ask", "QueryRequest"),
     ("Asked", "JoinConditions"),
     ("Asker", "SqlClient"),

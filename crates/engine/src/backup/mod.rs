@@ -20,9 +20,9 @@
 //! A snapshot that no client accesses for [`BACKUP_KEPT`] expires. At most [`BACKUPS_MAX`] exist at once. Knows nothing of
 //! HTTP.
 
-mod aside;
 mod manifest;
 mod restore;
+mod views_file;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -51,7 +51,7 @@ use crate::durable::{
 use crate::{BackupError, EngineError, QueryId};
 use swiftwater_runtime::parts::lock;
 
-use aside::Aside;
+use views_file::ViewsFile;
 
 pub use manifest::{BackupFile, BackupManifest, Checksum, MANIFEST_NAME, ManifestError};
 pub use restore::{BackupFault, RestoreError, restore, verify_backup};
@@ -113,7 +113,7 @@ enum Place {
     Log(usize),
     /// The path in the store, and whether its bytes are ever the same.
     Store(Box<str>, bool),
-    Views(Arc<Aside>),
+    Views(Arc<ViewsFile>),
 }
 
 /// Why a file of a cut cannot be read.
@@ -255,7 +255,7 @@ impl History {
         let number = backups.taken.fetch_add(1, Ordering::Relaxed);
         let (mut cut, views) = self.cut().await?;
         if let Some(views) = views {
-            self.put_aside(&mut cut, views, number).await?;
+            self.write_views_file(&mut cut, views, number).await?;
         }
         let cut = Arc::new(cut);
         let files = self.check_sums(&cut).await;
@@ -291,7 +291,7 @@ impl History {
 
     async fn cut(&self) -> Result<(Cut, Option<StoreSnapshot>), EngineError> {
         // No stream is made, altered or dropped meanwhile.
-        let _one_at_a_time = self.changing.lock().await;
+        let _one_at_a_time = self.statement_lock.lock().await;
         // Nor does the log learn of anything that was done to a table since that was looked at: a run of a job that is
         // said to have succeeded has its rows in the cut. One that has them and is not said to is taken up, and passes over.
         // And nothing new is told by sinks, alerts and joins, as what they tell is kept before.
@@ -334,10 +334,15 @@ impl History {
     }
 
     /// Writes down what views keep, beside the cut that it is of.
-    async fn put_aside(&self, cut: &mut Cut, views: StoreSnapshot, number: u64) -> Result<(), EngineError> {
+    async fn write_views_file(
+        &self,
+        cut: &mut Cut,
+        views: StoreSnapshot,
+        number: u64,
+    ) -> Result<(), EngineError> {
         let dir = self.dir.as_ref().map(DataDir::spill).ok_or(EngineError::NoHistory)?;
         let path = dir.join(format!("backup-{number}.views"));
-        let put = tokio::task::spawn_blocking(move || Aside::put(&views, &path)).await;
+        let put = tokio::task::spawn_blocking(move || ViewsFile::put(&views, &path)).await;
         let put = put.map_err(|_| BackupError::Unavailable(causes(&BackupReadError::Broken)))?;
         let aside = put.map_err(|error| BackupError::Unavailable(causes(&error)))?;
         let bytes = aside.bytes();

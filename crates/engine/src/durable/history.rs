@@ -55,7 +55,7 @@ pub(crate) struct History {
     pub(crate) catalog: Published<Catalog>,
     pub(crate) snapshots: Mutex<Snapshots>,
     /// Locked while a statement changes the catalog: one at a time.
-    pub(crate) changing: tokio::sync::Mutex<()>,
+    pub(crate) statement_lock: tokio::sync::Mutex<()>,
     pub(crate) stored: RwLock<HashMap<StreamName, Arc<StoredStream>>>,
     pub(crate) objects: Objects,
     /// The objects that tasks maintain.
@@ -147,7 +147,7 @@ impl History {
             store,
             catalog: Published::new(files.replay.catalog),
             snapshots: Mutex::new(files.snapshots),
-            changing: tokio::sync::Mutex::default(),
+            statement_lock: tokio::sync::Mutex::default(),
             stored: RwLock::default(),
             objects,
             registry: Registry::default(),

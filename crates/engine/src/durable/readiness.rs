@@ -39,13 +39,13 @@ impl History {
     pub(crate) async fn watch_readiness(&self) {
         let closing = self.closing();
         while !*closing.borrow() {
-            self.look_ready();
+            self.check_readiness();
             self.pause(LOOK_INTERVAL).await;
         }
     }
 
     /// Checks whether events can be stored now, and records the result.
-    pub(crate) fn look_ready(&self) {
+    pub(crate) fn check_readiness(&self) {
         let found = self.directory_error().or_else(|| self.stall());
         let was = std::mem::replace(&mut *lock(&self.readiness.why), found.clone());
         self.readiness.refuses.store(found.is_some(), Ordering::Release);
@@ -66,7 +66,7 @@ impl History {
 
     /// Why no event can be stored now, if none can.
     pub(crate) fn not_ready(&self) -> Option<EngineError> {
-        self.look_ready();
+        self.check_readiness();
         let full = || self.log_is_full().then_some(EngineError::DiskFull);
         self.refusal().or_else(|| self.stall_error()).or_else(full).map(|error| self.with_numbers(error))
     }

@@ -168,7 +168,7 @@ impl History {
         debts.rotate_left(round % count.max(1));
         for debt in debts {
             // No stream is made, altered or dropped meanwhile.
-            let _one_at_a_time = self.changing.lock().await;
+            let _one_at_a_time = self.statement_lock.lock().await;
             let settled = match &debt {
                 PendingWork::Identify => self.identify_store().await,
                 PendingWork::Open(stored) => self.open_late(stored).await,

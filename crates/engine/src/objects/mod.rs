@@ -70,7 +70,7 @@ impl Objects {
 impl History {
     /// Carries out a statement that changes the catalog; answers whether it changed anything.
     pub(crate) async fn change(self: &Arc<Self>, shared: &Shared, ddl: &Ddl) -> Result<bool, EngineError> {
-        let _one_at_a_time = self.changing.lock().await;
+        let _one_at_a_time = self.statement_lock.lock().await;
         let context = Context { history: self, shared };
         // First, so that no stream lacks the quarantine that its declaration asks for.
         if let Some(quarantine) = self.quarantine_for(ddl)? {

@@ -40,7 +40,7 @@ impl HistoryTables {
         // No stream takes the name meanwhile.
         let one_at_a_time = loop {
             self.plain.until_made(name).await;
-            let turn = history.changing.lock().await;
+            let turn = history.statement_lock.lock().await;
             // Somebody may have begun to make it before this one's turn.
             if !self.plain.is_being_made(name) {
                 break turn;

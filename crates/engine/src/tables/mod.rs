@@ -313,7 +313,7 @@ impl History {
     /// Drops a plain table that is there.
     async fn drop_plain(&self, plain: &Plain, name: &str) -> Result<(), SqlError> {
         // No view is created meanwhile that would be joined with it, and no sink that would deliver to it.
-        let _one_at_a_time = self.changing.lock().await;
+        let _one_at_a_time = self.statement_lock.lock().await;
         if plain.is_there(name) != Some(true) {
             // Somebody else has dropped it meanwhile.
             return Err(SqlError::new(SqlErrorKind::NotFound, format!("no table `{name}`")));

@@ -112,14 +112,14 @@ impl JoinState {
         found.sort_unstable_by_key(|(_, bucket, _)| std::cmp::Reverse(*bucket));
         for (side, bucket, bytes) in found {
             if kept.held_bytes as u64 + bytes <= memory_bytes_max as u64 {
-                kept.take_in(side, bucket)?;
+                kept.load_bucket(side, bucket)?;
             }
         }
         Ok(kept)
     }
 
     /// Takes a bucket from disk into memory.
-    fn take_in(&mut self, side: u8, bucket: i64) -> Result<(), ViewStoreError> {
+    fn load_bucket(&mut self, side: u8, bucket: i64) -> Result<(), ViewStoreError> {
         let Some(into) = self.buckets.get_mut(&(side, bucket)) else { return Ok(()) };
         let prefix = bucket_key(EVENT, side, bucket);
         let end = after(&prefix);

@@ -334,7 +334,7 @@ impl History {
     fn record_commit(&self, view: &View, kept: Result<CommitOutcome, JoinError>) -> bool {
         let why = match kept.flatten() {
             Ok((Ok(raised), at)) => {
-                view.kept(at);
+                view.commit_succeeded(at);
                 view.record_success();
                 committed_all(raised, at);
                 self.evict_excess(view);
@@ -343,7 +343,7 @@ impl History {
             Ok((Err(error), _)) => error.to_string(),
             Err(error) => error.to_string(),
         };
-        view.put_back();
+        view.commit_failed();
         view.record_on_uppers(&why, false);
         if view.record_failure(why.clone(), false) {
             tracing::error!(view = view.name(), why, "a view cannot be persisted; the server retries");

@@ -417,7 +417,7 @@ impl View {
     }
 
     /// The last cut is on disk.
-    pub(super) fn kept(&self, at: At) {
+    pub(super) fn commit_succeeded(&self, at: At) {
         let first = self.first_kept(at);
         for place in 0..self.parts.len() {
             let mut part = self.change(place);
@@ -434,7 +434,7 @@ impl View {
     }
 
     /// The last cut is not on disk.
-    pub(super) fn put_back(&self) {
+    pub(super) fn commit_failed(&self) {
         for place in 0..self.parts.len() {
             self.change(place).checkpoint_failed();
         }
