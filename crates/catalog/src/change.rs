@@ -136,22 +136,22 @@ impl Catalog {
     pub fn apply(&mut self, record: &ChangeRecord) -> Result<(), WireError> {
         let at = record.at;
         match &record.change {
-            Change::Ddl(text) => carried_out(text, self.apply_ddl(&read(text)?, at)),
+            Change::Ddl(text) => check_applied(text, self.apply_ddl(&read(text)?, at)),
             Change::View { text, from, tables } => {
                 let Ddl::CreateView(create) = read(text)? else { return Err(WireError::unexpected(text)) };
-                carried_out(text, self.create_view(&create, (*from, tables), at))
+                check_applied(text, self.create_view(&create, (*from, tables), at))
             }
             Change::Alert { text, start } => {
                 let Ddl::CreateAlert(create) = read(text)? else { return Err(WireError::unexpected(text)) };
-                carried_out(text, self.create_alert(&create, start, at))
+                check_applied(text, self.create_alert(&create, start, at))
             }
             Change::Join { text, from } => {
                 let Ddl::CreateJoin(create) = read(text)? else { return Err(WireError::unexpected(text)) };
-                carried_out(text, self.create_join(&create, *from, at))
+                check_applied(text, self.create_join(&create, *from, at))
             }
             Change::Sink { text, start } => {
                 let Ddl::CreateSink(create) = read(text)? else { return Err(WireError::unexpected(text)) };
-                carried_out(text, self.sinks.create(&create, start.clone(), at))
+                check_applied(text, self.sinks.create(&create, start.clone(), at))
             }
             Change::Detached(step) => {
                 self.durable_queries.apply(step);
@@ -205,6 +205,6 @@ impl Catalog {
     }
 }
 
-fn carried_out(text: &str, applied: Result<bool, CatalogError>) -> Result<(), WireError> {
+fn check_applied(text: &str, applied: Result<bool, CatalogError>) -> Result<(), WireError> {
     applied.map(|_| ()).map_err(|error| WireError::statement(text, error))
 }

@@ -7,10 +7,10 @@
 
 use crate::{Catalog, CatalogError, kind::view::ViewEntry};
 
-/// What writes into a stream whenever something comes into another.
+/// An object that writes into one stream for events of another.
 struct Hop<'c> {
     from: &'c str,
-    /// What it is, and its name.
+    /// Its kind and name.
     by: (&'static str, &'c str),
     into: &'c str,
 }

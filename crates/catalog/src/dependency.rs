@@ -73,7 +73,7 @@ impl Dependency {
         Dependency { role: Role::Column, dependent, on, column: Some(column.into()) }
     }
 
-    /// What to do so that nothing depends on it any more.
+    /// The statement that removes the dependency.
     pub(crate) fn remedy(&self) -> String {
         let Object { kind, name } = &self.dependent;
         let kind = kind.word().to_uppercase();
@@ -160,7 +160,7 @@ impl Catalog {
         of_others.min().map_or(Ok(()), |dependency| Err(CatalogError::InUse(dependency)))
     }
 
-    /// What the events of a view are joined with is a view, or a table.
+    /// The object that the events of a view are joined with is a view, or a table.
     fn joined_object(&self, name: &str) -> Object {
         if self.has_view(name) { ObjectKind::View.named(name) } else { ObjectKind::Table.named(name) }
     }

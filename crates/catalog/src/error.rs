@@ -4,7 +4,7 @@ use swiftwater_lang::{QueryErrors, ddl::AlterError};
 
 use crate::{Dependency, Object, ObjectKind, ScheduleError};
 
-/// What the caller can do about an error.
+/// The kind of an error, by what the caller can do about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
     /// Ask differently.
@@ -47,7 +47,7 @@ pub enum CatalogError {
     AlertQuery {
         /// The query.
         text: Box<str>,
-        /// What is wrong with it.
+        /// The fault.
         errors: QueryErrors,
     },
     /// A view's query names no stream.
@@ -119,7 +119,7 @@ impl CatalogError {
         if is_fine { Ok(false) } else { Err(CatalogError::exists(kind, name)) }
     }
 
-    /// What the caller can do about it.
+    /// The kind of the error, by what the caller can do about it.
     pub fn kind(&self) -> ErrorKind {
         match self {
             CatalogError::NotFound(_) => ErrorKind::NotFound,
@@ -140,7 +140,7 @@ impl CatalogError {
         }
     }
 
-    /// What to do, where there is something to say.
+    /// A hint that states what to do, if there is one.
     pub fn hint(&self) -> Option<String> {
         let text = match self {
             CatalogError::NotFound(object) => match object.kind {
@@ -188,7 +188,7 @@ pub enum WireError {
     /// A newer version wrote it.
     #[error("{what} has format {found}, written by {written_by}; this version reads up to {known}")]
     Newer {
-        /// What was found.
+        /// The part of the data directory, such as the catalog.
         what: &'static str,
         /// Its format.
         found: u32,

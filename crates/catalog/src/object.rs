@@ -47,7 +47,7 @@ impl ObjectKind {
 /// An object, by its kind and name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Object {
-    /// What it is.
+    /// Its kind.
     pub kind: ObjectKind,
     /// Its name; of an endpoint, method and path.
     pub name: String,

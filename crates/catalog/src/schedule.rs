@@ -32,7 +32,7 @@ pub enum ScheduleError {
     Cron {
         /// As it is written.
         schedule: String,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
     /// Its time never comes.
@@ -44,7 +44,7 @@ pub enum ScheduleError {
 }
 
 impl ScheduleError {
-    /// What to write instead.
+    /// The form to write instead.
     pub fn hint(&self) -> &'static str {
         match self {
             ScheduleError::Cron { .. } | ScheduleError::Never(_) => {
@@ -100,7 +100,7 @@ impl Schedule {
     }
 }
 
-/// What is wrong, in the form of our messages.
+/// The fault, in the form of our messages.
 fn why(error: &CronError) -> String {
     let told = match error {
         CronError::InvalidPattern(why)

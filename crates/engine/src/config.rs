@@ -8,7 +8,7 @@ use swiftwater_store::StoreOptions;
 
 use crate::Ack;
 
-/// Where and how events are kept.
+/// Where and how events are stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HistoryConfig {
     /// The data directory.

@@ -1,4 +1,4 @@
-//! Carries out a statement that changes the catalog: one at a time, checked before it is logged, logged before it takes effect.
+//! The steps of a statement that changes the catalog: it is checked before it is logged, and logged before it takes effect.
 //!
 //! ```text
 //! parsed ─► prepare ─► log ─► apply to the catalog ─► take effect ─► answer
@@ -11,19 +11,10 @@
 
 use std::sync::Arc;
 
-use swiftwater_catalog::{Change, ChangeRecord};
+use swiftwater_catalog::Change;
 use swiftwater_lang::ddl::Ddl;
-use swiftwater_log::Head;
 
-use crate::{
-    EngineError, RuntimeError, Ticket,
-    durable::{
-        history::{History, causes},
-        stored_stream::unavailable,
-    },
-    objects,
-    shared::Shared,
-};
+use crate::{EngineError, RuntimeError, durable::history::History, shared::Shared};
 
 /// The parts of the engine that a statement works on.
 #[derive(Clone, Copy)]
@@ -89,50 +80,10 @@ impl<S: LoggedAsWritten> Statement for AsWritten<S> {
 }
 
 impl History {
-    /// Carries out a statement that changes the catalog; answers whether it changed anything.
-    pub(crate) async fn change(self: &Arc<Self>, shared: &Shared, ddl: &Ddl) -> Result<bool, EngineError> {
-        let _one_at_a_time = self.changing.lock().await;
-        let context = Context { history: self, shared };
-        // First, so that no stream lacks the quarantine that its declaration asks for.
-        if let Some(quarantine) = self.quarantine_for(ddl)? {
-            objects::execute(context, &quarantine).await?;
-        }
-        objects::execute(context, ddl).await
-    }
-
     /// A change of the catalog that is logged as its statement is written; none where the statement changes nothing.
     pub(crate) fn plan<P>(&self, ddl: &Ddl, prepared: P) -> Result<Option<Planned<P>>, EngineError> {
         let change = self.catalog.newest().check(ddl)?;
         Ok(change.map(|change| Planned { change, prepared }))
-    }
-
-    /// Appends a change to the log, applies it to the catalog, and waits until it is on disk.
-    pub(crate) async fn record(&self, change: Change) -> Result<(), EngineError> {
-        let is_urgent = change.is_urgent();
-        let record = ChangeRecord::new(self.clock.now(), change);
-        let packed = self.log.pack(record.to_bytes().into()).map_err(unavailable)?;
-        let bytes = packed.bytes();
-        let room = if is_urgent { self.log.reserve_urgent(bytes) } else { self.log.reserve(bytes) };
-        let room = room.await.map_err(unavailable)?;
-        // One change at a time from the log on, so that a snapshot holds the changes before its position and no other.
-        let end = {
-            let _no_cut_is_made = self.cutting.read().await;
-            let catalog = self.catalog.changing();
-            let end = self.log.append(Head::Catalog, packed, room).map_err(unavailable)?;
-            let applied = catalog.apply(|catalog| catalog.apply(&record));
-            applied.map_err(|error| EngineError::NotStored(error.to_string()))?;
-            end
-        };
-        self.synced(Ticket(end.0)).await
-    }
-
-    /// Applies a change to the catalog and writes a snapshot of it, where the log has no room for the change.
-    pub(crate) async fn record_by_snapshot(&self, change: Change) -> Result<(), EngineError> {
-        let record = ChangeRecord::new(self.clock.now(), change);
-        let applied = self.catalog.changing().apply(|catalog| catalog.apply(&record));
-        applied.map_err(|error| EngineError::NotStored(error.to_string()))?;
-        let written = self.checkpoint().await;
-        written.map(drop).map_err(|error| EngineError::NotStored(causes(&error)))
     }
 }
 

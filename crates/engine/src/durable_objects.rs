@@ -53,8 +53,8 @@ impl DurableObjects for ForRuntime {
         self.0.durable_queries(stream)
     }
 
-    fn waits_since(&self, stream: &StreamName) -> Option<Millis> {
-        self.0.stored(stream)?.waits_since()
+    fn oldest_pending_arrival(&self, stream: &StreamName) -> Option<Millis> {
+        self.0.stored(stream)?.oldest_pending_arrival()
     }
 
     fn followed(&self) -> Vec<Arc<Stream>> {

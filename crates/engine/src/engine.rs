@@ -1,9 +1,11 @@
 //! The engine's façade: a runtime with the durable state beside it.
 
+mod endpoints;
+mod views;
+
 use std::{
     ops::Deref,
     path::PathBuf,
-    pin::pin,
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -11,14 +13,14 @@ use std::{
 use swiftwater_event::{Clock, EventBatch, Step, StreamName, Type};
 use swiftwater_lang::{ParseOptions, ddl::ColumnDef};
 use swiftwater_log::{DirDisk, Disk};
-use swiftwater_runtime::{Runtime, is_reserved_producer};
+use swiftwater_runtime::Runtime;
 use swiftwater_sql::{OtherStatements, Sql, SqlError, Tables};
 use swiftwater_store::Store;
 use tracing::info;
 
 use crate::{
-    Ack, AppendOptions, Appended, Backup, Disks, EndReason, EngineConfig, EngineError, HistoryConfig,
-    HistoryError, HistoryMetrics, Numbered, Principal, QueryForm, QueryId, RuntimeError, SearchAnswer,
+    Ack, AppendOptions, Appended, Backup, Detached, Disks, EndReason, EngineConfig, EngineError,
+    HistoryConfig, HistoryError, HistoryMetrics, Principal, QueryForm, QueryId, RuntimeError, SearchAnswer,
     SearchRequest, SubmitOptions, Ticket,
     durable::{directory::DataDir, history::History},
     durable_objects::ForRuntime,
@@ -27,12 +29,9 @@ use crate::{
     tables::HistoryTables,
 };
 
-/// How long somebody waits for a disk that takes nothing.
-const TROUBLE_TIME_MAX: Duration = Duration::from_secs(10);
-
 /// A running engine. Clones are the same engine; it stops with [`Engine::shutdown`], or with the process.
 ///
-/// What concerns live queries alone is asked of its [`Runtime`], which it derefs to.
+/// It derefs to its [`Runtime`], which has the calls for live queries alone.
 #[derive(Clone)]
 pub struct Engine {
     shared: Arc<Shared>,
@@ -91,7 +90,7 @@ impl Engine {
         match History::open(history, dir, disks, store, &engine.shared).await {
             Ok(history) => {
                 let tables = Arc::new(HistoryTables::new(&engine.shared));
-                history.settle_at_start(&tables).await;
+                history.reconcile_at_start(&tables).await;
                 let given: Arc<dyn Tables> = Arc::<HistoryTables>::clone(&tables);
                 let sql = Sql::new(history.sql_options(), given)?;
                 let _ = engine.shared.history.set(Arc::clone(&history));
@@ -100,7 +99,7 @@ impl Engine {
                 let _ = engine.shared.tables.set(tables);
                 history.start_alerts(&engine.shared);
                 history.start_joins(&engine.shared);
-                history.start_followers(&engine);
+                history.start_followers(&engine.shared);
                 let shared = Arc::downgrade(&engine.shared);
                 history.run_service("the scheduler of jobs", move |history| {
                     history.run_jobs(Weak::clone(&shared))
@@ -119,23 +118,28 @@ impl Engine {
         }
     }
 
-    /// Makes a cut of everything durable, to be fetched: see [`Backup`].
+    /// Starts a backup of everything durable: see [`Backup`].
     pub async fn start_backup(&self, _principal: &Principal) -> Result<Arc<Backup>, EngineError> {
-        self.shared.history.get().ok_or(EngineError::NoHistory)?.start_backup().await
+        self.history()?.start_backup().await
     }
 
-    /// A cut that stands.
+    /// A running backup.
     pub fn backup(&self, _principal: &Principal, id: &str) -> Result<Arc<Backup>, EngineError> {
-        self.shared.history.get().ok_or(EngineError::NoHistory)?.backup(id)
+        self.history()?.backup(id)
     }
 
-    /// Lets a cut go.
+    /// Ends a backup.
     pub fn end_backup(&self, _principal: &Principal, id: &str) -> Result<(), EngineError> {
-        self.shared.history.get().ok_or(EngineError::NoHistory)?.end_backup(id)
+        self.history()?.end_backup(id)
     }
 
+    #[cfg(test)]
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
+    }
+
+    fn history(&self) -> Result<&Arc<History>, EngineError> {
+        self.shared.history.get().ok_or(EngineError::NoHistory)
     }
 
     /// Appends checked events to a stream, which comes to be with its first one; waits while too many bytes wait to be
@@ -148,35 +152,7 @@ impl Engine {
         batch: EventBatch,
         options: AppendOptions,
     ) -> Result<Appended, EngineError> {
-        let shared = &self.shared;
-        if let Some(Numbered { producer, .. }) = &options.numbered
-            && is_reserved_producer(producer)
-        {
-            return Err(RuntimeError::ReservedProducer(producer.to_string()).into());
-        }
-        if let Some((history, stored)) = shared.stored(stream) {
-            let stream = shared.stream(stream)?;
-            return history.append(shared, (&stream, &stored), batch, options).await;
-        }
-        if let Some((history, declared)) = shared.unstored(stream) {
-            let live = shared.stream(stream)?;
-            let held = declared.hold(batch, shared.clock.now_micros());
-            if !held.good.is_empty() {
-                shared.enter(held.good.bytes().len()).await?;
-            }
-            // Those are counted beside the ones that the columns refuse.
-            let live_options = AppendOptions { rejected: 0, ..options.clone() };
-            let may = || shared.is_declared_as(stream, Some(&declared));
-            let put = shared.put(stream, held.good.clone(), &live_options, may)?;
-            let taken = (put.accepted, false);
-            let kept = history.quarantine_bad(shared, (&live, &declared), &held, &options, taken).await?;
-            let refusals = held.refusals();
-            return Ok(Appended { refusals, quarantined: kept.count, ticket: kept.ticket, ..put });
-        }
-        if !batch.is_empty() {
-            shared.enter(batch.bytes().len()).await?;
-        }
-        Ok(shared.put(stream, batch, &options, || shared.is_declared_as(stream, None))?)
+        self.shared.append(stream, batch, options).await
     }
 
     /// Whether a stream keeps events that it does not take: then [`AppendOptions::refused`] is to have their texts.
@@ -243,7 +219,7 @@ impl Engine {
 
     /// When events of a stream are acknowledged unless the request says otherwise; none if the stream is not stored.
     pub fn ack(&self, stream: &StreamName) -> Option<Ack> {
-        self.shared.history.get()?.ack(stream)
+        self.shared.ack(stream)
     }
 
     /// Why events cannot be stored at present, where they are to be; none also where nothing is stored.
@@ -254,16 +230,7 @@ impl Engine {
     /// Waits until events that were appended are on disk. Where the log cannot write them for ten seconds it says why: they may
     /// be stored later, or never.
     pub async fn synced(&self, ticket: Ticket) -> Result<(), EngineError> {
-        let history = self.shared.history.get().ok_or(EngineError::NoHistory)?;
-        let mut synced = pin!(history.synced(ticket));
-        loop {
-            if let Ok(done) = tokio::time::timeout(TROUBLE_TIME_MAX, &mut synced).await {
-                return done;
-            }
-            if let Some(error) = history.trouble() {
-                return Err(error);
-            }
-        }
+        self.shared.synced(ticket).await
     }
 
     /// Sees to it that the tables which a query is joined with are held in memory: before it is looked at or submitted.
@@ -277,6 +244,17 @@ impl Engine {
             ..ParseOptions::new(options.dialect, self.clock().now())
         };
         history.pin_joined(&self.shared, text, &parse_options).await
+    }
+
+    /// Lets a query stand that outlives its asker, and where it can, the server: a native one over a stored stream goes on
+    /// after a restart. As [`Engine::submit`]; when this returns it is on disk.
+    pub async fn submit_detached(
+        &self,
+        principal: &Principal,
+        text: &str,
+        options: SubmitOptions,
+    ) -> Result<Detached, EngineError> {
+        self.shared.submit_detached(principal, text, options).await
     }
 
     /// Runs a query to its end, and answers its plan and what it cost. Refused where nothing would end it.
@@ -302,13 +280,13 @@ impl Engine {
             return Ok(self.shared.runtime.end_query(principal, id, reason)?);
         }
         // It ends where its stream was at this call, and not where its own is by now: the runtime does not end it.
-        match self.end_durable(&handle, reason)? || self.shared.forget(id) {
+        match self.shared.end_durable(&handle, reason)? || self.shared.forget(id) {
             true => Ok(()),
             false => Err(RuntimeError::NoQuery(id.to_string()).into()),
         }
     }
 
-    /// What is durable, in numbers; none where nothing is.
+    /// The metrics of the durable state; none without a data directory.
     pub fn history_metrics(&self) -> Option<HistoryMetrics> {
         self.shared.history.get().map(|history| history.metrics())
     }
@@ -332,7 +310,7 @@ impl Engine {
     }
 
     async fn stop(&self, history: &Arc<History>, grace: Duration) {
-        if tokio::time::timeout(grace, history.jobs.stop()).await.is_err() {
+        if tokio::time::timeout(grace, history.objects.jobs.stop()).await.is_err() {
             info!("jobs were still ending when the grace period was over");
         }
         self.close_intake(grace).await;

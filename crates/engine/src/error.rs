@@ -3,6 +3,7 @@
 mod backup;
 mod dedup;
 mod sink;
+pub(crate) mod sql;
 
 pub use swiftwater_catalog::ErrorKind;
 use swiftwater_catalog::{CatalogError, Object, ObjectKind};
@@ -63,7 +64,7 @@ pub enum EngineError {
         view: String,
         /// Values of its keys.
         wanted: usize,
-        /// What was given.
+        /// The number of values given.
         found: usize,
     },
     /// The values of a range may be too many different keys.
@@ -89,7 +90,7 @@ pub enum EngineError {
     Expression {
         /// The expression, or the query.
         text: Box<str>,
-        /// What is wrong with it.
+        /// The fault.
         errors: QueryErrors,
     },
     /// An endpoint cannot be so.
@@ -97,7 +98,7 @@ pub enum EngineError {
     EndpointUnfit {
         /// Why not.
         message: String,
-        /// What to do.
+        /// The remedy.
         hint: &'static str,
     },
     /// A job is at work, and never runs twice at once.
@@ -198,7 +199,7 @@ impl EngineError {
         EngineError::ObjectUnavailable { object, why: why.to_string() }
     }
 
-    /// What the caller can do about it.
+    /// The kind of the error, by what the caller can do about it.
     pub fn kind(&self) -> ErrorKind {
         match self {
             EngineError::Runtime(error) => error.kind(),
@@ -230,7 +231,7 @@ impl EngineError {
         }
     }
 
-    /// What to do, where there is something to say.
+    /// A hint that states what to do, if there is one.
     pub fn hint(&self) -> Option<String> {
         match self {
             EngineError::Runtime(error) => error.hint(),

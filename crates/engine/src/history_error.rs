@@ -15,7 +15,7 @@ pub enum HistoryError {
     /// The directory cannot be had.
     #[error("cannot open the data directory `{}`", path.display())]
     Directory {
-        /// Where it is to be.
+        /// Its directory.
         path: PathBuf,
         /// Why.
         #[source]
@@ -57,7 +57,7 @@ pub enum HistoryError {
     LogLost {
         /// The log's directory.
         dir: PathBuf,
-        /// Where the log ends.
+        /// The end of the log.
         end: u64,
         /// Up to where it was synced once, at least.
         known: u64,
@@ -70,7 +70,7 @@ pub enum HistoryError {
     LogFrontLost {
         /// The log's directory.
         dir: PathBuf,
-        /// Where the log begins.
+        /// The start of the log.
         begins: u64,
         /// Where the catalog was written down: what came behind is in the log only.
         known: u64,
@@ -118,7 +118,7 @@ pub enum HistoryError {
 }
 
 impl HistoryError {
-    /// What to do, where there is something to say.
+    /// A hint that states what to do, if there is one.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             HistoryError::Locked(_) => Some("Stop the other server, or use another directory: --data DIR."),
@@ -146,7 +146,7 @@ impl HistoryError {
         }
     }
 
-    /// What the caller can do about it.
+    /// The kind of the error, by what the caller can do about it.
     pub fn kind(&self) -> ErrorKind {
         match self {
             HistoryError::Locked(_) | HistoryError::Restoring(_) => ErrorKind::Conflict,

@@ -5,6 +5,7 @@
 //! [`swiftwater_runtime::DurableObjects`]. [`durable`] stores events and the catalog, [`objects`] runs the objects that
 //! statements create, [`tables`] provides the tables of SQL, and [`ddl`] changes the catalog.
 
+mod answer;
 mod config;
 mod engine;
 mod error;
@@ -37,8 +38,6 @@ pub use objects::{
         Endpoint, EndpointAnswer, EndpointCounts, EndpointError, EndpointInput, EndpointLimits,
         EndpointPlace, EndpointRoute,
     },
-    sinks::SinkStatus,
-    stream_joins::JoinsMetrics,
     views::{
         KeyValue, ViewChange, ViewChanges, ViewChangesSome, ViewPage, ViewRange, ViewReading, ViewStatus,
         Wanted,
@@ -48,7 +47,7 @@ pub use search::{
     Around, Bucket, Drill, Facet, FacetRequest, HistogramRequest, Piece, RangeCount, RangeRequest,
     SearchAnswer, SearchHit, SearchRequest, SearchSort, SearchedStream,
 };
-pub use status::{HistoryMetrics, JobStatus, TableMetrics, ViewsMetrics};
+pub use status::{HistoryMetrics, JobStatus, JoinsMetrics, SinkStatus, TableMetrics, ViewsMetrics};
 pub use swiftwater_catalog::{CatalogError, ObjectKind, ScheduleError, kind::stream::QUARANTINE};
 pub use swiftwater_log::{Compression, CompressionPolicy};
 pub use swiftwater_runtime::*;

@@ -19,7 +19,7 @@ use crate::{
 
 pub(crate) struct Shared {
     pub(crate) runtime: Runtime,
-    /// What is durable, where anything is; set before the engine is given out.
+    /// The durable state, if there is any; set before callers get the engine.
     pub(crate) history: OnceLock<Arc<History>>,
     /// SQL over it; set with it.
     pub(crate) sql: OnceLock<Arc<Sql>>,
@@ -40,7 +40,7 @@ impl Shared {
         Shared { runtime, history: OnceLock::new(), sql: OnceLock::new(), tables: OnceLock::new() }
     }
 
-    /// Where the events of a stream are stored, if they are.
+    /// The stored stream of this name, and its history.
     pub(crate) fn stored(&self, name: &StreamName) -> Option<(&Arc<History>, Arc<StoredStream>)> {
         let history = self.history.get()?;
         Some((history, history.stored(name)?))

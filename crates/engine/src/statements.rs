@@ -14,13 +14,15 @@ use swiftwater_lang::{
 use swiftwater_sql::{Dialect as SqlDialect, ErrorKind as SqlErrorKind, OtherStatements, Place, SqlError};
 use tokio::sync::oneshot;
 
-use crate::{EngineError, RuntimeError, shared::Shared};
 use crate::{
+    EngineError, RuntimeError,
+    answer::{table, texts},
     durable::{history::History, stored_stream::StoredStream},
-    tables::from_engine,
+    error::sql::from_engine,
+    shared::Shared,
 };
 
-/// Whoever carries them out.
+/// Executes the statements.
 pub(crate) struct Statements(Weak<Shared>);
 
 impl Statements {
@@ -152,15 +154,6 @@ pub(crate) fn from_query(QueryErrors(errors): &QueryErrors) -> SqlError {
         Some(hint) => error.with_hint(hint.clone()),
         None => error,
     }
-}
-
-pub(crate) fn table<const N: usize>(columns: [(&str, ArrayRef); N]) -> RecordBatch {
-    RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true)))
-        .expect("all columns have as many rows")
-}
-
-pub(crate) fn texts<'a>(values: impl IntoIterator<Item = &'a str>) -> ArrayRef {
-    Arc::new(StringArray::from_iter_values(values))
 }
 
 impl History {

@@ -1,6 +1,6 @@
 //! Metrics of the durable state and its cost, as counters and gauges, for `/metrics` and `SHOW`.
 
-use swiftwater_event::StreamName;
+use swiftwater_event::{Millis, StreamName};
 
 /// A job, in numbers since it was created.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct JobStatus {
     pub millis: u64,
 }
 
-/// What is durable, in numbers.
+/// The metrics of the durable state.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct HistoryMetrics {
     /// Bytes that the log has ever synced.
@@ -39,11 +39,11 @@ pub struct HistoryMetrics {
     /// All views together.
     pub views: ViewsMetrics,
     /// All joins together.
-    pub joins: crate::JoinsMetrics,
+    pub joins: JoinsMetrics,
     /// Every job, by name.
     pub jobs: Vec<JobStatus>,
     /// All sinks, by name.
-    pub sinks: Vec<crate::SinkStatus>,
+    pub sinks: Vec<SinkStatus>,
 }
 
 /// All views together.
@@ -74,7 +74,7 @@ pub struct ViewsMetrics {
 /// A stored stream's table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableMetrics {
-    /// Of the stream.
+    /// The name of the stream.
     pub name: StreamName,
     /// Events that the stream has taken and the table has not committed.
     pub lag_events: u64,
@@ -90,4 +90,49 @@ pub struct TableMetrics {
     pub waiting_bytes: u64,
     /// The next commit is being tried again, as the store has failed.
     pub is_failing: bool,
+}
+
+/// All joins together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct JoinsMetrics {
+    /// How many there are.
+    pub joins: u64,
+    /// Pairs that they told since they were created.
+    pub pairs: u64,
+    /// Events that they keep, and bytes of these.
+    pub kept_events: u64,
+    /// Bytes of what they keep of these.
+    pub kept_bytes: u64,
+    /// Events that were late.
+    pub late: u64,
+    /// Events whose times were too far ahead of their arrival.
+    pub ahead: u64,
+    /// Joins that do not go on at present.
+    pub failing: u64,
+}
+
+/// The status of a sink.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SinkStatus {
+    /// Its name.
+    pub name: String,
+    /// The view that it is of.
+    pub view: String,
+    /// Its target: `STREAM s`.
+    pub target: String,
+    /// When it was created.
+    pub created: Millis,
+    /// Deliveries so far, and rows in them.
+    pub delivered: (u64, u64),
+    /// Rows that went to the stream for what cannot be delivered.
+    pub dead_rows: u64,
+    /// Milliseconds of event time from the end of what is delivered to the last window that is closed; none before the first.
+    pub behind_ms: Option<u64>,
+    /// Of a sink of changes: those that are held for the sinks of its view, and how many of them went undelivered as there
+    /// were too many, since the start.
+    pub changes: Option<(u64, u64)>,
+    /// Tries since the last delivery.
+    pub tries: u32,
+    /// Why the last one failed, if it did.
+    pub failing: Option<String>,
 }

@@ -12,16 +12,24 @@
 //!
 //! Any wait of a task, its pauses included, ends at once when the object is dropped or the engine closes.
 //!
+//! The [`Registry`] has all maintained objects. The log is trimmed up to the first position that one of them still needs.
+//!
 //! The services of the engine itself, such as the scheduler of jobs, have no object. They run again after a panic, too.
 
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    panic::AssertUnwindSafe,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use futures_util::FutureExt;
 use swiftwater_catalog::Object;
+use swiftwater_log::LogPosition;
 use tokio::sync::watch;
 
 use crate::durable::history::History;
-use swiftwater_runtime::parts::count_panic;
+use swiftwater_runtime::parts::{count_panic, lock};
 
 /// Tells the task of an object that the object was dropped.
 #[derive(Debug, Default)]
@@ -60,6 +68,12 @@ pub(crate) trait Maintained: Send + Sync + 'static {
     /// Tells its task that it was dropped.
     fn drop_signal(&self) -> &DropSignal;
 
+    /// The first position of the log that it still needs; none if it needs nothing, as after its work has ended with success.
+    fn retains(&self, history: &History) -> Option<LogPosition> {
+        let _ = history;
+        None
+    }
+
     /// Works until there is nothing left to do. Unless it stops itself, it may be cancelled wherever it waits; the next run
     /// continues from disk.
     fn run(self: &Arc<Self>, history: &Arc<History>) -> impl Future<Output = Result<(), Self::Error>> + Send;
@@ -76,6 +90,67 @@ pub(crate) trait Maintained: Send + Sync + 'static {
     fn drop_data(&self, history: &Arc<History>) -> impl Future<Output = ()> + Send {
         let _ = history;
         std::future::ready(())
+    }
+}
+
+/// A maintained object of any kind.
+trait Registered: Send + Sync {
+    /// As [`Maintained::object`].
+    fn name(&self) -> Object;
+
+    /// As [`Maintained::retains`]; none if it was dropped.
+    fn retained_from(&self, history: &History) -> Option<LogPosition>;
+}
+
+impl<M: Maintained> Registered for M {
+    fn name(&self) -> Object {
+        self.object()
+    }
+
+    fn retained_from(&self, history: &History) -> Option<LogPosition> {
+        if self.drop_signal().is_sent() { None } else { self.retains(history) }
+    }
+}
+
+/// All maintained objects, by the order of their registration.
+///
+/// An object leaves when it was dropped, or when its work has ended with success. One that has failed, or whose task ended
+/// because the engine closes, stays: the next start needs the log from where it was.
+#[derive(Default)]
+pub(crate) struct Registry(Mutex<RegisteredObjects>);
+
+#[derive(Default)]
+struct RegisteredObjects {
+    next: u64,
+    objects: BTreeMap<u64, Arc<dyn Registered>>,
+}
+
+/// The place of an object in the registry.
+#[derive(Debug)]
+pub(crate) struct Registration(u64);
+
+impl Registry {
+    /// Registers an object, so that the log is retained for it from now on.
+    pub(crate) fn register<M: Maintained>(&self, object: &Arc<M>) -> Registration {
+        let mut registered = lock(&self.0);
+        let number = registered.next;
+        registered.next += 1;
+        registered.objects.insert(number, Arc::<M>::clone(object));
+        Registration(number)
+    }
+
+    fn remove(&self, Registration(number): Registration) {
+        lock(&self.0).objects.remove(&number);
+    }
+
+    /// The first position of the log that an object needs, and the object.
+    pub(crate) fn retained_from(&self, history: &History) -> Option<(LogPosition, Object)> {
+        // Each object has a lock of its own, which is not taken under the one of the registry.
+        let objects: Vec<Arc<dyn Registered>> = lock(&self.0).objects.values().cloned().collect();
+        let position =
+            |object: &Arc<dyn Registered>| Some((object.retained_from(history)?, Arc::clone(object)));
+        let first = objects.iter().filter_map(position).min_by_key(|(position, _)| *position);
+        first.map(|(position, object)| (position, object.name()))
     }
 }
 
@@ -101,12 +176,26 @@ impl DropSignal {
 }
 
 impl History {
-    /// Starts the task of an object.
+    /// Registers an object and starts its task.
     pub(crate) fn maintain<M: Maintained>(self: &Arc<Self>, object: Arc<M>) {
+        let registration = self.registry.register(&object);
+        self.maintain_registered(object, registration);
+    }
+
+    /// Starts the task of an object that is registered.
+    pub(crate) fn maintain_registered<M: Maintained>(
+        self: &Arc<Self>,
+        object: Arc<M>,
+        registration: Registration,
+    ) {
         let history = Arc::clone(self);
         self.spawn(async move {
             let ended = history.supervise(&object).await;
-            if ended == Some(Ended::Dropped) || object.drop_signal().is_sent() {
+            let is_dropped = ended == Some(Ended::Dropped) || object.drop_signal().is_sent();
+            if is_dropped || ended.is_none() {
+                history.registry.remove(registration);
+            }
+            if is_dropped {
                 object.drop_data(&history).await;
             }
         });
@@ -133,7 +222,7 @@ impl History {
         });
     }
 
-    /// Runs the work of an object to its end; answers why it ended before, if it did.
+    /// Runs the work of an object to its end. Returns why it ended before; none if the work ended with success.
     async fn supervise<M: Maintained>(self: &Arc<Self>, object: &Arc<M>) -> Option<Ended> {
         loop {
             let retry = tokio::select! {
@@ -191,6 +280,7 @@ mod tests {
         works: watch::Sender<bool>,
         dropped: DropSignal,
         is_deleted: AtomicBool,
+        retains: Mutex<Option<LogPosition>>,
     }
 
     impl Maintained for Probe {
@@ -213,6 +303,10 @@ mod tests {
                     std::future::pending().await
                 }
             }
+        }
+
+        fn retains(&self, _: &History) -> Option<LogPosition> {
+            *lock(&self.retains)
         }
 
         fn failed(&self, _: &Arc<History>, error: u32) -> NextAttempt {
@@ -277,5 +371,37 @@ mod tests {
         assert!(probe.is_deleted.load(Ordering::Relaxed));
         engine.shutdown(Duration::from_secs(5)).await;
         assert!(!closed.is_deleted.load(Ordering::Relaxed), "what was not dropped stays on disk");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn log_is_trimmed_up_to_what_an_object_retains_until_it_is_dropped() {
+        let dir = tempfile::tempdir().unwrap();
+        let (engine, history) = open(dir.path()).await;
+        history.tick(1).await.unwrap();
+        let first = history.log.horizons().appended;
+        let (probe, closed) = (Arc::new(Probe::default()), Arc::new(Probe::default()));
+        *lock(&probe.retains) = Some(first);
+        for probe in [&probe, &closed] {
+            history.maintain(Arc::clone(probe));
+            probe.works.subscribe().wait_for(|works| *works).await.unwrap();
+        }
+        history.tick(2).await.unwrap();
+        history.all_synced().await.unwrap();
+        assert!(history.log.horizons().synced > first);
+        assert_eq!(history.needed_from(), first);
+        let (_, needed) = history.checkpoint().await.unwrap();
+        assert_eq!(needed, first, "the probe retains the log");
+
+        probe.dropped.send();
+        assert_eq!(history.needed_from(), history.log.horizons().synced, "not after its drop");
+        let (counted, needed) = history.checkpoint().await.unwrap();
+        assert_eq!(needed, counted);
+        probe.works.subscribe().wait_for(|works| !*works).await.unwrap();
+
+        let last = history.log.horizons().synced;
+        *lock(&closed.retains) = Some(last);
+        history.tick(3).await.unwrap();
+        engine.shutdown(Duration::from_secs(5)).await;
+        assert_eq!(history.needed_from(), last, "an object retains the log after the engine closed");
     }
 }

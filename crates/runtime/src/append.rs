@@ -83,7 +83,7 @@ pub fn hash_of<'e>(pieces: impl IntoIterator<Item = &'e [u8]>) -> u64 {
     hasher.digest().max(1)
 }
 
-/// What became of appended events.
+/// The outcome of appended events.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Appended {
     /// The position after them.
@@ -92,7 +92,7 @@ pub struct Appended {
     pub accepted: u64,
     /// Events that the stream's columns refuse, in order.
     pub refusals: Vec<Refusal>,
-    /// Of those refused, how many the stream's quarantine keeps.
+    /// The number of refused events that the stream's quarantine stores.
     pub quarantined: u64,
     /// They were stored by an earlier request of this number: nothing was done now, and the counts are what the stream's
     /// columns say of them as they are now.
@@ -102,7 +102,7 @@ pub struct Appended {
 }
 
 impl Appended {
-    /// Of events that no log holds.
+    /// The outcome for events that no log stores.
     pub fn live(stream: &StreamName, offset: u64, accepted: u64) -> Appended {
         Appended {
             position: Position { source: stream.as_str().into(), partition: 0, offset: Offset(offset) },
@@ -124,7 +124,7 @@ pub struct Refusal {
     pub path: String,
     /// The rule that the event breaks.
     pub rule: ValidationRule,
-    /// What is wrong.
+    /// The fault.
     pub message: String,
 }
 

@@ -137,7 +137,7 @@ impl ByteBudget {
         }
     }
 
-    /// Lets nobody in any more.
+    /// Admits no further caller.
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
         self.wake();

@@ -3,7 +3,7 @@
 use swiftwater_event::StreamName;
 use swiftwater_live::SketchSizes;
 
-/// What becomes of a subscriber that does not read as fast as its query answers.
+/// The treatment of a subscriber that reads slower than its query answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SlowReader {
     /// Its oldest waiting emits are dropped and counted in the next one's meta.
@@ -12,7 +12,7 @@ pub enum SlowReader {
     CutOff,
 }
 
-/// What becomes of a native query that answers more often than it may.
+/// The treatment of a native query that answers more often than its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FastQuery {
     /// It is ended with an error.
@@ -26,7 +26,7 @@ pub enum FastQuery {
 pub struct EngineConfig {
     /// Threads that decode, match and operate; 0: one per core.
     pub shards: usize,
-    /// What `STREAM()` means.
+    /// The meaning of `STREAM()`.
     pub default_stream: Option<StreamName>,
     /// Streams that may exist at once.
     pub streams_max: usize,

@@ -11,7 +11,7 @@ use swiftwater_live::{JoinedRows, StandingQuery};
 
 use crate::{EndReason, QueryId, stream::Stream};
 
-/// What is durable, as far as live queries depend on it.
+/// The durable state, as far as live queries depend on it.
 pub trait DurableObjects: Send + Sync {
     /// Whether a view has this name: then no stream can.
     fn is_view(&self, name: &str) -> bool;
@@ -38,7 +38,7 @@ pub trait DurableObjects: Send + Sync {
     fn durable_queries(&self, stream: &StreamName) -> u64;
 
     /// Since when the oldest event has waited that a stream's table, or a view of it, has not committed.
-    fn waits_since(&self, stream: &StreamName) -> Option<Millis>;
+    fn oldest_pending_arrival(&self, stream: &StreamName) -> Option<Millis>;
 
     /// The streams that durable queries stand on instead of the streams that they name: they follow what is on disk.
     fn followed(&self) -> Vec<Arc<Stream>>;
@@ -50,7 +50,7 @@ pub trait DurableObjects: Send + Sync {
     fn query_forgotten(&self, id: QueryId);
 }
 
-/// What a query is joined with.
+/// The sources that a query is joined with.
 #[derive(Debug, Default)]
 pub struct JoinSources {
     /// As planning needs to know it.

@@ -76,7 +76,7 @@ pub struct Finished {
     pub cost: QueryCost,
 }
 
-/// What stays the same through a query's life.
+/// The constants of a query's life.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueryMeta {
     /// Its identity.

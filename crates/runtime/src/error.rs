@@ -27,13 +27,13 @@ pub enum RuntimeError {
     /// More than a limit allows.
     #[error("{what} would be {wanted}, limit is {limit}")]
     Limit {
-        /// What is limited.
+        /// The limited quantity.
         what: &'static str,
         /// The setting that says so.
         setting: &'static str,
-        /// What was asked for.
+        /// The requested amount.
         wanted: u64,
-        /// What is allowed.
+        /// The limit.
         limit: u64,
     },
     /// A source of the process's own would append to a stream of the catalog.
@@ -77,7 +77,7 @@ impl RuntimeError {
         }
     }
 
-    /// What the caller can do about it.
+    /// The kind of the error, by what the caller can do about it.
     pub fn kind(&self) -> ErrorKind {
         match self {
             RuntimeError::Catalog(error) => error.kind(),
@@ -93,7 +93,7 @@ impl RuntimeError {
         }
     }
 
-    /// What to do, where there is something to say.
+    /// A hint that states what to do, if there is one.
     pub fn hint(&self) -> Option<String> {
         match self {
             RuntimeError::Catalog(error) => error.hint(),

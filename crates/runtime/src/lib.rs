@@ -59,7 +59,7 @@ pub use swiftwater_catalog::{CatalogError, ObjectKind, kind::durable_query::EndR
 pub use swiftwater_live::columns::ValidationRule;
 pub use swiftwater_live::{DistinctFigures, Row, SketchFigures, SketchMeta};
 
-/// What whoever adds durable objects works with.
+/// The parts for a room that adds durable objects.
 pub mod parts {
     pub use crate::{
         panic_guard::count_panic,

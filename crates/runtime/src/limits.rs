@@ -32,7 +32,7 @@ pub(crate) fn one_result(bytes: usize, config: &EngineConfig) -> String {
     )
 }
 
-/// What one batch gives is too large.
+/// The error of a batch whose results are too large.
 pub(crate) fn one_batch(config: &EngineConfig) -> String {
     format!(
         "the records of one batch exceed {} bytes (`engine.emit_bytes_max`): select less of each event, or raise the \

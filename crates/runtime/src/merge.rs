@@ -20,7 +20,7 @@ use crate::{
     stream::{Stream, Turn},
 };
 
-/// Where the outputs of all shards meet.
+/// The merge of the outputs of all shards.
 #[derive(Debug, Default)]
 pub(crate) struct Merge {
     pub(crate) running: HashMap<QueryNumber, Box<Running>>,
@@ -39,7 +39,7 @@ pub(crate) struct Merge {
     pub(crate) position: u64,
 }
 
-/// What a shard made of one batch.
+/// The output of a shard for one batch.
 #[derive(Debug)]
 pub(crate) struct Output {
     pub(crate) steps: Vec<QueryStep>,
@@ -194,11 +194,11 @@ impl Merge {
     }
 
     /// Whether the outputs of all batches before this sequence number were delivered.
-    pub(crate) fn has_handed_on(&self, sequence: u64) -> bool {
+    pub(crate) fn has_delivered(&self, sequence: u64) -> bool {
         self.next_sequence >= sequence
     }
 
-    /// Tells a query what its operator has done for it.
+    /// Updates a query's counts with the work that its operator did for it.
     pub(crate) fn tell(&mut self, number: QueryNumber) {
         let Some(running) = self.running.get_mut(&number) else { return };
         let Some(operator) = running.operator().and_then(|operator| self.operators.get(&operator)) else {
@@ -222,7 +222,7 @@ impl Merge {
     }
 
     /// Takes out what waits for its predecessors of one query, in order, with its batch's first offset.
-    pub(crate) fn take_early(&mut self, number: QueryNumber) -> Vec<(u64, QueryStep)> {
+    pub(crate) fn drain_early(&mut self, number: QueryNumber) -> Vec<(u64, QueryStep)> {
         let mut own = Vec::new();
         for output in self.early.values_mut() {
             let first = output.first;

@@ -25,7 +25,7 @@ const CUTS_MAX: usize = 64;
 /// Offsets at which members joined between whose events it still tells apart; beyond, a further operator is opened.
 const EPOCHS_MAX: usize = 256;
 
-/// What was done for the events that an operator saw.
+/// The work done for the events that an operator saw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Tally {
     pub(crate) candidates: u64,
@@ -47,7 +47,7 @@ struct Member {
     last: Option<u64>,
     /// The first offset of which a window of it may still hold something.
     from: u64,
-    /// What was counted when it joined, and when it left.
+    /// The counts when it joined, and when it left.
     at_first: Option<Tally>,
     at_last: Option<Tally>,
 }
@@ -290,7 +290,7 @@ impl Operator {
         }
     }
 
-    /// What was done for a member.
+    /// The work done for a member.
     pub(crate) fn tally_of(&self, number: QueryNumber) -> Tally {
         let Some(member) = self.members.get(&number) else { return Tally::default() };
         let Some(before) = &member.at_first else { return Tally::default() };

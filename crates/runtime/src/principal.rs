@@ -10,7 +10,7 @@ pub struct Principal {
 }
 
 impl Principal {
-    /// Whoever reaches a server that asks nobody who they are.
+    /// The caller of a server without authentication.
     pub fn anonymous() -> Principal {
         Principal { name: "anonymous".into() }
     }

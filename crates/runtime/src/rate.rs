@@ -24,7 +24,7 @@ const LOOKS_MAX: usize = 64;
 
 /// The last looks at the clock, earliest first.
 #[derive(Debug, Default)]
-pub(crate) struct Looks(Mutex<VecDeque<Millis>>);
+pub(crate) struct ClockSamples(Mutex<VecDeque<Millis>>);
 
 /// The emits of one query since its last interval ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -36,7 +36,7 @@ pub(crate) struct EmitRate {
     /// In Bullet: what matching hands on.
     parts: Interval,
     setting: &'static str,
-    /// What is too much is dropped.
+    /// Emits beyond the limit are dropped.
     drops: bool,
     /// How many emits were.
     dropped: u64,
@@ -48,7 +48,7 @@ struct Interval {
     count: u64,
 }
 
-impl Looks {
+impl ClockSamples {
     /// The clock is looked at.
     pub(crate) fn add(&self, now: Millis) {
         let mut looks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -99,7 +99,7 @@ impl EmitRate {
         is_admitted
     }
 
-    /// What a reader should know of what was dropped.
+    /// The report of dropped emits to a reader.
     pub(crate) fn warning(&self) -> Option<String> {
         let EmitRate { max, interval_ms, dropped, setting, .. } = self;
         (*dropped > 0).then(|| {
@@ -125,7 +125,7 @@ impl EmitRate {
 
     /// Ends the intervals that were long enough at a look before `until`. In none of them was too much: then the query
     /// would have been due.
-    pub(crate) fn catch_up(&mut self, looks: &Looks, until: Millis) {
+    pub(crate) fn catch_up(&mut self, looks: &ClockSamples, until: Millis) {
         if self.max == 0 {
             return;
         }
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn intervals_end_with_looks_though_nothing_was_told_then() {
-        let looks = Looks::default();
+        let looks = ClockSamples::default();
         [1100, 1150, 1200, 1200, 1199].into_iter().for_each(|look| looks.add(look));
         let mut rate = rate(2);
         rate.catch_up(&looks, 1150);

@@ -104,7 +104,7 @@ impl Shared {
         delivered
     }
 
-    /// Lets events that nobody asks for go by, in the order of the stream.
+    /// Passes events that no query reads, in the order of the stream.
     pub(crate) fn pass_over(&self, stream: &Stream, work: &Work) {
         let output = Output {
             steps: Vec::new(),
@@ -127,7 +127,7 @@ impl Shared {
             merge.position = output.position;
             let first = output.first;
             let fault = output.fault.take().or_else(|| {
-                guarded("results could not be delivered", || self.hand_on(stream, merge, output)).err()
+                guarded("results could not be delivered", || self.deliver_output(stream, merge, output)).err()
             });
             if let Some(fault) = fault {
                 self.fail_from(merge, first, &fault);
@@ -138,7 +138,7 @@ impl Shared {
     }
 
     /// Hands on what one batch gave: to operators, and to the queries that stand by themselves.
-    fn hand_on(&self, stream: &Stream, merge: &mut Merge, output: Output) {
+    fn deliver_output(&self, stream: &Stream, merge: &mut Merge, output: Output) {
         if output.steps.is_empty() {
             return;
         }

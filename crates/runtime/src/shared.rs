@@ -29,7 +29,7 @@ use crate::{
     stream::{Stream, lock},
 };
 
-/// What all threads of a runtime share.
+/// The state that all threads of a runtime share.
 pub struct Shared {
     /// The settings that hold.
     pub config: EngineConfig,
@@ -51,22 +51,22 @@ pub struct Shared {
     pub(crate) counters: Vec<ShardCounters>,
     pub(crate) read_to_match: [AtomicU64; LATENCY_BOUNDS_MICROS.len() + 1],
     pub(crate) read_to_match_micros: AtomicU64,
-    pub(crate) errands: mpsc::Sender<Errand>,
+    pub(crate) errands: mpsc::Sender<TickerRequest>,
     pub(crate) is_closing: AtomicBool,
     /// Set when all has stopped.
     pub(crate) stopped: OnceCell<()>,
     pub(crate) line: RunQueue,
     /// Detached queries that ended.
-    pub(crate) kept: Mutex<Kept>,
-    /// What standing queries have in common.
+    pub(crate) kept: Mutex<ExpiringQueries>,
+    /// The interned plans that standing queries share.
     pub(crate) commons: Mutex<PlanInterner>,
-    /// What is durable, where anything is; set before the runtime is given out.
+    /// The durable state, if there is any; set before callers get the runtime.
     pub(crate) durable: OnceLock<Arc<dyn DurableObjects>>,
 }
 
 /// Detached queries that ended, and when they are to be forgotten.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
+pub(crate) struct ExpiringQueries {
     pub(crate) by_id: HashMap<QueryId, (Millis, QueryStatus)>,
     pub(crate) until: BTreeSet<(Millis, QueryId)>,
     /// Those of them that were killed.
@@ -76,7 +76,7 @@ pub(crate) struct Kept {
 /// What the ticker is asked to do between its ticks. Not bounded by itself: a query asks for its end at most once, its
 /// reader at most once more, and the number of queries is bounded.
 #[derive(Debug)]
-pub(crate) enum Errand {
+pub(crate) enum TickerRequest {
     /// End a query.
     End(QueryId, EndReason),
     /// Stop.
@@ -93,7 +93,10 @@ pub(crate) struct ShardCounters {
 }
 
 impl Shared {
-    pub(crate) fn new(config: EngineConfig, clock: Arc<dyn Clock>) -> (Shared, mpsc::Receiver<Errand>) {
+    pub(crate) fn new(
+        config: EngineConfig,
+        clock: Arc<dyn Clock>,
+    ) -> (Shared, mpsc::Receiver<TickerRequest>) {
         let (errands, inbox) = mpsc::channel();
         let shards = config.shards;
         let steady = Arc::new(SteadyClock::new(clock));
@@ -216,7 +219,7 @@ impl Shared {
 
     /// Has shards look at what waits in a stream, if anybody asks for it.
     pub fn enqueue(&self, stream: Arc<Stream>) {
-        match stream.take_unasked() {
+        match stream.drain_unread() {
             Some(work) => self.pass_over(&stream, &work),
             None => self.line.push(stream),
         }
@@ -300,11 +303,11 @@ impl Shared {
     pub(crate) fn status_of_stream(&self, stream: &Stream, now: Millis) -> StreamStatus {
         let objects = self.durable.get();
         let durable = objects.map_or(0, |objects| objects.durable_queries(&stream.name));
-        let waits_since = objects.and_then(|objects| objects.waits_since(&stream.name));
+        let oldest_arrival = objects.and_then(|objects| objects.oldest_pending_arrival(&stream.name));
         let status = stream.status(now);
         StreamStatus {
             queries: status.queries + durable,
-            stored_lag_ms: waits_since.map_or(0, |since| u64::try_from(now - since).unwrap_or(0)),
+            stored_lag_ms: oldest_arrival.map_or(0, |since| u64::try_from(now - since).unwrap_or(0)),
             ..status
         }
     }

@@ -133,7 +133,7 @@ pub struct Metrics {
     pub queries_refused: u64,
     /// Queries ever ended, by anything.
     pub queries_ended: u64,
-    /// Of those, the ones ended by a failure.
+    /// The number of those that ended by a failure.
     pub queries_failed: u64,
     /// Records ever given out.
     pub records_out: u64,

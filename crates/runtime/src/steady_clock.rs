@@ -35,7 +35,7 @@ pub struct SteadyClock {
 
 /// How the engine's time goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Gait {
+enum ClockPace {
     /// As the machine's clock.
     InStep,
     /// The machine's clock is so far ahead, since the monotonic clock showed this.
@@ -46,7 +46,7 @@ enum Gait {
 
 /// A change of gait, which is worth a line in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Turn {
+enum PaceChange {
     Jumped { ahead: i128 },
     Followed { ahead: i128 },
     Slowed { behind: i128 },
@@ -58,12 +58,12 @@ struct State {
     /// The engine's time, in nanoseconds since 1970, when the monotonic clock showed `at`.
     now: i128,
     at: u64,
-    gait: Gait,
+    gait: ClockPace,
 }
 
 impl State {
     /// Goes on to where the machine's clock shows `wall` (nanoseconds since 1970) and the monotonic one `at`.
-    fn step(&mut self, wall: i128, at: u64) -> Option<Turn> {
+    fn step(&mut self, wall: i128, at: u64) -> Option<PaceChange> {
         let jump = JUMP.as_nanos() as i128;
         // Threads may come here in another order than they read the clocks in.
         let elapsed = i128::from(at.checked_sub(self.at)?);
@@ -73,32 +73,32 @@ impl State {
         if ahead > jump {
             self.now = steady;
             return match self.gait {
-                Gait::Waits { ahead: before, since } if (ahead - before).abs() <= jump => {
+                ClockPace::Waits { ahead: before, since } if (ahead - before).abs() <= jump => {
                     if u128::from(at.saturating_sub(since)) < HOLD.as_nanos() {
                         return None;
                     }
-                    (self.now, self.gait) = (wall, Gait::InStep);
-                    Some(Turn::Followed { ahead })
+                    (self.now, self.gait) = (wall, ClockPace::InStep);
+                    Some(PaceChange::Followed { ahead })
                 }
                 gait => {
-                    self.gait = Gait::Waits { ahead, since: at };
-                    (!matches!(gait, Gait::Waits { .. })).then_some(Turn::Jumped { ahead })
+                    self.gait = ClockPace::Waits { ahead, since: at };
+                    (!matches!(gait, ClockPace::Waits { .. })).then_some(PaceChange::Jumped { ahead })
                 }
             };
         }
         let slow = self.now + elapsed / 2;
         if wall >= slow {
-            let before = std::mem::replace(&mut self.gait, Gait::InStep);
+            let before = std::mem::replace(&mut self.gait, ClockPace::InStep);
             self.now = wall;
-            return (before != Gait::InStep).then_some(Turn::InStep);
+            return (before != ClockPace::InStep).then_some(PaceChange::InStep);
         }
         self.now = slow;
         let behind = slow - wall;
-        if self.gait == Gait::Slow || behind <= jump {
+        if self.gait == ClockPace::Slow || behind <= jump {
             return None;
         }
-        self.gait = Gait::Slow;
-        Some(Turn::Slowed { behind })
+        self.gait = ClockPace::Slow;
+        Some(PaceChange::Slowed { behind })
     }
 }
 
@@ -116,7 +116,7 @@ impl SteadyClock {
     /// A clock that begins with the machine's.
     pub(crate) fn new(wall: Arc<dyn Clock>) -> SteadyClock {
         let (at, now) = (wall.monotonic_nanos(), i128::from(wall.now_micros()) * 1000);
-        SteadyClock { wall, state: Mutex::new(State { now, at, gait: Gait::InStep }) }
+        SteadyClock { wall, state: Mutex::new(State { now, at, gait: ClockPace::InStep }) }
     }
 
     /// The machine's clock.
@@ -126,7 +126,7 @@ impl SteadyClock {
 
     /// Goes on from `last`, when the last event arrived before a restart, if that is later than now. If it is more than a day
     /// later, one of the two is wrong for good, and time is the machine's.
-    pub fn begin_at(&self, last: Millis) {
+    pub fn start_at(&self, last: Millis) {
         let wall = self.wall.now();
         let behind = Duration::from_millis(u64::try_from(last.saturating_sub(wall)).unwrap_or(0));
         let (last_arrival, clock) = (rfc3339(last), rfc3339(wall));
@@ -186,23 +186,23 @@ impl Clock for SteadyClock {
         };
         match turn {
             None => {}
-            Some(Turn::Jumped { ahead }) => tracing::warn!(
+            Some(PaceChange::Jumped { ahead }) => tracing::warn!(
                 seconds = seconds(ahead),
                 "the machine's clock jumped ahead: the engine's time ignores the jump, and follows if it lasts for a \
                  minute"
             ),
-            Some(Turn::Followed { ahead }) => {
+            Some(PaceChange::Followed { ahead }) => {
                 tracing::warn!(
                     seconds = seconds(ahead),
                     "the machine's clock stayed ahead: the engine's time follows"
                 );
             }
-            Some(Turn::Slowed { behind }) => tracing::warn!(
+            Some(PaceChange::Slowed { behind }) => tracing::warn!(
                 seconds = seconds(behind),
                 "the machine's clock is behind the engine's time, which continues at half speed until the clock \
                  reaches it"
             ),
-            Some(Turn::InStep) => tracing::info!("the engine's time equals the machine's clock again"),
+            Some(PaceChange::InStep) => tracing::info!("the engine's time equals the machine's clock again"),
         }
         i64::try_from(now.div_euclid(1000)).unwrap_or(i64::MAX)
     }
@@ -300,14 +300,14 @@ mod tests {
     #[test]
     fn time_begins_with_the_last_arrival_where_that_is_later() {
         let (clock, steady) = clocks();
-        steady.begin_at(START - 5);
+        steady.start_at(START - 5);
         assert_eq!(steady.now(), START);
-        steady.begin_at(START + 5_000);
+        steady.start_at(START + 5_000);
         clock.advance_ms(100);
         assert_eq!(steady.now(), START + 5_050);
         assert!((steady.offset_seconds() - 4.95).abs() < 1e-9);
         // One of them is wrong for good.
-        steady.begin_at(START + 86_500_000);
+        steady.start_at(START + 86_500_000);
         assert_eq!(steady.now(), START + 5_050);
     }
 }

@@ -17,7 +17,7 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// What is known of the query from the start.
+    /// The query's metadata, known from the start.
     pub fn query(&self) -> &Arc<QueryMeta> {
         &self.handle.meta
     }

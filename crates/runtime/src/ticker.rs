@@ -21,7 +21,7 @@ use crate::{
     panic_guard::guarded,
     query::active::EmitContext,
     query::handle::QueryHandle,
-    shared::{Errand, Shared},
+    shared::{Shared, TickerRequest},
     stream::{Stream, lock},
 };
 
@@ -33,21 +33,25 @@ const PORTION: usize = 256;
 
 impl Shared {
     /// The ticker's life: looks at the clock every tick, runs errands between.
-    pub(crate) fn run_ticker(&self, inbox: &mpsc::Receiver<Errand>, indexer: &mpsc::Sender<IndexErrand>) {
+    pub(crate) fn run_ticker(
+        &self,
+        inbox: &mpsc::Receiver<TickerRequest>,
+        indexer: &mpsc::Sender<IndexErrand>,
+    ) {
         let tick = Duration::from_millis(self.config.tick_ms.max(1));
         let mut measured = self.clock.monotonic_nanos();
         loop {
             match inbox.recv_timeout(tick) {
-                Ok(Errand::End(id, reason)) => {
+                Ok(TickerRequest::End(id, reason)) => {
                     self.end_guarded(&id, reason);
                     for errand in inbox.try_iter().take(ERRANDS_MAX) {
                         match errand {
-                            Errand::End(id, reason) => self.end_guarded(&id, reason),
-                            Errand::Stop => return,
+                            TickerRequest::End(id, reason) => self.end_guarded(&id, reason),
+                            TickerRequest::Stop => return,
                         }
                     }
                 }
-                Ok(Errand::Stop) | Err(mpsc::RecvTimeoutError::Disconnected) => return,
+                Ok(TickerRequest::Stop) | Err(mpsc::RecvTimeoutError::Disconnected) => return,
                 Err(mpsc::RecvTimeoutError::Timeout) => {}
             }
             let now = self.clock.now();
@@ -72,7 +76,7 @@ impl Shared {
                     stream.forget_replaced();
                     start_rebuild(stream, stream.was_quiet(), indexer);
                 }
-                self.forget_what_was_kept_long_enough(now);
+                self.forget_expired(now);
                 self.forget_empty_streams();
             }
         }
@@ -234,7 +238,7 @@ impl Shared {
     }
 }
 
-/// What is due at one look.
+/// The work that is due at one tick.
 struct DueWork {
     /// Queries of which windows may close; where they share no operator, with the start of their slice that is still open.
     queries: Vec<(QueryNumber, Option<i64>)>,

@@ -24,7 +24,7 @@ pub struct AlertEntry {
     pub from: Option<Millis>,
 }
 
-/// What an alert that is created begins with.
+/// The initial state of a new alert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct AlertStart {
     /// Its query is of the stream's events from this offset on.
@@ -146,7 +146,7 @@ impl Catalog {
         let stream = watched.map(|stream| stream.id);
         if let (Some(view), Some(stream)) = (own_view(create), stream) {
             let owner = Some(create.name.clone());
-            let (id, from) = (self.take_view_number(), start.events_from.unwrap_or(0));
+            let (id, from) = (self.allocate_view_id(), start.events_from.unwrap_or(0));
             self.add_view(ViewEntry {
                 id,
                 created: at,
@@ -160,7 +160,7 @@ impl Catalog {
             });
         }
         let create = CreateAlert { if_not_exists: false, ..create.clone() };
-        let entry = AlertEntry { id: self.take_view_number(), created: at, create, from: start.from };
+        let entry = AlertEntry { id: self.allocate_view_id(), created: at, create, from: start.from };
         self.alerts.insert(entry.create.name.clone(), entry);
         Ok(true)
     }

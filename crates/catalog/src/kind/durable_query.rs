@@ -91,13 +91,13 @@ pub struct ResumePoint {
     pub emits: u64,
     /// Records before it.
     pub records: u64,
-    /// Of the events before it, those that matched.
+    /// The events before it that matched.
     pub matched: u64,
-    /// Of the events before it, values of other types than the query wants.
+    /// The values in events before it whose type the query does not expect.
     pub mistyped: u64,
-    /// Of the events before it, expressions that failed.
+    /// The expressions that failed in events before it.
     pub expression_errors: u64,
-    /// Of the errors, those in making the emits before it.
+    /// The errors among them that come from the emits before it.
     pub result_errors: u64,
 }
 
@@ -133,7 +133,7 @@ enum Parameter {
     String(Box<str>),
 }
 
-/// What happens to durable queries.
+/// A step in the life of a durable query.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DurableQueryStep {
@@ -209,7 +209,7 @@ impl DurableQueryEntry {
     }
 
     /// The first event that it needs.
-    pub fn needs_from(&self) -> u64 {
+    pub fn first_needed(&self) -> u64 {
         self.noted.from.map_or(self.first, |point| point.offset.max(self.first))
     }
 }
@@ -226,8 +226,8 @@ impl DurableQueries {
     }
 
     /// The first event of a stream that any of them needs.
-    pub fn needs_from(&self, stream: u32) -> Option<u64> {
-        self.0.values().filter(|entry| entry.stream == stream).map(DurableQueryEntry::needs_from).min()
+    pub fn first_needed(&self, stream: u32) -> Option<u64> {
+        self.0.values().filter(|entry| entry.stream == stream).map(DurableQueryEntry::first_needed).min()
     }
 
     /// Of one that is gone it does nothing.

@@ -123,7 +123,7 @@ impl EndpointEntry {
 }
 
 impl Catalog {
-    /// What a new endpoint names must be there.
+    /// Checks that the objects that a new endpoint names exist.
     pub(crate) fn create_endpoint(
         &mut self,
         create: &CreateEndpoint,

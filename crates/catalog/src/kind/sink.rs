@@ -36,7 +36,7 @@ pub struct SinkEntry {
     pub delivered: Delivered,
 }
 
-/// What a sink that is created begins with.
+/// The initial progress of a new sink.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SinkStart {
     /// The view, by number.
@@ -55,13 +55,13 @@ pub struct Delivered {
     pub count: u64,
     /// Rows in them.
     pub rows: u64,
-    /// Of those, rows that went to the stream for what cannot be delivered.
+    /// The rows among them that went to the dead-letter stream.
     #[serde(default)]
     pub dead: u64,
     /// The last key, of changes the last place, as hexadecimal digits; none before the first.
     #[serde(default)]
     pub key: Option<String>,
-    /// Of a file, its length.
+    /// The length of the file, if the target is one.
     #[serde(default)]
     pub bytes: u64,
 }
@@ -127,7 +127,7 @@ pub fn digits(key: &[u8]) -> String {
     key.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What leads to a file, without what leads nowhere: `./`, and `/` twice.
+/// The path of a file without `./` and double `/`.
 fn file_names(path: &str) -> impl Iterator<Item = Component<'_>> {
     Path::new(path).components().filter(|part| *part != Component::CurDir)
 }

@@ -165,7 +165,7 @@ impl Catalog {
         Ok(has_changed)
     }
 
-    /// What a stream would be declared as after a statement; none where there is no such stream.
+    /// The declaration of a stream after a statement; none if there is no such stream.
     pub fn altered(&self, alter: &AlterStream) -> Result<Option<StreamEntry>, CatalogError> {
         let Some(entry) = self.streams.get(&alter.name) else {
             return match alter.if_exists {

@@ -84,12 +84,12 @@ impl Catalog {
             return Err(CatalogError::JoinOfItself(create.target.to_string()));
         }
         let create = CreateJoin { if_not_exists: false, ..create.clone() };
-        let entry = JoinEntry { id: self.take_view_number(), created: at, create, from };
+        let entry = JoinEntry { id: self.allocate_view_id(), created: at, create, from };
         self.joins.insert(entry.create.name.clone(), entry);
         Ok(true)
     }
 
-    /// What the two streams of a join are declared as.
+    /// The declarations of the two streams of a join.
     pub fn sides_of(&self, create: &CreateJoin) -> Result<[&CreateStream; 2], CatalogError> {
         let side = |name: &StreamName| {
             let entry = self.known_stored_stream(name.as_str(), ObjectKind::StreamJoin)?;

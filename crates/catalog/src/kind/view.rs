@@ -87,7 +87,7 @@ impl Catalog {
     }
 
     /// Gives a number out, to a view, an alert or a join.
-    pub(crate) fn take_view_number(&mut self) -> u32 {
+    pub(crate) fn allocate_view_id(&mut self) -> u32 {
         self.next_view += 1;
         self.next_view - 1
     }
@@ -156,7 +156,7 @@ impl Catalog {
         let (stream, of) = (stream.id, below.map(|below| below.id));
         let create = CreateView { if_not_exists: false, ..create.clone() };
         let joined = joined_by(&create);
-        let (id, tables) = (self.take_view_number(), tables.to_vec());
+        let (id, tables) = (self.allocate_view_id(), tables.to_vec());
         self.add_view(ViewEntry { id, created: at, create, stream, of, from, owner: None, joined, tables });
         Ok(true)
     }

@@ -65,7 +65,7 @@ impl TryFrom<String> for Checksum {
     }
 }
 
-/// What a backup consists of.
+/// The contents of a backup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BackupManifest {
@@ -77,7 +77,7 @@ pub struct BackupManifest {
     pub written_by: String,
     /// When the cut was made, in milliseconds since 1970.
     pub taken: Millis,
-    /// Where the log ends: events that were synced before this are in the backup.
+    /// The end of the log: events that were synced before it are in the backup.
     pub log_position: u64,
     /// All files.
     pub files: Vec<BackupFile>,
@@ -98,7 +98,7 @@ pub struct BackupFile {
 }
 
 impl BackupFile {
-    /// Where it lies below a backup's directory.
+    /// Its path below a backup's directory.
     pub fn place(&self) -> String {
         format!("{}.{}", self.name, self.crc32c)
     }

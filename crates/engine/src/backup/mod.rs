@@ -20,9 +20,9 @@
 //! A snapshot that no client accesses for [`BACKUP_KEPT`] expires. At most [`BACKUPS_MAX`] exist at once. Knows nothing of
 //! HTTP.
 
-mod aside;
 mod manifest;
 mod restore;
+mod views_file;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -51,7 +51,7 @@ use crate::durable::{
 use crate::{BackupError, EngineError, QueryId};
 use swiftwater_runtime::parts::lock;
 
-use aside::Aside;
+use views_file::ViewsFile;
 
 pub use manifest::{BackupFile, BackupManifest, Checksum, MANIFEST_NAME, ManifestError};
 pub use restore::{BackupFault, RestoreError, restore, verify_backup};
@@ -87,7 +87,7 @@ pub struct Backup {
     cut: Arc<Cut>,
 }
 
-/// What is held for a backup.
+/// The snapshots that a backup consists of, held open.
 struct Cut {
     sources: Vec<Source>,
     taken: Millis,
@@ -113,7 +113,7 @@ enum Place {
     Log(usize),
     /// The path in the store, and whether its bytes are ever the same.
     Store(Box<str>, bool),
-    Views(Arc<Aside>),
+    Views(Arc<ViewsFile>),
 }
 
 /// Why a file of a cut cannot be read.
@@ -134,7 +134,7 @@ pub enum BackupReadError {
 }
 
 impl Backup {
-    /// What it consists of.
+    /// Its contents.
     pub fn manifest(&self) -> &BackupManifest {
         &self.manifest
     }
@@ -187,9 +187,9 @@ impl Cut {
                     self.log.files()[file].read_exact_at(&mut piece, range.start)?;
                     Ok(Bytes::from(piece))
                 };
-                waited_for(read).await
+                wait_for_disk(read).await
             }
-            Place::Views(aside) => waited_for(move || Ok(aside.read(range)?)).await,
+            Place::Views(aside) => wait_for_disk(move || Ok(aside.read(range)?)).await,
         }
     }
 
@@ -211,8 +211,8 @@ impl Cut {
     }
 }
 
-/// Does what waits for the disk.
-async fn waited_for(
+/// Runs work that waits for the disk.
+async fn wait_for_disk(
     read: impl FnOnce() -> Result<Bytes, BackupReadError> + Send + 'static,
 ) -> Result<Bytes, BackupReadError> {
     tokio::task::spawn_blocking(read).await.map_err(|_| BackupReadError::Broken)?
@@ -231,7 +231,7 @@ impl Backups {
         });
     }
 
-    /// Lets a backup stand.
+    /// Registers a backup.
     fn keep(&self, backup: &Arc<Backup>) -> Result<(), EngineError> {
         let mut standing = lock(&self.standing);
         if standing.len() >= BACKUPS_MAX {
@@ -255,7 +255,7 @@ impl History {
         let number = backups.taken.fetch_add(1, Ordering::Relaxed);
         let (mut cut, views) = self.cut().await?;
         if let Some(views) = views {
-            self.put_aside(&mut cut, views, number).await?;
+            self.write_views_file(&mut cut, views, number).await?;
         }
         let cut = Arc::new(cut);
         let files = self.check_sums(&cut).await;
@@ -273,7 +273,7 @@ impl History {
         Ok(backup)
     }
 
-    /// A cut that stands.
+    /// A running backup.
     pub(crate) fn backup(&self, id: &str) -> Result<Arc<Backup>, EngineError> {
         self.backups.expire();
         let found = lock(&self.backups.standing).get(id).cloned();
@@ -291,16 +291,16 @@ impl History {
 
     async fn cut(&self) -> Result<(Cut, Option<StoreSnapshot>), EngineError> {
         // No stream is made, altered or dropped meanwhile.
-        let _one_at_a_time = self.changing.lock().await;
+        let _one_at_a_time = self.statement_lock.lock().await;
         // Nor does the log learn of anything that was done to a table since that was looked at: a run of a job that is
         // said to have succeeded has its rows in the cut. One that has them and is not said to is taken up, and passes over.
         // And nothing new is told by sinks, alerts and joins, as what they tell is kept before.
-        let _catalog_and_views_stay = self.cutting.write().await;
+        let _catalog_and_views_stay = self.backup_lock.write().await;
         let held = self.log.retain_all();
         let mut catalog = self.snapshot();
         catalog.store = None;
         let catalog = Bytes::from(catalog.to_bytes());
-        let views = lock(&self.view_store).clone();
+        let views = self.view_files.opened();
         let views = views.map(|views| views.snapshot_all()).transpose();
         let views = views.map_err(|error| BackupError::Unavailable(causes(&error)))?;
         let store = self.store.cut().await.map_err(from_store)?;
@@ -315,7 +315,7 @@ impl History {
         let sync_time_max = Duration::from_millis(self.config.backup_sync_ms_max);
         match tokio::time::timeout(sync_time_max, synced).await {
             Ok(synced) => synced.map_err(unavailable)?,
-            Err(_) => return Err(self.trouble().unwrap_or_else(|| unavailable(LogError::Failing))),
+            Err(_) => return Err(self.stall_error().unwrap_or_else(|| unavailable(LogError::Failing))),
         }
         let log = self.log.cut();
         drop(held);
@@ -334,10 +334,15 @@ impl History {
     }
 
     /// Writes down what views keep, beside the cut that it is of.
-    async fn put_aside(&self, cut: &mut Cut, views: StoreSnapshot, number: u64) -> Result<(), EngineError> {
+    async fn write_views_file(
+        &self,
+        cut: &mut Cut,
+        views: StoreSnapshot,
+        number: u64,
+    ) -> Result<(), EngineError> {
         let dir = self.dir.as_ref().map(DataDir::spill).ok_or(EngineError::NoHistory)?;
         let path = dir.join(format!("backup-{number}.views"));
-        let put = tokio::task::spawn_blocking(move || Aside::put(&views, &path)).await;
+        let put = tokio::task::spawn_blocking(move || ViewsFile::put(&views, &path)).await;
         let put = put.map_err(|_| BackupError::Unavailable(causes(&BackupReadError::Broken)))?;
         let aside = put.map_err(|error| BackupError::Unavailable(causes(&error)))?;
         let bytes = aside.bytes();

@@ -20,7 +20,7 @@ use swiftwater_views::{DumpError, ViewStore};
 use super::{BackupFile, BackupManifest, Checksum, MANIFEST_NAME, ManifestError};
 use crate::{
     HistoryConfig, HistoryError,
-    durable::{directory::DataDir, history::heavy},
+    durable::{directory::DataDir, history::run_blocking},
 };
 
 /// Bytes that are read at a time.
@@ -28,13 +28,13 @@ const PIECE_BYTES: usize = 4 << 20;
 /// The largest manifest that is read: some millions of files.
 const MANIFEST_BYTES_MAX: u64 = 1 << 30;
 
-/// What is wrong with a file of a backup.
+/// The fault of a file of a backup.
 #[derive(Debug, thiserror::Error)]
 #[error("`{}` {what}", path.display())]
 pub struct BackupFault {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The fault.
     pub what: String,
     /// Why it cannot be read, if that is what is wrong.
     #[source]
@@ -52,7 +52,7 @@ pub enum RestoreError {
     Manifest {
         /// The manifest.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         #[source]
         source: ManifestError,
     },
@@ -86,7 +86,7 @@ pub enum RestoreError {
 }
 
 impl RestoreError {
-    /// What to do, where there is something to say.
+    /// A hint that states what to do, if there is one.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             RestoreError::NoBackup(_) => {
@@ -234,8 +234,8 @@ pub async fn restore(
         let mut told = |bytes| progress(&manifest, bytes);
         match file.name.split_once('/') {
             Some(("tables", path)) => put(&store, path, backup, file, &mut told).await?,
-            Some(("views", _)) => heavy(usize::MAX, || load(&dir.views(), backup, file, told))?,
-            _ => heavy(usize::MAX, || copy(&config.dir.join(&file.name), backup, file, &mut told))?,
+            Some(("views", _)) => run_blocking(usize::MAX, || load(&dir.views(), backup, file, told))?,
+            _ => run_blocking(usize::MAX, || copy(&config.dir.join(&file.name), backup, file, &mut told))?,
         }
     }
     for part in ["catalog", "log"] {
@@ -261,7 +261,7 @@ async fn put(
     let mut reading = Reading::open(backup, file)?;
     let mut put = store.put_file(path)?;
     loop {
-        match heavy(usize::MAX, || reading.next()) {
+        match run_blocking(usize::MAX, || reading.next()) {
             Ok(Some(piece)) => {
                 put.write(piece).await?;
                 progress(piece.len() as u64);
@@ -309,7 +309,7 @@ fn load(to: &Path, backup: &Path, file: &BackupFile, progress: impl FnMut(u64)) 
 /// The bytes of a file, an error at its end where they are not those of the manifest.
 struct Bytes<P> {
     reading: Reading,
-    /// What of the last piece is left.
+    /// The rest of the last piece.
     left: Range<usize>,
     progress: P,
 }

@@ -13,7 +13,7 @@ use crate::Ack;
 /// How far a stream's events were acknowledged.
 #[derive(Debug)]
 pub(crate) struct AckHorizon {
-    /// What is before this offset may have been acknowledged.
+    /// The offset before which events may have been acknowledged.
     next: u64,
     /// What will be when it is synced: ends in the log, and offsets after the last event; both ascend. The log's queue,
     /// which has these events, bounds it.
@@ -21,7 +21,7 @@ pub(crate) struct AckHorizon {
 }
 
 impl AckHorizon {
-    /// Of a stream whose events before an offset are all synced.
+    /// The horizon of a stream whose events before an offset are all synced.
     pub(crate) fn new(next: u64) -> AckHorizon {
         AckHorizon { next, unsynced: VecDeque::new() }
     }
@@ -35,7 +35,7 @@ impl AckHorizon {
         }
     }
 
-    /// What is before an offset was acknowledged, synced or not.
+    /// The events before an offset were acknowledged, synced or not.
     pub(crate) fn at_once(&mut self, next: u64) {
         self.next = self.next.max(next);
         while self.unsynced.front().is_some_and(|(_, next)| *next <= self.next) {

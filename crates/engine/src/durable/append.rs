@@ -1,6 +1,6 @@
 //! Appends events to a stored stream: validates, admits, packs and logs them, and puts them in line for live queries.
 
-use super::history::{History, heavy};
+use super::history::{History, run_blocking};
 use crate::durable::{
     columns::AcceptedColumns,
     dedup::Receipt,
@@ -12,7 +12,7 @@ use swiftwater_event::EventBatch;
 use swiftwater_runtime::parts::Stream;
 
 impl History {
-    /// Takes events of a stored stream in.
+    /// Appends events to a stored stream.
     pub(crate) async fn append(
         &self,
         shared: &Shared,
@@ -31,10 +31,10 @@ impl History {
             return Err(error);
         }
         loop {
-            let mut held = declared.hold(batch.clone(), now_micros);
+            let mut held = declared.validate(batch.clone(), now_micros);
             let refusals = held.refusals();
             let none = Appended { refusals, ..Appended::live(&stored.name, stored.next(), 0) };
-            if options.all_or_none && held.has_bad() {
+            if options.all_or_none && held.has_invalid() {
                 return Ok(none);
             }
             let events = held.good.len() as u64;
@@ -74,7 +74,7 @@ impl History {
             admitted = stored.admit(&*self.clock, (bytes, good.len() as u64)) => admitted,
             _ = closing.wait_for(|closing| *closing) => return Err(EngineError::Runtime(RuntimeError::ShuttingDown)),
         };
-        let packed = heavy(bytes, || self.log.pack(lines(&good))).map_err(unavailable)?;
+        let packed = run_blocking(bytes, || self.log.pack(lines(&good))).map_err(unavailable)?;
         let refused = |error| self.with_numbers(unavailable(error));
         let room = self.log.reserve(packed.bytes()).await.map_err(refused)?;
         shared.enter(bytes).await?;
@@ -116,7 +116,7 @@ impl History {
         let (declared, events) = (stored.declared(), batch.len());
         // Of those that are stored together or not at all none was refused.
         let held = if options.all_or_none { batch.select(&[]) } else { batch };
-        let held = declared.hold(held, now_micros);
+        let held = declared.validate(held, now_micros);
         let refusals = held.refusals();
         let accepted = (events - refusals.len()) as u64;
         let appended = stored.appended(Outcome::Repeated(receipt), receipt.offset, accepted);

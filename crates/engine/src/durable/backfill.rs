@@ -23,7 +23,7 @@ use swiftwater_sql::{
 };
 use swiftwater_store::{EVENT_COLUMN, OFFSET_COLUMN, TIME_COLUMN};
 
-use crate::{durable::stored_stream::StoredStream, tables::inserted::EventShape};
+use crate::durable::{event_shape::EventShape, stored_stream::StoredStream};
 
 /// Offsets that are read at once.
 pub(crate) const PAST_EVENTS: u64 = 20_000;

@@ -2,7 +2,7 @@
 //! both.
 //!
 //! A snapshot is written once all that it counts is synced. The log is then trimmed up to the first record that a table,
-//! a view, a join or a durable query still needs.
+//! a view, a join or a durable query still needs ([`crate::supervisor::Registry`]).
 
 use std::{
     collections::HashMap,
@@ -18,7 +18,7 @@ use crate::EngineError;
 use crate::{
     HistoryError,
     durable::{
-        history::{History, heavy},
+        history::{History, run_blocking},
         stored_stream::{StoredStream, unavailable},
     },
 };
@@ -63,14 +63,19 @@ impl History {
         Duration::from_millis(self.config.checkpoint_interval_ms.max(1))
     }
 
-    /// The place in the log from which on a table, a view or a join may need events, as far as is synced.
-    fn needed_from(&self) -> LogPosition {
+    /// The position up to which the log may be trimmed: all before it is synced, and no object needs it.
+    pub(crate) fn needed_from(&self) -> LogPosition {
         // Read first: what is appended from here on is needed whoever asks.
-        let mut needed = self.log.horizons().synced;
-        for position in self.all_stored().iter().filter_map(|stored| stored.needs_from()) {
-            needed = needed.min(position);
+        let synced = self.log.horizons().synced;
+        let retained = self.registry.retained_from(self);
+        if let Some((LogPosition(position), object)) = &retained {
+            tracing::trace!(position, %object, "the log is retained");
         }
-        self.join_holds.first().map_or(needed, |first| needed.min(first))
+        // A join needs the log before it is registered: from its statement on, and at a start from before its task begins.
+        // One that has failed for good needs nothing, though it stays registered.
+        let for_joins = self.retained.first();
+        let positions = retained.map(|(position, _)| position).into_iter().chain(for_joins);
+        positions.fold(synced, LogPosition::min)
     }
 
     async fn log_time(&self) {
@@ -102,36 +107,36 @@ impl History {
         catalog.snapshot(position.0, |entry| stored.get(&entry.id).map(|stored| stored.numbers()))
     }
 
-    /// Writes the catalog down and lets go of what nobody needs of the log; answers the end of what is written down, and where
-    /// the log is needed from.
+    /// Writes a snapshot of the catalog, and trims the log. Returns the position of the snapshot, and the first position of the
+    /// log that is still needed.
     pub(crate) async fn checkpoint(&self) -> Result<(LogPosition, LogPosition), HistoryError> {
         // One at a time: an older snapshot must not take the place of a newer one.
-        let _one_at_a_time = self.writing_down.lock().await;
+        let _one_at_a_time = self.checkpoint_lock.lock().await;
         let snapshot = self.snapshot();
         let counted = LogPosition(snapshot.position);
         let appended = self.log.horizons().appended;
         // What the snapshot counts as stored is to be on disk before the snapshot is.
         loop {
             // A log that is full may not get there before it is trimmed: what the last snapshot counts may go at once.
-            let written_down = LogPosition(self.written_down.load(Ordering::Relaxed));
-            self.log.trim(self.needed_from().min(written_down));
+            let checkpointed_position = LogPosition(self.checkpointed_position.load(Ordering::Relaxed));
+            self.log.trim(self.needed_from().min(checkpointed_position));
             let synced = tokio::time::timeout(self.checkpoint_interval(), self.log.synced(appended)).await;
             if let Ok(synced) = synced {
                 break synced?;
             }
         }
-        heavy(usize::MAX, || lock(&self.snapshots).write(&snapshot))?;
-        self.written_down.store(counted.0, Ordering::Relaxed);
+        run_blocking(usize::MAX, || lock(&self.snapshots).write(&snapshot))?;
+        self.checkpointed_position.store(counted.0, Ordering::Relaxed);
         let needed = self.needed_from().min(counted);
         self.log.trim(needed);
         Ok((counted, needed))
     }
 
-    /// Stops taking anything in, commits what waits, writes the catalog down.
+    /// Commits the pending events of all tables, writes a last checkpoint, and ends all tasks.
     pub(crate) async fn close(&self, grace: Duration) {
         let commit = async {
             for stored in self.all_stored() {
-                self.hurry(&stored).await;
+                self.flush_pending(&stored).await;
             }
         };
         if tokio::time::timeout(grace, commit).await.is_err() {
@@ -154,9 +159,9 @@ impl History {
         self.store.close().await;
     }
 
-    /// Lets a table commit all that was appended to its stream.
-    async fn hurry(&self, stored: &StoredStream) {
-        let Some(next) = stored.hurry(stored.next()) else { return };
+    /// Waits until a table has committed all events of its stream.
+    async fn flush_pending(&self, stored: &StoredStream) {
+        let Some(next) = stored.request_flush(stored.next()) else { return };
         let Some(table) = stored.table() else { return };
         let mut progress = table.progress();
         let _ = progress.wait_for(|progress| progress.appended.0 >= next).await;

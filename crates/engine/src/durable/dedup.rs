@@ -21,13 +21,13 @@ const SEQUENCES_KEPT: usize = 64;
 /// The producers of one stream.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Producers {
-    of_clients: Used,
-    of_engine: Used,
+    of_clients: ProducerUse,
+    of_engine: ProducerUse,
 }
 
 /// Producers, up to a number; whoever wrote longest ago goes first.
 #[derive(Debug, Clone, PartialEq)]
-struct Used {
+struct ProducerUse {
     by_id: HashMap<Box<str>, Producer>,
     /// Who wrote when, by a count of writes; for finding who wrote longest ago.
     by_use: BTreeMap<u64, Box<str>>,
@@ -46,13 +46,13 @@ struct Producer {
 #[derive(Debug, Clone, PartialEq)]
 struct Request {
     receipt: Receipt,
-    /// Of its first part.
+    /// The hash of its first part.
     hash: u64,
-    /// Of the parts after that.
+    /// The hashes of the parts after that.
     hashes: Vec<u64>,
 }
 
-/// What became of one request.
+/// The outcome of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Receipt {
     /// Its number.
@@ -63,11 +63,11 @@ pub(crate) struct Receipt {
     pub(crate) accepted: u64,
     /// The stream's offset after the last of them.
     pub(crate) offset: u64,
-    /// Where the log stood after the last of them.
+    /// The position of the log after the last of them.
     pub(crate) log_position: u64,
 }
 
-/// What is to become of a part.
+/// The verdict on a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// It is to be stored.
@@ -111,10 +111,10 @@ fn is_of_engine(id: &str) -> bool {
 
 impl Producers {
     pub(crate) fn new(max: usize) -> Producers {
-        Producers { of_clients: Used::new(max), of_engine: Used::new(max) }
+        Producers { of_clients: ProducerUse::new(max), of_engine: ProducerUse::new(max) }
     }
 
-    fn of(&self, id: &str) -> &Used {
+    fn of(&self, id: &str) -> &ProducerUse {
         if is_of_engine(id) { &self.of_engine } else { &self.of_clients }
     }
 
@@ -183,9 +183,9 @@ impl Producer {
     }
 }
 
-impl Used {
-    fn new(max: usize) -> Used {
-        Used { by_id: HashMap::new(), by_use: BTreeMap::new(), uses: 0, max: max.max(1) }
+impl ProducerUse {
+    fn new(max: usize) -> ProducerUse {
+        ProducerUse { by_id: HashMap::new(), by_use: BTreeMap::new(), uses: 0, max: max.max(1) }
     }
 
     fn iter(&self) -> impl Iterator<Item = (&str, &Producer)> {

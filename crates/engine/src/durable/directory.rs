@@ -30,7 +30,7 @@ const UNFINISHED: &str = "restoring.new";
 #[derive(Debug)]
 pub(crate) struct DataDir {
     path: PathBuf,
-    /// What must not go away below a server that runs.
+    /// The directories that must stay in place while the server runs.
     watched: Watched,
     /// Locked while it is open; the system lets go when the process ends, however it ends.
     _lock: File,
@@ -89,7 +89,7 @@ impl DataDir {
         Ok(true)
     }
 
-    /// What is being restored here, if anything is.
+    /// The backup that is being restored here, if any.
     pub(crate) fn restoring(&self) -> io::Result<Option<String>> {
         match fs::read_to_string(self.path.join(RESTORING)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -55,7 +55,7 @@ impl StoredStream {
     }
 
     /// Lets what a view lacks from an offset on be read from the log again.
-    pub(crate) fn read_view_again(&self, view: u32, position: u64) {
+    pub(crate) fn reread_view(&self, view: u32, position: u64) {
         let mut state = lock(&self.state);
         let next = state.next;
         let of = state.views.iter_mut().find(|of| of.view == view);
@@ -97,11 +97,11 @@ impl StoredStream {
     }
 
     /// Lets what the table lacks be read from the log again: what was taken out of the feed did not get there.
-    pub(crate) fn feed_again(&self) {
+    pub(crate) fn reread_feed(&self) {
         let committed = self.committed();
         let mut state = lock(&self.state);
         let next = state.next;
-        let from = state.feed.needs_from(committed, next);
+        let from = state.feed.retained_from(committed, next);
         state.feed.begin_again(from);
     }
 }

@@ -1,29 +1,29 @@
 //! Opens the files of a data directory at a start: the newest snapshot of the catalog, the log, which is replayed from there,
 //! and the view store if there are joins. Blocks its thread.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{path::Path, sync::Arc};
 
 use swiftwater_catalog::Snapshot;
 use swiftwater_event::Clock;
 use swiftwater_log::{Disk, Log, LogError, LogOptions, LogPosition};
-use swiftwater_views::ViewStore;
 
-use super::{history::Disks, replay::Replay, snapshots::Snapshots};
-use crate::{HistoryConfig, HistoryError, objects::stream_joins::joins_at_start};
+use super::{
+    history::Disks,
+    replay::Replay,
+    snapshots::Snapshots,
+    view_store::{ViewFiles, joins_at_start},
+};
+use crate::{HistoryConfig, HistoryError};
 
 /// The open files, and what was read from them.
 pub(super) struct OpenFiles {
     pub(super) log: Log,
     pub(super) snapshots: Snapshots,
     /// The position in the log of the newest snapshot.
-    pub(super) written_down: u64,
+    pub(super) checkpointed_position: u64,
     pub(super) replay: Replay,
-    pub(super) views_dir: Option<PathBuf>,
-    /// Opened if the catalog has joins.
-    pub(super) view_store: Option<Arc<ViewStore>>,
+    /// The store is open if the catalog has joins.
+    pub(super) view_files: ViewFiles,
 }
 
 /// Opens all files, and replays the log. `log_dir` is for the messages.
@@ -34,10 +34,10 @@ pub(super) fn open_files(
     clock: &Arc<dyn Clock>,
 ) -> Result<OpenFiles, HistoryError> {
     let (snapshots, snapshot) = Snapshots::open(catalog)?;
-    let written_down = snapshot.as_ref().map_or(0, |snapshot| snapshot.position);
+    let checkpointed_position = snapshot.as_ref().map_or(0, |snapshot| snapshot.position);
     let open_log = |known_end| open_log(config, log_dir, (&disk, clock), known_end);
     let mut log = open_log(LogPosition(snapshot.as_ref().map_or(0, Snapshot::log_end)))?;
-    check_front(config, log_dir, &log, written_down)?;
+    check_front(config, log_dir, &log, checkpointed_position)?;
     let replay = Replay::of(config, &log, snapshot)?;
     let (view_store, read) = joins_at_start(config, &replay.catalog, views_dir.as_deref())?;
     // Which joins there are is known when the log is read. Nothing was written to it yet: what is missing may be put back.
@@ -45,7 +45,8 @@ pub(super) fn open_files(
         drop(log);
         log = open_log(read)?;
     }
-    Ok(OpenFiles { log, snapshots, written_down, replay, views_dir, view_store })
+    let view_files = ViewFiles::new(views_dir, view_store);
+    Ok(OpenFiles { log, snapshots, checkpointed_position, replay, view_files })
 }
 
 /// Opens the log, which was synced up to `known_end` once.
@@ -70,13 +71,13 @@ fn check_front(
     config: &HistoryConfig,
     log_dir: &Path,
     log: &Log,
-    written_down: u64,
+    checkpointed_position: u64,
 ) -> Result<(), HistoryError> {
     // It is trimmed up to there at most.
     let begins = log.usage().oldest.0;
-    if begins > written_down {
+    if begins > checkpointed_position {
         let dir = log_dir.to_owned();
-        let error = HistoryError::LogFrontLost { dir, begins, known: written_down };
+        let error = HistoryError::LogFrontLost { dir, begins, known: checkpointed_position };
         if !config.log_skip_corrupt {
             return Err(error);
         }

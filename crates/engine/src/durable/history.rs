@@ -2,7 +2,7 @@
 
 use crate::durable::recovered::Recovered;
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     path::PathBuf,
     sync::{
         Arc, Mutex, OnceLock, PoisonError, RwLock, Weak,
@@ -18,14 +18,13 @@ use swiftwater_lang::ddl::{self, DefaultValue};
 use swiftwater_log::{Disk, Log, LogError, LogPosition, StallReason, StreamId};
 use swiftwater_sql::SqlOptions;
 use swiftwater_store::{ErrorKind as StoreErrorKind, Store, StoreError, Table};
-use swiftwater_views::ViewStore;
 use tokio::{
     runtime::Handle,
     sync::{Notify, watch},
     task::JoinHandle,
 };
 
-use crate::{Ack, EngineError, HistoryMetrics, RuntimeError, Ticket, shared::Shared};
+use crate::{Ack, EngineError, HistoryMetrics, RuntimeError, Ticket, shared::Shared, supervisor::Registry};
 use crate::{
     HistoryConfig, HistoryError,
     backup::Backups,
@@ -35,20 +34,13 @@ use crate::{
         files::{OpenFiles, open_files},
         published::Published,
         readiness::Readiness,
+        retained_positions::RetainedPositions,
         snapshots::Snapshots,
         stored_stream::{Declared, StoredStream, unavailable},
         validation::Unstored,
+        view_store::ViewFiles,
     },
-    objects::{
-        alerts::Alert,
-        durable_query::Followers,
-        endpoints::Endpoints,
-        jobs::Jobs,
-        lookup_join::JoinedTable,
-        sinks::SinkTasks,
-        stream_joins::{Join, JoinHolds},
-        views::{View, ViewsMemory},
-    },
+    objects::Objects,
 };
 use swiftwater_runtime::parts::lock;
 
@@ -56,52 +48,38 @@ use swiftwater_runtime::parts::lock;
 pub(crate) struct History {
     pub(crate) config: HistoryConfig,
     pub(crate) clock: Arc<dyn Clock>,
-    /// The machine's clock, jumps included: for what is due by the calendar.
+    /// The machine's clock, jumps included: for schedules by the calendar.
     pub(crate) wall: Arc<dyn Clock>,
     pub(crate) log: Arc<Log>,
     pub(crate) store: Store,
     pub(crate) catalog: Published<Catalog>,
     pub(crate) snapshots: Mutex<Snapshots>,
-    /// Held while a statement changes the catalog: one at a time.
-    pub(crate) changing: tokio::sync::Mutex<()>,
+    /// Locked while a statement changes the catalog: one at a time.
+    pub(crate) statement_lock: tokio::sync::Mutex<()>,
     pub(crate) stored: RwLock<HashMap<StreamName, Arc<StoredStream>>>,
-    /// Views at work, by name.
-    pub(crate) views: RwLock<BTreeMap<Box<str>, Arc<View>>>,
-    pub(crate) views_memory: Mutex<ViewsMemory>,
-    /// Alerts at work, by name.
-    pub(crate) alerts: RwLock<BTreeMap<Box<str>, Arc<Alert>>>,
-    /// Joins at work, by name.
-    pub(crate) joins: RwLock<BTreeMap<Box<str>, Arc<Join>>>,
-    /// What the log keeps for them.
-    pub(crate) join_holds: JoinHolds,
-    /// The engine, for those who tell its streams something by themselves.
+    pub(crate) objects: Objects,
+    /// The objects that tasks maintain.
+    pub(crate) registry: Registry,
+    /// Positions of the log that joins need.
+    pub(crate) retained: RetainedPositions,
+    /// The engine, for tasks that append to its streams.
     pub(crate) engine: OnceLock<Weak<Shared>>,
-    /// Where they keep what they keep.
-    pub(crate) views_dir: Option<PathBuf>,
-    /// What they keep; opened with the first of them.
-    pub(crate) view_store: Mutex<Option<Arc<ViewStore>>>,
-    /// Tables that events are joined with, by name.
-    pub(crate) joined_tables: Mutex<BTreeMap<Box<str>, Arc<JoinedTable>>>,
-    /// What durable queries stand on.
-    pub(crate) followers: Followers,
-    pub(crate) endpoints: Endpoints,
+    pub(crate) view_files: ViewFiles,
     pub(crate) unstored: Unstored,
     pub(crate) backups: Backups,
-    /// Held for reading while a change is put into the log, or what views, alerts and joins keep on disk; for writing while
-    /// a backup's cut is made.
-    pub(crate) cutting: Arc<tokio::sync::RwLock<()>>,
+    /// Locked for reading while a change of the catalog is logged, and while a view, an alert or a join commits; for writing
+    /// while a backup takes its snapshots.
+    pub(crate) backup_lock: Arc<tokio::sync::RwLock<()>>,
     pub(crate) tasks: Mutex<Vec<JoinHandle<()>>>,
-    /// Told when there is something to do in the store that could not be done yet.
-    pub(crate) owes: Notify,
-    /// Where the log stood when the catalog was last written down.
-    pub(crate) written_down: AtomicU64,
-    /// Held while it is.
-    pub(crate) writing_down: tokio::sync::Mutex<()>,
-    /// Where the history was opened; its tasks run there.
+    /// Notified when work in the store is pending, such as the opening of a table.
+    pub(crate) pending_store_work: Notify,
+    /// The position of the last checkpoint: the end of the log when the catalog's last snapshot was taken.
+    pub(crate) checkpointed_position: AtomicU64,
+    /// Locked during a checkpoint.
+    pub(crate) checkpoint_lock: tokio::sync::Mutex<()>,
+    /// The runtime in which the history was opened; its tasks run there.
     runtime: Handle,
     pub(crate) closing: watch::Sender<bool>,
-    pub(crate) jobs: Jobs,
-    pub(crate) sinks: SinkTasks,
     /// Whether events can be stored at present.
     pub(crate) readiness: Readiness,
     /// Locked for this process as long as it lives.
@@ -114,12 +92,12 @@ pub struct Disks {
     pub log: Arc<dyn Disk>,
     /// That of the catalog's snapshots.
     pub catalog: Arc<dyn Disk>,
-    /// The directory of what views and joins keep; none: there can be none of them.
+    /// The directory of the store of views and joins; none: views and joins cannot be created.
     pub views: Option<PathBuf>,
 }
 
 impl History {
-    /// Opens a data directory, or makes a new one, and brings its streams back as they were.
+    /// Opens a data directory, or creates one, and restores its streams and objects.
     pub(crate) async fn open(
         config: HistoryConfig,
         dir: Option<DataDir>,
@@ -133,14 +111,14 @@ impl History {
         let opened = tokio::task::spawn_blocking(move || open_files(&settings, &log_dir, disks, &log_clock));
         let mut files = opened.await.map_err(|_| HistoryError::Broken)??;
         if let Some(last) = files.replay.last_arrival {
-            shared.steady.begin_at(last);
+            shared.steady.start_at(last);
         }
         if let Some(id) = &files.replay.catalog.store {
             store.expect(id);
         }
         let recovered = std::mem::take(&mut files.replay.recovered);
         let history = Arc::new(History::new(config, dir, files, store, shared));
-        if let Err(error) = history.bring_back(shared, recovered).await {
+        if let Err(error) = history.restore_objects(shared, recovered).await {
             history.end_opening().await;
             return Err(error);
         }
@@ -160,7 +138,7 @@ impl History {
         store: Store,
         shared: &Shared,
     ) -> History {
-        let jobs = Jobs::new(config.jobs_running_max);
+        let objects = Objects::new(&config);
         History {
             config,
             clock: Arc::clone(&shared.clock),
@@ -169,30 +147,22 @@ impl History {
             store,
             catalog: Published::new(files.replay.catalog),
             snapshots: Mutex::new(files.snapshots),
-            changing: tokio::sync::Mutex::default(),
+            statement_lock: tokio::sync::Mutex::default(),
             stored: RwLock::default(),
-            views: RwLock::default(),
-            views_memory: Mutex::default(),
-            alerts: RwLock::default(),
-            joins: RwLock::default(),
-            join_holds: JoinHolds::default(),
+            objects,
+            registry: Registry::default(),
+            retained: RetainedPositions::default(),
             engine: OnceLock::new(),
-            views_dir: files.views_dir,
-            view_store: Mutex::new(files.view_store),
-            joined_tables: Mutex::default(),
-            followers: Followers::default(),
-            endpoints: Endpoints::default(),
+            view_files: files.view_files,
             unstored: Unstored::default(),
             backups: Backups::default(),
-            cutting: Arc::default(),
+            backup_lock: Arc::default(),
             tasks: Mutex::default(),
-            owes: Notify::new(),
-            written_down: AtomicU64::new(files.written_down),
-            writing_down: tokio::sync::Mutex::default(),
+            pending_store_work: Notify::new(),
+            checkpointed_position: AtomicU64::new(files.checkpointed_position),
+            checkpoint_lock: tokio::sync::Mutex::default(),
             runtime: Handle::current(),
             closing: watch::Sender::new(false),
-            jobs,
-            sinks: SinkTasks::default(),
             readiness: Readiness::default(),
             dir,
         }
@@ -208,7 +178,7 @@ impl History {
         });
     }
 
-    /// Ends what was begun of a history that cannot be opened, and writes nothing down.
+    /// Ends the tasks of a history that cannot be opened. Writes no checkpoint.
     async fn end_opening(&self) {
         self.closing.send_replace(true);
         let tasks = std::mem::take(&mut *lock(&self.tasks));
@@ -219,12 +189,12 @@ impl History {
         self.store.close().await;
     }
 
-    /// Where the log lies, for those who are told that something is wrong with it.
+    /// The directory of the log, for messages.
     pub(crate) fn log_dir(&self) -> PathBuf {
         log_dir(&self.config, self.dir.as_ref())
     }
 
-    /// Lets a stream be stored from now on. Without a table its events wait in the log until that can be opened.
+    /// Stores a stream's events from now on. Without a table they wait in the log until the table can be opened.
     pub(crate) fn open_stream(
         self: &Arc<Self>,
         shared: &Shared,
@@ -238,20 +208,22 @@ impl History {
         let declared = Declared::new(entry)?;
         let is_open = table.is_some();
         // Events that were to be appended before are refused from here on: they were not to be stored, or into another table.
-        let stored = stream.begin_at(state.next.max(committed), |next| {
+        let (stored, registration) = stream.start_at(state.next.max(committed), |next| {
             state.next = next;
             let stored = Arc::new(StoredStream::new(StreamId(entry.id), declared, table, state));
+            // The log retains its events before there are any.
+            let registration = self.registry.register(&stored);
             let mut all = self.stored.write().unwrap_or_else(PoisonError::into_inner);
             all.insert(entry.create.name.clone(), Arc::clone(&stored));
             drop(all);
             self.unstored.forget(&entry.create.name);
-            stored
+            (stored, registration)
         });
         stream.is_stored.store(true, Ordering::Relaxed);
         if !is_open {
-            self.owes.notify_one();
+            self.pending_store_work.notify_one();
         }
-        self.maintain(stored);
+        self.maintain_registered(stored, registration);
         Ok(())
     }
 
@@ -272,12 +244,12 @@ impl History {
         self.stored(&stored.name).is_some_and(|there| Arc::ptr_eq(&there, stored))
     }
 
-    /// All that are.
+    /// All stored streams.
     pub(crate) fn all_stored(&self) -> Vec<Arc<StoredStream>> {
         self.stored.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
-    /// How log and tables fare.
+    /// The metrics of log and tables.
     pub(crate) fn metrics(&self) -> HistoryMetrics {
         let usage = self.log.usage();
         let tables = self.all_stored();
@@ -306,7 +278,7 @@ impl History {
         })
     }
 
-    /// Waits until what a ticket stands for is on disk.
+    /// Waits until the events of a ticket are on disk.
     pub(crate) async fn synced(&self, Ticket(position): Ticket) -> Result<(), EngineError> {
         self.log.synced(LogPosition(position)).await.map_err(unavailable)
     }
@@ -316,8 +288,8 @@ impl History {
         self.log.synced(self.log.horizons().appended).await.map_err(unavailable)
     }
 
-    /// Why the log takes nothing at present, if so.
-    pub(crate) fn trouble(&self) -> Option<EngineError> {
+    /// Why the log accepts nothing at present, if so.
+    pub(crate) fn stall_error(&self) -> Option<EngineError> {
         let of_log = self.log.horizons().trouble.map(|trouble| match trouble {
             StallReason::Full => EngineError::DiskFull,
             StallReason::Failing => unavailable(LogError::Failing),
@@ -347,7 +319,7 @@ impl History {
         let _ = tokio::time::timeout(time, closing.wait_for(|closing| *closing)).await;
     }
 
-    /// Tells whether the engine is ending.
+    /// A receiver of whether the engine is closing.
     pub(crate) fn closing(&self) -> watch::Receiver<bool> {
         self.closing.subscribe()
     }
@@ -380,7 +352,7 @@ impl HistoryConfig {
     }
 }
 
-/// An error of the store as whoever asks for a change sees it.
+/// Converts an error of the store to that of a statement.
 pub(crate) fn table_error(error: &StoreError) -> EngineError {
     match error.kind() {
         StoreErrorKind::Invalid | StoreErrorKind::Conflict | StoreErrorKind::Limit => {
@@ -390,8 +362,8 @@ pub(crate) fn table_error(error: &StoreError) -> EngineError {
     }
 }
 
-/// Does work on so many bytes without keeping other tasks from their thread.
-pub(crate) fn heavy<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+/// Runs blocking work on so many bytes without delaying other tasks of its thread.
+pub(crate) fn run_blocking<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     use tokio::runtime::{Handle, RuntimeFlavor::MultiThread};
     const INLINE_BYTES_MAX: usize = 128 << 10;
     let can_block = Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == MultiThread);

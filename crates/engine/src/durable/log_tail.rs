@@ -50,7 +50,7 @@ pub(crate) struct LogTail {
     line: VecDeque<Fed>,
     bytes: usize,
     bytes_max: usize,
-    /// Where the log is to be read from once the line is empty.
+    /// The position from which the log is read once the queue is empty.
     behind: Option<LogPosition>,
     /// The end of the last events of the stream in the log.
     last: LogPosition,
@@ -99,7 +99,7 @@ impl LogTail {
         self.line.push_back(fed);
     }
 
-    /// Takes events that are synced, in order, up to about so many bytes.
+    /// Removes and returns synced events, in order, up to about so many bytes.
     pub(crate) fn take(&mut self, synced: LogPosition, bytes_max: usize) -> Vec<Fed> {
         let mut taken = Vec::new();
         let mut bytes = 0;
@@ -141,7 +141,7 @@ impl LogTail {
         self.line.is_empty() && self.behind.is_none()
     }
 
-    /// Where the log is to be read, if the line is empty because events were left out.
+    /// The position from which the log is read, if the queue is empty because events were left out.
     pub(crate) fn behind(&self) -> Option<LogPosition> {
         self.behind.filter(|_| self.line.is_empty())
     }
@@ -180,14 +180,14 @@ impl LogTail {
         left
     }
 
-    /// Where the first events in line end in the log.
+    /// The end in the log of the first queued events.
     pub(crate) fn waits_for(&self) -> Option<LogPosition> {
         self.line.front().map(|fed| fed.end)
     }
 
     /// The place in the log before which the stream needs nothing, where its table has committed what is before this
     /// offset; none where it needs nothing at all. `next` is the offset of the next event to come.
-    pub(crate) fn needs_from(&mut self, committed: u64, next: u64) -> Option<LogPosition> {
+    pub(crate) fn retained_from(&mut self, committed: u64, next: u64) -> Option<LogPosition> {
         if committed >= next {
             self.marks.clear();
             return None;
@@ -258,7 +258,7 @@ mod tests {
             feed.push(fed(event, end.0), start);
         }
         assert_eq!(firsts(&mut feed, 30, 10), [0]);
-        let from = feed.needs_from(0, 3);
+        let from = feed.retained_from(0, 3);
         feed.begin_again(from);
         assert_eq!((feed.behind(), feed.bytes), (Some(LogPosition(0)), 0));
         assert_eq!(firsts(&mut feed, 30, 1000), [0u64; 0]);
@@ -270,14 +270,14 @@ mod tests {
     #[test]
     fn log_is_needed_from_the_first_event_that_is_not_committed() {
         let mut feed = LogTail::new(20);
-        assert_eq!(feed.needs_from(0, 0), None);
+        assert_eq!(feed.retained_from(0, 0), None);
         for mark in 0..4 {
             let start = mark * MARK_BYTES;
             feed.mark(mark * 10, LogPosition(start), LogPosition(start + MARK_BYTES));
         }
-        assert_eq!(feed.needs_from(0, 40), Some(LogPosition(0)));
-        assert_eq!(feed.needs_from(9, 40), Some(LogPosition(0)));
-        assert_eq!(feed.needs_from(25, 40), Some(LogPosition(2 * MARK_BYTES)));
-        assert_eq!(feed.needs_from(40, 40), None);
+        assert_eq!(feed.retained_from(0, 40), Some(LogPosition(0)));
+        assert_eq!(feed.retained_from(9, 40), Some(LogPosition(0)));
+        assert_eq!(feed.retained_from(25, 40), Some(LogPosition(2 * MARK_BYTES)));
+        assert_eq!(feed.retained_from(40, 40), None);
     }
 }

@@ -24,7 +24,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// A disk that has not finished a sync for so long is taken for one that stands still.
 const STALLED_NANOS: u64 = 10_000_000_000;
 
-/// What the last look found.
+/// The result of the last check.
 #[derive(Debug, Default)]
 pub(crate) struct Readiness {
     /// Events are refused; `why` says why.
@@ -39,14 +39,14 @@ impl History {
     pub(crate) async fn watch_readiness(&self) {
         let closing = self.closing();
         while !*closing.borrow() {
-            self.look_ready();
+            self.check_readiness();
             self.pause(LOOK_INTERVAL).await;
         }
     }
 
-    /// Looks whether events can be stored now, and notes it for those who come next.
-    pub(crate) fn look_ready(&self) {
-        let found = self.directory_trouble().or_else(|| self.stall());
+    /// Checks whether events can be stored now, and records the result.
+    pub(crate) fn check_readiness(&self) {
+        let found = self.directory_error().or_else(|| self.stall());
         let was = std::mem::replace(&mut *lock(&self.readiness.why), found.clone());
         self.readiness.refuses.store(found.is_some(), Ordering::Release);
         match (was, found) {
@@ -66,9 +66,9 @@ impl History {
 
     /// Why no event can be stored now, if none can.
     pub(crate) fn not_ready(&self) -> Option<EngineError> {
-        self.look_ready();
+        self.check_readiness();
         let full = || self.log_is_full().then_some(EngineError::DiskFull);
-        self.refusal().or_else(|| self.trouble()).or_else(full).map(|error| self.with_numbers(error))
+        self.refusal().or_else(|| self.stall_error()).or_else(full).map(|error| self.with_numbers(error))
     }
 
     /// Whether the log takes no event, and will not after its next record.
@@ -104,7 +104,7 @@ impl History {
         }
     }
 
-    fn directory_trouble(&self) -> Option<EngineError> {
+    fn directory_error(&self) -> Option<EngineError> {
         let missing = self.dir.as_ref().and_then(DataDir::missing)?;
         Some(EngineError::DirectoryGone(missing.display().to_string()))
     }
@@ -124,7 +124,7 @@ impl History {
     }
 }
 
-/// What a directory is, whatever its name.
+/// The identity of a directory, whatever its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Identity {
     device: u64,

@@ -33,7 +33,7 @@ const START_TIME_MAX: Duration = Duration::from_secs(10);
 const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
 
 /// One thing to do.
-enum Debt {
+enum PendingWork {
     /// The catalog does not know yet which store it is.
     Identify,
     /// A stream has no table yet.
@@ -93,7 +93,7 @@ impl History {
     }
 
     /// Refuses a log that lacks events which a table has not committed either, unless what is lost of it is to be skipped.
-    pub(crate) fn check_kept(
+    pub(crate) fn check_log_start(
         &self,
         entry: &StreamEntry,
         state: &Recovered,
@@ -111,7 +111,7 @@ impl History {
     }
 
     /// Does what can be done at the start of the server, within the time that one answer may take.
-    pub(crate) async fn settle_at_start(&self, tables: &HistoryTables) {
+    pub(crate) async fn reconcile_at_start(&self, tables: &HistoryTables) {
         let settling = async {
             self.identify_store().await?;
             let dropped: Vec<StreamName> = self.with_catalog(|catalog| catalog.dropped().cloned().collect());
@@ -130,12 +130,12 @@ impl History {
         let working = async {
             let mut backoff = RETRY;
             while let Some(shared) = shared.upgrade() {
-                let owes = self.owes.notified();
-                let is_done = self.settle(&shared, backoff.failures() as usize).await;
+                let pending_store_work = self.pending_store_work.notified();
+                let is_done = self.reconcile_round(&shared, backoff.failures() as usize).await;
                 drop(shared);
                 if is_done {
                     backoff.reset();
-                    owes.await;
+                    pending_store_work.await;
                 } else {
                     tokio::time::sleep(backoff.pause()).await;
                 }
@@ -149,34 +149,34 @@ impl History {
 
     /// Tries one thing after another, in every round another one first, up to the first that fails. Answers whether
     /// nothing is left.
-    async fn settle(&self, shared: &Shared, round: usize) -> bool {
+    async fn reconcile_round(&self, shared: &Shared, round: usize) -> bool {
         let Some(tables) = shared.tables.get() else { return false };
         let unopened = self.all_stored().into_iter().filter(|stored| stored.table().is_none());
-        let mut debts: Vec<Debt> = unopened.map(Debt::Open).collect();
+        let mut debts: Vec<PendingWork> = unopened.map(PendingWork::Open).collect();
         if self.with_catalog(|catalog| catalog.store.is_none()) {
-            debts.push(Debt::Identify);
+            debts.push(PendingWork::Identify);
         }
         debts.extend(
             self.with_catalog(|catalog| catalog.dropped().cloned().collect::<Vec<_>>())
                 .into_iter()
-                .map(Debt::Delete),
+                .map(PendingWork::Delete),
         );
         if !tables.knows_plain() || tables.doubts_plain() {
-            debts.push(Debt::Names);
+            debts.push(PendingWork::Names);
         }
         let count = debts.len();
         debts.rotate_left(round % count.max(1));
         for debt in debts {
             // No stream is made, altered or dropped meanwhile.
-            let _one_at_a_time = self.changing.lock().await;
+            let _one_at_a_time = self.statement_lock.lock().await;
             let settled = match &debt {
-                Debt::Identify => self.identify_store().await,
-                Debt::Open(stored) => self.open_late(stored).await,
-                Debt::Delete(name) => self.clear_dropped(name).await,
-                Debt::Names => self.name_tables(tables).await,
+                PendingWork::Identify => self.identify_store().await,
+                PendingWork::Open(stored) => self.open_late(stored).await,
+                PendingWork::Delete(name) => self.clear_dropped(name).await,
+                PendingWork::Names => self.name_tables(tables).await,
             };
             if let Err(error) = settled {
-                if round == 0 && !matches!(debt, Debt::Open(_)) {
+                if round == 0 && !matches!(debt, PendingWork::Open(_)) {
                     tracing::warn!(%error, "the store cannot be reached; the server retries");
                 }
                 return false;
@@ -269,7 +269,7 @@ impl History {
     /// lost is that a table is missed, or is not.
     pub(crate) async fn record_plain(&self, name: &str, is_there: bool) {
         {
-            let _no_cut_is_made = self.cutting.read().await;
+            let _no_cut_is_made = self.backup_lock.read().await;
             self.change_catalog(|catalog| {
                 match is_there {
                     true => catalog.plain.insert(name.into()),

@@ -1,4 +1,4 @@
-//! What a start knows of a stored stream, from the snapshot and the log, before the stream opens.
+//! The state of a stored stream that a start has recovered from the snapshot and the log, before the stream opens.
 
 use crate::durable::{
     arrivals::Arrivals,
@@ -39,7 +39,7 @@ impl Recovered {
         }
     }
 
-    /// Takes over what a snapshot says.
+    /// Sets the state to that of a snapshot.
     pub(crate) fn take(&mut self, snapshot: &StreamNumbers) {
         self.next = snapshot.next_offset;
         self.last = LogPosition(snapshot.position);

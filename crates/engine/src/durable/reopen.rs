@@ -1,23 +1,22 @@
 //! Brings the streams and views of the catalog back at a start, each from where it was.
 
 use super::history::History;
-use crate::durable::{recovered::Recovered, stored_stream::StoredStream};
-use crate::{EngineError, shared::Shared};
-use crate::{
-    HistoryError,
-    objects::{durable_query::FOLLOWER, views::LastCommit},
+use crate::durable::{
+    recovered::Recovered,
+    stored_stream::{FOLLOWER, StoredStream},
+    view_store::LastCommit,
 };
+use crate::{EngineError, HistoryError, shared::Shared};
 use std::{collections::BTreeMap, sync::Arc};
 use swiftwater_catalog::{
     Catalog, WireError,
     kind::{stream::StreamEntry, view::ViewEntry},
 };
 use swiftwater_log::LogPosition;
-use swiftwater_runtime::parts::lock;
 
 impl History {
-    /// Lets the catalog's streams go on where they were, with their tables, as far as the store can be reached.
-    pub(super) async fn bring_back(
+    /// Restores the catalog's streams and views, with the tables as far as the store can be reached.
+    pub(super) async fn restore_objects(
         self: &Arc<Self>,
         shared: &Shared,
         mut recovered: BTreeMap<u32, Recovered>,
@@ -60,7 +59,7 @@ impl History {
         let mut pending: Vec<PendingView> =
             over.into_iter().map(|entry| PendingView { entry, source: None }).collect();
         let views = self.recover_views(entry, views, &mut state)?;
-        if let Some(needed) = self.with_catalog(|catalog| catalog.durable_queries().needs_from(entry.id)) {
+        if let Some(needed) = self.with_catalog(|catalog| catalog.durable_queries().first_needed(entry.id)) {
             state.views.push((FOLLOWER, needed));
         }
         let table = if *is_away { None } else { self.open_at_start(entry).await? };
@@ -68,7 +67,7 @@ impl History {
         if let Some(table) = &table {
             let committed = table.committed().0;
             self.check_counted(entry, "its table", committed, counted)?;
-            self.check_kept(entry, &state, committed, counted)?;
+            self.check_log_start(entry, &state, committed, counted)?;
         }
         self.open_stream(shared, entry, table, state).map_err(|error| statement_failed(entry, error))?;
         if let Some(stored) = self.stored(&entry.create.name) {
@@ -133,7 +132,7 @@ impl History {
 
     /// A view is created after its files have a directory. If that is a new one at a start, all that it held is lost.
     fn record_lost_files(&self) {
-        let Some(store) = lock(&self.view_store).clone().filter(|store| store.is_new()) else { return };
+        let Some(store) = self.view_files.opened().filter(|store| store.is_new()) else { return };
         let lost: Vec<u32> = self.with_catalog(|catalog| {
             let views = catalog.views().filter(|view| view.of.is_none()).map(|view| view.id);
             let alerts = catalog.alerts().map(|alert| alert.id);

@@ -13,7 +13,7 @@ use swiftwater_log::Disk;
 
 use crate::HistoryError;
 
-/// Where snapshots lie.
+/// The disk of the snapshots.
 pub(crate) struct Snapshots {
     disk: Arc<dyn Disk>,
     number: u64,

@@ -55,13 +55,16 @@ pub(crate) enum Reader {
     View(u32),
 }
 
+/// The number of the durable queries among the views that read a stream. No view has it.
+pub(crate) const FOLLOWER: u32 = u32::MAX;
+
 /// A view of the stream: what waits on the way to it.
 #[derive(Debug)]
 pub(super) struct ViewFeed {
     pub(super) view: u32,
     pub(super) feed: LogTail,
     pub(super) progress: Progress,
-    /// Of what is before this offset, the view needs nothing any more.
+    /// The offset before which the view needs no events.
     pub(super) committed: u64,
 }
 
@@ -80,26 +83,26 @@ pub(crate) struct StoredStream {
     /// The same now, as `state` has it: for readers, who look at it often.
     next: AtomicU64,
     pub(super) state: Mutex<State>,
-    /// Of what is before this offset, nothing is on its way to the table.
+    /// The offset before which no event is on its way to the table.
     settled: u64,
-    /// Told when events were put into the feed.
+    /// Notified when events were put into the feed.
     pub(crate) fed: Notify,
-    /// Told when somebody waits for them to be in the table.
+    /// Notified when somebody waits for them to be in the table.
     pub(crate) awaited: Notify,
     /// Whether senders may have to wait for the readers.
     pub(super) may_wait: AtomicBool,
     /// Held by the sender that is next, where some wait.
     pub(super) turn: tokio::sync::Mutex<()>,
-    /// Told when a reader went on.
+    /// Notified when a reader made progress.
     pub(super) went_on: Notify,
     /// Requests that waited for the readers.
     pub(super) held_back: AtomicU64,
     dropped: DropSignal,
-    /// What the table had at the writer's last failure, and the pauses since.
+    /// The table's offset at the writer's last failure, and the pauses since.
     pub(crate) retry: Mutex<(Option<Offset>, Backoff)>,
 }
 
-/// What is declared of a stream, compiled.
+/// The compiled declaration of a stream.
 #[derive(Debug)]
 pub(crate) struct Declared {
     pub(crate) id: StreamId,
@@ -132,7 +135,7 @@ pub(crate) struct Packing {
     pub(crate) room: Reservation,
 }
 
-/// What came of storing them.
+/// The outcome of storing events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// They are in the log before here.
@@ -153,7 +156,7 @@ impl StoredStream {
         let views =
             views.into_iter().map(|(view, committed)| ViewFeed::new(view, feed.clone(), committed, next));
         let views = views.collect();
-        let needed = feed.needs_from(committed, next);
+        let needed = feed.retained_from(committed, next);
         if let Some(from) = needed {
             feed.fall_behind(from);
         }
@@ -189,7 +192,7 @@ impl StoredStream {
         }
     }
 
-    /// The stream is there no more.
+    /// Ends the stream, as it was dropped.
     pub(crate) fn end(&self) {
         self.dropped.send();
     }
@@ -242,7 +245,7 @@ impl StoredStream {
         Ok(())
     }
 
-    /// Of what is before this offset, all is durable in the table; 0 where that is not known.
+    /// The offset before which the table has committed all events; 0 if that is not known.
     pub(crate) fn committed(&self) -> u64 {
         self.table().map_or(0, |table| table.committed().0)
     }
@@ -268,7 +271,7 @@ impl StoredStream {
 
     /// Somebody waits for the events before an offset to be in the table: they go on now. Answers the offset that the table
     /// is to reach; none where nothing is on its way to it.
-    pub(crate) fn hurry(&self, next: u64) -> Option<u64> {
+    pub(crate) fn request_flush(&self, next: u64) -> Option<u64> {
         let next = Some(next).filter(|next| *next > self.settled);
         if next > self.table().map(|table| table.appended().0) {
             self.awaited.notify_one();
@@ -334,7 +337,7 @@ impl StoredStream {
         }
         if state.arrivals.is_full() {
             // What is committed is forgotten, so that instants stay close together.
-            state.waits_since(self.table().map_or(self.settled, |table| table.committed().0));
+            state.oldest_pending_arrival(self.table().map_or(self.settled, |table| table.committed().0));
         }
         state.arrivals.note(first, arrival);
         state.feed.mark(first, start, end);
@@ -353,13 +356,13 @@ impl StoredStream {
     }
 
     /// The place in the log before which the stream, and its views, need nothing; none where they need nothing at all.
-    pub(crate) fn needs_from(&self) -> Option<LogPosition> {
+    pub(crate) fn retained_from(&self) -> Option<LogPosition> {
         let committed = self.committed();
         let mut state = lock(&self.state);
         let next = state.next;
         let of_views =
-            state.views.iter_mut().filter_map(|view| view.feed.needs_from(view.committed, next)).min();
-        state.feed.needs_from(committed, next).into_iter().chain(of_views).min()
+            state.views.iter_mut().filter_map(|view| view.feed.retained_from(view.committed, next)).min();
+        state.feed.retained_from(committed, next).into_iter().chain(of_views).min()
     }
 
     /// The offset before which events are lost, where the table has come to `appended` and was given all that feed and log
@@ -371,7 +374,7 @@ impl StoredStream {
         (was_stored && state.feed.is_idle() && appended < state.next).then_some(state.next)
     }
 
-    /// How far it is, as that is written down.
+    /// Its numbers for a snapshot.
     pub(crate) fn numbers(&self) -> StreamNumbers {
         let state = lock(&self.state);
         let receipts = |receipt: &Receipt| -> ReceiptSnapshot {
@@ -392,12 +395,12 @@ impl StoredStream {
     }
 
     /// About when the oldest event arrived that its table, or a view of it, has not committed; none if there is no such event.
-    pub(crate) fn waits_since(&self) -> Option<Millis> {
+    pub(crate) fn oldest_pending_arrival(&self) -> Option<Millis> {
         let committed = self.table().map_or(self.settled, |table| table.committed().0);
-        lock(&self.state).waits_since(committed)
+        lock(&self.state).oldest_pending_arrival(committed)
     }
 
-    /// How its table fares.
+    /// The metrics of its table.
     pub(crate) fn metrics(&self) -> TableMetrics {
         // Before the stream's next offset is looked at, which is never behind.
         let status = self.table().map(Table::status);
@@ -416,7 +419,7 @@ impl StoredStream {
         }
     }
 
-    /// What became of events that were stored, or had been.
+    /// The answer for events that were stored, now or before.
     pub(crate) fn appended(&self, outcome: Outcome, offset: u64, events: u64) -> Appended {
         match outcome {
             Outcome::Appended(end) => {
@@ -434,7 +437,7 @@ impl StoredStream {
 impl ViewFeed {
     /// With a feed in which all that the log has of the stream is marked.
     pub(super) fn new(view: u32, mut feed: LogTail, committed: u64, next: u64) -> ViewFeed {
-        if let Some(from) = feed.needs_from(committed, next) {
+        if let Some(from) = feed.retained_from(committed, next) {
             feed.fall_behind(from);
         }
         ViewFeed { view, feed, progress: Progress::default(), committed }
@@ -442,8 +445,8 @@ impl ViewFeed {
 }
 
 impl State {
-    /// As [`StoredStream::waits_since`], where the table has committed what is before this offset.
-    fn waits_since(&mut self, committed: u64) -> Option<Millis> {
+    /// As [`StoredStream::oldest_pending_arrival`], where the table has committed what is before this offset.
+    fn oldest_pending_arrival(&mut self, committed: u64) -> Option<Millis> {
         let behind = self.views.iter().map(|view| view.committed).fold(committed, u64::min);
         let oldest = self.arrivals.of(behind);
         oldest.filter(|_| behind < self.next)

@@ -17,7 +17,7 @@ use tokio::task::JoinError;
 use crate::{
     durable::{
         columns::{AcceptedColumns, rows},
-        history::{History, heavy},
+        history::{History, run_blocking},
         log_tail::{Fed, joined},
         stored_stream::{Reader, StoredStream},
     },
@@ -60,8 +60,13 @@ impl Maintained for StoredStream {
         StoredStream::drop_signal(self)
     }
 
+    /// For its table, and for the views and durable queries that read it, which have their feeds here.
+    fn retains(&self, _: &History) -> Option<LogPosition> {
+        self.retained_from()
+    }
+
     async fn run(self: &Arc<Self>, history: &Arc<History>) -> Result<(), TableWriterError> {
-        match history.feed_on(self).await? {}
+        match history.feed_table(self).await? {}
     }
 
     fn failed(&self, _: &Arc<History>, error: TableWriterError) -> NextAttempt {
@@ -72,13 +77,13 @@ impl Maintained for StoredStream {
             let error = &error as &dyn std::error::Error;
             tracing::error!(stream = %self.name, error, "events cannot be written to their table; the server retries");
         }
-        self.feed_again();
+        self.reread_feed();
         NextAttempt::After(retry.1.pause())
     }
 }
 
 impl History {
-    async fn feed_on(&self, stored: &Arc<StoredStream>) -> Result<Infallible, TableWriterError> {
+    async fn feed_table(&self, stored: &Arc<StoredStream>) -> Result<Infallible, TableWriterError> {
         let table = stored.opened().await;
         loop {
             let fed = stored.fed.notified();
@@ -88,7 +93,7 @@ impl History {
             let taken = stored.next_fed(Reader::Table, synced, ROWS_BYTES);
             if !taken.is_empty() {
                 let bytes: usize = taken.iter().map(|fed| fed.batch.bytes().len()).sum();
-                self.hand_on(stored, table, taken).await?;
+                self.append_rows(stored, table, taken).await?;
                 if bytes < GATHERED_BYTES {
                     // Few events cost nearly as much as many: the next ones go on together, unless somebody waits for them.
                     let _ = tokio::time::timeout(GATHER_TIME, stored.awaited.notified()).await;
@@ -132,7 +137,7 @@ impl History {
             let (fed, is_end, reader) = reading.await??;
             let next = if is_end { Err(reader) } else { Ok(read(reader)) };
             stored.record_emitted(Reader::Table, &fed);
-            self.hand_on(stored, table, fed).await?;
+            self.append_rows(stored, table, fed).await?;
             let reader = match next {
                 Ok(next) => {
                     reading = next;
@@ -147,7 +152,7 @@ impl History {
         }
     }
 
-    async fn hand_on(
+    async fn append_rows(
         &self,
         stored: &Arc<StoredStream>,
         table: &Table,
@@ -155,13 +160,13 @@ impl History {
     ) -> Result<(), TableWriterError> {
         // A default of NOW is the arrival of the batch that is read.
         for run in runs(fed, stored.declared().has_now()) {
-            self.hand_on_run(stored, table, run).await?;
+            self.append_run(stored, table, run).await?;
         }
         Ok(())
     }
 
     /// Hands on what is made into rows together.
-    async fn hand_on_run(
+    async fn append_run(
         &self,
         stored: &Arc<StoredStream>,
         table: &Table,
@@ -180,7 +185,7 @@ impl History {
         let kept: Vec<AcceptedColumns> = fed.iter_mut().filter_map(|fed| fed.columns.take()).collect();
         let arrivals: Vec<(i64, usize)> =
             fed.iter().map(|fed| (fed.batch.meta().arrival, fed.batch.len())).collect();
-        let (batch, columns, found) = heavy(bytes, || match AcceptedColumns::together(kept) {
+        let (batch, columns, found) = run_blocking(bytes, || match AcceptedColumns::together(kept) {
             // Where more than one batch is decoded already, no text of an event is needed.
             Some(columns) => (fed[0].batch.clone(), columns, None),
             None => {
@@ -193,7 +198,7 @@ impl History {
         if let Some(found) = found {
             self.find(stored, table, found).await;
         }
-        let rows = heavy(bytes, || rows(first, &arrivals, &batch, columns));
+        let rows = run_blocking(bytes, || rows(first, &arrivals, &batch, columns));
         Ok(table.append(rows).await?)
     }
 

@@ -12,14 +12,14 @@ use swiftwater_live::columns::RejectedEvent;
 
 use crate::durable::{
     columns::AcceptedColumns,
-    history::{History, heavy},
+    history::{History, run_blocking},
     stored_stream::Declared,
 };
 use crate::{AppendOptions, EngineError, Refusal, Ticket, shared::Shared};
 use swiftwater_runtime::parts::Stream;
 
-/// What became of events that were held against a declaration.
-pub(crate) struct Held {
+/// The events of a batch after validation against a declaration.
+pub(crate) struct ValidatedBatch {
     /// All of them.
     batch: EventBatch,
     pub(crate) good: EventBatch,
@@ -28,7 +28,7 @@ pub(crate) struct Held {
     rejected: Vec<RejectedEvent>,
 }
 
-/// Where bad events are, if they are kept.
+/// The place of bad events, if they are quarantined.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Quarantined {
     /// How many the quarantine has of them.
@@ -38,9 +38,9 @@ pub(crate) struct Quarantined {
     pub(crate) is_repeated: bool,
 }
 
-impl Held {
-    /// Some event does not fit the columns.
-    pub(crate) fn has_bad(&self) -> bool {
+impl ValidatedBatch {
+    /// Whether an event does not fit the columns.
+    pub(crate) fn has_invalid(&self) -> bool {
         !self.rejected.is_empty()
     }
 
@@ -83,7 +83,7 @@ impl History {
         &self,
         shared: &Shared,
         (stream, declared): (&Stream, &Declared),
-        held: &Held,
+        held: &ValidatedBatch,
         options: &AppendOptions,
         (accepted, is_repeated): (u64, bool),
     ) -> Result<Quarantined, EngineError> {
@@ -111,13 +111,14 @@ impl History {
 }
 
 impl Declared {
-    /// Holds events against the declaration; nothing is counted or kept by that.
-    pub(crate) fn hold(&self, batch: EventBatch, now_micros: i64) -> Held {
+    /// Validates events against the declaration. Counts and stores nothing.
+    pub(crate) fn validate(&self, batch: EventBatch, now_micros: i64) -> ValidatedBatch {
         if batch.is_empty() {
-            return Held { good: batch.clone(), batch, columns: None, rejected: Vec::new() };
+            return ValidatedBatch { good: batch.clone(), batch, columns: None, rejected: Vec::new() };
         }
-        let (good, columns, rejected) =
-            heavy(batch.bytes().len(), || self.columns.accept(batch.clone(), now_micros.div_euclid(1000)));
-        Held { batch, good, columns, rejected }
+        let (good, columns, rejected) = run_blocking(batch.bytes().len(), || {
+            self.columns.accept(batch.clone(), now_micros.div_euclid(1000))
+        });
+        ValidatedBatch { batch, good, columns, rejected }
     }
 }

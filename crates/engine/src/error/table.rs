@@ -10,8 +10,7 @@ use swiftwater_event::{Primitive, Type};
 use swiftwater_lang::{QueryError, QueryErrors, ddl::AlterError};
 use swiftwater_live::{UnsupportedView, columns::ColumnsError};
 
-use crate::error::{BackupError, DedupError, EngineError, RuntimeError, SinkError};
-use crate::tables::from_engine;
+use crate::error::{BackupError, DedupError, EngineError, RuntimeError, SinkError, sql::from_engine};
 
 fn query_errors() -> QueryErrors {
     QueryErrors(vec![QueryError {

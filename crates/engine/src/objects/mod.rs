@@ -7,22 +7,85 @@ pub(crate) mod jobs;
 pub(crate) mod lookup_join;
 pub(crate) mod sinks;
 pub(crate) mod stream_joins;
+pub(crate) mod streams;
 pub(crate) mod views;
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, RwLock},
+};
 
 use swiftwater_lang::ddl::Ddl;
 
 use crate::{
-    EngineError,
+    EngineError, HistoryConfig,
     ddl::{AsWritten, Context, carry_out},
-    durable::stream_ddl::DropStream,
+    durable::history::History,
+    shared::Shared,
 };
+use alerts::Alert;
+use durable_query::Followers;
+use endpoints::Endpoints;
+use jobs::Jobs;
+use lookup_join::JoinedTable;
+use sinks::SinkTasks;
+use stream_joins::Join;
+use views::{View, ViewsMemory};
+
+/// The running objects, by kind.
+pub(crate) struct Objects {
+    /// Running views, by name.
+    views: RwLock<BTreeMap<Box<str>, Arc<View>>>,
+    views_memory: Mutex<ViewsMemory>,
+    /// Running alerts, by name.
+    alerts: RwLock<BTreeMap<Box<str>, Arc<Alert>>>,
+    /// Running stream joins, by name.
+    joins: RwLock<BTreeMap<Box<str>, Arc<Join>>>,
+    /// The tables that events are joined with, by name.
+    joined_tables: Mutex<BTreeMap<Box<str>, Arc<JoinedTable>>>,
+    /// The readers of streams with durable queries.
+    followers: Followers,
+    pub(crate) endpoints: Endpoints,
+    pub(crate) jobs: Jobs,
+    sinks: SinkTasks,
+}
+
+impl Objects {
+    /// No objects.
+    pub(crate) fn new(config: &HistoryConfig) -> Objects {
+        Objects {
+            views: RwLock::default(),
+            views_memory: Mutex::default(),
+            alerts: RwLock::default(),
+            joins: RwLock::default(),
+            joined_tables: Mutex::default(),
+            followers: Followers::default(),
+            endpoints: Endpoints::default(),
+            jobs: Jobs::new(config.jobs_running_max),
+            sinks: SinkTasks::default(),
+        }
+    }
+}
+
+impl History {
+    /// Carries out a statement that changes the catalog; answers whether it changed anything.
+    pub(crate) async fn change(self: &Arc<Self>, shared: &Shared, ddl: &Ddl) -> Result<bool, EngineError> {
+        let _one_at_a_time = self.statement_lock.lock().await;
+        let context = Context { history: self, shared };
+        // First, so that no stream lacks the quarantine that its declaration asks for.
+        if let Some(quarantine) = self.quarantine_for(ddl)? {
+            execute(context, &quarantine).await?;
+        }
+        execute(context, ddl).await
+    }
+}
 
 /// Carries out a statement; answers whether it changed anything. A new kind of object adds its statements here.
 pub(crate) async fn execute(context: Context<'_>, ddl: &Ddl) -> Result<bool, EngineError> {
     match ddl {
         Ddl::CreateStream(create) => carry_out(context, create, ddl).await,
         Ddl::AlterStream(alter) => carry_out(context, alter, ddl).await,
-        Ddl::DropStream { name, .. } => carry_out(context, &AsWritten(DropStream(name)), ddl).await,
+        Ddl::DropStream { name, .. } => carry_out(context, &AsWritten(streams::DropStream(name)), ddl).await,
         Ddl::CreateView(create) => carry_out(context, create, ddl).await,
         Ddl::DropView { name, .. } => carry_out(context, &AsWritten(views::DropView(name)), ddl).await,
         Ddl::CreateAlert(create) => carry_out(context, create, ddl).await,

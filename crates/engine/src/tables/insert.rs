@@ -1,13 +1,11 @@
 //! Writes rows into plain tables and streams: CREATE TABLE … AS, and INSERT, once each where a number is stated.
 
-use super::{
-    HistoryTables, INSERT_BYTES, INSERT_EVENT_BYTES_MAX, SHOWN_CHARACTERS, from_engine, from_store,
-    to_its_end,
-};
+use super::{HistoryTables, INSERT_BYTES, INSERT_EVENT_BYTES_MAX, SHOWN_CHARACTERS, to_its_end};
 use crate::{Ack, AppendOptions, EngineError, Numbered, Refusal, ValidationRule};
 use crate::{
-    durable::{history::History, stored_stream::StoredStream},
-    tables::{inserted::EventShape, plain::Taken},
+    durable::{event_shape::EventShape, history::History, stored_stream::StoredStream},
+    error::sql::{from_engine, from_store},
+    tables::plain::ReservedName,
 };
 use arrow_array::RecordBatch;
 use bytes::Bytes;
@@ -42,7 +40,7 @@ impl HistoryTables {
         // No stream takes the name meanwhile.
         let one_at_a_time = loop {
             self.plain.until_made(name).await;
-            let turn = history.changing.lock().await;
+            let turn = history.statement_lock.lock().await;
             // Somebody may have begun to make it before this one's turn.
             if !self.plain.is_being_made(name) {
                 break turn;
@@ -86,7 +84,7 @@ impl HistoryTables {
     async fn make(
         &self,
         history: &Arc<History>,
-        taken: Taken,
+        taken: ReservedName,
         making: impl Future<Output = Result<(), StoreError>> + Send + 'static,
     ) -> Result<(), SqlError> {
         let (plain, keeper) = (Arc::clone(&self.plain), Arc::clone(history));
@@ -103,7 +101,7 @@ impl HistoryTables {
                         plain.doubt();
                     }
                     drop(taken);
-                    keeper.owes.notify_one();
+                    keeper.pending_store_work.notify_one();
                 }
             }
             made

@@ -2,7 +2,6 @@
 //! tables.
 
 pub(crate) mod insert;
-pub(crate) mod inserted;
 pub(crate) mod plain;
 pub(crate) mod rows;
 pub(crate) mod scoped;
@@ -14,23 +13,27 @@ use std::{
 };
 
 use async_trait::async_trait;
-use swiftwater_catalog::{CatalogError, ObjectKind};
+use swiftwater_catalog::ObjectKind;
 use swiftwater_event::{StreamName, causes};
 use swiftwater_lang::ddl;
 use swiftwater_log::{Log, StallReason};
 use swiftwater_sql::{
     At, ErrorKind as SqlErrorKind, SchemaRef, SendableRecordBatchStream, SqlError, TableKind, TableProvider,
-    Tables, generated_table, not_known, rows_at_hand, state,
+    Tables, generated_table, not_known, rows_at_hand,
 };
-use swiftwater_store::{ErrorKind as StoreErrorKind, StoreError, Table};
+use swiftwater_store::{StoreError, Table};
 use tokio::sync::oneshot;
 
-use crate::{EngineError, ErrorKind, RuntimeError, shared::Shared};
 use crate::{
+    EngineError,
     durable::{history::History, stored_stream::StoredStream},
-    objects::jobs::JOB_RUNS,
+    error::sql::{from_engine, from_store},
+    shared::Shared,
     tables::plain::Plain,
 };
+
+/// The table of the runs of jobs, in the schema `system`.
+pub(crate) const JOB_RUNS: &str = "job_runs";
 
 /// How long a statement waits for what was acknowledged to be in its table.
 const FRESH_TIME_MAX: Duration = Duration::from_secs(30);
@@ -41,10 +44,10 @@ const INSERT_BYTES: usize = 16 << 20;
 /// The longest event that an INSERT makes, whatever requests may send; the stream may want shorter ones.
 const INSERT_EVENT_BYTES_MAX: usize = 64 << 20;
 
-/// Of a row that is refused, so much is told.
+/// The most characters of a refused row that an error shows.
 const SHOWN_CHARACTERS: usize = 200;
 
-/// What there is, for SQL.
+/// The tables of a history, for SQL.
 pub(crate) struct HistoryTables {
     shared: Weak<Shared>,
     plain: Arc<Plain>,
@@ -132,7 +135,7 @@ async fn opened(stored: &StoredStream) -> Result<&Table, SqlError> {
 
 /// Waits until a table has all events of the stream that were acknowledged when this was called.
 async fn fresh(log: &Log, stored: &StoredStream, table: &Table) -> Result<(), SqlError> {
-    let Some(next) = stored.hurry(stored.acknowledged(log)) else { return Ok(()) };
+    let Some(next) = stored.request_flush(stored.acknowledged(log)) else { return Ok(()) };
     let mut progress = table.progress();
     let waited =
         tokio::time::timeout(FRESH_TIME_MAX, progress.wait_for(|progress| progress.appended.0 >= next)).await;
@@ -307,57 +310,11 @@ impl Tables for HistoryTables {
     }
 }
 
-pub(crate) fn from_store(error: StoreError) -> SqlError {
-    let kind = match error.kind() {
-        StoreErrorKind::Invalid => SqlErrorKind::Invalid,
-        StoreErrorKind::NotFound => SqlErrorKind::NotFound,
-        StoreErrorKind::Conflict => SqlErrorKind::Conflict,
-        StoreErrorKind::Unavailable => SqlErrorKind::Unavailable,
-        StoreErrorKind::Limit => SqlErrorKind::Limit,
-        StoreErrorKind::Corrupt => SqlErrorKind::Corrupt,
-        StoreErrorKind::Internal => SqlErrorKind::Internal,
-    };
-    let message = match kind {
-        // What to do about it says what is beneath: that the disk is full, that nobody answers.
-        SqlErrorKind::Unavailable => causes(&error),
-        _ => error.to_string(),
-    };
-    SqlError::new(kind, message).with_source(error)
-}
-
-pub(crate) fn from_engine(error: impl Into<EngineError>) -> SqlError {
-    let error = error.into();
-    let kind = match error.kind() {
-        ErrorKind::Invalid => SqlErrorKind::Invalid,
-        ErrorKind::NotFound => SqlErrorKind::NotFound,
-        ErrorKind::Conflict => SqlErrorKind::Conflict,
-        ErrorKind::Unavailable => SqlErrorKind::Unavailable,
-        ErrorKind::Limit => SqlErrorKind::Limit,
-    };
-    let mut sql = SqlError::new(kind, error.to_string());
-    if let Some(state) = state_of(&error) {
-        sql = sql.with_state(state);
-    }
-    match error.hint() {
-        Some(hint) => sql.with_hint(hint),
-        None => sql,
-    }
-}
-
-/// SQLSTATE, where the kind does not say it: of conflicts, whether something exists already or others depend on it.
-fn state_of(error: &EngineError) -> Option<&'static str> {
-    match error {
-        EngineError::Runtime(RuntimeError::Catalog(CatalogError::InUse(_))) => Some(state::DEPENDED_ON),
-        EngineError::Runtime(RuntimeError::Catalog(CatalogError::Exists(_))) => None,
-        _ => (error.kind() == ErrorKind::Conflict).then_some(state::NOT_NOW),
-    }
-}
-
 impl History {
     /// Drops a plain table that is there.
     async fn drop_plain(&self, plain: &Plain, name: &str) -> Result<(), SqlError> {
         // No view is created meanwhile that would be joined with it, and no sink that would deliver to it.
-        let _one_at_a_time = self.changing.lock().await;
+        let _one_at_a_time = self.statement_lock.lock().await;
         if plain.is_there(name) != Some(true) {
             // Somebody else has dropped it meanwhile.
             return Err(SqlError::new(SqlErrorKind::NotFound, format!("no table `{name}`")));

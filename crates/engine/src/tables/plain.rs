@@ -25,7 +25,7 @@ enum Name {
 pub(crate) struct Plain {
     /// None as long as the store could not be asked.
     names: Mutex<Option<BTreeMap<String, Name>>>,
-    /// Told whenever one is made, or given up.
+    /// Notified when a table was created, or its creation failed.
     made: Notify,
     /// Whether a table was made is not known: the store is to be asked again.
     is_doubtful: AtomicBool,
@@ -76,9 +76,9 @@ impl Plain {
     }
 
     /// Takes a name, which is free, for a table that is to be made. It is free again where that is dropped before it was made.
-    pub(crate) fn take(self: &Arc<Self>, name: &str) -> Taken {
+    pub(crate) fn take(self: &Arc<Self>, name: &str) -> ReservedName {
         lock(&self.names).get_or_insert_default().insert(name.to_owned(), Name::Making);
-        Taken { plain: Arc::clone(self), name: name.to_owned() }
+        ReservedName { plain: Arc::clone(self), name: name.to_owned() }
     }
 
     /// Forgets a table.
@@ -105,12 +105,12 @@ impl Plain {
 
 /// A name that is taken by a table that is being made.
 #[derive(Debug)]
-pub(crate) struct Taken {
+pub(crate) struct ReservedName {
     plain: Arc<Plain>,
     name: String,
 }
 
-impl Taken {
+impl ReservedName {
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -121,7 +121,7 @@ impl Taken {
     }
 }
 
-impl Drop for Taken {
+impl Drop for ReservedName {
     fn drop(&mut self) {
         if let Entry::Occupied(entry) =
             lock(&self.plain.names).get_or_insert_default().entry(self.name.clone())

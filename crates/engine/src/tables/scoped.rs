@@ -11,7 +11,7 @@ use crate::tables::HistoryTables;
 
 /// Tables that a statement sees otherwise than everybody does.
 #[async_trait]
-pub(crate) trait SeenOtherwise: Send + Sync + 'static {
+pub(crate) trait TableOverrides: Send + Sync + 'static {
     /// Such a table; none where the statement sees what there is. `tables` has all that there is.
     async fn table(
         &self,
@@ -40,7 +40,7 @@ pub(crate) struct ScopedTables<S> {
 }
 
 #[async_trait]
-impl<S: SeenOtherwise> Tables for ScopedTables<S> {
+impl<S: TableOverrides> Tables for ScopedTables<S> {
     fn names(&self) -> Vec<(String, TableKind)> {
         self.tables.names()
     }

@@ -15,7 +15,7 @@ use super::{
     deal::{Deal, is_dealt},
     feed::Feed,
     input_name,
-    worker::{Made, Message},
+    worker::{Message, WorkerOutput},
 };
 use crate::{
     Emit, EndReason, EngineConfig, QueryMeta, StreamMeta,
@@ -108,14 +108,14 @@ impl<'m> Merger<'m> {
         on_progress: &mut dyn FnMut(u64),
         on_emit: &mut dyn FnMut(Emit) -> ControlFlow<()>,
     ) -> Result<InputSummary, InputError> {
-        let mut early: BTreeMap<u64, Box<Made>> = BTreeMap::new();
+        let mut early: BTreeMap<u64, Box<WorkerOutput>> = BTreeMap::new();
         let mut next = 0;
         let mut left = Vec::new();
         let mut ending = None;
         'input: for message in inbox {
             match message {
                 Message::Left(groups) => left.extend(groups),
-                Message::Made(made) => {
+                Message::WorkerOutput(made) => {
                     early.insert(made.number, made);
                     while let Some(made) = early.remove(&next) {
                         next += 1;
@@ -165,7 +165,7 @@ impl<'m> Merger<'m> {
 
     fn take(
         &mut self,
-        made: Made,
+        made: WorkerOutput,
         on_emit: &mut dyn FnMut(Emit) -> ControlFlow<()>,
     ) -> ControlFlow<EndReason> {
         let described =

@@ -32,7 +32,7 @@ use crate::{
     runtime::{compile, spawn, with_shards},
 };
 
-/// Where the bytes come from.
+/// The source of the bytes.
 pub enum InputSource {
     /// All of them at once: a mapped file. Cut into blocks that all shards check and look at in parallel.
     Bytes(Bytes),
@@ -63,7 +63,7 @@ pub struct InputOptions {
     pub times: bool,
     /// The types of the records' values, where they are known apart from the schema that the query is checked against.
     pub types: Option<Arc<Schema>>,
-    /// What `$1`, `$2`, … of the text stand for.
+    /// The values of `$1`, `$2`, … in the text.
     pub parameters: Vec<Literal>,
     /// How the query is written.
     pub form: QueryForm,
@@ -76,7 +76,7 @@ pub struct InputOptions {
     pub prefilter: Option<EventPrefilter>,
 }
 
-/// What was read.
+/// The summary of the input that was read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct InputSummary {
     /// Good events looked at.

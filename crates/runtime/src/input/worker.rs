@@ -14,8 +14,8 @@ use super::{
 };
 use crate::panic_guard::guarded;
 
-/// What a shard made of a piece.
-pub(super) struct Made {
+/// The output of a worker for a piece.
+pub(super) struct WorkerOutput {
     pub(super) number: u64,
     pub(super) accepted: u64,
     pub(super) rejected: u64,
@@ -30,7 +30,7 @@ pub(super) struct Made {
 }
 
 pub(super) enum Message {
-    Made(Box<Made>),
+    WorkerOutput(Box<WorkerOutput>),
     /// A shard has no more to do; the groups that it holds.
     Left(Vec<Partial>),
 }
@@ -59,7 +59,7 @@ impl Worker {
                     .fail(std::io::Error::other("the program failed on a part of it, as its log describes"));
                 return;
             };
-            if results.send(Message::Made(Box::new(made))).is_err() {
+            if results.send(Message::WorkerOutput(Box::new(made))).is_err() {
                 return;
             }
         }
@@ -67,7 +67,13 @@ impl Worker {
         let _ = results.send(Message::Left(shard.remove(QUERY)));
     }
 
-    fn look_at(&self, number: u64, piece: Piece, shard: &mut Shard, times: Option<&mut EventTimes>) -> Made {
+    fn look_at(
+        &self,
+        number: u64,
+        piece: Piece,
+        shard: &mut Shard,
+        times: Option<&mut EventTimes>,
+    ) -> WorkerOutput {
         let (checked, place, bytes, lines) = match piece {
             Piece::Block(block, at) => {
                 // Only the first block can begin with a byte order mark, and only it begins at line 1: the others are
@@ -111,7 +117,17 @@ impl Worker {
         shard.step(&self.index, &input, &mut steps);
         // Windows close while the input is read only where it has times; what is not cut stays until the end.
         let slices = if arrivals.is_empty() || !self.closes { Vec::new() } else { shard.remove(QUERY) };
-        Made { number, accepted, rejected, rejections, lines, bytes, step: steps.pop(), slices, latest }
+        WorkerOutput {
+            number,
+            accepted,
+            rejected,
+            rejections,
+            lines,
+            bytes,
+            step: steps.pop(),
+            slices,
+            latest,
+        }
     }
 
     /// The events that may match the query.

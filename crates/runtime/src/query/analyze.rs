@@ -9,7 +9,7 @@ use swiftwater_lang::{
 
 use crate::{Emit, EmitMeta, Principal, Runtime, RuntimeError, SubmitOptions};
 
-/// What a query that is analysed has given so far; its records are counted and dropped.
+/// The results of an analysed query so far; its records are counted and dropped.
 #[derive(Debug, Default)]
 pub struct Analysis {
     records: u64,

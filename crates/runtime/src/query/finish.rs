@@ -14,14 +14,14 @@ use crate::{
     panic_guard::guarded,
     query::active::{EmitContext, Running},
     query::handle::QueryHandle,
-    shared::{Errand, Shared},
+    shared::{Shared, TickerRequest},
     stream::{Stream, Turn, lock},
     subscriber_queue::{EmitRest, QueuedEmit},
 };
 
 impl Shared {
     pub(crate) fn ask_to_end(&self, id: QueryId, reason: EndReason) {
-        if let Err(error) = self.errands.send(Errand::End(id, reason)) {
+        if let Err(error) = self.errands.send(TickerRequest::End(id, reason)) {
             debug!(errand = ?error.0, "the ticker has stopped: shutdown ends all queries");
         }
     }
@@ -66,7 +66,7 @@ impl Shared {
 
     /// As [`Shared::end`], for whoever holds the stream's `tick`: no window is closed meanwhile.
     pub fn end_held(&self, stream: &Stream, handle: &QueryHandle, reason: EndReason, now: Millis) -> bool {
-        let Some(leaving) = Leaving::start(stream, handle.number, now) else { return false };
+        let Some(leaving) = DetachingQuery::start(stream, handle.number, now) else { return false };
         let groups = leaving.collect_groups(stream);
         match self.finish_leaving(stream, &leaving, groups, reason, now) {
             None => return false,
@@ -80,7 +80,7 @@ impl Shared {
     fn finish_leaving(
         &self,
         stream: &Stream,
-        leaving: &Leaving,
+        leaving: &DetachingQuery,
         groups: Vec<Partial>,
         reason: EndReason,
         now: Millis,
@@ -88,7 +88,7 @@ impl Shared {
         let number = leaving.number;
         let mut merge = lock(&stream.merge);
         let merge: &mut Merge = &mut merge;
-        let early = merge.take_early(number);
+        let early = merge.drain_early(number);
         merge.tell(number);
         let mut running = merge.remove_running(number)?;
         stream.set_next_due(merge);
@@ -236,7 +236,7 @@ impl Shared {
         });
     }
 
-    pub(crate) fn forget_what_was_kept_long_enough(&self, now: Millis) {
+    pub(crate) fn forget_expired(&self, now: Millis) {
         let kept = lock(&self.kept);
         let over: Vec<QueryId> =
             kept.until.iter().take_while(|(until, _)| *until <= now).map(|(_, id)| *id).collect();
@@ -248,7 +248,7 @@ impl Shared {
 }
 
 /// A query that leaves its stream: events taken from `last_position` on are not matched for it any more.
-struct Leaving {
+struct DetachingQuery {
     number: QueryNumber,
     /// The offset of the first event that it does not see.
     last_position: u64,
@@ -258,10 +258,10 @@ struct Leaving {
     is_last: bool,
 }
 
-impl Leaving {
+impl DetachingQuery {
     /// Takes a query out of the stream's index, and its operator too if it is the last member. None if it does not stand, or
     /// leaves already.
-    fn start(stream: &Stream, number: QueryNumber, now: Millis) -> Option<Leaving> {
+    fn start(stream: &Stream, number: QueryNumber, now: Millis) -> Option<DetachingQuery> {
         let _change = lock(&stream.change);
         let shared = {
             let mut merge = lock(&stream.merge);
@@ -283,7 +283,7 @@ impl Leaving {
         };
         stream.forget_replaced();
         let (operator, is_last) = shared.unzip();
-        Some(Leaving { number, last_position, operator, is_last: is_last.unwrap_or(false) })
+        Some(DetachingQuery { number, last_position, operator, is_last: is_last.unwrap_or(false) })
     }
 
     /// Collects its groups from all shards: those of its own are returned, those of its operator handed to that.

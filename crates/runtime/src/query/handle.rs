@@ -8,7 +8,7 @@ use swiftwater_live::QueryNumber;
 
 use crate::{EngineConfig, QueryMeta, query::resume_point::ResumePoints, subscriber_queue::SubscriberQueue};
 
-/// What everybody may know of a query without a lock.
+/// The data of a query that is read without a lock.
 #[derive(Debug)]
 pub struct QueryHandle {
     /// Its number in this process.
@@ -28,7 +28,7 @@ pub struct QueryHandle {
     pub following: Option<Box<ResumePoints>>,
     /// Why it is not, where it outlives its asker.
     pub(crate) fleeting: OnceLock<Fleeting>,
-    /// What its asker should know: in its first emit and in its last.
+    /// The warnings for its client, in its first emit and in its last.
     pub(crate) warnings: Box<[String]>,
 }
 

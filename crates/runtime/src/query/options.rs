@@ -24,7 +24,7 @@ pub struct SubmitOptions {
     pub schema: Option<Arc<Schema>>,
     /// What the events hold, where that is known apart from the schema.
     pub types: Option<Arc<Schema>>,
-    /// What `$1`, `$2`, … of the text stand for.
+    /// The values of `$1`, `$2`, … in the text.
     pub parameters: Vec<Literal>,
     /// How the query is written.
     pub form: QueryForm,
@@ -37,7 +37,7 @@ pub struct Detached {
     pub id: QueryId,
     /// Why it does not outlive the server; none where it does.
     pub fleeting: Option<Box<str>>,
-    /// What its asker should know.
+    /// The warnings for its client.
     pub warnings: Vec<String>,
 }
 

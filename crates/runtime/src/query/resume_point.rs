@@ -66,7 +66,7 @@ impl ResumePoints {
     }
 
     /// The first event that it needs.
-    pub fn needs_from(&self) -> u64 {
+    pub fn first_needed(&self) -> u64 {
         self.from.from.map_or(self.first, |point| point.offset.max(self.first))
     }
 

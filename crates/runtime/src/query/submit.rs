@@ -34,11 +34,11 @@ pub struct WantedQuery {
     ends: Option<Millis>,
     /// The view or table that its events are joined with first.
     pub joined: Option<Box<str>>,
-    /// What its asker should know.
+    /// The warnings for its client.
     pub warnings: Box<[String]>,
 }
 
-/// What a query's results may cost.
+/// The limits of a query's results.
 fn limits(config: &EngineConfig, options: &SubmitOptions) -> CollectorLimits {
     CollectorLimits {
         one_answer: options.one_answer,

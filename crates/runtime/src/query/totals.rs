@@ -12,7 +12,7 @@ pub(crate) struct Totals {
     pub(crate) records_out: AtomicU64,
     pub(crate) bytes_out: AtomicU64,
     pub(crate) records_dropped: AtomicU64,
-    pub(crate) subscriber_bytes: Apart,
+    pub(crate) subscriber_bytes: PaddedCounter,
     pub(crate) state_bytes: AtomicU64,
 }
 
@@ -31,9 +31,9 @@ impl Totals {
 /// Alone in its cache lines: readers write it while shards write what stands beside it.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Apart(pub(crate) AtomicU64);
+pub(crate) struct PaddedCounter(pub(crate) AtomicU64);
 
-impl std::ops::Deref for Apart {
+impl std::ops::Deref for PaddedCounter {
     type Target = AtomicU64;
 
     fn deref(&self) -> &AtomicU64 {

@@ -7,7 +7,7 @@ use swiftwater_lang::plan::{Explain, Window};
 
 use crate::{Principal, Runtime, RuntimeError, SubmitOptions, runtime::compile};
 
-/// What is known of a query that could be run.
+/// The facts of a query that could be run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueryFacts {
     /// The stream that it would look at.
@@ -20,7 +20,7 @@ pub struct QueryFacts {
     pub explain: Option<Explain>,
     /// How long it would stand at most, in milliseconds; `None`: as long as it may.
     pub duration_ms: Option<u64>,
-    /// What an asker should know before running it.
+    /// The warnings before it is run.
     pub warnings: Vec<String>,
 }
 

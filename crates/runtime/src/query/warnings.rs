@@ -83,7 +83,7 @@ pub(crate) fn warnings_of(doubts: Vec<QueryWarning>) -> Result<Vec<String>, Runt
 }
 
 impl Runtime {
-    /// What is to be said of a query over a stream that can match nothing.
+    /// The warnings for a query over a stream that can match nothing.
     pub fn warnings(
         &self,
         text: &str,

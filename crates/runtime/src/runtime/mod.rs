@@ -51,7 +51,7 @@ impl Runtime {
         let _ = self.shared.durable.set(durable);
     }
 
-    /// What all threads of the runtime share.
+    /// The state that all threads of the runtime share.
     pub fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }

@@ -8,7 +8,7 @@ use std::{
 use tracing::info;
 
 use super::Runtime;
-use crate::{EndReason, query::handle::QueryHandle, shared::Errand, stream::lock};
+use crate::{EndReason, query::handle::QueryHandle, shared::TickerRequest, stream::lock};
 
 /// How long threads are waited for that were told to end, however short the grace is.
 const THREADS_GRACE: Duration = Duration::from_secs(1);
@@ -64,7 +64,7 @@ impl Runtime {
     pub async fn stop_threads(&self, grace: Duration) {
         self.shared.close_line();
         // The ticker may have stopped on its own only when every sender is gone, and this is one.
-        let _ = self.shared.errands.send(Errand::Stop);
+        let _ = self.shared.errands.send(TickerRequest::Stop);
         let threads = std::mem::take(&mut *lock(&self.threads));
         let joined = tokio::task::spawn_blocking(move || {
             for thread in threads {

@@ -15,7 +15,7 @@ use crate::{
 };
 
 impl Runtime {
-    /// What is known of a query, or of one that has ended and waits for pick-up.
+    /// The handle of a query, also of one that has ended and waits for pick-up.
     pub fn handle(&self, id: &QueryId) -> Result<Arc<QueryHandle>, RuntimeError> {
         let queries = self.shared.queries.read().unwrap_or_else(PoisonError::into_inner);
         queries.get(id).cloned().ok_or_else(|| RuntimeError::NoQuery(id.to_string()))

@@ -68,7 +68,7 @@ impl Stream {
 
     /// Lets a stream that has had no event in this process go on at an offset. `begin` is given the offset of the next event,
     /// under the lock that gives these out.
-    pub fn begin_at<T>(&self, offset: u64, begin: impl FnOnce(u64) -> T) -> T {
+    pub fn start_at<T>(&self, offset: u64, begin: impl FnOnce(u64) -> T) -> T {
         let mut merge = lock(&self.merge);
         let mut intake = lock(&self.intake);
         if intake.next_offset < offset && intake.waiting.is_empty() && intake.next_taken == intake.next_offset

@@ -41,7 +41,7 @@ pub(crate) struct Work {
     pub(crate) closes: bool,
 }
 
-/// What came of asking for work.
+/// The outcome of a request for work.
 pub(crate) enum Take {
     Work(Box<Work>),
     /// Windows are to be closed first, at this time.
@@ -98,7 +98,7 @@ impl Stream {
 
     /// Takes all that waits, where nobody asks for it and nothing is due: whoever appended it passes it over at once, and no
     /// shard wakes up for it.
-    pub(crate) fn take_unasked(&self) -> Option<Work> {
+    pub(crate) fn drain_unread(&self) -> Option<Work> {
         let mut intake = lock(&self.intake);
         let latest = intake.waiting.back()?.meta().arrival;
         let is_asked = !intake.index.is_empty() || !intake.begins.is_empty() || intake.pace != Pace::Batches;

@@ -45,7 +45,7 @@ pub(crate) use self::{
     index::Turn,
 };
 use self::{intake::Intake, status::Rates};
-use crate::{merge::Merge, query::warnings::SeenFields, rate::Looks};
+use crate::{merge::Merge, query::warnings::SeenFields, rate::ClockSamples};
 
 /// A stream.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ pub struct Stream {
     pub(crate) merge: Mutex<Merge>,
     /// Whether the index was replaced since a second began.
     has_changed: AtomicBool,
-    /// Told whenever `merge.position` has moved on.
+    /// Notified whenever `merge.position` has advanced.
     pub(crate) delivered: Condvar,
     /// Held while the set of standing queries changes.
     pub change: Mutex<()>,
@@ -69,10 +69,10 @@ pub struct Stream {
     pub is_stored: AtomicBool,
     rates: Mutex<Rates>,
     /// When the ticker looked at the clock.
-    pub(crate) looks: Looks,
+    pub(crate) looks: ClockSamples,
     /// Events that were looked at before a restart are looked at again.
     pub is_again: AtomicBool,
-    /// What its events are seen to have.
+    /// The fields seen in its events.
     pub(crate) fields: SeenFields,
     /// [`Stream::idle_due`] as computed after so many batches.
     idle_due: Mutex<Option<(u64, Option<Millis>)>>,
@@ -112,7 +112,7 @@ impl Stream {
             rejected: AtomicU64::new(0),
             is_stored: AtomicBool::new(false),
             rates: Mutex::default(),
-            looks: Looks::default(),
+            looks: ClockSamples::default(),
             is_again: AtomicBool::new(false),
             fields: SeenFields::default(),
             idle_due: Mutex::default(),
@@ -147,7 +147,7 @@ impl Stream {
     pub fn is_drained(&self) -> bool {
         let merge = lock(&self.merge);
         let intake = lock(&self.intake);
-        let is_handed_on = intake.waiting.is_empty() && merge.has_handed_on(intake.next_sequence);
+        let is_handed_on = intake.waiting.is_empty() && merge.has_delivered(intake.next_sequence);
         is_handed_on && merge.position >= intake.next_offset
     }
 }

@@ -67,7 +67,7 @@ impl Stream {
             Some((at, due)) if at == sequence => due,
             _ => {
                 let merge = lock(&self.merge);
-                if !merge.has_handed_on(sequence) {
+                if !merge.has_delivered(sequence) {
                     return None;
                 }
                 let due = merge.idle_due(index.idle_numbers());

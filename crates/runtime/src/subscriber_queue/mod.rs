@@ -57,7 +57,7 @@ struct Queue {
     emits: VecDeque<QueuedEmit>,
     /// Emits that were read and may be asked for again, because the connection that carried them broke.
     taken: VecDeque<QueuedEmit>,
-    /// Of both.
+    /// For both readers.
     bytes: usize,
 }
 
@@ -65,7 +65,7 @@ struct Queue {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Reader(u32);
 
-/// What became of an emit that was put in.
+/// The outcome of an emit that was put into the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Delivery {
     /// It waits for the reader.
@@ -91,7 +91,7 @@ impl SubscriberQueue {
             return Delivery::Queued { dropped: 0, full: None };
         }
         let is_last = emit.finished().is_some();
-        let Some(emit) = state.made_again(emit, total_bytes) else {
+        let Some(emit) = state.replay_emit(emit, total_bytes) else {
             // The last one is put in, whoever has read it.
             return Delivery::Queued { dropped: 0, full: None };
         };
@@ -228,7 +228,7 @@ impl SubscriberQueue {
         let reader = state.reader;
         let replaces = std::mem::replace(&mut state.is_attached, true);
         if let Some(after) = after {
-            state.go_back_to(after, total_bytes);
+            state.rewind_to(after, total_bytes);
         }
         drop(state);
         if replaces {

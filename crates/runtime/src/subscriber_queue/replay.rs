@@ -58,7 +58,7 @@ pub(super) struct Resumed {
 
 impl QueueState {
     /// Puts the emits after a number back in line, those up to it away.
-    pub(super) fn go_back_to(&mut self, after: u64, total_bytes: &AtomicU64) {
+    pub(super) fn rewind_to(&mut self, after: u64, total_bytes: &AtomicU64) {
         let keeps = self.keeps;
         let numbering = self.resumed.as_ref().map(|resumed| resumed.numbering);
         if let Some(resumed) = &mut self.resumed {
@@ -104,7 +104,11 @@ impl QueueState {
 
     /// What of an emit is to be put in for the reader: what was gone is left out, and what was read before is put among
     /// what was read.
-    pub(super) fn made_again(&mut self, mut emit: QueuedEmit, total_bytes: &AtomicU64) -> Option<QueuedEmit> {
+    pub(super) fn replay_emit(
+        &mut self,
+        mut emit: QueuedEmit,
+        total_bytes: &AtomicU64,
+    ) -> Option<QueuedEmit> {
         let Some(resumed) = &mut self.resumed else { return Some(emit) };
         resumed.last = resumed.last.max(emit.number);
         let gone = resumed.frontier.gone;

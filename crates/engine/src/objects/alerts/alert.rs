@@ -36,7 +36,7 @@ pub(crate) struct Alert {
     pub(super) dropped: DropSignal,
 }
 
-/// What is shown of an alert.
+/// The counters of an alert that are shown.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     /// Keys that meet the condition.
@@ -50,8 +50,8 @@ pub(super) struct Counts {
     pub(super) dead: AtomicU64,
 }
 
-/// Who is told, made ready.
-pub(super) enum Told {
+/// The target of notifications, opened.
+pub(super) enum NotificationTarget {
     Stream(StreamName),
     Webhook(Box<Webhook>),
 }
@@ -160,13 +160,13 @@ impl Alert {
         }
     }
 
-    /// Who is told.
-    pub(super) fn told(&self, history: &History) -> Result<Told, DeliverError> {
+    /// The target of notifications.
+    pub(super) fn target(&self, history: &History) -> Result<NotificationTarget, DeliverError> {
         Ok(match &self.entry.create.target {
-            AlertTarget::Stream(name) => Told::Stream(name.clone()),
+            AlertTarget::Stream(name) => NotificationTarget::Stream(name.clone()),
             AlertTarget::Webhook(url) => {
                 let options = &self.entry.create.options.delivery;
-                Told::Webhook(Box::new(history.webhook(url, options, self.batch_rows() > 1)?))
+                NotificationTarget::Webhook(Box::new(history.webhook(url, options, self.batch_rows() > 1)?))
             }
         })
     }

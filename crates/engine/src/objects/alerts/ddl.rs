@@ -87,7 +87,7 @@ impl Statement for CreateAlert {
     fn abandon(&self, history: &History, own: Option<OwnView>) {
         match own {
             Some(own) => own.stored.remove_view(own.id),
-            None => history.let_go_of_windows(),
+            None => history.release_windows(),
         }
     }
 
@@ -150,7 +150,7 @@ impl History {
     pub(super) fn start_alert(self: &Arc<Self>, entry: &AlertEntry) -> Result<(), EngineError> {
         let view = self.view_at_work(&entry.view())?;
         let alert = Arc::new(Alert::new(entry.clone(), view, entry.created)?);
-        let mut alerts = self.alerts.write().unwrap_or_else(PoisonError::into_inner);
+        let mut alerts = self.objects.alerts.write().unwrap_or_else(PoisonError::into_inner);
         alerts.insert(entry.create.name.clone(), Arc::clone(&alert));
         drop(alerts);
         self.maintain(alert);
@@ -170,8 +170,8 @@ impl History {
 
     /// Ends an alert that is no longer in the catalog, and the view that it has for itself.
     pub(crate) fn end_alert(&self, name: &str) {
-        let removed = self.alerts.write().unwrap_or_else(PoisonError::into_inner).remove(name);
-        self.let_go_of_windows();
+        let removed = self.objects.alerts.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+        self.release_windows();
         let Some(alert) = removed else { return };
         // Its task deletes what is kept of it.
         alert.dropped.send();
@@ -182,6 +182,6 @@ impl History {
 
     /// All alerts at work, by name.
     pub(super) fn all_alerts(&self) -> Vec<Arc<Alert>> {
-        self.alerts.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        self.objects.alerts.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 }

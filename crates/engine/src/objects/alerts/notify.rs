@@ -9,7 +9,7 @@ use swiftwater_event::StreamName;
 
 use super::{
     Alert,
-    alert::{Told, WatchError},
+    alert::{NotificationTarget, WatchError},
     state::AlertState,
 };
 use crate::{
@@ -21,20 +21,22 @@ use crate::{
 
 impl History {
     /// Tells what is to be told, until nothing is left. A stream has each number once, a webhook knows it again.
-    pub(super) async fn tell(
+    pub(super) async fn send_messages(
         &self,
         alert: &Alert,
-        told: &Told,
+        told: &NotificationTarget,
         known: &mut AlertState,
     ) -> Result<(), WatchError> {
-        while let Some((number, rows)) = known.next_to_tell(alert.batch_rows()) {
+        while let Some((number, rows)) = known.next_messages(alert.batch_rows()) {
             let shared = self.shared()?;
             let bytes = rows.len();
             let delivery = Delivery { by: alert.id(), number, rows: rows.to_vec().into() };
             let mut is_given_up = false;
             match told {
-                Told::Stream(stream) => self.notify_stream(&shared, alert, stream, &delivery).await?,
-                Told::Webhook(webhook) => {
+                NotificationTarget::Stream(stream) => {
+                    self.notify_stream(&shared, alert, stream, &delivery).await?
+                }
+                NotificationTarget::Webhook(webhook) => {
                     if let Err(error) = delivery.post(webhook).await {
                         self.give_up(&shared, alert, &delivery, error).await?;
                         is_given_up = true;
@@ -42,7 +44,7 @@ impl History {
                 }
             }
             // Before it is counted: who sees the count sees nothing that fails any more.
-            alert.tries.came_about();
+            alert.tries.record_success();
             if is_given_up {
                 count(&alert.counts.dead, &delivery);
             }
@@ -84,7 +86,7 @@ impl History {
         error: DeliverError,
     ) -> Result<(), WatchError> {
         let options = &alert.entry.create.options.delivery;
-        if !alert.tries.gives_up(options, &error) {
+        if !alert.tries.is_exhausted(options, &error) {
             return Err(error.into());
         }
         self.to_dead_letter(

@@ -11,9 +11,9 @@ use swiftwater_sql::SqlError;
 
 use super::{Alert, alert::Counts};
 use crate::{
+    answer::{table, texts},
     durable::history::History,
-    statements::{table, texts},
-    tables::from_engine,
+    error::sql::from_engine,
 };
 
 impl History {

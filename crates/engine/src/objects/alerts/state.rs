@@ -17,7 +17,7 @@ const TOLD: &[u8] = b"\xfetold";
 const NUMBER: &[u8] = b"\xfenumber";
 const LAST: &[u8] = b"\xfelast";
 
-/// What an alert knows.
+/// The state of an alert.
 #[derive(Debug, Default)]
 pub(super) struct AlertState {
     /// Keys that meet the condition, and since when.
@@ -29,7 +29,7 @@ pub(super) struct AlertState {
     number: u64,
     /// All changes of the view before here were taken.
     pub(super) position: u64,
-    /// Of a view with windows, the last key that was looked at.
+    /// The last key that was evaluated, if the view has windows.
     pub(super) last: Option<Vec<u8>>,
     /// What of the keys is to go to disk; none: the key does not meet the condition any more.
     changed: Vec<(Vec<u8>, Option<Millis>)>,
@@ -38,7 +38,7 @@ pub(super) struct AlertState {
 }
 
 impl AlertState {
-    /// What is on disk.
+    /// The committed state.
     pub(super) fn load(alert: &Alert) -> Result<AlertState, ViewStoreError> {
         let (id, store) = (alert.entry.id, &alert.store);
         let mut known = AlertState { position: store.position(id)?.unwrap_or(0), ..AlertState::default() };
@@ -84,13 +84,13 @@ impl AlertState {
                 (None, true) => {
                     self.met.insert(change.key.ordered.clone(), now);
                     self.changed.push((change.key.ordered.clone(), Some(now)));
-                    self.tell(alert, change, "firing", (now, now));
+                    self.queue_message(alert, change, "firing", (now, now));
                 }
                 (Some(since), false) => {
                     self.met.remove(&change.key.ordered);
                     self.changed.push((change.key.ordered.clone(), None));
                     if alert.entry.create.options.resolve != Some(false) {
-                        self.tell(alert, change, "resolved", (since, now));
+                        self.queue_message(alert, change, "resolved", (since, now));
                     }
                 }
                 (None, false) | (Some(_), true) => {}
@@ -99,7 +99,13 @@ impl AlertState {
         passed_over
     }
 
-    fn tell(&mut self, alert: &Alert, change: &ViewChange, state: &str, (since, at): (Millis, Millis)) {
+    fn queue_message(
+        &mut self,
+        alert: &Alert,
+        change: &ViewChange,
+        state: &str,
+        (since, at): (Millis, Millis),
+    ) {
         // In quotes, and written as times in rows are.
         let time = |ms: Millis| {
             let mut text = Vec::new();
@@ -130,7 +136,7 @@ impl AlertState {
 
     /// The number and the text of the next messages that are to be told, at most so many; none where there are none. After a
     /// crash these are the same.
-    pub(super) fn next_to_tell(&self, count: usize) -> Option<(u64, &[u8])> {
+    pub(super) fn next_messages(&self, count: usize) -> Option<(u64, &[u8])> {
         let rest = &self.to_tell[self.told..];
         let ends = rest.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
         let end = ends.take(count).last()?;

@@ -9,12 +9,12 @@ use swiftwater_views::ViewStoreError;
 
 use super::{
     Alert,
-    alert::{Told, WatchError},
+    alert::{NotificationTarget, WatchError},
     state::AlertState,
     windows::need_windows,
 };
 use crate::{
-    durable::history::{History, causes, heavy},
+    durable::history::{History, causes, run_blocking},
     objects::views::{ViewChanges, ViewChangesSome},
     supervisor::{DropSignal, Maintained, NextAttempt},
 };
@@ -67,11 +67,11 @@ impl History {
     /// Looks at the view, from what is on disk on, until there is nothing more to look at. What was to be told is told first:
     /// so it is what it was.
     async fn watch(&self, alert: &Alert) -> Result<(), WatchError> {
-        let mut known = heavy(usize::MAX, || AlertState::load(alert))?;
+        let mut known = run_blocking(usize::MAX, || AlertState::load(alert))?;
         need_windows(alert, &known);
         let changes = ViewChanges::of(self, Arc::clone(&alert.view), Some(known.position));
-        let told = alert.told(self)?;
-        self.tell(alert, &told, &mut known).await?;
+        let told = alert.target(self)?;
+        self.send_messages(alert, &told, &mut known).await?;
         match alert.view.query.windows() {
             Some(windows) => self.watch_windows(alert, (&told, &mut known), *windows).await,
             None => self.watch_rows(alert, (&told, &mut known), changes).await,
@@ -84,15 +84,15 @@ impl History {
         alert: &Alert,
         known: &mut AlertState,
     ) -> Result<(), ViewStoreError> {
-        let _no_cut_is_made = self.cutting.read().await;
-        heavy(usize::MAX, || known.commit(alert))
+        let _no_cut_is_made = self.backup_lock.read().await;
+        run_blocking(usize::MAX, || known.commit(alert))
     }
 
     /// Takes the changes of the view, until there will be none.
     async fn watch_rows(
         &self,
         alert: &Alert,
-        (told, known): (&Told, &mut AlertState),
+        (told, known): (&NotificationTarget, &mut AlertState),
         mut changes: ViewChanges,
     ) -> Result<(), WatchError> {
         let (mut shard, mut committed_at) = (Shard::default(), self.clock.now());
@@ -100,7 +100,7 @@ impl History {
         let mut looks_again = true;
         loop {
             let some = if looks_again {
-                let changes = heavy(usize::MAX, || known.rows_of_met(alert, self.clock.now()))?;
+                let changes = run_blocking(usize::MAX, || known.rows_of_met(alert, self.clock.now()))?;
                 ViewChangesSome { changes, ..ViewChangesSome::default() }
             } else {
                 match changes.next().await? {
@@ -110,7 +110,7 @@ impl History {
             };
             looks_again = some.ends_walk;
             let now = self.clock.now();
-            let meets = heavy(usize::MAX, || alert.meet(&mut shard, &some.changes));
+            let meets = run_blocking(usize::MAX, || alert.meet(&mut shard, &some.changes));
             let passed_over = known.take(alert, &some.changes, &meets, (self.config.alert_keys_max, now));
             known.position = some.position.unwrap_or(known.position);
             alert.counts.passed_over.fetch_add(passed_over, Ordering::Relaxed);
@@ -120,8 +120,8 @@ impl History {
                 self.persist_state(alert, known).await?;
                 committed_at = now;
             }
-            self.tell(alert, told, known).await?;
-            alert.tries.came_about();
+            self.send_messages(alert, told, known).await?;
+            alert.tries.record_success();
         }
     }
 }

@@ -13,12 +13,12 @@ use swiftwater_live::{Key, Shard, ViewWindows};
 
 use super::{
     Alert,
-    alert::{Told, WatchError},
+    alert::{NotificationTarget, WatchError},
     state::AlertState,
 };
 use crate::{
     EngineError,
-    durable::history::{History, heavy},
+    durable::history::{History, run_blocking},
     objects::views::{At, ClosedGroups, NeededBy, ViewChange},
 };
 
@@ -41,21 +41,23 @@ impl History {
     pub(super) async fn watch_windows(
         &self,
         alert: &Alert,
-        (told, known): (&Told, &mut AlertState),
+        (told, known): (&NotificationTarget, &mut AlertState),
         windows: ViewWindows,
     ) -> Result<(), WatchError> {
-        let (mut kept, mut shard) = (alert.view.kept_at(), Shard::default());
+        let (mut kept, mut shard) = (alert.view.committed_at(), Shard::default());
         loop {
             let at = *kept.borrow_and_update();
             loop {
                 let (after, from, now) = (known.last.as_deref(), alert.entry.from, self.clock.now());
                 let read = || alert.view.closed_groups(after, from, at.latest(), LOOK_GROUPS, now);
-                let Some(groups) = heavy(usize::MAX, read)? else { break };
-                heavy(usize::MAX, || self.look_at_groups(alert, known, &mut shard, &windows, groups, now))?;
+                let Some(groups) = run_blocking(usize::MAX, read)? else { break };
+                run_blocking(usize::MAX, || {
+                    self.look_at_groups(alert, known, &mut shard, &windows, groups, now)
+                })?;
                 known.position = at.position;
                 self.persist_state(alert, known).await?;
                 need_windows(alert, known);
-                self.tell(alert, told, known).await?;
+                self.send_messages(alert, told, known).await?;
             }
             self.look_behind_last(alert, known, &windows, at)?;
             known.position = at.position;
@@ -64,7 +66,7 @@ impl History {
             }
             alert.counts.position.store(known.position, Ordering::Relaxed);
             alert.counts.met.store(known.met() as u64, Ordering::Relaxed);
-            alert.tries.came_about();
+            alert.tries.record_success();
             need_windows(alert, known);
             if let Some(why) = alert.view.broken() {
                 return Err(alert.view.unavailable(why).into());
@@ -78,10 +80,10 @@ impl History {
     async fn persist_and_notify(
         &self,
         alert: &Alert,
-        (told, known): (&Told, &mut AlertState),
+        (told, known): (&NotificationTarget, &mut AlertState),
     ) -> Result<(), WatchError> {
         self.persist_state(alert, known).await?;
-        self.tell(alert, told, known).await
+        self.send_messages(alert, told, known).await
     }
 
     fn look_at_groups(

@@ -9,8 +9,11 @@ use swiftwater_event::{Path, Type};
 use swiftwater_lang::ddl::CreateStream;
 use swiftwater_log::LogPosition;
 
-use super::follower::{FOLLOWER, Follower};
-use crate::durable::history::{History, causes};
+use super::follower::Follower;
+use crate::durable::{
+    history::{History, causes},
+    stored_stream::FOLLOWER,
+};
 use swiftwater_runtime::parts::{WantedQuery, lock};
 
 impl History {
@@ -24,7 +27,8 @@ impl History {
                 // What is planned may need them, too.
                 let mut needed = plan.position;
                 for step in &plan.steps {
-                    needed = needed.min(step.query.following.as_ref().map_or(u64::MAX, |of| of.needs_from()));
+                    needed =
+                        needed.min(step.query.following.as_ref().map_or(u64::MAX, |of| of.first_needed()));
                 }
                 for query in &plan.standing {
                     let Some(following) = &query.following else { continue };
@@ -67,7 +71,7 @@ impl History {
 }
 
 /// Whether the rows of a stream's table tell of its events all that a query asks of them.
-pub(super) fn tells_all(wanted: &WantedQuery, stream: &CreateStream) -> bool {
+pub(super) fn rows_suffice_for(wanted: &WantedQuery, stream: &CreateStream) -> bool {
     let Some(paths) = &wanted.paths else { return false };
     let is_told = |(path, ty): &(Path, Type)| {
         stream.columns.iter().any(|column| {

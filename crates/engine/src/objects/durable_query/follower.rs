@@ -19,13 +19,13 @@ use swiftwater_log::LogReader;
 use swiftwater_sql::SqlError;
 use tokio::sync::{Notify, watch};
 
-use super::plan::{Plan, What};
+use super::plan::{Plan, PlannedAction};
 use crate::{
     EndReason,
     durable::{
         history::History,
         log_tail::Fed,
-        stored_stream::{Reader, StoredStream},
+        stored_stream::{FOLLOWER, Reader, StoredStream},
         table_writer::TableWriterError,
     },
     objects::views::Next,
@@ -34,9 +34,6 @@ use crate::{
 };
 use swiftwater_runtime::parts::{Stream, lock};
 
-/// What followers are called among the readers of a stream: no view has this number.
-pub(crate) const FOLLOWER: u32 = u32::MAX;
-
 /// Pauses between attempts.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(10));
 
@@ -44,18 +41,18 @@ const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_se
 #[derive(Debug, Default)]
 pub(crate) struct Followers(Mutex<BTreeMap<StreamName, Arc<Follower>>>);
 
-/// What the durable queries over one stream stand on.
+/// The reader of a stream that runs the durable queries over it.
 #[derive(Debug)]
 pub(crate) struct Follower {
-    /// Where they stand.
+    /// The stream that the queries run on.
     pub(super) stream: Arc<Stream>,
-    /// Where the events come in.
+    /// The stream that clients append to.
     pub(super) source: Arc<Stream>,
     pub(super) stored: Arc<StoredStream>,
     pub(super) plan: Mutex<Plan>,
     /// The first event that came after the start of the engine, or of this.
     new_from: u64,
-    /// Told when the plan has changed.
+    /// Notified when the plan has changed.
     pub(super) told: Notify,
     /// The first event that was not looked at when it was last idle, and how far time had come then.
     idle_at: watch::Sender<(u64, Millis)>,
@@ -79,8 +76,8 @@ pub(crate) enum FollowError {
 }
 
 impl Follower {
-    /// Tells its task that something was planned.
-    pub(super) fn tell(&self) {
+    /// Wakes its task, as a step was planned.
+    pub(super) fn wake(&self) {
         self.told.notify_one();
     }
 }
@@ -98,7 +95,7 @@ impl Maintained for Follower {
     }
 
     async fn run(self: &Arc<Self>, history: &Arc<History>) -> Result<(), FollowError> {
-        history.follow_on(self).await
+        history.run_follower(self).await
     }
 
     fn failed(&self, _: &Arc<History>, error: FollowError) -> NextAttempt {
@@ -111,7 +108,7 @@ impl Maintained for Follower {
             let error = &error as &dyn std::error::Error;
             tracing::error!(stream = %self.stored.name, error, "durable queries receive no events; the server retries");
         }
-        self.stored.read_view_again(FOLLOWER, position);
+        self.stored.reread_view(FOLLOWER, position);
         NextAttempt::After(retry.1.pause())
     }
 }
@@ -119,13 +116,13 @@ impl Maintained for Follower {
 impl History {
     /// The streams of all followers.
     pub(crate) fn followed(&self) -> Vec<Arc<Stream>> {
-        lock(&self.followers.0).values().map(|follower| Arc::clone(&follower.stream)).collect()
+        lock(&self.objects.followers.0).values().map(|follower| Arc::clone(&follower.stream)).collect()
     }
 
     /// Waits until durable queries have seen all events that there are now, and time has come to now for them.
     pub(crate) async fn all_followed(&self) {
         let now = self.clock.now();
-        let all: Vec<Arc<Follower>> = lock(&self.followers.0).values().cloned().collect();
+        let all: Vec<Arc<Follower>> = lock(&self.objects.followers.0).values().cloned().collect();
         for follower in all {
             let (end, _) = follower.source.mark(i64::MIN);
             let mut idle_at = follower.idle_at.subscribe();
@@ -139,7 +136,7 @@ impl History {
 
     /// The follower of a stream.
     pub(super) fn follower(&self, name: &StreamName) -> Option<Arc<Follower>> {
-        lock(&self.followers.0).get(name).cloned()
+        lock(&self.objects.followers.0).get(name).cloned()
     }
 
     /// How many durable queries over a stream have begun and not ended.
@@ -156,7 +153,7 @@ impl History {
         from: Option<u64>,
         plan: impl FnOnce(&Arc<Follower>, &mut Plan) -> T,
     ) -> T {
-        let mut followers = lock(&self.followers.0);
+        let mut followers = lock(&self.objects.followers.0);
         let there = followers.get(&stored.name).cloned();
         let (follower, is_new) = match there {
             Some(follower) => (follower, false),
@@ -183,7 +180,7 @@ impl History {
         };
         let planned = plan(&follower, &mut lock(&follower.plan));
         drop(followers);
-        follower.tell();
+        follower.wake();
         if is_new {
             self.maintain(follower);
         }
@@ -192,7 +189,7 @@ impl History {
 
     /// Ends what follows a stream that was dropped.
     pub(crate) fn end_follower(&self, shared: &Shared, name: &StreamName) {
-        let Some(follower) = lock(&self.followers.0).remove(name) else { return };
+        let Some(follower) = lock(&self.objects.followers.0).remove(name) else { return };
         follower.dropped.send();
         follower.stored.remove_view(FOLLOWER);
         let (standing, steps) = {
@@ -202,7 +199,7 @@ impl History {
         };
         let why = || format!("stream `{name}` was dropped");
         for step in steps {
-            if let What::Begin(_) = step.what {
+            if let PlannedAction::Begin(_) = step.what {
                 shared.fail_before(&step.query, &follower.stream, why());
             }
         }
@@ -221,16 +218,16 @@ impl History {
         }
     }
 
-    /// Writes down how far all durable queries are, and stops giving them events.
+    /// Checkpoints all durable queries, and ends their readers.
     pub(crate) async fn stop_followers(&self) {
-        let all: Vec<Arc<Follower>> = lock(&self.followers.0).values().cloned().collect();
+        let all: Vec<Arc<Follower>> = lock(&self.objects.followers.0).values().cloned().collect();
         for follower in all {
             follower.dropped.send();
             self.checkpoint_queries(&follower).await;
         }
     }
 
-    /// Has it written down that a durable query has ended by itself.
+    /// Logs that a durable query has ended by itself.
     pub(crate) fn record_end(
         self: &Arc<Self>,
         id: crate::QueryId,
@@ -242,7 +239,7 @@ impl History {
         self.write(DurableQueryStep::Ended { query: id.to_string().into(), ended });
     }
 
-    /// Has it written down that nothing is left of a durable query.
+    /// Logs that a durable query was forgotten.
     pub(crate) fn record_forgotten(self: &Arc<Self>, id: crate::QueryId) {
         self.write(DurableQueryStep::Forgotten(id.to_string().into()));
     }
@@ -257,8 +254,8 @@ impl History {
         });
     }
 
-    /// Gives events until nobody follows any more.
-    async fn follow_on(self: &Arc<Self>, follower: &Arc<Follower>) -> Result<(), FollowError> {
+    /// Passes events to the durable queries of a stream until none is left.
+    async fn run_follower(self: &Arc<Self>, follower: &Arc<Follower>) -> Result<(), FollowError> {
         let (stored, stream) = (&follower.stored, &follower.stream);
         let away = |_| FollowError::Away;
         {
@@ -331,7 +328,7 @@ impl History {
 
     /// Whether nobody follows any more; then this follower is gone.
     fn is_left(&self, shared: &Shared, follower: &Arc<Follower>) -> bool {
-        let mut followers = lock(&self.followers.0);
+        let mut followers = lock(&self.objects.followers.0);
         let mut plan = lock(&follower.plan);
         // What those need that have ended is kept until they are forgotten: they may have to be told again.
         let queries = shared.queries.read().unwrap_or_else(PoisonError::into_inner);

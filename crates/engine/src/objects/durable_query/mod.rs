@@ -11,4 +11,4 @@ mod plan;
 mod replay;
 mod submit;
 
-pub(crate) use follower::{FOLLOWER, Followers};
+pub(crate) use follower::Followers;

@@ -11,7 +11,7 @@ use swiftwater_event::Millis;
 use crate::{EndReason, SubmitOptions};
 use swiftwater_runtime::parts::{QueryHandle, WantedQuery};
 
-/// What is to be done, and how far it is.
+/// The planned steps, and the position reached.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     /// In the order in which they are done.
@@ -22,7 +22,7 @@ pub(super) struct Plan {
     pub(super) time: Millis,
     /// Queries that have begun.
     pub(super) standing: Vec<Arc<QueryHandle>>,
-    /// What was last written down of them.
+    /// Their last checkpoint in the log.
     pub(super) noted: BTreeMap<Box<str>, QueryCheckpoint>,
     /// Nobody follows any more.
     pub(super) is_over: bool,
@@ -36,11 +36,11 @@ pub(super) struct Step {
     /// It is written down.
     pub(super) is_sure: bool,
     pub(super) query: Arc<QueryHandle>,
-    pub(super) what: What,
+    pub(super) what: PlannedAction,
 }
 
-/// What is done.
-pub(super) enum What {
+/// The action of a step.
+pub(super) enum PlannedAction {
     /// A query begins.
     Begin(Box<(WantedQuery, SubmitOptions)>),
     /// It ends.
@@ -60,15 +60,15 @@ impl Plan {
         &mut self,
         query: &Arc<QueryHandle>,
         (offset, at): (u64, Millis),
-        what: What,
+        what: PlannedAction,
         is_sure: bool,
     ) {
         let place = self.steps.partition_point(|step| (step.offset, step.at) <= (offset, at));
         self.steps.insert(place, Step { offset, at, is_sure, query: Arc::clone(query), what });
     }
 
-    /// What was planned of a query last is written down, or is not to be.
-    pub(super) fn settle(&mut self, query: &Arc<QueryHandle>, is_written: bool) {
+    /// The last step planned for a query was logged, or will not be.
+    pub(super) fn confirm(&mut self, query: &Arc<QueryHandle>, is_written: bool) {
         let of_query = |step: &Step| !step.is_sure && Arc::ptr_eq(&step.query, query);
         let Some(place) = self.steps.iter().position(of_query) else { return };
         if is_written {

@@ -9,14 +9,15 @@ use std::{sync::Arc, time::Duration};
 use swiftwater_event::{EventBatch, EventMeta, Millis, Offset};
 
 use super::{
-    follower::{FOLLOWER, FollowError, Follower},
-    plan::{Step, What},
+    follower::{FollowError, Follower},
+    plan::{PlannedAction, Step},
 };
 use crate::{
     EndReason,
     durable::{
         backfill::{PAST_EVENTS, past_events},
-        history::{History, heavy},
+        history::{History, run_blocking},
+        stored_stream::FOLLOWER,
     },
     shared::Shared,
 };
@@ -79,7 +80,7 @@ impl History {
             let mut plan = lock(&follower.plan);
             // What was to begin there begins with a part, which is no answer: it ends, too.
             for step in plan.steps.iter_mut().filter(|step| step.offset < offset) {
-                if let What::Begin(_) = step.what {
+                if let PlannedAction::Begin(_) = step.what {
                     shared.fail_before(&step.query, &follower.stream, why.clone());
                 }
             }
@@ -155,7 +156,7 @@ impl History {
                 let step =
                     if plan.steps.front().is_some_and(is_next) { plan.steps.pop_front() } else { None };
                 // From now on it is known as one that stands.
-                if let Some(Step { query, what: What::Begin(_), .. }) = &step {
+                if let Some(Step { query, what: PlannedAction::Begin(_), .. }) = &step {
                     plan.standing.push(Arc::clone(query));
                 }
                 step
@@ -163,16 +164,16 @@ impl History {
             let Some(Step { at, query, what, .. }) = step else { return Ok(()) };
             self.drain(follower).await;
             match what {
-                What::Begin(wanted) => {
+                PlannedAction::Begin(wanted) => {
                     let (wanted, options) = *wanted;
-                    heavy(usize::MAX, || {
+                    run_blocking(usize::MAX, || {
                         let _change = lock(&follower.stream.change);
                         shared.begin(&follower.stream, &query, &wanted, &options);
                     });
                 }
-                What::End(reason) => {
+                PlannedAction::End(reason) => {
                     self.advance(shared, follower, at).await;
-                    heavy(usize::MAX, || {
+                    run_blocking(usize::MAX, || {
                         let _tick = lock(&follower.stream.tick);
                         shared.end_held(&follower.stream, &query, reason, at);
                     });
@@ -206,7 +207,7 @@ impl History {
                 self.drain(follower).await;
             }
             if closes <= due {
-                heavy(usize::MAX, || shared.tick_stream(stream, due));
+                run_blocking(usize::MAX, || shared.tick_stream(stream, due));
             }
             tokio::task::consume_budget().await;
         }
@@ -217,7 +218,7 @@ impl History {
     /// Waits until all that was given was looked at.
     pub(super) async fn drain(&self, follower: &Follower) {
         while !follower.stream.is_drained() {
-            heavy(usize::MAX, || follower.stream.wait_for_appended(LOOK));
+            run_blocking(usize::MAX, || follower.stream.wait_for_appended(LOOK));
             tokio::task::yield_now().await;
         }
     }

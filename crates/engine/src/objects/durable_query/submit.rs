@@ -10,31 +10,33 @@ use swiftwater_event::{Millis, StreamName};
 use swiftwater_lang::{Dialect, ddl::Ddl};
 
 use super::{
-    checkpoint::tells_all,
-    plan::{Plan, What},
+    checkpoint::rows_suffice_for,
+    plan::{Plan, PlannedAction},
 };
 use crate::{
-    Detached, EndReason, Engine, EngineError, Principal, QueryForm, QueryId, SubmitOptions,
-    durable::{history::History, stored_stream::StoredStream},
+    Detached, EndReason, EngineError, Principal, QueryForm, QueryId, SubmitOptions,
+    durable::{
+        history::History,
+        stored_stream::{FOLLOWER, StoredStream},
+    },
+    shared::Shared,
 };
 use swiftwater_runtime::parts::{Fleeting, QueryHandle, ResumePoints, Stream, lock};
 
-impl Engine {
-    /// Lets a query stand that outlives its asker, and where it can, the server: a native one over a stored stream goes on
-    /// after a restart. As [`Engine::submit`]; when this returns it is on disk.
-    pub async fn submit_detached(
-        &self,
+impl Shared {
+    /// See [`crate::Engine::submit_detached`].
+    pub(crate) async fn submit_detached(
+        self: &Arc<Self>,
         principal: &Principal,
         text: &str,
         options: SubmitOptions,
     ) -> Result<Detached, EngineError> {
         let options = SubmitOptions { detach: true, ..options };
-        let now = self.clock().now();
-        let mut wanted = self.wanted(text, &options, now)?;
-        let warnings = self.warnings(text, &options, now, &wanted.stream)?;
+        let now = self.clock.now();
+        let mut wanted = self.runtime.wanted(text, &options, now)?;
+        let warnings = self.runtime.warnings(text, &options, now, &wanted.stream)?;
         wanted.warnings = warnings.clone().into();
-        let shared = self.shared();
-        let found = shared.stored(&wanted.stream).map(|(history, stored)| (Arc::clone(history), stored));
+        let found = self.stored(&wanted.stream).map(|(history, stored)| (Arc::clone(history), stored));
         let why = match &found {
             _ if options.dialect == Dialect::Bullet => Some(Fleeting::Bullet),
             _ if options.times => Some(Fleeting::Times),
@@ -42,7 +44,7 @@ impl Engine {
             _ if wanted.joined.is_some() => Some(Fleeting::Joined),
             Some((history, _)) => {
                 let standing = history.with_catalog(|catalog| catalog.durable_queries().standing());
-                (standing >= self.config().detached_durable_max).then_some(Fleeting::TooMany)
+                (standing >= self.config.detached_durable_max).then_some(Fleeting::TooMany)
             }
         };
         let (history, stored) = match (found, why) {
@@ -50,26 +52,26 @@ impl Engine {
             (_, why) => {
                 drop(wanted);
                 let why = why.unwrap_or(Fleeting::Unstored);
-                return Ok(self.submit_fleeting(principal, text, options, why)?);
+                return Ok(self.runtime.submit_fleeting(principal, text, options, why)?);
             }
         };
         // Before it is written down: any number of clients that ask at once stay within the limit.
-        let place = shared.reserve()?;
-        let source = shared.stream(&wanted.stream)?;
-        let resumes = wanted.resumes(self.config(), &options);
+        let place = self.reserve()?;
+        let source = self.stream(&wanted.stream)?;
+        let resumes = wanted.resumes(&self.config, &options);
         let declared = Ddl::CreateStream(stored.declared().create.clone()).to_string();
         let about = (text, options.form == QueryForm::Json, &*options.parameters);
-        let (handle, entry) = history.with_follower(shared, (&source, &stored), None, |follower, plan| {
+        let (handle, entry) = history.with_follower(self, (&source, &stored), None, |follower, plan| {
             // No event comes between.
             let (first, _) = source.mark(now);
             let following =
                 ResumePoints::new(Arc::clone(&follower.stream), resumes, first, QueryCheckpoint::default());
-            let handle = Arc::new(shared.durable_handle(&wanted, &stored.name, None, following));
+            let handle = Arc::new(self.durable_handle(&wanted, &stored.name, None, following));
             let times = (now, wanted.ends());
             let id = handle.meta.id.to_string();
             let entry =
                 DurableQueryEntry::new((id, &principal.name), (stored.id.0, declared), about, first, times);
-            plan.add(&handle, (first, now), What::Begin(Box::new((wanted, options.clone()))), false);
+            plan.add(&handle, (first, now), PlannedAction::Begin(Box::new((wanted, options.clone()))), false);
             (handle, entry)
         });
         let recorded = history.record(Change::Detached(DurableQueryStep::Began(Box::new(entry)))).await;
@@ -80,10 +82,10 @@ impl Engine {
             Ok(_) => place.take(&handle),
             Err(_) => drop(place),
         }
-        lock(&follower.plan).settle(&handle, recorded.is_ok());
-        follower.tell();
+        lock(&follower.plan).confirm(&handle, recorded.is_ok());
+        follower.wake();
         recorded?;
-        shared.count_submitted();
+        self.count_submitted();
         Ok(Detached { id: handle.meta.id, fleeting: None, warnings })
     }
 
@@ -93,9 +95,9 @@ impl Engine {
         handle: &Arc<QueryHandle>,
         reason: EndReason,
     ) -> Result<bool, EngineError> {
-        let Some(history) = self.shared().history.get() else { return Ok(false) };
+        let Some(history) = self.history.get() else { return Ok(false) };
         let Some(follower) = history.follower(&handle.stream) else { return Ok(false) };
-        let now = self.clock().now();
+        let now = self.clock.now();
         let offset = {
             let mut plan = lock(&follower.plan);
             let Some(following) = handle.following.as_ref().filter(|_| plan.has(handle)) else {
@@ -105,7 +107,7 @@ impl Engine {
                 return Ok(false);
             }
             let (offset, _) = follower.source.mark(now);
-            plan.add(handle, (offset, now), What::End(reason.clone()), false);
+            plan.add(handle, (offset, now), PlannedAction::End(reason.clone()), false);
             offset
         };
         let step = DurableQueryStep::Ended {
@@ -119,11 +121,11 @@ impl Engine {
             if written.is_ok() {
                 let _ = handle.following.as_ref().map(|following| following.ended.set(now));
             }
-            lock(&follower.plan).settle(&handle, written.is_ok());
-            follower.tell();
+            lock(&follower.plan).confirm(&handle, written.is_ok());
+            follower.wake();
             let _ = done.send(written);
         });
-        let most = std::time::Duration::from_millis(self.config().query_end_wait_ms.max(1));
+        let most = std::time::Duration::from_millis(self.config.query_end_wait_ms.max(1));
         match wait.recv_timeout(most) {
             Ok(written) => written.map(|()| true),
             // It is being written down.
@@ -143,8 +145,8 @@ fn options_of(entry: &DurableQueryEntry) -> SubmitOptions {
 }
 
 impl History {
-    /// Lets the durable queries of the catalog go on, before anybody is given the engine.
-    pub(crate) fn start_followers(self: &Arc<Self>, engine: &Engine) {
+    /// Resumes the durable queries of the catalog, before callers get the engine.
+    pub(crate) fn start_followers(self: &Arc<Self>, shared: &Arc<Shared>) {
         let entries: Vec<DurableQueryEntry> =
             self.with_catalog(|catalog| catalog.durable_queries().all().cloned().collect());
         let streams: Vec<(u32, StreamName)> = self.with_catalog(|catalog| {
@@ -154,10 +156,9 @@ impl History {
             let mut of_stream: Vec<&DurableQueryEntry> =
                 entries.iter().filter(|entry| entry.stream == id).collect();
             // Their numbers are to grow in the order in which they begin.
-            of_stream.sort_by_key(|entry| entry.needs_from());
-            let Some(needed) = of_stream.first().map(|entry| entry.needs_from()) else { continue };
+            of_stream.sort_by_key(|entry| entry.first_needed());
+            let Some(needed) = of_stream.first().map(|entry| entry.first_needed()) else { continue };
             let Some(stored) = self.stored(&name) else { continue };
-            let shared = engine.shared();
             let Ok(source) = shared.stream(&name) else { continue };
             self.with_follower(shared, (&source, &stored), Some(needed), |follower, plan| {
                 follower.stream.is_again.store(true, std::sync::atomic::Ordering::Relaxed);
@@ -165,20 +166,19 @@ impl History {
                     // Nothing comes that would have been before what was told.
                     source.mark(entry.noted.time);
                     entry.ended.iter().for_each(|ended| _ = source.mark(ended.at));
-                    self.bring_query_back(engine, (entry, &stored), &follower.stream, plan);
+                    self.restore_query(shared, (entry, &stored), &follower.stream, plan);
                 }
             });
         }
     }
 
-    fn bring_query_back(
+    fn restore_query(
         self: &Arc<Self>,
-        engine: &Engine,
+        shared: &Arc<Shared>,
         (entry, stored): (&DurableQueryEntry, &StoredStream),
         stream: &Arc<Stream>,
         plan: &mut Plan,
     ) {
-        let shared = engine.shared();
         let now = self.clock.now();
         let kept = shared.config.detached_kept_ms;
         let Ok(id) = entry.id.parse::<QueryId>() else { return };
@@ -192,11 +192,14 @@ impl History {
         };
         options.schema = declared.is_declared().then(|| Arc::new(declared.schema()));
         let mut fault = None;
-        let wanted = engine.wanted(&entry.text, &options, entry.received).or_else(|error| {
+        let wanted = shared.runtime.wanted(&entry.text, &options, entry.received).or_else(|error| {
             fault = Some(error.to_string());
             let any =
                 format!("SELECT * FROM STREAM(\"{}\", MAX, TIME)", stored.name.as_str().replace('"', "\"\""));
-            engine.wanted(&any, &SubmitOptions::default(), entry.received).map(|any| any.called(&entry.text))
+            shared
+                .runtime
+                .wanted(&any, &SubmitOptions::default(), entry.received)
+                .map(|any| any.called(&entry.text))
         });
         let wanted = match wanted {
             Ok(wanted) => wanted.ending(entry.ends),
@@ -210,17 +213,9 @@ impl History {
         if let Some(ended) = &entry.ended {
             let _ = following.ended.set(ended.at);
         }
-        let needed = entry.needs_from();
-        let lacks = stored.view_lacks_up_to(super::FOLLOWER).is_some_and(|first| needed < first);
-        let is_told = !lacks || tells_all(&wanted, &declared);
-        fault = fault.or_else(|| {
-            (!is_told).then(|| {
-                format!(
-                    "the log no longer has the events from offset {needed} on that it needs, and the rows of the \
-                     table lack fields that it reads (`data.detached_log_bytes_max`)"
-                )
-            })
-        });
+        let needed = entry.first_needed();
+        let fault =
+            fault.or_else(|| unavailable_events(stored, needed, rows_suffice_for(&wanted, &declared)));
         let handle = Arc::new(shared.durable_handle(&wanted, &stored.name, Some(id), following));
         if let Some(why) = fault {
             shared.fail_before(&handle, stream, why);
@@ -230,7 +225,7 @@ impl History {
         queries.insert(id, Arc::clone(&handle));
         drop(queries);
         let at: Millis = entry.received;
-        plan.add(&handle, (needed, at), What::Begin(Box::new((wanted, options))), true);
+        plan.add(&handle, (needed, at), PlannedAction::Begin(Box::new((wanted, options))), true);
         let Some(ended) = &entry.ended else { return };
         let at = match ended.reason {
             // These come again by themselves, with the event or the time that they came with.
@@ -239,6 +234,18 @@ impl History {
             EndReason::Failed(_) | EndReason::RateLimited(_) => entry.received,
             _ => ended.at,
         };
-        plan.add(&handle, (ended.offset.max(needed), at), What::End(ended.reason.clone()), true);
+        plan.add(&handle, (ended.offset.max(needed), at), PlannedAction::End(ended.reason.clone()), true);
     }
+}
+
+/// Why a durable query cannot continue: the log no longer has all events from an offset on that it needs, and the rows of the
+/// table do not suffice.
+fn unavailable_events(stored: &StoredStream, needed: u64, rows_suffice: bool) -> Option<String> {
+    let is_lost = stored.view_lacks_up_to(FOLLOWER).is_some_and(|first| needed < first);
+    (is_lost && !rows_suffice).then(|| {
+        format!(
+            "the log no longer has the events from offset {needed} on that it needs, and the rows of the table lack fields \
+             that it reads (`data.detached_log_bytes_max`)"
+        )
+    })
 }

@@ -35,16 +35,16 @@ pub struct Endpoint {
     pub created: swiftwater_event::Millis,
     /// Its declaration.
     pub create: CreateEndpoint,
-    /// What became of its requests since the start.
+    /// The counts of its requests since the start.
     pub counts: EndpointCounts,
-    /// Where each parameter's value comes from.
+    /// The source of each parameter's value.
     pub places: Vec<EndpointPlace>,
     pub(super) parameters: Vec<Parameter>,
     pub(super) checks: Vec<ParameterCheck>,
     pub(super) action: Action,
 }
 
-/// Where a parameter's value comes from.
+/// The source of a parameter's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EndpointPlace {
     /// The segment of the path with this number, from 0.
@@ -275,7 +275,7 @@ fn compile_event(
         Some(columns) => self::columns(columns, create)?,
         None => create.parameters.iter().enumerate().map(of_parameter).collect::<Result<_, _>>()?,
     };
-    members.iter().try_for_each(|(name, ty, _)| check_taken(stream, name, ty.as_ref()))?;
+    members.iter().try_for_each(|(name, ty, _)| check_column_type(stream, name, ty.as_ref()))?;
     let members = members.into_iter().map(|(name, _, program)| (name, program)).collect();
     EventShape::new(members, stream)
 }
@@ -302,7 +302,7 @@ fn kind(ty: &Type) -> TypeKind {
 }
 
 /// An error where a column of the stream takes no value of the type that it is given.
-fn check_taken(stream: &CreateStream, name: &str, given: Option<&Type>) -> Result<(), EngineError> {
+fn check_column_type(stream: &CreateStream, name: &str, given: Option<&Type>) -> Result<(), EngineError> {
     let column = stream.columns.iter().find(|column| *column.name == *name);
     let (Some(column), Some(given)) = (column, given) else { return Ok(()) };
     if takes(&column.ty, given) {

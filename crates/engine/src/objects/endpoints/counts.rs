@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::LATENCY_BOUNDS_MICROS;
 
-/// What became of an endpoint's requests since the start.
+/// The counts of an endpoint's requests since the start.
 #[derive(Debug, Default)]
 pub struct EndpointCounts {
     /// By the first digit of the status.

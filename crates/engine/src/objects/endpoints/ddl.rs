@@ -62,7 +62,7 @@ impl History {
     pub(crate) fn set_endpoints(&self, changed: Option<&StreamName>) {
         let entries: Vec<EndpointEntry> =
             self.with_catalog(|catalog| catalog.endpoints().iter().cloned().collect());
-        let before = self.endpoints.all();
+        let before = self.objects.endpoints.all();
         let endpoint = |entry: &EndpointEntry| {
             let known = before.iter().find(|known| known.id == entry.id);
             if let Some(known) = known
@@ -79,7 +79,7 @@ impl History {
                 None => Arc::new(compiled),
             }
         };
-        self.endpoints.set(entries.iter().map(endpoint).collect());
+        self.objects.endpoints.set(entries.iter().map(endpoint).collect());
     }
 
     /// Whether a stream's endpoints can go on when it is altered; an error if not.

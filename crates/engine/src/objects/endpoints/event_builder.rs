@@ -8,7 +8,7 @@ use super::{
     Endpoint, EndpointError, EndpointInput, EndpointLimits,
     input::{checked, first_other, read},
     select::write_row,
-    shape::{Clash, IntoPlan},
+    shape::{BodyConflict, IntoPlan},
 };
 
 /// The text of the event that a request makes, and what is answered when it was taken.
@@ -32,7 +32,7 @@ pub(super) fn event(
         return Err(EndpointError::refused(400, format!("the body has an unknown field `{path}`")));
     }
     let mut event = Vec::with_capacity(64 + text.map_or(0, str::len));
-    plan.event.write(&said, (scratch, arena), &said.others, &mut event).map_err(Clash::refusal)?;
+    plan.event.write(&said, (scratch, arena), &said.others, &mut event).map_err(BodyConflict::refusal)?;
     let answer = plan.returning.as_ref().map(|columns| {
         let mut answer = Vec::new();
         write_row(columns, said.slots, now, (scratch, arena), &mut answer);

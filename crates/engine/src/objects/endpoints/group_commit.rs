@@ -12,7 +12,7 @@ use swiftwater_event::{EventBatch, EventMeta, StreamName};
 use tokio::sync::oneshot;
 
 use super::{Endpoint, EndpointError, EndpointLimits, input::checked, input::checked_all};
-use crate::{Ack, AppendOptions, Appended, Engine, EngineError, Principal, RuntimeError};
+use crate::{Ack, AppendOptions, Appended, EngineError, RuntimeError, shared::Shared};
 use swiftwater_runtime::parts::lock;
 
 /// The most bytes of events that are taken in at once, but for one event that is longer.
@@ -32,9 +32,9 @@ struct Group {
 
 #[derive(Debug)]
 struct Member {
-    /// Where its event ends in the text.
+    /// The end of its event in the text.
     end: usize,
-    /// Told the stream's offset after the event.
+    /// Receives the stream's offset after the event.
     told: oneshot::Sender<Result<u64, EndpointError>>,
 }
 
@@ -60,10 +60,10 @@ impl GroupCommit {
     }
 }
 
-impl Engine {
+impl Shared {
     /// Lets the stream of an endpoint take an event in, with those that come at the same time; answers the offset after it.
     pub(super) async fn accept_together(
-        &self,
+        self: &Arc<Self>,
         endpoint: &Endpoint,
         (together, stream): (&Arc<GroupCommit>, &StreamName),
         event: &[u8],
@@ -71,7 +71,7 @@ impl Engine {
     ) -> Result<u64, EndpointError> {
         let (told, is_first) = together.put(event);
         if is_first {
-            let (engine, together, stream) = (self.clone(), Arc::clone(together), stream.clone());
+            let (shared, together, stream) = (Arc::clone(self), Arc::clone(together), stream.clone());
             let ack = endpoint.ack().or(self.ack(&stream)).unwrap_or_default();
             let limits = *limits;
             // A task of its own, which goes on where the first request is given up.
@@ -79,7 +79,7 @@ impl Engine {
                 // Whoever else is ready puts an event by before this goes on.
                 tokio::task::yield_now().await;
                 for group in together.take() {
-                    group.take_in(&engine, &stream, ack, &limits).await;
+                    group.accept(&shared, &stream, ack, &limits).await;
                 }
             });
         }
@@ -89,7 +89,7 @@ impl Engine {
 }
 
 impl Group {
-    async fn take_in(self, engine: &Engine, stream: &StreamName, ack: Ack, limits: &EndpointLimits) {
+    async fn accept(self, shared: &Shared, stream: &StreamName, ack: Ack, limits: &EndpointLimits) {
         let Group { text, members } = self;
         let text = Bytes::from(text);
         let ends: Vec<usize> = members.iter().map(|member| member.end).collect();
@@ -98,7 +98,7 @@ impl Group {
             None => one_by_one(&text, &ends, limits),
         };
         let appended =
-            if batch.is_empty() { Ok(None) } else { append(engine, stream, batch, ack).await.map(Some) };
+            if batch.is_empty() { Ok(None) } else { append(shared, stream, batch, ack).await.map(Some) };
         let mut offsets = appended.map(|appended| appended.map(Offsets::new));
         for (Member { told, .. }, fault) in members.into_iter().zip(faults) {
             let answer = match (fault, &mut offsets) {
@@ -114,7 +114,7 @@ impl Group {
     }
 }
 
-/// What is wrong with each event, and those of which nothing is.
+/// The fault of each event, and the events without fault.
 fn one_by_one(
     text: &Bytes,
     ends: &[usize],
@@ -132,26 +132,26 @@ fn one_by_one(
 }
 
 async fn append(
-    engine: &Engine,
+    shared: &Shared,
     stream: &StreamName,
     batch: EventBatch,
     ack: Ack,
 ) -> Result<Appended, EngineError> {
-    let micros = engine.clock().now_micros();
+    let micros = shared.clock.now_micros();
     let batch = batch.with_meta(EventMeta {
         arrival: micros.div_euclid(1000),
         read_micros: micros,
         ..EventMeta::default()
     });
     let options = AppendOptions { ack, ..AppendOptions::default() };
-    let appended = engine.append(&Principal::anonymous(), stream, batch, options).await?;
+    let appended = shared.append(stream, batch, options).await?;
     if let (Some(ticket), Ack::Disk) = (appended.ticket, ack) {
-        engine.synced(ticket).await?;
+        shared.synced(ticket).await?;
     }
     Ok(appended)
 }
 
-/// What became of events that were appended, one after another.
+/// The outcomes of appended events, one after another.
 struct Offsets {
     row: u32,
     /// After the event before.

@@ -19,7 +19,7 @@ use swiftwater_live::{
 
 use super::{EndpointError, EndpointLimits, EndpointPlace};
 
-/// What a request says.
+/// The values of a request.
 #[derive(Debug, Default)]
 pub struct EndpointInput<'r> {
     /// For each parameter of the path and of the query string, what is said of it, decoded; nothing for one of the body.
@@ -38,7 +38,7 @@ pub(super) struct Parameter {
     pub(super) default: Option<DefaultProgram>,
 }
 
-/// What stands for a parameter that is missing.
+/// The value of a missing parameter.
 #[derive(Debug)]
 pub(super) enum DefaultProgram {
     /// When the request came, in milliseconds or as a time.
@@ -61,7 +61,7 @@ pub(super) struct ParameterCheck {
 pub(super) type OtherFields<'a> = Vec<(&'a str, &'a str)>;
 
 /// All that a request says: the parameters' values and behind them the time, and the body's other fields.
-pub(super) struct Said<'a> {
+pub(super) struct RequestValues<'a> {
     pub(super) slots: &'a [Value<'a>],
     pub(super) others: OtherFields<'a>,
 }
@@ -124,7 +124,7 @@ pub(super) fn read<'a>(
     (texts, body): (&'a [Option<Cow<'_, str>>], Option<&'a str>),
     (now, keeps_others): (Millis, bool),
     (scratch, arena): (&mut Scratch, &'a Bump),
-) -> Result<Said<'a>, EndpointError> {
+) -> Result<RequestValues<'a>, EndpointError> {
     let mut fields = body.map(|body| event_fields(body, arena)).unwrap_or_default();
     let slots = arena.alloc_slice_fill_copy(parameters.len() + 1, Value::Null);
     for (place, parameter) in parameters.iter().enumerate() {
@@ -157,7 +157,7 @@ pub(super) fn read<'a>(
     } else {
         fields.clear();
     }
-    Ok(Said { slots, others: fields })
+    Ok(RequestValues { slots, others: fields })
 }
 
 /// The JSON at a path of field names.
@@ -170,7 +170,7 @@ fn field<'a>(fields: &[(&'a str, &'a str)], path: &[Box<str>], arena: &'a Bump) 
     }
 }
 
-/// Where in the body parameters lie.
+/// The paths of parameters in the body.
 fn body_paths(parameters: &[Parameter]) -> impl Iterator<Item = &[Box<str>]> + Clone {
     parameters.iter().filter_map(|parameter| match &parameter.place {
         EndpointPlace::Body(path) => Some(&path[..]),

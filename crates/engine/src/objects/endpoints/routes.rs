@@ -20,7 +20,7 @@ struct Table {
     root: Node,
 }
 
-/// What may follow a segment.
+/// The continuations of a segment.
 #[derive(Debug, Default)]
 struct Node {
     literals: HashMap<Box<str>, Node>,
@@ -29,7 +29,7 @@ struct Node {
     post: Option<Arc<Endpoint>>,
 }
 
-/// Where a request leads.
+/// The result of routing a request.
 #[derive(Debug, Clone)]
 pub enum EndpointRoute {
     /// To this one.

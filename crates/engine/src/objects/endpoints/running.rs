@@ -6,16 +6,16 @@ use bumpalo::Bump;
 use bytes::Bytes;
 use swiftwater_catalog::ObjectKind;
 use swiftwater_event::EventMeta;
-use swiftwater_lang::ddl::EndpointName;
 use swiftwater_live::expr::Scratch;
 
-use super::{Endpoint, EndpointInput, EndpointRoute, compile::Action, event_builder, input::checked, select};
+use super::{Endpoint, EndpointInput, compile::Action, event_builder, input::checked, select};
 use crate::{
-    Ack, AppendOptions, Appended, Engine, EngineError, Numbered, Principal, ViewReading, Wanted,
-    durable::history::heavy,
+    Ack, AppendOptions, Appended, EngineError, Numbered, ViewReading, Wanted,
+    durable::history::{History, run_blocking},
+    shared::Shared,
 };
 
-/// What a request may be.
+/// The limits of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct EndpointLimits {
     /// The longest body, and the longest event, in bytes.
@@ -24,7 +24,7 @@ pub struct EndpointLimits {
     pub depth_max: usize,
 }
 
-/// What is answered.
+/// The answer to a request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EndpointAnswer {
     /// The status, of success.
@@ -49,7 +49,7 @@ pub enum EndpointError {
     Refused {
         /// From 400 to 499.
         status: u16,
-        /// What is said.
+        /// The message.
         message: String,
         /// How far the view was that was read.
         reading: Option<ViewReading>,
@@ -88,7 +88,7 @@ struct Work {
     scratch: Scratch,
 }
 
-/// Of this, so much is kept by each thread.
+/// Each thread keeps at most this much of it.
 const WORK_BYTES_KEPT: usize = 256 << 10;
 
 thread_local! {
@@ -107,34 +107,10 @@ fn with_work<R>(work: impl FnOnce(&mut Scratch, &Bump) -> R) -> R {
     })
 }
 
-impl Engine {
-    /// Where a request of this method and path, without its query string, leads.
-    pub fn route(&self, method: &str, path: &str) -> EndpointRoute {
-        match self.shared().history.get() {
-            Some(history) => history.endpoints.find(method, path),
-            None => EndpointRoute::None,
-        }
-    }
-
-    /// All endpoints, in the order of their paths.
-    pub fn endpoints(&self, _principal: &Principal) -> Vec<Arc<Endpoint>> {
-        self.shared().history.get().map(|history| history.endpoints.all()).unwrap_or_default()
-    }
-
-    /// An endpoint of a name.
-    pub fn endpoint(
-        &self,
-        _principal: &Principal,
-        name: &EndpointName,
-    ) -> Result<Arc<Endpoint>, EngineError> {
-        let history = self.shared().history.get().ok_or(EngineError::NoHistory)?;
-        history.endpoint(name)
-    }
-
+impl History {
     /// Answers a request of an endpoint that gives rows out; `wanted` is what its view is to count.
-    pub async fn answer(
+    pub(crate) async fn answer(
         &self,
-        _principal: &Principal,
         endpoint: &Endpoint,
         input: &EndpointInput<'_>,
         wanted: Wanted,
@@ -152,20 +128,21 @@ impl Engine {
             Some(source) => Some(self.view_of_endpoint(&source.view, wanted).await?),
             None => None,
         };
-        let now = self.clock().now();
+        let now = self.clock.now();
         let answer = || {
             with_work(|scratch, arena| {
                 select::answer(endpoint, plan, view.as_deref(), input, now, (scratch, arena))
             })
         };
-        if plan.is_point() { answer() } else { heavy(usize::MAX, answer) }
+        if plan.is_point() { answer() } else { run_blocking(usize::MAX, answer) }
     }
+}
 
+impl Shared {
     /// Makes an event of a request of an endpoint that takes events in, and lets the stream take it; `numbered`: the number
     /// of the request, by which it is taken once.
-    pub async fn take_in(
-        &self,
-        principal: &Principal,
+    pub(crate) async fn accept_request(
+        self: &Arc<Self>,
         endpoint: &Endpoint,
         input: &EndpointInput<'_>,
         (numbered, limits): (Option<Numbered>, &EndpointLimits),
@@ -179,7 +156,7 @@ impl Engine {
             }
             Action::Broken(why) => return Err(broken(endpoint, why).into()),
         };
-        let micros = self.clock().now_micros();
+        let micros = self.clock.now_micros();
         let now = micros.div_euclid(1000);
         let (event, body) = with_work(|scratch, arena| {
             event_builder::event(endpoint, plan, input, (now, limits), (scratch, arena))
@@ -196,7 +173,7 @@ impl Engine {
             ..EventMeta::default()
         });
         let options = AppendOptions { numbered, ack, ..AppendOptions::default() };
-        let appended = self.append(principal, &plan.stream, event, options).await?;
+        let appended = self.append(&plan.stream, event, options).await?;
         let Appended { position, refusals, is_repeated, ticket, .. } = appended;
         if let Some(refusal) = refusals.into_iter().next() {
             return Err(EndpointError::refused(400, refusal.message));

@@ -12,11 +12,11 @@ use swiftwater_live::{
 
 use super::{
     Endpoint, EndpointAnswer, EndpointError, EndpointInput,
-    input::{Said, read},
+    input::{RequestValues, read},
 };
 use crate::objects::views::{At, View, after_prefix};
 
-/// What is shown of which rows.
+/// The columns and rows of an answer.
 #[derive(Debug)]
 pub(super) struct SelectPlan {
     pub(super) columns: Vec<ShownColumn>,
@@ -49,7 +49,7 @@ pub(super) struct RowsPlan {
     pub(super) view_columns: usize,
 }
 
-/// What is answered where there is no row.
+/// The answer if there is no row.
 #[derive(Debug)]
 pub(super) enum NoRow {
     /// 404; of several rows, none.
@@ -63,7 +63,7 @@ pub(super) enum NoRow {
 pub(super) struct ShownColumn {
     /// Its name as JSON, with the colon after it.
     json_name: Box<[u8]>,
-    /// What its values are, where that is known.
+    /// The type of its values, if it is known.
     pub(super) ty: Option<Type>,
     program: Program,
 }
@@ -96,7 +96,7 @@ pub(super) fn write_row<'a>(
     out.push(b'}');
 }
 
-/// What a request is answered. `view` is the plan's, where it has one.
+/// Answers a request. `view` is the plan's, if it has one.
 pub(super) fn answer(
     endpoint: &Endpoint,
     plan: &SelectPlan,
@@ -156,7 +156,7 @@ pub(super) fn answer(
 /// Writes the body of an answer that reads no view: one row.
 fn write_single_row(
     plan: &SelectPlan,
-    said: &Said<'_>,
+    said: &RequestValues<'_>,
     now: Millis,
     (scratch, arena): (&mut Scratch, &Bump),
 ) -> Vec<u8> {
@@ -176,7 +176,7 @@ fn write_single_row(
 /// Writes what is answered where there is no row, or refuses the request.
 fn write_missing_row(
     plan: &SelectPlan,
-    said: &Said<'_>,
+    said: &RequestValues<'_>,
     now: Millis,
     (scratch, arena): (&mut Scratch, &Bump),
     out: &mut Vec<u8>,
@@ -199,7 +199,7 @@ impl RowsPlan {
         &self,
         key: &Key,
         (plan, view): (&SelectPlan, &View),
-        (said, now): (&Said<'_>, Millis),
+        (said, now): (&RequestValues<'_>, Millis),
         (scratch, arena): (&mut Scratch, &Bump),
         out: &mut Vec<u8>,
     ) -> Result<Option<u64>, EndpointError> {
@@ -216,7 +216,7 @@ impl RowsPlan {
         &self,
         prefix: &[u8],
         (plan, view): (&SelectPlan, &View),
-        (said, now): (&Said<'_>, Millis),
+        (said, now): (&RequestValues<'_>, Millis),
         scratch: &mut Scratch,
         out: &mut Vec<u8>,
     ) -> Result<(At, u64), EndpointError> {
@@ -249,7 +249,7 @@ impl RowsPlan {
         &self,
         plan: &SelectPlan,
         values: &[Value<'_>],
-        said: &Said<'_>,
+        said: &RequestValues<'_>,
         now: Millis,
         (scratch, arena): (&mut Scratch, &Bump),
         out: &mut Vec<u8>,

@@ -10,13 +10,13 @@ use swiftwater_live::expr::{Program, Scratch};
 use super::{
     EndpointError,
     group_commit::GroupCommit,
-    input::{OtherFields as Others, Said},
+    input::{OtherFields as Others, RequestValues},
     select::ShownColumn,
     unfit,
 };
 use crate::EngineError;
 
-/// What a request makes.
+/// The event that a request makes.
 #[derive(Debug)]
 pub(super) struct IntoPlan {
     pub(super) stream: StreamName,
@@ -92,11 +92,11 @@ impl EventShape {
     /// that would have none is left out. What `others` has where nothing can be put in its stead is not lost: it clashes.
     pub(super) fn write<'a>(
         &self,
-        said: &Said<'a>,
+        said: &RequestValues<'a>,
         (scratch, arena): (&mut Scratch, &'a Bump),
         others: &Others<'a>,
         out: &mut Vec<u8>,
-    ) -> Result<bool, Clash> {
+    ) -> Result<bool, BodyConflict> {
         out.push(b'{');
         let empty = out.len();
         let now = match said.slots.last() {
@@ -110,7 +110,7 @@ impl EventShape {
                     if matches!(value, Value::Null | Value::Error) {
                         if member.find_sent(others).is_some() {
                             let rest = format!("at the path of `{name}`, which is missing or null");
-                            return Err(Clash { path: member.key.to_string(), rest });
+                            return Err(BodyConflict { path: member.key.to_string(), rest });
                         }
                         continue;
                     }
@@ -161,15 +161,15 @@ fn separate(empty: usize, out: &mut Vec<u8>) {
 
 /// A field of the body that has the place of what the event has there.
 #[derive(Debug)]
-pub(super) struct Clash {
+pub(super) struct BodyConflict {
     path: String,
     /// What is said of it behind its path.
     rest: String,
 }
 
-impl Clash {
-    fn within(self, key: &str) -> Clash {
-        Clash { path: format!("{key}.{}", self.path), ..self }
+impl BodyConflict {
+    fn within(self, key: &str) -> BodyConflict {
+        BodyConflict { path: format!("{key}.{}", self.path), ..self }
     }
 
     pub(super) fn refusal(self) -> EndpointError {
@@ -192,12 +192,12 @@ impl Member {
     }
 
     /// The fields of the object that the body has in the place of this member, which is an object, too.
-    fn read_sent_fields<'a>(&self, others: &Others<'a>, arena: &'a Bump) -> Result<Others<'a>, Clash> {
+    fn read_sent_fields<'a>(&self, others: &Others<'a>, arena: &'a Bump) -> Result<Others<'a>, BodyConflict> {
         match self.find_sent(others) {
             Some(json) if json.starts_with('{') => Ok(event_fields(json, arena)),
             Some(_) => {
                 let rest = format!("that is not an object, and `{}` is inside it", self.value.first());
-                Err(Clash { path: self.key.to_string(), rest })
+                Err(BodyConflict { path: self.key.to_string(), rest })
             }
             None => Ok(Vec::new()),
         }

@@ -10,22 +10,22 @@ use swiftwater_sql::SqlError;
 use super::Endpoint;
 use crate::{
     EngineError,
+    answer::{table, texts},
     durable::history::History,
-    statements::{table, texts},
-    tables::from_engine,
+    error::sql::from_engine,
 };
 
 impl History {
     /// An endpoint at work.
-    pub(super) fn endpoint(&self, name: &EndpointName) -> Result<Arc<Endpoint>, EngineError> {
+    pub(crate) fn endpoint(&self, name: &EndpointName) -> Result<Arc<Endpoint>, EngineError> {
         let id = self.with_catalog(|catalog| catalog.endpoints().get(name).map(|entry| entry.id))?;
-        let all = self.endpoints.all();
+        let all = self.objects.endpoints.all();
         let found = all.into_iter().find(|endpoint| endpoint.id == id);
         found.ok_or_else(|| EngineError::not_found(ObjectKind::Endpoint, name.to_string()))
     }
 
     pub(crate) fn show_endpoints(&self) -> RecordBatch {
-        let all = self.endpoints.all();
+        let all = self.objects.endpoints.all();
         let some = |of: fn(&Endpoint) -> Option<String>| -> ArrayRef {
             Arc::new(all.iter().map(|endpoint| of(endpoint)).collect::<StringArray>())
         };

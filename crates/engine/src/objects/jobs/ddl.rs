@@ -34,7 +34,7 @@ pub(crate) struct AlterJob<'d>(pub(crate) &'d str);
 impl LoggedAsWritten for AlterJob<'_> {
     async fn take_effect(&self, Context { history, .. }: Context<'_>) -> Result<(), EngineError> {
         let id = history.catalog.newest().job(self.0)?.id;
-        history.jobs.wake(id);
+        history.objects.jobs.wake(id);
         Ok(())
     }
 }
@@ -60,7 +60,7 @@ impl Statement for DropJob<'_> {
         Context { history, .. }: Context<'_>,
         id: Option<u32>,
     ) -> Result<(), EngineError> {
-        id.into_iter().for_each(|id| history.jobs.end(id));
+        id.into_iter().for_each(|id| history.objects.jobs.end(id));
         Ok(())
     }
 }

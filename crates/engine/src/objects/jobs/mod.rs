@@ -23,4 +23,3 @@ mod show;
 
 pub(crate) use ddl::{AlterJob, DropJob};
 pub(crate) use scheduler::Jobs;
-pub(crate) use show::JOB_RUNS;

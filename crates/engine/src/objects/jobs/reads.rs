@@ -13,14 +13,15 @@ use swiftwater_store::OFFSET_COLUMN;
 
 use crate::{
     durable::{history::History, stored_stream::StoredStream},
-    tables::{HistoryTables, from_engine, scoped::SeenOtherwise},
+    error::sql::from_engine,
+    tables::{HistoryTables, scoped::TableOverrides},
 };
 
 pub(super) struct JobReads {
     pub(super) history: Arc<History>,
     pub(super) job: u32,
     pub(super) run: u64,
-    /// Where each stream ended when the attempt began, by its number; none: streams are read whole.
+    /// The end of each stream when the attempt began, by the stream's number; none: streams are read whole.
     pub(super) ends: Option<Arc<HashMap<u32, u64>>>,
 }
 
@@ -48,7 +49,7 @@ impl JobReads {
 }
 
 #[async_trait]
-impl SeenOtherwise for JobReads {
+impl TableOverrides for JobReads {
     async fn before_drop(&self, name: &str) -> Result<(), SqlError> {
         if self.was_dropped(name) {
             return self.history.all_synced().await.map_err(from_engine);

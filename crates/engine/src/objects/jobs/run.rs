@@ -15,10 +15,8 @@ use swiftwater_store::Application;
 
 use super::reads::JobReads;
 use crate::{
-    EngineError,
-    durable::history::History,
-    shared::Shared,
-    tables::{from_engine, scoped::ScopedTables},
+    EngineError, durable::history::History, error::sql::from_engine, shared::Shared,
+    tables::scoped::ScopedTables,
 };
 
 /// The time between looks at the clock, whether an attempt has taken too long.
@@ -31,7 +29,7 @@ pub(super) enum AttemptError {
     Stopped,
     /// A statement failed, which is written down.
     Statement(SqlError),
-    /// What happened could not be written down.
+    /// The outcome could not be logged.
     Engine(EngineError),
 }
 
@@ -108,7 +106,7 @@ impl History {
         }
     }
 
-    /// Where what was acknowledged of each stored stream ends now.
+    /// The offset after the last acknowledged event of each stored stream.
     fn ends(&self) -> HashMap<u32, u64> {
         self.all_stored().iter().map(|stored| (stored.id.0, stored.acknowledged(&self.log))).collect()
     }
@@ -150,7 +148,7 @@ async fn statement(
     Ok(rows)
 }
 
-/// What a statement that writes answers: a row with the number of those it wrote.
+/// The answer of a statement that writes: a row with the number of rows written.
 fn counted(batch: &RecordBatch) -> u64 {
     let column = batch.column_by_name("rows").and_then(|rows| rows.as_any().downcast_ref::<Int64Array>());
     column.map_or(0, |rows| rows.iter().flatten().filter_map(|rows| u64::try_from(rows).ok()).sum())

@@ -22,11 +22,11 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 type Reply = oneshot::Sender<Result<Arc<JobRun>, AttemptError>>;
 
-/// What the jobs of this process are at.
+/// The activity of the jobs of this process.
 pub(crate) struct Jobs {
     state: Mutex<State>,
     places: Arc<Semaphore>,
-    /// Told when an attempt has ended.
+    /// Notified when an attempt has ended.
     ended: Notify,
 }
 
@@ -44,9 +44,9 @@ enum Work {
     Rest { until_nanos: u64 },
 }
 
-/// What a job is at, as it is shown.
+/// The activity of a job, as it is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Doing {
+pub(super) enum JobActivity {
     Nothing,
     Running,
     Resting { until_nanos: u64 },
@@ -61,11 +61,11 @@ impl Jobs {
         }
     }
 
-    pub(super) fn doing(&self, id: u32) -> Doing {
+    pub(super) fn activity(&self, id: u32) -> JobActivity {
         match lock(&self.state).at_work.get(&id) {
-            None => Doing::Nothing,
-            Some(Work::Attempt(_)) => Doing::Running,
-            Some(Work::Rest { until_nanos }) => Doing::Resting { until_nanos: *until_nanos },
+            None => JobActivity::Nothing,
+            Some(Work::Attempt(_)) => JobActivity::Running,
+            Some(Work::Rest { until_nanos }) => JobActivity::Resting { until_nanos: *until_nanos },
         }
     }
 
@@ -113,16 +113,16 @@ impl Jobs {
 }
 
 /// An attempt that is being made; when it ends in whatever way, so does its entry.
-struct Attempting {
+struct AttemptGuard {
     history: Arc<History>,
     id: u32,
     /// For how long the job rests now.
     rest: Option<Duration>,
 }
 
-impl Drop for Attempting {
+impl Drop for AttemptGuard {
     fn drop(&mut self) {
-        let jobs = &self.history.jobs;
+        let jobs = &self.history.objects.jobs;
         {
             let mut state = lock(&jobs.state);
             // What was dropped is not there any more.
@@ -166,14 +166,14 @@ impl History {
         });
         waiting.sort_unstable();
         for (_, id) in waiting {
-            let mut state = lock(&self.jobs.state);
+            let mut state = lock(&self.objects.jobs.state);
             match state.at_work.get(&id) {
                 _ if state.is_stopping => return,
                 Some(Work::Attempt(_)) => continue,
                 Some(Work::Rest { until_nanos }) if nanos < *until_nanos => continue,
                 Some(Work::Rest { .. }) | None => {}
             }
-            let Ok(place) = Arc::clone(&self.jobs.places).try_acquire_owned() else { return };
+            let Ok(place) = Arc::clone(&self.objects.jobs.places).try_acquire_owned() else { return };
             self.start_attempt(&mut state, shared, id, (Some(place), None));
         }
     }
@@ -187,11 +187,11 @@ impl History {
         let id = self.with_catalog(|catalog| catalog.job(name).map(|job| job.id))?;
         let (reply, answer) = oneshot::channel();
         loop {
-            let ended = self.jobs.ended.notified();
+            let ended = self.objects.jobs.ended.notified();
             tokio::pin!(ended);
             ended.as_mut().enable();
             {
-                let mut state = lock(&self.jobs.state);
+                let mut state = lock(&self.objects.jobs.state);
                 if state.is_stopping {
                     return Err(AttemptError::Stopped);
                 }
@@ -221,11 +221,11 @@ impl History {
     ) {
         let (stop, mut stopped) = watch::channel(false);
         state.at_work.insert(id, Work::Attempt(stop));
-        let mut attempting = Attempting { history: Arc::clone(self), id, rest: None };
+        let mut attempting = AttemptGuard { history: Arc::clone(self), id, rest: None };
         let (history, shared) = (Arc::clone(self), Arc::clone(shared));
         self.spawn(async move {
             let attempt = async {
-                let places = Arc::clone(&history.jobs.places);
+                let places = Arc::clone(&history.objects.jobs.places);
                 let _place = match place {
                     Some(place) => place,
                     None => places.acquire_owned().await.map_err(|_| AttemptError::Stopped)?,

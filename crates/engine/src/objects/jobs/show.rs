@@ -9,17 +9,14 @@ use swiftwater_catalog::kind::job::{JobEntry, JobRun, JobTotals, StreamRead};
 use swiftwater_event::Millis;
 use swiftwater_sql::{ErrorKind as SqlErrorKind, SqlError};
 
-use super::{run::AttemptError, scheduler::Doing};
+use super::{run::AttemptError, scheduler::JobActivity};
 use crate::{
+    answer::{table, texts},
     durable::history::History,
+    error::sql::from_engine,
     shared::Shared,
-    statements::{table, texts},
     status::JobStatus,
-    tables::from_engine,
 };
-
-/// The table of runs, in the schema `system`.
-pub(crate) const JOB_RUNS: &str = "job_runs";
 
 fn times(values: impl IntoIterator<Item = Option<Millis>>) -> ArrayRef {
     Arc::new(values.into_iter().collect::<TimestampMillisecondArray>().with_timezone("UTC"))
@@ -39,22 +36,22 @@ fn some_texts(values: impl IntoIterator<Item = Option<String>>) -> ArrayRef {
 }
 
 /// In which state a run is, of a job that does this.
-fn state(run: &JobRun, doing: Doing) -> &'static str {
+fn state(run: &JobRun, doing: JobActivity) -> &'static str {
     match (run.ended, doing, &run.error) {
         (Some(_), _, _) => "succeeded",
-        (None, Doing::Running, _) => "running",
+        (None, JobActivity::Running, _) => "running",
         (None, _, Some(_)) => "failed",
         (None, _, None) => "interrupted",
     }
 }
 
 /// Attempts so far, with the one that is being made or has succeeded.
-fn attempts(run: &JobRun, doing: Doing) -> u64 {
-    let goes_on = run.ended.is_some() || doing == Doing::Running;
+fn attempts(run: &JobRun, doing: JobActivity) -> u64 {
+    let goes_on = run.ended.is_some() || doing == JobActivity::Running;
     u64::from(run.failures) + u64::from(goes_on)
 }
 
-/// What a run reads, as JSON: by stream, from which offset, and up to which without it.
+/// The input of a run, as JSON: by stream, the offsets `[from, to)`.
 fn reads(run: &JobRun) -> Option<String> {
     if run.reads.is_empty() {
         return None;
@@ -65,20 +62,23 @@ fn reads(run: &JobRun) -> Option<String> {
 }
 
 impl History {
-    fn all_jobs(&self) -> Vec<(JobEntry, Doing)> {
+    fn all_jobs(&self) -> Vec<(JobEntry, JobActivity)> {
         let jobs: Vec<JobEntry> = self.with_catalog(|catalog| catalog.jobs().cloned().collect());
-        jobs.into_iter().map(|job| (self.jobs.doing(job.id), job)).map(|(doing, job)| (job, doing)).collect()
+        jobs.into_iter()
+            .map(|job| (self.objects.jobs.activity(job.id), job))
+            .map(|(doing, job)| (job, doing))
+            .collect()
     }
 
     pub(crate) fn show_jobs(&self) -> RecordBatch {
         let (now, nanos) = (self.wall.now(), self.clock.monotonic_nanos());
         let jobs = self.all_jobs();
-        let last = |of: &dyn Fn(&JobRun, Doing) -> Option<String>| {
+        let last = |of: &dyn Fn(&JobRun, JobActivity) -> Option<String>| {
             some_texts(jobs.iter().map(|(job, doing)| of(job.runs.back()?, *doing)))
         };
         let next = jobs.iter().map(|(job, doing)| match (doing, job.open()) {
             _ if !job.is_enabled => None,
-            (Doing::Resting { until_nanos }, Some(_)) => {
+            (JobActivity::Resting { until_nanos }, Some(_)) => {
                 Some(now + (until_nanos.saturating_sub(nanos) / 1_000_000) as Millis)
             }
             _ => job.next_due(),
@@ -107,14 +107,14 @@ impl History {
         ])
     }
 
-    /// What all jobs came to so far, by name.
+    /// The totals of all jobs, by name.
     pub(crate) fn job_status(&self) -> Vec<JobStatus> {
         let jobs: Vec<_> = self.with_catalog(|catalog| {
             catalog.jobs().map(|job| (job.id, job.create.name.clone(), job.totals)).collect()
         });
         let status = |(id, name, totals): (u32, Box<str>, JobTotals)| JobStatus {
             name,
-            is_running: self.jobs.doing(id) == Doing::Running,
+            is_running: self.objects.jobs.activity(id) == JobActivity::Running,
             runs: totals.runs,
             failures: totals.failures,
             retries: totals.retries,
@@ -141,7 +141,7 @@ impl History {
         name: &str,
     ) -> Result<RecordBatch, SqlError> {
         let error = match self.run_now(shared, name).await {
-            Ok(run) => return Ok(runs(&[(name.into(), run, Doing::Nothing)])),
+            Ok(run) => return Ok(runs(&[(name.into(), run, JobActivity::Nothing)])),
             Err(error) => error,
         };
         Err(match error {
@@ -170,7 +170,7 @@ impl History {
     }
 }
 
-fn runs(all: &[(Box<str>, Arc<JobRun>, Doing)]) -> RecordBatch {
+fn runs(all: &[(Box<str>, Arc<JobRun>, JobActivity)]) -> RecordBatch {
     table([
         ("job", texts(all.iter().map(|(job, _, _)| &**job))),
         ("run", numbers(all.iter().map(|(_, run, _)| run.number))),

@@ -24,7 +24,7 @@ use swiftwater_store::Table;
 
 use crate::{
     EngineError,
-    durable::history::{History, causes, heavy},
+    durable::history::{History, causes, run_blocking},
     shared::Shared,
 };
 use swiftwater_runtime::parts::lock;
@@ -38,10 +38,10 @@ const FIRST_ID: u64 = 1 << 32;
 
 /// A table that is joined.
 pub(crate) struct JoinedTable {
-    pub(super) id: u64,
-    pub(super) name: Box<str>,
+    pub(crate) id: u64,
+    pub(crate) name: Box<str>,
     /// Its columns, by name and type.
-    pub(super) columns: Vec<(Box<str>, Type)>,
+    pub(crate) columns: Vec<(Box<str>, Type)>,
     /// It, when it is open.
     table: OnceLock<Table>,
     state: RwLock<TableState>,
@@ -83,7 +83,7 @@ impl fmt::Debug for JoinedTable {
 
 impl JoinedTable {
     /// One that is not read yet.
-    pub(super) fn new(name: &str, columns: Vec<(Box<str>, Type)>) -> JoinedTable {
+    fn new(name: &str, columns: Vec<(Box<str>, Type)>) -> JoinedTable {
         static NEXT_ID: AtomicU64 = AtomicU64::new(FIRST_ID);
         JoinedTable {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
@@ -107,7 +107,7 @@ impl JoinedTable {
     }
 
     /// Reads it where it has changed since that was last done.
-    pub(super) async fn refresh(&self, history: &History) -> Result<(), TableError> {
+    pub(crate) async fn refresh(&self, history: &History) -> Result<(), TableError> {
         let _one_at_a_time = self.reading.lock().await;
         if self.is_dropped.load(Ordering::Acquire) {
             return Err(TableError::Dropped(self.name.clone()));
@@ -155,7 +155,7 @@ impl JoinedTable {
         let limit = history.config.joined_bytes_max;
         while let Some(batch) = answer.next().await {
             let batch = batch.map_err(failed)?;
-            heavy(usize::MAX, || {
+            run_blocking(usize::MAX, || {
                 let mut json = Vec::new();
                 let mut writer = FormWriter::new(Form::Ndjson, &batch.schema())?;
                 writer.batch(&batch, &mut json)?;
@@ -205,7 +205,7 @@ impl History {
             if self.view(&name).is_ok() || !tables.is_plain(&name).unwrap_or(false) {
                 continue;
             }
-            let known = lock(&self.joined_tables).get(&name).cloned();
+            let known = lock(&self.objects.joined_tables).get(&name).cloned();
             let joined = match known {
                 Some(joined) => joined,
                 None => {
@@ -229,15 +229,15 @@ impl History {
     }
 
     /// A table that is joined; it is read when it is needed.
-    pub(super) fn joined_table(&self, name: &str, columns: Vec<(Box<str>, Type)>) -> Arc<JoinedTable> {
-        let mut tables = lock(&self.joined_tables);
+    pub(crate) fn joined_table(&self, name: &str, columns: Vec<(Box<str>, Type)>) -> Arc<JoinedTable> {
+        let mut tables = lock(&self.objects.joined_tables);
         let table = tables.entry(name.into()).or_insert_with(|| Arc::new(JoinedTable::new(name, columns)));
         Arc::clone(table)
     }
 
     /// A table is no more: who is joined with it ends.
     pub(crate) fn forget_joined(&self, name: &str) {
-        if let Some(table) = lock(&self.joined_tables).remove(name) {
+        if let Some(table) = lock(&self.objects.joined_tables).remove(name) {
             table.is_dropped.store(true, Ordering::Release);
         }
     }
@@ -250,7 +250,7 @@ impl History {
                 _ = closing.wait_for(|closing| *closing) => return,
                 () = tokio::time::sleep(LOOK_INTERVAL) => {}
             }
-            let tables: Vec<Arc<JoinedTable>> = lock(&self.joined_tables).values().cloned().collect();
+            let tables: Vec<Arc<JoinedTable>> = lock(&self.objects.joined_tables).values().cloned().collect();
             for table in tables {
                 // The list's, and this one.
                 if Arc::strong_count(&table) > 2 {
@@ -261,14 +261,14 @@ impl History {
                         tracing::warn!(table = &*table.name, %error, "a joined table cannot be refreshed");
                     }
                 } else if table.idle_looks.fetch_add(1, Ordering::Relaxed) > IDLE_LOOKS_MAX {
-                    lock(&self.joined_tables).remove(&table.name);
+                    lock(&self.objects.joined_tables).remove(&table.name);
                 }
             }
         }
     }
 }
 
-/// What a column's values are as those of events.
+/// The type that a column's values have in events.
 fn event_type(ty: &DataType) -> Type {
     match ty {
         DataType::Boolean => Type::BOOLEAN,

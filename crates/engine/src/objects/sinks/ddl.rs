@@ -92,9 +92,9 @@ impl Statement for CreateSink {
 
     fn abandon(&self, history: &History, view: Arc<View>) {
         if self.of_changes {
-            history.let_go_of_changes(&view);
+            history.release_changes(&view);
         }
-        history.let_go_of_windows();
+        history.release_windows();
     }
 
     async fn take_effect(
@@ -103,9 +103,9 @@ impl Statement for CreateSink {
         view: Arc<View>,
     ) -> Result<(), EngineError> {
         if self.of_changes {
-            history.let_go_of_changes(&view);
+            history.release_changes(&view);
         }
-        history.sinks.changed.notify_one();
+        history.objects.sinks.changed.notify_one();
         Ok(())
     }
 }
@@ -132,9 +132,9 @@ impl Statement for DropSink<'_> {
         Context { history, .. }: Context<'_>,
         view: Option<Arc<View>>,
     ) -> Result<(), EngineError> {
-        history.sinks.changed.notify_one();
-        view.iter().for_each(|view| history.let_go_of_changes(view));
-        history.let_go_of_windows();
+        history.objects.sinks.changed.notify_one();
+        view.iter().for_each(|view| history.release_changes(view));
+        history.release_windows();
         Ok(())
     }
 }

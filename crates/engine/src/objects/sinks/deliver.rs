@@ -20,13 +20,13 @@ use swiftwater_store::Application;
 
 use crate::{
     Ack, AppendOptions, Appended, EngineError, Numbered, Refusal, RuntimeError, SinkError,
-    durable::history::{History, heavy},
+    durable::history::{History, run_blocking},
     objects::views::View,
     shared::Shared,
     tables::{
         HistoryTables,
         rows::as_events,
-        scoped::{ScopedTables, SeenOtherwise},
+        scoped::{ScopedTables, TableOverrides},
     },
 };
 
@@ -82,7 +82,7 @@ pub(crate) struct Delivery {
     pub(crate) rows: Bytes,
 }
 
-/// Where a sink delivers to, made ready.
+/// The target of a sink, opened.
 pub(super) enum Target {
     Stream(StreamName),
     Table(Box<str>),
@@ -120,7 +120,7 @@ impl Target {
                 Ok(0)
             }
             Target::Table(table) => {
-                let rows = heavy(usize::MAX, || view.record_batch(delivery.rows.to_vec(), now))?;
+                let rows = run_blocking(usize::MAX, || view.record_batch(delivery.rows.to_vec(), now))?;
                 let by = Application::one(delivery.by.as_str(), delivery.number);
                 insert(shared, by, (&**table, view.name()), rows).await?;
                 Ok(0)
@@ -206,7 +206,7 @@ impl History {
         let stored =
             self.stored(stream).ok_or_else(|| EngineError::not_found(ObjectKind::Stream, stream.as_str()))?;
         let live = shared.stream(stream)?;
-        let batch = heavy(delivery.rows.len(), || as_events(delivery.rows.clone()));
+        let batch = run_blocking(delivery.rows.len(), || as_events(delivery.rows.clone()));
         let read_micros = self.clock.now_micros();
         let meta = EventMeta { arrival: read_micros.div_euclid(1000), read_micros, ..EventMeta::default() };
         let producer = delivery.by.as_str().into();
@@ -305,14 +305,14 @@ pub(super) async fn insert(
     Ok(())
 }
 
-/// Of a view, only the rows of one delivery.
+/// A view restricted to the rows of one delivery.
 struct DeliveredRows {
     view: Box<str>,
     rows: RecordBatch,
 }
 
 #[async_trait]
-impl SeenOtherwise for DeliveredRows {
+impl TableOverrides for DeliveredRows {
     async fn table(
         &self,
         _: &HistoryTables,

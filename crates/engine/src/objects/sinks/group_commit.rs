@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     EngineError,
-    durable::history::{History, heavy},
+    durable::history::{History, run_blocking},
     objects::views::{At as ViewAt, View},
     shared::Shared,
 };
@@ -78,7 +78,7 @@ impl History {
         (entry, at): (&SinkEntry, ViewAt),
         inserted: Option<u64>,
     ) -> Result<Option<Delivered>, NotGrouped> {
-        let gathered = heavy(usize::MAX, || self.gather(view, entry, at, inserted));
+        let gathered = run_blocking(usize::MAX, || self.gather(view, entry, at, inserted));
         let Some(Gathered { batches, delivered }) = gathered.map_err(DeliverError::from)? else {
             return Ok(None);
         };

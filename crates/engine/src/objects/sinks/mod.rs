@@ -15,8 +15,6 @@ mod retry;
 mod show;
 mod task;
 
-pub use show::SinkStatus;
-
 pub(crate) use ddl::DropSink;
 pub(crate) use deliver::{DeliverError, Delivery};
 pub(crate) use retry::Retry;

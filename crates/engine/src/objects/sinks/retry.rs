@@ -25,8 +25,8 @@ impl Retry {
         (is_news, pause)
     }
 
-    /// Notes that it came about.
-    pub(crate) fn came_about(&self) {
+    /// Records a success.
+    pub(crate) fn record_success(&self) {
         lock(&self.0).take();
     }
 
@@ -35,8 +35,8 @@ impl Retry {
         lock(&self.0).as_ref().map(|(why, backoff)| (why.clone(), backoff.failures()))
     }
 
-    /// Whether what cannot be delivered is to go elsewhere.
-    pub(crate) fn gives_up(&self, options: &SinkOptions, error: &DeliverError) -> bool {
+    /// Whether the rows that cannot be delivered go to the dead-letter stream.
+    pub(crate) fn is_exhausted(&self, options: &SinkOptions, error: &DeliverError) -> bool {
         if options.dead_letter.is_none() {
             return false;
         }
@@ -60,7 +60,7 @@ mod tests {
         assert!(!tries.failed("no".to_owned()).0);
         assert!(tries.failed("still not".to_owned()).0);
         assert_eq!(tries.failing().unwrap(), ("still not".to_owned(), 14));
-        tries.came_about();
+        tries.record_success();
         assert_eq!(tries.failing(), None);
         assert_eq!(tries.failed("no".to_owned()), (true, Duration::from_millis(100)));
     }
@@ -70,11 +70,11 @@ mod tests {
         let (tries, error) = (Retry::default(), DeliverError::Refused(Vec::new()));
         let later = DeliverError::Engine(crate::RuntimeError::ShuttingDown.into());
         let mut options = SinkOptions { retries: Some(1), ..SinkOptions::default() };
-        assert!(!tries.gives_up(&options, &error));
+        assert!(!tries.is_exhausted(&options, &error));
         options.dead_letter = Some("lost".into());
-        assert!(tries.gives_up(&options, &error), "it would fail again");
-        assert!(!tries.gives_up(&options, &later));
+        assert!(tries.is_exhausted(&options, &error), "it would fail again");
+        assert!(!tries.is_exhausted(&options, &later));
         tries.failed(String::new());
-        assert!(tries.gives_up(&options, &later));
+        assert!(tries.is_exhausted(&options, &later));
     }
 }

@@ -4,45 +4,18 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray};
 use swiftwater_catalog::kind::sink::SinkEntry;
-use swiftwater_event::Millis;
 use swiftwater_sql::SqlError;
 
 use crate::{
-    Engine, Principal,
+    answer::{table, texts},
     durable::history::History,
-    statements::{table, texts},
-    tables::from_engine,
+    error::sql::from_engine,
+    status::SinkStatus,
 };
-
-/// How a sink fares.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SinkStatus {
-    /// Its name.
-    pub name: String,
-    /// The view that it is of.
-    pub view: String,
-    /// Where it delivers to: `STREAM s`.
-    pub target: String,
-    /// When it was created.
-    pub created: Millis,
-    /// Deliveries so far, and rows in them.
-    pub delivered: (u64, u64),
-    /// Rows that went to the stream for what cannot be delivered.
-    pub dead_rows: u64,
-    /// Milliseconds of event time from the end of what is delivered to the last window that is closed; none before the first.
-    pub behind_ms: Option<u64>,
-    /// Of a sink of changes: those that are held for the sinks of its view, and how many of them went undelivered as there
-    /// were too many, since the start.
-    pub changes: Option<(u64, u64)>,
-    /// Tries since the last delivery.
-    pub tries: u32,
-    /// Why the last one failed, if it did.
-    pub failing: Option<String>,
-}
 
 impl History {
     fn sink_status(&self, entry: &SinkEntry) -> SinkStatus {
-        let failing = self.sinks.of(entry.id).and_then(|work| work.tries.failing());
+        let failing = self.objects.sinks.of(entry.id).and_then(|work| work.tries.failing());
         let of_changes = entry.create.of_changes;
         let behind = || {
             if of_changes {
@@ -114,11 +87,4 @@ fn shown(sinks: &[SinkStatus]) -> RecordBatch {
         ("tries", numbers(|sink| Some(u64::from(sink.tries)))),
         ("failing", Arc::new(sinks.iter().map(|sink| sink.failing.clone()).collect::<StringArray>())),
     ])
-}
-
-impl Engine {
-    /// All sinks, by name.
-    pub fn sinks(&self, _principal: &Principal) -> Vec<SinkStatus> {
-        self.shared().history.get().map(|history| history.sink_statuses()).unwrap_or_default()
-    }
 }

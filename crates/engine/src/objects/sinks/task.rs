@@ -19,7 +19,7 @@ use super::{
     retry::Retry,
 };
 use crate::{
-    durable::history::{History, heavy},
+    durable::history::{History, run_blocking},
     objects::views::{At as ViewAt, NeededBy, Portion, View},
     shared::Shared,
     supervisor::{DropSignal, Maintained, NextAttempt},
@@ -81,11 +81,11 @@ impl Maintained for SinkTask {
 }
 
 impl History {
-    /// Lets a task run for each sink that there is, until the engine ends.
+    /// Runs a task for each sink, until the engine closes.
     pub(crate) async fn run_sinks(self: Arc<Self>) {
         let mut closing = self.closing();
         loop {
-            let changed = self.sinks.changed.notified();
+            let changed = self.objects.sinks.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
             self.start_and_end();
@@ -98,7 +98,7 @@ impl History {
 
     fn start_and_end(self: &Arc<Self>) {
         let entries: Vec<SinkEntry> = self.with_catalog(|catalog| catalog.sinks().all().cloned().collect());
-        let mut at_work = lock(&self.sinks.at_work);
+        let mut at_work = lock(&self.objects.sinks.at_work);
         at_work.retain(|id, work| {
             let is_there = entries.iter().any(|entry| entry.id == *id);
             if !is_there {
@@ -127,9 +127,9 @@ impl History {
         work: &SinkTask,
     ) -> Result<(), DeliverError> {
         let view = self.view(&entry.create.view)?;
-        let mut kept = view.kept_at();
+        let mut kept = view.committed_at();
         // All before is on disk: it was when the sink was begun, or was noted since.
-        let_go(&view, entry);
+        release_delivered(&view, entry);
         let target = Target::of(self, &entry.create)?;
         let mut run = DeliveryRun { view, target, entry, work, inserted: None, alone: 0 };
         loop {
@@ -176,10 +176,10 @@ impl History {
             true => view.changes_kept(after.as_deref(), at.position, rows, now),
             false => view.closed(after.as_deref(), entry.from, at.latest(), rows, now),
         };
-        Ok(heavy(usize::MAX, read)?)
+        Ok(run_blocking(usize::MAX, read)?)
     }
 
-    /// Writes down how far a sink is.
+    /// Logs the progress of a sink.
     async fn note(&self, entry: &mut SinkEntry, delivered: Delivered) -> Result<(), DeliverError> {
         self.record(Change::Delivered { sink: entry.id, delivered: delivered.clone() }).await?;
         entry.delivered = delivered;
@@ -195,10 +195,10 @@ impl History {
 
     /// Changes of a view need not be kept for a sink that is not in the catalog, or not any more. The caller changes the catalog,
     /// one at a time, and what it changed is on disk.
-    pub(crate) fn let_go_of_changes(&self, view: &View) {
+    pub(crate) fn release_changes(&self, view: &View) {
         let sinks: Vec<u32> = self.sinks_of_changes(view).into_keys().collect();
         // A log that nobody wants is deleted.
-        heavy(if sinks.is_empty() { usize::MAX } else { 0 }, || view.set_sinks_of_changes(&sinks));
+        run_blocking(if sinks.is_empty() { usize::MAX } else { 0 }, || view.set_sinks_of_changes(&sinks));
     }
 }
 
@@ -260,11 +260,11 @@ impl DeliveryRun<'_> {
             Ok(Some(delivered)) => {
                 if delivered.count > self.entry.delivered.count {
                     history.note(self.entry, delivered).await?;
-                    self.work.tries.came_about();
+                    self.work.tries.record_success();
                 } else {
                     self.entry.delivered = delivered;
                 }
-                let_go(&self.view, self.entry);
+                release_delivered(&self.view, self.entry);
                 Ok(Some(DeliveryOutcome::Delivered))
             }
             Err(NotGrouped { deliveries, error }) => {
@@ -287,7 +287,7 @@ impl DeliveryRun<'_> {
         if count == 0 {
             // HAVING leaves all of them out. What of them is still there is looked at once more after a restart.
             self.entry.delivered.pass(&last);
-            let_go(&self.view, self.entry);
+            release_delivered(&self.view, self.entry);
             return Ok(DeliveryOutcome::Delivered);
         }
         let delivery =
@@ -301,15 +301,15 @@ impl DeliveryRun<'_> {
         };
         let (dead, bytes) = match delivered {
             Ok(bytes) => (0, bytes),
-            Err(error) if self.work.tries.gives_up(&self.entry.create.options, &error) => {
+            Err(error) if self.work.tries.is_exhausted(&self.entry.create.options, &error) => {
                 self.deliver_with_dead_letter(history, shared, (&delivery, now), &error).await?
             }
             Err(error) => return Err(error),
         };
         let delivered = self.entry.delivered.after(count, dead, &last, bytes);
         history.note(self.entry, delivered).await?;
-        let_go(&self.view, self.entry);
-        self.work.tries.came_about();
+        release_delivered(&self.view, self.entry);
+        self.work.tries.record_success();
         Ok(DeliveryOutcome::Delivered)
     }
 
@@ -336,7 +336,7 @@ impl DeliveryRun<'_> {
 }
 
 /// The view need not keep for a sink what that has delivered, which is noted on disk: of windows, those before the last one.
-fn let_go(view: &View, entry: &SinkEntry) {
+fn release_delivered(view: &View, entry: &SinkEntry) {
     if entry.create.of_changes {
         view.changes_delivered(entry.id, entry.delivered.last_key().unwrap_or_default());
     } else {

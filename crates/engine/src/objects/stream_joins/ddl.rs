@@ -1,28 +1,24 @@
 //! CREATE JOIN and DROP JOIN, how joins start with the engine, and whether they go on when a stream is altered.
 
-use std::{
-    path::Path,
-    sync::{Arc, PoisonError},
-};
+use std::sync::{Arc, PoisonError};
 
 use swiftwater_catalog::{
-    Catalog, CatalogError, Change, Dependency, ObjectKind, Role,
+    CatalogError, Change, Dependency, ObjectKind, Role,
     kind::{stream::StreamEntry, stream_join::JoinEntry},
 };
 use swiftwater_lang::ddl::{AlterStream, CreateJoin, Ddl};
 use swiftwater_live::JoinQuery;
 use swiftwater_log::LogPosition;
-use swiftwater_views::{ViewStore, ViewStoreError};
+use swiftwater_views::ViewStore;
 
 use super::{
     Join,
     join::{compile, plan},
 };
 use crate::{
-    EngineError, HistoryConfig, HistoryError,
+    EngineError,
     ddl::{Context, LoggedAsWritten, Planned, Statement, check_room},
     durable::history::History,
-    objects::views::open_view_store,
     shared::Shared,
 };
 
@@ -49,13 +45,13 @@ impl Statement for CreateJoin {
         let query = history.with_catalog(|catalog| compile(self, catalog.sides_of(self)?))?;
         let store = history.join_store(&self.name)?;
         let id = history.with_catalog(|catalog| catalog.next_view());
-        let from = history.join_holds.hold(id, || history.log.horizons().appended).0;
+        let from = history.retained.set(id, || history.log.horizons().appended).0;
         let change = Change::Join { text: ddl.to_string(), from };
         Ok(Some(Planned { change, prepared: Prepared { query, store, id } }))
     }
 
     fn abandon(&self, history: &History, Prepared { id, .. }: Prepared) {
-        history.join_holds.release(id);
+        history.retained.release(id);
     }
 
     async fn take_effect(
@@ -99,14 +95,14 @@ impl History {
         let [left, right] = &entry.create.sides;
         let streams = ([stored(left)?, stored(right)?], stored(&entry.create.target)?);
         let join = Arc::new(Join::new(entry, streams, query, store));
-        let mut joins = self.joins.write().unwrap_or_else(PoisonError::into_inner);
+        let mut joins = self.objects.joins.write().unwrap_or_else(PoisonError::into_inner);
         joins.insert(join.entry.create.name.clone(), Arc::clone(&join));
         drop(joins);
         self.maintain(join);
         Ok(())
     }
 
-    /// Sees to it that the log keeps what joins need, before anything is given up.
+    /// Retains the log for all joins, before the first trim.
     pub(crate) fn retain_for_joins(&self) -> Result<(), EngineError> {
         let entries: Vec<JoinEntry> = self.with_catalog(|catalog| catalog.joins().cloned().collect());
         for entry in entries {
@@ -114,12 +110,12 @@ impl History {
             let position = store.position(entry.id).map_err(|error| {
                 EngineError::unavailable(ObjectKind::StreamJoin.named(&*entry.create.name), error)
             })?;
-            self.join_holds.hold(entry.id, || LogPosition(position.unwrap_or(entry.from)));
+            self.retained.set(entry.id, || LogPosition(position.unwrap_or(entry.from)));
         }
         Ok(())
     }
 
-    /// Lets all joins of the catalog go on.
+    /// Starts all joins of the catalog.
     pub(crate) fn start_joins(self: &Arc<Self>, shared: &Arc<Shared>) {
         let entries: Vec<JoinEntry> = self.with_catalog(|catalog| catalog.joins().cloned().collect());
         let _ = self.engine.set(Arc::downgrade(shared));
@@ -131,7 +127,7 @@ impl History {
                 .and_then(|(query, store)| self.start_join(entry, query, store));
             if let Err(error) = begun {
                 tracing::error!(join = &*name, %error, "a join cannot continue");
-                self.join_holds.release(id);
+                self.retained.release(id);
             }
         }
     }
@@ -159,9 +155,9 @@ impl History {
 
     /// Ends a join that is no longer in the catalog.
     pub(crate) fn end_join(&self, name: &str) {
-        let removed = self.joins.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+        let removed = self.objects.joins.write().unwrap_or_else(PoisonError::into_inner).remove(name);
         if let Some(join) = removed {
-            self.join_holds.release(join.entry.id);
+            self.retained.release(join.entry.id);
             // Its task deletes what is kept of it.
             join.dropped.send();
         }
@@ -169,31 +165,6 @@ impl History {
 
     /// All joins at work, by name.
     pub(super) fn all_joins(&self) -> Vec<Arc<Join>> {
-        self.joins.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        self.objects.joins.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
-}
-
-/// What joins keep, where a catalog has any, and up to where one of them has read the log, which was synced up to there once.
-pub(crate) fn joins_at_start(
-    config: &HistoryConfig,
-    catalog: &Catalog,
-    dir: Option<&Path>,
-) -> Result<(Option<Arc<ViewStore>>, LogPosition), HistoryError> {
-    let (mut opened, mut read) = (None, LogPosition(0));
-    // That there is no directory is said when they are brought back.
-    let Some(dir) = dir else { return Ok((opened, read)) };
-    for JoinEntry { id, create, .. } in catalog.joins() {
-        let unavailable = |error: ViewStoreError| {
-            let join = ObjectKind::StreamJoin.named(&*create.name);
-            HistoryError::View(EngineError::unavailable(join, error))
-        };
-        let store = match opened.take() {
-            Some(store) => store,
-            None => open_view_store(config, dir).map_err(unavailable)?,
-        };
-        let position = store.position(*id).map_err(unavailable)?;
-        read = read.max(LogPosition(position.unwrap_or(0)));
-        opened = Some(store);
-    }
-    Ok((opened, read))
 }

@@ -1,7 +1,7 @@
 //! One stream join: its query, its progress, and the state of both on disk.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::VecDeque,
     ops::Bound,
     sync::{
         Arc, Mutex,
@@ -56,7 +56,7 @@ pub(super) struct Failing {
     pub(super) is_for_good: bool,
 }
 
-/// What is shown of a join.
+/// The counters of a join that are shown.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     /// All in the log before here was taken in, and is on disk.
@@ -76,11 +76,11 @@ pub(super) struct Counts {
     pub(super) refused: AtomicU64,
 }
 
-/// How far a join is.
+/// The state of a join at a position of the log.
 pub(super) struct Known {
     /// The record of the log that is next, or that is being taken in.
     pub(super) position: LogPosition,
-    /// How far it is within that.
+    /// The progress within that record.
     pub(super) place: JoinPlace,
     pub(super) progress: JoinProgress,
     pub(super) pairs: u64,
@@ -291,28 +291,4 @@ impl Known {
 
 fn outbox_key(number: u64) -> Vec<u8> {
     [&[OUTBOX][..], &number.to_be_bytes()].concat()
-}
-
-/// The places in the log from which on joins need it, by their numbers.
-#[derive(Debug, Default)]
-pub(crate) struct JoinHolds(Mutex<BTreeMap<u32, LogPosition>>);
-
-impl JoinHolds {
-    /// The log keeps what stands from here on; `place` is asked when that is so already for whatever it answers.
-    pub(crate) fn hold(&self, join: u32, place: impl FnOnce() -> LogPosition) -> LogPosition {
-        let mut holds = lock(&self.0);
-        let place = place();
-        holds.insert(join, place);
-        place
-    }
-
-    /// A join needs nothing any more.
-    pub(crate) fn release(&self, join: u32) {
-        lock(&self.0).remove(&join);
-    }
-
-    /// The first place that one needs.
-    pub(crate) fn first(&self) -> Option<LogPosition> {
-        lock(&self.0).values().min().copied()
-    }
 }

@@ -13,6 +13,5 @@ mod show;
 mod state;
 mod task;
 
-pub(crate) use ddl::{DropJoin, joins_at_start};
-pub(crate) use join::{Join, JoinHolds};
-pub use show::JoinsMetrics;
+pub(crate) use ddl::DropJoin;
+pub(crate) use join::Join;

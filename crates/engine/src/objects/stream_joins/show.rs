@@ -11,29 +11,11 @@ use swiftwater_sql::SqlError;
 
 use super::{Join, join::Counts};
 use crate::{
+    answer::{table, texts},
     durable::history::History,
-    statements::{table, texts},
-    tables::from_engine,
+    error::sql::from_engine,
+    status::JoinsMetrics,
 };
-
-/// All joins together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct JoinsMetrics {
-    /// How many there are.
-    pub joins: u64,
-    /// Pairs that they told since they were created.
-    pub pairs: u64,
-    /// Events that they keep, and bytes of these.
-    pub kept_events: u64,
-    /// Bytes of what they keep of these.
-    pub kept_bytes: u64,
-    /// Events that were late.
-    pub late: u64,
-    /// Events whose times were too far ahead of their arrival.
-    pub ahead: u64,
-    /// Joins that do not go on at present.
-    pub failing: u64,
-}
 
 impl History {
     pub(crate) fn show_joins(&self) -> RecordBatch {

@@ -22,7 +22,7 @@ const PARTS: usize = 16;
 /// The shortest bucket, in microseconds.
 const BUCKET_MICROS_MIN: i64 = 1_000_000;
 
-/// What is deleted from disk in one commit, at most.
+/// The most that one commit deletes from disk.
 const DELETED_AT_ONCE: usize = 20_000;
 
 /// Bytes that an event takes in memory besides its own.
@@ -31,7 +31,7 @@ const HELD_OVERHEAD: usize = 112;
 const EVENT: u8 = b'e';
 const BUCKET: u8 = b'b';
 
-/// What is to go to disk: keys, each with what it has then.
+/// The keys that the next commit writes, each with its value.
 pub(super) type JoinStateChanges = Vec<(Vec<u8>, Option<Arc<[u8]>>)>;
 
 /// Kept events of a join.
@@ -47,7 +47,7 @@ pub(super) struct JoinState {
     /// Events that are not on disk yet.
     fresh: Vec<(Vec<u8>, Arc<[u8]>)>,
     fresh_bytes: usize,
-    /// What is on disk.
+    /// The committed state.
     snapshot: ViewSnapshot,
     /// Buckets that are not needed any more, and may be on disk still.
     gone: Vec<(u8, i64)>,
@@ -112,14 +112,14 @@ impl JoinState {
         found.sort_unstable_by_key(|(_, bucket, _)| std::cmp::Reverse(*bucket));
         for (side, bucket, bytes) in found {
             if kept.held_bytes as u64 + bytes <= memory_bytes_max as u64 {
-                kept.take_in(side, bucket)?;
+                kept.load_bucket(side, bucket)?;
             }
         }
         Ok(kept)
     }
 
     /// Takes a bucket from disk into memory.
-    fn take_in(&mut self, side: u8, bucket: i64) -> Result<(), ViewStoreError> {
+    fn load_bucket(&mut self, side: u8, bucket: i64) -> Result<(), ViewStoreError> {
         let Some(into) = self.buckets.get_mut(&(side, bucket)) else { return Ok(()) };
         let prefix = bucket_key(EVENT, side, bucket);
         let end = after(&prefix);
@@ -157,8 +157,8 @@ impl JoinState {
         !self.fresh.is_empty() || !self.gone.is_empty()
     }
 
-    /// Lets go of what cannot be met any more.
-    pub(super) fn let_go(&mut self, apart: &JoinTimeBounds, progress: &JoinProgress) {
+    /// Deletes the events that cannot pair any more.
+    pub(super) fn expire(&mut self, apart: &JoinTimeBounds, progress: &JoinProgress) {
         for side in 0..SIDES {
             let Some(first) = apart.first_needed(progress, side) else { continue };
             let (side, first) = (side as u8, first.div_euclid(self.width));
@@ -215,7 +215,7 @@ impl JoinState {
         for bucket in self.buckets.values_mut() {
             bucket.has_changed = false;
             for part in bucket.parts.iter_mut().filter(|part| !part.is_whole) {
-                self.held_bytes -= part.let_go();
+                self.held_bytes -= part.evict();
             }
         }
         // What came first is asked for least.
@@ -224,15 +224,15 @@ impl JoinState {
             && let Some(part) = parts.next()
         {
             part.is_whole = false;
-            self.held_bytes -= part.let_go();
+            self.held_bytes -= part.evict();
         }
         Ok(())
     }
 }
 
 impl Part {
-    /// Lets go of what is in memory; answers its bytes.
-    fn let_go(&mut self) -> usize {
+    /// Evicts the events in memory. Returns their bytes.
+    fn evict(&mut self) -> usize {
         self.rows = BTreeMap::new();
         std::mem::take(&mut self.held_bytes)
     }

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     Ack, AppendOptions, DedupError, EngineError, Numbered,
     durable::{
-        history::{History, causes, heavy},
+        history::{History, causes, run_blocking},
         table_writer::{TableWriterError, events},
     },
     supervisor::{DropSignal, Maintained, NextAttempt},
@@ -95,9 +95,9 @@ struct Gathered {
     end: LogPosition,
 }
 
-/// What has room for its work in memory from one round to the next.
+/// The buffers of the decoder, reused in each round.
 #[derive(Default)]
-struct Tools {
+struct DecodeBuffers {
     decoder: Decoder,
     scratch: Scratch,
 }
@@ -107,7 +107,7 @@ struct Input {
     log: LogReader,
     /// Events that were read, and are not paired yet.
     gathered: Vec<Gathered>,
-    tools: Tools,
+    tools: DecodeBuffers,
 }
 
 /// The outcome of one step of a join.
@@ -136,7 +136,7 @@ impl Maintained for Join {
         if self.store.is_lost(self.entry.id) {
             return Err(JoinError::Damaged);
         }
-        match history.join_on(self).await? {}
+        match history.run_join(self).await? {}
     }
 
     fn failed(&self, history: &Arc<History>, error: JoinError) -> NextAttempt {
@@ -147,7 +147,7 @@ impl Maintained for Join {
         }
         if is_for_good {
             // The log need not keep anything for it.
-            history.join_holds.release(self.entry.id);
+            history.retained.release(self.entry.id);
             return NextAttempt::Never;
         }
         let position = Some(self.counts.position.load(Ordering::Relaxed));
@@ -160,7 +160,7 @@ impl Maintained for Join {
 
     async fn drop_data(&self, history: &Arc<History>) {
         // What was on its way when it was dropped may have held the log once more.
-        history.join_holds.release(self.entry.id);
+        history.retained.release(self.entry.id);
         let (store, id) = (Arc::clone(&self.store), self.entry.id);
         let deleted = tokio::task::spawn_blocking(move || store.delete(id)).await;
         if let Ok(Err(error)) = deleted {
@@ -171,13 +171,13 @@ impl Maintained for Join {
 
 impl History {
     /// Goes on with a join from what is on disk.
-    async fn join_on(&self, join: &Join) -> Result<Infallible, JoinError> {
+    async fn run_join(&self, join: &Join) -> Result<Infallible, JoinError> {
         let mut known = self.load_join(join)?;
         let mut committed = known.position;
-        self.join_holds.hold(join.entry.id, || committed);
+        self.retained.set(join.entry.id, || committed);
         join.show(&known);
         let log = self.log.read(known.position);
-        let mut input = Input { log, gathered: Vec::new(), tools: Tools::default() };
+        let mut input = Input { log, gathered: Vec::new(), tools: DecodeBuffers::default() };
         let interval = Duration::from_millis(self.config.views_commit_interval_ms.max(1));
         let mut due = Box::pin(tokio::time::sleep(interval));
         let mut backoff = RETRY;
@@ -240,7 +240,7 @@ impl History {
         let first = Numbered { producer: join.producer().into(), sequence: 1, part: 0, after: 0, hash: 0 };
         let was_told = !matches!(join.target.look(&first, Ack::Disk), Ok(None));
         let memory = self.config.joins_memory_bytes_max / self.all_joins().len().max(1);
-        Ok(heavy(usize::MAX, || Known::load(join, memory, was_told))?)
+        Ok(run_blocking(usize::MAX, || Known::load(join, memory, was_told))?)
     }
 
     /// Reads on in the log and pairs the events. `committed`: how far the join is on disk.
@@ -253,10 +253,10 @@ impl History {
     ) -> Result<JoinStep, JoinError> {
         let read_from = log.position();
         if gathered.is_empty() {
-            *gathered = heavy(usize::MAX, || gather(log, join))?;
+            *gathered = run_blocking(usize::MAX, || gather(log, join))?;
         }
         let has_read = log.position() > read_from || !gathered.is_empty();
-        let pairs = heavy(usize::MAX, || take(join, known, gathered, log.position(), tools))?;
+        let pairs = run_blocking(usize::MAX, || take(join, known, gathered, log.position(), tools))?;
         let (bytes, limit) = (known.kept.counts().1, self.config.joins_state_bytes_max);
         if bytes > limit {
             return Err(JoinError::Full { bytes, limit });
@@ -269,17 +269,17 @@ impl History {
     /// Puts what is known of a join on disk, with pairs that are to go into the target.
     async fn commit_pairs(&self, join: &Join, known: &mut Known, pairs: &[u8]) -> Result<(), JoinError> {
         {
-            let _no_cut_is_made = self.cutting.read().await;
-            heavy(usize::MAX, || known.commit(join, pairs))?;
+            let _no_cut_is_made = self.backup_lock.read().await;
+            run_blocking(usize::MAX, || known.commit(join, pairs))?;
         }
-        self.join_holds.hold(join.entry.id, || known.position);
+        self.retained.set(join.entry.id, || known.position);
         join.show(known);
         Ok(())
     }
 
     /// Lets pairs that wait go into their stream; answers whether none waits any more. They do where there is no room.
     async fn append_waiting(&self, join: &Join, known: &mut Known) -> Result<bool, JoinError> {
-        while let Some((number, pairs)) = heavy(usize::MAX, || known.next_waiting(join))? {
+        while let Some((number, pairs)) = run_blocking(usize::MAX, || known.next_waiting(join))? {
             match self.append_pairs(join, number, &pairs).await {
                 Ok(()) => {
                     known.waiting.pop_front();
@@ -373,7 +373,7 @@ fn take(
     known: &mut Known,
     gathered: &mut Vec<Gathered>,
     read: LogPosition,
-    tools: &mut Tools,
+    tools: &mut DecodeBuffers,
 ) -> Result<Vec<u8>, JoinError> {
     let (arena, apart) = (Bump::new(), join.query.time_bounds());
     let (mut all, mut ends) = (Vec::new(), Vec::new());
@@ -402,7 +402,7 @@ fn take(
         known.place = join_step(apart, progress, &all, known.place, PAIRS_AT_ONCE, &mut pairs)?;
         known.pairs += join.query.write(&pairs, &mut tools.scratch, &mut lines)?;
     }
-    known.kept.let_go(apart, &known.progress);
+    known.kept.expire(apart, &known.progress);
     let JoinPlace { done, after } = known.place;
     let records = ends.iter().take_while(|end| **end <= done).count();
     let before = records.checked_sub(1).map_or(0, |last| ends[last]);

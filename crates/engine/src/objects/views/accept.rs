@@ -1,6 +1,6 @@
 //! Folds a batch of events into the keys of a view.
 
-use super::changefeed::ToldKey;
+use super::changefeed::ChangedKey;
 use super::view::{At, GROUP_KEY_BYTES_MAX, PARTS, View};
 use std::{
     borrow::Cow,
@@ -13,7 +13,7 @@ use swiftwater_views::ViewStoreError;
 
 /// Why a view cannot take events.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum TakeError {
+pub(super) enum AcceptError {
     #[error(transparent)]
     Store(#[from] ViewStoreError),
     #[error("the state of a key cannot be read: it is damaged, or of another version")]
@@ -32,14 +32,14 @@ impl View {
         shard: &mut swiftwater_live::Shard,
         batch: &EventBatch,
         now: Millis,
-    ) -> Result<(), TakeError> {
+    ) -> Result<(), AcceptError> {
         let Some(batch) = rest_of(batch, self.at().position) else { return Ok(()) };
         let (batch, first) = (&*batch, batch.meta().first.0);
         let next = first + batch.len() as u64;
         let folded = catch_unwind(AssertUnwindSafe(|| self.query.fold(shard, batch, self.at().time)));
         let mut fold: Fold = folded.map_err(|_| {
             shard.recover();
-            TakeError::Panic(first)
+            AcceptError::Panic(first)
         })?;
         if let Some(failure) = fold.failure.take() {
             return Err(failure.into());
@@ -58,7 +58,7 @@ impl View {
                 }
                 let mut part = self.change(place);
                 for (key, state) in &found {
-                    part.load(&self.query, key, state).map_err(|_| TakeError::State)?;
+                    part.load(&self.query, key, state).map_err(|_| AcceptError::State)?;
                 }
             }
         }
@@ -91,14 +91,14 @@ impl View {
         {
             let keys = before.map(|before| {
                 let after = self.shown(groups, &by_part, now);
-                ToldKey::of_groups(groups, &by_part, before.into_iter().zip(after))
+                ChangedKey::of_groups(groups, &by_part, before.into_iter().zip(after))
             });
-            self.tell(keys, next, false);
+            self.announce(keys, next, false);
         }
         Ok(())
     }
 
-    /// What the rows of the keys of some groups show, part by part.
+    /// The rows of the keys of some groups, part by part.
     fn shown(&self, groups: &GroupTable, by_part: &[Vec<u32>], now: Millis) -> Vec<RowHash> {
         let chosen = by_part.iter().enumerate().filter(|(_, chosen)| !chosen.is_empty());
         let shown = chosen.flat_map(|(place, chosen)| {

@@ -27,7 +27,7 @@ const NEAR_EVENTS: u64 = 1_000_000;
 
 /// Why what a view lacks does not come.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum PastError {
+pub(super) enum BackfillError {
     #[error("the stream's table cannot be read")]
     Sql(#[from] SqlError),
     #[error("the stream's table is closed")]
@@ -45,7 +45,7 @@ impl History {
         &self,
         view: &View,
         kept: &mut Option<u64>,
-    ) -> Result<Option<(Vec<EventBatch>, u64)>, PastError> {
+    ) -> Result<Option<(Vec<EventBatch>, u64)>, BackfillError> {
         let (stored, position) = (&view.stored, view.at().position);
         if kept.is_none() && stored.next().saturating_sub(position) <= NEAR_EVENTS {
             *kept = Some(stored.add_view(view.id(), self.config.feed_bytes_max));
@@ -55,12 +55,15 @@ impl History {
         }
         let end = kept.unwrap_or_else(|| stored.next());
         let until = end.min(position.saturating_add(PAST_EVENTS));
-        let shared = self.engine.get().and_then(Weak::upgrade).ok_or(PastError::Starting)?;
-        let sql = shared.sql.get().ok_or(PastError::Starting)?;
+        let shared = self.engine.get().and_then(Weak::upgrade).ok_or(BackfillError::Starting)?;
+        let sql = shared.sql.get().ok_or(BackfillError::Starting)?;
         let table = stored.opened().await;
         let mut progress = table.progress();
-        stored.hurry(until);
-        progress.wait_for(|progress| progress.appended.0 >= until).await.map_err(|_| PastError::Closed)?;
+        stored.request_flush(until);
+        progress
+            .wait_for(|progress| progress.appended.0 >= until)
+            .await
+            .map_err(|_| BackfillError::Closed)?;
         let events = past_events(sql, stored, (position, until)).await?;
         let found: u64 = events.iter().map(|batch| batch.len() as u64).sum();
         if view.is_rebuilding() && found < until - position {

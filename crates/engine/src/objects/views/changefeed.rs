@@ -1,6 +1,6 @@
 //! The changes of a view, as they happen: for feeds, and as events for live queries over the view.
 //!
-//! The task that takes a batch announces the keys whose rows it changed ([`Told`]). A feed reads the rows when it
+//! The task that takes a batch announces the keys whose rows it changed ([`ChangedKeys`]). A feed reads the rows when it
 //! returns them. So a key that changed several times meanwhile comes once, as it is then, and a key whose row is as
 //! before does not come. While a feed exists, rows are compared by hash before and after a batch. A feed remembers the
 //! rows that it returned ahead of an announced batch, and does not return them again.
@@ -32,19 +32,19 @@ use super::{
     requests::{ViewReading, Wanted},
 };
 use crate::{
-    AppendOptions, Engine, EngineError, Principal,
-    durable::history::{History, heavy},
+    AppendOptions, EngineError,
+    durable::history::{History, run_blocking},
     shared::Shared,
     tables::rows::as_events,
 };
 use swiftwater_runtime::parts::Stream;
 
 /// Batches that wait for a listener; one that is slower walks over the view instead.
-pub(super) const TOLD_MAX: usize = 32;
+pub(super) const ANNOUNCED_BATCHES_MAX: usize = 32;
 /// Keys that are told at once.
-const TOLD_KEYS_MAX: usize = 4096;
+const ANNOUNCED_KEYS_MAX: usize = 4096;
 /// Keys of a batch that are told, in half the places of who listens; where more changed, they walk.
-const BATCH_KEYS_MAX: usize = TOLD_MAX / 2 * TOLD_KEYS_MAX;
+const BATCH_KEYS_MAX: usize = ANNOUNCED_BATCHES_MAX / 2 * ANNOUNCED_KEYS_MAX;
 /// Keys that a feed gave out further than their batches were told of; beyond that it tells some twice.
 const AHEAD_KEYS_MAX: usize = 1 << 14;
 /// Keys that are looked at in one go of a walk.
@@ -54,11 +54,11 @@ const WALK_ROWS: usize = 1024;
 
 /// The keys whose rows a batch changed.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct ChangedKeys {
     /// The position after the batch.
     position: u64,
     /// None: not known, or too many to tell.
-    keys: Option<Vec<ToldKey>>,
+    keys: Option<Vec<ChangedKey>>,
     /// No more keys of the batch come behind these.
     is_last: bool,
     /// Not events changed them, but time.
@@ -67,7 +67,7 @@ pub(super) struct Told {
 
 /// A key whose row a batch changed: what that showed before the batch, and behind it.
 #[derive(Debug)]
-pub(super) struct ToldKey {
+pub(super) struct ChangedKey {
     pub(super) key: Key,
     pub(super) before: RowHash,
     pub(super) after: RowHash,
@@ -108,7 +108,7 @@ pub struct ViewChanges {
     clock: Arc<dyn Clock>,
     /// The engine is ending.
     closing: watch::Receiver<bool>,
-    told: Receiver<Arc<Told>>,
+    told: Receiver<Arc<ChangedKeys>>,
     /// All changes before this position were given.
     given: u64,
     walk: Option<Walk>,
@@ -129,26 +129,26 @@ struct Walk {
     after: Option<Vec<u8>>,
 }
 
-impl ToldKey {
+impl ChangedKey {
     /// Of groups that were merged into a view, those that changed what a row shows; `shown` is that before and after, in their order.
     pub(super) fn of_groups(
         groups: &GroupTable,
         by_part: &[Vec<u32>],
         shown: impl Iterator<Item = (RowHash, RowHash)>,
-    ) -> Vec<ToldKey> {
+    ) -> Vec<ChangedKey> {
         let changed = by_part.iter().flatten().zip(shown).filter(|(_, (before, after))| before != after);
         let told = changed.map(|(&group, (before, after))| {
             let key = Key::of_group(groups.key(group as usize));
-            ToldKey { key, before, after }
+            ChangedKey { key, before, after }
         });
         told.collect()
     }
 
     /// The same of a commit's changes.
-    pub(super) fn of_shown(changes: &[ShownChange<'_>]) -> Result<Vec<ToldKey>, InvalidState> {
+    pub(super) fn of_shown(changes: &[ShownChange<'_>]) -> Result<Vec<ChangedKey>, InvalidState> {
         let changed = changes.iter().filter(|change| change.before != change.after);
         let told = changed.map(|&ShownChange { key, before, after }| {
-            Ok(ToldKey { key: Key::of_ordered(key)?, before, after })
+            Ok(ChangedKey { key: Key::of_ordered(key)?, before, after })
         });
         told.collect()
     }
@@ -156,16 +156,16 @@ impl ToldKey {
 
 impl View {
     /// Tells those who listen which keys changed, a part of them after another; none: not known. `are_past`: by time.
-    pub(super) fn tell(&self, keys: Option<Vec<ToldKey>>, position: u64, are_past: bool) {
+    pub(super) fn announce(&self, keys: Option<Vec<ChangedKey>>, position: u64, are_past: bool) {
         let told = |keys, is_last| {
             // Who is gone meanwhile needs nothing.
-            let _ = self.told.send(Arc::new(Told { position, keys, is_last, are_past }));
+            let _ = self.told.send(Arc::new(ChangedKeys { position, keys, is_last, are_past }));
         };
         let Some(mut keys) = keys.filter(|keys| are_past || keys.len() <= BATCH_KEYS_MAX) else {
             return told(None, true);
         };
-        while keys.len() > TOLD_KEYS_MAX {
-            let rest = keys.split_off(TOLD_KEYS_MAX);
+        while keys.len() > ANNOUNCED_KEYS_MAX {
+            let rest = keys.split_off(ANNOUNCED_KEYS_MAX);
             told(Some(std::mem::replace(&mut keys, rest)), false);
         }
         told(Some(keys), true);
@@ -272,7 +272,7 @@ impl ViewChanges {
                 continue;
             }
             if self.walk.is_some() {
-                let some = heavy(usize::MAX, || self.walk_on())?;
+                let some = run_blocking(usize::MAX, || self.continue_walk())?;
                 if some.position.is_some() || !some.changes.is_empty() {
                     return Ok(Some(some));
                 }
@@ -288,7 +288,7 @@ impl ViewChanges {
                 Ok(told) if told.position <= self.given && !told.are_past => {}
                 Ok(told) => match &told.keys {
                     Some(keys) => {
-                        let changes = heavy(usize::MAX, || self.rows_of(&told, keys))?;
+                        let changes = run_blocking(usize::MAX, || self.rows_of(&told, keys))?;
                         if told.is_last {
                             self.given = self.given.max(told.position);
                         }
@@ -304,19 +304,19 @@ impl ViewChanges {
     }
 
     /// The rows of keys that a batch changed, as they are now, but for those that are what was given of them before.
-    fn rows_of(&mut self, told: &Told, keys: &[ToldKey]) -> Result<Vec<ViewChange>, EngineError> {
+    fn rows_of(&mut self, told: &ChangedKeys, keys: &[ChangedKey]) -> Result<Vec<ViewChange>, EngineError> {
         let is_unsure = self.unsure.is_some();
         if self.unsure.is_some_and(|until| told.position > until && told.is_last) {
             self.unsure = None;
         }
         let (now, mut changes) = (self.clock.now(), Vec::new());
-        for ToldKey { key, before, after } in keys {
+        for ChangedKey { key, before, after } in keys {
             let row = self.view.row(key, now)?;
             let shown = row.as_ref().and_then(Row::shown);
             let given = self.ahead.remove(&key.ordered).unwrap_or(*before);
             if shown != *after {
                 if self.ahead.len() >= AHEAD_KEYS_MAX {
-                    self.forget_what_was_given();
+                    self.forget_returned();
                 }
                 self.ahead.insert(key.ordered.clone(), shown);
             }
@@ -327,7 +327,7 @@ impl ViewChanges {
         Ok(changes)
     }
 
-    fn forget_what_was_given(&mut self) {
+    fn forget_returned(&mut self) {
         self.ahead.clear();
         self.unsure = Some(self.view.at().position);
     }
@@ -336,7 +336,7 @@ impl ViewChanges {
         self.walk = Some(Walk { until: self.view.at().position, after: None });
     }
 
-    fn walk_on(&mut self) -> Result<ViewChangesSome, EngineError> {
+    fn continue_walk(&mut self) -> Result<ViewChangesSome, EngineError> {
         let Some(walk) = &mut self.walk else { return Ok(ViewChangesSome::default()) };
         let (changes, after) =
             self.view.changed_since(self.given, walk.after.as_deref(), self.clock.now())?;
@@ -348,19 +348,18 @@ impl ViewChanges {
             None => {
                 self.given = self.given.max(walk.until);
                 self.walk = None;
-                self.forget_what_was_given();
+                self.forget_returned();
                 Ok(ViewChangesSome { changes, position: Some(self.given), ends_walk: true })
             }
         }
     }
 }
 
-impl Engine {
+impl History {
     /// The changes of a view after a position, or from now on. A position that the log has not come to is refused: it is of another
     /// stream, or of one that was restored since, and its changes might never come.
-    pub async fn view_changes(
-        &self,
-        _principal: &Principal,
+    pub(crate) async fn view_changes(
+        self: &Arc<Self>,
         name: &str,
         from: Option<u64>,
     ) -> Result<ViewChanges, EngineError> {
@@ -369,14 +368,12 @@ impl Engine {
         if let Some(position) = from.filter(|position| *position > end) {
             return Err(EngineError::BeyondEnd { stream: view.stream.to_string(), position, end });
         }
-        Ok(ViewChanges::of(self.history_of_views()?, view, from))
+        Ok(ViewChanges::of(self, view, from))
     }
-}
 
-impl History {
     /// Whether there is a view of this name.
     pub(crate) fn is_view(&self, name: &str) -> bool {
-        self.views.read().unwrap_or_else(PoisonError::into_inner).contains_key(name)
+        self.objects.views.read().unwrap_or_else(PoisonError::into_inner).contains_key(name)
     }
 
     /// Sees to it that queries that stand over a view's name get its rows as events, as they change from now on.
@@ -433,7 +430,7 @@ async fn stream_changes(mut changes: ViewChanges, shared: &Weak<Shared>, name: &
         if text.is_empty() {
             continue;
         }
-        let batch = heavy(text.len(), || as_events(text));
+        let batch = run_blocking(text.len(), || as_events(text));
         let bytes = batch.bytes().len();
         if shared.enter(bytes).await.is_err() {
             return;

@@ -26,7 +26,7 @@ use swiftwater_runtime::parts::lock;
 /// No key in the order of its values begins so: a place behind all of a commit.
 const BEHIND: &[u8] = &[0xff];
 
-/// What a commit does to the log.
+/// The changes of a commit to the change log.
 pub(super) struct Logged<'c> {
     /// Up to which place changes go out of it, and how many more.
     pub(super) done: Vec<u8>,
@@ -107,7 +107,7 @@ impl View {
     }
 
     /// Goes on with what was kept before a restart for these sinks, each with the place up to which it has it.
-    pub(super) fn go_on_keeping_changes(&self, sinks: HashMap<u32, Vec<u8>>) {
+    pub(super) fn resume_changelog(&self, sinks: HashMap<u32, Vec<u8>>) {
         if sinks.is_empty() {
             return;
         }

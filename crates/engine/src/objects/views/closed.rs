@@ -24,7 +24,7 @@ pub(crate) struct Portion {
 /// Some groups of one window that is closed.
 #[derive(Debug)]
 pub(crate) struct ClosedGroups {
-    /// Where it begins.
+    /// The start of the window.
     pub(crate) window: Millis,
     /// The groups, told apart by their keys without the window's start, in order.
     pub(crate) groups: Vec<ViewChange>,
@@ -34,7 +34,7 @@ pub(crate) struct ClosedGroups {
 
 impl View {
     /// The next rows of the first window that is closed and has any: behind a key, of windows that begin at `from` or later,
-    /// at most so many, in the order of their keys. `latest` is the latest time that is on disk ([`View::kept_at`]). Asked
+    /// at most so many, in the order of their keys. `latest` is the latest time that is on disk ([`View::committed_at`]). Asked
     /// again it answers the same, as a closed window does not change.
     pub(crate) fn closed(
         &self,

@@ -3,8 +3,9 @@
 use super::{
     defaults::Defaults,
     derived::{check_columns, check_over, check_timeless},
+    lookup::Sources,
 };
-use crate::{EngineError, RuntimeError, durable::history::History, objects::lookup_join::Sources};
+use crate::{EngineError, RuntimeError, durable::history::History};
 use swiftwater_event::{Millis, Path, Type};
 use swiftwater_lang::{
     Dialect, ParseOptions, QueryError, QueryErrors,

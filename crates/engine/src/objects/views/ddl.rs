@@ -29,7 +29,7 @@ use crate::{
     EngineError,
     ddl::{Context, LoggedAsWritten, Planned, Statement, check_room},
     durable::{
-        history::{History, heavy},
+        history::{History, run_blocking},
         stored_stream::{Declared, StoredStream},
     },
     shared::Shared,
@@ -136,7 +136,7 @@ impl LoggedAsWritten for DropView<'_> {
         history.end_view(self.0);
         if let Ok(stream) = StreamName::new(self.0) {
             let why = format!("view `{}` was dropped", self.0);
-            heavy(usize::MAX, || shared.fail_all_over(&stream, &why));
+            run_blocking(usize::MAX, || shared.fail_all_over(&stream, &why));
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use swiftwater_lang::{
     plan::{Expr, Function},
 };
 
-/// What stands in for missing values, by where these lie in an event.
+/// The defaults of missing values, by their path in an event.
 pub(crate) struct Defaults(Vec<(Path, Expr)>);
 
 impl Defaults {

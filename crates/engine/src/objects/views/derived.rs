@@ -25,30 +25,30 @@ use super::{query_error, view::View};
 use crate::{EngineError, RuntimeError};
 use swiftwater_runtime::parts::lock;
 
-/// Of a view of another's rows, how it stands to that.
+/// The relation of a view to the view whose rows it reads.
 #[derive(Debug)]
 pub(super) struct Over {
     lower: Weak<View>,
     /// The name of the view below.
     pub(super) name: Box<str>,
     /// As it is kept.
-    counted: Mutex<Counted>,
+    counted: Mutex<CountedRows>,
 }
 
 /// The rows of the view below that a view counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Counted {
+pub(super) enum CountedRows {
     /// Those of keys up to this one; none: no row.
     UpTo(Option<Vec<u8>>),
     All,
 }
 
-impl Counted {
+impl CountedRows {
     /// Whether the row of a key is counted.
     pub(super) fn has(&self, key: &[u8]) -> bool {
         match self {
-            Counted::UpTo(last) => last.as_ref().is_some_and(|last| key <= &last[..]),
-            Counted::All => true,
+            CountedRows::UpTo(last) => last.as_ref().is_some_and(|last| key <= &last[..]),
+            CountedRows::All => true,
         }
     }
 
@@ -59,19 +59,19 @@ impl Counted {
     /// ```
     pub(super) fn note(&self, meaning: u64) -> Vec<u8> {
         let (form, key) = match self {
-            Counted::UpTo(None) => (0, &[][..]),
-            Counted::All => (1, &[][..]),
-            Counted::UpTo(Some(key)) => (2, &key[..]),
+            CountedRows::UpTo(None) => (0, &[][..]),
+            CountedRows::All => (1, &[][..]),
+            CountedRows::UpTo(Some(key)) => (2, &key[..]),
         };
         [&meaning.to_be_bytes(), &[form][..], key].concat()
     }
 
-    fn of_note(note: &[u8]) -> Option<(u64, Counted)> {
+    fn of_note(note: &[u8]) -> Option<(u64, CountedRows)> {
         let (meaning, note) = note.split_first_chunk()?;
         let counted = match note.split_first()? {
-            (0, []) => Counted::UpTo(None),
-            (1, []) => Counted::All,
-            (2, key) => Counted::UpTo(Some(key.to_vec())),
+            (0, []) => CountedRows::UpTo(None),
+            (1, []) => CountedRows::All,
+            (2, key) => CountedRows::UpTo(Some(key.to_vec())),
             _ => return None,
         };
         Some((u64::from_be_bytes(*meaning), counted))
@@ -186,8 +186,8 @@ impl Over {
         lower_at: u64,
     ) -> (Over, bool) {
         let goes_with = |(position, note): &(u64, Vec<u8>)| {
-            let (noted, counted) = Counted::of_note(note)?;
-            let is_of_all = lower.is_whole() || counted == Counted::UpTo(None);
+            let (noted, counted) = CountedRows::of_note(note)?;
+            let is_of_all = lower.is_whole() || counted == CountedRows::UpTo(None);
             (noted == meaning && *position == lower_at && is_of_all).then_some(counted)
         };
         let kept = noted.and_then(goes_with);
@@ -195,21 +195,21 @@ impl Over {
         let over = Over {
             lower: Arc::downgrade(lower),
             name: lower.name().into(),
-            counted: Mutex::new(kept.unwrap_or(Counted::UpTo(None))),
+            counted: Mutex::new(kept.unwrap_or(CountedRows::UpTo(None))),
         };
         (over, does)
     }
 
     pub(super) fn is_whole(&self) -> bool {
-        *lock(&self.counted) == Counted::All
+        *lock(&self.counted) == CountedRows::All
     }
 
-    pub(super) fn counted(&self) -> Counted {
+    pub(super) fn counted(&self) -> CountedRows {
         lock(&self.counted).clone()
     }
 
     /// These are counted, and that is kept.
-    pub(super) fn counts(&self, counted: Counted) {
+    pub(super) fn counts(&self, counted: CountedRows) {
         *lock(&self.counted) = counted;
     }
 }
@@ -301,17 +301,17 @@ mod tests {
 
     #[test]
     fn a_note_is_read_back() {
-        for counted in [Counted::All, Counted::UpTo(None), Counted::UpTo(Some(vec![7, 0, 255]))] {
-            assert_eq!(Counted::of_note(&counted.note(1 << 40)), Some((1 << 40, counted)));
+        for counted in [CountedRows::All, CountedRows::UpTo(None), CountedRows::UpTo(Some(vec![7, 0, 255]))] {
+            assert_eq!(CountedRows::of_note(&counted.note(1 << 40)), Some((1 << 40, counted)));
         }
-        assert_eq!(Counted::of_note(b"\0\0\0\0\0\0\0\0\x09"), None);
-        assert_eq!(Counted::of_note(b""), None);
+        assert_eq!(CountedRows::of_note(b"\0\0\0\0\0\0\0\0\x09"), None);
+        assert_eq!(CountedRows::of_note(b""), None);
     }
 
     #[test]
     fn what_is_counted_ends_with_a_key() {
-        assert!(Counted::All.has(b"z") && !Counted::UpTo(None).has(b""));
-        let some = Counted::UpTo(Some(b"k".to_vec()));
+        assert!(CountedRows::All.has(b"z") && !CountedRows::UpTo(None).has(b""));
+        let some = CountedRows::UpTo(Some(b"k".to_vec()));
         assert!(some.has(b"") && some.has(b"k") && !some.has(b"k\0"));
     }
 }

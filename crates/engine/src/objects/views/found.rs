@@ -32,7 +32,7 @@ use swiftwater_runtime::parts::lock;
 /// The largest whole number up to which all have a DOUBLE.
 const DOUBLE_EXACT_MAX: u64 = 1 << 53;
 
-/// What a column is read as.
+/// The type that a column is read as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
     /// As the view's columns say.
@@ -61,7 +61,7 @@ impl Kinds {
     const TEXT: Kinds = Kinds(32);
     const NESTED: Kinds = Kinds(64);
 
-    /// Of a value as JSON.
+    /// The type of a JSON value.
     fn of(json: &str) -> Kinds {
         match json.as_bytes().first() {
             None | Some(b'n') => Kinds::default(),
@@ -127,17 +127,17 @@ fn not_finite(json: &str) -> Option<f64> {
     }
 }
 
-/// What was found in a view's rows so far.
+/// The types found in a view's rows so far.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Found {
     /// All rows of before this position were looked at.
     position: u64,
-    /// Of each column; empty: nothing was looked at.
+    /// The types of each column; empty if no row was read.
     kinds: Vec<Kinds>,
 }
 
 impl Shape {
-    /// Of a type that was found in a stream's events.
+    /// The shape of a type that was found in a stream's events.
     fn of_type(ty: &Type) -> Shape {
         match ty {
             Type::Primitive(Primitive::Boolean) => Shape::Boolean,

@@ -57,7 +57,7 @@ pub(super) fn keys_satisfying(condition: &KeyCondition, columns: &[Option<usize>
     united(spans)
 }
 
-/// Where a span of values ends within the keys that begin so.
+/// The end of a span of values within the keys that begin so.
 fn end_within(prefix: &[u8], end: &[u8]) -> Vec<u8> {
     match end == END {
         true => behind_prefix(prefix),
@@ -167,7 +167,7 @@ fn first_of(literal: &KeyLiteral) -> Vec<u8> {
     bytes
 }
 
-/// Where these values end.
+/// The end of these values.
 fn end_of(literal: &KeyLiteral) -> Vec<u8> {
     behind_prefix(&first_of(literal))
 }

@@ -43,7 +43,7 @@ pub enum KeyValue {
 }
 
 impl KeyValue {
-    /// What it may be, the likeliest first; never nothing.
+    /// The possible meanings, the likeliest first; never empty.
     fn values<'a>(&'a self, arena: &'a Bump) -> Vec<Value<'a>> {
         match self {
             KeyValue::Null => vec![Value::Null],
@@ -96,7 +96,7 @@ impl KeyValue {
     }
 }
 
-/// What a JSON value may be: itself, and with its texts taken for what is written as text.
+/// The possible meanings of a JSON value: itself, and with its texts read as what they spell.
 fn json_values<'a>(value: Value<'a>, arena: &'a Bump) -> Vec<Value<'a>> {
     [Some(value), with_texts_read(value, arena)].into_iter().flatten().collect()
 }
@@ -277,12 +277,12 @@ fn push(span: Span, spans: &mut Vec<Span>) {
     }
 }
 
-/// Of which kind an encoded value is, by its place in the order.
+/// The kind of an encoded value, by its place in the order.
 fn kind_of(value: &[u8]) -> Option<usize> {
     ORDERED_KINDS.iter().rposition(|first| value.first() >= Some(first))
 }
 
-/// Where the keys end that begin with these bytes.
+/// The end of the keys that begin with these bytes.
 pub(super) fn behind_prefix(prefix: &[u8]) -> Vec<u8> {
     after_prefix(prefix).unwrap_or_else(|| END.to_vec())
 }

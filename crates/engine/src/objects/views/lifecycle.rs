@@ -1,14 +1,11 @@
 //! Creates, opens, starts and drops views: the checks at CREATE and at the engine's start, and the list of running views.
 
-use std::{
-    path::Path,
-    sync::{Arc, PoisonError, atomic::Ordering},
-};
+use std::sync::{Arc, PoisonError, atomic::Ordering};
 
 use swiftwater_catalog::{ObjectKind, kind::view::ViewEntry};
 use swiftwater_event::Millis;
 use swiftwater_live::{MaxEventTime, NO_TIME, ViewTime};
-use swiftwater_views::{ViewStore, ViewStoreError, ViewStoreOptions};
+use swiftwater_views::ViewStoreError;
 
 use super::{
     compile::Source,
@@ -16,34 +13,17 @@ use super::{
     view::{At, View},
 };
 use crate::{
-    EngineError, HistoryConfig,
+    EngineError,
     durable::{
-        history::{History, heavy},
+        history::{History, run_blocking},
         stored_stream::StoredStream,
+        view_store::LastCommit,
     },
     shared::Shared,
 };
 use swiftwater_runtime::parts::lock;
 
-/// A view's store, and its last commit: the position and the event time.
-pub(crate) type LastCommit = (Arc<ViewStore>, Option<(u64, ViewTime)>);
-
 impl History {
-    /// The files of the views, opened when they are first needed.
-    pub(crate) fn view_store(&self, name: &str) -> Result<Arc<ViewStore>, EngineError> {
-        let unavailable = |why: String| EngineError::unavailable(ObjectKind::View.named(name), why);
-        let mut store = lock(&self.view_store);
-        if let Some(store) = &*store {
-            return Ok(Arc::clone(store));
-        }
-        let path =
-            self.views_dir.clone().ok_or_else(|| unavailable("its directory does not exist".to_owned()))?;
-        let opened = heavy(usize::MAX, || open_view_store(&self.config, &path));
-        let opened = opened.map_err(|error| unavailable(error.to_string()))?;
-        *store = Some(Arc::clone(&opened));
-        Ok(opened)
-    }
-
     /// Lets a view of another's rows that is in the catalog go on where it was; where that was does not go with the other
     /// one any more, it is made anew. The other one must not be kept yet ([`History::maintain_views`]): its next commit would
     /// leave this one behind.
@@ -86,8 +66,8 @@ impl History {
 
     pub(super) fn start_derived(self: &Arc<Self>, lower: &View, view: Option<(View, bool)>) {
         let Some(view) = view.map(|(view, _)| Arc::new(view)) else { return };
-        heavy(usize::MAX, || view.go_on_keeping_changes(self.sinks_of_changes(&view)));
-        let mut views = self.views.write().unwrap_or_else(PoisonError::into_inner);
+        run_blocking(usize::MAX, || view.resume_changelog(self.sinks_of_changes(&view)));
+        let mut views = self.objects.views.write().unwrap_or_else(PoisonError::into_inner);
         views.insert(view.entry.create.name.clone(), Arc::clone(&view));
         drop(views);
         // Before anything changes in it: those who stand over its name see all of that.
@@ -104,7 +84,7 @@ impl History {
         (store, position): LastCommit,
     ) -> Result<(), EngineError> {
         let declared = stored.declared();
-        self.know_joined(&entry.tables);
+        self.restore_joined(&entry.tables);
         let source = Source::Stream(&declared.create);
         let sizes = shared.config.sketch_sizes();
         let compiled = compile_view(self, &entry.create, source, sizes, entry.created)?;
@@ -144,7 +124,7 @@ impl History {
         Ok((store, noted.map(|(position, note)| (position, time_of(&note)))))
     }
 
-    /// Lets a new view be read, and keeps it.
+    /// Lists a new view, and starts its task.
     pub(crate) fn start_view(self: &Arc<Self>, view: Option<View>) {
         if let Some(view) = self.add_view(view) {
             self.maintain(view);
@@ -153,9 +133,9 @@ impl History {
 
     fn add_view(self: &Arc<Self>, view: Option<View>) -> Option<Arc<View>> {
         let view = Arc::new(view?);
-        heavy(usize::MAX, || view.go_on_keeping_changes(self.sinks_of_changes(&view)));
+        run_blocking(usize::MAX, || view.resume_changelog(self.sinks_of_changes(&view)));
         *lock(&view.needed) = self.readers_of_windows(&view);
-        let mut views = self.views.write().unwrap_or_else(PoisonError::into_inner);
+        let mut views = self.objects.views.write().unwrap_or_else(PoisonError::into_inner);
         views.insert(view.entry.create.name.clone(), Arc::clone(&view));
         drop(views);
         // Before anything changes in it: those who stand over its name see all of that.
@@ -173,7 +153,7 @@ impl History {
 
     /// Ends a view that is no longer in the catalog.
     pub(crate) fn end_view(&self, name: &str) {
-        let removed = self.views.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+        let removed = self.objects.views.write().unwrap_or_else(PoisonError::into_inner).remove(name);
         if let Some(view) = removed {
             // Its task deletes what is kept of it, when that is no longer being written. First, so that it knows why nothing comes.
             view.dropped.send();
@@ -181,14 +161,14 @@ impl History {
             self.forget_memory_of(&view);
             if view.below().is_some() {
                 view.leave_lower();
-                self.spawn(async move { delete_kept(&view).await });
+                self.spawn(async move { delete_state(&view).await });
             }
         }
     }
 
     /// Deletes what is kept of views that are not in the catalog, and changes that no sink wants.
     pub(crate) fn delete_dropped_views(&self) {
-        let Some(store) = lock(&self.view_store).clone() else { return };
+        let Some(store) = self.view_files.opened() else { return };
         let known: Vec<u32> = self.with_catalog(|catalog| {
             let alerts = catalog.alerts().map(|alert| alert.id);
             let joins = catalog.joins().map(|join| join.id);
@@ -217,7 +197,7 @@ impl History {
 
     /// A view at work that is in the catalog, whoever has it.
     pub(crate) fn view_at_work(&self, name: &str) -> Result<Arc<View>, EngineError> {
-        let views = self.views.read().unwrap_or_else(PoisonError::into_inner);
+        let views = self.objects.views.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(view) = views.get(name) {
             return Ok(Arc::clone(view));
         }
@@ -234,14 +214,8 @@ impl History {
 
     /// All views at work, those of alerts, too.
     pub(crate) fn all_views(&self) -> Vec<Arc<View>> {
-        self.views.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        self.objects.views.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
-}
-
-/// Opens the files of the views, and of joins and alerts.
-pub(crate) fn open_view_store(config: &HistoryConfig, path: &Path) -> Result<Arc<ViewStore>, ViewStoreError> {
-    let options = ViewStoreOptions { cache_bytes: config.views_cache_bytes as u64 };
-    ViewStore::open(path, options).map(Arc::new)
 }
 
 impl View {
@@ -265,7 +239,7 @@ fn time_of(note: &[u8]) -> ViewTime {
 }
 
 /// Deletes what is kept of a view that was dropped.
-pub(super) async fn delete_kept(view: &View) {
+pub(super) async fn delete_state(view: &View) {
     let (store, commits, id) = (Arc::clone(&view.store), Arc::clone(&view.commits), view.id());
     let deleted = tokio::task::spawn_blocking(move || {
         // Nothing of it is being written any more.

@@ -11,16 +11,16 @@
 use std::{collections::HashMap, sync::PoisonError};
 
 use super::view::View;
-use crate::durable::history::{History, heavy};
+use crate::durable::history::{History, run_blocking};
 use swiftwater_runtime::parts::lock;
 
-/// What of its memory may change in a view between two commits: one part of so many.
+/// A view commits early when one part of so many of its memory has changed.
 const CHANGED_PART: u64 = 4;
 
 /// And so many bytes in any case: a commit is worth a sync.
 const CHANGED_BYTES_MIN: u64 = 4 << 20;
 
-/// What views hold, by their numbers, as noted last.
+/// The memory of views by number, as recorded last.
 #[derive(Debug, Default)]
 pub(crate) struct ViewsMemory {
     held: HashMap<u32, u64>,
@@ -46,13 +46,13 @@ impl ViewsMemory {
 impl History {
     /// Bytes that each view may hold, whatever others do.
     fn share_of_view(&self) -> u64 {
-        let views = self.views.read().unwrap_or_else(PoisonError::into_inner).len();
+        let views = self.objects.views.read().unwrap_or_else(PoisonError::into_inner).len();
         (self.config.views_memory_bytes_max / views.max(1)) as u64
     }
 
     /// Bytes that a view may hold now.
     pub(super) fn memory_of(&self, view: &View) -> u64 {
-        let memory = lock(&self.views_memory);
+        let memory = lock(&self.objects.views_memory);
         let of_others = memory.bytes - memory.of(view.id());
         drop(memory);
         (self.config.views_memory_bytes_max as u64).saturating_sub(of_others).max(self.share_of_view())
@@ -68,18 +68,18 @@ impl History {
         view.changed_bytes() > (self.memory_of(view) / CHANGED_PART).max(CHANGED_BYTES_MIN)
     }
 
-    /// Whether others need what a view holds beyond its share.
-    pub(super) fn holds_too_much(&self, view: &View) -> bool {
-        let noted = lock(&self.views_memory).of(view.id());
+    /// Whether other views need the memory that a view holds beyond its share.
+    pub(super) fn exceeds_share(&self, view: &View) -> bool {
+        let noted = lock(&self.objects.views_memory).of(view.id());
         noted > self.memory_of(view)
     }
 
     /// Lets a view hold no more than it may of what is on disk, and notes what that was: as much it will hold again.
-    pub(super) fn fit(&self, view: &View) {
+    pub(super) fn evict_excess(&self, view: &View) {
         let most = self.memory_of(view);
         let (_, bytes) = view.held();
-        heavy(usize::MAX, || view.evict(most as usize));
-        let mut memory = lock(&self.views_memory);
+        run_blocking(usize::MAX, || view.evict(most as usize));
+        let mut memory = lock(&self.objects.views_memory);
         // It is forgotten after it has ended.
         if !view.has_ended() {
             memory.note(view.id(), bytes.min(most));
@@ -89,13 +89,13 @@ impl History {
         if is_over {
             let others = self.all_views().into_iter().filter(|other| other.id() != view.id());
             others
-                .filter(|other| self.holds_too_much(other))
+                .filter(|other| self.exceeds_share(other))
                 .for_each(|other| other.commits.nudge.notify_one());
         }
     }
 
-    /// A view has ended.
+    /// Forgets the memory of a view that has ended.
     pub(super) fn forget_memory_of(&self, view: &View) {
-        lock(&self.views_memory).forget(view.id());
+        lock(&self.objects.views_memory).forget(view.id());
     }
 }

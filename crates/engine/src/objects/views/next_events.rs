@@ -4,7 +4,7 @@
 use swiftwater_log::LogReader;
 
 use crate::durable::{
-    history::{History, heavy},
+    history::{History, run_blocking},
     log_tail::Fed,
     stored_stream::{Reader, StoredStream},
     table_writer::{ROWS_BYTES, TableWriterError, read_some},
@@ -31,7 +31,7 @@ impl History {
             tokio::pin!(fed);
             fed.as_mut().enable();
             if let Some(log) = again {
-                let (events, is_end) = heavy(usize::MAX, || read_some(log, stored.id))?;
+                let (events, is_end) = run_blocking(usize::MAX, || read_some(log, stored.id))?;
                 stored.record_emitted(reader, &events);
                 let left = if is_end { stored.caught_up(reader, log.position()) } else { None };
                 if is_end && left.is_none() {

@@ -17,9 +17,9 @@ use swiftwater_live::{
 use swiftwater_views::{Commit, LogSnapshot, ViewSnapshot, ViewStoreError};
 
 use super::{
-    changefeed::ToldKey,
+    changefeed::ChangedKey,
     changelog::Logged,
-    derived::{Counted, Over},
+    derived::{CountedRows, Over},
     view::{At, GROUP_KEY_BYTES_MAX, View},
 };
 use swiftwater_runtime::parts::lock;
@@ -31,20 +31,20 @@ const FILLED_KEYS: usize = 1 << 16;
 pub(super) const ROWS_AT_ONCE: usize = 1024;
 const ROWS_BYTES: usize = 4 << 20;
 
-/// What a commit changes in a view over that which is committed.
-pub(super) struct Raised {
+/// The changes that a commit makes in a view over the committed one.
+pub(super) struct PropagatedChanges {
     view: Arc<View>,
     changes: RowsChanges,
     /// The keys whose rows show something else then, for who listens; none where nobody did.
-    told: Option<Vec<ToldKey>>,
-    counted: Counted,
+    told: Option<Vec<ChangedKey>>,
+    counted: CountedRows,
     /// Rows that came, those that it is of, and what was wrong with them.
     counts: [u64; 4],
 }
 
 /// Why rows cannot be taken in.
 #[derive(Debug, thiserror::Error)]
-enum RaiseError {
+enum PropagateError {
     #[error(transparent)]
     Store(#[from] ViewStoreError),
     #[error("the state of the view below cannot be read: it is damaged, or of another version")]
@@ -62,9 +62,9 @@ impl View {
         changes: &Changes,
         at: At,
         changes_max: u64,
-    ) -> Result<Vec<Raised>, ViewStoreError> {
+    ) -> Result<Vec<PropagatedChanges>, ViewStoreError> {
         let _alone = lock(&self.commits.writing);
-        let (before, mut raised) = (*self.kept_at().borrow(), Vec::new());
+        let (before, mut raised) = (*self.committed_at().borrow(), Vec::new());
         for upper in self.uppers() {
             upper.raise(self, changes, (before, at), &mut raised)?;
         }
@@ -123,15 +123,15 @@ impl View {
         lower: &View,
         changes: &Changes,
         times: (At, At),
-        all: &mut Vec<Raised>,
+        all: &mut Vec<PropagatedChanges>,
     ) -> Result<(), ViewStoreError> {
         if !self.is_at_work() || !lower.is_whole() {
             return Ok(());
         }
         let raised = catch_unwind(AssertUnwindSafe(|| self.changes_by(lower, changes, times)));
-        let raised = match raised.unwrap_or(Err(RaiseError::Panic)) {
+        let raised = match raised.unwrap_or(Err(PropagateError::Panic)) {
             Ok(raised) => raised,
-            Err(RaiseError::Store(error)) => return Err(error),
+            Err(PropagateError::Store(error)) => return Err(error),
             Err(error) => {
                 self.break_off(&error.to_string(), true);
                 return Ok(());
@@ -149,10 +149,10 @@ impl View {
         lower: &View,
         changes: &Changes,
         (before, after): (At, At),
-    ) -> Result<Raised, RaiseError> {
-        let counted = self.over.as_ref().map_or(Counted::All, Over::counted);
+    ) -> Result<PropagatedChanges, PropagateError> {
+        let counted = self.over.as_ref().map_or(CountedRows::All, Over::counted);
         let snapshot = lower.store.snapshot(lower.id())?;
-        let mut folding = Folding::new(self, lower)?;
+        let mut folding = RowFold::new(self, lower)?;
         // Rows of windows that are no longer kept are not there, whenever they are deleted.
         let (low_before, low) = (lower.lowest_kept(before), lower.lowest_kept(after));
         let then = folding.fill(&snapshot, &counted, low.as_deref())?;
@@ -180,23 +180,23 @@ impl View {
             }
         }
         folding.flush()?;
-        let Folding { fold, rows_came, .. } = folding;
+        let RowFold { fold, rows_came, .. } = folding;
         let state_of = |key: &Key| self.store.get(self.id(), &key.ordered);
         let changes = self.query.changes_by_rows(&fold, after.position, GROUP_KEY_BYTES_MAX, state_of);
         let changes = changes.map_err(|error| match error {
-            RowsError::Kept(error) => RaiseError::Store(error),
-            RowsError::State(_) | RowsError::NotThere => RaiseError::Own,
+            RowsError::Kept(error) => PropagateError::Store(error),
+            RowsError::State(_) | RowsError::NotThere => PropagateError::Own,
         })?;
         let told = match self.told.receiver_count() {
             0 => None,
-            _ => Some(ToldKey::of_shown(&self.shown_changes(&changes.states)?)?),
+            _ => Some(ChangedKey::of_shown(&self.shown_changes(&changes.states)?)?),
         };
         let counts = [rows_came, fold.matched, fold.mistyped, fold.expression_errors];
-        Ok(Raised { view: Arc::clone(self), changes, told, counted: then, counts })
+        Ok(PropagatedChanges { view: Arc::clone(self), changes, told, counted: then, counts })
     }
 
-    /// What was raised is on disk, with what it is of.
-    fn committed_raised(&self, raised: Raised, at: At) {
+    /// The propagated changes are on disk, with those that they follow from.
+    fn committed_raised(&self, raised: PropagatedChanges, at: At) {
         let Some(over) = &self.over else { return };
         let counts = &self.counts;
         let [came, matched, mistyped, errors] = raised.counts;
@@ -216,15 +216,15 @@ impl View {
             return;
         }
         self.is_behind.store(false, Ordering::Relaxed);
-        self.stands_at(At { time: ViewTime::default(), ..at });
+        self.set_position(At { time: ViewTime::default(), ..at });
         if self.told.receiver_count() > 0 && !(was_whole && raised.changes.keys.is_empty()) {
-            self.tell(raised.told.filter(|_| was_whole), at.position, false);
+            self.announce(raised.told.filter(|_| was_whole), at.position, false);
         }
     }
 }
 
-/// What was written with a view's changes is on disk, with them.
-pub(super) fn committed_all(raised: Vec<Raised>, at: At) {
+/// The changes that were written together with a view's are on disk.
+pub(super) fn committed_all(raised: Vec<PropagatedChanges>, at: At) {
     // The lower ones come last.
     for raised in raised.into_iter().rev() {
         Arc::clone(&raised.view).committed_raised(raised, at);
@@ -232,7 +232,7 @@ pub(super) fn committed_all(raised: Vec<Raised>, at: At) {
 }
 
 /// Rows of the view below on their way into a view.
-struct Folding<'v> {
+struct RowFold<'v> {
     view: &'v View,
     lower: &'v View,
     shard: Shard,
@@ -242,12 +242,12 @@ struct Folding<'v> {
     rows_came: u64,
 }
 
-impl<'v> Folding<'v> {
-    fn new(view: &'v View, lower: &'v View) -> Result<Folding<'v>, RaiseError> {
+impl<'v> RowFold<'v> {
+    fn new(view: &'v View, lower: &'v View) -> Result<RowFold<'v>, PropagateError> {
         let no_groups = || lower.query.no_groups().map(|groups| (groups, 0)).ok_or(InvalidState);
         let made_of = [no_groups()?, no_groups()?];
         let (shard, fold) = (Shard::default(), RowsFold::default());
-        Ok(Folding { view, lower, shard, fold, made_of, rows_came: 0 })
+        Ok(RowFold { view, lower, shard, fold, made_of, rows_came: 0 })
     }
 
     /// Takes in the next rows that are there already, where the view lacks any, from the lowest key on. Answers which it
@@ -255,10 +255,10 @@ impl<'v> Folding<'v> {
     fn fill(
         &mut self,
         snapshot: &ViewSnapshot,
-        counted: &Counted,
+        counted: &CountedRows,
         low: Option<&[u8]>,
-    ) -> Result<Counted, RaiseError> {
-        let Counted::UpTo(last) = counted else { return Ok(Counted::All) };
+    ) -> Result<CountedRows, PropagateError> {
+        let CountedRows::UpTo(last) = counted else { return Ok(CountedRows::All) };
         let from = match (last.as_deref(), low) {
             (Some(last), low) if low.is_none_or(|low| last >= low) => Bound::Excluded(last),
             (_, Some(low)) => Bound::Included(low),
@@ -268,14 +268,14 @@ impl<'v> Folding<'v> {
             let (key, state) = pair?;
             self.take(&key, &state, true)?;
             if place + 1 >= FILLED_KEYS {
-                return Ok(Counted::UpTo(Some(key)));
+                return Ok(CountedRows::UpTo(Some(key)));
             }
         }
-        Ok(Counted::All)
+        Ok(CountedRows::All)
     }
 
     /// Takes in the row of a key that came, or went.
-    fn take(&mut self, key: &[u8], state: &[u8], came: bool) -> Result<(), RaiseError> {
+    fn take(&mut self, key: &[u8], state: &[u8], came: bool) -> Result<(), PropagateError> {
         let (groups, bytes) = &mut self.made_of[usize::from(came)];
         // Whether a key's time is over does not count: its row is there until it is deleted.
         self.lower.query.add_state(groups, key, state, Millis::MIN)?;
@@ -286,12 +286,12 @@ impl<'v> Folding<'v> {
         Ok(())
     }
 
-    fn flush(&mut self) -> Result<(), RaiseError> {
+    fn flush(&mut self) -> Result<(), PropagateError> {
         self.flush_one(false)?;
         self.flush_one(true)
     }
 
-    fn flush_one(&mut self, came: bool) -> Result<(), RaiseError> {
+    fn flush_one(&mut self, came: bool) -> Result<(), PropagateError> {
         let (groups, bytes) = &mut self.made_of[usize::from(came)];
         if groups.is_empty() {
             return Ok(());

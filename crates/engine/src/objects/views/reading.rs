@@ -27,10 +27,7 @@ use super::{
     keys::{Span, is_in, keys_in_both, span},
     view::{At, View},
 };
-use crate::{
-    EngineError,
-    tables::{from_engine, rows::as_events},
-};
+use crate::{EngineError, error::sql::from_engine, tables::rows::as_events};
 
 /// Keys whose rows are made at once.
 pub(super) const CHUNK_KEYS: usize = 1024;
@@ -96,7 +93,7 @@ impl View {
         }
     }
 
-    /// What is held of a key, or kept on disk.
+    /// The state of a key, from memory or from disk.
     fn state(&self, key: &Key) -> Result<Option<Vec<u8>>, EngineError> {
         let held = self.part(key).state(&self.query, key);
         self.count_read(held.is_some());
@@ -270,7 +267,7 @@ impl View {
     }
 }
 
-/// Where a scan ended.
+/// The end of a scan.
 pub(super) struct Scanned {
     /// Keys that were read.
     pub(super) read: u64,
@@ -305,7 +302,7 @@ impl RowColumns<'_> {
         RowColumns::some_of(view, &shapes, &all)
     }
 
-    /// Of some columns only, by their places.
+    /// The rows with these columns only, by position.
     fn some_of<'v>(
         view: &'v View,
         shapes: &[Shape],
@@ -321,7 +318,7 @@ impl RowColumns<'_> {
         Ok(RowColumns { view, schema, shapes, columns, scratch: ColumnsScratch::default() })
     }
 
-    /// Of rows, a line of JSON each.
+    /// The rows as JSON, one line each.
     pub(super) fn batch(&mut self, text: Vec<u8>, now: Millis) -> Result<RecordBatch, EngineError> {
         let batch = as_events(text);
         let rows = batch.len();

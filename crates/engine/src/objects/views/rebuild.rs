@@ -5,7 +5,7 @@ use std::{ops::Range, sync::atomic::Ordering};
 
 use super::{behind::check_past, view::View};
 
-/// What a view says whose rows cannot be made again.
+/// The remedy for a view that cannot be rebuilt.
 const REMEDY: &str = "DROP it and CREATE it again, WITH (backfill = true) to count the events that are left";
 
 impl View {

@@ -10,15 +10,15 @@ use super::{
     view::{At, View},
 };
 use crate::{
-    Engine, EngineError, Principal,
-    durable::history::{History, heavy},
+    EngineError,
+    durable::history::{History, run_blocking},
 };
 use std::{
     ops::{Bound, ControlFlow},
     sync::Arc,
     time::Duration,
 };
-use swiftwater_event::{Millis, StreamName, Type};
+use swiftwater_event::{Millis, Type};
 use swiftwater_live::Row;
 
 /// How long a reader waits for a view to get as far as it asked.
@@ -88,7 +88,7 @@ impl History {
             return Err(view.unavailable(why));
         }
         let now = self.clock.now();
-        let (keys, shapes) = heavy(usize::MAX, || {
+        let (keys, shapes) = run_blocking(usize::MAX, || {
             let keys = view.keys_at_present(all_keys())?;
             let shapes = view.shapes(&keys, now, || self.types_by_events(&view))?;
             Ok::<_, EngineError>((keys, shapes))
@@ -150,15 +150,9 @@ impl History {
             }
         }
     }
-}
-
-impl Engine {
-    pub(super) fn history_of_views(&self) -> Result<&Arc<History>, EngineError> {
-        self.shared().history.get().ok_or(EngineError::NoHistory)
-    }
 
     pub(crate) async fn view_as(&self, name: &str, wanted: Wanted) -> Result<Arc<View>, EngineError> {
-        let view = self.history_of_views()?.view(name)?;
+        let view = self.view(name)?;
         self.as_wanted(view, wanted).await
     }
 
@@ -168,12 +162,12 @@ impl Engine {
         name: &str,
         wanted: Wanted,
     ) -> Result<Arc<View>, EngineError> {
-        let view = self.history_of_views()?.view_at_work(name)?;
+        let view = self.view_at_work(name)?;
         self.as_wanted(view, wanted).await
     }
 
     async fn as_wanted(&self, view: Arc<View>, wanted: Wanted) -> Result<Arc<View>, EngineError> {
-        self.history_of_views()?.wait_for_view(&view, wanted).await?;
+        self.wait_for_view(&view, wanted).await?;
         match view.broken() {
             None => Ok(view),
             Some(why) => Err(view.unavailable(why)),
@@ -182,9 +176,8 @@ impl Engine {
 
     /// The row of a key of a view, and how far the view is at least; no row where no event has that key, or HAVING leaves it
     /// out. Costs a look into memory, or into the view's files.
-    pub async fn view_row(
+    pub(crate) async fn view_row(
         &self,
-        _principal: &Principal,
         name: &str,
         key: &[KeyValue],
         wanted: Wanted,
@@ -194,7 +187,7 @@ impl Engine {
         if !view.query.has_keys_of(found) {
             return Err(EngineError::KeyValues { view: name.to_owned(), wanted, found });
         }
-        let now = self.clock().now();
+        let now = self.clock.now();
         let reading = view.reading(view.at(), now);
         let keys = keys_of(key)
             .ok_or_else(|| EngineError::KeyMeanings { view: name.to_owned(), most: KEY_MEANINGS_MAX })?;
@@ -207,9 +200,8 @@ impl Engine {
     }
 
     /// Rows of a view in the order of their keys, all as at one position.
-    pub async fn view_rows(
+    pub(crate) async fn view_rows(
         &self,
-        _principal: &Principal,
         name: &str,
         range: &ViewRange,
         wanted: Wanted,
@@ -234,7 +226,7 @@ impl Engine {
         let behind = vec![span((after, Bound::Unbounded))];
         let others = [before, within, behind];
         let spans = others.iter().fold(from, |spans, others| keys_in_both(&spans, others));
-        let now = self.clock().now();
+        let now = self.clock.now();
         if spans.is_empty() || range.limit == 0 {
             return Ok(ViewPage {
                 rows: Vec::new(),
@@ -244,7 +236,7 @@ impl Engine {
             });
         }
         let mut rows = Vec::new();
-        let scanned = heavy(usize::MAX, || {
+        let scanned = run_blocking(usize::MAX, || {
             let keys = view.keys_at_present(spans)?;
             let limits = (range.limit, CHUNK_KEYS);
             let scanned = view.scan((&keys, &keys.spans), limits, (None, now), |some, _| {
@@ -255,10 +247,5 @@ impl Engine {
         });
         let (at, count, next) = scanned?;
         Ok(ViewPage { rows, count, next, reading: view.reading(at, now) })
-    }
-
-    /// The stream that a view is of.
-    pub fn stream_of_view(&self, _principal: &Principal, name: &str) -> Result<StreamName, EngineError> {
-        Ok(self.history_of_views()?.view(name)?.stream.clone())
     }
 }

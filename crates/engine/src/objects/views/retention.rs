@@ -25,7 +25,7 @@ pub(crate) enum NeededBy {
     Alert(u32),
 }
 
-/// Where the first window begins that each may read again; [`NO_TIME`]: it may read all.
+/// The start of the first window that each reader may read again; [`NO_TIME`]: it may read all.
 pub(super) type Needed = HashMap<NeededBy, Millis>;
 
 impl View {
@@ -41,7 +41,7 @@ impl View {
         }
     }
 
-    /// Where the first window begins that somebody may still read; none: nobody reads any.
+    /// The start of the first window that any reader may still read; none if there is no reader.
     pub(super) fn first_needed(&self) -> Option<Millis> {
         lock(&self.needed).values().copied().min()
     }
@@ -61,7 +61,7 @@ impl History {
     }
 
     /// Who is not in the catalog, or not any more, reads no windows. The caller changes the catalog, one at a time.
-    pub(crate) fn let_go_of_windows(&self) {
+    pub(crate) fn release_windows(&self) {
         let readers: HashSet<NeededBy> = self.with_catalog(|catalog| {
             let sinks = catalog.sinks().all().map(|sink| NeededBy::Sink(sink.id));
             sinks.chain(catalog.alerts().map(|alert| NeededBy::Alert(alert.id))).collect()

@@ -9,13 +9,13 @@ use swiftwater_sql::SqlError;
 
 use super::View;
 use crate::{
-    Engine, EngineError, Principal, ViewsMetrics,
+    ViewsMetrics,
+    answer::{table, texts},
     durable::history::History,
-    statements::{table, texts},
-    tables::from_engine,
+    error::sql::from_engine,
 };
 
-/// How a view fares.
+/// The status of a view.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ViewStatus {
     /// Its name.
@@ -62,7 +62,7 @@ pub struct ViewStatus {
 }
 
 impl View {
-    fn status(&self) -> ViewStatus {
+    pub(crate) fn status(&self) -> ViewStatus {
         let (keys_held, held_bytes) = self.held();
         // Before the stream's next offset is looked at, which is never behind.
         let position = self.at().position;
@@ -90,19 +90,6 @@ impl View {
             watermark: self.query.windows().and_then(|windows| windows.watermark(self.at().latest())),
             failing: self.failing().or_else(|| self.rebuilding()),
         }
-    }
-}
-
-impl Engine {
-    /// All views, by name.
-    pub fn views(&self, _principal: &Principal) -> Vec<ViewStatus> {
-        let views = self.shared().history.get().map(|history| history.named_views()).unwrap_or_default();
-        views.iter().map(|view| view.status()).collect()
-    }
-
-    /// One view.
-    pub fn view(&self, _principal: &Principal, name: &str) -> Result<ViewStatus, EngineError> {
-        Ok(self.shared().history.get().ok_or(EngineError::NoHistory)?.view(name)?.status())
     }
 }
 

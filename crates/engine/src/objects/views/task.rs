@@ -17,21 +17,22 @@ use swiftwater_views::ViewStoreError;
 use tokio::task::{JoinError, JoinHandle};
 
 use super::{
-    accept::TakeError,
-    behind::PastError,
-    lifecycle::delete_kept,
+    accept::AcceptError,
+    behind::BackfillError,
+    lifecycle::delete_state,
+    lookup::{Awaited, WaitError},
     next_events::Next,
-    propagate::{Raised, committed_all},
+    propagate::{PropagatedChanges, committed_all},
     view::{At, View},
 };
 use crate::{
     durable::{
-        history::{History, causes, heavy},
+        history::{History, causes, run_blocking},
         log_tail::{Fed, joined},
         stored_stream::Reader,
         table_writer::TableWriterError,
     },
-    objects::lookup_join::{Awaited, TableError, WaitError},
+    objects::lookup_join::TableError,
     supervisor::{DropSignal, Ended, Maintained, NextAttempt},
 };
 
@@ -46,23 +47,24 @@ const KEPT_PAST_EVENTS: u64 = 500_000;
 
 /// Why a view does not go on.
 #[derive(Debug, thiserror::Error)]
-enum KeepError {
+enum MaintainError {
     #[error("its events cannot be read")]
     LogTail(#[from] TableWriterError),
     #[error("its events cannot be read from the table")]
-    Past(#[from] PastError),
+    Past(#[from] BackfillError),
     #[error("its events cannot be processed")]
-    Take(#[from] TakeError),
+    Take(#[from] AcceptError),
     #[error("its events cannot be joined yet")]
     Wait(#[from] WaitError),
 }
 
-impl KeepError {
+impl MaintainError {
     /// Whether to try again would end in the same.
     fn is_for_good(&self) -> bool {
         matches!(
             self,
-            KeepError::Take(TakeError::State | TakeError::Panic(_)) | KeepError::Past(PastError::Gone(_))
+            MaintainError::Take(AcceptError::State | AcceptError::Panic(_))
+                | MaintainError::Past(BackfillError::Gone(_))
         )
     }
 
@@ -70,7 +72,8 @@ impl KeepError {
     fn is_of_the_start(&self) -> bool {
         matches!(
             self,
-            KeepError::Past(PastError::Starting) | KeepError::Wait(WaitError::Table(TableError::Starting))
+            MaintainError::Past(BackfillError::Starting)
+                | MaintainError::Wait(WaitError::Table(TableError::Starting))
         )
     }
 }
@@ -79,7 +82,7 @@ impl KeepError {
 const JOINED_BYTES_MAX: usize = 64 << 10;
 
 /// Events that wait for what they are joined with.
-struct Waiting {
+struct PendingJoin {
     events: Vec<Fed>,
     awaited: Awaited,
 }
@@ -94,11 +97,11 @@ fn goes_with(fed: &Fed, next: &Fed) -> bool {
         && fed.batch.meta().arrival == next.batch.meta().arrival
 }
 
-/// What came of a commit: what was written of the views over it, and where it stands.
-type Written = Result<(Result<Vec<Raised>, ViewStoreError>, At), JoinError>;
+/// The result of a commit: the changes written to the views over it, and its position.
+type CommitOutcome = Result<(Result<Vec<PropagatedChanges>, ViewStoreError>, At), JoinError>;
 
 /// A commit that is being written.
-type Keeping = JoinHandle<Written>;
+type CommitTask = JoinHandle<CommitOutcome>;
 
 /// Whether a view has something to commit, and room for more.
 struct CommitState {
@@ -138,7 +141,7 @@ impl Maintained for View {
     }
 
     async fn drop_data(&self, _: &Arc<History>) {
-        delete_kept(self).await;
+        delete_state(self).await;
     }
 }
 
@@ -147,7 +150,7 @@ impl History {
     pub(super) async fn maintain_view(&self, view: &Arc<View>) {
         let interval = Duration::from_millis(self.config.views_commit_interval_ms.max(1));
         let (mut shard, mut again) = (Shard::default(), None);
-        let mut keeping: Option<Keeping> = None;
+        let mut keeping: Option<CommitTask> = None;
         let mut waiting = None;
         let (mut due, mut backoff) = (Box::pin(tokio::time::sleep(interval)), RETRY);
         self.backfill_view(view, &mut shard, &mut backoff).await;
@@ -182,13 +185,13 @@ impl History {
             let taken = events.and_then(|events| self.accept_next(view, &mut shard, events));
             let Err(error) = taken else { continue };
             record_error(view, &error);
-            if let KeepError::Wait(_) = &error {
+            if let MaintainError::Wait(_) = &error {
                 // They are there still.
                 self.pause(RETRY_SOON).await;
                 continue;
             }
             // From the log, after a while: what was taken out of the feed did not get there.
-            view.stored.read_view_again(view.id(), view.at().position);
+            view.stored.reread_view(view.id(), view.at().position);
             again = None;
             self.pause(RETRY_SOON).await;
         }
@@ -211,10 +214,10 @@ impl History {
                 }
                 Ok(Some((events, until))) => {
                     let bytes = events.iter().map(|batch| batch.bytes().len()).sum();
-                    let taken = heavy(bytes, || {
+                    let taken = run_blocking(bytes, || {
                         events.iter().try_for_each(|batch| self.accept_one(view, shard, batch))
                     });
-                    taken.map(|()| view.pass(until)).map_err(KeepError::from)
+                    taken.map(|()| view.pass(until)).map_err(MaintainError::from)
                 }
                 Err(error) => Err(error),
             };
@@ -233,14 +236,14 @@ impl History {
     }
 
     /// Begins a commit if one is due, and none is being written or is to be retried later.
-    fn start_due_commit(&self, view: &Arc<View>, keeping: &mut Option<Keeping>) -> CommitState {
+    fn start_due_commit(&self, view: &Arc<View>, keeping: &mut Option<CommitTask>) -> CommitState {
         let (is_changed, has_unfilled) = (view.is_changed(), view.has_unfilled());
         // What is not on disk cannot be let go of: where it is too much, events wait, in the log in the end.
         let is_full = is_changed && self.is_full(view);
         let is_due = is_full || (is_changed && self.has_changed_much(view));
         let is_awaited = is_changed && view.is_awaited();
-        if !is_changed && keeping.is_none() && self.holds_too_much(view) {
-            self.fit(view);
+        if !is_changed && keeping.is_none() && self.exceeds_share(view) {
+            self.evict_excess(view);
         }
         if (is_due || has_unfilled || is_awaited) && keeping.is_none() && view.failing().is_none() {
             *keeping = Some(self.start_commit(view));
@@ -250,9 +253,9 @@ impl History {
     }
 
     /// Folds the next events into a view, or passes over those that are lost.
-    fn accept_next(&self, view: &View, shard: &mut Shard, next: Next) -> Result<(), KeepError> {
+    fn accept_next(&self, view: &View, shard: &mut Shard, next: Next) -> Result<(), MaintainError> {
         match next {
-            Next::Events(events) => self.take(view, shard, &events).map_err(KeepError::from),
+            Next::Events(events) => self.take(view, shard, &events).map_err(MaintainError::from),
             Next::Lost(_) if view.has_ended() => Ok(()),
             Next::Lost(end) => {
                 report_lost(view, end);
@@ -263,7 +266,7 @@ impl History {
     }
 
     /// Commits the rest of a view whose task ends. A broken view waits until it is dropped.
-    async fn finish_view(&self, view: &Arc<View>, keeping: Option<Keeping>) {
+    async fn finish_view(&self, view: &Arc<View>, keeping: Option<CommitTask>) {
         if let Some(keeping) = keeping {
             let kept = keeping.await;
             self.record_commit(view, kept);
@@ -282,7 +285,7 @@ impl History {
         }
     }
 
-    fn take(&self, view: &View, shard: &mut Shard, events: &[Fed]) -> Result<(), TakeError> {
+    fn take(&self, view: &View, shard: &mut Shard, events: &[Fed]) -> Result<(), AcceptError> {
         // Those that it has are passed over before any are joined.
         let position = view.at().position;
         let known = events.iter().take_while(|fed| fed.next() <= position).count();
@@ -291,20 +294,20 @@ impl History {
                 report_lost(view, together[0].first());
             }
             let batch = joined(together);
-            heavy(batch.bytes().len(), || self.accept_one(view, shard, &batch))?;
+            run_blocking(batch.bytes().len(), || self.accept_one(view, shard, &batch))?;
         }
         Ok(())
     }
 
-    fn accept_one(&self, view: &View, shard: &mut Shard, batch: &EventBatch) -> Result<(), TakeError> {
+    fn accept_one(&self, view: &View, shard: &mut Shard, batch: &EventBatch) -> Result<(), AcceptError> {
         view.take(shard, batch, self.clock.now())
     }
 
     /// Begins to write what changed since the last commit, and what that changes in the views over this one.
-    fn start_commit(&self, view: &Arc<View>) -> Keeping {
+    fn start_commit(&self, view: &Arc<View>) -> CommitTask {
         // Where it only has others take in what it has, it stands where it stood.
         let is_changed = view.is_changed();
-        let (changes, at) = heavy(usize::MAX, || {
+        let (changes, at) = run_blocking(usize::MAX, || {
             if !is_changed {
                 return (Changes::default(), view.at());
             }
@@ -315,10 +318,10 @@ impl History {
             }
             cut
         });
-        let (view, cutting) = (Arc::clone(view), Arc::clone(&self.cutting));
+        let (view, backup_lock) = (Arc::clone(view), Arc::clone(&self.backup_lock));
         let changes_max = self.config.sinks_changes_max;
         tokio::spawn(async move {
-            let no_cut_is_made = cutting.read_owned().await;
+            let no_cut_is_made = backup_lock.read_owned().await;
             let writing = move || {
                 let _no_cut_is_made = no_cut_is_made;
                 (view.write(&changes, at, changes_max), at)
@@ -328,19 +331,19 @@ impl History {
     }
 
     /// Answers whether it is kept.
-    fn record_commit(&self, view: &View, kept: Result<Written, JoinError>) -> bool {
+    fn record_commit(&self, view: &View, kept: Result<CommitOutcome, JoinError>) -> bool {
         let why = match kept.flatten() {
             Ok((Ok(raised), at)) => {
-                view.kept(at);
+                view.commit_succeeded(at);
                 view.record_success();
                 committed_all(raised, at);
-                self.fit(view);
+                self.evict_excess(view);
                 return true;
             }
             Ok((Err(error), _)) => error.to_string(),
             Err(error) => error.to_string(),
         };
-        view.put_back();
+        view.commit_failed();
         view.record_on_uppers(&why, false);
         if view.record_failure(why.clone(), false) {
             tracing::error!(view = view.name(), why, "a view cannot be persisted; the server retries");
@@ -348,12 +351,12 @@ impl History {
         false
     }
 
-    /// What a view takes next from the table, when what it is joined with counts all that was acknowledged before.
+    /// The next events of a view from the table, once the joined objects count all events acknowledged before.
     async fn joined_past_of(
         &self,
         view: &View,
         kept: &mut Option<u64>,
-    ) -> Result<Option<(Vec<EventBatch>, u64)>, KeepError> {
+    ) -> Result<Option<(Vec<EventBatch>, u64)>, MaintainError> {
         let past = self.past_of(view, kept).await?;
         Awaited::now(&view.joined, &self.log).reached(self).await?;
         Ok(past)
@@ -365,17 +368,17 @@ impl History {
         &self,
         view: &View,
         again: &mut Option<LogReader>,
-        waiting: &mut Option<Waiting>,
-    ) -> Result<Next, KeepError> {
+        waiting: &mut Option<PendingJoin>,
+    ) -> Result<Next, MaintainError> {
         if waiting.is_none() {
             let reader = (Reader::View(view.id()), view.at().position);
             let events = match self.next_events(&view.stored, reader, again).await? {
                 Next::Events(events) if !view.joined.is_empty() => events,
                 next => return Ok(next),
             };
-            *waiting = Some(Waiting { events, awaited: Awaited::now(&view.joined, &self.log) });
+            *waiting = Some(PendingJoin { events, awaited: Awaited::now(&view.joined, &self.log) });
         }
-        if let Some(Waiting { awaited, .. }) = waiting {
+        if let Some(PendingJoin { awaited, .. }) = waiting {
             awaited.reached(self).await?;
         }
         if view.has_waited.swap(false, Ordering::Relaxed) {
@@ -397,11 +400,11 @@ fn report_lost(view: &View, end: u64) {
 }
 
 /// Notes why a view does not go on.
-fn record_error(view: &View, error: &KeepError) {
+fn record_error(view: &View, error: &MaintainError) {
     if error.is_of_the_start() {
         return;
     }
-    view.has_waited.fetch_or(matches!(error, KeepError::Wait(_)), Ordering::Relaxed);
+    view.has_waited.fetch_or(matches!(error, MaintainError::Wait(_)), Ordering::Relaxed);
     if view.record_failure(causes(error), error.is_for_good()) {
         let error = error as &dyn std::error::Error;
         tracing::error!(view = view.name(), error, "a view is stopped; the server retries if it can");

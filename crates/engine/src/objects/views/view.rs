@@ -8,7 +8,7 @@
 //! may be evicted, the least recently changed first. A start therefore reads a position, and no keys.
 
 use super::{
-    accept::TakeError,
+    accept::AcceptError,
     compile::{Compiled, reads_untyped},
 };
 use crate::supervisor::DropSignal;
@@ -27,14 +27,15 @@ use swiftwater_live::{Changes, Key, KeyedPart, KeyedQuery, NO_TIME, ViewTime};
 use swiftwater_views::{KEY_BYTES_MAX, ViewStore};
 use tokio::sync::{Notify, broadcast, watch};
 
+use super::lookup::Sources;
 use super::{
-    changefeed::{TOLD_MAX, Told, ToldKey},
+    changefeed::{ANNOUNCED_BATCHES_MAX, ChangedKey, ChangedKeys},
     changelog::Changelog,
     derived::{Over, meaning_of, rows_as_stream},
     found::Found,
     retention::Needed,
 };
-use crate::{durable::stored_stream::StoredStream, objects::lookup_join::Sources};
+use crate::durable::stored_stream::StoredStream;
 use swiftwater_runtime::parts::lock;
 
 /// Parts that a view's keys lie in, each with a lock of its own.
@@ -60,12 +61,12 @@ pub(crate) struct View {
     pub(super) whole: RwLock<()>,
     pub(super) at: watch::Sender<At>,
     committed: AtomicU64,
-    /// Where it stands on disk.
+    /// Its position on disk.
     kept: watch::Sender<At>,
     pub(super) counts: Counts,
     /// It reads values that nothing declares a type of, JSON included.
     pub(super) is_untyped: bool,
-    /// What its columns hold then.
+    /// The types of its columns that follow from its rows so far.
     pub(super) found: Mutex<Found>,
     /// Why it is not kept, or does not go on; and whether that is for good.
     failing: Mutex<Option<(String, bool)>>,
@@ -81,20 +82,20 @@ pub(crate) struct View {
     /// The last key that was looked at for being past; none: they are to be looked at from the first one on.
     looked_at: Mutex<Option<Vec<u8>>>,
     /// Who listens for changes.
-    pub(super) told: broadcast::Sender<Arc<Told>>,
+    pub(super) told: broadcast::Sender<Arc<ChangedKeys>>,
     /// Windows that begin before this are no longer looked at by the alert whose own view it is; [`NO_TIME`]: all may be.
     looked_at_before: AtomicI64,
     /// Who else reads its closed windows.
     pub(super) needed: Mutex<Needed>,
-    /// What its commits changed.
+    /// The changes of its commits.
     pub(super) log: Changelog,
     /// Its changes are the events of a stream at present.
     pub(super) is_streamed: AtomicBool,
-    /// Of a view of another's rows, how it stands to that.
+    /// The relation of a view to the view whose rows it reads.
     pub(super) over: Option<Over>,
     /// The views over it.
     pub(super) uppers: RwLock<Vec<Arc<View>>>,
-    /// What its rows depend on besides its events.
+    /// The version of all that its rows depend on besides its events.
     pub(super) meaning: u64,
     /// Its commits, which are those of all views that are over one another.
     pub(super) commits: Arc<Commits>,
@@ -129,7 +130,7 @@ impl At {
     }
 }
 
-/// What a view counted since the start.
+/// The counters of a view since the start.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(super) events: AtomicU64,
@@ -189,7 +190,7 @@ impl View {
             is_behind: AtomicBool::new(false),
             rebuilt_at: AtomicU64::new(0),
             looked_at: Mutex::default(),
-            told: broadcast::Sender::new(TOLD_MAX),
+            told: broadcast::Sender::new(ANNOUNCED_BATCHES_MAX),
             looked_at_before: AtomicI64::new(NO_TIME),
             needed: Mutex::default(),
             log: Changelog::default(),
@@ -224,7 +225,7 @@ impl View {
     }
 
     /// Stands there now, and so on disk.
-    pub(super) fn stands_at(&self, at: At) {
+    pub(super) fn set_position(&self, at: At) {
         self.committed.store(at.position, Ordering::Relaxed);
         self.kept.send_replace(at);
         self.at.send_replace(at);
@@ -258,8 +259,8 @@ impl View {
         self.at.subscribe()
     }
 
-    /// Where it stands on disk, and tells when that changes.
-    pub(crate) fn kept_at(&self) -> watch::Receiver<At> {
+    /// Its position on disk, and the changes of it.
+    pub(crate) fn committed_at(&self) -> watch::Receiver<At> {
         self.kept.subscribe()
     }
 
@@ -351,7 +352,7 @@ impl View {
 
     /// Deletes keys whose time is over, of at most so many that are on disk, from where the last call left off. Until then
     /// they are there, but no reader finds them. Only whoever takes batches in calls this.
-    pub(super) fn delete_past(&self, keys_max: usize) -> Result<(), TakeError> {
+    pub(super) fn delete_past(&self, keys_max: usize) -> Result<(), AcceptError> {
         // The time of the log, so that nothing depends on the clock. None before the first event since the start.
         let now = self.at().arrival;
         if self.query.ttl_ms().is_none() || now == 0 {
@@ -363,21 +364,21 @@ impl View {
         let (mut deleted, is_listened_to) = (Vec::new(), self.told.receiver_count() > 0);
         for (place, pair) in snapshot.range((from, Bound::Unbounded)).enumerate() {
             let (ordered, state) = pair?;
-            if self.query.is_state_past(&state, now).map_err(|_| TakeError::State)? {
-                let key = Key::of_ordered(&ordered).map_err(|_| TakeError::State)?;
+            if self.query.is_state_past(&state, now).map_err(|_| AcceptError::State)? {
+                let key = Key::of_ordered(&ordered).map_err(|_| AcceptError::State)?;
                 let mut before = None;
                 if is_listened_to {
                     before = match self.part(&key).shown_of(&self.query, &key) {
                         Some(shown) => shown,
                         None => {
                             let kept = self.query.shown_by_states([(&ordered[..], Some(&state[..]))]);
-                            kept.map_err(|_| TakeError::State)?.into_iter().next().flatten()
+                            kept.map_err(|_| AcceptError::State)?.into_iter().next().flatten()
                         }
                     };
                 }
                 // A row that nobody saw, as HAVING left it out, does not go.
                 if self.change(key.part(PARTS)).delete_past(&self.query, &key, now) && before.is_some() {
-                    deleted.push(ToldKey { key, before, after: None });
+                    deleted.push(ChangedKey { key, before, after: None });
                 }
             }
             if place + 1 >= keys_max {
@@ -386,7 +387,7 @@ impl View {
             }
         }
         if !deleted.is_empty() {
-            self.tell(Some(deleted), self.at().position, true);
+            self.announce(Some(deleted), self.at().position, true);
         }
         Ok(())
     }
@@ -416,7 +417,7 @@ impl View {
     }
 
     /// The last cut is on disk.
-    pub(super) fn kept(&self, at: At) {
+    pub(super) fn commit_succeeded(&self, at: At) {
         let first = self.first_kept(at);
         for place in 0..self.parts.len() {
             let mut part = self.change(place);
@@ -433,7 +434,7 @@ impl View {
     }
 
     /// The last cut is not on disk.
-    pub(super) fn put_back(&self) {
+    pub(super) fn commit_failed(&self) {
         for place in 0..self.parts.len() {
             self.change(place).checkpoint_failed();
         }

@@ -15,18 +15,18 @@ use crate::{
     EndReason, EngineConfig, Finished, Records, StreamMeta, WindowMeta,
     limits::{self, Full},
     query::totals::Totals,
-    rate::{EmitRate, Looks},
+    rate::{ClockSamples, EmitRate},
     subscriber_queue::{Delivery, EmitRest, QueuedEmit},
 };
 
-/// What is known where emits are made.
+/// The context in which emits are made.
 pub(crate) struct EmitContext<'e> {
     pub(crate) config: &'e EngineConfig,
     pub(crate) totals: &'e Totals,
     pub(crate) stream: StreamMeta,
     pub(crate) stream_exists: bool,
     /// The stream's looks at the clock, where there are such.
-    pub(crate) looks: Option<&'e Looks>,
+    pub(crate) looks: Option<&'e ClockSamples>,
     pub(crate) now: Millis,
     pub(crate) now_micros: i64,
     /// Events are gone through again: how often a query answers is told of by no clock.

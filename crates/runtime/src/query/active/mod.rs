@@ -16,7 +16,7 @@ use swiftwater_live::{Collector, CollectorLimits, QueryNumber, Slices, StandingQ
 pub(crate) use self::emits::EmitContext;
 use crate::{Counts, EndReason, QueryCost, operator::Tally, query::handle::QueryHandle, rate::EmitRate};
 
-/// What changes as it runs; its stream's merge lock guards it.
+/// The state that changes as it runs; its stream's merge lock guards it.
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(crate) handle: Arc<QueryHandle>,
@@ -38,7 +38,7 @@ pub(crate) struct Running {
     pub(crate) due: Option<Millis>,
 }
 
-/// What a query has made, and what it has cost.
+/// The results and costs of a query.
 #[derive(Debug)]
 pub(crate) struct QueryWork {
     pub(crate) collector: Collector,
@@ -58,7 +58,7 @@ pub(crate) struct QueryWork {
     result_errors: u64,
     /// Bytes that its groups hold on the shards.
     shard_bytes: i64,
-    /// What was last added to the engine's total for it.
+    /// Its bytes as last added to the engine's total.
     accounted_bytes: u64,
     /// The position after the last event that it sees, once LIMIT is reached or its end has begun.
     pub(crate) last_position: Option<u64>,

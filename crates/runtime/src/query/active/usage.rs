@@ -1,4 +1,4 @@
-//! What a query has counted and cost, and the limits on the state that it holds.
+//! The counts and costs of a query, and the limits on its state.
 
 use std::sync::atomic::Ordering;
 
@@ -6,7 +6,7 @@ use super::Running;
 use crate::{Counts, EndReason, EngineConfig, QueryCost, limits, query::totals::Totals};
 
 impl Running {
-    /// What it has counted, when all before `position` were looked at.
+    /// Its counts, when all events before `position` were evaluated.
     pub(super) fn counts(&self, position: u64) -> Counts {
         let seen = self.seen(position);
         let Some(work) = &self.work else { return Counts { seen, ..Counts::default() } };
@@ -27,7 +27,7 @@ impl Running {
         last.unwrap_or(position).saturating_sub(self.first_offset)
     }
 
-    /// What it has cost.
+    /// Its cost.
     pub(crate) fn cost(&self) -> QueryCost {
         let Some(work) = &self.work else { return QueryCost::default() };
         QueryCost {

@@ -1,4 +1,13 @@
-//! Resolves the names that a query joins with to views and tables.
+//! Lookup joins: resolves the names that a query joins with to views and tables.
+//!
+//! Names are resolved when the query is planned. Its step requests rows when it has events. Views answer from memory and disk
+//! ([`view_rows`]); tables are in memory ([`crate::objects::lookup_join`]). A view that joins waits until the joined objects
+//! count all earlier events ([`freshness`]).
+
+mod freshness;
+mod view_rows;
+
+pub(super) use freshness::{Awaited, WaitError};
 
 use std::sync::Arc;
 
@@ -7,17 +16,18 @@ use swiftwater_event::Type;
 use swiftwater_lang::{Joined, ParseOptions, joined_names};
 use swiftwater_runtime::JoinSources;
 
-use super::{tables::JoinedTable, view_rows::ViewRows};
-use crate::{durable::history::History, objects::views::View};
+use super::View;
+use crate::{durable::history::History, objects::lookup_join::JoinedTable};
 use swiftwater_runtime::parts::lock;
+use view_rows::ViewRows;
 
-/// What a query may be joined with.
+/// The views and tables that a query may be joined with.
 #[derive(Default)]
 pub(crate) struct Sources {
     /// As planning and running need them.
     pub(crate) sources: JoinSources,
-    pub(super) views: Vec<Arc<View>>,
-    pub(super) tables: Vec<Arc<JoinedTable>>,
+    views: Vec<Arc<View>>,
+    tables: Vec<Arc<JoinedTable>>,
 }
 
 impl History {
@@ -32,7 +42,7 @@ impl History {
                 let rows = ViewRows::new(Arc::clone(&view), Arc::clone(&self.clock));
                 found.sources.rows.push((id, Arc::new(rows)));
                 found.views.push(view);
-            } else if let Some(table) = lock(&self.joined_tables).get(&name).cloned() {
+            } else if let Some(table) = lock(&self.objects.joined_tables).get(&name).cloned() {
                 let (id, columns) = (table.id, table.columns.clone());
                 found.sources.known.push(Joined { name, id, key: None, columns });
                 found.sources.rows.push((id, Arc::<JoinedTable>::clone(&table)));
@@ -44,7 +54,7 @@ impl History {
 }
 
 impl Sources {
-    /// Whether there is nothing to be joined with.
+    /// Whether there is nothing to join with.
     pub(crate) fn is_empty(&self) -> bool {
         self.sources.known.is_empty()
     }
@@ -60,8 +70,8 @@ impl Sources {
 }
 
 impl History {
-    /// Lets tables be joined as they were when they were written down, wherever their store is.
-    pub(crate) fn know_joined(&self, tables: &[TableColumns]) {
+    /// Restores joined tables from the catalog, without the store.
+    pub(crate) fn restore_joined(&self, tables: &[TableColumns]) {
         for (name, columns) in tables {
             let typed =
                 |(name, ty): &(Box<str>, String)| (name.clone(), Type::parse(ty).unwrap_or(Type::Any));

@@ -1,4 +1,4 @@
-//! CREATE, ALTER and DROP STREAM, and columns that are found in the events of a stream.
+//! CREATE, ALTER and DROP STREAM.
 
 use std::{
     sync::{Arc, PoisonError, atomic::Ordering},
@@ -8,18 +8,16 @@ use std::{
 use swiftwater_catalog::Change;
 use swiftwater_event::StreamName;
 use swiftwater_lang::ddl::{AlterStream, CreateStream, Ddl};
-use swiftwater_live::columns::InferredColumn;
-use swiftwater_store::Table;
 
-use super::{
-    columns::Columns,
-    history::{History, causes, table_error},
-    spec::table_spec,
-    stored_stream::{Declared, StoredStream},
-};
 use crate::{
     EngineError,
     ddl::{Context, LoggedAsWritten, Planned, Statement},
+    durable::{
+        columns::Columns,
+        history::{History, causes, table_error},
+        spec::table_spec,
+        stored_stream::Declared,
+    },
     shared::Shared,
 };
 
@@ -59,7 +57,7 @@ impl Statement for CreateStream {
             let undo = Ddl::DropStream { name: self.name.clone(), if_exists: true };
             history.record(Change::Ddl(undo.to_string())).await?;
             // The table may be there all the same: whether it was made is what is not known.
-            history.owes.notify_one();
+            history.pending_store_work.notify_one();
             return Err(error);
         }
         Ok(())
@@ -112,7 +110,7 @@ impl LoggedAsWritten for DropStream<'_> {
         // The stream is gone for good; what is left of its table goes as soon as that can be done.
         if let Err(error) = history.clear_dropped(name).await {
             tracing::warn!(stream = %name, %error, "the table of a dropped stream is deleted later");
-            history.owes.notify_one();
+            history.pending_store_work.notify_one();
         }
         Ok(())
     }
@@ -129,7 +127,7 @@ impl History {
         }
     }
 
-    /// What can fail of altering a stream, before that is written down: so it is altered whole or not at all.
+    /// Runs the steps of ALTER STREAM that can fail, before the change is logged: it applies whole or not at all.
     async fn prepare_alter(&self, shared: &Shared, alter: &AlterStream) -> Result<(), EngineError> {
         let Some(entry) = self.catalog.newest().altered(alter)? else { return Ok(()) };
         Columns::of(&entry.create, &entry.found).map_err(EngineError::Columns)?;
@@ -154,7 +152,7 @@ impl History {
         prepared.map_err(|error| table_error(&error))
     }
 
-    /// Lets a stream be as it was altered.
+    /// Applies a logged ALTER STREAM.
     async fn alter(self: &Arc<Self>, shared: &Shared, name: &StreamName) -> Result<(), EngineError> {
         let entry = self.catalog.newest().stream(name).cloned();
         let Some(entry) = entry else { return Ok(()) };
@@ -170,25 +168,5 @@ impl History {
         }
         stored.declare(Declared::new(&entry)?);
         Ok(())
-    }
-
-    /// Writes down that columns were found in a stream's events, and gives them to its table.
-    pub(crate) async fn found(
-        &self,
-        stored: &StoredStream,
-        table: &Table,
-        columns: Vec<InferredColumn>,
-    ) -> Result<(), EngineError> {
-        let columns = columns.into_iter().map(|column| (column.name, column.ty.to_string())).collect();
-        let change = Change::Found { stream: stored.id.0, columns };
-        match self.record(change.clone()).await {
-            // The log gets room when the table has these events, and it gets them when this is written down.
-            Err(EngineError::DiskFull) => self.record_by_snapshot(change).await?,
-            recorded => recorded?,
-        }
-        let entry = self.catalog.newest().stream(&stored.name).cloned();
-        let Some(entry) = entry.filter(|entry| entry.id == stored.id.0) else { return Ok(()) };
-        let spec = table_spec(&entry.create, &entry.found);
-        table.alter(&spec).await.map_err(|error| table_error(&error))
     }
 }

@@ -6,7 +6,8 @@ use bumpalo::Bump;
 use swiftwater_event::{Clock, Value};
 use swiftwater_live::{JoinFailure, JoinedRows, Key, KeyRows, LookupRequest, expr::Scratch, value_in};
 
-use crate::{EngineError, objects::views::View};
+use super::super::View;
+use crate::EngineError;
 
 /// A view that is joined.
 pub(super) struct ViewRows {

@@ -6,16 +6,16 @@ use std::{sync::Arc, time::Duration};
 
 use swiftwater_log::Log;
 
-use super::{
-    sources::Sources,
-    tables::{JoinedTable, TableError},
+use super::{super::View, Sources};
+use crate::{
+    durable::history::History,
+    objects::lookup_join::{JoinedTable, TableError},
 };
-use crate::{durable::history::History, objects::views::View};
 
 /// How often it is looked whether what is waited for fails.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What views are to have counted.
+/// The positions that views, and the tables that are to be fresh, must reach.
 #[derive(Default)]
 pub(crate) struct Awaited {
     /// Each with the offset that it is to be at.

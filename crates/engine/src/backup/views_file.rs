@@ -16,17 +16,17 @@ const PIECE_BYTES: usize = 1 << 20;
 
 /// A file that goes with this.
 #[derive(Debug)]
-pub(super) struct Aside {
+pub(super) struct ViewsFile {
     path: PathBuf,
     file: File,
     bytes: u64,
 }
 
-impl Aside {
+impl ViewsFile {
     /// Puts what is kept aside, in a file of this name. Waits for the disk.
-    pub(super) fn put(snapshot: &StoreSnapshot, path: &Path) -> Result<Aside, DumpError> {
+    pub(super) fn put(snapshot: &StoreSnapshot, path: &Path) -> Result<ViewsFile, DumpError> {
         let file = File::options().read(true).write(true).create_new(true).open(path)?;
-        let mut aside = Aside { path: path.into(), file, bytes: 0 };
+        let mut aside = ViewsFile { path: path.into(), file, bytes: 0 };
         let mut writer = BufWriter::with_capacity(PIECE_BYTES, &aside.file);
         snapshot.write(&mut writer)?;
         writer.flush()?;
@@ -47,7 +47,7 @@ impl Aside {
     }
 }
 
-impl Drop for Aside {
+impl Drop for ViewsFile {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_file(&self.path) {
             tracing::warn!(path = %self.path.display(), %error, "files of an ended backup are deleted at the next start");
