@@ -32,8 +32,8 @@ pub use request::{
 use crate::{
     EngineError, Principal,
     durable::{history::History, stored_stream::StoredStream},
+    error::sql::from_engine,
     shared::Shared,
-    tables::from_engine,
 };
 use cursor::Cursor;
 use request::Moments;
