@@ -92,10 +92,13 @@ struct Source {
     in_event: Option<Box<[Box<str>]>>,
 }
 
+/// A path, and the values that it names.
+type NamedSource = (Box<[Box<str>]>, Source);
+
 struct Paths<'f> {
     fields: &'f [SearchField],
     defaults: Defaults,
-    found: RefCell<Vec<(Box<[Box<str>]>, Source)>>,
+    found: RefCell<Vec<NamedSource>>,
     analyzer: Arc<Analyzer>,
 }
 
