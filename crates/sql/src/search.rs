@@ -12,7 +12,6 @@
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
@@ -171,11 +170,8 @@ struct Bound {
 
 impl Bound {
     fn new(query: Query, fields: Vec<SearchField>) -> Result<Bound> {
-        // The columns that are read do not depend on the time.
-        let now = query.now_micros.or_else(|| {
-            let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
-            i64::try_from(elapsed.as_micros()).ok()
-        });
+        // The columns that are read do not depend on the time. The optimizer binds it before rows are searched.
+        let now = Some(query.now_micros.unwrap_or(0));
         let search = match query.is_of_value {
             true => TableSearch::of_value(&query.text, query.operator, fields[0].clone(), now),
             false => TableSearch::of_rows(&query.text, query.operator, fields.clone(), now),
@@ -237,6 +233,9 @@ impl ScalarUDFImpl for Bound {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        if self.query.now_micros.is_none() {
+            return exec_err!("a search was not bound to the time of its statement");
+        }
         let is_constant = args.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
         let rows = if is_constant { 1 } else { args.number_rows };
         let arrays = args.args.into_iter().map(|value| value.into_array(rows)).collect::<Result<Vec<_>>>()?;
