@@ -9,7 +9,7 @@
 //! `Accept` selects one JSON object, or one hit per line with the count and the cursor in the header. A client that
 //! disconnects ends its search.
 
-use std::{fmt::Write, net::IpAddr, str::FromStr, sync::Arc, time::Instant};
+use std::{fmt::Write, net::IpAddr, str::FromStr, sync::Arc};
 
 use axum::{
     body::Body,
@@ -24,6 +24,7 @@ use swiftwater_engine::{
 };
 use swiftwater_event::StreamName;
 use swiftwater_text::query::{Operator, moment_micros};
+use tokio::time::Instant;
 
 use crate::{
     accept::prefers,
