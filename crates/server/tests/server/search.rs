@@ -172,7 +172,7 @@ async fn values_are_drilled_into_and_events_shown_around_one() {
             json!({"category": category, "host": host, "tags": [category], "n": n}).to_string()
         })
         .collect();
-    assert_eq!(server.ingest("typed", &events.join("\n")).await.status, 200);
+    assert_eq!(server.ingest("typed", events.join("\n")).await.status, 200);
     let counted = |value: &str, count: u64| json!({"value": value, "count": count});
     for (parameters, total, facet) in [
         ("drill=category:a/b&facet=category", 4, json!([counted("a/b", 2), counted("a/b/c", 2)])),
