@@ -449,7 +449,7 @@ pub(crate) struct SearchArgs {
     #[arg(value_name = "SEARCH")]
     pub(crate) rest: Vec<String>,
     /// File that is searched in this process, without a server; `-` is standard input
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["server", "last", "from", "to", "time", "sort", "all", "columns", "hits"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["last", "from", "to", "time", "sort", "all", "columns", "hits"])]
     pub(crate) input: Option<PathBuf>,
     /// The server.
     #[command(flatten)]
