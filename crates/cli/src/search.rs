@@ -2,7 +2,7 @@
 //!
 //! The search of an input is a live query over it, so a file is read by all cores, and an event is found as it is on a server.
 
-mod stored;
+mod remote;
 
 use std::{
     io::{self, BufWriter, Write},
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &SearchArgs, clock: Arc<dyn Clock>) -> Outcome {
     let words: Vec<String> = std::iter::once(&args.first).chain(&args.rest).cloned().collect();
     match (&args.input, words.as_slice()) {
         (Some(input), [query]) => run_over_input(args, query, input, clock),
-        (None, [streams @ .., query]) if !streams.is_empty() => stored::run(args, streams, query),
+        (None, [streams @ .., query]) if !streams.is_empty() => remote::run(args, streams, query),
         (Some(_), _) => Err(Failure::coded(
             WRONG_QUERY,
             anyhow::anyhow!("--input takes one search\n    Write it as one word: 'timeout status:500'."),

@@ -44,7 +44,7 @@ pub use objects::{
     },
 };
 pub use search::{
-    Around, Bucket, Drill, Facet, FacetRequest, HistogramRequest, Piece, RangeCount, RangeRequest,
+    Bucket, ContextRequest, Drill, Facet, FacetRequest, HistogramRequest, Piece, RangeCount, RangeRequest,
     SearchAnswer, SearchHit, SearchRequest, SearchSort, SearchedStream,
 };
 pub use status::{HistoryMetrics, JobStatus, JoinsMetrics, SinkStatus, TableMetrics, ViewsMetrics};

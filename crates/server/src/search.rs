@@ -19,8 +19,8 @@ use axum::{
 };
 use serde_json::{Map, Value, json};
 use swiftwater_engine::{
-    Around, Bucket, Drill, FacetRequest, HistogramRequest, Piece, Principal, RangeRequest, SearchAnswer,
-    SearchHit, SearchRequest, SearchSort,
+    Bucket, ContextRequest, Drill, FacetRequest, HistogramRequest, Piece, Principal, RangeRequest,
+    SearchAnswer, SearchHit, SearchRequest, SearchSort,
 };
 use swiftwater_event::StreamName;
 use swiftwater_text::query::{Operator, moment_micros};
@@ -241,11 +241,11 @@ impl Values {
         self.get(name).map(parse).transpose()
     }
 
-    fn around(&self) -> Result<Option<Around>, Problem> {
+    fn around(&self) -> Result<Option<ContextRequest>, Problem> {
         let (before, after) = (self.number("before")?, self.number("after")?);
         let same = self.get("same").map(str::to_owned);
         match self.number("around")? {
-            Some(offset) => Ok(Some(Around {
+            Some(offset) => Ok(Some(ContextRequest {
                 offset,
                 before: before.unwrap_or(AROUND_EVENTS),
                 after: after.unwrap_or(AROUND_EVENTS),

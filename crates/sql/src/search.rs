@@ -36,20 +36,20 @@ const NAME_AT: &str = "search_at";
 /// Makes a session know the function.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     let signature = Signature::one_of(vec![TypeSignature::Any(1), TypeSignature::Any(2)], Volatility::Stable);
-    state.register_udf(Arc::new(ScalarUDF::from(Written { name: NAME, signature })))?;
+    state.register_udf(Arc::new(ScalarUDF::from(UnboundSearch { name: NAME, signature })))?;
     let signature = Signature::any(3, Volatility::Immutable);
-    state.register_udf(Arc::new(ScalarUDF::from(Written { name: NAME_AT, signature })))?;
+    state.register_udf(Arc::new(ScalarUDF::from(UnboundSearch { name: NAME_AT, signature })))?;
     state.register_function_rewrite(Arc::new(Bind))
 }
 
 /// The function as a statement has it.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Written {
+struct UnboundSearch {
     name: &'static str,
     signature: Signature,
 }
 
-impl ScalarUDFImpl for Written {
+impl ScalarUDFImpl for UnboundSearch {
     fn name(&self) -> &str {
         self.name
     }
@@ -80,7 +80,7 @@ impl FunctionRewrite for Bind {
         let Expr::ScalarFunction(ScalarFunction { func, args }) = &expr else {
             return Ok(Transformed::no(expr));
         };
-        if func.inner().downcast_ref::<Written>().is_none() {
+        if func.inner().downcast_ref::<UnboundSearch>().is_none() {
             return Ok(Transformed::no(expr));
         }
         let bound = match args.as_slice() {
@@ -104,7 +104,7 @@ impl FunctionRewrite for Bind {
             [value, query] => {
                 let field = SearchField::of(value.to_field(schema)?.1.as_ref());
                 let query = Query { is_of_value: true, ..Query::of(constant(query)?) };
-                let bound = Bound::new(query, vec![field])?;
+                let bound = BoundSearch::new(query, vec![field])?;
                 let read = !bound.search.needed().is_empty();
                 let args = if read { vec![value.clone()] } else { Vec::new() };
                 Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(ScalarUDF::from(bound)), args))
@@ -125,7 +125,7 @@ fn bind_rows(query: Query, schema: &DFSchema) -> Result<Expr> {
             .with_hint("Name a column, search(t.message, '…'), or search in a subquery.")
             .into());
     }
-    let bound = Bound::new(query, fields.into_iter().map(|field| SearchField::of(field)).collect())?;
+    let bound = BoundSearch::new(query, fields.into_iter().map(|field| SearchField::of(field)).collect())?;
     let columns: Vec<_> = schema.columns();
     let args = bound.search.needed().iter().map(|&place| Expr::Column(columns[place].clone())).collect();
     Ok(Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(ScalarUDF::from(bound)), args)))
@@ -161,15 +161,15 @@ impl Query {
 
 /// The function with its query, over the columns that the query reads.
 #[derive(Debug)]
-struct Bound {
+struct BoundSearch {
     query: Query,
     fields: Vec<SearchField>,
     search: Arc<TableSearch>,
     signature: Signature,
 }
 
-impl Bound {
-    fn new(query: Query, fields: Vec<SearchField>) -> Result<Bound> {
+impl BoundSearch {
+    fn new(query: Query, fields: Vec<SearchField>) -> Result<BoundSearch> {
         // The columns that are read do not depend on the time. The optimizer binds it before rows are searched.
         let now = Some(query.now_micros.unwrap_or(0));
         let search = match query.is_of_value {
@@ -182,26 +182,26 @@ impl Bound {
             // With a known `now` it is a function of its arguments alone.
             if query.now_micros.is_some() { Volatility::Immutable } else { Volatility::Stable },
         );
-        Ok(Bound { query, fields, search, signature })
+        Ok(BoundSearch { query, fields, search, signature })
     }
 }
 
-impl PartialEq for Bound {
-    fn eq(&self, other: &Bound) -> bool {
+impl PartialEq for BoundSearch {
+    fn eq(&self, other: &BoundSearch) -> bool {
         self.query == other.query && self.fields == other.fields
     }
 }
 
-impl Eq for Bound {}
+impl Eq for BoundSearch {}
 
-impl Hash for Bound {
+impl Hash for BoundSearch {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.query.hash(state);
         self.fields.hash(state);
     }
 }
 
-impl ScalarUDFImpl for Bound {
+impl ScalarUDFImpl for BoundSearch {
     fn name(&self) -> &str {
         NAME
     }
@@ -227,7 +227,7 @@ impl ScalarUDFImpl for Bound {
             return Ok(ExprSimplifyResult::Original(args));
         };
         let query = Query { now_micros: Some(start.timestamp_micros()), ..self.query.clone() };
-        let bound = Bound::new(query, self.fields.clone())?;
+        let bound = BoundSearch::new(query, self.fields.clone())?;
         let call = ScalarFunction::new_udf(Arc::new(ScalarUDF::from(bound)), args);
         Ok(ExprSimplifyResult::Simplified(Expr::ScalarFunction(call)))
     }

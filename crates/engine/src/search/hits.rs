@@ -20,7 +20,7 @@ use swiftwater_text::{Highlight, MatcherScratch};
 use super::{
     Search, Target,
     condition::{field, identifier},
-    request::{Around, Piece, SearchAnswer, SearchHit},
+    request::{ContextRequest, Piece, SearchAnswer, SearchHit},
     scan::Found,
 };
 use crate::durable::backfill::{NullFields, event_lines};
@@ -68,10 +68,10 @@ impl Search<'_> {
     pub(super) async fn hits_around(
         &self,
         target: &Target,
-        around: &Around,
+        around: &ContextRequest,
         answer: &mut SearchAnswer,
     ) -> Result<Vec<SearchHit>, SqlError> {
-        let Around { offset, before, after, same } = around;
+        let ContextRequest { offset, before, after, same } = around;
         let stream = identifier(target.stored.name.as_str());
         let selected = self.selected(target)?;
         let (condition, parameters) = self.condition(target, None)?;

@@ -25,7 +25,7 @@ use swiftwater_sql::{ErrorKind as SqlErrorKind, Sql, SqlError, Tables};
 use swiftwater_text::{SearchField, TableSearch};
 
 pub use request::{
-    Around, Bucket, Drill, Facet, FacetRequest, HistogramRequest, Piece, RangeCount, RangeRequest,
+    Bucket, ContextRequest, Drill, Facet, FacetRequest, HistogramRequest, Piece, RangeCount, RangeRequest,
     SearchAnswer, SearchHit, SearchRequest, SearchSort, SearchedStream,
 };
 

@@ -41,7 +41,7 @@ pub struct SearchRequest {
     /// Whether the values of a column are counted without the drills on it.
     pub sideways: bool,
     /// The events around one of them are answered, instead of the first in some order.
-    pub around: Option<Around>,
+    pub around: Option<ContextRequest>,
     /// Columns whose values are counted.
     pub facets: Vec<FacetRequest>,
     /// Columns whose values are counted by range.
@@ -63,7 +63,7 @@ pub struct Drill {
 
 /// Asks for the events of a stream before and after one of them, in the order of their offsets.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Around {
+pub struct ContextRequest {
     /// The offset of that one.
     pub offset: u64,
     /// The most events before it.
