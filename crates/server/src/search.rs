@@ -342,7 +342,7 @@ fn interval_micros(text: &str) -> Option<i64> {
     moment_micros(&format!("now+{text}"), 0).filter(|micros| *micros > 0)
 }
 
-/// What stands before the first `;`, and the options behind it.
+/// The text before the first `;`, and the options behind it.
 fn options(text: &str, known: &[&str], parameter: &str) -> Result<(String, Vec<(String, String)>), Problem> {
     let mut parts = text.split(';');
     let first = parts.next().unwrap_or_default().to_owned();

@@ -142,14 +142,14 @@ fn constant(query: &Expr) -> Result<&str> {
     })
 }
 
-/// What a call of the function asks.
+/// The search of one call of the function.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Query {
     text: Box<str>,
     operator: Operator,
     /// It searches one value instead of a row.
     is_of_value: bool,
-    /// What `now` means, in microseconds since 1970; none until the plan is optimized.
+    /// The meaning of `now`, in microseconds since 1970; none until the plan is optimized.
     now_micros: Option<i64>,
 }
 

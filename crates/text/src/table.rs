@@ -65,16 +65,16 @@ pub struct SearchField {
 #[derive(Debug)]
 pub struct TableSearch {
     matcher: Matcher,
-    /// What is searched under each number behind [`ALL_TEXTS`].
+    /// The values of each number behind [`ALL_TEXTS`].
     sources: Vec<Source>,
-    /// What is searched for words without a column.
+    /// The texts that words without a column are looked for in.
     defaults: Defaults,
     /// The columns that are read, by their places in the table.
     needed: Vec<usize>,
     fields: Vec<SearchField>,
 }
 
-/// What a word without a column is looked for in.
+/// The texts that a word without a column is looked for in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Defaults {
     /// All texts of these columns, by place, and of the event's own text.
@@ -571,7 +571,7 @@ fn for_each_in(values: &dyn Array, path: &[Box<str>], visit: &mut dyn FnMut(Valu
     }
 }
 
-/// What is left of a path within the value of a key; an empty path leads to every value.
+/// The rest of a path within the value of a key; an empty path leads to every value.
 fn part<'p>(key: &str, path: &'p [Box<str>]) -> Option<&'p [Box<str>]> {
     if path.is_empty() { Some(path) } else { after_key(key, path) }
 }

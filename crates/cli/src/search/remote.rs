@@ -101,7 +101,7 @@ fn write_event(
     }
 }
 
-/// What is asked of the server.
+/// The body of the request.
 fn request(args: &SearchArgs, streams: &[String], query: &str) -> Map<String, Value> {
     let mut body = Map::new();
     let mut put = |name: &str, value: Option<Value>| {

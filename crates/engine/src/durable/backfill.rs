@@ -100,7 +100,7 @@ fn events_of(stored: &StoredStream, rows: &RecordBatch, all: &mut Vec<EventBatch
     Ok(())
 }
 
-/// What becomes of the fields of an event that are null in its columns, so that it may not have had them.
+/// The treatment of fields that are null in the columns of an event, which may not have had them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NullFields {
     Written,

@@ -49,7 +49,7 @@ struct Target {
     position: u64,
 }
 
-/// What a search runs on.
+/// A search that runs, with the state that it reads.
 struct Search<'s> {
     history: &'s Arc<History>,
     sql: &'s Arc<Sql>,

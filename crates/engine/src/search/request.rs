@@ -1,4 +1,4 @@
-//! What a search asks, and its answer.
+//! The request of a search, and its answer.
 
 use std::net::IpAddr;
 
@@ -123,7 +123,7 @@ pub struct SearchAnswer {
     pub hits: Vec<SearchHit>,
     /// How many events match, where they were counted.
     pub total: Option<u64>,
-    /// What asks for the next page; none where this was the last.
+    /// The cursor of the next page; none where this was the last.
     pub cursor: Option<String>,
     /// By request: how many events have each value.
     pub facets: Vec<Facet>,

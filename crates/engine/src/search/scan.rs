@@ -57,7 +57,7 @@ impl PartialOrd for Found {
     }
 }
 
-/// What was found of a page.
+/// The events of a page.
 pub(super) struct Page {
     /// In order.
     pub(super) found: Vec<Found>,
