@@ -17,6 +17,7 @@ mod analyzer;
 mod classes;
 mod code_parts;
 mod columns;
+mod definition;
 mod event_search;
 mod faults;
 mod leaf;
@@ -32,6 +33,10 @@ mod term;
 
 pub use analyzer::{Analyzer, AnalyzerOptions, AnalyzerScratch, Language, Token, TokenKind};
 pub use columns::{SearchColumn, SearchColumns, SearchRow, TextKind, UnknownColumn, Value};
+pub use definition::{
+    ColumnIndex, FacetIndex, IdIndex, LANGUAGES, SEARCH_METADATA, SearchDefinition, TextIndex, language,
+    language_name,
+};
 pub use event_search::EventSearch;
 pub use faults::{QueryFault, QueryFaults};
 pub use matcher::{EXPRESSIONS_MAX, Matcher, MatcherScratch};
