@@ -44,14 +44,14 @@ pub(crate) enum LeafTest {
 #[derive(Debug, Default)]
 pub(crate) struct ValueTest {
     /// Among the tokens of a text.
-    phrase: Option<Phrase>,
+    pub(crate) phrase: Option<Phrase>,
     /// The whole of a text and, with a separator, what is below it.
-    whole: Option<(Pattern, Option<Box<str>>)>,
-    number: Option<Number>,
+    pub(crate) whole: Option<(Pattern, Option<Box<str>>)>,
+    pub(crate) number: Option<Number>,
     /// The JSON text of a number, where there are wildcards.
-    number_text: Option<Pattern>,
-    boolean: Option<bool>,
-    period: Option<Period>,
+    pub(crate) number_text: Option<Pattern>,
+    pub(crate) boolean: Option<bool>,
+    pub(crate) period: Option<Period>,
 }
 
 /// A bound of a range.

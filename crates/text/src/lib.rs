@@ -20,6 +20,8 @@ mod columns;
 mod definition;
 mod event_search;
 mod faults;
+#[cfg(feature = "arrow")]
+mod index_query;
 mod leaf;
 mod matcher;
 mod normalize;
@@ -39,10 +41,14 @@ pub use definition::{
 };
 pub use event_search::EventSearch;
 pub use faults::{QueryFault, QueryFaults};
+#[cfg(feature = "arrow")]
+pub use index_query::{EventRows, IndexCondition, IndexLeaf, IndexQuery};
 pub use matcher::{EXPRESSIONS_MAX, Matcher, MatcherScratch};
 pub use normalize::{UNICODE_VERSION, nfkc_casefold, push_nfkc_casefold};
 pub use phrase::Phrase;
 pub use prefilter::Prefilter;
 #[cfg(feature = "arrow")]
-pub use table::{Highlight, JSON_EXTENSION, SearchField, TableSearch, json_field};
+pub use table::{
+    ColumnReader, EVENT_COLUMN, Highlight, JSON_EXTENSION, SearchField, TableSearch, json_field,
+};
 pub use term::{Pattern, Piece, TERM_BYTES_MAX, Term, key_prefix, term_key};

@@ -12,6 +12,9 @@ use crate::{
     query::{Clause, Node, Operator, Test, parser::parse},
 };
 
+#[cfg(feature = "arrow")]
+use crate::index_query::{IndexQuery, IndexQueryMaker};
+
 /// Regular expressions that a query may have.
 pub const EXPRESSIONS_MAX: usize = 64;
 
@@ -154,6 +157,18 @@ impl Matcher {
         }
     }
 
+    /// The conditions of the query.
+    #[cfg(feature = "arrow")]
+    pub(crate) fn leaves(&self) -> &[Leaf] {
+        &self.leaves
+    }
+
+    /// The query as an index is asked it.
+    #[cfg(feature = "arrow")]
+    pub(crate) fn map_root(&self, maker: &IndexQueryMaker<'_>) -> IndexQuery {
+        map_bound(&self.root, maker)
+    }
+
     fn is_satisfied(&self, bound: &Bound, row: &dyn SearchRow, scratch: &mut MatcherScratch) -> bool {
         match bound {
             Bound::Everything => true,
@@ -205,6 +220,18 @@ impl Matcher {
             }
         });
         *count = Some(filled);
+    }
+}
+
+#[cfg(feature = "arrow")]
+fn map_bound(bound: &Bound, maker: &IndexQueryMaker<'_>) -> IndexQuery {
+    let all = |bounds: &[Bound]| bounds.iter().map(|bound| map_bound(bound, maker)).collect();
+    match bound {
+        Bound::Everything => IndexQuery::Everything,
+        Bound::All { required, optional } => maker.all(all(required), all(optional)),
+        Bound::Any(any) => IndexQuery::Any(all(any)),
+        Bound::Not(not) => IndexQuery::Not(Box::new(map_bound(not, maker))),
+        Bound::OneOf(leaves) => maker.one_of(leaves.clone()),
     }
 }
 

@@ -11,7 +11,10 @@
 //! | `column:word`, `column.path:word` | this column, or the part of it |
 //! | `_event.path:word` | fields that are no columns, where the row has the event's text |
 //!
-//! Knows no index: each row is analyzed.
+//! A field's metadata may say how a search index compares its values ([`ColumnIndex`]): then a word is looked for in the
+//! default columns of the index, and conditions follow the kinds and analysis of their columns.
+//!
+//! Each row is analyzed. [`TableSearch::index_query`] says which rows an index excludes.
 
 use std::{
     cell::{OnceCell, RefCell},
@@ -33,8 +36,9 @@ use bumpalo::Bump;
 use swiftwater_event::{Value as EventValue, did_you_mean, parse_value};
 
 use crate::{
-    analyzer::Analyzer,
+    analyzer::{Analyzer, AnalyzerOptions},
     columns::{SearchColumn, SearchColumns, SearchRow, TextKind, UnknownColumn, Value},
+    definition::{ColumnIndex, SEARCH_METADATA},
     event_search::{after_key, for_each_at, for_each_value},
     faults::QueryFaults,
     matcher::{Matcher, MatcherScratch, merge_places},
@@ -42,7 +46,7 @@ use crate::{
 };
 
 /// The column with the JSON text of events that the other columns do not describe whole.
-const EVENT_COLUMN: &str = "_event";
+pub const EVENT_COLUMN: &str = "_event";
 
 /// The metadata key and value of a field whose texts are JSON: Arrow's canonical extension type.
 pub const JSON_EXTENSION: (&str, &str) = ("ARROW:extension:name", "arrow.json");
@@ -59,19 +63,21 @@ pub struct SearchField {
     pub ty: DataType,
     /// Whether its texts are JSON.
     pub is_json: bool,
+    /// How a search index compares its values, as [`ColumnIndex::to_metadata`]; none without an index that covers it.
+    pub index: Option<Box<str>>,
 }
 
 /// A query that rows of a table can be asked.
 #[derive(Debug)]
 pub struct TableSearch {
-    matcher: Matcher,
+    pub(crate) matcher: Matcher,
     /// The values of each number behind [`ALL_TEXTS`].
     sources: Vec<Source>,
     /// The texts that words without a column are looked for in.
     defaults: Defaults,
     /// The columns that are read, by their places in the table.
     needed: Vec<usize>,
-    fields: Vec<SearchField>,
+    pub(crate) fields: Vec<SearchField>,
 }
 
 /// The texts that a word without a column is looked for in.
@@ -85,11 +91,11 @@ enum Defaults {
 
 /// The values that a path names.
 #[derive(Debug)]
-struct Source {
+pub(crate) struct Source {
     /// Columns by place, each with the path within.
-    columns: Vec<(usize, Box<[Box<str>]>)>,
+    pub(crate) columns: Vec<(usize, Box<[Box<str>]>)>,
     /// The path in the event's own text.
-    in_event: Option<Box<[Box<str>]>>,
+    pub(crate) in_event: Option<Box<[Box<str>]>>,
 }
 
 /// A path, and the values that it names.
@@ -97,6 +103,8 @@ type NamedSource = (Box<[Box<str>]>, Source);
 
 struct Paths<'f> {
     fields: &'f [SearchField],
+    /// How values of columns are compared, by place.
+    indexes: Vec<Option<ColumnIndex>>,
     defaults: Defaults,
     found: RefCell<Vec<NamedSource>>,
     analyzer: Arc<Analyzer>,
@@ -132,7 +140,13 @@ impl SearchField {
     /// The column of a field, whose metadata says whether its texts are JSON.
     pub fn of(field: &Field) -> SearchField {
         let is_json = field.metadata().get(JSON_EXTENSION.0).is_some_and(|name| name == JSON_EXTENSION.1);
-        SearchField { name: field.name().as_str().into(), ty: field.data_type().clone(), is_json }
+        let index = field.metadata().get(SEARCH_METADATA).map(|index| index.as_str().into());
+        SearchField { name: field.name().as_str().into(), ty: field.data_type().clone(), is_json, index }
+    }
+
+    /// How a search index compares its values; none without an index that covers it.
+    pub fn column_index(&self) -> Option<ColumnIndex> {
+        self.index.as_deref().and_then(ColumnIndex::from_metadata)
     }
 }
 
@@ -152,9 +166,13 @@ impl TableSearch {
         fields: Vec<SearchField>,
         now_micros: Option<i64>,
     ) -> Result<TableSearch, QueryFaults> {
+        let is_default = |field: &SearchField| field.column_index().is_some_and(|index| index.is_default);
+        let has_defaults = fields.iter().any(is_default);
         let texts = (0..fields.len()).filter(|&place| {
             let field = &fields[place];
-            *field.name != *EVENT_COLUMN && has_texts(&field.ty)
+            let is_searched = !has_defaults
+                || field.column_index().is_some_and(|index| index.is_default && is_plain(&index));
+            *field.name != *EVENT_COLUMN && has_texts(&field.ty) && is_searched
         });
         let defaults = Defaults::Texts(texts.collect());
         TableSearch::new(query, operator, fields, defaults, now_micros)
@@ -177,7 +195,9 @@ impl TableSearch {
         defaults: Defaults,
         now_micros: Option<i64>,
     ) -> Result<TableSearch, QueryFaults> {
-        let paths = Paths { fields: &fields, defaults, found: RefCell::default(), analyzer: Arc::default() };
+        let indexes = fields.iter().map(SearchField::column_index).collect();
+        let found = RefCell::default();
+        let paths = Paths { fields: &fields, indexes, defaults, found, analyzer: Arc::default() };
         let matcher = Matcher::new(query, operator, &paths, now_micros)?;
         let Paths { found, defaults, .. } = paths;
         let sources: Vec<Source> = found.into_inner().into_iter().map(|(_, source)| source).collect();
@@ -213,7 +233,15 @@ impl TableSearch {
         needed
     }
 
-    fn source(&self, column: u32) -> Option<&Source> {
+    /// The places of the columns whose texts a word without a column is looked for in; none if one value is searched.
+    pub(crate) fn all_texts(&self) -> Option<&[usize]> {
+        match &self.defaults {
+            Defaults::Texts(texts) => Some(texts),
+            Defaults::Values => None,
+        }
+    }
+
+    pub(crate) fn source(&self, column: u32) -> Option<&Source> {
         self.sources.get((column as usize).checked_sub(1)?)
     }
 
@@ -284,8 +312,19 @@ impl TableSearch {
 }
 
 impl Paths<'_> {
-    fn numbered(&self, id: u32) -> SearchColumn {
-        SearchColumn { id, kind: TextKind::Words, analyzer: Arc::clone(&self.analyzer) }
+    /// The column of a number, whose values are compared as an index says.
+    fn numbered(&self, id: u32, index: Option<&ColumnIndex>) -> SearchColumn {
+        let options = index.map(ColumnIndex::analyzer_options).unwrap_or_default();
+        let analyzer = match options == *self.analyzer.options() {
+            true => Arc::clone(&self.analyzer),
+            false => Arc::new(Analyzer::new(options)),
+        };
+        SearchColumn { id, kind: index.map_or(TextKind::Words, ColumnIndex::text_kind), analyzer }
+    }
+
+    /// The index of the first column that a source has.
+    fn index_of(&self, source: &Source) -> Option<&ColumnIndex> {
+        source.columns.iter().find_map(|(place, _)| self.indexes[*place].as_ref())
     }
 
     fn source(&self, path: &[Box<str>]) -> Result<Source, UnknownColumn> {
@@ -343,7 +382,29 @@ impl Paths<'_> {
 
 impl SearchColumns for Paths<'_> {
     fn defaults(&self) -> Vec<SearchColumn> {
-        vec![self.numbered(ALL_TEXTS)]
+        let is_default = |place: &usize| self.indexes[*place].as_ref().is_some_and(|index| index.is_default);
+        let named: Vec<usize> = match self.defaults {
+            Defaults::Texts(_) => (0..self.fields.len()).filter(is_default).collect(),
+            Defaults::Values => Vec::new(),
+        };
+        let has_all =
+            named.is_empty() || named.iter().any(|place| *self.fields[*place].name == *EVENT_COLUMN);
+        let mut columns = Vec::new();
+        if has_all {
+            let index = match self.defaults {
+                Defaults::Texts(_) => None,
+                Defaults::Values => self.indexes[0].as_ref(),
+            };
+            columns.push(self.numbered(ALL_TEXTS, index));
+        }
+        for place in named {
+            let is_among_all = has_all && self.indexes[place].as_ref().is_some_and(is_plain);
+            if !is_among_all {
+                // A column of its own name is there.
+                columns.extend(self.column(&[self.fields[place].name.clone()]));
+            }
+        }
+        columns
     }
 
     fn column(&self, path: &[Box<str>]) -> Result<SearchColumn, UnknownColumn> {
@@ -357,7 +418,8 @@ impl SearchColumns for Paths<'_> {
                 found.len() - 1
             }
         };
-        Ok(self.numbered(place as u32 + 1))
+        let found = self.found.borrow();
+        Ok(self.numbered(place as u32 + 1, self.index_of(&found[place].1)))
     }
 }
 
@@ -479,8 +541,13 @@ impl SearchRow for Row<'_> {
     }
 }
 
+/// True if texts of the column are compared as those of columns without an index.
+pub(crate) fn is_plain(index: &ColumnIndex) -> bool {
+    index.text_kind() == TextKind::Words && index.analyzer_options() == AnalyzerOptions::default()
+}
+
 /// Whether values of a type, or parts of them, are texts.
-fn has_texts(ty: &DataType) -> bool {
+pub(crate) fn has_texts(ty: &DataType) -> bool {
     match ty {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
         DataType::List(field)
@@ -493,7 +560,7 @@ fn has_texts(ty: &DataType) -> bool {
     }
 }
 
-fn is_nested(ty: &DataType) -> bool {
+pub(crate) fn is_nested(ty: &DataType) -> bool {
     match ty {
         DataType::List(_)
         | DataType::LargeList(_)
@@ -523,6 +590,34 @@ fn text_at(array: &dyn Array, row: usize) -> Option<&str> {
         DataType::Utf8 => Some(array.as_string::<i32>().value(row)),
         DataType::LargeUtf8 => Some(array.as_string::<i64>().value(row)),
         _ => None,
+    }
+}
+
+/// Reads the values of columns, row by row.
+#[derive(Debug, Default)]
+pub struct ColumnReader {
+    arena: Bump,
+}
+
+impl ColumnReader {
+    /// Visits the values of a row that are not null: the one there is, or all of a list, a map or JSON at any depth. A search
+    /// of the column is satisfied by one of them.
+    pub fn for_each_value(
+        &mut self,
+        field: &SearchField,
+        array: &dyn Array,
+        row: usize,
+        mut visit: impl FnMut(Value<'_>),
+    ) {
+        if field.is_json || *field.name == *EVENT_COLUMN {
+            self.arena.reset();
+            let value = text_at(array, row).and_then(|text| parse_value(text, &self.arena));
+            if let Some(value) = value {
+                for_each_value(&value, &mut visit);
+            }
+            return;
+        }
+        for_each_of(array, row, &[], &mut visit);
     }
 }
 
