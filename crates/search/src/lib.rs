@@ -1,0 +1,32 @@
+//! The files of search indexes: one beside each data file of an indexed table, a *companion*.
+//!
+//! A companion is a function of its data file and of the index's definition. Document number is row number. It holds the terms
+//! of columns, their rows and positions, and the lengths of texts; values themselves are read from the data file.
+//!
+//! ```text
+//! record batches ─ IndexBuilder ─► Segment ─ write_companion ─► bytes of a file
+//! segments, companions ─ merge ─► Segment
+//! bytes ─ Companion::open ─► select(IndexQuery) ─► Selection { certain, possible }
+//! ```
+//!
+//! Knows no table, no file system and no task: bytes come from [`ReadBytes`]. The analysis and the query come from
+//! `swiftwater-text`, so a companion answers as a scan does. tantivy provides the encodings of terms, postings and positions.
+
+mod builder;
+mod companion;
+mod encoding;
+mod error;
+mod fields;
+mod merge;
+mod phrases;
+mod segment;
+mod select;
+mod terms;
+
+pub use builder::IndexBuilder;
+pub use companion::{BLOCK_BYTES, Companion, DataFile, FORMAT, ReadBytes, write_companion};
+pub use error::CompanionError;
+pub use fields::{FieldKind, IndexField};
+pub use merge::merge;
+pub use segment::Segment;
+pub use select::Selection;
