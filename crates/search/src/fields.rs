@@ -24,7 +24,7 @@ pub enum FieldKind {
 pub struct IndexField {
     /// The column.
     pub column: String,
-    /// The type of the column, as Arrow prints it.
+    /// The type of the column, as Arrow prints it, and whether its texts are JSON.
     pub ty: String,
     /// The kinds that the column is indexed as, as the metadata of its field.
     pub index: String,
@@ -55,7 +55,7 @@ impl FieldKind {
 
 impl IndexField {
     fn new(field: &SearchField, index: &str, kind: FieldKind) -> IndexField {
-        let (column, ty) = (field.name.to_string(), field.ty.to_string());
+        let (column, ty) = (field.name.to_string(), type_name(field));
         IndexField { column, ty, index: index.to_owned(), kind, tokens: 0, rows: 0, terms: 0 }
     }
 
@@ -64,6 +64,11 @@ impl IndexField {
         (&self.column, &self.ty, &self.index, self.kind)
             == (&other.column, &other.ty, &other.index, other.kind)
     }
+}
+
+/// The type of a column as fields have it.
+pub(crate) fn type_name(column: &SearchField) -> String {
+    if column.is_json { format!("{} of JSON", column.ty) } else { column.ty.to_string() }
 }
 
 /// The fields of the columns that an index covers, with the place of each column in `columns`. The rows that have the event's own

@@ -16,7 +16,7 @@ use tantivy::{
 use crate::{
     companion::Companion,
     error::CompanionError,
-    fields::{FieldKind, IndexField},
+    fields::{FieldKind, IndexField, type_name},
     phrases::{PHRASE_TERMS_MAX, PhraseTerm, rows_with_phrase},
     terms::{PRESENT, STEM, TEXT, may_be_shortened, push_boolean, push_number, push_text, push_word},
 };
@@ -71,16 +71,15 @@ impl Selection {
 }
 
 impl Companion {
-    /// The rows that a query selects. `columns` are those of the table, which the query names by place; a column that is in no
-    /// field of the data file has no values.
-    pub fn select(&self, query: &IndexQuery, columns: &[SearchField]) -> Result<Selection, CompanionError> {
+    /// The rows that a query selects. A column that is in no field of the data file has no values.
+    pub fn select(&self, query: &IndexQuery) -> Result<Selection, CompanionError> {
         Ok(match query {
             IndexQuery::Everything => Selection::everything(self.rows),
             IndexQuery::Unknown => Selection::unknown(self.rows),
             IndexQuery::All(all) => {
                 let mut found = Selection::everything(self.rows);
                 for query in all {
-                    let one = self.select(query, columns)?;
+                    let one = self.select(query)?;
                     found.certain &= one.certain;
                     found.possible &= one.possible;
                     if found.possible.is_empty() {
@@ -92,25 +91,25 @@ impl Companion {
             IndexQuery::Any(any) => {
                 let mut found = Selection::nothing();
                 for query in any {
-                    let one = self.select(query, columns)?;
+                    let one = self.select(query)?;
                     found.certain |= one.certain;
                     found.possible |= one.possible;
                 }
                 found
             }
             IndexQuery::Not(not) => {
-                let not = self.select(not, columns)?;
+                let not = self.select(not)?;
                 let all = Selection::everything(self.rows).certain;
                 Selection { certain: &all - not.possible, possible: all - not.certain }
             }
-            IndexQuery::Leaf(leaf) => self.select_leaf(leaf, columns)?,
+            IndexQuery::Leaf(leaf) => self.select_leaf(leaf)?,
         })
     }
 
-    fn select_leaf(&self, leaf: &IndexLeaf, columns: &[SearchField]) -> Result<Selection, CompanionError> {
+    fn select_leaf(&self, leaf: &IndexLeaf) -> Result<Selection, CompanionError> {
         let mut found = Selection::nothing();
-        for (place, condition) in &leaf.columns {
-            let Some(hits) = self.hits(condition, &columns[*place])? else {
+        for (column, condition) in &leaf.columns {
+            let Some(hits) = self.hits(condition, column)? else {
                 return Ok(Selection::unknown(self.rows));
             };
             if leaf.is_exact && hits.is_exact {
@@ -118,12 +117,12 @@ impl Companion {
             }
             found.possible |= hits.rows;
         }
-        let Some(EventRows { place, condition, precedes_columns }) = &leaf.event else { return Ok(found) };
-        let Some(with_event) = self.hits(&IndexCondition::Exists, &columns[*place])? else {
+        let Some(EventRows { column, condition, precedes_columns }) = &leaf.event else { return Ok(found) };
+        let Some(with_event) = self.hits(&IndexCondition::Exists, column)? else {
             return Ok(Selection::unknown(self.rows));
         };
         let possible = match condition {
-            Some(condition) => self.hits(condition, &columns[*place])?.map(|hits| hits.rows),
+            Some(condition) => self.hits(condition, column)?.map(|hits| hits.rows),
             None => None,
         };
         found.possible |= possible.unwrap_or_else(|| with_event.rows.clone());
@@ -176,7 +175,7 @@ impl Companion {
             return FoundField::NoColumn;
         }
         let index = column.index.as_deref().unwrap_or_default();
-        let ty = column.ty.to_string();
+        let ty = type_name(column);
         let is_asked =
             |field: &IndexField| kinds.contains(&field.kind) && field.ty == ty && field.index == index;
         let found = of_column.find(|(_, field)| is_asked(field));

@@ -221,12 +221,8 @@ fn the_rows_that_are_selected_are_those_of_a_scan() {
                 continue;
             };
             let asked_of_index = search.index_query();
-            let selection = of_memory.select(&asked_of_index, &table.fields).unwrap();
-            assert_eq!(
-                of_file.select(&asked_of_index, &table.fields).unwrap(),
-                selection,
-                "seed {seed}: {query}"
-            );
+            let selection = of_memory.select(&asked_of_index).unwrap();
+            assert_eq!(of_file.select(&asked_of_index).unwrap(), selection, "seed {seed}: {query}");
             let found = table.scan(&search);
             let context = || format!("seed {seed}: {query} {asked_of_index:?} over {:?}", table.fields);
             for row in &found {
@@ -290,10 +286,10 @@ fn damage_is_noticed_or_makes_no_difference() {
         };
         let asked = search.index_query();
         let answer = Companion::open(Arc::new(Bytes(file)), "d1", &data_file(count))
-            .and_then(|companion| companion.select(&asked, &table.fields));
+            .and_then(|companion| companion.select(&asked));
         match answer {
             Ok(selection) => {
-                assert_eq!(selection, intact.select(&asked, &table.fields).unwrap(), "seed {seed}")
+                assert_eq!(selection, intact.select(&asked).unwrap(), "seed {seed}")
             }
             Err(CompanionError::Damaged(_) | CompanionError::Foreign(_)) => noticed += 1,
             Err(error) => panic!("seed {seed}: {error}"),

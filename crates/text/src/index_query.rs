@@ -24,7 +24,7 @@ use crate::{
     term::{Pattern, Term},
 };
 
-/// A query as a search index is asked it. Columns are named by their places in the table.
+/// A query as a search index is asked it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum IndexQuery {
     /// Every row.
@@ -44,8 +44,8 @@ pub enum IndexQuery {
 /// A condition on columns: one of several terms of fields.
 #[derive(Debug, Clone, PartialEq)]
 pub struct IndexLeaf {
-    /// Of each column, by place, the conditions of which one must be satisfied.
-    pub columns: Vec<(usize, IndexCondition)>,
+    /// The conditions of which one must be satisfied, each on a column.
+    pub columns: Vec<(SearchField, IndexCondition)>,
     /// True if a row with these terms satisfies the leaf; else they are only required.
     pub is_exact: bool,
     /// The condition on rows that have the event's own text.
@@ -55,8 +55,8 @@ pub struct IndexLeaf {
 /// The rows that have the event's own text beside their columns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EventRows {
-    /// The place of the column with the text.
-    pub place: usize,
+    /// The column with the text.
+    pub column: SearchField,
     /// The condition by which such a row is possible beside those of columns; without one, each such row is.
     pub condition: Option<IndexCondition>,
     /// True if values of the event precede those of columns, so that terms of columns do not decide.
@@ -100,7 +100,7 @@ impl TableSearch {
                 let is_answered =
                     texts.iter().all(|&place| self.add_column(&leaf.test, (place, None), true, &mut found));
                 found.event = event.map(|place| EventRows {
-                    place,
+                    column: self.fields[place].clone(),
                     condition: self.event_condition(&leaf.test, (place, None), true),
                     precedes_columns: false,
                 });
@@ -129,7 +129,7 @@ impl TableSearch {
         }
         if source.in_event.is_some() {
             found.event = event.map(|place| EventRows {
-                place,
+                column: self.fields[place].clone(),
                 condition: self.event_condition(test, (place, bound), false),
                 precedes_columns: true,
             });
@@ -183,7 +183,7 @@ impl TableSearch {
             Some(conditions) => {
                 for (condition, is_exact) in conditions {
                     found.is_exact &= is_exact;
-                    found.columns.push((place, condition));
+                    found.columns.push((field.clone(), condition));
                 }
                 true
             }
