@@ -6,6 +6,7 @@
 //! statements create, [`tables`] provides the tables of SQL, and [`ddl`] changes the catalog.
 
 mod answer;
+mod companions;
 mod config;
 mod engine;
 mod error;

@@ -75,6 +75,7 @@ pub use names::{not_all_known, not_known};
 pub use options::{Dialect, OtherStatements, Parameter, RunOptions, SqlOptions};
 pub use postgres::{postgres_setting, postgres_type_name};
 pub use progress::{Progress, ProgressReading};
+pub use search::index_query;
 pub use sql::{Running, Sql};
 pub use tables::{At, TableKind, Tables};
 pub use text::is_complete;
@@ -85,4 +86,4 @@ pub use write::can_be_inserted;
 
 /// What an implementation of [`Tables`] is written with, so that it need not name DataFusion itself.
 pub use arrow::{datatypes::SchemaRef, record_batch::RecordBatch};
-pub use datafusion::{catalog::TableProvider, execution::SendableRecordBatchStream};
+pub use datafusion::{catalog::TableProvider, execution::SendableRecordBatchStream, logical_expr::Expr};

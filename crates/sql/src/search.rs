@@ -22,11 +22,11 @@ use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::expr_rewriter::FunctionRewrite;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    TypeSignature, Volatility,
+    BinaryExpr, ColumnarValue, Expr, ExprSchemable, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, TypeSignature, Volatility,
 };
-use swiftwater_text::query::Operator;
-use swiftwater_text::{MatcherScratch, QueryFaults, SearchField, TableSearch};
+use swiftwater_text::query::Operator as WordsOperator;
+use swiftwater_text::{IndexQuery, MatcherScratch, QueryFaults, SearchField, TableSearch};
 
 use crate::{ErrorKind, SqlError};
 
@@ -87,8 +87,8 @@ impl FunctionRewrite for Bind {
             [query] => bind_rows(Query::of(constant(query)?), schema)?,
             [Expr::Literal(ScalarValue::Int64(Some(now)), _), query, operator] => {
                 let operator = match constant(operator)? {
-                    "and" => Operator::And,
-                    "or" => Operator::Or,
+                    "and" => WordsOperator::And,
+                    "or" => WordsOperator::Or,
                     other => {
                         let message = format!("the operator of search_at is 'and' or 'or', not '{other}'");
                         return Err(SqlError::new(ErrorKind::Invalid, message).into());
@@ -146,7 +146,7 @@ fn constant(query: &Expr) -> Result<&str> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Query {
     text: Box<str>,
-    operator: Operator,
+    operator: WordsOperator,
     /// It searches one value instead of a row.
     is_of_value: bool,
     /// The meaning of `now`, in microseconds since 1970; none until the plan is optimized.
@@ -155,7 +155,7 @@ struct Query {
 
 impl Query {
     fn of(text: &str) -> Query {
-        Query { text: text.into(), operator: Operator::And, is_of_value: false, now_micros: None }
+        Query { text: text.into(), operator: WordsOperator::And, is_of_value: false, now_micros: None }
     }
 }
 
@@ -244,6 +244,49 @@ impl ScalarUDFImpl for BoundSearch {
             true => ColumnarValue::Scalar(ScalarValue::Boolean(Some(found.value(0)))),
             false => ColumnarValue::Array(Arc::new(found)),
         })
+    }
+}
+
+/// What a filter of a scan asks of a search index; none if it has no search. What is no search is unknown to the index.
+pub fn index_query(filter: &Expr) -> Option<IndexQuery> {
+    match known_query(filter) {
+        IndexQuery::Unknown => None,
+        query => Some(query),
+    }
+}
+
+fn known_query(filter: &Expr) -> IndexQuery {
+    match filter {
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::And | Operator::Or, right }) => {
+            let both = vec![known_query(left), known_query(right)];
+            if both.iter().all(|query| *query == IndexQuery::Unknown) {
+                return IndexQuery::Unknown;
+            }
+            match filter {
+                Expr::BinaryExpr(BinaryExpr { op: Operator::And, .. }) => IndexQuery::All(both),
+                _ => IndexQuery::Any(both),
+            }
+        }
+        Expr::Not(not) => match known_query(not) {
+            IndexQuery::Unknown => IndexQuery::Unknown,
+            // A search is never null, but what it is joined with may be: a row of which that is so is not selected either way.
+            query => IndexQuery::Not(Box::new(query)),
+        },
+        Expr::ScalarFunction(ScalarFunction { func, args }) => {
+            let Some(bound) = func.inner().downcast_ref::<BoundSearch>() else { return IndexQuery::Unknown };
+            // An index is of the table's columns, not of expressions that have their places or names.
+            let needed = bound.search.needed();
+            let is_of_columns = args.len() == needed.len()
+                && args.iter().zip(needed).all(|(argument, place)| match argument {
+                    Expr::Column(column) => *column.name == *bound.fields[*place].name,
+                    _ => false,
+                });
+            match is_of_columns && bound.query.now_micros.is_some() {
+                true => bound.search.index_query(),
+                false => IndexQuery::Unknown,
+            }
+        }
+        _ => IndexQuery::Unknown,
     }
 }
 

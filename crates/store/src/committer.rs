@@ -63,6 +63,7 @@ pub(crate) enum Request {
 enum MaintenanceKind {
     Checkpoint,
     Compact,
+    Index,
     Vacuum,
 }
 
@@ -73,6 +74,7 @@ type MaintenanceTask = futures_util::future::BoxFuture<'static, Result<Maintenan
 enum MaintenanceResult {
     Compacted { inputs: Vec<Arc<FileEntry>>, adds: Vec<Add> },
     Checkpointed(u64),
+    Indexed,
     Vacuumed(HashSet<Box<str>>),
 }
 
@@ -557,6 +559,7 @@ impl Committer {
     async fn apply(&mut self, found: MaintenanceResult) -> Result<()> {
         match found {
             MaintenanceResult::Checkpointed(version) => self.checkpointed = version,
+            MaintenanceResult::Indexed => {}
             MaintenanceResult::Vacuumed(gone) => {
                 self.vacuumed = Some(self.now());
                 let mut state = self.shared.state();
@@ -618,11 +621,21 @@ impl Committer {
             };
             return Some((MaintenanceKind::Compact, Box::pin(work)));
         }
+        let companions = Arc::clone(&shared.companions);
+        if may(MaintenanceKind::Index) && !is_behind && companions.is_work_left(&ledger.files) {
+            let work = async move {
+                companions.build_next(&place, &ledger).await?;
+                Ok(MaintenanceResult::Indexed)
+            };
+            return Some((MaintenanceKind::Index, Box::pin(work)));
+        }
         let pause = maintenance::before(now, (options.vacuum_retention / 4).max(options.upkeep_interval));
         if may(MaintenanceKind::Vacuum) && self.vacuumed.is_none_or(|last| last < pause) {
             let keep = options.vacuum_retention;
             let work = async move {
-                Ok(MaintenanceResult::Vacuumed(maintenance::vacuum(&place, &ledger, now, keep).await?))
+                Ok(MaintenanceResult::Vacuumed(
+                    maintenance::vacuum(&place, &ledger, &companions, now, keep).await?,
+                ))
             };
             return Some((MaintenanceKind::Vacuum, Box::pin(work)));
         }

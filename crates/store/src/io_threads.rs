@@ -13,11 +13,19 @@ pub(crate) async fn run_on_io_thread<T: Send + 'static>(
     doing: &'static str,
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {
+    run_blocking(doing, move |runtime| runtime.block_on(work)).await
+}
+
+/// As [`run_on_io_thread`], for work that waits for futures itself, by the runtime that it is given.
+pub(crate) async fn run_blocking<T: Send + 'static>(
+    doing: &'static str,
+    work: impl FnOnce(&Handle) -> Result<T> + Send + 'static,
+) -> Result<T> {
     let runtime = Handle::current();
     let (done, result) = oneshot::channel();
     let thread = move || {
         // Whoever asked may be gone.
-        let _ = done.send(runtime.block_on(work));
+        let _ = done.send(work(&runtime));
     };
     let begun = std::thread::Builder::new().name("store".to_owned()).spawn(thread);
     let thread = begun.map_err(|_| StoreError::Task(doing))?;

@@ -63,6 +63,19 @@ impl Layout {
         Layout { schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())), ..self.clone() }
     }
 
+    /// The column at a place, of a batch that may have it in another type, or not at all: then it is null.
+    pub(crate) fn column(&self, place: usize, batch: &RecordBatch) -> Result<ArrayRef> {
+        let field = self.schema.field(place);
+        match batch.column_by_name(field.name()) {
+            Some(column) if column.data_type() == field.data_type() => Ok(Arc::clone(column)),
+            Some(column) => arrow_cast::cast(column, field.data_type()).map_err(|error| StoreError::Rows {
+                table: self.table.clone(),
+                why: format!("column `{}`: {error}", field.name()).into(),
+            }),
+            None => Ok(new_null_array(field.data_type(), batch.num_rows())),
+        }
+    }
+
     /// The columns that files hold.
     pub(crate) fn file_schema(&self) -> SchemaRef {
         let held = self.schema.fields().len() - self.partitions;

@@ -10,6 +10,7 @@
 mod actions;
 mod checksums;
 mod committer;
+mod companions;
 mod disk;
 mod encode;
 mod error;
@@ -34,6 +35,10 @@ mod table;
 mod table_version;
 mod tail;
 
+pub use companions::{
+    CompanionBuilder, CompanionBytes, CompanionFault, CompanionFile, CompanionFormat, CompanionStatus,
+    OpenCompanion,
+};
 pub use disk::{Durability, Durable};
 pub use error::{ErrorKind, Result, StoreError};
 pub use options::StoreOptions;

@@ -30,6 +30,7 @@ use swiftwater_event::Millis;
 
 use crate::{
     actions::{self, Add},
+    companions::{self, Companions},
     encode::Encoder,
     error::{Result, StoreError},
     layout::Layout,
@@ -207,7 +208,7 @@ async fn rewrite_into(
 }
 
 /// How many rows of a file are read at a time: fewer where its texts are long.
-fn rows_at_once(file: &ParquetMetaData) -> usize {
+pub(crate) fn rows_at_once(file: &ParquetMetaData) -> usize {
     let bytes_of = |column: &ColumnChunkMetaData| {
         // Of texts their own length: a dictionary may have one that stands in each row.
         let texts = column.unencoded_byte_array_data_bytes().unwrap_or(0);
@@ -222,7 +223,7 @@ fn rows_at_once(file: &ParquetMetaData) -> usize {
 }
 
 /// The rows of a file with the values that its partition says.
-fn with_partition(batch: &RecordBatch, layout: &Layout, file: &FileEntry) -> Result<RecordBatch> {
+pub(crate) fn with_partition(batch: &RecordBatch, layout: &Layout, file: &FileEntry) -> Result<RecordBatch> {
     if layout.partitions == 0 {
         return Ok(batch.clone());
     }
@@ -296,6 +297,7 @@ async fn delete(place: &TableLocation, location: &object_store::path::Path) -> R
 pub(crate) async fn vacuum(
     place: &TableLocation,
     ledger: &TableVersions,
+    companions: &Companions,
     now: Millis,
     keep: Duration,
 ) -> Result<HashSet<Box<str>>> {
@@ -318,6 +320,13 @@ pub(crate) async fn vacuum(
         let path = parts.map(|part| part.as_ref().to_owned()).collect::<Vec<_>>().join("/");
         let is_log = path.starts_with("_delta_log/");
         if live.contains(path.as_str()) || (is_log && !path.ends_with(".tmp")) {
+            continue;
+        }
+        if companions::is_companion(&path) {
+            // Data files that go now take their companions along with the next vacuum.
+            if companions.is_obsolete(&path, |file| live.contains(file) || removed.contains_key(file)) {
+                doomed.push(object.location);
+            }
             continue;
         }
         // What was never part of the table is of a commit that failed, or of one that is under way.

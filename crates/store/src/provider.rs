@@ -1,7 +1,7 @@
 //! Provides a table to SQL: the files of one version, and after them the rows that wait for their commit, as one snapshot.
 //!
-//! Files are pruned by their statistics and partitions; within files, DataFusion prunes row groups and pages. The plan above
-//! checks the filters again, so pruning is all that happens here.
+//! Files are pruned by their statistics and partitions, and by companions where a filter is a search; within files, DataFusion
+//! prunes row groups and pages. The plan above checks the filters again, so pruning is all that happens here.
 
 use std::{fmt, sync::Arc};
 
@@ -10,20 +10,29 @@ use arrow_schema::{DataType, SchemaRef};
 use async_trait::async_trait;
 use datafusion_catalog::{Session, TableProvider};
 use datafusion_common::{
-    Column, DFSchema, Result, ScalarValue, Statistics, pruning::PruningStatistics, stats::Precision,
+    Column, DFSchema, DataFusionError, Result, ScalarValue, Statistics, pruning::PruningStatistics,
+    stats::Precision,
 };
 use datafusion_datasource::{
     PartitionedFile, TableSchema, compute_all_files_statistics, file_groups::FileGroup,
     file_scan_config::FileScanConfigBuilder, memory::MemorySourceConfig, source::DataSourceExec,
 };
-use datafusion_datasource_parquet::{CachedParquetFileReaderFactory, source::ParquetSource};
+use datafusion_datasource_parquet::{
+    CachedParquetFileReaderFactory, ParquetRowSelection, source::ParquetSource,
+};
 use datafusion_execution::object_store::ObjectStoreUrl;
 use datafusion_expr::{Expr, TableProviderFilterPushDown, TableType, utils::conjunction};
 use datafusion_physical_plan::{ExecutionPlan, empty::EmptyExec, union::UnionExec};
 use datafusion_pruning::PruningPredicateBuilder;
 use object_store::ObjectMeta;
 
-use crate::{checksums::CheckedReaders, layout::Layout, load::TableLocation, table_version::FileEntry};
+use crate::{
+    checksums::CheckedReaders,
+    companions::{Companions, FileRows},
+    layout::Layout,
+    load::TableLocation,
+    table_version::FileEntry,
+};
 
 /// The end of a file that is read first: its footer, and usually its page index.
 const FOOTER_BYTES: usize = 256 << 10;
@@ -44,6 +53,7 @@ pub(crate) struct Snapshot {
     pub(crate) files: Vec<Arc<FileEntry>>,
     /// Conforms to the layout.
     pub(crate) tail: Vec<RecordBatch>,
+    pub(crate) companions: Arc<Companions>,
 }
 
 impl fmt::Debug for Snapshot {
@@ -127,16 +137,18 @@ impl Snapshot {
         &self,
         state: &dyn Session,
         projection: Option<&Vec<usize>>,
-        files: Vec<Arc<FileEntry>>,
+        files: Vec<(Arc<FileEntry>, FileRows)>,
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        let (files, rows_of_files): (Vec<_>, Vec<_>) = files.into_iter().unzip();
         state.runtime_env().register_object_store(self.url.as_ref(), Arc::clone(&self.place.store));
         let table_schema = TableSchema::builder(self.layout.file_schema())
             .with_table_partition_cols(self.layout.partition_fields().to_vec())
             .build();
         let rows = self.rows_at_once(state.config().batch_size(), projection, &files);
         let store = Arc::new(self.place.checked(&files));
-        let files: Vec<PartitionedFile> = files.iter().map(|file| self.partitioned(file)).collect();
+        let files: Vec<PartitionedFile> =
+            files.iter().zip(rows_of_files).map(|(file, rows)| self.partitioned(file, rows)).collect();
         let groups = FileGroup::new(files).split_files(state.config().target_partitions().max(1));
         let (groups, statistics) =
             compute_all_files_statistics(groups, Arc::clone(&self.layout.schema), true, false)?;
@@ -176,7 +188,7 @@ impl Snapshot {
         usize::try_from(BATCH_BYTES / a_row.unwrap_or(0).max(1)).unwrap_or(most).clamp(1, most.max(1))
     }
 
-    fn partitioned(&self, file: &FileEntry) -> PartitionedFile {
+    fn partitioned(&self, file: &FileEntry, rows: FileRows) -> PartitionedFile {
         let location = file.add.path.split('/').fold(self.place.root(), |path, part| path.join(part));
         let modified = std::time::UNIX_EPOCH
             + std::time::Duration::from_millis(file.add.modification_time.max(0) as u64);
@@ -191,7 +203,14 @@ impl Snapshot {
         partitioned.partition_values = file.partition.clone();
         // Set as they are: they cover the partition columns already, nulls among them.
         partitioned.statistics = Some(Arc::clone(&file.statistics));
-        partitioned
+        match rows {
+            FileRows::Some(selection) => {
+                // Of all its rows, not of those that are read.
+                partitioned.statistics = Some(Arc::new(file.statistics.as_ref().clone().to_inexact()));
+                partitioned.with_extension(ParquetRowSelection::new(selection))
+            }
+            FileRows::All | FileRows::None => partitioned,
+        }
     }
 }
 
@@ -213,6 +232,10 @@ impl TableProvider for Snapshot {
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let files = self.pruned(state, filters)?;
+        let rows = self.companions.select(&self.place, &files, filters).await;
+        let rows = rows.map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let files: Vec<(Arc<FileEntry>, FileRows)> =
+            files.into_iter().zip(rows).filter(|(_, rows)| *rows != FileRows::None).collect();
         let mut plans: Vec<Arc<dyn ExecutionPlan>> = Vec::new();
         if !files.is_empty() {
             // With a filter, more rows than the limit must be read to find as many.

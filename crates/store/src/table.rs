@@ -25,6 +25,7 @@ use tokio::{
 use crate::{
     actions,
     committer::Request,
+    companions::{CompanionFormat, CompanionStatus, Companions},
     error::{Result, StoreError},
     insert::{InsertedRows, Insertion},
     layout::{Layout, evolve},
@@ -176,6 +177,7 @@ pub(crate) struct Shared {
     pub(crate) upkeep: Arc<Semaphore>,
     /// Of the whole store: how many commits have their files written at a time.
     pub(crate) writing: Arc<Semaphore>,
+    pub(crate) companions: Arc<Companions>,
 }
 
 /// A clock that can be shown.
@@ -226,6 +228,7 @@ impl Shared {
             closing: watch::Sender::new(false),
             upkeep,
             writing,
+            companions: Arc::default(),
         }
     }
 
@@ -481,6 +484,7 @@ impl Table {
                 layout: ledger.layout.with_json(json),
                 files: ledger.files.clone(),
                 tail: Vec::new(),
+                companions: Arc::clone(&shared.companions),
             }));
         }
         let (layout, ledger, tail) = {
@@ -500,7 +504,21 @@ impl Table {
             ledger.files_in(&files_layout)
         };
         let (place, url) = (shared.place.clone(), shared.url.clone());
-        Ok(Arc::new(Snapshot { place, url, layout, files, tail }))
+        let companions = Arc::clone(&shared.companions);
+        Ok(Arc::new(Snapshot { place, url, layout, files, tail, companions }))
+    }
+
+    /// Says how companions of the table's files are built and asked; none: the table has none, and those that are there go. Until
+    /// this is said, they are neither used nor deleted.
+    pub fn set_companions(&self, format: Option<Arc<dyn CompanionFormat>>) {
+        self.shared.companions.set_format(format);
+        self.shared.work.notify_one();
+    }
+
+    /// How far the companions of its files are.
+    pub fn companion_status(&self) -> CompanionStatus {
+        let ledger = Arc::clone(&self.shared.state().ledger);
+        self.shared.companions.status(&ledger.files)
     }
 
     fn no_version(&self, version: impl ToString) -> StoreError {

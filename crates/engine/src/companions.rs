@@ -1,0 +1,146 @@
+//! The companions of data files as the store asks for them: the room of search indexes builds and reads them.
+//!
+//! A builder has at most [`CompanionsOf::memory_bytes_max`] bytes of terms in memory: beyond it, the rows so far become a segment, and
+//! the segments are merged at the end.
+
+use std::{io, ops::Range, sync::Arc};
+
+use arrow_array::ArrayRef;
+use roaring::RoaringBitmap;
+use swiftwater_search::{
+    Companion, CompanionError, DataFile, IndexBuilder, ReadBytes, Segment, merge, write_companion,
+};
+use swiftwater_sql::{Expr, index_query};
+use swiftwater_store::{
+    CompanionBuilder, CompanionBytes, CompanionFault, CompanionFile, CompanionFormat, OpenCompanion,
+};
+use swiftwater_text::{IndexQuery, SearchDefinition, SearchField};
+
+/// The companions of the files of one table.
+#[derive(Debug)]
+pub(crate) struct CompanionsOf {
+    /// The name of the definition in paths.
+    pub(crate) name: String,
+    pub(crate) definition: SearchDefinition,
+    /// The columns whose texts are JSON.
+    pub(crate) json: Vec<Box<str>>,
+    pub(crate) memory_bytes_max: usize,
+}
+
+impl CompanionsOf {
+    /// The columns as searches of the table see them.
+    fn columns(&self, columns: &[SearchField]) -> Vec<SearchField> {
+        let indexed = columns.iter().map(|column| SearchField {
+            is_json: self.json.contains(&column.name),
+            index: self.definition.column(&column.name).map(|index| index.to_metadata().into()),
+            ..column.clone()
+        });
+        indexed.collect()
+    }
+}
+
+impl CompanionFormat for CompanionsOf {
+    fn definition(&self) -> &str {
+        &self.name
+    }
+
+    fn query(&self, filter: &Expr) -> Option<IndexQuery> {
+        index_query(filter)
+    }
+
+    fn builder(&self, columns: &[SearchField]) -> Box<dyn CompanionBuilder> {
+        let columns = self.columns(columns);
+        Box::new(Builder {
+            now: IndexBuilder::new(&columns),
+            columns,
+            before: Vec::new(),
+            definition: self.name.clone(),
+            memory_bytes_max: self.memory_bytes_max,
+        })
+    }
+
+    fn open(
+        &self,
+        bytes: Arc<dyn CompanionBytes>,
+        file: &CompanionFile,
+    ) -> Result<Arc<dyn OpenCompanion>, CompanionFault> {
+        let open = Companion::open(Arc::new(Bytes(bytes)), &self.name, &data_file(file));
+        Ok(Arc::new(Open(open.map_err(fault)?)))
+    }
+}
+
+fn data_file(file: &CompanionFile) -> DataFile {
+    DataFile { path: file.path.to_string(), bytes: file.bytes, rows: file.rows }
+}
+
+fn fault(error: CompanionError) -> CompanionFault {
+    let text = error.to_string();
+    match error {
+        CompanionError::Io(error) if error.kind() != io::ErrorKind::NotFound => {
+            CompanionFault::Unavailable(text)
+        }
+        _ => CompanionFault::Unusable(text),
+    }
+}
+
+#[derive(Debug)]
+struct Bytes(Arc<dyn CompanionBytes>);
+
+impl ReadBytes for Bytes {
+    fn length(&self) -> usize {
+        self.0.length()
+    }
+
+    fn read(&self, range: Range<usize>) -> io::Result<Vec<u8>> {
+        self.0.read(range)
+    }
+}
+
+#[derive(Debug)]
+struct Open(Companion);
+
+impl OpenCompanion for Open {
+    fn possible(&self, query: &IndexQuery) -> Result<RoaringBitmap, CompanionFault> {
+        self.0.select(query).map(|selection| selection.possible).map_err(fault)
+    }
+}
+
+struct Builder {
+    columns: Vec<SearchField>,
+    now: IndexBuilder,
+    /// The segments of the rows before.
+    before: Vec<Segment>,
+    definition: String,
+    memory_bytes_max: usize,
+}
+
+impl CompanionBuilder for Builder {
+    fn places(&self) -> Vec<usize> {
+        self.now.places()
+    }
+
+    fn add(&mut self, arrays: &[ArrayRef], rows: usize) -> io::Result<()> {
+        self.now.add(arrays, rows);
+        if self.now.memory_bytes() > self.memory_bytes_max {
+            let next = IndexBuilder::new(&self.columns);
+            self.before.push(std::mem::replace(&mut self.now, next).finish()?);
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>, file: &CompanionFile) -> io::Result<Vec<u8>> {
+        let last = self.now.finish()?;
+        let segment = match self.before.is_empty() {
+            true => last,
+            false => {
+                let segments = self.before.into_iter().chain([last]);
+                let open =
+                    segments.map(Segment::open).collect::<Result<Vec<_>, _>>().map_err(io::Error::other)?;
+                merge(&open.iter().collect::<Vec<_>>()).map_err(io::Error::other)?
+            }
+        };
+        let mut bytes = Vec::new();
+        write_companion(&segment, &self.definition, &data_file(file), &mut bytes)?;
+        Ok(bytes)
+    }
+}
