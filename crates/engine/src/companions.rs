@@ -3,9 +3,10 @@
 //! A builder has at most [`CompanionsOf::memory_bytes_max`] bytes of terms in memory: beyond it, the rows so far become a segment, and
 //! the segments are merged at the end.
 
-use std::{io, ops::Range, sync::Arc};
+use std::{fmt, io, ops::Range, sync::Arc};
 
 use arrow_array::ArrayRef;
+use arrow_schema::{Field, Schema};
 use roaring::RoaringBitmap;
 use swiftwater_search::{
     Companion, CompanionError, DataFile, IndexBuilder, ReadBytes, Segment, merge, write_companion,
@@ -14,28 +15,22 @@ use swiftwater_sql::{Expr, index_query};
 use swiftwater_store::{
     CompanionBuilder, CompanionBytes, CompanionFault, CompanionFile, CompanionFormat, OpenCompanion,
 };
-use swiftwater_text::{IndexQuery, SearchDefinition, SearchField};
+use swiftwater_text::{IndexQuery, SearchField};
+
+/// Describes a field as searches of the table see it.
+pub(crate) type DescribeField = Box<dyn Fn(&Field) -> SearchField + Send + Sync>;
 
 /// The companions of the files of one table.
-#[derive(Debug)]
 pub(crate) struct CompanionsOf {
     /// The name of the definition in paths.
     pub(crate) name: String,
-    pub(crate) definition: SearchDefinition,
-    /// The columns whose texts are JSON.
-    pub(crate) json: Vec<Box<str>>,
+    pub(crate) describe: DescribeField,
     pub(crate) memory_bytes_max: usize,
 }
 
-impl CompanionsOf {
-    /// The columns as searches of the table see them.
-    fn columns(&self, columns: &[SearchField]) -> Vec<SearchField> {
-        let indexed = columns.iter().map(|column| SearchField {
-            is_json: self.json.contains(&column.name),
-            index: self.definition.column(&column.name).map(|index| index.to_metadata().into()),
-            ..column.clone()
-        });
-        indexed.collect()
+impl fmt::Debug for CompanionsOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CompanionsOf").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
@@ -48,8 +43,8 @@ impl CompanionFormat for CompanionsOf {
         index_query(filter)
     }
 
-    fn builder(&self, columns: &[SearchField]) -> Box<dyn CompanionBuilder> {
-        let columns = self.columns(columns);
+    fn builder(&self, schema: &Schema) -> Box<dyn CompanionBuilder> {
+        let columns: Vec<SearchField> = schema.fields().iter().map(|field| (self.describe)(field)).collect();
         Box::new(Builder {
             now: IndexBuilder::new(&columns),
             columns,

@@ -526,7 +526,7 @@ impl Committer {
             let (kind, found) = result_of(Some(&mut task)).await;
             self.apply_result(kind, found).await?;
         }
-        if let Some((kind, work)) = self.next_upkeep() {
+        if let Some((kind, work)) = self.next_upkeep(true) {
             let permits = Arc::clone(&self.shared.upkeep);
             let place = self.shared.place.clone();
             let task = tokio::spawn(async move {
@@ -585,7 +585,8 @@ impl Committer {
         Ok(())
     }
 
-    fn next_upkeep(&self) -> Option<(MaintenanceKind, MaintenanceTask)> {
+    /// The next task that is due. Of companions, only a task that runs beside commits builds: there may be many.
+    fn next_upkeep(&self, with_index: bool) -> Option<(MaintenanceKind, MaintenanceTask)> {
         let shared = &self.shared;
         let (place, options, now) = (shared.place.clone(), Arc::clone(&shared.options), self.now());
         let (ledger, retention, is_behind) = {
@@ -622,13 +623,6 @@ impl Committer {
             return Some((MaintenanceKind::Compact, Box::pin(work)));
         }
         let companions = Arc::clone(&shared.companions);
-        if may(MaintenanceKind::Index) && !is_behind && companions.is_work_left(&ledger.files) {
-            let work = async move {
-                companions.build_next(&place, &ledger).await?;
-                Ok(MaintenanceResult::Indexed)
-            };
-            return Some((MaintenanceKind::Index, Box::pin(work)));
-        }
         let pause = maintenance::before(now, (options.vacuum_retention / 4).max(options.upkeep_interval));
         if may(MaintenanceKind::Vacuum) && self.vacuumed.is_none_or(|last| last < pause) {
             let keep = options.vacuum_retention;
@@ -638,6 +632,13 @@ impl Committer {
                 ))
             };
             return Some((MaintenanceKind::Vacuum, Box::pin(work)));
+        }
+        if with_index && may(MaintenanceKind::Index) && !is_behind && companions.is_work_left(&ledger.files) {
+            let work = async move {
+                companions.build_next(&place, &ledger).await?;
+                Ok(MaintenanceResult::Indexed)
+            };
+            return Some((MaintenanceKind::Index, Box::pin(work)));
         }
         None
     }
@@ -671,7 +672,7 @@ impl Committer {
                 }
             }
         }
-        while let Some((kind, work)) = self.next_upkeep() {
+        while let Some((kind, work)) = self.next_upkeep(false) {
             match run_on_io_thread("maintaining a table", work).await {
                 Ok(found) => self.apply(found).await?,
                 Err(error) => {

@@ -22,6 +22,7 @@ use std::{
 };
 
 use arrow_array::ArrayRef;
+use arrow_schema::Schema;
 use datafusion_expr::Expr;
 use futures_util::{StreamExt, TryStreamExt};
 use object_store::{ObjectStore, ObjectStoreExt, PutPayload, path::Path};
@@ -30,8 +31,8 @@ use parquet::arrow::{
     arrow_reader::{RowSelection, RowSelector},
 };
 use roaring::RoaringBitmap;
-use swiftwater_text::{IndexQuery, SearchField};
-use tokio::runtime::Handle;
+use swiftwater_text::IndexQuery;
+use tokio::{runtime::Handle, sync::watch};
 use tracing::warn;
 
 use crate::{
@@ -71,7 +72,7 @@ pub trait CompanionFormat: Send + Sync + fmt::Debug {
     /// What a filter asks of companions; none if it asks nothing.
     fn query(&self, filter: &Expr) -> Option<IndexQuery>;
     /// A builder for a data file of a table with these columns.
-    fn builder(&self, columns: &[SearchField]) -> Box<dyn CompanionBuilder>;
+    fn builder(&self, schema: &Schema) -> Box<dyn CompanionBuilder>;
     /// Opens a companion.
     fn open(
         &self,
@@ -130,6 +131,8 @@ pub struct CompanionStatus {
 #[derive(Debug, Default)]
 pub(crate) struct Companions {
     state: Mutex<State>,
+    /// Changes whenever a companion is built or found to be missing.
+    changes: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
@@ -228,6 +231,12 @@ impl Companions {
             *state = State { unusable, ..State::default() };
         }
         state.format = Some(format);
+        self.changes.send_replace(());
+    }
+
+    /// Waits for the next change of what [`Companions::status`] says.
+    pub(crate) fn changes(&self) -> watch::Receiver<()> {
+        self.changes.subscribe()
     }
 
     fn format(&self) -> Option<Arc<dyn CompanionFormat>> {
@@ -310,6 +319,7 @@ impl Companions {
         let is_same = state.format.iter().flatten().any(|format| format.definition() == definition);
         if is_same {
             change(&mut state);
+            self.changes.send_replace(());
         }
     }
 
@@ -446,9 +456,7 @@ async fn build(
     described: &CompanionFile,
 ) -> Result<Vec<u8>> {
     let failed = StoreError::parquet("reading a file to index it");
-    let columns: Vec<SearchField> =
-        layout.schema.fields().iter().map(|field| SearchField::of(field)).collect();
-    let mut builder = format.builder(&columns);
+    let mut builder = format.builder(&layout.schema);
     let places = builder.places();
     let store = Arc::new(place.checked(std::slice::from_ref(file)));
     let reader = ObjectReader { store, path: place.file(&file.add.path), size: file.add.size };

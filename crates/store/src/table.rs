@@ -515,6 +515,27 @@ impl Table {
         self.shared.work.notify_one();
     }
 
+    /// Waits until every file of the newest version has a companion.
+    pub async fn until_indexed(&self) -> Result<()> {
+        let mut changes = self.shared.companions.changes();
+        let mut progress = self.progress();
+        let mut closing = self.shared.closing.subscribe();
+        loop {
+            changes.borrow_and_update();
+            if self.companion_status().waiting_files == 0 {
+                return Ok(());
+            }
+            if *closing.borrow_and_update() {
+                return Err(StoreError::Closed(self.name().into()));
+            }
+            tokio::select! {
+                _ = changes.changed() => {}
+                _ = progress.changed() => {}
+                _ = closing.changed() => {}
+            }
+        }
+    }
+
     /// How far the companions of its files are.
     pub fn companion_status(&self) -> CompanionStatus {
         let ledger = Arc::clone(&self.shared.state().ledger);
