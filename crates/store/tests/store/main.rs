@@ -1,6 +1,7 @@
 //! Tests tables on object storage: their contents, through crashes, beside other readers.
 
 mod common;
+mod companions;
 mod crashes;
 mod cut;
 mod damaged;
