@@ -151,6 +151,7 @@ impl Committer {
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let shared = Arc::clone(&self.shared);
         let mut closing = shared.closing.subscribe();
+        let mut companions = shared.companions.changes();
         loop {
             if *closing.borrow_and_update() {
                 return Ok(());
@@ -182,6 +183,7 @@ impl Committer {
                     self.apply_result(kind, found).await?;
                     self.continue_upkeep().await?;
                 }
+                _ = companions.changed() => self.continue_upkeep().await?,
                 _ = closing.changed() => {}
                 _ = tick.tick() => {
                     self.resting.clear();

@@ -512,7 +512,6 @@ impl Table {
     /// this is said, they are neither used nor deleted.
     pub fn set_companions(&self, format: Option<Arc<dyn CompanionFormat>>) {
         self.shared.companions.set_format(format);
-        self.shared.work.notify_one();
     }
 
     /// Waits until every file of the newest version has a companion.
