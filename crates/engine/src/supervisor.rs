@@ -16,12 +16,7 @@
 //!
 //! The services of the engine itself, such as the scheduler of jobs, have no object. They run again after a panic, too.
 
-use std::{
-    collections::BTreeMap,
-    panic::AssertUnwindSafe,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{collections::BTreeMap, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 use swiftwater_catalog::Object;
@@ -29,7 +24,8 @@ use swiftwater_log::LogPosition;
 use tokio::sync::watch;
 
 use crate::durable::history::History;
-use swiftwater_runtime::parts::{count_panic, lock};
+use swiftwater_runtime::lock_order::OrderedMutex;
+use swiftwater_runtime::parts::count_panic;
 
 /// Tells the task of an object that the object was dropped.
 #[derive(Debug, Default)]
@@ -117,7 +113,7 @@ impl<M: Maintained> Registered for M {
 /// An object leaves when it was dropped, or when its work has ended with success. One that has failed, or whose task ended
 /// because the engine closes, stays: the next start needs the log from where it was.
 #[derive(Default)]
-pub(crate) struct Registry(Mutex<RegisteredObjects>);
+pub(crate) struct Registry(OrderedMutex<RegisteredObjects>);
 
 #[derive(Default)]
 struct RegisteredObjects {
@@ -132,7 +128,7 @@ pub(crate) struct Registration(u64);
 impl Registry {
     /// Registers an object, so that the log is retained for it from now on.
     pub(crate) fn register<M: Maintained>(&self, object: &Arc<M>) -> Registration {
-        let mut registered = lock(&self.0);
+        let mut registered = self.0.lock();
         let number = registered.next;
         registered.next += 1;
         registered.objects.insert(number, Arc::<M>::clone(object));
@@ -140,13 +136,13 @@ impl Registry {
     }
 
     fn remove(&self, Registration(number): Registration) {
-        lock(&self.0).objects.remove(&number);
+        self.0.lock().objects.remove(&number);
     }
 
     /// The first position of the log that an object needs, and the object.
     pub(crate) fn retained_from(&self, history: &History) -> Option<(LogPosition, Object)> {
         // Each object has a lock of its own, which is not taken under the one of the registry.
-        let objects: Vec<Arc<dyn Registered>> = lock(&self.0).objects.values().cloned().collect();
+        let objects: Vec<Arc<dyn Registered>> = self.0.lock().objects.values().cloned().collect();
         let position =
             |object: &Arc<dyn Registered>| Some((object.retained_from(history)?, Arc::clone(object)));
         let first = objects.iter().filter_map(position).min_by_key(|(position, _)| *position);
@@ -280,7 +276,7 @@ mod tests {
         works: watch::Sender<bool>,
         dropped: DropSignal,
         is_deleted: AtomicBool,
-        retains: Mutex<Option<LogPosition>>,
+        retains: OrderedMutex<Option<LogPosition>>,
     }
 
     impl Maintained for Probe {
@@ -306,7 +302,7 @@ mod tests {
         }
 
         fn retains(&self, _: &History) -> Option<LogPosition> {
-            *lock(&self.retains)
+            *self.retains.lock()
         }
 
         fn failed(&self, _: &Arc<History>, error: u32) -> NextAttempt {
@@ -380,7 +376,7 @@ mod tests {
         history.tick(1).await.unwrap();
         let first = history.log.horizons().appended;
         let (probe, closed) = (Arc::new(Probe::default()), Arc::new(Probe::default()));
-        *lock(&probe.retains) = Some(first);
+        *probe.retains.lock() = Some(first);
         for probe in [&probe, &closed] {
             history.maintain(Arc::clone(probe));
             probe.works.subscribe().wait_for(|works| *works).await.unwrap();
@@ -399,7 +395,7 @@ mod tests {
         probe.works.subscribe().wait_for(|works| !*works).await.unwrap();
 
         let last = history.log.horizons().synced;
-        *lock(&closed.retains) = Some(last);
+        *closed.retains.lock() = Some(last);
         history.tick(3).await.unwrap();
         engine.shutdown(Duration::from_secs(5)).await;
         assert_eq!(history.needed_from(), last, "an object retains the log after the engine closed");

@@ -15,7 +15,7 @@ use std::{
 use swiftwater_live::{Rebuild, ReplacedLevels};
 use tracing::error;
 
-use crate::stream::{Stream, lock};
+use crate::stream::Stream;
 
 /// What is to be built, for which stream.
 pub(crate) type IndexErrand = (Arc<Stream>, Rebuild);
@@ -44,7 +44,7 @@ pub(crate) fn run_indexer(inbox: &mpsc::Receiver<IndexErrand>) {
         };
         replaced.push(built.replaced());
         {
-            let _change = lock(&stream.change);
+            let _change = stream.change.lock();
             let index = stream.index().rebuilt(built);
             stream.set_index(index);
         }

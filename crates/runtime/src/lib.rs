@@ -26,6 +26,8 @@ mod rate;
 mod run_queue;
 mod subscriber_queue;
 
+pub mod lock_order;
+
 mod indexer;
 mod panic_guard;
 mod shard;
@@ -70,7 +72,7 @@ pub mod parts {
         },
         shared::Shared,
         steady_clock::SteadyClock,
-        stream::{Stream, lock},
+        stream::Stream,
         subscriber_queue::Numbering,
     };
 }

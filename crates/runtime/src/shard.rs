@@ -11,7 +11,7 @@ use crate::{
     query::active::{EmitContext, Running},
     query::fan_out::set_due_sooner,
     shared::Shared,
-    stream::{ShardState, Stream, Take, Work, lock},
+    stream::{ShardState, Stream, Take, Work},
 };
 
 /// Of so many queries the memory is asked for before the first of them is given its step.
@@ -23,7 +23,7 @@ impl Shared {
         self.counters[number].started_nanos.store(self.clock.monotonic_nanos(), Ordering::Relaxed);
         while let Some(stream) = self.line.pop() {
             let taken = {
-                let mut state = lock(&stream.shards[number]);
+                let mut state = stream.shards[number].lock();
                 match stream.take(self.config.batch_bytes_max) {
                     Take::Nothing => continue,
                     Take::Due(at) => Err(at),
@@ -119,7 +119,7 @@ impl Shared {
 
     /// Hands a shard's output on, in the order of the stream. Answers the pending bytes of all that were handed on.
     fn deliver(&self, stream: &Stream, sequence: u64, output: Output) -> usize {
-        let mut merge = lock(&stream.merge);
+        let mut merge = stream.merge.lock();
         let merge = &mut *merge;
         let mut delivered = 0;
         for mut output in merge.deliver(sequence, output) {

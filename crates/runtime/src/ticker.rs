@@ -22,7 +22,7 @@ use crate::{
     query::active::EmitContext,
     query::handle::QueryHandle,
     shared::{Shared, TickerRequest},
-    stream::{Stream, lock},
+    stream::Stream,
 };
 
 /// Errands that are run before the clock is looked at again.
@@ -96,7 +96,7 @@ impl Shared {
         }
         // Held until all that is due is done, so that no shard takes what arrived after a query's end before it ended, and
         // nobody ends a query whose windows are being closed.
-        let _tick = lock(&stream.tick);
+        let _tick = stream.tick.lock();
         self.tick_held(stream, now);
     }
 
@@ -123,7 +123,7 @@ impl Shared {
     /// Closes what the event closes that was taken last, if it was taken alone and nobody else has.
     pub(crate) fn close_by_event(&self, stream: &Stream) {
         if stream.closed_by_event().is_some() {
-            let _tick = lock(&stream.tick);
+            let _tick = stream.tick.lock();
             self.close_by_event_held(stream);
         }
     }
@@ -140,9 +140,9 @@ impl Shared {
     fn look(&self, stream: &Stream, now: Millis, after: Option<u64>) {
         if let Err(fault) = guarded("windows could not be closed", || self.close_due(stream, now, after)) {
             for shard in &stream.shards {
-                lock(shard).shard.recover();
+                shard.lock().shard.recover();
             }
-            let mut merge = lock(&stream.merge);
+            let mut merge = stream.merge.lock();
             self.fail_from(&mut merge, u64::MAX, &fault);
             // All of them end: nothing is due until the ticker has seen to that, or it would fail again at once.
             merge.agenda.clear();
@@ -154,7 +154,7 @@ impl Shared {
     /// Closes what [`Shared::look`] finds due, some queries at a time: between these, queries begin and statuses are read. Nothing
     /// that came after `now` is taken meanwhile, as the stream stays due until the last of them is closed.
     fn close_due(&self, stream: &Stream, now: Millis, after: Option<u64>) {
-        let DueWork { queries, over, operators } = find_due(&lock(&stream.merge), now, after);
+        let DueWork { queries, over, operators } = find_due(&stream.merge.lock(), now, after);
         for portion in operators.chunks(PORTION) {
             flush_operators(stream, portion);
         }
@@ -164,17 +164,17 @@ impl Shared {
         let mut context = None;
         for portion in queries.chunks(PORTION) {
             flush_queries(stream, portion);
-            let mut merge = lock(&stream.merge);
+            let mut merge = stream.merge.lock();
             let context = context.get_or_insert_with(|| self.context(stream, merge.position));
             for &(number, _) in portion {
                 ended.extend(self.close_windows(&mut merge, number, now, after, context));
             }
         }
         for portion in operators.chunks(PORTION) {
-            self.drop_closed_slices(&mut lock(&stream.merge), portion);
+            self.drop_closed_slices(&mut stream.merge.lock(), portion);
         }
         {
-            let merge = lock(&stream.merge);
+            let merge = stream.merge.lock();
             stream.set_next_due(&merge);
             stream.set_pace(!merge.lagging.is_empty());
         }
@@ -291,8 +291,8 @@ fn find_due(merge: &Merge, now: Millis, after: Option<u64>) -> DueWork {
 /// Collects the slices of operators that are over from all shards.
 fn flush_operators(stream: &Stream, portion: &[DueOperator]) {
     for shard in &stream.shards {
-        let mut state = lock(shard);
-        let mut merge = lock(&stream.merge);
+        let mut state = shard.lock();
+        let mut merge = stream.merge.lock();
         for &DueOperator { number, open, .. } in portion {
             let slices = state.shard.flush(number, open);
             if let Some(operator) = merge.operators.get_mut(&number) {
@@ -309,8 +309,8 @@ fn flush_queries(stream: &Stream, portion: &[(QueryNumber, Option<i64>)]) {
         portion.iter().filter_map(|(number, open)| Some((*number, (*open)?))).collect();
     // Through all shards in any case: then all that was taken is delivered.
     for shard in &stream.shards {
-        let mut state = lock(shard);
-        let mut merge = lock(&stream.merge);
+        let mut state = shard.lock();
+        let mut merge = stream.merge.lock();
         for &(number, open) in &alone {
             let slices = state.shard.flush(number, open);
             if let Some(running) = merge.running.get_mut(&number) {

@@ -22,7 +22,6 @@ use crate::{
         stored_stream::{StoredStream, unavailable},
     },
 };
-use swiftwater_runtime::parts::lock;
 
 impl History {
     /// Writes snapshots and trims the log, until the end.
@@ -125,7 +124,7 @@ impl History {
                 break synced?;
             }
         }
-        run_blocking(usize::MAX, || lock(&self.snapshots).write(&snapshot))?;
+        run_blocking(usize::MAX, || self.snapshots.lock().write(&snapshot))?;
         self.checkpointed_position.store(counted.0, Ordering::Relaxed);
         let needed = self.needed_from().min(counted);
         self.log.trim(needed);
@@ -149,7 +148,7 @@ impl History {
         if let Ok(Err(error)) = tokio::time::timeout(grace, self.checkpoint()).await {
             tracing::warn!(error = &error as &dyn std::error::Error, "the catalog could not be written");
         }
-        let tasks = std::mem::take(&mut *lock(&self.tasks));
+        let tasks = std::mem::take(&mut *self.tasks.lock());
         for mut task in tasks {
             if tokio::time::timeout(grace, &mut task).await.is_err() {
                 task.abort();

@@ -5,7 +5,7 @@ use std::{
     collections::HashMap,
     path::PathBuf,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError, RwLock, Weak,
+        Arc, OnceLock, Weak,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -42,7 +42,7 @@ use crate::{
     },
     objects::Objects,
 };
-use swiftwater_runtime::parts::lock;
+use swiftwater_runtime::lock_order::{OrderedMutex, OrderedRwLock};
 
 /// Everything durable of one engine.
 pub(crate) struct History {
@@ -53,10 +53,10 @@ pub(crate) struct History {
     pub(crate) log: Arc<Log>,
     pub(crate) store: Store,
     pub(crate) catalog: Published<Catalog>,
-    pub(crate) snapshots: Mutex<Snapshots>,
+    pub(crate) snapshots: OrderedMutex<Snapshots>,
     /// Locked while a statement changes the catalog: one at a time.
     pub(crate) statement_lock: tokio::sync::Mutex<()>,
-    pub(crate) stored: RwLock<HashMap<StreamName, Arc<StoredStream>>>,
+    pub(crate) stored: OrderedRwLock<HashMap<StreamName, Arc<StoredStream>>>,
     pub(crate) objects: Objects,
     /// The objects that tasks maintain.
     pub(crate) registry: Registry,
@@ -70,7 +70,7 @@ pub(crate) struct History {
     /// Locked for reading while a change of the catalog is logged, and while a view, an alert or a join commits; for writing
     /// while a backup takes its snapshots.
     pub(crate) backup_lock: Arc<tokio::sync::RwLock<()>>,
-    pub(crate) tasks: Mutex<Vec<JoinHandle<()>>>,
+    pub(crate) tasks: OrderedMutex<Vec<JoinHandle<()>>>,
     /// Notified when work in the store is pending, such as the opening of a table.
     pub(crate) pending_store_work: Notify,
     /// The position of the last checkpoint: the end of the log when the catalog's last snapshot was taken.
@@ -125,7 +125,7 @@ impl History {
         history.report_if_not_ready();
         history.start_services();
         let nanos = clock.monotonic_nanos().saturating_sub(began);
-        let streams = history.stored.read().unwrap_or_else(PoisonError::into_inner).len();
+        let streams = history.stored.read().len();
         tracing::info!(streams, millis = nanos / 1_000_000, "the data directory was opened");
         Ok(history)
     }
@@ -146,9 +146,9 @@ impl History {
             log: Arc::new(files.log),
             store,
             catalog: Published::new(files.replay.catalog),
-            snapshots: Mutex::new(files.snapshots),
+            snapshots: OrderedMutex::new(files.snapshots),
             statement_lock: tokio::sync::Mutex::default(),
-            stored: RwLock::default(),
+            stored: OrderedRwLock::default(),
             objects,
             registry: Registry::default(),
             retained: RetainedPositions::default(),
@@ -157,7 +157,7 @@ impl History {
             unstored: Unstored::default(),
             backups: Backups::default(),
             backup_lock: Arc::default(),
-            tasks: Mutex::default(),
+            tasks: OrderedMutex::default(),
             pending_store_work: Notify::new(),
             checkpointed_position: AtomicU64::new(files.checkpointed_position),
             checkpoint_lock: tokio::sync::Mutex::default(),
@@ -181,7 +181,7 @@ impl History {
     /// Ends the tasks of a history that cannot be opened. Writes no checkpoint.
     async fn end_opening(&self) {
         self.closing.send_replace(true);
-        let tasks = std::mem::take(&mut *lock(&self.tasks));
+        let tasks = std::mem::take(&mut *self.tasks.lock());
         for task in tasks {
             task.abort();
             let _ = task.await;
@@ -213,7 +213,7 @@ impl History {
             let stored = Arc::new(StoredStream::new(StreamId(entry.id), declared, table, state));
             // The log retains its events before there are any.
             let registration = self.registry.register(&stored);
-            let mut all = self.stored.write().unwrap_or_else(PoisonError::into_inner);
+            let mut all = self.stored.write();
             all.insert(entry.create.name.clone(), Arc::clone(&stored));
             drop(all);
             self.unstored.forget(&entry.create.name);
@@ -228,7 +228,7 @@ impl History {
     }
 
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let mut tasks = lock(&self.tasks);
+        let mut tasks = self.tasks.lock();
         tasks.retain(|task| !task.is_finished());
         // A statement that begins one may be on threads that are for SQL.
         tasks.push(self.runtime.spawn(task));
@@ -236,7 +236,7 @@ impl History {
 
     /// A stream that is stored.
     pub(crate) fn stored(&self, name: &StreamName) -> Option<Arc<StoredStream>> {
-        self.stored.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+        self.stored.read().get(name).cloned()
     }
 
     /// Whether the stream is there still, and was not dropped, perhaps to be created again.
@@ -246,7 +246,7 @@ impl History {
 
     /// All stored streams.
     pub(crate) fn all_stored(&self) -> Vec<Arc<StoredStream>> {
-        self.stored.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        self.stored.read().values().cloned().collect()
     }
 
     /// The metrics of log and tables.

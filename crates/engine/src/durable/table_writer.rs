@@ -23,7 +23,6 @@ use crate::{
     },
     supervisor::{DropSignal, Maintained, NextAttempt},
 };
-use swiftwater_runtime::parts::lock;
 
 /// Bytes of events that are made into rows at once.
 pub(crate) const ROWS_BYTES: usize = 4 << 20;
@@ -71,7 +70,7 @@ impl Maintained for StoredStream {
 
     fn failed(&self, _: &Arc<History>, error: TableWriterError) -> NextAttempt {
         let appended = self.table().map(Table::appended);
-        let mut retry = lock(&self.retry);
+        let mut retry = self.retry.lock();
         if retry.0 != appended || retry.1.failures() == 0 {
             *retry = (appended, RETRY);
             let error = &error as &dyn std::error::Error;

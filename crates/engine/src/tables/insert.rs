@@ -10,12 +10,9 @@ use crate::{
 use arrow_array::RecordBatch;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, TryStreamExt};
-use std::{
-    pin::pin,
-    sync::{Arc, Mutex},
-};
+use std::{pin::pin, sync::Arc};
 use swiftwater_event::{CheckLimits, Checker, EventBatch, EventMeta, StreamName};
-use swiftwater_runtime::parts::lock;
+use swiftwater_runtime::lock_order::OrderedMutex;
 use swiftwater_sql::{
     ErrorKind as SqlErrorKind, SchemaRef, SendableRecordBatchStream, SqlError, Tables,
     forms::{Form, FormWriter},
@@ -247,12 +244,12 @@ fn shown(event: &[u8]) -> String {
 }
 
 /// Why rows that are written failed, if they did.
-pub(super) struct RowsFailure(Arc<Mutex<Option<SqlError>>>);
+pub(super) struct RowsFailure(Arc<OrderedMutex<Option<SqlError>>>);
 
 impl RowsFailure {
     /// That, or what befell the table.
     pub(super) fn or(&self, error: StoreError) -> SqlError {
-        lock(&self.0).take().unwrap_or_else(|| from_store(error))
+        self.0.lock().take().unwrap_or_else(|| from_store(error))
     }
 }
 
@@ -260,11 +257,11 @@ impl RowsFailure {
 pub(super) fn failing_apart(
     rows: SendableRecordBatchStream,
 ) -> (impl Stream<Item = Result<RecordBatch, String>> + Send, RowsFailure) {
-    let failure = Arc::new(Mutex::new(None));
+    let failure = Arc::new(OrderedMutex::new(None));
     let kept = Arc::clone(&failure);
     let rows = rows.map_err(move |error| {
         let told = error.to_string();
-        *lock(&kept) = Some(SqlError::from(error));
+        *kept.lock() = Some(SqlError::from(error));
         told
     });
     (rows, RowsFailure(failure))

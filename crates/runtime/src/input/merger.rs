@@ -23,7 +23,6 @@ use crate::{
     query::handle::QueryHandle,
     query::id::QueryId,
     query::totals::Totals,
-    stream::lock,
     subscriber_queue::SubscriberQueue,
 };
 
@@ -132,7 +131,7 @@ impl<'m> Merger<'m> {
                 }
             }
         }
-        if let Some(error) = lock(&feed.flow).error.take() {
+        if let Some(error) = feed.flow.lock().error.take() {
             return Err(error.into());
         }
         if ending == Some(EndReason::Client) {

@@ -7,15 +7,16 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, OnceLock},
+    sync::{Arc, OnceLock},
 };
 
 use swiftwater_catalog::kind::durable_query::{QueryCheckpoint, ResumePoint};
 use swiftwater_event::Millis;
 use swiftwater_live::{Collector, ResumeGranularity};
 
+use crate::lock_order::{OrderedMutex, level};
 use crate::{
-    stream::{Stream, lock},
+    stream::Stream,
     subscriber_queue::{Frontier, Numbering},
 };
 
@@ -35,9 +36,9 @@ pub struct ResumePoints {
     pub first: u64,
     /// What it goes on from.
     pub from: QueryCheckpoint,
-    points: Mutex<VecDeque<ResumePoint>>,
+    points: OrderedMutex<VecDeque<ResumePoint>, level::ResumePoints>,
     /// Up to where emits were not to be made again at each of the last times that this was asked, the first of them first.
-    gone: Mutex<VecDeque<u64>>,
+    gone: OrderedMutex<VecDeque<u64>>,
     /// When it ended, where that is written down.
     pub ended: OnceLock<Millis>,
 }
@@ -60,8 +61,8 @@ impl ResumePoints {
         let points = [from.given, from.from].into_iter().flatten().collect::<Vec<_>>();
         let mut points: VecDeque<ResumePoint> = points.into();
         points.make_contiguous().sort_by_key(|point| point.number);
-        let gone = Mutex::new([from.gone].into());
-        let (points, ended) = (Mutex::new(points), OnceLock::new());
+        let gone = OrderedMutex::new([from.gone].into());
+        let (points, ended) = (OrderedMutex::new(points), OnceLock::new());
         ResumePoints { stream, resumes, numbering, first, from, points, gone, ended }
     }
 
@@ -80,7 +81,7 @@ impl ResumePoints {
         if self.resumes == ResumeGranularity::Never {
             return;
         }
-        let mut points = lock(&self.points);
+        let mut points = self.points.lock();
         if points.len() >= POINTS_MAX && self.resumes == ResumeGranularity::ByRecords {
             let mut keeps = false;
             points.retain(|_| {
@@ -107,10 +108,10 @@ impl ResumePoints {
         collector: Option<&Collector>,
         time: Millis,
     ) -> QueryCheckpoint {
-        let mut points = lock(&self.points);
+        let mut points = self.points.lock();
         let Frontier { mut gone, read, dropped } = frontier;
         {
-            let mut earlier = lock(&self.gone);
+            let mut earlier = self.gone.lock();
             earlier.push_back(gone);
             if earlier.len() > NOTES_BEHIND {
                 earlier.pop_front();

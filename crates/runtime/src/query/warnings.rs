@@ -6,17 +6,15 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{
-        Mutex,
-        atomic::{AtomicI64, AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicI64, AtomicU64, Ordering},
 };
 
 use bumpalo::Bump;
 use swiftwater_event::{EventBatch, Millis, StreamName, did_you_mean, event_fields};
 use swiftwater_lang::{Dialect, QueryErrors, QueryWarning, warnings};
 
-use crate::{QueryForm, Runtime, RuntimeError, SubmitOptions, stream::lock};
+use crate::lock_order::OrderedMutex;
+use crate::{QueryForm, Runtime, RuntimeError, SubmitOptions};
 
 /// Fields of a stream that are remembered; with more, it is taken to have any.
 const FIELDS_MAX: usize = 256;
@@ -29,7 +27,7 @@ const EVERY_MS: i64 = 1000;
 /// The names of fields that a sample of a stream's events had.
 #[derive(Debug, Default)]
 pub(crate) struct SeenFields {
-    names: Mutex<BTreeSet<Box<str>>>,
+    names: OrderedMutex<BTreeSet<Box<str>>>,
     events: AtomicU64,
     /// When some were looked at last.
     at: AtomicI64,
@@ -46,7 +44,7 @@ impl SeenFields {
         self.at.store(now, Ordering::Relaxed);
         let count = batch.len().min(if is_first { EVENTS_ALL as usize } else { EVENTS_SOME });
         self.events.fetch_add(count as u64, Ordering::Relaxed);
-        let mut names = lock(&self.names);
+        let mut names = self.names.lock();
         let mut arena = Bump::new();
         for row in 0..count {
             if names.len() > FIELDS_MAX {
@@ -65,7 +63,7 @@ impl SeenFields {
 
     /// The names; none where there are too many.
     fn names(&self) -> Vec<Box<str>> {
-        let names = lock(&self.names);
+        let names = self.names.lock();
         if names.len() > FIELDS_MAX { Vec::new() } else { names.iter().cloned().collect() }
     }
 }

@@ -7,7 +7,7 @@ mod shutdown;
 mod status;
 
 use std::{
-    sync::{Arc, Mutex, atomic::Ordering, mpsc},
+    sync::{Arc, atomic::Ordering, mpsc},
     thread::JoinHandle,
     time::Duration,
 };
@@ -15,17 +15,18 @@ use std::{
 use swiftwater_event::{Clock, EventBatch, StreamName};
 
 pub(crate) use self::planning::compile;
+use crate::lock_order::OrderedMutex;
 use crate::{
     AppendOptions, Appended, Detached, DurableObjects, EndReason, EngineConfig, Numbered, Principal, QueryId,
     RuntimeError, SubmitOptions, Subscription, append::is_reserved_producer, indexer::run_indexer,
-    panic_guard::restarted, query::handle::Fleeting, shared::Shared, stream::lock,
+    panic_guard::restarted, query::handle::Fleeting, shared::Shared,
 };
 
 /// A running runtime. Clones are the same one; it stops with [`Runtime::shutdown`], or with the process.
 #[derive(Clone)]
 pub struct Runtime {
     shared: Arc<Shared>,
-    threads: Arc<Mutex<Vec<JoinHandle<()>>>>,
+    threads: Arc<OrderedMutex<Vec<JoinHandle<()>>>>,
 }
 
 impl Runtime {
@@ -43,7 +44,7 @@ impl Runtime {
         let (indexer, to_be_built) = mpsc::channel();
         threads.push(spawn_restarted("ticker".to_owned(), move || ticking.run_ticker(&inbox, &indexer)));
         threads.push(spawn_restarted("indexer".to_owned(), move || run_indexer(&to_be_built)));
-        Runtime { shared, threads: Arc::new(Mutex::new(threads)) }
+        Runtime { shared, threads: Arc::new(OrderedMutex::new(threads)) }
     }
 
     /// Adds what is durable. Once, before the runtime is given out.
@@ -159,7 +160,7 @@ impl Runtime {
         let mut wanted = self.wanted(text, options, now)?;
         wanted.warnings = self.warnings(text, options, now, &wanted.stream)?.into();
         let stream = shared.stream(&wanted.stream)?;
-        let change = lock(&stream.change);
+        let change = stream.change.lock();
         // Under that lock, so that on a stream numbers grow in the order in which queries begin.
         let (handle, reader) = shared.new_handle(&wanted, &stream.name, options.detach);
         let admitted = shared.admit(&handle);
@@ -241,7 +242,7 @@ impl Runtime {
         for stream in self.shared.all_streams() {
             self.shared.tick_stream(&stream, now);
             // The ticker may be at it: what is due at this moment is done when that is.
-            drop(lock(&stream.tick));
+            drop(stream.tick.lock());
             self.shared.tick_idle(&stream, now);
         }
     }

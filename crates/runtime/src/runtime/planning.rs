@@ -1,6 +1,6 @@
 //! Plans the text of a query: parses it against what is declared of its stream and of what it joins, and compiles it.
 
-use std::sync::{PoisonError, atomic::Ordering};
+use std::sync::atomic::Ordering;
 
 use swiftwater_event::Millis;
 use swiftwater_lang::{
@@ -41,7 +41,7 @@ impl Runtime {
             .or_else(|| config.default_stream.clone())
             .ok_or(RuntimeError::NoDefaultStream)?;
         let queries = {
-            let queries = shared.queries.read().unwrap_or_else(PoisonError::into_inner);
+            let queries = shared.queries.read();
             queries.len() + shared.reserved.load(Ordering::Relaxed)
         };
         // What is only kept for pick-up gives way to what is to stand.

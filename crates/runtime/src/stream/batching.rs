@@ -13,7 +13,6 @@ use swiftwater_live::{Index, QueryNumber};
 use super::{
     Stream,
     intake::{Intake, Pace},
-    lock,
 };
 
 /// A batch may have as many times its usual bytes as there are so many queries that every event is tested for…
@@ -52,7 +51,7 @@ pub(crate) enum Take {
 impl Stream {
     /// Takes what waits, small batches joined up to `bytes_max`. The caller holds a shard's lock.
     pub(crate) fn take(&self, bytes_max: usize) -> Take {
-        let mut intake = lock(&self.intake);
+        let mut intake = self.intake.lock();
         // Events that follow an idle tick advance time by themselves.
         while intake.waiting.len() > 1 && intake.waiting.front().is_some_and(EventBatch::is_empty) {
             intake.waiting.pop_front();
@@ -99,7 +98,7 @@ impl Stream {
     /// Takes all that waits, where nobody asks for it and nothing is due: whoever appended it passes it over at once, and no
     /// shard wakes up for it.
     pub(crate) fn drain_unread(&self) -> Option<Work> {
-        let mut intake = lock(&self.intake);
+        let mut intake = self.intake.lock();
         let latest = intake.waiting.back()?.meta().arrival;
         let is_asked = !intake.index.is_empty() || !intake.begins.is_empty() || intake.pace != Pace::Batches;
         if is_asked || latest >= self.next_due.load(Ordering::Acquire) {

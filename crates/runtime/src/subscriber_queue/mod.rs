@@ -9,7 +9,7 @@ mod replay;
 use std::{
     collections::VecDeque,
     sync::{
-        Condvar, Mutex, MutexGuard, OnceLock, PoisonError,
+        Condvar, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -22,12 +22,13 @@ pub(crate) use self::{
     queued_emit::{EmitRest, QueuedEmit},
     replay::Frontier,
 };
+use crate::lock_order::{OrderedMutex, OrderedMutexGuard};
 use crate::{EndReason, EngineConfig, SlowReader, limits::Full};
 
 /// A queue of emits between a query and its reader.
 #[derive(Debug, Default)]
 pub(crate) struct SubscriberQueue {
-    state: Mutex<QueueState>,
+    state: OrderedMutex<QueueState>,
     /// Made by the first reader that waits: most queries have none most of the time.
     for_tasks: OnceLock<Box<Notify>>,
     for_threads: Condvar,
@@ -208,7 +209,7 @@ impl SubscriberQueue {
                 Err(Over) => return None,
                 Ok(None) => {
                     state.waiting_threads += 1;
-                    state = self.for_threads.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    state = state.wait(&self.for_threads);
                     state.waiting_threads -= 1;
                 }
             }
@@ -302,7 +303,7 @@ impl SubscriberQueue {
         self.for_threads.notify_all();
     }
 
-    fn lock(&self) -> MutexGuard<'_, QueueState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> OrderedMutexGuard<'_, QueueState> {
+        self.state.lock()
     }
 }

@@ -6,7 +6,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError, atomic::Ordering},
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -32,14 +32,15 @@ use crate::{
     shared::Shared,
     supervisor::{DropSignal, Maintained, NextAttempt},
 };
-use swiftwater_runtime::parts::{Stream, lock};
+use swiftwater_runtime::lock_order::{OrderedMutex, level};
+use swiftwater_runtime::parts::Stream;
 
 /// Pauses between attempts.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(10));
 
 /// All of them, by stream.
 #[derive(Debug, Default)]
-pub(crate) struct Followers(Mutex<BTreeMap<StreamName, Arc<Follower>>>);
+pub(crate) struct Followers(OrderedMutex<BTreeMap<StreamName, Arc<Follower>>, level::Followers>);
 
 /// The reader of a stream that runs the durable queries over it.
 #[derive(Debug)]
@@ -49,7 +50,7 @@ pub(crate) struct Follower {
     /// The stream that clients append to.
     pub(super) source: Arc<Stream>,
     pub(super) stored: Arc<StoredStream>,
-    pub(super) plan: Mutex<Plan>,
+    pub(super) plan: OrderedMutex<Plan, level::FollowerPlan>,
     /// The first event that came after the start of the engine, or of this.
     new_from: u64,
     /// Notified when the plan has changed.
@@ -58,7 +59,7 @@ pub(crate) struct Follower {
     idle_at: watch::Sender<(u64, Millis)>,
     dropped: DropSignal,
     /// How far it was when its last run began, and the pauses since it went on.
-    retry: Mutex<(u64, Backoff)>,
+    retry: OrderedMutex<(u64, Backoff), level::FollowerRetry>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -99,8 +100,8 @@ impl Maintained for Follower {
     }
 
     fn failed(&self, _: &Arc<History>, error: FollowError) -> NextAttempt {
-        let position = lock(&self.plan).position;
-        let mut retry = lock(&self.retry);
+        let position = self.plan.lock().position;
+        let mut retry = self.retry.lock();
         if position > retry.0 {
             *retry = (position, RETRY);
         }
@@ -116,13 +117,13 @@ impl Maintained for Follower {
 impl History {
     /// The streams of all followers.
     pub(crate) fn followed(&self) -> Vec<Arc<Stream>> {
-        lock(&self.objects.followers.0).values().map(|follower| Arc::clone(&follower.stream)).collect()
+        self.objects.followers.0.lock().values().map(|follower| Arc::clone(&follower.stream)).collect()
     }
 
     /// Waits until durable queries have seen all events that there are now, and time has come to now for them.
     pub(crate) async fn all_followed(&self) {
         let now = self.clock.now();
-        let all: Vec<Arc<Follower>> = lock(&self.objects.followers.0).values().cloned().collect();
+        let all: Vec<Arc<Follower>> = self.objects.followers.0.lock().values().cloned().collect();
         for follower in all {
             let (end, _) = follower.source.mark(i64::MIN);
             let mut idle_at = follower.idle_at.subscribe();
@@ -136,7 +137,7 @@ impl History {
 
     /// The follower of a stream.
     pub(super) fn follower(&self, name: &StreamName) -> Option<Arc<Follower>> {
-        lock(&self.objects.followers.0).get(name).cloned()
+        self.objects.followers.0.lock().get(name).cloned()
     }
 
     /// How many durable queries over a stream have begun and not ended.
@@ -153,7 +154,7 @@ impl History {
         from: Option<u64>,
         plan: impl FnOnce(&Arc<Follower>, &mut Plan) -> T,
     ) -> T {
-        let mut followers = lock(&self.objects.followers.0);
+        let mut followers = self.objects.followers.0.lock();
         let there = followers.get(&stored.name).cloned();
         let (follower, is_new) = match there {
             Some(follower) => (follower, false),
@@ -168,17 +169,17 @@ impl History {
                     new_from,
                     source: Arc::clone(source),
                     stored: Arc::clone(stored),
-                    plan: Mutex::new(Plan { position: from, time: i64::MIN, ..Plan::default() }),
+                    plan: OrderedMutex::new(Plan { position: from, time: i64::MIN, ..Plan::default() }),
                     told: Notify::new(),
                     idle_at: watch::Sender::new((from, i64::MIN)),
                     dropped: DropSignal::default(),
-                    retry: Mutex::new((from, RETRY)),
+                    retry: OrderedMutex::new((from, RETRY)),
                 });
                 followers.insert(stored.name.clone(), Arc::clone(&follower));
                 (follower, true)
             }
         };
-        let planned = plan(&follower, &mut lock(&follower.plan));
+        let planned = plan(&follower, &mut follower.plan.lock());
         drop(followers);
         follower.wake();
         if is_new {
@@ -189,11 +190,11 @@ impl History {
 
     /// Ends what follows a stream that was dropped.
     pub(crate) fn end_follower(&self, shared: &Shared, name: &StreamName) {
-        let Some(follower) = lock(&self.objects.followers.0).remove(name) else { return };
+        let Some(follower) = self.objects.followers.0.lock().remove(name) else { return };
         follower.dropped.send();
         follower.stored.remove_view(FOLLOWER);
         let (standing, steps) = {
-            let mut plan = lock(&follower.plan);
+            let mut plan = follower.plan.lock();
             plan.is_over = true;
             (std::mem::take(&mut plan.standing), std::mem::take(&mut plan.steps))
         };
@@ -208,7 +209,7 @@ impl History {
             // The catalog knows nothing of it any more.
             let _ = query.following.as_ref().map(|following| following.ended.set(now));
             let has_ended = {
-                let _tick = lock(&follower.stream.tick);
+                let _tick = follower.stream.tick.lock();
                 shared.end_held(&follower.stream, &query, EndReason::Failed(why()), now)
             };
             // It may be about to begin, on a stream that nothing comes from any more.
@@ -220,7 +221,7 @@ impl History {
 
     /// Checkpoints all durable queries, and ends their readers.
     pub(crate) async fn stop_followers(&self) {
-        let all: Vec<Arc<Follower>> = lock(&self.objects.followers.0).values().cloned().collect();
+        let all: Vec<Arc<Follower>> = self.objects.followers.0.lock().values().cloned().collect();
         for follower in all {
             follower.dropped.send();
             self.checkpoint_queries(&follower).await;
@@ -274,7 +275,7 @@ impl History {
                     return Ok(());
                 }
             }
-            let reader = (Reader::View(FOLLOWER), lock(&follower.plan).position);
+            let reader = (Reader::View(FOLLOWER), follower.plan.lock().position);
             let next = tokio::select! {
                 biased;
                 _ = note.tick() => {
@@ -296,7 +297,7 @@ impl History {
                 }
             };
             if events.is_empty() {
-                let (position, now) = (lock(&follower.plan).position, self.clock.now());
+                let (position, now) = (follower.plan.lock().position, self.clock.now());
                 let has_all = follower.source.is_at(position, now);
                 if has_all && self.is_free(follower) {
                     // All that there was is there: from now on it is as if nothing had been.
@@ -311,7 +312,7 @@ impl History {
                 self.pass_gap(&shared, follower, batch.meta().first.0).await?;
                 self.give(&shared, follower, batch).await?;
             }
-            let has_new = lock(&follower.plan).position > follower.new_from;
+            let has_new = follower.plan.lock().position > follower.new_from;
             if has_new && stream.is_again.load(Ordering::Relaxed) {
                 // With a new event all time before it is over, too.
                 self.drain(follower).await;
@@ -322,16 +323,16 @@ impl History {
 
     /// Whether no step waits for being written down at this place: until it is, neither events nor time go on.
     fn is_free(&self, follower: &Follower) -> bool {
-        let plan = lock(&follower.plan);
+        let plan = follower.plan.lock();
         plan.steps.front().is_none_or(|step| step.offset > plan.position)
     }
 
     /// Whether nobody follows any more; then this follower is gone.
     fn is_left(&self, shared: &Shared, follower: &Arc<Follower>) -> bool {
-        let mut followers = lock(&self.objects.followers.0);
-        let mut plan = lock(&follower.plan);
+        let mut followers = self.objects.followers.0.lock();
+        let mut plan = follower.plan.lock();
         // What those need that have ended is kept until they are forgotten: they may have to be told again.
-        let queries = shared.queries.read().unwrap_or_else(PoisonError::into_inner);
+        let queries = shared.queries.read();
         plan.standing.retain(|query| queries.contains_key(&query.meta.id));
         drop(queries);
         if !plan.standing.is_empty() || !plan.steps.is_empty() {

@@ -1,6 +1,6 @@
 //! Submits and ends durable queries, and resumes them after a restart.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use swiftwater_catalog::{
     Change, ObjectKind,
@@ -21,7 +21,7 @@ use crate::{
     },
     shared::Shared,
 };
-use swiftwater_runtime::parts::{Fleeting, QueryHandle, ResumePoints, Stream, lock};
+use swiftwater_runtime::parts::{Fleeting, QueryHandle, ResumePoints, Stream};
 
 impl Shared {
     /// See [`crate::Engine::submit_detached`].
@@ -82,7 +82,7 @@ impl Shared {
             Ok(_) => place.take(&handle),
             Err(_) => drop(place),
         }
-        lock(&follower.plan).confirm(&handle, recorded.is_ok());
+        follower.plan.lock().confirm(&handle, recorded.is_ok());
         follower.wake();
         recorded?;
         self.count_submitted();
@@ -99,7 +99,7 @@ impl Shared {
         let Some(follower) = history.follower(&handle.stream) else { return Ok(false) };
         let now = self.clock.now();
         let offset = {
-            let mut plan = lock(&follower.plan);
+            let mut plan = follower.plan.lock();
             let Some(following) = handle.following.as_ref().filter(|_| plan.has(handle)) else {
                 return Ok(false);
             };
@@ -121,7 +121,7 @@ impl Shared {
             if written.is_ok() {
                 let _ = handle.following.as_ref().map(|following| following.ended.set(now));
             }
-            lock(&follower.plan).confirm(&handle, written.is_ok());
+            follower.plan.lock().confirm(&handle, written.is_ok());
             follower.wake();
             let _ = done.send(written);
         });
@@ -221,7 +221,7 @@ impl History {
             shared.fail_before(&handle, stream, why);
             return;
         }
-        let mut queries = shared.queries.write().unwrap_or_else(PoisonError::into_inner);
+        let mut queries = shared.queries.write();
         queries.insert(id, Arc::clone(&handle));
         drop(queries);
         let at: Millis = entry.received;

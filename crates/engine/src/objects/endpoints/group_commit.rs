@@ -5,7 +5,7 @@
 //! ready have run. A single event is taken at once. Each request waits for the result of its own event. Bound: no more
 //! events than requests in progress, whose bodies are in memory anyway.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use swiftwater_event::{EventBatch, EventMeta, StreamName};
@@ -13,14 +13,14 @@ use tokio::sync::oneshot;
 
 use super::{Endpoint, EndpointError, EndpointLimits, input::checked, input::checked_all};
 use crate::{Ack, AppendOptions, Appended, EngineError, RuntimeError, shared::Shared};
-use swiftwater_runtime::parts::lock;
+use swiftwater_runtime::lock_order::OrderedMutex;
 
 /// The most bytes of events that are taken in at once, but for one event that is longer.
 const BYTES_MAX: usize = 1 << 20;
 
 /// Events of an endpoint's requests that wait to be taken in.
 #[derive(Debug, Default)]
-pub(super) struct GroupCommit(Mutex<Vec<Group>>);
+pub(super) struct GroupCommit(OrderedMutex<Vec<Group>>);
 
 /// Events that are taken in at once.
 #[derive(Debug, Default)]
@@ -42,7 +42,7 @@ impl GroupCommit {
     /// Puts an event by; answers whether it is the first, for which somebody must see to it that they are taken in.
     fn put(&self, event: &[u8]) -> (oneshot::Receiver<Result<u64, EndpointError>>, bool) {
         let (told, told_later) = oneshot::channel();
-        let mut groups = lock(&self.0);
+        let mut groups = self.0.lock();
         let is_first = groups.is_empty();
         if groups.last().is_none_or(|group| group.text.len() + event.len() > BYTES_MAX) {
             groups.push(Group::default());
@@ -56,7 +56,7 @@ impl GroupCommit {
     }
 
     fn take(&self) -> Vec<Group> {
-        std::mem::take(&mut lock(&self.0))
+        std::mem::take(&mut self.0.lock())
     }
 }
 

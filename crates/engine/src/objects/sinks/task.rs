@@ -1,9 +1,6 @@
 //! The tasks of sinks: each reads the closed windows or the changes of its view, and delivers them one delivery at a time.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use swiftwater_catalog::{
     Change, Object,
@@ -24,7 +21,7 @@ use crate::{
     shared::Shared,
     supervisor::{DropSignal, Maintained, NextAttempt},
 };
-use swiftwater_runtime::parts::lock;
+use swiftwater_runtime::lock_order::{OrderedMutex, level};
 
 /// Rows of a delivery where the sink does not say.
 const BATCH_ROWS: u32 = 1000;
@@ -32,7 +29,7 @@ const BATCH_ROWS: u32 = 1000;
 /// The sinks whose tasks run.
 #[derive(Debug, Default)]
 pub(crate) struct SinkTasks {
-    at_work: Mutex<HashMap<u32, Arc<SinkTask>>>,
+    at_work: OrderedMutex<HashMap<u32, Arc<SinkTask>>, level::SinkTasks>,
     /// A sink was created or dropped.
     pub(crate) changed: Notify,
 }
@@ -41,7 +38,7 @@ pub(crate) struct SinkTasks {
 #[derive(Debug)]
 pub(super) struct SinkTask {
     /// As it was when its task began, or its last attempt failed.
-    entry: Mutex<SinkEntry>,
+    entry: OrderedMutex<SinkEntry>,
     object: Object,
     dropped: DropSignal,
     pub(super) tries: Retry,
@@ -49,7 +46,7 @@ pub(super) struct SinkTask {
 
 impl SinkTasks {
     pub(super) fn of(&self, id: u32) -> Option<Arc<SinkTask>> {
-        lock(&self.at_work).get(&id).cloned()
+        self.at_work.lock().get(&id).cloned()
     }
 }
 
@@ -65,9 +62,9 @@ impl Maintained for SinkTask {
     }
 
     async fn run(self: &Arc<Self>, history: &Arc<History>) -> Result<(), DeliverError> {
-        let mut entry = lock(&self.entry).clone();
+        let mut entry = self.entry.lock().clone();
         let ran = history.deliver_all(&mut entry, self).await;
-        *lock(&self.entry) = entry;
+        *self.entry.lock() = entry;
         ran
     }
 
@@ -98,7 +95,7 @@ impl History {
 
     fn start_and_end(self: &Arc<Self>) {
         let entries: Vec<SinkEntry> = self.with_catalog(|catalog| catalog.sinks().all().cloned().collect());
-        let mut at_work = lock(&self.objects.sinks.at_work);
+        let mut at_work = self.objects.sinks.at_work.lock();
         at_work.retain(|id, work| {
             let is_there = entries.iter().any(|entry| entry.id == *id);
             if !is_there {
@@ -110,7 +107,7 @@ impl History {
             if let std::collections::hash_map::Entry::Vacant(vacant) = at_work.entry(entry.id) {
                 let work = Arc::new(SinkTask {
                     object: entry.object(),
-                    entry: Mutex::new(entry),
+                    entry: OrderedMutex::new(entry),
                     dropped: DropSignal::default(),
                     tries: Retry::default(),
                 });

@@ -4,7 +4,7 @@ use std::{
     collections::VecDeque,
     ops::Bound,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -28,7 +28,7 @@ use crate::{
     objects::views::{Defaults, query_error},
     supervisor::DropSignal,
 };
-use swiftwater_runtime::parts::lock;
+use swiftwater_runtime::lock_order::OrderedMutex;
 
 /// Pairs that are to go into the target stand on disk under this and their number.
 const OUTBOX: u8 = b'o';
@@ -42,9 +42,9 @@ pub(crate) struct Join {
     pub(super) query: JoinQuery,
     pub(super) store: Arc<ViewStore>,
     pub(super) counts: Counts,
-    failing: Mutex<Option<Failing>>,
+    failing: OrderedMutex<Option<Failing>>,
     /// The position at its last failure, and the pauses since.
-    pub(super) retry: Mutex<(Option<u64>, Backoff)>,
+    pub(super) retry: OrderedMutex<(Option<u64>, Backoff)>,
     pub(super) dropped: DropSignal,
 }
 
@@ -163,8 +163,8 @@ impl Join {
             query,
             store,
             counts: Counts::default(),
-            failing: Mutex::default(),
-            retry: Mutex::new((None, RETRY)),
+            failing: OrderedMutex::default(),
+            retry: OrderedMutex::new((None, RETRY)),
             dropped: DropSignal::default(),
         }
     }
@@ -179,12 +179,12 @@ impl Join {
     }
 
     pub(super) fn failing(&self) -> Option<Failing> {
-        lock(&self.failing).clone()
+        self.failing.lock().clone()
     }
 
     /// Answers whether that is news.
     pub(super) fn record_failure(&self, failing: Option<Failing>) -> bool {
-        let mut known = lock(&self.failing);
+        let mut known = self.failing.lock();
         let is_news = *known != failing;
         *known = failing;
         is_news

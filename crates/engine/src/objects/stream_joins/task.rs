@@ -26,7 +26,6 @@ use crate::{
     supervisor::{DropSignal, Maintained, NextAttempt},
     tables::rows::as_events,
 };
-use swiftwater_runtime::parts::lock;
 
 /// Pauses between attempts, and between looks at a target that cannot be written at present.
 pub(super) const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(10));
@@ -151,7 +150,7 @@ impl Maintained for Join {
             return NextAttempt::Never;
         }
         let position = Some(self.counts.position.load(Ordering::Relaxed));
-        let mut retry = lock(&self.retry);
+        let mut retry = self.retry.lock();
         if retry.0 != position {
             *retry = (position, RETRY);
         }

@@ -1,7 +1,7 @@
 //! CREATE, ALTER and DROP STREAM.
 
 use std::{
-    sync::{Arc, PoisonError, atomic::Ordering},
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -94,7 +94,7 @@ impl LoggedAsWritten for DropStream<'_> {
         let name = self.0;
         let forget = || {
             history.unstored.forget(name);
-            history.stored.write().unwrap_or_else(PoisonError::into_inner).remove(name)
+            history.stored.write().remove(name)
         };
         let dropped = match shared.find_stream(name) {
             Some(stream) => {

@@ -13,7 +13,7 @@ use std::{
     collections::HashMap,
     ops::{Bound, ControlFlow},
     sync::{
-        Arc, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -373,7 +373,7 @@ impl History {
 
     /// Whether there is a view of this name.
     pub(crate) fn is_view(&self, name: &str) -> bool {
-        self.objects.views.read().unwrap_or_else(PoisonError::into_inner).contains_key(name)
+        self.objects.views.read().contains_key(name)
     }
 
     /// Sees to it that queries that stand over a view's name get its rows as events, as they change from now on.

@@ -9,10 +9,7 @@
 use std::{
     collections::HashMap,
     ops::Bound,
-    sync::{
-        Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
 };
 
 use swiftwater_event::Millis;
@@ -21,7 +18,7 @@ use swiftwater_views::{PrunedChanges, ViewStoreError, change_at, place_of};
 
 use super::{Portion, View, ViewChange, changefeed::ShownChange};
 use crate::EngineError;
-use swiftwater_runtime::parts::lock;
+use swiftwater_runtime::lock_order::OrderedMutex;
 
 /// No key in the order of its values begins so: a place behind all of a commit.
 const BEHIND: &[u8] = &[0xff];
@@ -42,7 +39,7 @@ pub(super) struct Logged<'c> {
 pub(super) struct Changelog {
     /// Up to which place each sink has them, by number, as far as that is on disk: after a crash it may want the rest again. None:
     /// the sink that is being created. They are kept while there is one.
-    sinks: Mutex<HashMap<Option<u32>, Vec<u8>>>,
+    sinks: OrderedMutex<HashMap<Option<u32>, Vec<u8>>>,
     /// Changes that are on disk.
     held: AtomicU64,
     /// Those that were let go of since the start though not all had them.
@@ -52,12 +49,12 @@ pub(super) struct Changelog {
 impl Changelog {
     /// Up to which place all sinks have them; none where there is no sink.
     fn done(&self) -> Option<Vec<u8>> {
-        lock(&self.sinks).values().min().cloned()
+        self.sinks.lock().values().min().cloned()
     }
 
     /// A sink is being created, which wants those behind a place. No commit comes between that it is looked for and kept.
     fn keep(&self, after: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
-        let mut sinks = lock(&self.sinks);
+        let mut sinks = self.sinks.lock();
         let after = after();
         sinks.insert(None, after.clone());
         after
@@ -65,7 +62,7 @@ impl Changelog {
 
     /// A sink has those up to a place. Where it is no more, or is not known yet, that does nothing.
     fn delivered(&self, sink: u32, place: Vec<u8>) {
-        if let Some(delivered) = lock(&self.sinks).get_mut(&Some(sink)) {
+        if let Some(delivered) = self.sinks.lock().get_mut(&Some(sink)) {
             *delivered = place;
         }
     }
@@ -73,7 +70,7 @@ impl Changelog {
     /// There are these sinks and no others; one that is new is the one that was being created. Answers whether the last one is
     /// gone.
     fn set_sinks(&self, sinks: &[u32]) -> bool {
-        let mut known = lock(&self.sinks);
+        let mut known = self.sinks.lock();
         let had_any = !known.is_empty();
         let created = known.remove(&None);
         known.retain(|sink, _| sink.is_some_and(|sink| sinks.contains(&sink)));
@@ -114,7 +111,7 @@ impl View {
         let held =
             self.store.log(self.id()).map(|log| log.range((Bound::Unbounded, Bound::Unbounded)).count());
         self.log.held.store(held.unwrap_or(0) as u64, Ordering::Relaxed);
-        *lock(&self.log.sinks) = sinks.into_iter().map(|(sink, place)| (Some(sink), place)).collect();
+        *self.log.sinks.lock() = sinks.into_iter().map(|(sink, place)| (Some(sink), place)).collect();
     }
 
     /// Changes that are kept for sinks, and those that were let go of too early since the start.

@@ -10,7 +10,7 @@
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
-    sync::{Arc, Mutex, PoisonError, Weak, atomic::Ordering},
+    sync::{Arc, Weak, atomic::Ordering},
 };
 
 use swiftwater_event::{Millis, Step, StreamName, Type};
@@ -23,7 +23,7 @@ use swiftwater_lang::{
 
 use super::{query_error, view::View};
 use crate::{EngineError, RuntimeError};
-use swiftwater_runtime::parts::lock;
+use swiftwater_runtime::lock_order::OrderedMutex;
 
 /// The relation of a view to the view whose rows it reads.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(super) struct Over {
     /// The name of the view below.
     pub(super) name: Box<str>,
     /// As it is kept.
-    counted: Mutex<CountedRows>,
+    counted: OrderedMutex<CountedRows>,
 }
 
 /// The rows of the view below that a view counts.
@@ -195,22 +195,22 @@ impl Over {
         let over = Over {
             lower: Arc::downgrade(lower),
             name: lower.name().into(),
-            counted: Mutex::new(kept.unwrap_or(CountedRows::UpTo(None))),
+            counted: OrderedMutex::new(kept.unwrap_or(CountedRows::UpTo(None))),
         };
         (over, does)
     }
 
     pub(super) fn is_whole(&self) -> bool {
-        *lock(&self.counted) == CountedRows::All
+        *self.counted.lock() == CountedRows::All
     }
 
     pub(super) fn counted(&self) -> CountedRows {
-        lock(&self.counted).clone()
+        self.counted.lock().clone()
     }
 
     /// These are counted, and that is kept.
     pub(super) fn counts(&self, counted: CountedRows) {
-        *lock(&self.counted) = counted;
+        *self.counted.lock() = counted;
     }
 }
 
@@ -227,19 +227,19 @@ impl View {
 
     /// The views over it.
     pub(super) fn uppers(&self) -> Vec<Arc<View>> {
-        self.uppers.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.uppers.read().clone()
     }
 
     /// From its next commit on, one more view is over it.
     pub(super) fn add_upper(&self, upper: Arc<View>) {
-        self.uppers.write().unwrap_or_else(PoisonError::into_inner).push(upper);
+        self.uppers.write().push(upper);
         self.commits.nudge.notify_one();
     }
 
     /// A view is over another no longer.
     pub(super) fn leave_lower(&self) {
         if let Some(lower) = self.over.as_ref().and_then(|over| over.lower.upgrade()) {
-            let mut uppers = lower.uppers.write().unwrap_or_else(PoisonError::into_inner);
+            let mut uppers = lower.uppers.write();
             uppers.retain(|upper| upper.id() != self.id());
         }
     }

@@ -27,7 +27,6 @@ use super::{
     reading::{BATCH_KEYS, KeysAtOnce, RowColumns},
 };
 use crate::EngineError;
-use swiftwater_runtime::parts::lock;
 
 /// The largest whole number up to which all have a DOUBLE.
 const DOUBLE_EXACT_MAX: u64 = 1 << 53;
@@ -214,7 +213,7 @@ impl View {
         if !self.has_untyped() {
             return Ok(self.declared_shapes());
         }
-        let mut found = lock(&self.found).clone();
+        let mut found = self.found.lock().clone();
         let was_empty = found.kinds.is_empty();
         self.look_for_kinds(keys, &mut found, now)?;
         if !was_empty && self.shapes_of(&found.kinds).is_err() {
@@ -223,7 +222,7 @@ impl View {
             self.look_for_kinds(keys, &mut found, now)?;
         }
         let shapes = self.shapes_of(&found.kinds)?;
-        *lock(&self.found) = found;
+        *self.found.lock() = found;
         if shapes.iter().all(Option::is_some) {
             return Ok(shapes.into_iter().flatten().collect());
         }

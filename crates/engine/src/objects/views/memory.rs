@@ -8,11 +8,10 @@
 //! commits before the interval ends if a quarter of its budget changed. It takes no more than as much again in during the
 //! commit.
 
-use std::{collections::HashMap, sync::PoisonError};
+use std::collections::HashMap;
 
 use super::view::View;
 use crate::durable::history::{History, run_blocking};
-use swiftwater_runtime::parts::lock;
 
 /// A view commits early when one part of so many of its memory has changed.
 const CHANGED_PART: u64 = 4;
@@ -46,13 +45,13 @@ impl ViewsMemory {
 impl History {
     /// Bytes that each view may hold, whatever others do.
     fn share_of_view(&self) -> u64 {
-        let views = self.objects.views.read().unwrap_or_else(PoisonError::into_inner).len();
+        let views = self.objects.views.read().len();
         (self.config.views_memory_bytes_max / views.max(1)) as u64
     }
 
     /// Bytes that a view may hold now.
     pub(super) fn memory_of(&self, view: &View) -> u64 {
-        let memory = lock(&self.objects.views_memory);
+        let memory = self.objects.views_memory.lock();
         let of_others = memory.bytes - memory.of(view.id());
         drop(memory);
         (self.config.views_memory_bytes_max as u64).saturating_sub(of_others).max(self.share_of_view())
@@ -70,7 +69,7 @@ impl History {
 
     /// Whether other views need the memory that a view holds beyond its share.
     pub(super) fn exceeds_share(&self, view: &View) -> bool {
-        let noted = lock(&self.objects.views_memory).of(view.id());
+        let noted = self.objects.views_memory.lock().of(view.id());
         noted > self.memory_of(view)
     }
 
@@ -79,7 +78,7 @@ impl History {
         let most = self.memory_of(view);
         let (_, bytes) = view.held();
         run_blocking(usize::MAX, || view.evict(most as usize));
-        let mut memory = lock(&self.objects.views_memory);
+        let mut memory = self.objects.views_memory.lock();
         // It is forgotten after it has ended.
         if !view.has_ended() {
             memory.note(view.id(), bytes.min(most));
@@ -96,6 +95,6 @@ impl History {
 
     /// Forgets the memory of a view that has ended.
     pub(super) fn forget_memory_of(&self, view: &View) {
-        lock(&self.objects.views_memory).forget(view.id());
+        self.objects.views_memory.lock().forget(view.id());
     }
 }

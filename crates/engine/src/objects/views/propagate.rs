@@ -22,7 +22,6 @@ use super::{
     derived::{CountedRows, Over},
     view::{At, GROUP_KEY_BYTES_MAX, View},
 };
-use swiftwater_runtime::parts::lock;
 
 /// Rows that are there already which are taken in with one commit.
 const FILLED_KEYS: usize = 1 << 16;
@@ -63,7 +62,7 @@ impl View {
         at: At,
         changes_max: u64,
     ) -> Result<Vec<PropagatedChanges>, ViewStoreError> {
-        let _alone = lock(&self.commits.writing);
+        let _alone = self.commits.writing.lock();
         let (before, mut raised) = (*self.committed_at().borrow(), Vec::new());
         for upper in self.uppers() {
             upper.raise(self, changes, (before, at), &mut raised)?;

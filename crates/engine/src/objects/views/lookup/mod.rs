@@ -18,7 +18,6 @@ use swiftwater_runtime::JoinSources;
 
 use super::View;
 use crate::{durable::history::History, objects::lookup_join::JoinedTable};
-use swiftwater_runtime::parts::lock;
 use view_rows::ViewRows;
 
 /// The views and tables that a query may be joined with.
@@ -42,7 +41,7 @@ impl History {
                 let rows = ViewRows::new(Arc::clone(&view), Arc::clone(&self.clock));
                 found.sources.rows.push((id, Arc::new(rows)));
                 found.views.push(view);
-            } else if let Some(table) = lock(&self.objects.joined_tables).get(&name).cloned() {
+            } else if let Some(table) = self.objects.joined_tables.lock().get(&name).cloned() {
                 let (id, columns) = (table.id, table.columns.clone());
                 found.sources.known.push(Joined { name, id, key: None, columns });
                 found.sources.rows.push((id, Arc::<JoinedTable>::clone(&table)));
