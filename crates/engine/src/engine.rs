@@ -26,6 +26,7 @@ use crate::{
     durable_objects::ForRuntime,
     shared::Shared,
     statements::Statements,
+    supervisor::TaskKind,
     tables::HistoryTables,
 };
 
@@ -101,12 +102,12 @@ impl Engine {
                 history.start_joins(&engine.shared);
                 history.start_followers(&engine.shared);
                 let shared = Arc::downgrade(&engine.shared);
-                history.run_service("the scheduler of jobs", move |history| {
+                history.run_service((TaskKind::Reader, "the scheduler of jobs"), move |history| {
                     history.run_jobs(Weak::clone(&shared))
                 });
-                history.run_service("the start of sinks", History::run_sinks);
+                history.run_service((TaskKind::Reader, "the start of sinks"), History::run_sinks);
                 let shared = Arc::downgrade(&engine.shared);
-                history.run_service("the opening of tables", move |history| {
+                history.run_service((TaskKind::Table, "the opening of tables"), move |history| {
                     history.reconcile_store(Weak::clone(&shared))
                 });
                 Ok(engine)

@@ -72,7 +72,7 @@ impl History {
         let mut closing = self.closing();
         let _admitted = tokio::select! {
             admitted = stored.admit(&*self.clock, (bytes, good.len() as u64)) => admitted,
-            _ = closing.wait_for(|closing| *closing) => return Err(EngineError::Runtime(RuntimeError::ShuttingDown)),
+            () = closing.received() => return Err(EngineError::Runtime(RuntimeError::ShuttingDown)),
         };
         let packed = run_blocking(bytes, || self.log.pack(lines(&good))).map_err(unavailable)?;
         let refused = |error| self.with_numbers(unavailable(error));

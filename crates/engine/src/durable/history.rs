@@ -18,13 +18,13 @@ use swiftwater_lang::ddl::{self, DefaultValue};
 use swiftwater_log::{Disk, Log, LogError, LogPosition, StallReason, StreamId};
 use swiftwater_sql::SqlOptions;
 use swiftwater_store::{ErrorKind as StoreErrorKind, Store, StoreError, Table};
-use tokio::{
-    runtime::Handle,
-    sync::{Notify, watch},
-    task::JoinHandle,
-};
+use tokio::sync::Notify;
 
-use crate::{Ack, EngineError, HistoryMetrics, RuntimeError, Ticket, shared::Shared, supervisor::Registry};
+use crate::{
+    Ack, EngineError, HistoryMetrics, RuntimeError, Ticket,
+    shared::Shared,
+    supervisor::{Registry, StopSignal, Supervisor, TaskKind},
+};
 use crate::{
     HistoryConfig, HistoryError,
     backup::Backups,
@@ -70,16 +70,13 @@ pub(crate) struct History {
     /// Locked for reading while a change of the catalog is logged, and while a view, an alert or a join commits; for writing
     /// while a backup takes its snapshots.
     pub(crate) backup_lock: Arc<tokio::sync::RwLock<()>>,
-    pub(crate) tasks: OrderedMutex<Vec<JoinHandle<()>>>,
     /// Notified when work in the store is pending, such as the opening of a table.
     pub(crate) pending_store_work: Notify,
     /// The position of the last checkpoint: the end of the log when the catalog's last snapshot was taken.
     pub(crate) checkpointed_position: AtomicU64,
     /// Locked during a checkpoint.
     pub(crate) checkpoint_lock: tokio::sync::Mutex<()>,
-    /// The runtime in which the history was opened; its tasks run there.
-    runtime: Handle,
-    pub(crate) closing: watch::Sender<bool>,
+    pub(crate) supervisor: Supervisor,
     /// Whether events can be stored at present.
     pub(crate) readiness: Readiness,
     /// Locked for this process as long as it lives.
@@ -157,35 +154,30 @@ impl History {
             unstored: Unstored::default(),
             backups: Backups::default(),
             backup_lock: Arc::default(),
-            tasks: OrderedMutex::default(),
             pending_store_work: Notify::new(),
             checkpointed_position: AtomicU64::new(files.checkpointed_position),
             checkpoint_lock: tokio::sync::Mutex::default(),
-            runtime: Handle::current(),
-            closing: watch::Sender::new(false),
+            supervisor: Supervisor::new(),
             readiness: Readiness::default(),
             dir,
         }
     }
 
     fn start_services(self: &Arc<Self>) {
-        self.run_service("the refresh of joined tables", |history| async move {
+        self.run_service((TaskKind::Table, "the refresh of joined tables"), |history| async move {
             history.maintain_joined_tables().await;
         });
-        self.run_service("checkpoints", |history| async move { history.run_checkpoints().await });
-        self.run_service("the watch over readiness", |history| async move {
+        self.run_service((TaskKind::Checkpoint, "checkpoints"), |history| async move {
+            history.run_checkpoints().await
+        });
+        self.run_service((TaskKind::Checkpoint, "the watch over readiness"), |history| async move {
             history.watch_readiness().await;
         });
     }
 
     /// Ends the tasks of a history that cannot be opened. Writes no checkpoint.
     async fn end_opening(&self) {
-        self.closing.send_replace(true);
-        let tasks = std::mem::take(&mut *self.tasks.lock());
-        for task in tasks {
-            task.abort();
-            let _ = task.await;
-        }
+        self.supervisor.abort().await;
         self.store.close().await;
     }
 
@@ -225,13 +217,6 @@ impl History {
         }
         self.maintain_registered(stored, registration);
         Ok(())
-    }
-
-    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let mut tasks = self.tasks.lock();
-        tasks.retain(|task| !task.is_finished());
-        // A statement that begins one may be on threads that are for SQL.
-        tasks.push(self.runtime.spawn(task));
     }
 
     /// A stream that is stored.
@@ -312,16 +297,14 @@ impl History {
         self.catalog.changing().apply(change);
     }
 
-    /// Pauses, for less where the engine closes meanwhile: its end waits for nobody who sleeps.
-    pub(crate) async fn pause(&self, time: Duration) {
-        let mut closing = self.closing();
-        // Whether it closes is looked at by who pauses.
-        let _ = tokio::time::timeout(time, closing.wait_for(|closing| *closing)).await;
+    /// Pauses a task of a kind until the time is over or the kind is stopped, which the caller checks next.
+    pub(crate) async fn pause(&self, kind: TaskKind, time: Duration) {
+        let _ = tokio::time::timeout(time, self.supervisor.stop_signal(kind).received()).await;
     }
 
-    /// A receiver of whether the engine is closing.
-    pub(crate) fn closing(&self) -> watch::Receiver<bool> {
-        self.closing.subscribe()
+    /// The signal that the engine is closing, for requests.
+    pub(crate) fn closing(&self) -> StopSignal {
+        self.supervisor.stop_signal(TaskKind::Reader)
     }
 
     /// Limits of SQL, and where it puts things aside.

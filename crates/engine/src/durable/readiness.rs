@@ -15,6 +15,7 @@ use swiftwater_log::LogPosition;
 
 use crate::EngineError;
 use crate::durable::{directory::DataDir, history::History};
+use crate::supervisor::TaskKind;
 use swiftwater_runtime::lock_order::OrderedMutex;
 
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -34,10 +35,10 @@ pub(crate) struct Readiness {
 impl History {
     /// Looks every second until the engine ends.
     pub(crate) async fn watch_readiness(&self) {
-        let closing = self.closing();
-        while !*closing.borrow() {
+        let stop = self.supervisor.stop_signal(TaskKind::Checkpoint);
+        while !stop.is_sent() {
             self.check_readiness();
-            self.pause(LOOK_INTERVAL).await;
+            self.pause(TaskKind::Checkpoint, LOOK_INTERVAL).await;
         }
     }
 

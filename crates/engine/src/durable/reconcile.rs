@@ -16,7 +16,7 @@ use swiftwater_catalog::{CatalogError, ObjectKind, kind::stream::StreamEntry};
 use swiftwater_event::{Backoff, StreamName};
 use swiftwater_store::{ErrorKind as StoreErrorKind, StoreError, Table};
 
-use crate::{EngineError, shared::Shared};
+use crate::{EngineError, shared::Shared, supervisor::TaskKind};
 use crate::{
     HistoryError,
     durable::{
@@ -126,7 +126,7 @@ impl History {
 
     /// Does what is left to do in the store, until the engine ends.
     pub(crate) async fn reconcile_store(self: Arc<Self>, shared: Weak<Shared>) {
-        let mut closing = self.closing();
+        let mut stop = self.supervisor.stop_signal(TaskKind::Table);
         let working = async {
             let mut backoff = RETRY;
             while let Some(shared) = shared.upgrade() {
@@ -143,7 +143,7 @@ impl History {
         };
         tokio::select! {
             () = working => {}
-            _ = closing.wait_for(|closing| *closing) => {}
+            () = stop.received() => {}
         }
     }
 

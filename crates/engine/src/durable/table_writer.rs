@@ -21,7 +21,7 @@ use crate::{
         log_tail::{Fed, joined},
         stored_stream::{Reader, StoredStream},
     },
-    supervisor::{DropSignal, Maintained, NextAttempt},
+    supervisor::{DropSignal, Maintained, NextAttempt, TaskKind},
 };
 
 /// Bytes of events that are made into rows at once.
@@ -53,6 +53,10 @@ impl Maintained for StoredStream {
 
     fn object(&self) -> Object {
         ObjectKind::Stream.named(self.name.as_str())
+    }
+
+    fn task_kind(&self) -> TaskKind {
+        TaskKind::Table
     }
 
     fn drop_signal(&self) -> &DropSignal {

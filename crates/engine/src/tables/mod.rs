@@ -29,6 +29,7 @@ use crate::{
     durable::{history::History, stored_stream::StoredStream},
     error::sql::{from_engine, from_store},
     shared::Shared,
+    supervisor::TaskKind,
     tables::plain::Plain,
 };
 
@@ -335,7 +336,7 @@ async fn to_its_end<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> Result<T, SqlError> {
     let (reply, answer) = oneshot::channel();
-    history.spawn(async move {
+    history.supervisor.spawn(TaskKind::Reader, async move {
         // The client may be gone.
         let _ = reply.send(work.await);
     });

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     durable::history::{History, causes, run_blocking},
     objects::views::{ViewChanges, ViewChangesSome},
-    supervisor::{DropSignal, Maintained, NextAttempt},
+    supervisor::{DropSignal, Maintained, NextAttempt, TaskKind},
 };
 
 /// While nothing is to be told, the position goes to disk so often: after a crash the view is looked at from there on.
@@ -27,6 +27,10 @@ impl Maintained for Alert {
 
     fn object(&self) -> Object {
         self.entry.object()
+    }
+
+    fn task_kind(&self) -> TaskKind {
+        TaskKind::Reader
     }
 
     fn drop_signal(&self) -> &DropSignal {

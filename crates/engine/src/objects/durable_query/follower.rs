@@ -30,7 +30,7 @@ use crate::{
     },
     objects::views::Next,
     shared::Shared,
-    supervisor::{DropSignal, Maintained, NextAttempt},
+    supervisor::{DropSignal, Maintained, NextAttempt, TaskKind},
 };
 use swiftwater_runtime::lock_order::{OrderedMutex, level};
 use swiftwater_runtime::parts::Stream;
@@ -89,6 +89,10 @@ impl Maintained for Follower {
 
     fn object(&self) -> Object {
         ObjectKind::Stream.named(self.stored.name.as_str())
+    }
+
+    fn task_kind(&self) -> TaskKind {
+        TaskKind::Reader
     }
 
     fn drop_signal(&self) -> &DropSignal {
@@ -247,7 +251,7 @@ impl History {
 
     fn write(self: &Arc<Self>, step: DurableQueryStep) {
         let history = Arc::clone(self);
-        self.spawn(async move {
+        self.supervisor.spawn(TaskKind::Reader, async move {
             if let Err(error) = history.record(Change::Detached(step)).await {
                 // It is found out again after a restart.
                 tracing::warn!(%error, "the end of a durable query could not be written");

@@ -20,6 +20,7 @@ use crate::{
         stored_stream::{FOLLOWER, StoredStream},
     },
     shared::Shared,
+    supervisor::TaskKind,
 };
 use swiftwater_runtime::parts::{Fleeting, QueryHandle, ResumePoints, Stream};
 
@@ -116,7 +117,7 @@ impl Shared {
         };
         let (done, wait) = std::sync::mpsc::channel();
         let (writer, handle) = (Arc::clone(history), Arc::clone(handle));
-        history.spawn(async move {
+        history.supervisor.spawn(TaskKind::Reader, async move {
             let written = writer.record(Change::Detached(step)).await;
             if written.is_ok() {
                 let _ = handle.following.as_ref().map(|following| following.ended.set(now));

@@ -14,7 +14,7 @@ use swiftwater_catalog::kind::job::JobRun;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
 use super::run::AttemptError;
-use crate::{EngineError, durable::history::History, shared::Shared};
+use crate::{EngineError, durable::history::History, shared::Shared, supervisor::TaskKind};
 use swiftwater_runtime::lock_order::{OrderedMutex, level};
 
 /// The time between looks at the clock.
@@ -145,7 +145,7 @@ impl History {
         loop {
             tokio::select! {
                 () = tokio::time::sleep(LOOK_INTERVAL) => {}
-                _ = closing.wait_for(|closing| *closing) => return,
+                () = closing.received() => return,
             }
             let Some(shared) = shared.upgrade() else { return };
             self.start_due(&shared);
@@ -223,7 +223,7 @@ impl History {
         state.at_work.insert(id, Work::Attempt(stop));
         let mut attempting = AttemptGuard { history: Arc::clone(self), id, rest: None };
         let (history, shared) = (Arc::clone(self), Arc::clone(shared));
-        self.spawn(async move {
+        self.supervisor.spawn(TaskKind::Reader, async move {
             let attempt = async {
                 let places = Arc::clone(&history.objects.jobs.places);
                 let _place = match place {

@@ -26,6 +26,7 @@ use crate::{
     EngineError,
     durable::history::{History, causes, run_blocking},
     shared::Shared,
+    supervisor::TaskKind,
 };
 use swiftwater_runtime::lock_order::OrderedRwLock;
 
@@ -244,10 +245,10 @@ impl History {
 
     /// Reads tables again that have changed, as long as somebody is joined with them, until the engine ends.
     pub(crate) async fn maintain_joined_tables(&self) {
-        let mut closing = self.closing();
+        let mut stop = self.supervisor.stop_signal(TaskKind::Table);
         loop {
             tokio::select! {
-                _ = closing.wait_for(|closing| *closing) => return,
+                () = stop.received() => return,
                 () = tokio::time::sleep(LOOK_INTERVAL) => {}
             }
             let tables: Vec<Arc<JoinedTable>> = self.objects.joined_tables.lock().values().cloned().collect();

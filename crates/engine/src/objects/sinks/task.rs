@@ -19,7 +19,7 @@ use crate::{
     durable::history::{History, run_blocking},
     objects::views::{At as ViewAt, NeededBy, Portion, View},
     shared::Shared,
-    supervisor::{DropSignal, Maintained, NextAttempt},
+    supervisor::{DropSignal, Maintained, NextAttempt, TaskKind},
 };
 use swiftwater_runtime::lock_order::{OrderedMutex, level};
 
@@ -57,6 +57,10 @@ impl Maintained for SinkTask {
         self.object.clone()
     }
 
+    fn task_kind(&self) -> TaskKind {
+        TaskKind::Reader
+    }
+
     fn drop_signal(&self) -> &DropSignal {
         &self.dropped
     }
@@ -88,7 +92,7 @@ impl History {
             self.start_and_end();
             tokio::select! {
                 () = changed => {}
-                _ = closing.wait_for(|closing| *closing) => return,
+                () = closing.received() => return,
             }
         }
     }
@@ -139,7 +143,7 @@ impl History {
                 }
             }
             tokio::select! {
-                _ = self.ended(&work.dropped) => return Ok(()),
+                _ = self.ended(TaskKind::Reader, &work.dropped) => return Ok(()),
                 _ = kept.changed() => {}
             }
         }
@@ -249,7 +253,7 @@ impl DeliveryRun<'_> {
         let (into, of) = ((&*self.view, &**table), (&*self.entry, at));
         let together = tokio::select! {
             biased;
-            _ = history.ended(&self.work.dropped) => return Ok(Some(DeliveryOutcome::Ended)),
+            _ = history.ended(TaskKind::Reader, &self.work.dropped) => return Ok(Some(DeliveryOutcome::Ended)),
             together = history.deliver_gathered(shared, into, of, &mut self.inserted) => together,
         };
         match together {
@@ -293,7 +297,7 @@ impl DeliveryRun<'_> {
         let delivering = self.target.deliver(history, shared, &delivery, (&*self.view, now), length);
         let delivered = tokio::select! {
             biased;
-            _ = history.ended(&self.work.dropped) => return Ok(DeliveryOutcome::Ended),
+            _ = history.ended(TaskKind::Reader, &self.work.dropped) => return Ok(DeliveryOutcome::Ended),
             delivered = delivering => delivered,
         };
         let (dead, bytes) = match delivered {

@@ -23,7 +23,7 @@ use crate::{
         history::{History, causes, run_blocking},
         table_writer::{TableWriterError, events},
     },
-    supervisor::{DropSignal, Maintained, NextAttempt},
+    supervisor::{DropSignal, Maintained, NextAttempt, TaskKind},
     tables::rows::as_events,
 };
 
@@ -125,6 +125,10 @@ impl Maintained for Join {
 
     fn object(&self) -> Object {
         self.entry.object()
+    }
+
+    fn task_kind(&self) -> TaskKind {
+        TaskKind::Join
     }
 
     fn drop_signal(&self) -> &DropSignal {

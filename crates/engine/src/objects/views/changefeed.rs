@@ -21,10 +21,7 @@ use std::{
 use swiftwater_event::{Clock, Millis, StreamName};
 use swiftwater_live::{Changes, GroupTable, InvalidState, Key, KeyedQuery, Row, RowHash};
 use swiftwater_views::ViewStoreError;
-use tokio::sync::{
-    broadcast::{Receiver, error::RecvError},
-    watch,
-};
+use tokio::sync::broadcast::{Receiver, error::RecvError};
 
 use super::{
     View,
@@ -35,6 +32,7 @@ use crate::{
     AppendOptions, EngineError,
     durable::history::{History, run_blocking},
     shared::Shared,
+    supervisor::{StopSignal, TaskKind},
     tables::rows::as_events,
 };
 use swiftwater_runtime::parts::Stream;
@@ -107,7 +105,7 @@ pub struct ViewChanges {
     view: Arc<View>,
     clock: Arc<dyn Clock>,
     /// The engine is ending.
-    closing: watch::Receiver<bool>,
+    closing: StopSignal,
     told: Receiver<Arc<ChangedKeys>>,
     /// All changes before this position were given.
     given: u64,
@@ -257,7 +255,7 @@ impl ViewChanges {
         let view = Arc::clone(&self.view);
         let dropped = &view.dropped;
         loop {
-            if dropped.is_sent() || *self.closing.borrow() {
+            if dropped.is_sent() || self.closing.is_sent() {
                 return Ok(None);
             }
             if let Some(why) = self.view.broken() {
@@ -267,7 +265,7 @@ impl ViewChanges {
                 tokio::select! {
                     () = self.view.filled() => {}
                     () = dropped.received() => {}
-                    _ = self.closing.wait_for(|closing| *closing) => {}
+                    () = self.closing.received() => {}
                 }
                 continue;
             }
@@ -282,7 +280,7 @@ impl ViewChanges {
             let told = tokio::select! {
                 told = self.told.recv() => told,
                 () = dropped.received() => return Ok(None),
-                _ = self.closing.wait_for(|closing| *closing) => return Ok(None),
+                () = self.closing.received() => return Ok(None),
             };
             match told {
                 Ok(told) if told.position <= self.given && !told.are_past => {}
@@ -384,7 +382,8 @@ impl History {
         if !view.is_streamed.swap(true, Ordering::AcqRel) {
             let changes = ViewChanges::of(self, view, None);
             let (shared, name) = (Weak::clone(shared), name.clone());
-            self.spawn(async move { stream_changes(changes, &shared, &name).await });
+            self.supervisor
+                .spawn(TaskKind::Reader, async move { stream_changes(changes, &shared, &name).await });
         }
     }
 

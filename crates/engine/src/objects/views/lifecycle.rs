@@ -20,6 +20,7 @@ use crate::{
         view_store::LastCommit,
     },
     shared::Shared,
+    supervisor::TaskKind,
 };
 
 impl History {
@@ -160,7 +161,7 @@ impl History {
             self.forget_memory_of(&view);
             if view.below().is_some() {
                 view.leave_lower();
-                self.spawn(async move { delete_state(&view).await });
+                self.supervisor.spawn(TaskKind::View, async move { delete_state(&view).await });
             }
         }
     }

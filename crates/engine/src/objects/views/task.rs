@@ -33,7 +33,7 @@ use crate::{
         table_writer::TableWriterError,
     },
     objects::lookup_join::TableError,
-    supervisor::{DropSignal, Ended, Maintained, NextAttempt},
+    supervisor::{DropSignal, Ended, Maintained, NextAttempt, TaskKind},
 };
 
 /// Pauses between attempts.
@@ -121,6 +121,10 @@ impl Maintained for View {
         self.entry.object()
     }
 
+    fn task_kind(&self) -> TaskKind {
+        TaskKind::View
+    }
+
     fn drop_signal(&self) -> &DropSignal {
         &self.dropped
     }
@@ -160,7 +164,7 @@ impl History {
             let may_be_idle = waiting.is_none() && has_room;
             let event = tokio::select! {
                 biased;
-                _ = self.ended(&view.dropped) => break,
+                _ = self.ended(TaskKind::View, &view.dropped) => break,
                 kept = async { keeping.as_mut().expect("it is looked for").await }, if keeping.is_some() => {
                     keeping = None;
                     due.set(tokio::time::sleep(interval));
@@ -187,13 +191,13 @@ impl History {
             record_error(view, &error);
             if let MaintainError::Wait(_) = &error {
                 // They are there still.
-                self.pause(RETRY_SOON).await;
+                self.pause(TaskKind::View, RETRY_SOON).await;
                 continue;
             }
             // From the log, after a while: what was taken out of the feed did not get there.
             view.stored.reread_view(view.id(), view.at().position);
             again = None;
-            self.pause(RETRY_SOON).await;
+            self.pause(TaskKind::View, RETRY_SOON).await;
         }
         self.finish_view(view, keeping).await;
     }
@@ -204,7 +208,7 @@ impl History {
         while view.is_behind.load(Ordering::Relaxed) && view.broken().is_none() {
             let past = tokio::select! {
                 biased;
-                _ = self.ended(&view.dropped) => break,
+                _ = self.ended(TaskKind::View, &view.dropped) => break,
                 past = self.joined_past_of(view, &mut kept_from) => past,
             };
             let taken = match past {
@@ -223,7 +227,7 @@ impl History {
             };
             if let Err(error) = taken {
                 record_error(view, &error);
-                self.pause(backoff.pause()).await;
+                self.pause(TaskKind::View, backoff.pause()).await;
                 continue;
             }
             backoff.reset();
@@ -275,7 +279,7 @@ impl History {
             view.record_on_uppers(&why, true);
             // The log need not keep anything for it.
             view.stored.remove_view(view.id());
-            if self.ended(&view.dropped).await == Ended::Closing {
+            if self.ended(TaskKind::View, &view.dropped).await == Ended::Closing {
                 return;
             }
         }

@@ -10,21 +10,28 @@
 //!                                                    └─ dropped ─────────────► delete its data ──► end
 //! ```
 //!
-//! Any wait of a task, its pauses included, ends at once when the object is dropped or the engine closes.
+//! Any wait of a task, its pauses included, ends at once when the object is dropped or the tasks of its kind are stopped. The
+//! [`Supervisor`] stops them kind by kind.
 //!
 //! The [`Registry`] has all maintained objects. The log is trimmed up to the first position that one of them still needs.
 //!
 //! The services of the engine itself, such as the scheduler of jobs, have no object. They run again after a panic, too.
 
-use std::{collections::BTreeMap, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+mod registry;
+mod stop;
+
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 use swiftwater_catalog::Object;
 use swiftwater_log::LogPosition;
 use tokio::sync::watch;
 
+pub(crate) use self::{
+    registry::{Registration, Registry},
+    stop::{StopSignal, Supervisor, TaskKind},
+};
 use crate::durable::history::History;
-use swiftwater_runtime::lock_order::OrderedMutex;
 use swiftwater_runtime::parts::count_panic;
 
 /// Tells the task of an object that the object was dropped.
@@ -61,6 +68,9 @@ pub(crate) trait Maintained: Send + Sync + 'static {
     /// Its kind and name.
     fn object(&self) -> Object;
 
+    /// The kind of its task: when it stops as the engine closes.
+    fn task_kind(&self) -> TaskKind;
+
     /// Tells its task that it was dropped.
     fn drop_signal(&self) -> &DropSignal;
 
@@ -86,67 +96,6 @@ pub(crate) trait Maintained: Send + Sync + 'static {
     fn drop_data(&self, history: &Arc<History>) -> impl Future<Output = ()> + Send {
         let _ = history;
         std::future::ready(())
-    }
-}
-
-/// A maintained object of any kind.
-trait Registered: Send + Sync {
-    /// As [`Maintained::object`].
-    fn name(&self) -> Object;
-
-    /// As [`Maintained::retains`]; none if it was dropped.
-    fn retained_from(&self, history: &History) -> Option<LogPosition>;
-}
-
-impl<M: Maintained> Registered for M {
-    fn name(&self) -> Object {
-        self.object()
-    }
-
-    fn retained_from(&self, history: &History) -> Option<LogPosition> {
-        if self.drop_signal().is_sent() { None } else { self.retains(history) }
-    }
-}
-
-/// All maintained objects, by the order of their registration.
-///
-/// An object leaves when it was dropped, or when its work has ended with success. One that has failed, or whose task ended
-/// because the engine closes, stays: the next start needs the log from where it was.
-#[derive(Default)]
-pub(crate) struct Registry(OrderedMutex<RegisteredObjects>);
-
-#[derive(Default)]
-struct RegisteredObjects {
-    next: u64,
-    objects: BTreeMap<u64, Arc<dyn Registered>>,
-}
-
-/// The place of an object in the registry.
-#[derive(Debug)]
-pub(crate) struct Registration(u64);
-
-impl Registry {
-    /// Registers an object, so that the log is retained for it from now on.
-    pub(crate) fn register<M: Maintained>(&self, object: &Arc<M>) -> Registration {
-        let mut registered = self.0.lock();
-        let number = registered.next;
-        registered.next += 1;
-        registered.objects.insert(number, Arc::<M>::clone(object));
-        Registration(number)
-    }
-
-    fn remove(&self, Registration(number): Registration) {
-        self.0.lock().objects.remove(&number);
-    }
-
-    /// The first position of the log that an object needs, and the object.
-    pub(crate) fn retained_from(&self, history: &History) -> Option<(LogPosition, Object)> {
-        // Each object has a lock of its own, which is not taken under the one of the registry.
-        let objects: Vec<Arc<dyn Registered>> = self.0.lock().objects.values().cloned().collect();
-        let position =
-            |object: &Arc<dyn Registered>| Some((object.retained_from(history)?, Arc::clone(object)));
-        let first = objects.iter().filter_map(position).min_by_key(|(position, _)| *position);
-        first.map(|(position, object)| (position, object.name()))
     }
 }
 
@@ -185,7 +134,7 @@ impl History {
         registration: Registration,
     ) {
         let history = Arc::clone(self);
-        self.spawn(async move {
+        self.supervisor.spawn(object.task_kind(), async move {
             let ended = history.supervise(&object).await;
             let is_dropped = ended == Some(Ended::Dropped) || object.drop_signal().is_sent();
             if is_dropped || ended.is_none() {
@@ -200,18 +149,18 @@ impl History {
     /// Starts a service of the engine itself, which ends when the engine closes. After a panic it starts anew.
     pub(crate) fn run_service<F>(
         self: &Arc<Self>,
-        name: &'static str,
+        (kind, name): (TaskKind, &'static str),
         work: impl Fn(Arc<History>) -> F + Send + Sync + 'static,
     ) where
         F: Future<Output = ()> + Send + 'static,
     {
         let history = Arc::clone(self);
-        self.spawn(async move {
-            let mut closing = history.closing();
+        self.supervisor.spawn(kind, async move {
+            let mut stop = history.supervisor.stop_signal(kind);
             while AssertUnwindSafe(work(Arc::clone(&history))).catch_unwind().await.is_err() {
                 count_panic(name);
                 tokio::select! {
-                    _ = closing.wait_for(|closing| *closing) => return,
+                    () = stop.received() => return,
                     () = tokio::time::sleep(PANIC_PAUSE) => {}
                 }
             }
@@ -223,7 +172,7 @@ impl History {
         loop {
             let retry = tokio::select! {
                 biased;
-                ended = self.ended(object.drop_signal()), if !M::STOPS_ITSELF => return Some(ended),
+                ended = self.ended(object.task_kind(), object.drop_signal()), if !M::STOPS_ITSELF => return Some(ended),
                 ran = AssertUnwindSafe(object.run(self)).catch_unwind() => match ran {
                     Ok(Ok(())) => return None,
                     Ok(Err(error)) => object.failed(self, error),
@@ -240,17 +189,17 @@ impl History {
                 }
             };
             tokio::select! {
-                ended = self.ended(object.drop_signal()) => return Some(ended),
+                ended = self.ended(object.task_kind(), object.drop_signal()) => return Some(ended),
                 () = pause => {}
             }
         }
     }
 
-    /// Returns when the engine closes, or the object is dropped.
-    pub(crate) async fn ended(&self, dropped: &DropSignal) -> Ended {
-        let mut closing = self.closing();
+    /// Returns when the engine closes and tasks of the kind stop, or when the object is dropped.
+    pub(crate) async fn ended(&self, kind: TaskKind, dropped: &DropSignal) -> Ended {
+        let mut stop = self.supervisor.stop_signal(kind);
         tokio::select! {
-            _ = closing.wait_for(|closing| *closing) => Ended::Closing,
+            () = stop.received() => Ended::Closing,
             () = dropped.received() => Ended::Dropped,
         }
     }
@@ -264,6 +213,8 @@ mod tests {
 
     use swiftwater_catalog::ObjectKind;
     use swiftwater_event::SystemClock;
+    use swiftwater_log::LogPosition;
+    use swiftwater_runtime::lock_order::OrderedMutex;
 
     use super::*;
     use crate::{Engine, EngineConfig, HistoryConfig};
@@ -284,6 +235,10 @@ mod tests {
 
         fn object(&self) -> Object {
             ObjectKind::Sink.named("probe")
+        }
+
+        fn task_kind(&self) -> TaskKind {
+            TaskKind::Reader
         }
 
         fn drop_signal(&self) -> &DropSignal {
@@ -335,12 +290,12 @@ mod tests {
         let (engine, history) = open(dir.path()).await;
         let (faults, runs) = (crate::faults(), Arc::new(watch::Sender::new(0)));
         let counted = Arc::clone(&runs);
-        history.run_service("a service of a test", move |history| {
+        history.run_service((TaskKind::Reader, "a service of a test"), move |history| {
             counted.send_modify(|runs| *runs += 1);
             let run = *counted.borrow();
             async move {
                 assert!(run > 1, "the first run");
-                let _ = history.closing().wait_for(|closing| *closing).await;
+                history.closing().received().await;
             }
         });
         runs.subscribe().wait_for(|runs| *runs == 2).await.unwrap();
