@@ -34,6 +34,7 @@ mod shard;
 mod shared;
 mod steady_clock;
 mod stream;
+mod threads;
 mod ticker;
 
 pub use append::{

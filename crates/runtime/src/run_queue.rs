@@ -40,6 +40,12 @@ impl RunQueue {
         }
     }
 
+    /// As [`RunQueue::pop`], without a wait.
+    #[cfg(test)]
+    pub(crate) fn try_pop(&self) -> Option<Arc<Stream>> {
+        self.state.lock().streams.pop_front()
+    }
+
     pub(crate) fn close(&self) {
         self.state.lock().is_closed = true;
         self.changed.notify_all();

@@ -4,6 +4,8 @@ use std::sync::{Arc, atomic::Ordering};
 
 use swiftwater_live::{QueryNumber, QueryStep, ResultSet, SourcePosition, StepInput, StepNanos};
 
+#[cfg(test)]
+use crate::threads::LoopState;
 use crate::{
     EndReason, LATENCY_BOUNDS_MICROS,
     merge::{Merge, Output},
@@ -12,10 +14,101 @@ use crate::{
     query::fan_out::set_due_sooner,
     shared::Shared,
     stream::{ShardState, Stream, Take, Work},
+    threads::ThreadLoop,
 };
 
 /// Of so many queries the memory is asked for before the first of them is given its step.
 const AHEAD: usize = 16;
+
+/// The loop of a shard.
+pub(crate) struct ShardLoop {
+    shared: Arc<Shared>,
+    number: usize,
+    #[cfg(test)]
+    next: Option<NextStep>,
+}
+
+/// The step of a shard that follows the removal of a stream from the run queue. In [`ShardLoop::run`] they are one.
+#[cfg(test)]
+enum NextStep {
+    /// Windows are to be closed at this time, before the shard takes a batch.
+    Close(Arc<Stream>, i64),
+    /// A batch is to be matched and delivered.
+    Match(Arc<Stream>, Box<Work>),
+    /// Windows are to be closed by the event that was matched; its pending bytes.
+    CloseByEvent(Arc<Stream>, usize),
+}
+
+impl ShardLoop {
+    pub(crate) fn new(shared: Arc<Shared>, number: usize) -> ShardLoop {
+        ShardLoop {
+            shared,
+            number,
+            #[cfg(test)]
+            next: None,
+        }
+    }
+}
+
+impl ThreadLoop for ShardLoop {
+    fn name(&self) -> String {
+        format!("shard-{}", self.number)
+    }
+
+    fn run(&mut self) {
+        self.shared.run_shard(self.number);
+    }
+
+    #[cfg(test)]
+    fn step(&mut self) -> bool {
+        let shared = &self.shared;
+        let Some(next) = self.next.take() else {
+            let Some(stream) = shared.line.try_pop() else { return false };
+            self.next = match stream.take(shared.config.batch_bytes_max) {
+                Take::Nothing => None,
+                Take::Due(at) => Some(NextStep::Close(stream, at)),
+                Take::Work(work) => {
+                    if work.more {
+                        shared.line.push(Arc::clone(&stream));
+                    }
+                    Some(NextStep::Match(stream, work))
+                }
+            };
+            return true;
+        };
+        match next {
+            NextStep::Close(stream, at) => {
+                shared.close_by_event(&stream);
+                shared.tick_stream(&stream, at);
+                shared.line.push(stream);
+            }
+            NextStep::Match(stream, work) => {
+                let bytes = {
+                    let mut state = stream.shards[self.number].lock();
+                    shared.look_at(&stream, self.number, &mut state, &work)
+                };
+                match work.closes {
+                    true => self.next = Some(NextStep::CloseByEvent(stream, bytes)),
+                    false => shared.pending.leave(bytes),
+                }
+            }
+            NextStep::CloseByEvent(stream, bytes) => {
+                shared.close_by_event(&stream);
+                shared.pending.leave(bytes);
+            }
+        }
+        true
+    }
+
+    #[cfg(test)]
+    fn state(&self) -> LoopState {
+        match self.next {
+            None => LoopState::Free,
+            Some(NextStep::Match(..)) => LoopState::HasBatch,
+            Some(NextStep::Close(..) | NextStep::CloseByEvent(..)) => LoopState::NeedsShards,
+        }
+    }
+}
 
 impl Shared {
     /// A shard's life: looks at batches until the line is closed and empty.

@@ -14,6 +14,8 @@ use std::{
 use swiftwater_event::Millis;
 use swiftwater_live::QueryNumber;
 
+#[cfg(test)]
+use crate::threads::LoopState;
 use crate::{
     EndReason, QueryId,
     indexer::IndexErrand,
@@ -23,6 +25,7 @@ use crate::{
     query::handle::QueryHandle,
     shared::{Shared, TickerRequest},
     stream::Stream,
+    threads::ThreadLoop,
 };
 
 /// Errands that are run before the clock is looked at again.
@@ -31,57 +34,105 @@ const ERRANDS_MAX: usize = 256;
 /// Queries whose windows are closed before the locks of the shards and of the merge are let go of.
 const PORTION: usize = 256;
 
-impl Shared {
-    /// The ticker's life: looks at the clock every tick, runs errands between.
-    pub(crate) fn run_ticker(
-        &self,
-        inbox: &mpsc::Receiver<TickerRequest>,
-        indexer: &mpsc::Sender<IndexErrand>,
-    ) {
-        let tick = Duration::from_millis(self.config.tick_ms.max(1));
-        let mut measured = self.clock.monotonic_nanos();
-        loop {
-            match inbox.recv_timeout(tick) {
-                Ok(TickerRequest::End(id, reason)) => {
-                    self.end_guarded(&id, reason);
-                    for errand in inbox.try_iter().take(ERRANDS_MAX) {
-                        match errand {
-                            TickerRequest::End(id, reason) => self.end_guarded(&id, reason),
-                            TickerRequest::Stop => return,
-                        }
-                    }
+/// The loop of the ticker.
+pub(crate) struct TickerLoop {
+    shared: Arc<Shared>,
+    inbox: mpsc::Receiver<TickerRequest>,
+    indexer: mpsc::Sender<IndexErrand>,
+    /// The clock's nanoseconds when rates were measured last.
+    measured: u64,
+}
+
+impl TickerLoop {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        inbox: mpsc::Receiver<TickerRequest>,
+        indexer: mpsc::Sender<IndexErrand>,
+    ) -> TickerLoop {
+        let measured = shared.clock.monotonic_nanos();
+        TickerLoop { shared, inbox, indexer, measured }
+    }
+
+    /// Runs an errand and those behind it, then a tick. Returns false if the runtime stops.
+    fn turn(&mut self, errand: Option<TickerRequest>) -> bool {
+        if let Some(errand) = errand {
+            for errand in std::iter::once(errand).chain(self.inbox.try_iter().take(ERRANDS_MAX)) {
+                match errand {
+                    TickerRequest::End(id, reason) => self.shared.end_guarded(&id, reason),
+                    TickerRequest::Stop => return false,
                 }
-                Ok(TickerRequest::Stop) | Err(mpsc::RecvTimeoutError::Disconnected) => return,
-                Err(mpsc::RecvTimeoutError::Timeout) => {}
             }
-            let now = self.clock.now();
-            for stream in self.all_streams() {
-                self.tick_stream(&stream, now);
-                self.tick_idle(&stream, now);
-                start_rebuild(&stream, false, indexer);
+        }
+        self.tick();
+        true
+    }
+
+    /// Closes and ends what is due on all streams, and starts the rebuilds of indexes that are due.
+    fn tick(&mut self) {
+        let (shared, indexer) = (&self.shared, &self.indexer);
+        let now = shared.clock.now();
+        for stream in shared.all_streams() {
+            shared.tick_stream(&stream, now);
+            shared.tick_idle(&stream, now);
+            start_rebuild(&stream, false, indexer);
+        }
+        let followed = shared.durable.get().map(|durable| durable.followed()).unwrap_or_default();
+        for stream in &followed {
+            start_rebuild(stream, false, indexer);
+        }
+        let seconds = (shared.clock.monotonic_nanos() - self.measured) as f64 / 1e9;
+        if seconds >= 1.0 {
+            self.measured = shared.clock.monotonic_nanos();
+            for stream in shared.all_streams() {
+                stream.measure_rates(seconds);
+                stream.forget_replaced();
+                start_rebuild(&stream, stream.was_quiet(), indexer);
             }
-            let followed = self.durable.get().map(|durable| durable.followed()).unwrap_or_default();
             for stream in &followed {
-                start_rebuild(stream, false, indexer);
+                stream.forget_replaced();
+                start_rebuild(stream, stream.was_quiet(), indexer);
             }
-            let seconds = (self.clock.monotonic_nanos() - measured) as f64 / 1e9;
-            if seconds >= 1.0 {
-                measured = self.clock.monotonic_nanos();
-                for stream in self.all_streams() {
-                    stream.measure_rates(seconds);
-                    stream.forget_replaced();
-                    start_rebuild(&stream, stream.was_quiet(), indexer);
-                }
-                for stream in &followed {
-                    stream.forget_replaced();
-                    start_rebuild(stream, stream.was_quiet(), indexer);
-                }
-                self.forget_expired(now);
-                self.forget_empty_streams();
+            shared.forget_expired(now);
+            shared.forget_empty_streams();
+        }
+    }
+}
+
+impl ThreadLoop for TickerLoop {
+    fn name(&self) -> String {
+        "ticker".to_owned()
+    }
+
+    fn run(&mut self) {
+        let tick = Duration::from_millis(self.shared.config.tick_ms.max(1));
+        loop {
+            let errand = match self.inbox.recv_timeout(tick) {
+                Ok(errand) => Some(errand),
+                Err(mpsc::RecvTimeoutError::Timeout) => None,
+                Err(mpsc::RecvTimeoutError::Disconnected) => return,
+            };
+            if !self.turn(errand) {
+                return;
             }
         }
     }
 
+    /// A tick that finds no errand counts as nothing to do.
+    #[cfg(test)]
+    fn step(&mut self) -> bool {
+        let errand = self.inbox.try_recv().ok();
+        let has_errand = errand.is_some();
+        self.turn(errand);
+        has_errand
+    }
+
+    #[cfg(test)]
+    fn state(&self) -> LoopState {
+        LoopState::NeedsShards
+    }
+}
+
+impl Shared {
     /// As [`Shared::end`]; a panic in it leaves the other errands and the ticks alone.
     fn end_guarded(&self, id: &QueryId, reason: EndReason) {
         // `guarded` logs the fault; the query's reader has left or finds its mailbox closed.

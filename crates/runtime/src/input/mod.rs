@@ -29,7 +29,8 @@ use crate::{
     Emit, EngineConfig, QueryForm, RuntimeError,
     query::totals::Totals,
     query::warnings::warnings_of,
-    runtime::{compile, spawn, with_shards},
+    runtime::{compile, with_shards},
+    threads::spawn,
 };
 
 /// The source of the bytes.

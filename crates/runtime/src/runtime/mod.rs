@@ -18,8 +18,14 @@ pub(crate) use self::planning::compile;
 use crate::lock_order::OrderedMutex;
 use crate::{
     AppendOptions, Appended, Detached, DurableObjects, EndReason, EngineConfig, Numbered, Principal, QueryId,
-    RuntimeError, SubmitOptions, Subscription, append::is_reserved_producer, indexer::run_indexer,
-    panic_guard::restarted, query::handle::Fleeting, shared::Shared,
+    RuntimeError, SubmitOptions, Subscription,
+    append::is_reserved_producer,
+    indexer::IndexerLoop,
+    query::handle::Fleeting,
+    shard::ShardLoop,
+    shared::Shared,
+    threads::{SystemThreads, ThreadLoop, Threads},
+    ticker::TickerLoop,
 };
 
 /// A running runtime. Clones are the same one; it stops with [`Runtime::shutdown`], or with the process.
@@ -32,18 +38,25 @@ pub struct Runtime {
 impl Runtime {
     /// Starts shards and ticker. `config.shards` 0 means one per core.
     pub fn start(config: EngineConfig, clock: Arc<dyn Clock>) -> Runtime {
+        Runtime::start_on(&SystemThreads, config, clock)
+    }
+
+    /// As [`Runtime::start`], on threads that are given.
+    pub(crate) fn start_on(threads: &dyn Threads, config: EngineConfig, clock: Arc<dyn Clock>) -> Runtime {
         let config = with_shards(config);
         let (shared, inbox) = Shared::new(config, clock);
         let shared = Arc::new(shared);
-        let mut threads = Vec::new();
-        for number in 0..shared.config.shards {
-            let shared = Arc::clone(&shared);
-            threads.push(spawn_restarted(format!("shard-{number}"), move || shared.run_shard(number)));
-        }
-        let ticking = Arc::clone(&shared);
         let (indexer, to_be_built) = mpsc::channel();
-        threads.push(spawn_restarted("ticker".to_owned(), move || ticking.run_ticker(&inbox, &indexer)));
-        threads.push(spawn_restarted("indexer".to_owned(), move || run_indexer(&to_be_built)));
+        let shards = 0..shared.config.shards;
+        let mut loops: Vec<Box<dyn ThreadLoop>> = Vec::new();
+        loops.extend(
+            shards.map(|number| -> Box<dyn ThreadLoop> {
+                Box::new(ShardLoop::new(Arc::clone(&shared), number))
+            }),
+        );
+        loops.push(Box::new(TickerLoop::new(Arc::clone(&shared), inbox, indexer)));
+        loops.push(Box::new(IndexerLoop::new(to_be_built)));
+        let threads = loops.into_iter().filter_map(|work| threads.start(work)).collect();
         Runtime { shared, threads: Arc::new(OrderedMutex::new(threads)) }
     }
 
@@ -246,19 +259,6 @@ impl Runtime {
             self.shared.tick_idle(&stream, now);
         }
     }
-}
-
-pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
-    std::thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(work)
-        .expect("the system starts threads when a process begins")
-}
-
-/// Spawns a thread whose loop starts again after a panic.
-fn spawn_restarted(name: String, run: impl FnMut() + Send + 'static) -> JoinHandle<()> {
-    let thread = name.clone();
-    spawn(&name, move || restarted(&thread, run))
 }
 
 /// Shards as they will be: one per core where none are stated.
