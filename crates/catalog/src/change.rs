@@ -10,11 +10,11 @@
 
 use serde::{Deserialize, Serialize};
 use swiftwater_event::Millis;
-use swiftwater_lang::ddl::Ddl;
+use swiftwater_lang::ddl::{CreateView, Ddl};
 
 use crate::{
-    Catalog, CatalogError, ObjectKind, WireError,
-    catalog::read,
+    Catalog, CatalogError, ObjectKind, SourceNames, WireError,
+    format::{FORMAT, check_format},
     kind::{
         alert::AlertStart,
         durable_query::DurableQueryStep,
@@ -23,11 +23,8 @@ use crate::{
         sink::{Delivered, SinkStart},
         stream::found,
     },
-    wire::check_format,
+    statement::read,
 };
-
-/// The form of snapshots and changes that this version writes, and the newest that it reads.
-pub const FORMAT: u32 = 1;
 
 /// A change, as it is written in the log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -132,6 +129,31 @@ impl ChangeRecord {
 }
 
 impl Catalog {
+    /// The change that a statement would make, which is not made; `None` where it would change nothing, and says that this is
+    /// no error.
+    pub fn check(&self, ddl: &Ddl) -> Result<Option<Change>, CatalogError> {
+        let has_changed = self.clone().apply_ddl(ddl, 0)?;
+        // Not where a change is applied: it was checked when it was made, and earlier versions allowed some drops.
+        match ddl {
+            Ddl::DropStream { name, .. } if has_changed => {
+                self.check_unused(&ObjectKind::Stream.named(name.as_str()))?;
+            }
+            Ddl::DropView { name, .. } if has_changed => {
+                self.check_unused(&ObjectKind::View.named(&**name))?;
+            }
+            _ => {}
+        }
+        Ok(has_changed.then(|| Change::Ddl(ddl.to_string())))
+    }
+
+    /// As [`Catalog::check`], of a view, and which stream and which view it is of.
+    pub fn check_view(&self, create: &CreateView) -> Result<Option<SourceNames>, CatalogError> {
+        let (stream, below) = self.source_of_view(create)?;
+        let source = (stream.create.name.clone(), below.map(|below| below.create.name.clone()));
+        let mut changed = self.clone();
+        Ok(changed.create_view(create, (0, &[]), 0)?.then_some(source))
+    }
+
     /// Applies a change that was logged.
     pub fn apply(&mut self, record: &ChangeRecord) -> Result<(), WireError> {
         let at = record.at;

@@ -22,6 +22,7 @@ mod limits;
 mod lines;
 mod merge;
 mod operator;
+mod operator_members;
 mod rate;
 mod run_queue;
 mod subscriber_queue;

@@ -135,7 +135,7 @@ pub struct Guard<G> {
     // Released before it leaves the list of the thread's locks.
     guard: G,
     #[cfg(debug_assertions)]
-    _held: held::Held,
+    _held: thread_locks::ThreadLock,
 }
 
 /// A mutex that is held.
@@ -165,7 +165,7 @@ impl<T, L: Level> OrderedMutex<T, L> {
     pub fn lock(&self) -> OrderedMutexGuard<'_, T> {
         Guard {
             #[cfg(debug_assertions)]
-            _held: held::Held::of::<L>(),
+            _held: thread_locks::ThreadLock::enter::<L>(),
             guard: self.mutex.lock().unwrap_or_else(PoisonError::into_inner),
         }
     }
@@ -183,7 +183,7 @@ impl<T, L: Level> OrderedRwLock<T, L> {
     pub fn read(&self) -> OrderedReadGuard<'_, T> {
         Guard {
             #[cfg(debug_assertions)]
-            _held: held::Held::of::<L>(),
+            _held: thread_locks::ThreadLock::enter::<L>(),
             guard: self.lock.read().unwrap_or_else(PoisonError::into_inner),
         }
     }
@@ -194,7 +194,7 @@ impl<T, L: Level> OrderedRwLock<T, L> {
     pub fn write(&self) -> OrderedWriteGuard<'_, T> {
         Guard {
             #[cfg(debug_assertions)]
-            _held: held::Held::of::<L>(),
+            _held: thread_locks::ThreadLock::enter::<L>(),
             guard: self.lock.write().unwrap_or_else(PoisonError::into_inner),
         }
     }
@@ -270,7 +270,7 @@ impl<G: Deref<Target: fmt::Debug>> fmt::Debug for Guard<G> {
 
 /// The locks that a thread holds.
 #[cfg(debug_assertions)]
-mod held {
+mod thread_locks {
     use std::{cell::RefCell, panic::Location};
 
     use super::Level;
@@ -293,12 +293,12 @@ mod held {
     }
 
     /// An entry of the thread's list, which leaves the list when this is dropped.
-    pub(super) struct Held(u64);
+    pub(super) struct ThreadLock(u64);
 
-    impl Held {
+    impl ThreadLock {
         /// Adds a lock to the list, before the thread waits for it.
         #[track_caller]
-        pub(super) fn of<L: Level>() -> Held {
+        pub(super) fn enter<L: Level>() -> ThreadLock {
             let place = Location::caller();
             LOCKS.with_borrow_mut(|locks| {
                 if let Some(held) = locks.entries.iter().max_by_key(|held| held.rank) {
@@ -315,12 +315,12 @@ mod held {
                 let number = locks.next;
                 locks.next += 1;
                 locks.entries.push(Entry { rank: L::RANK, name: L::NAME, number, place });
-                Held(number)
+                ThreadLock(number)
             })
         }
     }
 
-    impl Drop for Held {
+    impl Drop for ThreadLock {
         fn drop(&mut self) {
             LOCKS.with_borrow_mut(|locks| {
                 let entry = locks.entries.iter().rposition(|entry| entry.number == self.0);

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use swiftwater_event::Millis;
 use swiftwater_lang::ddl::{CreateEndpoint, Ddl, EndpointName};
 
-use crate::{Catalog, CatalogError, Object, ObjectKind};
+use crate::{CatalogError, Object, ObjectKind};
 
 /// An endpoint that was created.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,7 +65,7 @@ impl Endpoints {
     }
 
     /// Whether that changed anything. What a new one names must be there.
-    fn create(&mut self, create: &CreateEndpoint, at: Millis) -> Result<bool, CatalogError> {
+    pub(crate) fn create(&mut self, create: &CreateEndpoint, at: Millis) -> Result<bool, CatalogError> {
         if let Some(known) = self.entries.get(&key(&create.name)) {
             let name = known.create.name.to_string();
             return CatalogError::unless(create.if_not_exists, ObjectKind::Endpoint, &name);
@@ -119,24 +119,5 @@ impl EndpointEntry {
     /// The endpoint as an object.
     pub fn object(&self) -> Object {
         ObjectKind::Endpoint.named(self.create.name.to_string())
-    }
-}
-
-impl Catalog {
-    /// Checks that the objects that a new endpoint names exist.
-    pub(crate) fn create_endpoint(
-        &mut self,
-        create: &CreateEndpoint,
-        at: Millis,
-    ) -> Result<bool, CatalogError> {
-        if self.endpoints.get(&create.name).is_err() {
-            if let Some(stream) = create.stream() {
-                self.known_stream(stream.as_str())?;
-            }
-            if let Some(view) = create.view() {
-                self.view(view)?;
-            }
-        }
-        self.endpoints.create(create, at)
     }
 }

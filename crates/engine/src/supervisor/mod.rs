@@ -18,7 +18,7 @@
 //! The services of the engine itself, such as the scheduler of jobs, have no object. They run again after a panic, too.
 
 mod registry;
-mod stop;
+mod shutdown;
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -29,7 +29,7 @@ use tokio::sync::watch;
 
 pub(crate) use self::{
     registry::{Registration, Registry},
-    stop::{StopSignal, Supervisor, TaskKind},
+    shutdown::{StopSignal, Supervisor, TaskKind},
 };
 use crate::durable::history::History;
 use swiftwater_runtime::parts::count_panic;

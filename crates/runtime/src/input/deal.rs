@@ -11,7 +11,7 @@ use swiftwater_lang::{
 };
 use swiftwater_live::RowChunk;
 
-use super::InputOptions;
+use super::options::InputOptions;
 
 /// The workers' rows.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::sync::Condvar;
 use bytes::Bytes;
 use swiftwater_event::{CheckLimits, Checked, Checker, first_cut};
 
-use super::{InputOptions, InputSource};
+use super::options::{InputOptions, InputSource};
 use crate::lock_order::{OrderedMutex, level};
 
 /// Bytes of a block: small enough for a core's cache, large enough that what is done once per block does not show.

@@ -11,10 +11,9 @@ use swiftwater_lang::plan::Window;
 use swiftwater_live::{Collector, CollectorLimits, ResultSet, StandingQuery};
 
 use super::{
-    InputError, InputOptions, InputSummary, QUERY, TIME_BEGINS,
     deal::{Deal, is_dealt},
     feed::Feed,
-    input_name,
+    options::{InputError, InputOptions, InputSummary, QUERY, TIME_BEGINS, input_name},
     worker::{Message, WorkerOutput},
 };
 use crate::{

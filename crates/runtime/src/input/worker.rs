@@ -8,9 +8,9 @@ use swiftwater_event::{Checked, Clock, EventBatch, EventMeta, Millis, Offset, Re
 use swiftwater_live::{Index, Partial, QueryStep, Shard, SourcePosition, StepInput};
 
 use super::{
-    EventPrefilter, InputOptions, QUERY, TIME_BEGINS,
     event_times::EventTimes,
     feed::{Feed, Piece},
+    options::{EventPrefilter, InputOptions, QUERY, TIME_BEGINS},
 };
 use crate::panic_guard::guarded;
 

@@ -12,6 +12,7 @@ mod append;
 mod batching;
 mod index;
 mod intake;
+mod seen_fields;
 mod status;
 mod timers;
 
@@ -27,13 +28,14 @@ use swiftwater_catalog::kind::durable_query::QueryCheckpoint;
 use swiftwater_event::{Millis, StreamName};
 use swiftwater_live::{QueryNumber, QueryStep, Shard};
 
+pub(crate) use self::seen_fields::SeenFields;
 pub(crate) use self::{
     batching::{Take, Work},
     index::Turn,
 };
 use self::{intake::Intake, status::Rates};
 use crate::lock_order::{OrderedMutex, level};
-use crate::{merge::Merge, query::warnings::SeenFields, rate::ClockSamples};
+use crate::{merge::Merge, rate::ClockSamples};
 
 /// A stream.
 #[derive(Debug)]
