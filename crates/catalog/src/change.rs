@@ -79,7 +79,7 @@ pub enum Change {
     Delivered {
         /// Its number.
         sink: u32,
-        /// How far it is.
+        /// Its progress.
         delivered: Delivered,
     },
     /// All columns that were found so far in a stream's events: names and types.
@@ -103,7 +103,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// Whether it is written also where the log has no room for events: a statement may make room. Changes that objects
+    /// True if it is written also where the log has no room for events: a statement may make room. Changes that objects
     /// make by themselves are not, as they would use that room up.
     pub fn is_urgent(&self) -> bool {
         !matches!(self, Change::Delivered { .. } | Change::Detached(_) | Change::Job { .. })
@@ -198,7 +198,7 @@ impl Catalog {
         }
     }
 
-    /// Whether anything changed.
+    /// True if anything changed.
     pub(crate) fn apply_ddl(&mut self, ddl: &Ddl, at: Millis) -> Result<bool, CatalogError> {
         match ddl {
             Ddl::CreateStream(create) => self.create_stream(create, at),

@@ -84,7 +84,7 @@ impl Snapshot {
 }
 
 impl Catalog {
-    /// What is to be written down; `numbers` says how far a stream is, if it is stored.
+    /// The snapshot of the catalog; `numbers` says how far a stream is, if it is stored.
     pub fn snapshot(
         &self,
         position: u64,

@@ -156,7 +156,7 @@ impl Engine {
         self.shared.append(stream, batch, options).await
     }
 
-    /// Whether a stream keeps events that it does not take: then [`AppendOptions::refused`] is to have their texts.
+    /// True if a stream keeps events that it does not take: then [`AppendOptions::refused`] is to have their texts.
     pub fn quarantines(&self, stream: &StreamName) -> bool {
         match self.shared.stored(stream) {
             Some((_, stored)) => stored.declared().quarantines(),
@@ -164,7 +164,7 @@ impl Engine {
         }
     }
 
-    /// Whether the server stores events, and the stream is declared neither as stored nor as live-only: nothing of its events is
+    /// True if the server stores events, and the stream is declared neither as stored nor as live-only: nothing of its events is
     /// stored, and its sender may not know.
     pub fn keeps_nothing_of(&self, stream: &StreamName) -> bool {
         let shared = &self.shared;
@@ -247,7 +247,7 @@ impl Engine {
         history.pin_joined(&self.shared, text, &parse_options).await
     }
 
-    /// Lets a query stand that outlives its asker, and where it can, the server: a native one over a stored stream goes on
+    /// Makes a query stand that outlives its asker, and where it can, the server: a native one over a stored stream goes on
     /// after a restart. As [`Engine::submit`]; when this returns it is on disk.
     pub async fn submit_detached(
         &self,

@@ -104,7 +104,7 @@ impl History {
         carry_out(self, shared, create).await.map(|_| ())
     }
 
-    /// Whether streams that begin by events are stored.
+    /// True if streams that begin by events are stored.
     pub(crate) fn stores_new_streams(&self) -> bool {
         self.config.store_new_streams
     }

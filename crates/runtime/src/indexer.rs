@@ -19,10 +19,10 @@ use tracing::error;
 use crate::threads::LoopState;
 use crate::{stream::Stream, threads::ThreadLoop};
 
-/// What is to be built, for which stream.
+/// A stream, and the rebuild of its index.
 pub(crate) type IndexErrand = (Arc<Stream>, Rebuild);
 
-/// How long after it was replaced a level is looked at again, and forgotten if nobody has it any more.
+/// The interval at which replaced levels are checked, and freed once no shard uses them.
 const LATER: Duration = Duration::from_millis(100);
 
 /// The loop of the indexer.

@@ -47,7 +47,7 @@ pub(crate) struct Output {
     pub(crate) fault: Option<EndReason>,
 }
 
-/// Of operators of one meaning, so many are looked at for one that a query may join.
+/// The number of operators of one meaning that are tried for a query to join.
 const OPERATORS_LOOKED_AT: usize = 8;
 
 impl Merge {
@@ -99,13 +99,13 @@ impl Merge {
 
     /// The windows of a query hold nothing any more of the events before this offset, which is that of the next to be
     /// taken. Nothing is taken meanwhile.
-    pub(crate) fn look_from(&mut self, number: QueryNumber, offset: u64, now: Millis) {
+    pub(crate) fn restrict_from(&mut self, number: QueryNumber, offset: u64, now: Millis) {
         let Some(running) = self.running.get_mut(&number) else { return };
         let operator = running.operator().and_then(|operator| self.operators.get_mut(&operator));
         let Some(operator) = operator.filter(|operator| !operator.passes_on) else { return };
         let (_, cuts) = operator.plan.at(offset);
         operator.plan.begin(offset, SliceBoundaries::clone(&cuts), self.position);
-        operator.look_from(number, offset, now);
+        operator.restrict_from(number, offset, now);
         running.work().collector.restrict_epochs(offset..u64::MAX);
     }
 
@@ -130,13 +130,13 @@ impl Merge {
         numbers.filter_map(due).min()
     }
 
-    /// Whether the outputs of all batches before this sequence number were delivered.
+    /// True if the outputs of all batches before this sequence number were delivered.
     pub(crate) fn has_delivered(&self, sequence: u64) -> bool {
         self.next_sequence >= sequence
     }
 
     /// Updates a query's counts with the work that its operator did for it.
-    pub(crate) fn tell(&mut self, number: QueryNumber) {
+    pub(crate) fn update_counts(&mut self, number: QueryNumber) {
         let Some(running) = self.running.get_mut(&number) else { return };
         let Some(operator) = running.operator().and_then(|operator| self.operators.get(&operator)) else {
             return;

@@ -36,7 +36,7 @@ pub(crate) struct EmitRate {
     setting: &'static str,
     /// Emits beyond the limit are dropped.
     drops: bool,
-    /// How many emits were.
+    /// The number of dropped emits.
     dropped: u64,
 }
 
@@ -85,7 +85,7 @@ impl EmitRate {
         EmitRate { max, interval_ms, emits: begins, parts: begins, setting, drops, dropped: 0 }
     }
 
-    /// Whether one emit more may be given; it is counted. Always so where too many end the query.
+    /// True if one emit more may be given; it is counted. Always so where too many end the query.
     pub(crate) fn admits(&mut self, now: Millis) -> bool {
         if !self.drops || self.max == 0 {
             return true;

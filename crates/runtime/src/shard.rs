@@ -13,11 +13,11 @@ use crate::{
     query::active::{EmitContext, Running},
     query::fan_out::set_due_sooner,
     shared::Shared,
-    stream::{ShardState, Stream, Take, Work},
+    stream::{NextWork, ShardState, Stream, Work},
     threads::ThreadLoop,
 };
 
-/// Of so many queries the memory is asked for before the first of them is given its step.
+/// The number of queries whose memory is prefetched before the first of them processes its step.
 const AHEAD: usize = 16;
 
 /// The loop of a shard.
@@ -64,10 +64,10 @@ impl ThreadLoop for ShardLoop {
         let shared = &self.shared;
         let Some(next) = self.next.take() else {
             let Some(stream) = shared.line.try_pop() else { return false };
-            self.next = match stream.take(shared.config.batch_bytes_max) {
-                Take::Nothing => None,
-                Take::Due(at) => Some(NextStep::Close(stream, at)),
-                Take::Work(work) => {
+            self.next = match stream.next_work(shared.config.batch_bytes_max) {
+                NextWork::Nothing => None,
+                NextWork::Due(at) => Some(NextStep::Close(stream, at)),
+                NextWork::Work(work) => {
                     if work.more {
                         shared.line.push(Arc::clone(&stream));
                     }
@@ -85,7 +85,7 @@ impl ThreadLoop for ShardLoop {
             NextStep::Match(stream, work) => {
                 let bytes = {
                     let mut state = stream.shards[self.number].lock();
-                    shared.look_at(&stream, self.number, &mut state, &work)
+                    shared.match_batch(&stream, self.number, &mut state, &work)
                 };
                 match work.closes {
                     true => self.next = Some(NextStep::CloseByEvent(stream, bytes)),
@@ -117,14 +117,14 @@ impl Shared {
         while let Some(stream) = self.line.pop() {
             let taken = {
                 let mut state = stream.shards[number].lock();
-                match stream.take(self.config.batch_bytes_max) {
-                    Take::Nothing => continue,
-                    Take::Due(at) => Err(at),
-                    Take::Work(work) => {
+                match stream.next_work(self.config.batch_bytes_max) {
+                    NextWork::Nothing => continue,
+                    NextWork::Due(at) => Err(at),
+                    NextWork::Work(work) => {
                         if work.more {
                             self.line.push(Arc::clone(&stream));
                         }
-                        Ok((self.look_at(&stream, number, &mut state, &work), work.closes))
+                        Ok((self.match_batch(&stream, number, &mut state, &work), work.closes))
                     }
                 }
             };
@@ -146,7 +146,7 @@ impl Shared {
 
     /// Answers how many pending bytes are delivered with it: a batch that others must precede is pending until then, so
     /// that no source gets far ahead of a slow shard.
-    fn look_at(&self, stream: &Stream, number: usize, state: &mut ShardState, work: &Work) -> usize {
+    fn match_batch(&self, stream: &Stream, number: usize, state: &mut ShardState, work: &Work) -> usize {
         let clock = &self.clock;
         let nanos = || clock.monotonic_nanos();
         let mut spent = StepNanos::default();
@@ -303,7 +303,7 @@ impl Shared {
             self.finish_at_limit(running, results, context);
             return Some(EndReason::Limit);
         }
-        let ending = if results.is_empty() { None } else { running.give_out(results, None, context) };
+        let ending = if results.is_empty() { None } else { running.emit_results(results, None, context) };
         ending.or_else(|| running.account(&self.config, &self.totals))
     }
 
@@ -315,6 +315,6 @@ impl Shared {
         context: &EmitContext<'_>,
     ) {
         running.finish(None, context.now, context.now_micros, results);
-        running.give_out(results, Some(EndReason::Limit), context);
+        running.emit_results(results, Some(EndReason::Limit), context);
     }
 }

@@ -58,9 +58,9 @@ pub struct Shared {
     pub(crate) stopped: OnceCell<()>,
     pub(crate) line: RunQueue,
     /// Detached queries that ended.
-    pub(crate) kept: OrderedMutex<ExpiringQueries, level::Queries>,
+    pub(crate) expiring: OrderedMutex<ExpiringQueries, level::Queries>,
     /// The interned plans that standing queries share.
-    pub(crate) commons: OrderedMutex<PlanInterner>,
+    pub(crate) plan_interner: OrderedMutex<PlanInterner>,
     /// The durable state, if there is any; set before callers get the runtime.
     pub(crate) durable: OnceLock<Arc<dyn DurableObjects>>,
 }
@@ -74,7 +74,7 @@ pub(crate) struct ExpiringQueries {
     pub(crate) killed: BTreeSet<QueryId>,
 }
 
-/// What the ticker is asked to do between its ticks. Not bounded by itself: a query asks for its end at most once, its
+/// A request to the ticker between its ticks. Not bounded by itself: a query asks for its end at most once, its
 /// reader at most once more, and the number of queries is bounded.
 #[derive(Debug)]
 pub(crate) enum TickerRequest {
@@ -120,8 +120,8 @@ impl Shared {
             is_closing: AtomicBool::new(false),
             stopped: OnceCell::new(),
             line: RunQueue::default(),
-            kept: OrderedMutex::default(),
-            commons: OrderedMutex::default(),
+            expiring: OrderedMutex::default(),
+            plan_interner: OrderedMutex::default(),
             durable: OnceLock::new(),
         };
         (shared, inbox)
@@ -138,7 +138,7 @@ impl Shared {
         streams.values().filter(|stream| stream.has_events()).map(|stream| stream.name.to_string()).collect()
     }
 
-    /// Whether the catalog has a stream of this name.
+    /// True if the catalog has a stream of this name.
     pub(crate) fn is_declared(&self, name: &StreamName) -> bool {
         self.durable.get().is_some_and(|durable| durable.is_declared(name))
     }
@@ -163,9 +163,9 @@ impl Shared {
         self.totals.submitted.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether a query has ended and its results wait for pick-up.
+    /// True if a query has ended and its results wait for pick-up.
     pub fn is_kept(&self, id: &QueryId) -> bool {
-        self.kept.lock().by_id.contains_key(id)
+        self.expiring.lock().by_id.contains_key(id)
     }
 
     /// Puts events in line, for whose bytes there is room, as `may` says under the lock of the stream's intake: streams begin to
@@ -233,7 +233,7 @@ impl Shared {
             config: &self.config,
             totals: &self.totals,
             stream: stream.meta(position, now),
-            looks: Some(&stream.looks),
+            looks: Some(&stream.clock_samples),
             stream_exists: stream.has_events(),
             now,
             now_micros,
@@ -285,13 +285,13 @@ impl Shared {
 
     /// The status of a query that stands, or of one that has ended and waits for pick-up.
     pub(crate) fn status(&self, handle: &QueryHandle) -> Option<QueryStatus> {
-        if let Some((_, status)) = self.kept.lock().by_id.get(&handle.meta.id) {
+        if let Some((_, status)) = self.expiring.lock().by_id.get(&handle.meta.id) {
             let attached = handle.mailbox.is_attached();
             return Some(QueryStatus { attached, dropped: handle.mailbox.dropped(), ..status.clone() });
         }
         let stream = self.stream_of(handle)?;
         let mut merge = stream.merge.lock();
-        merge.tell(handle.number);
+        merge.update_counts(handle.number);
         let context = self.context(&stream, merge.position);
         match merge.running.get(&handle.number) {
             Some(running) => Some(self.status_of(running, &context)),
@@ -300,7 +300,7 @@ impl Shared {
         }
     }
 
-    /// How a stream is, the durable queries over it counted as standing on it.
+    /// The way a stream is, the durable queries over it counted as standing on it.
     pub(crate) fn status_of_stream(&self, stream: &Stream, now: Millis) -> StreamStatus {
         let objects = self.durable.get();
         let durable = objects.map_or(0, |objects| objects.durable_queries(&stream.name));

@@ -29,7 +29,7 @@ pub struct SteadyClock {
     state: OrderedMutex<State>,
 }
 
-/// How the engine's time goes on.
+/// The way the engine's time goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ClockPace {
     /// As the machine's clock.
@@ -147,9 +147,9 @@ impl SteadyClock {
         state.now = state.now.max(i128::from(last) * 1_000_000);
     }
 
-    /// What the machine's clock (in nanoseconds since 1970) and the monotonic one show at one instant, or nearly: a thread that is
+    /// The readings of the machine's clock (in nanoseconds since 1970) and the monotonic one at about one instant: a thread that is
     /// put off between the two looks again.
-    fn look(&self) -> (i128, u64) {
+    fn read_clocks(&self) -> (i128, u64) {
         const TOGETHER_NANOS: u64 = 100_000;
         const LOOKS_MAX: u32 = 8;
         let mut at = self.wall.monotonic_nanos();
@@ -174,7 +174,7 @@ impl SteadyClock {
 impl Clock for SteadyClock {
     fn now_micros(&self) -> i64 {
         // Before the lock, so that a clock that does not answer holds up nobody else.
-        let (wall, at) = self.look();
+        let (wall, at) = self.read_clocks();
         let (now, turn) = {
             let mut state = self.state.lock();
             let turn = state.step(wall, at);

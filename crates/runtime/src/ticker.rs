@@ -141,7 +141,7 @@ impl Shared {
 
     /// Closes the windows that are over, and ends the queries whose duration is.
     pub fn tick_stream(&self, stream: &Stream, now: Millis) {
-        stream.looks.add(now);
+        stream.clock_samples.add(now);
         if now < stream.next_due() {
             return;
         }
@@ -168,7 +168,7 @@ impl Shared {
         if now < stream.next_due() {
             return;
         }
-        self.look(stream, now, None);
+        self.close_at(stream, now, None);
     }
 
     /// Closes what the event closes that was taken last, if it was taken alone and nobody else has.
@@ -182,13 +182,13 @@ impl Shared {
     /// As [`Shared::close_by_event`], for whoever holds the stream's `tick`.
     fn close_by_event_held(&self, stream: &Stream) {
         if let Some((at, after)) = stream.closed_by_event() {
-            self.look(stream, at, Some(after));
+            self.close_at(stream, at, Some(after));
         }
     }
 
     /// Closes what is due at `now`; or, with the offset after an event that arrived then, what that closes. A panic that
     /// is no single query's ends all queries of the stream: which windows were lost is unknown.
-    fn look(&self, stream: &Stream, now: Millis, after: Option<u64>) {
+    fn close_at(&self, stream: &Stream, now: Millis, after: Option<u64>) {
         if let Err(fault) = guarded("windows could not be closed", || self.close_due(stream, now, after)) {
             for shard in &stream.shards {
                 shard.lock().shard.recover();
@@ -244,7 +244,7 @@ impl Shared {
         after: Option<u64>,
         context: &EmitContext<'_>,
     ) -> Option<(Arc<QueryHandle>, EndReason)> {
-        merge.tell(number);
+        merge.update_counts(number);
         let running = merge.running.get_mut(&number)?;
         let ends = running.handle.ends.filter(|ends| *ends <= now);
         let closed = guarded("a window could not be closed", || {
@@ -265,14 +265,14 @@ impl Shared {
                 self.finish_at_limit(running, &mut results, context);
                 return Some(EndReason::Limit);
             }
-            let reason = running.give_out(&mut results, None, context);
+            let reason = running.emit_results(&mut results, None, context);
             reason.or_else(|| running.account(&self.config, &self.totals))
         });
         let ended = closed.unwrap_or_else(Some).map(|reason| (Arc::clone(&running.handle), reason));
         merge.reschedule(number);
         if let Some(after) = after {
             // The next window holds nothing of what this one does.
-            merge.look_from(number, after, now);
+            merge.restrict_from(number, after, now);
         }
         ended
     }
@@ -303,7 +303,7 @@ struct DueOperator {
     number: QueryNumber,
     /// The start of its slice that is still open: those before it are over.
     open: i64,
-    /// How many of its members are due.
+    /// The number of its members that are due.
     members: usize,
 }
 

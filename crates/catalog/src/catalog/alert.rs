@@ -25,7 +25,7 @@ impl Catalog {
         self.alerts.get(name).ok_or_else(|| CatalogError::not_found(ObjectKind::Alert, name))
     }
 
-    /// Whether an alert would be created.
+    /// True if an alert would be created.
     pub fn check_alert(&self, create: &CreateAlert) -> Result<bool, CatalogError> {
         let is_new = self.clone().create_alert(create, &AlertStart::default(), 0)?;
         if is_new && let Some(watched) = self.stream_of_alert(create)? {

@@ -11,7 +11,7 @@ impl Catalog {
         self.jobs.values()
     }
 
-    /// Lets jobs see what time it is, as changes of the log do.
+    /// Moves the time of all jobs on, as changes of the log do.
     pub fn jobs_see_time(&mut self, now: Millis) {
         self.jobs.values_mut().for_each(|job| job.see_time(now));
     }

@@ -45,7 +45,7 @@ impl Catalog {
         self.dropped.iter()
     }
 
-    /// Whether such a stream had this name.
+    /// True if such a stream had this name.
     pub fn is_dropped(&self, name: &StreamName) -> bool {
         self.dropped.contains(name)
     }

@@ -36,7 +36,7 @@ impl Catalog {
         named.ok_or_else(|| CatalogError::not_found(ObjectKind::View, name))
     }
 
-    /// Whether there is a view of this name.
+    /// True if there is a view of this name.
     pub(crate) fn has_view(&self, name: &str) -> bool {
         self.views.contains_key(name)
     }

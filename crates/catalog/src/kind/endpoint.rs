@@ -51,7 +51,7 @@ impl Endpoints {
         self.entries.values()
     }
 
-    /// How many there are.
+    /// The number of endpoints.
     #[expect(clippy::len_without_is_empty, reason = "nobody asks whether there is none")]
     pub fn len(&self) -> usize {
         self.entries.len()
@@ -64,7 +64,7 @@ impl Endpoints {
             .ok_or_else(|| CatalogError::not_found(ObjectKind::Endpoint, name.to_string()))
     }
 
-    /// Whether that changed anything. What a new one names must be there.
+    /// True if that changed anything. What a new one names must be there.
     pub(crate) fn create(&mut self, create: &CreateEndpoint, at: Millis) -> Result<bool, CatalogError> {
         if let Some(known) = self.entries.get(&key(&create.name)) {
             let name = known.create.name.to_string();
@@ -77,7 +77,7 @@ impl Endpoints {
         Ok(true)
     }
 
-    /// Whether that changed anything.
+    /// True if that changed anything.
     pub(crate) fn drop(&mut self, name: &EndpointName, if_exists: bool) -> Result<bool, CatalogError> {
         match self.entries.remove(&key(name)) {
             None if !if_exists => Err(CatalogError::not_found(ObjectKind::Endpoint, name.to_string())),
@@ -109,7 +109,7 @@ impl Endpoints {
 }
 
 impl EndpointsSnapshot {
-    /// Whether there never was one.
+    /// True if there never was one.
     pub(crate) fn is_empty(&self) -> bool {
         self.next == 0
     }

@@ -34,12 +34,12 @@ pub struct StreamSnapshot {
     pub text: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) found: Vec<(Box<str>, String)>,
-    /// How far it is.
+    /// Its progress.
     #[serde(flatten)]
     pub numbers: StreamNumbers,
 }
 
-/// How far a stream is.
+/// The progress of a stream.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct StreamNumbers {
     /// Events before this place in the log are counted in what follows.
@@ -60,7 +60,7 @@ pub struct StreamNumbers {
 /// A request of a producer: number, parts, events, offset after them, place in the log after them.
 pub type ReceiptSnapshot = (u64, u32, u64, u64, u64);
 
-/// Whether bad events of a declared stream are stored in [`QUARANTINE`].
+/// True if bad events of a declared stream are stored in [`QUARANTINE`].
 pub fn wants_quarantine(create: &CreateStream) -> bool {
     create.options.on_bad_event == Some(OnBadEvent::Quarantine)
 }

@@ -58,7 +58,7 @@ pub use restore::{BackupFault, RestoreError, restore, verify_backup};
 
 /// Cuts that stand at once: one more is refused.
 pub const BACKUPS_MAX: usize = 4;
-/// How long a cut stands that nobody reads.
+/// The time a cut stands that nobody reads.
 pub const BACKUP_KEPT: Duration = Duration::from_secs(600);
 /// The name of what views, alerts and joins keep.
 const VIEWS_NAME: &str = "views/kept";
@@ -219,7 +219,7 @@ async fn wait_for_disk(
 }
 
 impl Backups {
-    /// Lets go of cuts that nobody has touched for long.
+    /// Ends backups that nobody has read for long.
     pub(crate) fn expire(&self) {
         self.standing.lock().retain(|id, backup| {
             // Whoever reads a file holds the cut.
@@ -232,7 +232,7 @@ impl Backups {
     }
 
     /// Registers a backup.
-    fn keep(&self, backup: &Arc<Backup>) -> Result<(), EngineError> {
+    fn add(&self, backup: &Arc<Backup>) -> Result<(), EngineError> {
         let mut standing = self.standing.lock();
         if standing.len() >= BACKUPS_MAX {
             return Err(BackupError::TooMany { standing: standing.len() }.into());
@@ -266,7 +266,7 @@ impl History {
         let manifest = BackupManifest::new(id, cut.taken, cut.log.end().0, files);
         cut.touch();
         let backup = Arc::new(Backup { manifest, numbers, cut });
-        backups.keep(&backup)?;
+        backups.add(&backup)?;
         let millis = self.clock.monotonic_nanos().saturating_sub(began) / 1_000_000;
         let (id, files, bytes) = (&backup.manifest.id, backup.manifest.files.len(), backup.manifest.bytes());
         tracing::info!(%id, files, bytes, position = backup.manifest.log_position, millis, "a backup started");
@@ -283,7 +283,7 @@ impl History {
         Ok(backup)
     }
 
-    /// Lets a cut go; what is being read of it is read to its end.
+    /// Ends a backup; a file that is being read is read to its end.
     pub(crate) fn end_backup(&self, id: &str) -> Result<(), EngineError> {
         let ended = self.backups.standing.lock().remove(id);
         ended.map(drop).ok_or_else(|| BackupError::NotFound(id.to_owned()).into())

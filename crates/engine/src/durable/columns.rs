@@ -35,7 +35,7 @@ pub(crate) struct AcceptedColumns {
 }
 
 impl AcceptedColumns {
-    /// Whether these and the next events' columns can be joined: of one declaration, which says all of them whole.
+    /// True if these and the next events' columns can be joined: of one declaration, which says all of them whole.
     pub(crate) fn goes_with(&self, next: &AcceptedColumns) -> bool {
         Arc::ptr_eq(&self.names, &next.names) && self.text_needed.is_none() && next.text_needed.is_none()
     }
@@ -82,7 +82,7 @@ impl Columns {
         }
     }
 
-    /// Whether a column that was found holds JSON text.
+    /// True if a column that was found holds JSON text.
     pub(crate) fn is_found_as_json(&self, name: &str) -> bool {
         match self {
             Columns::Declared { .. } => false,

@@ -4,23 +4,23 @@
 use super::stored_stream::{Reader, StoredStream, ViewFeed};
 use crate::durable::{
     backpressure::Progress,
-    log_tail::{Fed, LogTail},
+    log_tail::{LogTail, QueuedBatch},
 };
 use swiftwater_log::LogPosition;
 
 impl StoredStream {
     /// Takes what is synced out of a reader's feed.
-    pub(crate) fn next_fed(&self, reader: Reader, synced: LogPosition, bytes_max: usize) -> Vec<Fed> {
+    pub(crate) fn next_fed(&self, reader: Reader, synced: LogPosition, bytes_max: usize) -> Vec<QueuedBatch> {
         let taken = {
             let mut state = self.state.lock();
-            state.feed_of(reader).map(|feed| feed.take(synced, bytes_max)).unwrap_or_default()
+            state.feed_of(reader).map(|feed| feed.pop_synced(synced, bytes_max)).unwrap_or_default()
         };
         self.went_on.notify_waiters();
         taken
     }
 
     /// A reader was given these, which it read from the log.
-    pub(crate) fn record_emitted(&self, reader: Reader, events: &[Fed]) {
+    pub(crate) fn record_emitted(&self, reader: Reader, events: &[QueuedBatch]) {
         if let Some(feed) = self.state.lock().feed_of(reader) {
             feed.record_emitted(events);
         }
@@ -44,7 +44,7 @@ impl StoredStream {
         self.state.lock().feed_of(reader)?.waits_for()
     }
 
-    /// Lets a view have the events from the next one on; answers the offset of that.
+    /// Makes a view have the events from the next one on; answers the offset of that.
     pub(crate) fn add_view(&self, view: u32, feed_bytes_max: usize) -> u64 {
         let mut state = self.state.lock();
         let next = state.next;
@@ -53,14 +53,14 @@ impl StoredStream {
         next
     }
 
-    /// Lets what a view lacks from an offset on be read from the log again.
+    /// Makes a view read the events from an offset on from the log again.
     pub(crate) fn reread_view(&self, view: u32, position: u64) {
         let mut state = self.state.lock();
         let next = state.next;
         let of = state.views.iter_mut().find(|of| of.view == view);
         if let Some(ViewFeed { feed, .. }) = of {
             let from = if position < next { feed.place_of(position) } else { None };
-            feed.begin_again(from);
+            feed.restart_at(from);
         }
     }
 
@@ -95,12 +95,12 @@ impl StoredStream {
         (of.committed < next && first > of.committed).then_some(first)
     }
 
-    /// Lets what the table lacks be read from the log again: what was taken out of the feed did not get there.
+    /// Makes the table read the events that it lacks from the log again: those taken out of the feed did not get there.
     pub(crate) fn reread_feed(&self) {
         let committed = self.committed();
         let mut state = self.state.lock();
         let next = state.next;
         let from = state.feed.retained_from(committed, next);
-        state.feed.begin_again(from);
+        state.feed.restart_at(from);
     }
 }

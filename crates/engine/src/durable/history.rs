@@ -77,7 +77,7 @@ pub(crate) struct History {
     /// Locked during a checkpoint.
     pub(crate) checkpoint_lock: tokio::sync::Mutex<()>,
     pub(crate) supervisor: Supervisor,
-    /// Whether events can be stored at present.
+    /// The readiness to store events.
     pub(crate) readiness: Readiness,
     /// Locked for this process as long as it lives.
     pub(crate) dir: Option<DataDir>,
@@ -224,7 +224,7 @@ impl History {
         self.stored.read().get(name).cloned()
     }
 
-    /// Whether the stream is there still, and was not dropped, perhaps to be created again.
+    /// True if the stream is there still, and was not dropped, perhaps to be created again.
     pub(crate) fn is_current(&self, stored: &Arc<StoredStream>) -> bool {
         self.stored(&stored.name).is_some_and(|there| Arc::ptr_eq(&there, stored))
     }
@@ -362,7 +362,7 @@ impl Declared {
         Ok(Declared { id: StreamId(entry.id), columns, create: entry.create.clone() })
     }
 
-    /// Whether a column's default depends on when an event arrived.
+    /// True if a column's default depends on when an event arrived.
     pub(crate) fn has_now(&self) -> bool {
         self.create.columns.iter().any(|column| column.default == Some(DefaultValue::Now))
     }

@@ -69,7 +69,7 @@ impl History {
         self.refusal().or_else(|| self.stall_error()).or_else(full).map(|error| self.with_numbers(error))
     }
 
-    /// Whether the log takes no event, and will not after its next record.
+    /// True if the log takes no event, and will not after its next record.
     fn log_is_full(&self) -> bool {
         !self.log.has_room_now() && (!self.log.resumes_after_record() || self.disk_too_small().is_some())
     }

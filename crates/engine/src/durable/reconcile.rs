@@ -27,7 +27,7 @@ use crate::{
     tables::HistoryTables,
 };
 
-/// How long the start of a server waits for one answer of the store.
+/// The time the start of a server waits for one answer of the store.
 const START_TIME_MAX: Duration = Duration::from_secs(10);
 /// Pauses between rounds that left something.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
@@ -44,7 +44,7 @@ enum PendingWork {
     Names,
 }
 
-/// Whether the same may be done later.
+/// True if the same may be done later.
 fn may_pass(error: &StoreError) -> bool {
     // A table of another kind may be dropped. One that cannot be as its stream is declared is no reason to have none of the others.
     matches!(error.kind(), StoreErrorKind::Unavailable | StoreErrorKind::Invalid | StoreErrorKind::Limit)

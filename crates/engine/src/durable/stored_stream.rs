@@ -36,7 +36,7 @@ use crate::{
         backpressure::{Backpressure, Progress},
         columns::{AcceptedColumns, Columns},
         dedup::{Producers, Receipt, Verdict},
-        log_tail::{Fed, LogTail},
+        log_tail::{LogTail, QueuedBatch},
         table_writer::RETRY,
     },
     supervisor::DropSignal,
@@ -89,7 +89,7 @@ pub(crate) struct StoredStream {
     pub(crate) fed: Notify,
     /// Notified when somebody waits for them to be in the table.
     pub(crate) awaited: Notify,
-    /// Whether senders may have to wait for the readers.
+    /// True if senders may have to wait for the readers.
     pub(super) may_wait: AtomicBool,
     /// Held by the sender that is next, where some wait.
     pub(super) turn: tokio::sync::Mutex<()>,
@@ -291,7 +291,7 @@ impl StoredStream {
         let Packing { batch, columns, packed, room } = packing;
         let mut state = self.state.lock();
         if let Some(numbered) = &options.numbered
-            && let Some(receipt) = state.look(numbered, options.ack)?
+            && let Some(receipt) = state.find_receipt(numbered, options.ack)?
         {
             return Ok(Outcome::Repeated(receipt));
         }
@@ -318,7 +318,7 @@ impl StoredStream {
         }
         state.last = end;
         let next = state.next;
-        state.acknowledged.take((end, next), options.ack, synced);
+        state.acknowledged.record((end, next), options.ack, synced);
         if let Some(Numbered { producer, sequence, part, hash, .. }) = &options.numbered {
             let receipt = Receipt {
                 sequence: *sequence,
@@ -327,21 +327,21 @@ impl StoredStream {
                 offset: first + events,
                 log_position: end.0,
             };
-            state.producers.note(producer, receipt, *hash);
+            state.producers.record(producer, receipt, *hash);
         }
         let meta = EventMeta { first: Offset(first), arrival, ..*batch.meta() };
         let batch = batch.with_meta(meta);
         for ViewFeed { feed, .. } in &mut state.views {
             feed.mark(first, start, end);
-            feed.push(Fed { batch: batch.clone(), columns: None, end }, start);
+            feed.push(QueuedBatch { batch: batch.clone(), columns: None, end }, start);
         }
         if state.arrivals.is_full() {
             // What is committed is forgotten, so that instants stay close together.
             state.oldest_pending_arrival(self.table().map_or(self.settled, |table| table.committed().0));
         }
-        state.arrivals.note(first, arrival);
+        state.arrivals.record(first, arrival);
         state.feed.mark(first, start, end);
-        state.feed.push(Fed { batch, columns, end }, start);
+        state.feed.push(QueuedBatch { batch, columns, end }, start);
         if state.feed.is_overrun() || state.views.iter().any(|view| view.feed.is_overrun()) {
             self.may_wait.store(true, Ordering::Relaxed);
         }
@@ -350,9 +350,9 @@ impl StoredStream {
         Ok(Outcome::Appended(end))
     }
 
-    /// Whether a part is stored already, before anything is done about it.
-    pub(crate) fn look(&self, numbered: &Numbered, ack: Ack) -> Result<Option<Receipt>, EngineError> {
-        self.state.lock().look(numbered, ack)
+    /// The receipt of a part that is stored already; none if it is new.
+    pub(crate) fn find_receipt(&self, numbered: &Numbered, ack: Ack) -> Result<Option<Receipt>, EngineError> {
+        self.state.lock().find_receipt(numbered, ack)
     }
 
     /// The place in the log before which the stream, and its views, need nothing; none where they need nothing at all.
@@ -459,10 +459,10 @@ impl State {
         }
     }
 
-    /// Whether a part is stored already. Its sender is told so, when it waits for no disk.
-    fn look(&mut self, numbered: &Numbered, ack: Ack) -> Result<Option<Receipt>, EngineError> {
+    /// The receipt of a part that is stored already; none if it is new. The sender gets it at once if it does not wait for a disk.
+    fn find_receipt(&mut self, numbered: &Numbered, ack: Ack) -> Result<Option<Receipt>, EngineError> {
         let Numbered { producer, sequence, part, after, hash } = numbered;
-        match self.producers.look(producer, *sequence, (*part, *after), *hash) {
+        match self.producers.check(producer, *sequence, (*part, *after), *hash) {
             Verdict::New => Ok(None),
             Verdict::StoredStream(receipt) => {
                 if ack != Ack::Disk {

@@ -18,7 +18,7 @@ use crate::{
     durable::{
         columns::{AcceptedColumns, rows},
         history::{History, run_blocking},
-        log_tail::{Fed, joined},
+        log_tail::{QueuedBatch, joined},
         stored_stream::{Reader, StoredStream},
     },
     supervisor::{DropSignal, Maintained, NextAttempt, TaskKind},
@@ -159,7 +159,7 @@ impl History {
         &self,
         stored: &Arc<StoredStream>,
         table: &Table,
-        fed: Vec<Fed>,
+        fed: Vec<QueuedBatch>,
     ) -> Result<(), TableWriterError> {
         // A default of NOW is the arrival of the batch that is read.
         for run in runs(fed, stored.declared().has_now()) {
@@ -173,9 +173,9 @@ impl History {
         &self,
         stored: &Arc<StoredStream>,
         table: &Table,
-        mut fed: Vec<Fed>,
+        mut fed: Vec<QueuedBatch>,
     ) -> Result<(), TableWriterError> {
-        let Some(first) = fed.first().map(Fed::first) else { return Ok(()) };
+        let Some(first) = fed.first().map(QueuedBatch::first) else { return Ok(()) };
         let appended = table.appended().0;
         // A stream that was not stored at first begins behind what was not.
         if first > appended && appended > 0 {
@@ -221,7 +221,7 @@ impl History {
 pub(crate) fn read_some(
     reader: &mut LogReader,
     stream: StreamId,
-) -> Result<(Vec<Fed>, bool), TableWriterError> {
+) -> Result<(Vec<QueuedBatch>, bool), TableWriterError> {
     let (mut fed, mut bytes) = (Vec::new(), 0);
     while bytes < ROWS_BYTES {
         let Some(record) = reader.next()? else { return Ok((fed, true)) };
@@ -230,7 +230,7 @@ pub(crate) fn read_some(
         {
             let batch = events(head, record.payload).ok_or(TableWriterError::NoEvents(record.position.0))?;
             bytes += batch.bytes().len();
-            fed.push(Fed { batch, columns: None, end: record.end });
+            fed.push(QueuedBatch { batch, columns: None, end: record.end });
         }
     }
     Ok((fed, false))
@@ -239,8 +239,8 @@ pub(crate) fn read_some(
 /// Cuts events into runs that are made into rows together: those that were decoded when they were accepted, where one
 /// declaration says them whole, and those that are still to be decoded, `by_arrival` of one arrival each. The offsets of a run have no
 /// gap, as they have where a part of the log is lost.
-fn runs(fed: Vec<Fed>, by_arrival: bool) -> Vec<Vec<Fed>> {
-    let goes_with = |last: &Fed, next: &Fed| {
+fn runs(fed: Vec<QueuedBatch>, by_arrival: bool) -> Vec<Vec<QueuedBatch>> {
+    let goes_with = |last: &QueuedBatch, next: &QueuedBatch| {
         last.next() == next.first()
             && match (&last.columns, &next.columns) {
                 (None, None) => !by_arrival || last.batch.meta().arrival == next.batch.meta().arrival,
@@ -248,7 +248,7 @@ fn runs(fed: Vec<Fed>, by_arrival: bool) -> Vec<Vec<Fed>> {
                 _ => false,
             }
     };
-    let mut runs: Vec<Vec<Fed>> = Vec::new();
+    let mut runs: Vec<Vec<QueuedBatch>> = Vec::new();
     for next in fed {
         match runs.last_mut() {
             Some(run) if run.last().is_some_and(|last| goes_with(last, &next)) => run.push(next),

@@ -29,7 +29,7 @@ pub(crate) struct ValidatedBatch {
 /// The place of bad events, if they are quarantined.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Quarantined {
-    /// How many the quarantine has of them.
+    /// The number of them in the quarantine.
     pub(crate) count: u64,
     pub(crate) ticket: Option<Ticket>,
     /// It had all of them by an earlier try of the same request.
@@ -37,7 +37,7 @@ pub(crate) struct Quarantined {
 }
 
 impl ValidatedBatch {
-    /// Whether an event does not fit the columns.
+    /// True if an event does not fit the columns.
     pub(crate) fn has_invalid(&self) -> bool {
         !self.rejected.is_empty()
     }

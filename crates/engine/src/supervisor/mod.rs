@@ -108,7 +108,7 @@ impl DropSignal {
         self.0.send_replace(true);
     }
 
-    /// Whether it was.
+    /// True if it was.
     pub(crate) fn is_sent(&self) -> bool {
         *self.0.borrow()
     }

@@ -57,7 +57,7 @@ impl HistoryTables {
         if let Ok(stream) = StreamName::new(name) {
             history.clear_dropped(&stream).await.map_err(from_engine)?;
         }
-        let taken = self.plain.take(name);
+        let taken = self.plain.reserve(name);
         let Some(rows) = rows else {
             let (store, name, once) = (history.store.clone(), name.to_owned(), once.cloned());
             let making = async move { store.create_plain(&name, schema, once.as_ref()).await.map(drop) };
@@ -91,7 +91,7 @@ impl HistoryTables {
                 Ok(()) => {
                     // Before the name can be used: a table that is dropped at once is not noted afterwards.
                     keeper.record_plain(taken.name(), true).await;
-                    taken.made();
+                    taken.record_created();
                 }
                 Err(error) => {
                     if error.kind() == StoreErrorKind::Unavailable {
@@ -106,7 +106,7 @@ impl HistoryTables {
         made.await?.map_err(from_store)
     }
 
-    /// Whether a table was made in the name of this version of the application.
+    /// True if a table was made in the name of this version of the application.
     pub(crate) async fn was_made_by(&self, name: &str, application: &Application) -> Result<bool, SqlError> {
         match self.plain_table(name).await? {
             Some(table) => table.has_inserted(application).await.map_err(from_store),
@@ -158,7 +158,7 @@ impl HistoryTables {
         number: Option<Numbered>,
     ) -> Result<u64, SqlError> {
         if let Some(number) = &number
-            && let Some(receipt) = stored.look(number, Ack::Disk).map_err(from_engine)?
+            && let Some(receipt) = stored.find_receipt(number, Ack::Disk).map_err(from_engine)?
         {
             return Ok(receipt.accepted);
         }

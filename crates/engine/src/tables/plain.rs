@@ -11,7 +11,7 @@ use std::{
 use swiftwater_runtime::lock_order::{OrderedMutex, level};
 use tokio::sync::Notify;
 
-/// How a name is taken.
+/// The way a name is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Name {
     /// Somebody is making the table.
@@ -26,7 +26,7 @@ pub(crate) struct Plain {
     names: OrderedMutex<Option<BTreeMap<String, Name>>, level::TableNames>,
     /// Notified when a table was created, or its creation failed.
     made: Notify,
-    /// Whether a table was made is not known: the store is to be asked again.
+    /// True if a table was made is not known: the store is to be asked again.
     is_doubtful: AtomicBool,
 }
 
@@ -47,7 +47,7 @@ impl Plain {
         self.is_doubtful.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it is known which there are.
+    /// True if it is known which there are.
     pub(crate) fn is_known(&self) -> bool {
         self.names.lock().is_some() && !self.is_doubtful.load(Ordering::Relaxed)
     }
@@ -59,23 +59,23 @@ impl Plain {
         Some(names.map(|(name, _)| name.clone()).collect())
     }
 
-    /// Whether a name is taken; none as long as that is not known.
+    /// True if a name is taken; none as long as that is not known.
     pub(crate) fn has(&self, name: &str) -> Option<bool> {
         self.names.lock().as_ref().map(|names| names.contains_key(name))
     }
 
-    /// Whether there is a table of a name, whole; none as long as that is not known.
+    /// True if there is a table of a name, whole; none as long as that is not known.
     pub(crate) fn is_there(&self, name: &str) -> Option<bool> {
         self.names.lock().as_ref().map(|names| names.get(name) == Some(&Name::There))
     }
 
-    /// Whether somebody is making a table of this name.
+    /// True if somebody is making a table of this name.
     pub(crate) fn is_being_made(&self, name: &str) -> bool {
         self.names.lock().as_ref().and_then(|names| names.get(name)) == Some(&Name::Making)
     }
 
     /// Takes a name, which is free, for a table that is to be made. It is free again where that is dropped before it was made.
-    pub(crate) fn take(self: &Arc<Self>, name: &str) -> ReservedName {
+    pub(crate) fn reserve(self: &Arc<Self>, name: &str) -> ReservedName {
         self.names.lock().get_or_insert_default().insert(name.to_owned(), Name::Making);
         ReservedName { plain: Arc::clone(self), name: name.to_owned() }
     }
@@ -115,7 +115,7 @@ impl ReservedName {
     }
 
     /// The table is there.
-    pub(crate) fn made(self) {
+    pub(crate) fn record_created(self) {
         self.plain.names.lock().get_or_insert_default().insert(self.name.clone(), Name::There);
     }
 }

@@ -18,7 +18,7 @@ const BLOCKS_AHEAD: u64 = 8;
 pub(super) struct Feed {
     check: CheckLimits,
     ahead_max: u64,
-    /// What is left, and the number of the next piece. Held while reading, which may take for ever: who deals with
+    /// The rest of the input, and the number of the next piece. Held while reading, which may take for ever: who deals with
     /// pieces never takes it.
     rest: OrderedMutex<(Rest, u64), level::InputRest>,
     pub(super) flow: OrderedMutex<Flow>,
@@ -83,7 +83,7 @@ impl Feed {
     }
 
     /// The next piece and its number.
-    pub(super) fn take(&self) -> Option<(u64, Piece)> {
+    pub(super) fn next_piece(&self) -> Option<(u64, Piece)> {
         let mut rest = self.rest.lock();
         let (rest, next) = &mut *rest;
         let mut flow = self.flow.lock();
@@ -106,7 +106,7 @@ impl Feed {
         Some((*next - 1, piece))
     }
 
-    /// Lets nobody take a further piece, and says why.
+    /// Ends the feed with an error: no further piece is returned.
     pub(super) fn fail(&self, error: std::io::Error) {
         self.flow.lock().error.get_or_insert(error);
         self.stop();

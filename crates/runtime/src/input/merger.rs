@@ -118,7 +118,7 @@ impl<'m> Merger<'m> {
                     while let Some(made) = early.remove(&next) {
                         next += 1;
                         feed.done();
-                        match self.take(*made, on_emit) {
+                        match self.add_output(*made, on_emit) {
                             ControlFlow::Continue(()) => {}
                             ControlFlow::Break(reason) => {
                                 ending = Some(reason);
@@ -161,7 +161,7 @@ impl<'m> Merger<'m> {
         Ok(std::mem::take(&mut self.summary))
     }
 
-    fn take(
+    fn add_output(
         &mut self,
         made: WorkerOutput,
         on_emit: &mut dyn FnMut(Emit) -> ControlFlow<()>,
@@ -191,7 +191,7 @@ impl<'m> Merger<'m> {
             events.for_each(|event| event.arrival = event.arrival.max(self.latest));
             let first = self.summary.accepted - made.accepted;
             let dealt = self.deal.as_mut().and_then(|deal| Some((deal, step.rows.take()?)));
-            let full = dealt.and_then(|(deal, rows)| deal.take(&rows, first));
+            let full = dealt.and_then(|(deal, rows)| deal.deal(&rows, first));
             self.running.accept_step(step, first, &mut results, now_micros);
             for mut rows in full.into_iter().flatten() {
                 self.running.work().collector.rows(&mut rows, now_micros, &mut results);

@@ -19,7 +19,7 @@ pub enum InputSource {
 /// The events of a batch that may match the query, by row, in order.
 pub type EventPrefilter = Arc<dyn Fn(&EventBatch) -> Vec<u32> + Send + Sync>;
 
-/// How an input is to be looked at.
+/// The way an input is to be looked at.
 #[derive(Clone, Default)]
 pub struct InputOptions {
     /// Limits and shards.
@@ -41,7 +41,7 @@ pub struct InputOptions {
     pub types: Option<Arc<Schema>>,
     /// The values of `$1`, `$2`, … in the text.
     pub parameters: Vec<Literal>,
-    /// How the query is written.
+    /// The way the query is written.
     pub form: QueryForm,
     /// Workers that Bullet would have dealt the records to, record k to worker k mod n: the rows of a RAW result
     /// without a window by record depend on it. 1, and with a `time_field`: they come in the order of the input.

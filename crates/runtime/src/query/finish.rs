@@ -16,7 +16,7 @@ use crate::{
     query::handle::QueryHandle,
     shared::{Shared, TickerRequest},
     stream::{Stream, Turn},
-    subscriber_queue::{EmitRest, QueuedEmit},
+    subscriber_queue::{OptionalMeta, QueuedEmit},
 };
 
 impl Shared {
@@ -89,7 +89,7 @@ impl Shared {
         let mut merge = stream.merge.lock();
         let merge: &mut Merge = &mut merge;
         let early = merge.drain_early(number);
-        merge.tell(number);
+        merge.update_counts(number);
         let mut running = merge.remove_running(number)?;
         stream.set_next_due(merge);
         // What was taken after its end it has not seen.
@@ -111,7 +111,7 @@ impl Shared {
             merge.forget_member(operator, number, &self.totals);
         }
         if !running.is_finished {
-            running.give_out(&mut results, Some(reason.clone()), &context);
+            running.emit_results(&mut results, Some(reason.clone()), &context);
         }
         running.work().ended = Some(reason.clone());
         self.totals.ended.fetch_add(1, Ordering::Relaxed);
@@ -128,7 +128,7 @@ impl Shared {
             let ended = self.record_end(running, context);
             status.finished = Some(ended);
             let until = ended.saturating_add_unsigned(self.config.detached_kept_ms);
-            let mut kept = self.kept.lock();
+            let mut kept = self.expiring.lock();
             kept.until.insert((until, handle.meta.id));
             kept.by_id.insert(handle.meta.id, (until, status));
             if running.end().0 == EndReason::Killed {
@@ -182,13 +182,13 @@ impl Shared {
             lag_ms: 0,
             sample: None,
             counts: Counts::default(),
-            rest: Some(Box::new(EmitRest { finished: Some(finished), ..EmitRest::default() })),
+            rest: Some(Box::new(OptionalMeta { finished: Some(finished), ..OptionalMeta::default() })),
         };
-        handle.mailbox.put(emit, &self.config, &self.totals.subscriber_bytes);
+        handle.mailbox.push(emit, &self.config, &self.totals.subscriber_bytes);
         self.queries.write().insert(handle.meta.id, Arc::clone(handle));
         let status = QueryStatus { finished: Some(context.now), ..self.status_before(handle, &context) };
         let until = context.now.saturating_add_unsigned(self.config.detached_kept_ms);
-        let mut kept = self.kept.lock();
+        let mut kept = self.expiring.lock();
         kept.until.insert((until, handle.meta.id));
         kept.by_id.insert(handle.meta.id, (until, status));
     }
@@ -196,7 +196,7 @@ impl Shared {
     /// Forgets a query that has ended; false where it still stands.
     pub fn forget(&self, id: &QueryId) -> bool {
         {
-            let mut kept = self.kept.lock();
+            let mut kept = self.expiring.lock();
             let Some((until, _)) = kept.by_id.remove(id) else { return false };
             kept.until.remove(&(until, *id));
             kept.killed.remove(id);
@@ -210,7 +210,7 @@ impl Shared {
 
     /// Makes room by forgetting the ended query that is to be forgotten next; false where there is none.
     pub(crate) fn forget_oldest_kept(&self) -> bool {
-        let oldest = self.kept.lock().until.first().map(|(_, id)| *id);
+        let oldest = self.expiring.lock().until.first().map(|(_, id)| *id);
         oldest.is_some_and(|id| self.forget(&id))
     }
 
@@ -234,7 +234,7 @@ impl Shared {
     }
 
     pub(crate) fn forget_expired(&self, now: Millis) {
-        let kept = self.kept.lock();
+        let kept = self.expiring.lock();
         let over: Vec<QueryId> =
             kept.until.iter().take_while(|(until, _)| *until <= now).map(|(_, id)| *id).collect();
         drop(kept);

@@ -31,7 +31,7 @@ pub enum QuerySort {
 }
 
 impl QuerySort {
-    /// What the order goes by, where that is a cost.
+    /// The cost by which queries are sorted; none for other orders.
     fn cost(self, status: &QueryStatus) -> Option<u64> {
         match self {
             QuerySort::Oldest | QuerySort::Newest => None,
@@ -42,7 +42,7 @@ impl QuerySort {
         }
     }
 
-    /// Whether a page can continue after an id.
+    /// True if a page can continue after an id.
     pub fn has_pages(self) -> bool {
         matches!(self, QuerySort::Oldest | QuerySort::Newest)
     }

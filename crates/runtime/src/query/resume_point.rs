@@ -20,7 +20,7 @@ use crate::{
     subscriber_queue::{Frontier, Numbering},
 };
 
-/// How far the reader of a query is, as a checkpoint has it.
+/// The progress of the reader of a query, as a checkpoint has it.
 pub(crate) fn frontier(checkpoint: &QueryCheckpoint) -> Frontier {
     Frontier { gone: checkpoint.gone, read: checkpoint.read, dropped: checkpoint.dropped }
 }
@@ -34,7 +34,7 @@ pub struct ResumePoints {
     pub(crate) numbering: Numbering,
     /// The first event that it sees.
     pub first: u64,
-    /// What it goes on from.
+    /// The point from which it resumes.
     pub from: QueryCheckpoint,
     points: OrderedMutex<VecDeque<ResumePoint>, level::ResumePoints>,
     /// Up to where emits were not to be made again at each of the last times that this was asked, the first of them first.
@@ -51,7 +51,7 @@ const POINTS_MAX: usize = 8192;
 const NOTES_BEHIND: usize = 10;
 
 impl ResumePoints {
-    /// Of a query that goes on as `resumes` says, sees the events from `first` on, and goes on from `from`.
+    /// The points of a query that resumes at the granularity `resumes`, sees the events from `first` on, and resumes from `from`.
     pub fn new(
         stream: Arc<Stream>,
         (resumes, numbering): (ResumeGranularity, Numbering),
@@ -71,8 +71,8 @@ impl ResumePoints {
         self.from.from.map_or(self.first, |point| point.offset.max(self.first))
     }
 
-    /// Whether it can go on from any place.
-    pub(crate) fn goes_on_anywhere(&self) -> bool {
+    /// True if it can go on from any place.
+    pub(crate) fn resumes_anywhere(&self) -> bool {
         self.resumes == ResumeGranularity::ByRecords
     }
 
@@ -101,8 +101,8 @@ impl ResumePoints {
         points.push_back(point);
     }
 
-    /// How far it is, when its reader is at `frontier`.
-    pub(crate) fn note(
+    /// Its progress, when its reader is at `frontier`.
+    pub(crate) fn checkpoint(
         &self,
         frontier: Frontier,
         collector: Option<&Collector>,

@@ -28,7 +28,7 @@ pub struct WantedQuery {
     text: Arc<str>,
     printed: Arc<str>,
     meaning: Option<Fingerprint>,
-    /// What it asks of the events, where that is not all.
+    /// The paths that it reads of the events, with their types; none if it reads whole events.
     pub paths: Option<Box<[(Path, Type)]>>,
     pub(crate) received: Millis,
     ends: Option<Millis>,
@@ -51,7 +51,7 @@ fn limits(config: &EngineConfig, options: &SubmitOptions) -> CollectorLimits {
 }
 
 impl WantedQuery {
-    /// How it could go on after a restart, and how its emits are numbered then.
+    /// The way it could go on after a restart, and how its emits are numbered then.
     pub fn resumes(&self, config: &EngineConfig, options: &SubmitOptions) -> (ResumeGranularity, Numbering) {
         let (query, received) = (Arc::clone(&self.query), self.received);
         let collector = Collector::new(query, received, received, limits(config, options));
@@ -94,7 +94,7 @@ impl Shared {
         let paths = (!asks_all).then(|| paths.collect());
         // What is shared has no texts of its own.
         let (text, printed) = (Arc::clone(&query.plan.text), Arc::clone(&query.plan.printed));
-        let query = Arc::new(self.commons.lock().share(query));
+        let query = Arc::new(self.plan_interner.lock().share(query));
         let warnings = Box::default();
         WantedQuery { query, stream, text, printed, meaning, paths, received, ends, joined, warnings }
     }
@@ -147,7 +147,7 @@ impl Shared {
         });
         let mailbox = SubscriberQueue::default();
         if is_detached {
-            mailbox.keep();
+            mailbox.retain_read();
         }
         QueryHandle {
             number,
@@ -172,7 +172,7 @@ impl Shared {
         if let Some(running) = merge.running.get_mut(&handle.number) {
             let mut nothing = vec![running.nothing(context.now)];
             // A first emit passes no limit.
-            let _ = running.give_out(&mut nothing, None, &context);
+            let _ = running.emit_results(&mut nothing, None, &context);
         }
     }
 
@@ -202,7 +202,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Lets a query that was taken in begin with the next event of a stream. The caller holds `change`.
+    /// Starts an admitted query with the next event of a stream. The caller holds `change`.
     pub fn begin(
         &self,
         stream: &Stream,
@@ -269,7 +269,7 @@ pub struct Place<'a> {
 
 impl Place<'_> {
     /// Admits the query that it was reserved for.
-    pub fn take(self, handle: &Arc<QueryHandle>) {
+    pub fn fill(self, handle: &Arc<QueryHandle>) {
         let mut queries = self.shared.queries.write();
         queries.insert(handle.meta.id, Arc::clone(handle));
         // Before the lock is released: nobody counts the query twice, or not at all.

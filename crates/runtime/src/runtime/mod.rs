@@ -1,6 +1,6 @@
 //! The runtime's façade: it starts the threads, appends events, submits queries and ends them.
 //!
-//! How a query's text is planned, what is reported, and the shutdown lie in the modules below.
+//! The way a query's text is planned, what is reported, and the shutdown lie in the modules below.
 
 mod planning;
 mod shutdown;
@@ -133,7 +133,7 @@ impl Runtime {
         }
     }
 
-    /// Lets a query stand. It sees the events appended after this returns, none that were appended before this call, and of
+    /// Makes a query stand. It sees the events appended after this returns, none that were appended before this call, and of
     /// those appended meanwhile the later ones.
     pub fn submit(
         &self,
@@ -143,7 +143,7 @@ impl Runtime {
     ) -> Result<Subscription, RuntimeError> {
         let shared = &self.shared;
         let refused = || shared.totals.refused.fetch_add(1, Ordering::Relaxed);
-        let result = self.let_stand(text, &options).inspect_err(|_| {
+        let result = self.start_query(text, &options).inspect_err(|_| {
             refused();
         });
         if result.is_ok() {
@@ -152,7 +152,7 @@ impl Runtime {
         result
     }
 
-    /// Lets a query stand that outlives its asker, but not the process, and says why not.
+    /// Makes a query stand that outlives its asker, but not the process, and says why not.
     pub fn submit_fleeting(
         &self,
         principal: &Principal,
@@ -167,7 +167,7 @@ impl Runtime {
         Ok(Detached { id: handle.meta.id, fleeting, warnings: handle.warnings.to_vec() })
     }
 
-    fn let_stand(&self, text: &str, options: &SubmitOptions) -> Result<Subscription, RuntimeError> {
+    fn start_query(&self, text: &str, options: &SubmitOptions) -> Result<Subscription, RuntimeError> {
         let shared = &self.shared;
         let now = shared.clock.now();
         let mut wanted = self.wanted(text, options, now)?;

@@ -16,7 +16,7 @@ use crate::{
 };
 
 impl Runtime {
-    /// What is asked for, if it may stand; received at `now`.
+    /// The query of a text that was received at `now`, if it is admitted.
     pub fn wanted(
         &self,
         text: &str,
@@ -112,7 +112,7 @@ impl Runtime {
         (done, sources.unwrap_or_default())
     }
 
-    /// What is declared of the stream that a native query is over, where nobody said otherwise what its fields are.
+    /// The declaration of the stream that a native query is over, where nobody said otherwise what its fields are.
     fn declared(&self, text: &str, form: QueryForm, options: &ParseOptions<'_>) -> Option<Schema> {
         let is_told = options.schema.is_some() || options.types.is_some();
         if is_told || options.dialect != Dialect::Native {

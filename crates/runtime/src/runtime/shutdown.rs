@@ -10,7 +10,7 @@ use tracing::info;
 use super::Runtime;
 use crate::{EndReason, query::handle::QueryHandle, shared::TickerRequest};
 
-/// How long threads are waited for that were told to end, however short the grace is.
+/// The least time that shutdown waits for its threads, however short the grace period is.
 const THREADS_GRACE: Duration = Duration::from_secs(1);
 
 impl Runtime {
@@ -53,7 +53,7 @@ impl Runtime {
         let handles: Vec<Arc<QueryHandle>> = self.shared.queries.read().values().cloned().collect();
         for handle in &handles {
             match handle.following {
-                Some(_) => handle.mailbox.leave_off(),
+                Some(_) => handle.mailbox.close(),
                 None => _ = self.shared.end(&handle.meta.id, EndReason::Shutdown),
             }
         }

@@ -56,7 +56,7 @@ impl Runtime {
         let now = shared.clock.now();
         let streams = shared.all_streams();
         // By itself: its lock comes after the streams'.
-        let killed = shared.kept.lock().killed.len();
+        let killed = shared.expiring.lock().killed.len();
         let queries = shared.queries.read().len();
         let queries = queries.saturating_sub(killed) as u64;
         Metrics {

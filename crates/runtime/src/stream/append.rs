@@ -28,7 +28,7 @@ impl Stream {
         options: &AppendOptions,
         store: impl FnOnce(u64, Millis) -> Result<(bool, T), E>,
     ) -> Result<(u64, T, bool), E> {
-        self.fields.look(&batch, now_micros.div_euclid(1000));
+        self.fields.sample(&batch, now_micros.div_euclid(1000));
         let mut intake = self.intake.lock();
         let first = Offset(intake.next_offset);
         // Arrival never goes back, even where the machine's clock does.
@@ -66,7 +66,7 @@ impl Stream {
         !std::mem::replace(&mut intake.is_queued, true)
     }
 
-    /// Lets a stream that has had no event in this process go on at an offset. `begin` is given the offset of the next event,
+    /// Sets the offset of a stream that has had no event in this process. `begin` is given the offset of the next event,
     /// under the lock that gives these out.
     pub fn start_at<T>(&self, offset: u64, begin: impl FnOnce(u64) -> T) -> T {
         let mut merge = self.merge.lock();
@@ -101,7 +101,7 @@ impl Stream {
         (intake.next_offset, intake.settled.max(intake.newest_arrival))
     }
 
-    /// Whether all events before an offset are all that there are; then none arrives before `at` any more.
+    /// True if all events before an offset are all that there are; then none arrives before `at` any more.
     pub fn is_at(&self, offset: u64, at: Millis) -> bool {
         let mut intake = self.intake.lock();
         let is_at = intake.next_offset == offset;

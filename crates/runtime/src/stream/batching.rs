@@ -41,7 +41,7 @@ pub(crate) struct Work {
 }
 
 /// The outcome of a request for work.
-pub(crate) enum Take {
+pub(crate) enum NextWork {
     Work(Box<Work>),
     /// Windows are to be closed first, at this time.
     Due(Millis),
@@ -50,7 +50,7 @@ pub(crate) enum Take {
 
 impl Stream {
     /// Takes what waits, small batches joined up to `bytes_max`. The caller holds a shard's lock.
-    pub(crate) fn take(&self, bytes_max: usize) -> Take {
+    pub(crate) fn next_work(&self, bytes_max: usize) -> NextWork {
         let mut intake = self.intake.lock();
         // Events that follow an idle tick advance time by themselves.
         while intake.waiting.len() > 1 && intake.waiting.front().is_some_and(EventBatch::is_empty) {
@@ -58,12 +58,12 @@ impl Stream {
         }
         let Some(first) = intake.waiting.front() else {
             intake.is_queued = false;
-            return Take::Nothing;
+            return NextWork::Nothing;
         };
         let due = self.next_due.load(Ordering::Acquire);
         let arrival = first.meta().arrival;
         if arrival >= due || matches!(intake.pace, Pace::Waits(_)) {
-            return Take::Due(arrival);
+            return NextWork::Due(arrival);
         }
         let closes = intake.pace == Pace::Singly && !first.is_empty();
         let mut is_parted = false;
@@ -73,7 +73,7 @@ impl Stream {
         }
         let begins = intake.next_begin();
         let taken = intake.take_batches(bytes_max, due, closes, begins.map(|(begin, _)| begin));
-        let Some((batches, bytes)) = taken else { return Take::Nothing };
+        let Some((batches, bytes)) = taken else { return NextWork::Nothing };
         // The others of its batch still take up what it does.
         let bytes = if is_parted { 0 } else { bytes };
         intake.waiting_bytes -= bytes;
@@ -89,10 +89,20 @@ impl Stream {
         drop(intake);
         // With nobody asking, nothing is read: no need to copy.
         if batches.len() > 1 && index.is_empty() && !closes {
-            return Take::Work(Box::new(Work::unread(&batches, events, sequence, index, bytes, more)));
+            return NextWork::Work(Box::new(Work::unread(&batches, events, sequence, index, bytes, more)));
         }
         let (batch, arrivals) = joined(batches);
-        Take::Work(Box::new(Work { batch, arrivals, before, sequence, index, events, bytes, more, closes }))
+        NextWork::Work(Box::new(Work {
+            batch,
+            arrivals,
+            before,
+            sequence,
+            index,
+            events,
+            bytes,
+            more,
+            closes,
+        }))
     }
 
     /// Takes all that waits, where nobody asks for it and nothing is due: whoever appended it passes it over at once, and no
@@ -251,10 +261,10 @@ mod tests {
         let mut taken = Vec::new();
         loop {
             stream.set_pace(true);
-            match stream.take(1 << 20) {
-                Take::Work(work) => taken.push((work.events, work.bytes)),
-                Take::Nothing => break,
-                Take::Due(at) => panic!("due at {at}"),
+            match stream.next_work(1 << 20) {
+                NextWork::Work(work) => taken.push((work.events, work.bytes)),
+                NextWork::Nothing => break,
+                NextWork::Due(at) => panic!("due at {at}"),
             }
         }
         assert_eq!(taken, [(1, 0), (1, 0), (1, appended)]);

@@ -9,7 +9,7 @@ use swiftwater_live::{Index, QueryNumber, Rebuild, SliceBoundaries, SlicePlan};
 
 use super::Stream;
 
-/// What a query does when the index is replaced.
+/// The change of a query that replaces the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// It begins, at this time, with the next event to come. Its number, and that of the operator that is opened for it,

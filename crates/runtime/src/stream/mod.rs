@@ -30,7 +30,7 @@ use swiftwater_live::{QueryNumber, QueryStep, Shard};
 
 pub(crate) use self::seen_fields::SeenFields;
 pub(crate) use self::{
-    batching::{Take, Work},
+    batching::{NextWork, Work},
     index::Turn,
 };
 use self::{intake::Intake, status::Rates};
@@ -44,7 +44,7 @@ pub struct Stream {
     intake: OrderedMutex<Intake, level::Intake>,
     pub(crate) shards: Vec<OrderedMutex<ShardState, level::Shard>>,
     pub(crate) merge: OrderedMutex<Merge, level::Merge>,
-    /// Whether the index was replaced since a second began.
+    /// True if the index was replaced since a second began.
     has_changed: AtomicBool,
     /// Notified whenever `merge.position` has advanced.
     pub(crate) delivered: Condvar,
@@ -55,11 +55,11 @@ pub struct Stream {
     /// When the next window closes or the next query ends; `i64::MAX`: never.
     next_due: AtomicI64,
     rejected: AtomicU64,
-    /// Whether its events are stored.
+    /// True if its events are stored.
     pub is_stored: AtomicBool,
     rates: OrderedMutex<Rates>,
     /// When the ticker looked at the clock.
-    pub(crate) looks: ClockSamples,
+    pub(crate) clock_samples: ClockSamples,
     /// Events that were looked at before a restart are looked at again.
     pub is_again: AtomicBool,
     /// The fields seen in its events.
@@ -97,26 +97,26 @@ impl Stream {
             rejected: AtomicU64::new(0),
             is_stored: AtomicBool::new(false),
             rates: OrderedMutex::default(),
-            looks: ClockSamples::default(),
+            clock_samples: ClockSamples::default(),
             is_again: AtomicBool::new(false),
             fields: SeenFields::default(),
             idle_due: OrderedMutex::default(),
         }
     }
 
-    /// How many queries stand on it.
-    pub fn standing(&self) -> u64 {
+    /// The number of queries that stand on it.
+    pub fn running_count(&self) -> u64 {
         self.merge.lock().running.len() as u64
     }
 
-    /// How far its queries are at one moment: `look` is given a function from a query's number, and the time that its stream has
+    /// The checkpoints of its queries at one moment: `look` is given a function from a query's number, and the time that its stream has
     /// come to, to what is to be written down; none for a query that has not begun.
     pub fn with_checkpoints<T>(
         &self,
         look: impl FnOnce(&dyn Fn(QueryNumber, Millis) -> Option<QueryCheckpoint>) -> T,
     ) -> T {
         let merge = self.merge.lock();
-        look(&|number, time| merge.running.get(&number)?.note(time, merge.position))
+        look(&|number, time| merge.running.get(&number)?.checkpoint(time, merge.position))
     }
 
     /// Waits until all that was appended before this call is looked at, or the time is over.
@@ -128,7 +128,7 @@ impl Stream {
         drop(merge.wait_timeout_while(&self.delivered, time, is_behind));
     }
 
-    /// Whether all events and idle ticks that were appended were looked at.
+    /// True if all events and idle ticks that were appended were looked at.
     pub fn is_drained(&self) -> bool {
         let merge = self.merge.lock();
         let intake = self.intake.lock();

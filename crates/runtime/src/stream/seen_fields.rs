@@ -30,7 +30,7 @@ pub(crate) struct SeenFields {
 
 impl SeenFields {
     /// Looks at some events of a batch, now and then.
-    pub(crate) fn look(&self, batch: &EventBatch, now: Millis) {
+    pub(crate) fn sample(&self, batch: &EventBatch, now: Millis) {
         let is_first = self.events.load(Ordering::Relaxed) < EVENTS_ALL;
         let is_due = now.saturating_sub(self.at.load(Ordering::Relaxed)) >= EVERY_MS;
         if batch.is_empty() || !is_first && !is_due {
@@ -78,17 +78,17 @@ mod tests {
     #[test]
     fn fields_are_known_from_a_bounded_sample() {
         let seen = SeenFields::default();
-        seen.look(&batch("{\"a\":1}\n{\"b\":{\"c\":2}}".to_owned()), 0);
+        seen.sample(&batch("{\"a\":1}\n{\"b\":{\"c\":2}}".to_owned()), 0);
         assert_eq!(seen.names(), ["a".into(), "b".into()]);
         let many: Vec<String> = (0..EVENTS_ALL).map(|_| "{\"a\":1}".to_owned()).collect();
-        seen.look(&batch(many.join("\n")), 0);
+        seen.sample(&batch(many.join("\n")), 0);
         // From then on a few of a batch, and not of each.
-        seen.look(&batch("{\"late\":1}".to_owned()), EVERY_MS - 1);
+        seen.sample(&batch("{\"late\":1}".to_owned()), EVERY_MS - 1);
         assert_eq!(seen.names().len(), 2);
-        seen.look(&batch("{\"late\":1}".to_owned()), EVERY_MS);
+        seen.sample(&batch("{\"late\":1}".to_owned()), EVERY_MS);
         assert_eq!(seen.names().len(), 3);
         let wide: Vec<String> = (0..FIELDS_MAX).map(|field| format!("\"f{field}\":1")).collect();
-        seen.look(&batch(format!("{{{}}}", wide.join(","))), 2 * EVERY_MS);
+        seen.sample(&batch(format!("{{{}}}", wide.join(","))), 2 * EVERY_MS);
         assert_eq!(seen.names(), Vec::<Box<str>>::new());
     }
 }

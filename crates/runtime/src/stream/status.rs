@@ -16,7 +16,7 @@ pub(super) struct Rates {
 }
 
 impl Stream {
-    /// Whether it is there for anybody but those who ask about it.
+    /// True if it is there for anybody but those who ask about it.
     pub(crate) fn exists(&self) -> bool {
         self.is_stored.load(Ordering::Relaxed) || self.has_events()
     }

@@ -38,12 +38,13 @@ impl Stream {
         }
     }
 
-    /// Whether there are queries now of which each event closes a window, and none has yet. For whoever holds `tick`.
+    /// Sets the pace of batches. `lags`: there are queries of which each event closes a window, and none has yet. The caller holds
+    /// `tick`.
     pub(crate) fn set_pace(&self, lags: bool) {
         self.intake.lock().pace = if lags { Pace::Singly } else { Pace::Batches };
     }
 
-    /// Whether the stream may be idle at `now` for a query, whatever waits. Cheap.
+    /// True if the stream may be idle at `now` for a query, whatever waits. Cheap.
     pub fn may_be_idle(&self, now: Millis) -> bool {
         let intake = self.intake.lock();
         let idle_after = intake.index.idle_after_ms();

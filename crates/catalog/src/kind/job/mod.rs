@@ -98,12 +98,12 @@ impl JobEntry {
         self.runs.back().map_or(1, |run| run.number + 1)
     }
 
-    /// Whether each run reads only what came since the last one.
+    /// True if each run reads only what came since the last one.
     pub fn is_incremental(&self) -> bool {
         self.create.options.incremental == Some(true)
     }
 
-    /// How long an attempt may take, in milliseconds, where it is said; 0: as long as it takes.
+    /// The time an attempt may take, in milliseconds, where it is said; 0: as long as it takes.
     pub fn timeout_ms(&self) -> Option<u64> {
         self.create.options.timeout_ms
     }

@@ -146,7 +146,7 @@ impl History {
         Ok(OwnView { create, stored, declared, sizes, compiled, store, from, id })
     }
 
-    /// Lets an alert of the catalog watch its view.
+    /// Starts an alert of the catalog.
     pub(super) fn start_alert(self: &Arc<Self>, entry: &AlertEntry) -> Result<(), EngineError> {
         let view = self.view_at_work(&entry.view())?;
         let alert = Arc::new(Alert::new(entry.clone(), view, entry.created)?);
@@ -157,7 +157,7 @@ impl History {
         Ok(())
     }
 
-    /// Lets all alerts of the catalog go on.
+    /// Starts all alerts of the catalog.
     pub(crate) fn start_alerts(self: &Arc<Self>, shared: &Arc<Shared>) {
         let entries: Vec<AlertEntry> = self.with_catalog(|catalog| catalog.alerts().cloned().collect());
         let _ = self.engine.set(Arc::downgrade(shared));

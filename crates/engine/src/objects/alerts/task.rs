@@ -115,7 +115,7 @@ impl History {
             looks_again = some.ends_walk;
             let now = self.clock.now();
             let meets = run_blocking(usize::MAX, || alert.meet(&mut shard, &some.changes));
-            let passed_over = known.take(alert, &some.changes, &meets, (self.config.alert_keys_max, now));
+            let passed_over = known.apply(alert, &some.changes, &meets, (self.config.alert_keys_max, now));
             known.position = some.position.unwrap_or(known.position);
             alert.counts.passed_over.fetch_add(passed_over, Ordering::Relaxed);
             alert.counts.met.store(known.met() as u64, Ordering::Relaxed);

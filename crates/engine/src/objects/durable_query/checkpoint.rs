@@ -70,7 +70,7 @@ impl History {
     }
 }
 
-/// Whether the rows of a stream's table tell of its events all that a query asks of them.
+/// True if the rows of a stream's table tell of its events all that a query asks of them.
 pub(super) fn rows_suffice_for(wanted: &WantedQuery, stream: &CreateStream) -> bool {
     let Some(paths) = &wanted.paths else { return false };
     let is_told = |(path, ty): &(Path, Type)| {

@@ -24,7 +24,7 @@ use crate::{
     EndReason,
     durable::{
         history::History,
-        log_tail::Fed,
+        log_tail::QueuedBatch,
         stored_stream::{FOLLOWER, Reader, StoredStream},
         table_writer::TableWriterError,
     },
@@ -54,11 +54,11 @@ pub(crate) struct Follower {
     /// The first event that came after the start of the engine, or of this.
     new_from: u64,
     /// Notified when the plan has changed.
-    pub(super) told: Notify,
+    pub(super) woken: Notify,
     /// The first event that was not looked at when it was last idle, and how far time had come then.
     idle_at: watch::Sender<(u64, Millis)>,
     dropped: DropSignal,
-    /// How far it was when its last run began, and the pauses since it went on.
+    /// The position when its last run began, and the pauses since it made progress.
     retry: OrderedMutex<(u64, Backoff), level::FollowerRetry>,
 }
 
@@ -79,7 +79,7 @@ pub(crate) enum FollowError {
 impl Follower {
     /// Wakes its task, as a step was planned.
     pub(super) fn wake(&self) {
-        self.told.notify_one();
+        self.woken.notify_one();
     }
 }
 
@@ -144,9 +144,9 @@ impl History {
         self.objects.followers.0.lock().get(name).cloned()
     }
 
-    /// How many durable queries over a stream have begun and not ended.
+    /// The number of durable queries over a stream that have begun and not ended.
     pub(crate) fn durable_queries(&self, name: &StreamName) -> u64 {
-        self.follower(name).map_or(0, |follower| follower.stream.standing())
+        self.follower(name).map_or(0, |follower| follower.stream.running_count())
     }
 
     /// As [`History::follower`], made if there is none; that begins with the event at `from`, or with the next one. `plan` is
@@ -174,7 +174,7 @@ impl History {
                     source: Arc::clone(source),
                     stored: Arc::clone(stored),
                     plan: OrderedMutex::new(Plan { position: from, time: i64::MIN, ..Plan::default() }),
-                    told: Notify::new(),
+                    woken: Notify::new(),
                     idle_at: watch::Sender::new((from, i64::MIN)),
                     dropped: DropSignal::default(),
                     retry: OrderedMutex::new((from, RETRY)),
@@ -287,7 +287,7 @@ impl History {
                     continue;
                 }
                 next = self.next_events(stored, reader, &mut again) => next?,
-                () = follower.told.notified() => continue,
+                () = follower.woken.notified() => continue,
                 () = tokio::time::sleep(tick) => Next::Events(Vec::new()),
             };
             let shared = self.shared().map_err(away)?;
@@ -311,10 +311,10 @@ impl History {
                     follower.idle_at.send_replace((position, now));
                 }
             }
-            for Fed { batch, .. } in events {
+            for QueuedBatch { batch, .. } in events {
                 // What a part of the log had that is lost is not waited for.
                 self.pass_gap(&shared, follower, batch.meta().first.0).await?;
-                self.give(&shared, follower, batch).await?;
+                self.feed_batch(&shared, follower, batch).await?;
             }
             let has_new = follower.plan.lock().position > follower.new_from;
             if has_new && stream.is_again.load(Ordering::Relaxed) {
@@ -325,13 +325,13 @@ impl History {
         }
     }
 
-    /// Whether no step waits for being written down at this place: until it is, neither events nor time go on.
+    /// True if no step waits for being written down at this place: until it is, neither events nor time go on.
     fn is_free(&self, follower: &Follower) -> bool {
         let plan = follower.plan.lock();
         plan.steps.front().is_none_or(|step| step.offset > plan.position)
     }
 
-    /// Whether nobody follows any more; then this follower is gone.
+    /// True if nobody follows any more; then this follower is gone.
     fn is_left(&self, shared: &Shared, follower: &Arc<Follower>) -> bool {
         let mut followers = self.objects.followers.0.lock();
         let mut plan = follower.plan.lock();

@@ -22,7 +22,7 @@ use crate::{
     shared::Shared,
 };
 
-/// How long what was given is waited for before the end of the engine is looked for.
+/// The time that a replay waits for its events to be processed before it checks whether the engine closes.
 const LOOK: Duration = Duration::from_millis(100);
 
 impl History {
@@ -46,7 +46,7 @@ impl History {
             }
             let until = first.min(position.saturating_add(PAST_EVENTS));
             for batch in past_events(sql, stored, (position, until)).await? {
-                self.give(shared, follower, batch).await?;
+                self.feed_batch(shared, follower, batch).await?;
             }
             self.pass_gap(shared, follower, until).await?;
         }
@@ -91,7 +91,7 @@ impl History {
     }
 
     /// Gives some events that follow one another and have one arrival.
-    pub(super) async fn give(
+    pub(super) async fn feed_batch(
         self: &Arc<Self>,
         shared: &Arc<Shared>,
         follower: &Arc<Follower>,
@@ -112,7 +112,7 @@ impl History {
             }
             if until <= position {
                 // A step is not written down yet.
-                follower.told.notified().await;
+                follower.woken.notified().await;
                 continue;
             }
             let arrival = batch.meta().arrival;
@@ -181,7 +181,7 @@ impl History {
         }
     }
 
-    /// Lets time come so far, from one window's end to the next.
+    /// Advances time up to an instant, from one window's end to the next.
     pub(super) async fn advance(&self, shared: &Arc<Shared>, follower: &Arc<Follower>, until: Millis) {
         let stream = &follower.stream;
         let mut before = None;

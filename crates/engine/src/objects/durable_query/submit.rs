@@ -80,7 +80,7 @@ impl Shared {
             return Err(EngineError::not_found(ObjectKind::Stream, stored.name.as_str()));
         };
         match recorded {
-            Ok(_) => place.take(&handle),
+            Ok(_) => place.fill(&handle),
             Err(_) => drop(place),
         }
         follower.plan.lock().confirm(&handle, recorded.is_ok());
@@ -135,7 +135,7 @@ impl Shared {
     }
 }
 
-/// How a query of the catalog was submitted, without the types of its stream.
+/// The way a query of the catalog was submitted, without the types of its stream.
 fn options_of(entry: &DurableQueryEntry) -> SubmitOptions {
     SubmitOptions {
         detach: true,

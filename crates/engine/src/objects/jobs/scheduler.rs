@@ -246,7 +246,7 @@ impl History {
         });
     }
 
-    /// How long a job rests after an attempt.
+    /// The time a job rests after an attempt.
     fn rest_after(&self, id: u32, result: &Result<Arc<JobRun>, AttemptError>) -> Option<Duration> {
         let error = match result {
             Ok(_) | Err(AttemptError::Stopped) => return None,

@@ -30,7 +30,7 @@ use crate::{
 };
 use swiftwater_runtime::lock_order::OrderedRwLock;
 
-/// How often it is looked whether tables have changed that queries are joined with.
+/// The interval between checks whether joined tables have changed.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// So often nobody may have been joined with a table that is held all the same.
 const IDLE_LOOKS_MAX: u32 = 60;

@@ -35,7 +35,7 @@ impl Retry {
         self.0.lock().as_ref().map(|(why, backoff)| (why.clone(), backoff.failures()))
     }
 
-    /// Whether the rows that cannot be delivered go to the dead-letter stream.
+    /// True if the rows that cannot be delivered go to the dead-letter stream.
     pub(crate) fn is_exhausted(&self, options: &SinkOptions, error: &DeliverError) -> bool {
         if options.dead_letter.is_none() {
             return false;

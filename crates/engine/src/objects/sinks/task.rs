@@ -181,7 +181,11 @@ impl History {
     }
 
     /// Logs the progress of a sink.
-    async fn note(&self, entry: &mut SinkEntry, delivered: Delivered) -> Result<(), DeliverError> {
+    async fn record_delivered(
+        &self,
+        entry: &mut SinkEntry,
+        delivered: Delivered,
+    ) -> Result<(), DeliverError> {
         self.record(Change::Delivered { sink: entry.id, delivered: delivered.clone() }).await?;
         entry.delivered = delivered;
         Ok(())
@@ -260,7 +264,7 @@ impl DeliveryRun<'_> {
             Ok(None) => Ok(Some(DeliveryOutcome::NothingLeft)),
             Ok(Some(delivered)) => {
                 if delivered.count > self.entry.delivered.count {
-                    history.note(self.entry, delivered).await?;
+                    history.record_delivered(self.entry, delivered).await?;
                     self.work.tries.record_success();
                 } else {
                     self.entry.delivered = delivered;
@@ -308,7 +312,7 @@ impl DeliveryRun<'_> {
             Err(error) => return Err(error),
         };
         let delivered = self.entry.delivered.after(count, dead, &last, bytes);
-        history.note(self.entry, delivered).await?;
+        history.record_delivered(self.entry, delivered).await?;
         release_delivered(&self.view, self.entry);
         self.work.tries.record_success();
         Ok(DeliveryOutcome::Delivered)

@@ -132,7 +132,7 @@ impl History {
         }
     }
 
-    /// Whether the joins of a stream can go on as they are when it is altered; an error if not.
+    /// Fails if a join of a stream cannot continue when the stream is altered.
     pub(crate) fn check_joins(&self, alter: &AlterStream, altered: &StreamEntry) -> Result<(), EngineError> {
         self.with_catalog(|catalog| {
             for join in catalog.joins().filter(|join| join.create.sides.contains(&alter.name)) {

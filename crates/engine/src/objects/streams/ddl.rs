@@ -21,7 +21,7 @@ use crate::{
     shared::Shared,
 };
 
-/// How long a client that is refused because of the store waits for the cause.
+/// The time a client that is refused because of the store waits for the cause.
 const CAUSE_TIME_MAX: Duration = Duration::from_secs(2);
 
 impl Statement for CreateStream {

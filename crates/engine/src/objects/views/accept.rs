@@ -27,7 +27,7 @@ pub(super) enum AcceptError {
 impl View {
     /// Takes in a batch, whole or not at all; events that it has taken before are passed over. Nothing of the view depends on
     /// `now`: it is when readers find the rows that who listens is told of.
-    pub(super) fn take(
+    pub(super) fn accept_batch(
         &self,
         shard: &mut swiftwater_live::Shard,
         batch: &EventBatch,
@@ -62,7 +62,7 @@ impl View {
             }
         }
         // Only this task changes the parts, so before and after it they are as they were left.
-        let listened = groups.as_ref().filter(|_| self.told.receiver_count() > 0);
+        let listened = groups.as_ref().filter(|_| self.listeners.receiver_count() > 0);
         let before = listened.map(|groups| self.shown(groups, &by_part, now));
         let one_position = self.whole.write();
         if let Some(groups) = &groups {
@@ -86,7 +86,7 @@ impl View {
         self.at.send_replace(At { position: next, arrival: batch.meta().arrival, time });
         drop(one_position);
         if let Some(groups) = &groups
-            && self.told.receiver_count() > 0
+            && self.listeners.receiver_count() > 0
         {
             let keys = before.map(|before| {
                 let after = self.shown(groups, &by_part, now);

@@ -106,7 +106,7 @@ pub struct ViewChanges {
     clock: Arc<dyn Clock>,
     /// The engine is ending.
     closing: StopSignal,
-    told: Receiver<Arc<ChangedKeys>>,
+    receiver: Receiver<Arc<ChangedKeys>>,
     /// All changes before this position were given.
     given: u64,
     walk: Option<Walk>,
@@ -128,7 +128,7 @@ struct Walk {
 }
 
 impl ChangedKey {
-    /// Of groups that were merged into a view, those that changed what a row shows; `shown` is that before and after, in their order.
+    /// The merged groups whose row changed; `shown` is that before and after, in their order.
     pub(super) fn of_groups(
         groups: &GroupTable,
         by_part: &[Vec<u32>],
@@ -157,7 +157,7 @@ impl View {
     pub(super) fn announce(&self, keys: Option<Vec<ChangedKey>>, position: u64, are_past: bool) {
         let told = |keys, is_last| {
             // Who is gone meanwhile needs nothing.
-            let _ = self.told.send(Arc::new(ChangedKeys { position, keys, is_last, are_past }));
+            let _ = self.listeners.send(Arc::new(ChangedKeys { position, keys, is_last, are_past }));
         };
         let Some(mut keys) = keys.filter(|keys| are_past || keys.len() <= BATCH_KEYS_MAX) else {
             return told(None, true);
@@ -169,7 +169,7 @@ impl View {
         told(Some(keys), true);
     }
 
-    /// What the rows of keys that a commit changes show on disk, and with it. One whose state on disk cannot be read counts
+    /// The rows of the keys that a commit changes, on disk and with the commit. One whose state on disk cannot be read counts
     /// as changed.
     pub(super) fn shown_changes<'c>(
         &self,
@@ -232,12 +232,12 @@ impl ViewChanges {
     /// From what changes after position `from` on, or after now.
     pub(crate) fn of(history: &History, view: Arc<View>, from: Option<u64>) -> ViewChanges {
         // Before the position is looked at: nothing falls between.
-        let told = view.told.subscribe();
+        let told = view.listeners.subscribe();
         let position = view.at().position;
         let given = from.unwrap_or(position);
         let walk = (given < position).then_some(Walk { until: position, after: None });
         let (clock, closing) = (Arc::clone(&history.clock), history.closing());
-        ViewChanges { view, clock, closing, told, given, walk, ahead: HashMap::new(), unsure: None }
+        ViewChanges { view, clock, closing, receiver: told, given, walk, ahead: HashMap::new(), unsure: None }
     }
 
     /// Up to which position all was given.
@@ -245,7 +245,7 @@ impl ViewChanges {
         self.given
     }
 
-    /// How far the view is.
+    /// The progress of the view.
     pub fn reading(&self) -> ViewReading {
         self.view.reading(self.view.at(), self.clock.now())
     }
@@ -278,7 +278,7 @@ impl ViewChanges {
                 continue;
             }
             let told = tokio::select! {
-                told = self.told.recv() => told,
+                told = self.receiver.recv() => told,
                 () = dropped.received() => return Ok(None),
                 () = self.closing.received() => return Ok(None),
             };
@@ -369,7 +369,7 @@ impl History {
         Ok(ViewChanges::of(self, view, from))
     }
 
-    /// Whether there is a view of this name.
+    /// True if there is a view of this name.
     pub(crate) fn is_view(&self, name: &str) -> bool {
         self.objects.views.read().contains_key(name)
     }
@@ -401,7 +401,7 @@ impl History {
 
 /// The stream of this name, if queries stand over it.
 fn asked(shared: &Shared, name: &StreamName) -> Option<Arc<Stream>> {
-    shared.find_stream(name).filter(|stream| stream.standing() > 0)
+    shared.find_stream(name).filter(|stream| stream.running_count() > 0)
 }
 
 /// Puts the rows of changes into a stream, until no query is running over it.

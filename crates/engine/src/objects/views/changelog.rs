@@ -53,7 +53,7 @@ impl Changelog {
     }
 
     /// A sink is being created, which wants those behind a place. No commit comes between that it is looked for and kept.
-    fn keep(&self, after: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
+    fn add_pending_sink(&self, after: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
         let mut sinks = self.sinks.lock();
         let after = after();
         sinks.insert(None, after.clone());
@@ -85,7 +85,7 @@ impl View {
     /// Keeps changes for a sink that is being created; answers the place after which they are.
     pub(crate) fn retain_changes(&self) -> Vec<u8> {
         // What is cut from here on is of a later position, or changed nothing since.
-        self.log.keep(|| place_of(self.at().position, BEHIND))
+        self.log.add_pending_sink(|| place_of(self.at().position, BEHIND))
     }
 
     /// A sink has the changes up to a place, and that it has them is on disk.
@@ -119,7 +119,7 @@ impl View {
         (self.log.held.load(Ordering::Relaxed), self.log.lost.load(Ordering::Relaxed))
     }
 
-    /// What becomes of the log when these changes are committed, where it may have `changes_max`. None: no changes are kept.
+    /// The changes of the log with this commit, if it may have `changes_max`. None: no changes are kept.
     pub(super) fn log_cut<'c>(
         &self,
         changes: &'c Changes,
@@ -143,7 +143,7 @@ impl View {
         self.log.lost.fetch_add(cleared.over, Ordering::Relaxed);
     }
 
-    /// What the next commit behind a place changed, at most so much of it, up to where the view stands on disk. Asked again
+    /// The changes of the next commit behind a place, at most so many of them, up to where the view stands on disk. Asked again
     /// it answers the same.
     pub(crate) fn changes_kept(
         &self,
@@ -206,13 +206,13 @@ mod tests {
     fn changes_go_when_all_sinks_have_them_on_disk() {
         let log = Changelog::default();
         assert_eq!(log.done(), None);
-        assert_eq!(log.keep(|| behind(3)), behind(3));
+        assert_eq!(log.add_pending_sink(|| behind(3)), behind(3));
         assert_eq!(log.done(), Some(behind(3)));
         assert!(!log.set_sinks(&[7]));
         log.delivered(7, behind(9));
         assert_eq!(log.done(), Some(behind(9)));
         // Another one begins before it is known here; the first goes on meanwhile.
-        log.keep(|| behind(11));
+        log.add_pending_sink(|| behind(11));
         log.delivered(8, behind(12));
         log.delivered(7, behind(13));
         assert_eq!(log.done(), Some(behind(11)));
@@ -223,7 +223,7 @@ mod tests {
         // What one delivers that was dropped counts no more, nor does one that came to nothing.
         assert!(!log.set_sinks(&[8]));
         log.delivered(7, behind(1));
-        log.keep(|| behind(13));
+        log.add_pending_sink(|| behind(13));
         assert!(!log.set_sinks(&[8]));
         assert_eq!(log.done(), Some(behind(14)));
         assert!(log.set_sinks(&[]));

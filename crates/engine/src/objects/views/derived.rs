@@ -44,7 +44,7 @@ pub(super) enum CountedRows {
 }
 
 impl CountedRows {
-    /// Whether the row of a key is counted.
+    /// True if the row of a key is counted.
     pub(super) fn has(&self, key: &[u8]) -> bool {
         match self {
             CountedRows::UpTo(last) => last.as_ref().is_some_and(|last| key <= &last[..]),
@@ -57,7 +57,7 @@ impl CountedRows {
     /// ```text
     /// note := u64 meaning, byte 0 no row | byte 1 all rows | byte 2 key        big endian
     /// ```
-    pub(super) fn note(&self, meaning: u64) -> Vec<u8> {
+    pub(super) fn encode(&self, meaning: u64) -> Vec<u8> {
         let (form, key) = match self {
             CountedRows::UpTo(None) => (0, &[][..]),
             CountedRows::All => (1, &[][..]),
@@ -78,7 +78,7 @@ impl CountedRows {
     }
 }
 
-/// What the rows of a view depend on besides its events: where this is another than it was, a view over it is made anew.
+/// The version of all that the rows of a view depend on besides its events: where this is another than it was, a view over it is made anew.
 /// Another version of the engine may make other rows of what is kept, too.
 pub(super) fn meaning_of(below: impl Hash, columns: &[(Box<str>, Type)], create: &CreateView) -> u64 {
     let mut hasher = DefaultHasher::new();
@@ -104,7 +104,7 @@ fn fault(message: String, hint: Option<String>) -> EngineError {
     EngineError::Runtime(RuntimeError::Query(QueryErrors(vec![QueryError { hint, ..query_error(message) }])))
 }
 
-/// Whether a view can be declared so over another; an error if not.
+/// Fails if a view cannot be declared so over another.
 pub(super) fn check_over(create: &CreateView, lower: &str) -> Result<(), EngineError> {
     let options = &create.options;
     let faults = [
@@ -126,7 +126,7 @@ pub(super) fn check_over(create: &CreateView, lower: &str) -> Result<(), EngineE
     }
 }
 
-/// Whether the rows of a view stay the same whenever they are looked at; an error if not. `joined`: what it can be joined with.
+/// Fails if the rows of a view depend on when they are read. `joined`: what it can be joined with.
 pub(super) fn check_timeless(
     create: &CreateView,
     stream: &CreateStream,
@@ -152,7 +152,7 @@ pub(super) fn check_timeless(
     }
 }
 
-/// Whether a query reads no others than these columns; an error if not.
+/// Fails if a query reads other columns than these.
 pub(super) fn check_columns(query: &Query, lower: &str, columns: &CreateStream) -> Result<(), EngineError> {
     if query.paths().iter().any(|(path, _)| path.is_event()) {
         let hint = "Name a column: SEARCH(column, 'words').".to_owned();
@@ -215,7 +215,7 @@ impl Over {
 }
 
 impl View {
-    /// Whether it counts all rows of the view below; of a view of a stream, always.
+    /// True if it counts all rows of the view below; of a view of a stream, always.
     pub(super) fn is_whole(&self) -> bool {
         self.over.as_ref().is_none_or(Over::is_whole)
     }
@@ -244,7 +244,7 @@ impl View {
         }
     }
 
-    /// Whether some view over it, or over such a one, has not all rows yet.
+    /// True if some view over it, or over such a one, has not all rows yet.
     pub(super) fn has_unfilled(&self) -> bool {
         let is_unfilled = |upper: &Arc<View>| !upper.is_whole() || upper.has_unfilled();
         self.uppers().iter().any(|upper| upper.is_at_work() && is_unfilled(upper))
@@ -260,7 +260,7 @@ impl View {
         }
     }
 
-    /// Whether a commit that somebody waits for can be made.
+    /// True if a commit that somebody waits for can be made.
     pub(super) fn is_awaited(&self) -> bool {
         let awaited = self.commits.awaited.load(Ordering::Relaxed);
         self.committed() < awaited && self.at().position >= awaited
@@ -273,7 +273,7 @@ impl View {
         let _ = progress.wait_for(|_| self.is_whole() || self.broken().is_some()).await;
     }
 
-    /// Whether it is in the commits of the view below.
+    /// True if it is in the commits of the view below.
     pub(super) fn is_at_work(&self) -> bool {
         self.broken().is_none() && !self.dropped.is_sent()
     }
@@ -302,7 +302,7 @@ mod tests {
     #[test]
     fn a_note_is_read_back() {
         for counted in [CountedRows::All, CountedRows::UpTo(None), CountedRows::UpTo(Some(vec![7, 0, 255]))] {
-            assert_eq!(CountedRows::of_note(&counted.note(1 << 40)), Some((1 << 40, counted)));
+            assert_eq!(CountedRows::of_note(&counted.encode(1 << 40)), Some((1 << 40, counted)));
         }
         assert_eq!(CountedRows::of_note(b"\0\0\0\0\0\0\0\0\x09"), None);
         assert_eq!(CountedRows::of_note(b""), None);

@@ -75,7 +75,7 @@ impl History {
         lower.add_upper(view);
     }
 
-    /// Lets a view that is in the catalog go on where it was, once it is kept ([`History::maintain_views`]).
+    /// Resumes a view of the catalog at its position, once it is kept ([`History::maintain_views`]).
     pub(crate) fn open_view(
         self: &Arc<Self>,
         shared: &Shared,
@@ -143,7 +143,7 @@ impl History {
         Some(view)
     }
 
-    /// Lets all views that were opened take events in. Those over them are open by then, and in each of their commits.
+    /// Starts the tasks of all opened views. Those over them are open by then, and in each of their commits.
     pub(crate) fn maintain_views(self: &Arc<Self>) {
         self.all_views()
             .into_iter()
@@ -220,7 +220,7 @@ impl History {
 
 impl View {
     /// The note that is committed with the position: the event time.
-    pub(super) fn note_of(&self, at: At) -> Vec<u8> {
+    pub(super) fn encode_checkpoint(&self, at: At) -> Vec<u8> {
         let ViewTime { peak, event, last } = at.time;
         let times = match self.query.windows() {
             None => &[][..],

@@ -32,7 +32,7 @@ impl ViewsMemory {
         self.held.get(&view).copied().unwrap_or(0)
     }
 
-    fn note(&mut self, view: u32, bytes: u64) {
+    fn record(&mut self, view: u32, bytes: u64) {
         let before = self.held.insert(view, bytes).unwrap_or(0);
         self.bytes = self.bytes - before + bytes;
     }
@@ -57,31 +57,31 @@ impl History {
         (self.config.views_memory_bytes_max as u64).saturating_sub(of_others).max(self.share_of_view())
     }
 
-    /// Whether a view holds twice what it may, as what is not on disk cannot be let go of.
+    /// True if a view holds twice what it may, as what is not on disk cannot be let go of.
     pub(super) fn is_full(&self, view: &View) -> bool {
-        view.held().1 / 2 > self.memory_of(view)
+        view.memory_use().1 / 2 > self.memory_of(view)
     }
 
-    /// Whether so much changed in a view since its last commit was begun that the next is due.
+    /// True if so much changed in a view since its last commit was begun that the next is due.
     pub(super) fn has_changed_much(&self, view: &View) -> bool {
         view.changed_bytes() > (self.memory_of(view) / CHANGED_PART).max(CHANGED_BYTES_MIN)
     }
 
-    /// Whether other views need the memory that a view holds beyond its share.
+    /// True if other views need the memory that a view holds beyond its share.
     pub(super) fn exceeds_share(&self, view: &View) -> bool {
         let noted = self.objects.views_memory.lock().of(view.id());
         noted > self.memory_of(view)
     }
 
-    /// Lets a view hold no more than it may of what is on disk, and notes what that was: as much it will hold again.
+    /// Makes a view hold no more than it may of what is on disk, and notes what that was: as much it will hold again.
     pub(super) fn evict_excess(&self, view: &View) {
         let most = self.memory_of(view);
-        let (_, bytes) = view.held();
+        let (_, bytes) = view.memory_use();
         run_blocking(usize::MAX, || view.evict(most as usize));
         let mut memory = self.objects.views_memory.lock();
         // It is forgotten after it has ended.
         if !view.has_ended() {
-            memory.note(view.id(), bytes.min(most));
+            memory.record(view.id(), bytes.min(most));
         }
         let is_over = memory.bytes > self.config.views_memory_bytes_max as u64;
         drop(memory);

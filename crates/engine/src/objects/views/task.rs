@@ -28,7 +28,7 @@ use super::{
 use crate::{
     durable::{
         history::{History, causes, run_blocking},
-        log_tail::{Fed, joined},
+        log_tail::{QueuedBatch, joined},
         stored_stream::Reader,
         table_writer::TableWriterError,
     },
@@ -42,7 +42,7 @@ const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_se
 /// The pause after events that could not be taken in; they are there still.
 const RETRY_SOON: Duration = Duration::from_millis(50);
 
-/// Of events that come from the table, what so many changed is committed together.
+/// The number of events from the table whose changes are committed together.
 const KEPT_PAST_EVENTS: u64 = 500_000;
 
 /// Why a view does not go on.
@@ -68,7 +68,7 @@ impl MaintainError {
         )
     }
 
-    /// Whether it is no fault: SQL, by which tables are read, is there last.
+    /// True if it is no fault: SQL, by which tables are read, is there last.
     fn is_of_the_start(&self) -> bool {
         matches!(
             self,
@@ -83,14 +83,14 @@ const JOINED_BYTES_MAX: usize = 64 << 10;
 
 /// Events that wait for what they are joined with.
 struct PendingJoin {
-    events: Vec<Fed>,
+    events: Vec<QueuedBatch>,
     awaited: Awaited,
 }
 
-/// Whether two batches may be taken as one: small ones that follow one another and arrived at the same time. A batch costs
+/// True if two batches may be taken as one: small ones that follow one another and arrived at the same time. A batch costs
 /// a view far more than one of its events, and where each request is one event, most of a second's batches are such.
-fn goes_with(fed: &Fed, next: &Fed) -> bool {
-    let is_small = |fed: &Fed| fed.batch.bytes().len() <= JOINED_BYTES_MAX;
+fn can_join(fed: &QueuedBatch, next: &QueuedBatch) -> bool {
+    let is_small = |fed: &QueuedBatch| fed.batch.bytes().len() <= JOINED_BYTES_MAX;
     is_small(fed)
         && is_small(next)
         && fed.next() == next.first()
@@ -103,7 +103,7 @@ type CommitOutcome = Result<(Result<Vec<PropagatedChanges>, ViewStoreError>, At)
 /// A commit that is being written.
 type CommitTask = JoinHandle<CommitOutcome>;
 
-/// Whether a view has something to commit, and room for more.
+/// The state of a view between two events: something to commit, and room for more.
 struct CommitState {
     /// Something is to be committed when the interval ends.
     is_uncommitted: bool,
@@ -259,7 +259,7 @@ impl History {
     /// Folds the next events into a view, or passes over those that are lost.
     fn accept_next(&self, view: &View, shard: &mut Shard, next: Next) -> Result<(), MaintainError> {
         match next {
-            Next::Events(events) => self.take(view, shard, &events).map_err(MaintainError::from),
+            Next::Events(events) => self.accept_events(view, shard, &events).map_err(MaintainError::from),
             Next::Lost(_) if view.has_ended() => Ok(()),
             Next::Lost(end) => {
                 report_lost(view, end);
@@ -289,11 +289,16 @@ impl History {
         }
     }
 
-    fn take(&self, view: &View, shard: &mut Shard, events: &[Fed]) -> Result<(), AcceptError> {
+    fn accept_events(
+        &self,
+        view: &View,
+        shard: &mut Shard,
+        events: &[QueuedBatch],
+    ) -> Result<(), AcceptError> {
         // Those that it has are passed over before any are joined.
         let position = view.at().position;
         let known = events.iter().take_while(|fed| fed.next() <= position).count();
-        for together in events[known..].chunk_by(goes_with) {
+        for together in events[known..].chunk_by(can_join) {
             if together[0].first() > view.at().position {
                 report_lost(view, together[0].first());
             }
@@ -304,7 +309,7 @@ impl History {
     }
 
     fn accept_one(&self, view: &View, shard: &mut Shard, batch: &EventBatch) -> Result<(), AcceptError> {
-        view.take(shard, batch, self.clock.now())
+        view.accept_batch(shard, batch, self.clock.now())
     }
 
     /// Begins to write what changed since the last commit, and what that changes in the views over this one.

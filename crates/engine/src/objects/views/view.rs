@@ -32,7 +32,7 @@ use super::{
     changefeed::{ANNOUNCED_BATCHES_MAX, ChangedKey, ChangedKeys},
     changelog::Changelog,
     derived::{Over, meaning_of, rows_as_stream},
-    found::Found,
+    found::FoundKinds,
     retention::Needed,
 };
 use crate::durable::stored_stream::StoredStream;
@@ -64,12 +64,12 @@ pub(crate) struct View {
     pub(super) at: watch::Sender<At>,
     committed: AtomicU64,
     /// Its position on disk.
-    kept: watch::Sender<At>,
+    durable: watch::Sender<At>,
     pub(super) counts: Counts,
     /// It reads values that nothing declares a type of, JSON included.
     pub(super) is_untyped: bool,
     /// The types of its columns that follow from its rows so far.
-    pub(super) found: OrderedMutex<Found>,
+    pub(super) found: OrderedMutex<FoundKinds>,
     /// Why it is not kept, or does not go on; and whether that is for good.
     failing: OrderedMutex<Option<(String, bool)>>,
     /// It is for good. Readers ask for that alone, and none waits for another.
@@ -84,7 +84,7 @@ pub(crate) struct View {
     /// The last key that was looked at for being past; none: they are to be looked at from the first one on.
     looked_at: OrderedMutex<Option<Vec<u8>>>,
     /// Who listens for changes.
-    pub(super) told: broadcast::Sender<Arc<ChangedKeys>>,
+    pub(super) listeners: broadcast::Sender<Arc<ChangedKeys>>,
     /// Windows that begin before this are no longer looked at by the alert whose own view it is; [`NO_TIME`]: all may be.
     looked_at_before: AtomicI64,
     /// Who else reads its closed windows.
@@ -114,7 +114,7 @@ pub(super) struct Commits {
     pub(super) awaited: AtomicU64,
 }
 
-/// How far a view is.
+/// The progress of a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct At {
     /// The offset of the next event that it looks at.
@@ -181,7 +181,7 @@ impl View {
             whole: OrderedRwLock::default(),
             at: watch::Sender::new(At { position, arrival: 0, time }),
             committed: AtomicU64::new(position),
-            kept: watch::Sender::new(At { position, arrival: 0, time }),
+            durable: watch::Sender::new(At { position, arrival: 0, time }),
             counts: Counts::default(),
             is_untyped,
             found: OrderedMutex::default(),
@@ -192,7 +192,7 @@ impl View {
             is_behind: AtomicBool::new(false),
             rebuilt_at: AtomicU64::new(0),
             looked_at: OrderedMutex::default(),
-            told: broadcast::Sender::new(ANNOUNCED_BATCHES_MAX),
+            listeners: broadcast::Sender::new(ANNOUNCED_BATCHES_MAX),
             looked_at_before: AtomicI64::new(NO_TIME),
             needed: OrderedMutex::default(),
             log: Changelog::default(),
@@ -229,11 +229,11 @@ impl View {
     /// Stands there now, and so on disk.
     pub(super) fn set_position(&self, at: At) {
         self.committed.store(at.position, Ordering::Relaxed);
-        self.kept.send_replace(at);
+        self.durable.send_replace(at);
         self.at.send_replace(at);
     }
 
-    /// Lets those who wait for how far it is look again.
+    /// Wakes all that wait for its position.
     pub(super) fn wake_waiters(&self) {
         self.at.send_modify(|_| {});
     }
@@ -251,7 +251,7 @@ impl View {
         self.dropped.is_sent()
     }
 
-    /// How far it is.
+    /// Its progress.
     pub(crate) fn at(&self) -> At {
         *self.at.borrow()
     }
@@ -263,7 +263,7 @@ impl View {
 
     /// Its position on disk, and the changes of it.
     pub(crate) fn committed_at(&self) -> watch::Receiver<At> {
-        self.kept.subscribe()
+        self.durable.subscribe()
     }
 
     /// Up to which offset all is on disk.
@@ -313,7 +313,7 @@ impl View {
     }
 
     /// Keys in memory, and the bytes that they take.
-    pub(crate) fn held(&self) -> (u64, u64) {
+    pub(crate) fn memory_use(&self) -> (u64, u64) {
         let parts = self.parts.iter().map(|part| part.read());
         parts.fold((0, 0), |(keys, bytes), part| (keys + part.len() as u64, bytes + part.bytes() as u64))
     }
@@ -324,9 +324,9 @@ impl View {
         parts.map(|part| part.changed_bytes() as u64).sum()
     }
 
-    /// Whether it has changes that are not committed.
+    /// True if it has changes that are not committed.
     pub(super) fn is_changed(&self) -> bool {
-        let (at, kept) = (self.at(), *self.kept.borrow());
+        let (at, kept) = (self.at(), *self.durable.borrow());
         at.position > self.committed() || at.latest() > kept.latest()
     }
 
@@ -363,7 +363,7 @@ impl View {
         let after = self.looked_at.lock().take();
         let snapshot = self.store.snapshot(self.id())?;
         let from = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        let (mut deleted, is_listened_to) = (Vec::new(), self.told.receiver_count() > 0);
+        let (mut deleted, is_listened_to) = (Vec::new(), self.listeners.receiver_count() > 0);
         for (place, pair) in snapshot.range((from, Bound::Unbounded)).enumerate() {
             let (ordered, state) = pair?;
             if self.query.is_state_past(&state, now).map_err(|_| AcceptError::State)? {
@@ -405,11 +405,11 @@ impl View {
     }
 
     /// Windows that begin before this need not be kept: the alert whose own view it is has looked at them.
-    pub(crate) fn looked_at_before(&self, window: Millis) {
+    pub(crate) fn release_before(&self, window: Millis) {
         self.looked_at_before.store(window, Ordering::Relaxed);
     }
 
-    /// What changed since the last cut, and where that is. Only whoever takes batches in calls this.
+    /// The changes since the last cut, and their position. Only the task that accepts batches calls this.
     pub(super) fn cut(&self) -> (Changes, At) {
         let mut changes = Changes::default();
         for place in 0..self.parts.len() {
@@ -428,7 +428,7 @@ impl View {
         }
         let position = at.position;
         self.committed.store(position, Ordering::Relaxed);
-        self.kept.send_replace(at);
+        self.durable.send_replace(at);
         self.stored.view_committed(self.id(), position);
         if self.is_rebuilding() {
             self.end_rebuilding();
@@ -442,9 +442,9 @@ impl View {
         }
     }
 
-    /// Lets go of what is on disk, where it holds more than so many bytes.
+    /// Evicts groups that are on disk, if it has more than so many bytes.
     pub(super) fn evict(&self, bytes_max: usize) {
-        let (_, bytes) = self.held();
+        let (_, bytes) = self.memory_use();
         if bytes as usize > bytes_max {
             for place in 0..self.parts.len() {
                 self.change(place).evict(bytes_max / PARTS / 2);

@@ -30,7 +30,7 @@ pub(crate) struct Sources {
 }
 
 impl History {
-    /// What the text of a query names in joins, as far as it is there; tables, as far as they are held in memory.
+    /// The tables and views that the text of a query joins, as far as they exist; tables only if they are in memory.
     pub(crate) fn sources_of(&self, text: &str, options: &ParseOptions<'_>) -> Sources {
         let mut found = Sources::default();
         for name in joined_names(text, options) {
@@ -53,7 +53,7 @@ impl History {
 }
 
 impl Sources {
-    /// Whether there is nothing to join with.
+    /// True if there is nothing to join with.
     pub(crate) fn is_empty(&self) -> bool {
         self.sources.known.is_empty()
     }
