@@ -247,7 +247,7 @@ impl Engine {
         history.pin_joined(&self.shared, text, &parse_options).await
     }
 
-    /// Makes a query stand that outlives its asker, and where it can, the server: a native one over a stored stream goes on
+    /// Starts a query that outlives its client, and where it can, the server: a native one over a stored stream goes on
     /// after a restart. As [`Engine::submit`]; when this returns it is on disk.
     pub async fn submit_detached(
         &self,

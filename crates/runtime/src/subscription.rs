@@ -48,7 +48,7 @@ impl Subscription {
         waiting.into_emit(&self.handle.meta, &self.handle.stream)
     }
 
-    /// Makes the query stand without this reader, though it was not submitted as detached.
+    /// Detaches the query from this reader, though it was not submitted as detached.
     pub fn detach(self) -> QueryId {
         self.handle.mailbox.retain_read();
         self.handle.is_detached.store(true, Ordering::Release);

@@ -61,7 +61,7 @@ impl Guard {
         Guard { usual: usual.collect(), ..guard }
     }
 
-    /// Makes a request pass, or says why not.
+    /// Checks a request; the error says why it is refused.
     pub(crate) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<AdmittedRequest, Problem> {
         let is_probe = PROBES.contains(&uri.path());
         let host = match single(headers, &header::HOST)? {

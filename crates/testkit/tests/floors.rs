@@ -311,9 +311,6 @@ fn check(room: &Room, modules_min: usize) {
         sources.keys().filter(|module| !module.is_empty() && room.floor(module).is_none()).collect();
     assert!(without_floor.is_empty(), "give these modules a floor: {without_floor:?}");
     let up = arrows_up(room, &sources);
-    for (from, to) in &up {
-        println!("{from} -> {to}");
-    }
     let known: Vec<(String, String)> =
         room.arrows_up.iter().map(|(from, to)| ((*from).to_owned(), (*to).to_owned())).collect();
     assert_eq!(up, known, "the arrows that do not point down, and those that may not");

@@ -133,7 +133,7 @@ impl Runtime {
         }
     }
 
-    /// Makes a query stand. It sees the events appended after this returns, none that were appended before this call, and of
+    /// Starts a query. It sees the events appended after this returns, none that were appended before this call, and of
     /// those appended meanwhile the later ones.
     pub fn submit(
         &self,
@@ -152,7 +152,7 @@ impl Runtime {
         result
     }
 
-    /// Makes a query stand that outlives its asker, but not the process, and says why not.
+    /// Starts a query that outlives its client, but not the process, and says why not.
     pub fn submit_fleeting(
         &self,
         principal: &Principal,

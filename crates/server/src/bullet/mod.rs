@@ -105,7 +105,7 @@ fn options(shared: &Shared, text: &str) -> SubmitOptions {
     }
 }
 
-/// Makes a query stand, or says in a result why it cannot.
+/// Starts a query, or returns a result that says why it cannot.
 fn submit(shared: &Shared, text: &str, detach: bool) -> Result<Subscription, String> {
     let options = SubmitOptions { detach, ..options(shared, text) };
     heavy(heaviness(text), || shared.engine.submit(&Principal::anonymous(), text, options))
