@@ -10,11 +10,11 @@
 
 use serde::{Deserialize, Serialize};
 use swiftwater_event::Millis;
-use swiftwater_lang::ddl::Ddl;
+use swiftwater_lang::ddl::{CreateView, Ddl};
 
 use crate::{
-    Catalog, CatalogError, ObjectKind, WireError,
-    catalog::read,
+    Catalog, CatalogError, ObjectKind, SourceNames, WireError,
+    format::{FORMAT, check_format},
     kind::{
         alert::AlertStart,
         durable_query::DurableQueryStep,
@@ -23,11 +23,8 @@ use crate::{
         sink::{Delivered, SinkStart},
         stream::found,
     },
-    wire::check_format,
+    statement::read,
 };
-
-/// The form of snapshots and changes that this version writes, and the newest that it reads.
-pub const FORMAT: u32 = 1;
 
 /// A change, as it is written in the log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -82,7 +79,7 @@ pub enum Change {
     Delivered {
         /// Its number.
         sink: u32,
-        /// How far it is.
+        /// Its progress.
         delivered: Delivered,
     },
     /// All columns that were found so far in a stream's events: names and types.
@@ -106,7 +103,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// Whether it is written also where the log has no room for events: a statement may make room. Changes that objects
+    /// True if it is written also where the log has no room for events: a statement may make room. Changes that objects
     /// make by themselves are not, as they would use that room up.
     pub fn is_urgent(&self) -> bool {
         !matches!(self, Change::Delivered { .. } | Change::Detached(_) | Change::Job { .. })
@@ -132,6 +129,31 @@ impl ChangeRecord {
 }
 
 impl Catalog {
+    /// The change that a statement would make, which is not made; `None` where it would change nothing, and says that this is
+    /// no error.
+    pub fn check(&self, ddl: &Ddl) -> Result<Option<Change>, CatalogError> {
+        let has_changed = self.clone().apply_ddl(ddl, 0)?;
+        // Not where a change is applied: it was checked when it was made, and earlier versions allowed some drops.
+        match ddl {
+            Ddl::DropStream { name, .. } if has_changed => {
+                self.check_unused(&ObjectKind::Stream.named(name.as_str()))?;
+            }
+            Ddl::DropView { name, .. } if has_changed => {
+                self.check_unused(&ObjectKind::View.named(&**name))?;
+            }
+            _ => {}
+        }
+        Ok(has_changed.then(|| Change::Ddl(ddl.to_string())))
+    }
+
+    /// As [`Catalog::check`], of a view, and which stream and which view it is of.
+    pub fn check_view(&self, create: &CreateView) -> Result<Option<SourceNames>, CatalogError> {
+        let (stream, below) = self.source_of_view(create)?;
+        let source = (stream.create.name.clone(), below.map(|below| below.create.name.clone()));
+        let mut changed = self.clone();
+        Ok(changed.create_view(create, (0, &[]), 0)?.then_some(source))
+    }
+
     /// Applies a change that was logged.
     pub fn apply(&mut self, record: &ChangeRecord) -> Result<(), WireError> {
         let at = record.at;
@@ -176,7 +198,7 @@ impl Catalog {
         }
     }
 
-    /// Whether anything changed.
+    /// True if anything changed.
     pub(crate) fn apply_ddl(&mut self, ddl: &Ddl, at: Millis) -> Result<bool, CatalogError> {
         match ddl {
             Ddl::CreateStream(create) => self.create_stream(create, at),

@@ -70,12 +70,12 @@ pub enum CatalogError {
     /// A join would write into a stream that it reads.
     #[error("the join reads stream `{0}`: its pairs would return to it")]
     JoinOfItself(String),
-    /// What is written into a stream would come back, through other objects.
+    /// Events written into a stream would come back to it through other objects.
     #[error("rows of stream `{stream}` would return to it in a cycle: {}", .way.join(", "))]
     Cycle {
         /// The stream.
         stream: String,
-        /// How, in order: "by sink `s` into stream `t`".
+        /// The steps in order: "by sink `s` into stream `t`".
         way: Vec<String>,
     },
     /// Another sink writes the same file.

@@ -12,18 +12,23 @@ mod change;
 mod cycles;
 mod dependency;
 mod error;
+mod format;
 pub mod kind;
 mod object;
 mod schedule;
+mod statement;
 mod wire;
 
-pub use catalog::{Catalog, SourceNames, read};
-pub use change::{Change, ChangeRecord, FORMAT};
+pub use catalog::{Catalog, SourceNames};
+pub use change::{Change, ChangeRecord};
 pub use dependency::{Dependency, Role};
 pub use error::{CatalogError, ErrorKind, WireError};
+pub use format::FORMAT;
+pub use kind::stream::{ReceiptSnapshot, StreamNumbers};
 pub use object::{Object, ObjectKind};
 pub use schedule::{Schedule, ScheduleError};
-pub use wire::{ReceiptSnapshot, Snapshot, StreamNumbers};
+pub use statement::read;
+pub use wire::Snapshot;
 
 #[cfg(test)]
 mod tests;

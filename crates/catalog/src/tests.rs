@@ -5,12 +5,12 @@ use swiftwater_lang::ddl::Ddl;
 
 use crate::{
     Catalog, CatalogError, Change, ChangeRecord, Snapshot, StreamNumbers, WireError,
-    catalog::read,
     kind::{
         alert::AlertStart,
         job::{JobStep, StreamRead},
         sink::SinkStart,
     },
+    statement::read,
 };
 
 fn ddl(text: &str) -> Ddl {

@@ -10,8 +10,8 @@ use swiftwater_event::StreamName;
 use swiftwater_lang::ddl::Ddl;
 
 use crate::{
-    Catalog, FORMAT, WireError,
-    catalog::read,
+    Catalog, StreamNumbers, WireError,
+    format::{FORMAT, check_format},
     kind::{
         alert::AlertSnapshot,
         durable_query::{DurableQueries, DurableQuerySnapshots},
@@ -22,6 +22,7 @@ use crate::{
         stream_join::{JoinEntry, JoinSnapshot},
         view::{ViewEntry, ViewSnapshot},
     },
+    statement::read,
 };
 
 /// A snapshot, as its file has it.
@@ -64,27 +65,6 @@ pub struct Snapshot {
     pub store: Option<Box<str>>,
 }
 
-/// How far a stream is.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct StreamNumbers {
-    /// Events before this place in the log are counted in what follows.
-    pub position: u64,
-    /// The offset of the stream's next event.
-    pub next_offset: u64,
-    /// The offset of the first event that was stored; none if there was none, or an older version took it in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kept_from: Option<u64>,
-    /// Its producers, whoever wrote longest ago first, with what is known of their requests.
-    #[serde(default)]
-    pub producers: Vec<(Box<str>, Vec<ReceiptSnapshot>)>,
-    /// Hashes of what they sent: producer, number, part, hash. Older versions have none, and read past them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub hashes: Vec<(Box<str>, u64, u32, u64)>,
-}
-
-/// A request of a producer: number, parts, events, offset after them, place in the log after them.
-pub type ReceiptSnapshot = (u64, u32, u64, u64, u64);
-
 impl Snapshot {
     /// Up to where the log was synced at least when this was written down: all that is counted here is there before.
     pub fn log_end(&self) -> u64 {
@@ -104,7 +84,7 @@ impl Snapshot {
 }
 
 impl Catalog {
-    /// What is to be written down; `numbers` says how far a stream is, if it is stored.
+    /// The snapshot of the catalog; `numbers` says how far a stream is, if it is stored.
     pub fn snapshot(
         &self,
         position: u64,
@@ -173,24 +153,4 @@ impl Catalog {
         })?;
         Ok(catalog)
     }
-}
-
-/// Refuses a form that is newer than this version before anything else of it is read.
-pub(crate) fn check_format(bytes: &[u8], what: &'static str) -> Result<(), WireError> {
-    #[derive(Deserialize)]
-    struct Head {
-        format: u32,
-        #[serde(default)]
-        written_by: Option<String>,
-    }
-    let head: Head = serde_json::from_slice(bytes).map_err(|source| WireError::Form { what, source })?;
-    if head.format > FORMAT {
-        return Err(WireError::Newer {
-            what,
-            found: head.format,
-            known: FORMAT,
-            written_by: head.written_by.unwrap_or_else(|| "a newer version".to_owned()),
-        });
-    }
-    Ok(())
 }

@@ -26,6 +26,7 @@ use crate::{
     durable_objects::ForRuntime,
     shared::Shared,
     statements::Statements,
+    supervisor::TaskKind,
     tables::HistoryTables,
 };
 
@@ -101,12 +102,12 @@ impl Engine {
                 history.start_joins(&engine.shared);
                 history.start_followers(&engine.shared);
                 let shared = Arc::downgrade(&engine.shared);
-                history.run_service("the scheduler of jobs", move |history| {
+                history.run_service((TaskKind::Reader, "the scheduler of jobs"), move |history| {
                     history.run_jobs(Weak::clone(&shared))
                 });
-                history.run_service("the start of sinks", History::run_sinks);
+                history.run_service((TaskKind::Reader, "the start of sinks"), History::run_sinks);
                 let shared = Arc::downgrade(&engine.shared);
-                history.run_service("the opening of tables", move |history| {
+                history.run_service((TaskKind::Table, "the opening of tables"), move |history| {
                     history.reconcile_store(Weak::clone(&shared))
                 });
                 Ok(engine)
@@ -155,7 +156,7 @@ impl Engine {
         self.shared.append(stream, batch, options).await
     }
 
-    /// Whether a stream keeps events that it does not take: then [`AppendOptions::refused`] is to have their texts.
+    /// True if a stream keeps events that it does not take: then [`AppendOptions::refused`] is to have their texts.
     pub fn quarantines(&self, stream: &StreamName) -> bool {
         match self.shared.stored(stream) {
             Some((_, stored)) => stored.declared().quarantines(),
@@ -163,7 +164,7 @@ impl Engine {
         }
     }
 
-    /// Whether the server stores events, and the stream is declared neither as stored nor as live-only: nothing of its events is
+    /// True if the server stores events, and the stream is declared neither as stored nor as live-only: nothing of its events is
     /// stored, and its sender may not know.
     pub fn keeps_nothing_of(&self, stream: &StreamName) -> bool {
         let shared = &self.shared;
@@ -246,7 +247,7 @@ impl Engine {
         history.pin_joined(&self.shared, text, &parse_options).await
     }
 
-    /// Lets a query stand that outlives its asker, and where it can, the server: a native one over a stored stream goes on
+    /// Starts a query that outlives its client, and where it can, the server: a native one over a stored stream goes on
     /// after a restart. As [`Engine::submit`]; when this returns it is on disk.
     pub async fn submit_detached(
         &self,

@@ -146,9 +146,9 @@ pub enum EngineError {
     /// Events that are more than the log takes at once, now or later.
     #[error("{bytes} bytes of events cannot be stored at once, limit is {bytes_max}")]
     TooLarge {
-        /// How many there are.
+        /// Their bytes.
         bytes: u64,
-        /// How many there may be.
+        /// The most bytes that there may be.
         bytes_max: u64,
     },
     /// Events could not be stored.

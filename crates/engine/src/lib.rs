@@ -4,6 +4,19 @@
 //! [`Engine`] is the façade over a [`Runtime`]. The runtime runs live queries and reaches durable state only through
 //! [`swiftwater_runtime::DurableObjects`]. [`durable`] stores events and the catalog, [`objects`] runs the objects that
 //! statements create, [`tables`] provides the tables of SQL, and [`ddl`] changes the catalog.
+//!
+//! The modules have floors (crates/testkit/tests/floors.rs), from the top:
+//!
+//! ```text
+//!  engine       the façade
+//!  statements   SHOW, DESCRIBE and the way into DDL (beside it: backup, durable_objects)
+//!  objects      one module per kind: streams, above alerts, durable_query, endpoints, jobs, stream_joins, above sinks, views, lookup_join
+//!  ddl          the steps of a statement that changes the catalog
+//!  tables       the tables of SQL
+//!  durable      log, catalog, stored streams, checkpoints
+//!  shared       the state that all tasks share; supervisor: their tasks
+//!  error        (beside it: answer, config, status)
+//! ```
 
 mod answer;
 mod companions;

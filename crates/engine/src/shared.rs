@@ -52,7 +52,7 @@ impl Shared {
         Some((history, history.unstored(name)?))
     }
 
-    /// Whether a stream that is not stored still has the declaration that its events were validated against, or still has none.
+    /// True if a stream that is not stored still has the declaration that its events were validated against, or still has none.
     /// Asked under the lock of its intake, under which streams begin to be stored.
     pub(crate) fn is_declared_as(&self, name: &StreamName, declared: Option<&Declared>) -> bool {
         let Some(history) = self.history.get() else { return true };

@@ -20,6 +20,7 @@ use crate::{
     durable::{history::History, stored_stream::StoredStream},
     error::sql::from_engine,
     shared::Shared,
+    supervisor::TaskKind,
 };
 
 /// Executes the statements.
@@ -103,7 +104,7 @@ impl History {
         carry_out(self, shared, create).await.map(|_| ())
     }
 
-    /// Whether streams that begin by events are stored.
+    /// True if streams that begin by events are stored.
     pub(crate) fn stores_new_streams(&self) -> bool {
         self.config.store_new_streams
     }
@@ -114,10 +115,10 @@ async fn carry_out(history: &Arc<History>, shared: &Arc<Shared>, ddl: Ddl) -> Re
     let (reply, answer) = oneshot::channel();
     let (changing, shared) = (Arc::clone(history), Arc::clone(shared));
     let mut closing = history.closing();
-    history.spawn(async move {
+    history.supervisor.spawn(TaskKind::Reader, async move {
         let changed = tokio::select! {
             changed = changing.change(&shared, &ddl) => changed,
-            _ = closing.wait_for(|closing| *closing) => Err(EngineError::Runtime(RuntimeError::ShuttingDown)),
+            () = closing.received() => Err(EngineError::Runtime(RuntimeError::ShuttingDown)),
         };
         // The client may be gone.
         let _ = reply.send(changed);

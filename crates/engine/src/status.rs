@@ -49,7 +49,7 @@ pub struct HistoryMetrics {
 /// All views together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ViewsMetrics {
-    /// How many there are.
+    /// The number of views.
     pub views: u64,
     /// Events that were taken and that a view does not count yet, of all views.
     pub lag_events: u64,
@@ -63,7 +63,7 @@ pub struct ViewsMetrics {
     pub reads_stored: u64,
     /// Views that are not kept on disk, or do not go on.
     pub failing: u64,
-    /// How many alerts there are.
+    /// The number of alerts there are.
     pub alerts: u64,
     /// Keys that meet the condition of one.
     pub alerts_firing: u64,
@@ -95,7 +95,7 @@ pub struct TableMetrics {
 /// All joins together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct JoinsMetrics {
-    /// How many there are.
+    /// The number of joins.
     pub joins: u64,
     /// Pairs that they told since they were created.
     pub pairs: u64,

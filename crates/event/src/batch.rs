@@ -59,7 +59,7 @@ impl EventBatch {
         self.spans.len()
     }
 
-    /// Whether there is no event.
+    /// True if there is no event.
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
@@ -144,7 +144,7 @@ impl EventBatchBuilder {
         self.spans.len()
     }
 
-    /// Whether there is none yet.
+    /// True if there is none yet.
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }

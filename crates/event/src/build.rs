@@ -431,7 +431,7 @@ trait Parts {
     const OPEN: u8;
     /// Adds the parts of the container that begins at `at`, in the order of the text.
     fn read(&mut self, bytes: &[u8], marks: &Marks, at: usize);
-    /// How many there are so far.
+    /// The number of values so far.
     fn count(&self) -> usize;
 }
 

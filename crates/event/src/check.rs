@@ -41,7 +41,7 @@ pub struct CheckLimits {
     pub event_bytes_max: usize,
     /// The deepest nesting of lists and objects, the event itself counted; at most 512, whatever is said here.
     pub depth_max: usize,
-    /// How many rejections are described; all are counted.
+    /// The number of rejections that are described; all are counted.
     pub rejections_described_max: usize,
     /// How many bytes of the text of each refused event are kept; 0: nothing is.
     pub refused_bytes_kept: usize,
@@ -67,7 +67,7 @@ pub struct Rejection {
     pub column: u64,
     /// What is wrong there.
     pub message: String,
-    /// Whether it was refused for its size.
+    /// True if it was refused for its size.
     pub oversize: bool,
 }
 
@@ -131,9 +131,9 @@ impl Origin {
 pub struct Checker {
     limits: CheckLimits,
     state: State,
-    /// Whether the input is an array.
+    /// True if the input is an array.
     array: bool,
-    /// Whether nothing follows what is read.
+    /// True if nothing follows what is read.
     is_last: bool,
     /// The beginning of an unfinished event.
     carry: Vec<u8>,

@@ -28,7 +28,7 @@ pub enum Kind {
     Map = 6,
 }
 
-/// How many kinds there are.
+/// The number of kinds there are.
 pub const KIND_COUNT: usize = 7;
 
 /// A column of values of any kind: Arrow's dense union, taken apart. Row `r` is element `offsets[r]` of the child that

@@ -105,7 +105,7 @@ impl KeyPredictor {
 }
 
 impl PredictedKey {
-    /// Whether this very key stands right before `colon`.
+    /// True if this very key stands right before `colon`.
     #[inline(always)]
     fn is_before(&self, bytes: &[u8], colon: usize) -> bool {
         let Some(before) = bytes[..colon].last_chunk() else { return false };

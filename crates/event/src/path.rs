@@ -44,7 +44,7 @@ impl Path {
         Path { steps: Arc::new([]) }
     }
 
-    /// Whether it is that of the event itself.
+    /// True if it is that of the event itself.
     pub fn is_event(&self) -> bool {
         self.steps.is_empty()
     }
@@ -63,7 +63,7 @@ impl Path {
         Path { steps: self.steps.iter().cloned().chain([step]).collect() }
     }
 
-    /// Whether a clone of it is there.
+    /// True if a clone of it is there.
     pub fn is_shared(&self) -> bool {
         Arc::strong_count(&self.steps) > 1
     }

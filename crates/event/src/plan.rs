@@ -26,7 +26,7 @@ pub struct WantId(pub u32);
 #[derive(Debug, Default)]
 pub struct DecodePlan {
     wants: Vec<Want>,
-    /// How the column of each is made.
+    /// The way the column of each is made.
     pub(crate) layouts: Vec<Layout>,
     by_want: HashMap<Want, WantId>,
     pub(crate) root: PlanNode,
@@ -51,7 +51,7 @@ impl Target {
     pub(crate) const NONE: Target = Target { child: u32::MAX, want: u32::MAX, whole: false };
 }
 
-/// How the events' own keys are found.
+/// The way the events' own keys are found.
 #[derive(Debug, Default)]
 pub(crate) struct Search {
     pub(crate) table: KeyTable,
@@ -89,7 +89,7 @@ pub(crate) struct PlanNode {
     pub(crate) number: usize,
     /// Columns to fill with the value at this very place.
     pub(crate) here: Vec<WantId>,
-    /// Whether any of these takes the text of a list or an object as it is, so that its end must be known.
+    /// True if any of these takes the text of a list or an object as it is, so that its end must be known.
     pub(crate) whole: bool,
     /// Places below, by key, in order of first want.
     pub(crate) keys: Vec<(Box<str>, PlanNode)>,
@@ -132,7 +132,7 @@ impl DecodePlan {
 }
 
 impl PlanNode {
-    /// Whether nothing is wanted below this place.
+    /// True if nothing is wanted below this place.
     pub(crate) fn is_leaf(&self) -> bool {
         self.keys.is_empty() && self.indexes.is_empty()
     }

@@ -3,13 +3,13 @@
 //! On x86-64 it uses SSE2, which every x86-64 has, so nothing is chosen at run time. Elsewhere it uses eight bytes in a
 //! general register. Every function is exact: at the end of the text it does byte by byte what it does fast elsewhere.
 
-/// Whether `byte` is JSON's white space.
+/// True if `byte` is JSON's white space.
 #[inline(always)]
 pub(crate) const fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\n' | b'\r' | b'\t')
 }
 
-/// Whether the first byte of a value begins a list or an object.
+/// True if the first byte of a value begins a list or an object.
 #[inline(always)]
 pub(crate) const fn is_open(first: u8) -> bool {
     // Of a `[`, this bit makes a `{`.
@@ -130,7 +130,7 @@ pub(crate) fn quote_or_backslash(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Whether the `len` bytes from `a` on are those from `b` on; not if there are not so many. `len` is not 0.
+/// True if the `len` bytes from `a` on are those from `b` on; not if there are not so many. `len` is not 0.
 #[inline(always)]
 pub(crate) fn same(bytes: &[u8], a: usize, b: usize, len: usize) -> bool {
     // Most keys are short, and most lie far enough from the end of the buffer for one comparison of a whole register.

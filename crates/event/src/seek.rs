@@ -344,7 +344,7 @@ pub(crate) fn key_start(bytes: &[u8], colon: usize) -> usize {
     memrchr(b'"', &bytes[..quote]).map_or(0, |opening| opening + 1)
 }
 
-/// Whether a key is spelled without escapes wherever it is spelled plainly.
+/// True if a key is spelled without escapes wherever it is spelled plainly.
 pub(crate) fn is_plain(key: &str) -> bool {
     key.bytes().all(|byte| byte != b'"' && byte != b'\\' && byte >= 0x20)
 }

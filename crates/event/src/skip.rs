@@ -29,7 +29,7 @@ pub(crate) struct Skipper {
     after_brace: bool,
     /// A newline came since then.
     newline: bool,
-    /// Whether [`Stop::Boundary`] is looked for: an array of events has none.
+    /// True if [`Stop::Boundary`] is looked for: an array of events has none.
     boundaries: bool,
 }
 
@@ -48,12 +48,12 @@ impl Skipper {
         }
     }
 
-    /// Whether what was read ends within a string.
+    /// True if what was read ends within a string.
     pub(crate) fn in_string(&self) -> bool {
         self.in_string
     }
 
-    /// Whether `byte`, coming next, would begin another event.
+    /// True if `byte`, coming next, would begin another event.
     pub(crate) fn at_boundary(&self, byte: u8) -> bool {
         self.boundaries && byte == b'{' && !self.in_string && self.after_brace && self.newline
     }

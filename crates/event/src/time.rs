@@ -104,7 +104,7 @@ pub(crate) fn write_rfc3339(micros: i64, out: &mut Vec<u8>) {
     };
 }
 
-/// Whether UTC can have a leap second at the end of this minute, counted from 1970: in the last one of 30 June or
+/// True if UTC can have a leap second at the end of this minute, counted from 1970: in the last one of 30 June or
 /// 31 December (ITU-R TF.460). The list of those that there were is not consulted: it ends with the last announcement.
 fn ends_with_leap_second(minutes: i64) -> bool {
     let next = minutes + 1;

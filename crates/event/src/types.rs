@@ -94,7 +94,7 @@ impl Type {
         }
     }
 
-    /// Whether the type contains `ANY`, be it within containers.
+    /// True if the type contains `ANY`, be it within containers.
     pub(crate) fn contains_any(&self) -> bool {
         match self {
             Type::Any => true,

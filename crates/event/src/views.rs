@@ -79,7 +79,7 @@ impl Views {
         self.views.push(view(bytes, start, end, 0));
     }
 
-    /// Whether two of these views, into `bytes` or what is unescaped, are of equal texts.
+    /// True if two of these views, into `bytes` or what is unescaped, are of equal texts.
     #[inline(always)]
     pub(crate) fn equal(&self, bytes: &[u8], a: u128, b: u128) -> bool {
         // Lengths and first four bytes; a text of up to 12 bytes is all in its view.

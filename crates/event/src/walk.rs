@@ -56,7 +56,7 @@ impl Slot {
         self.end & ESCAPED != 0
     }
 
-    /// Whether there is a value, though it may be the literal `null`.
+    /// True if there is a value, though it may be the literal `null`.
     pub(crate) fn is_there(self) -> bool {
         self.start != u32::MAX
     }

@@ -93,7 +93,7 @@ impl FaultInjector {
         }
     }
 
-    /// How many events have which fault so far, of the faults that were asked for.
+    /// The number of events with each fault so far, of the faults that were asked for.
     pub fn counts(&self) -> impl Iterator<Item = (Fault, u64)> {
         let counted = Fault::ALL.into_iter().zip(self.faults);
         counted.filter(|(_, (share, _))| *share > 0.0).map(|(fault, (_, count))| (fault, count))
@@ -196,7 +196,7 @@ impl Events for FaultInjector {
     }
 }
 
-/// Whether a character stands for itself, and for nothing else, in a text.
+/// True if a character stands for itself, and for nothing else, in a text.
 fn is_plain(byte: u8) -> bool {
     (b' '..0x7f).contains(&byte) && byte != b'"' && byte != b'\\'
 }

@@ -73,7 +73,7 @@ pub(crate) struct Stream {
     pub(crate) duration: Option<Duration>,
 }
 
-/// How long a query stands.
+/// The time a query stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Duration {
     Max,
@@ -418,7 +418,7 @@ impl Node {
         visit_children!(&mut self.kind, iter_mut, visit);
     }
 
-    /// Whether this is an aggregate of one value or of rows.
+    /// True if this is an aggregate of one value or of rows.
     pub(crate) fn is_aggregate(&self) -> bool {
         matches!(self.kind, NodeKind::Aggregate { .. } | NodeKind::Table { .. })
     }

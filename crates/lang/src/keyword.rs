@@ -17,7 +17,7 @@ macro_rules! keywords {
                 match self { $(Keyword::$variant => $text,)* }
             }
 
-            /// Whether the word must be quoted to be a name.
+            /// True if the word must be quoted to be a name.
             pub(crate) fn is_reserved(self, dialect: Dialect) -> bool {
                 match self {
                     $(Keyword::$variant => match dialect { Dialect::Bullet => $bullet, Dialect::Native => $native },)*

@@ -229,7 +229,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// Whether a number begins here with its point; in Bullet none does.
+    /// True if a number begins here with its point; in Bullet none does.
     fn starts_with_point(&self, c: char) -> bool {
         self.dialect == Dialect::Native
             && c == '.'
@@ -237,7 +237,7 @@ impl Lexer<'_> {
             && !self.follows_operand()
     }
 
-    /// Whether a dot here leads into what stands before it, rather than beginning a number.
+    /// True if a dot here leads into what stands before it, rather than beginning a number.
     fn follows_operand(&self) -> bool {
         use Symbol::{RightBracket, RightParen};
         self.tokens.last().is_some_and(|last| {
@@ -427,7 +427,7 @@ pub(crate) fn is_name_part(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Whether this would be read as one word, of the language or not.
+/// True if this would be read as one word, of the language or not.
 pub(crate) fn is_word(text: &str) -> bool {
     text.chars().next().is_some_and(is_name_start) && text.chars().all(is_name_part)
 }

@@ -26,7 +26,7 @@ pub struct Statement {
 /// What is to be shown of a query rather than its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Explain {
-    /// How it would run.
+    /// The way it would run.
     Plan,
     /// That, and what it cost to run it.
     Analyze,
@@ -43,7 +43,7 @@ pub struct Query {
     pub dialect: Dialect,
     /// The stream; `None`: the server's default stream.
     pub stream: Option<StreamName>,
-    /// How long it stands, in milliseconds; `None`: as long as it may.
+    /// The time it stands, in milliseconds; `None`: as long as it may.
     pub duration_ms: Option<u64>,
     /// The share of the stream's events that it looks at, in (0, 1]; `None`: all.
     pub sample: Option<f64>,
@@ -223,12 +223,12 @@ impl AggregateFunction {
         }
     }
 
-    /// Whether its value is an event.
+    /// True if its value is an event.
     pub fn is_event(self) -> bool {
         matches!(self, AggregateFunction::FirstEvent | AggregateFunction::LastEvent)
     }
 
-    /// Whether its value depends on the order of the events.
+    /// True if its value depends on the order of the events.
     pub fn is_ordered(self) -> bool {
         match self {
             AggregateFunction::First
@@ -263,7 +263,7 @@ pub struct TableAggregate {
 }
 
 impl TableAggregate {
-    /// How many slots it fills.
+    /// The number of slots it fills.
     pub fn slots(&self) -> usize {
         if self.listed.is_empty() { self.function.columns(self.arguments.len()) } else { 1 }
     }
@@ -289,7 +289,7 @@ pub enum TableFunction {
 }
 
 impl TableFunction {
-    /// How many columns its rows have.
+    /// The number of columns its rows have.
     pub fn columns(&self, arguments: usize) -> usize {
         match self {
             TableFunction::Quantile(_) => 2,
@@ -473,7 +473,7 @@ pub enum Literal {
     String(Box<str>),
 }
 
-/// How a comparison takes a list on its right.
+/// The way a comparison takes a list on its right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Quantifier {
     /// The right side is one value.

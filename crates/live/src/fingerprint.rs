@@ -104,14 +104,14 @@ impl StandingQuery {
 }
 
 impl StandingQuery {
-    /// Whether its windows are made of single events in the order of the stream.
+    /// True if its windows are made of single events in the order of the stream.
     pub fn is_of_single_events(&self) -> bool {
         let is_ordered = matches!(self.plan.window, Window::Records { .. } | Window::Session { .. });
         is_ordered && self.plan.pattern.is_none() && matches!(self.plan.body, Body::Group(_))
     }
 }
 
-/// Whether something may be counted of an aggregate's values. Bullet tells how many bytes its groups take up.
+/// True if something may be counted of an aggregate's values. Bullet tells how many bytes its groups take up.
 fn may_be_told_of(aggregate: &Aggregate, dialect: Dialect) -> bool {
     let is_quiet = matches!(aggregate.function, AggregateFunction::Count | AggregateFunction::CountDistinct);
     let is_plain = |argument: &Expr| matches!(argument, Expr::Path { ty: Type::Any, .. });

@@ -51,7 +51,7 @@ pub struct CompiledJoin {
     pub name: Box<str>,
     /// The places among their columns of the key's values, in the key's order.
     pub key: Box<[usize]>,
-    /// Whether each of their columns is read.
+    /// True if each of their columns is read.
     pub(crate) columns: Box<[bool]>,
     rows: OnceLock<Arc<dyn JoinedRows>>,
 }

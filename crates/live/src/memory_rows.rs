@@ -68,7 +68,7 @@ impl MemoryRows {
         self.rows.len()
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }

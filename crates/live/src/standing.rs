@@ -90,7 +90,7 @@ pub struct CompiledView {
     pub container: Program,
     /// What has no rows gives one.
     pub is_outer: bool,
-    /// How many columns it has.
+    /// The number of columns it has.
     pub columns: usize,
     /// It is a join.
     pub join: Option<CompiledJoin>,
@@ -225,12 +225,12 @@ pub struct CompiledColumn {
 pub const WINDOWS_OVERLAP_MAX: u64 = 10_000;
 
 impl CompiledGroup {
-    /// Whether there is a group without keys, which has a row even where nothing came.
+    /// True if there is a group without keys, which has a row even where nothing came.
     pub(crate) fn has_total(&self) -> bool {
         if self.sets.is_empty() { self.keys.is_empty() } else { self.sets.iter().any(|set| set.is_empty()) }
     }
 
-    /// Whether it is `COUNT(*)` of all rows, and nothing else.
+    /// True if it is `COUNT(*)` of all rows, and nothing else.
     pub(crate) fn counts_rows(&self) -> bool {
         let is_count =
             |one: &CompiledAggregate| one.function == AggregateFunction::Count && one.arguments.is_empty();
@@ -243,7 +243,7 @@ impl CompiledGroup {
 }
 
 impl CompiledGroup {
-    /// Whether what it answers depends on the order of the events.
+    /// True if what it answers depends on the order of the events.
     pub(crate) fn is_ordered(&self) -> bool {
         self.aggregates.iter().any(|aggregate| aggregate.function.is_ordered())
     }
@@ -392,7 +392,7 @@ impl StandingQuery {
         self.views.iter().flat_map(|views| &views.views).filter_map(|view| view.join.as_ref())
     }
 
-    /// Whether events delete what their groups were.
+    /// True if events delete what their groups were.
     pub(crate) fn deletes(&self) -> bool {
         matches!(&self.body, CompiledBody::Group(group) if group.deletes.is_some())
     }
@@ -504,7 +504,7 @@ const BULLET_POINTS_MAX: u64 = 100;
 /// Points that a distribution may have in the native dialect.
 const POINTS_MAX: u64 = 10_000;
 
-/// How many points a distribution has at most: Bullet cuts off what is more, natively it is an error of the query.
+/// The number of points a distribution has at most: Bullet cuts off what is more, natively it is an error of the query.
 fn points_max(plan: &Query) -> Result<usize, CompileError> {
     if plan.dialect == Dialect::Bullet {
         let most = plan.limit.map_or(BULLET_POINTS_MAX, |limit| limit.min(BULLET_POINTS_MAX));

@@ -12,13 +12,13 @@ const LINE_BYTES_MAX: usize = 8 << 10;
 pub struct Head {
     /// 200, 404 and so on.
     pub status: u16,
-    /// How its body ends.
+    /// The way its body ends.
     pub length: Length,
-    /// Whether another request may follow over the same connection.
+    /// True if another request may follow over the same connection.
     pub keep_alive: bool,
 }
 
-/// How an answer's body ends.
+/// The way an answer's body ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Length {
     /// After so many bytes.

@@ -156,7 +156,7 @@ impl Connection {
     }
 }
 
-/// Whether a connection is on its way.
+/// True if a connection is on its way.
 fn is_pending(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotConnected
         || error.raw_os_error() == Some(rustix::io::Errno::INPROGRESS.raw_os_error())

@@ -44,7 +44,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Whether an attempt ended as it should: with a status below 400, or one that is expected.
+    /// True if an attempt ended as it should: with a status below 400, or one that is expected.
     pub(crate) fn is_good(&self, outcome: Outcome) -> bool {
         matches!(outcome, Outcome::Answered(status) if status < 400 || self.expected.contains(&status))
     }

@@ -13,9 +13,9 @@ pub struct Sample {
     pub due_nanos: u64,
     /// From then to the end of its answer, or to its failure.
     pub latency_nanos: u64,
-    /// How the last attempt ended.
+    /// The way the last attempt ended.
     pub outcome: Outcome,
-    /// Whether that is a failure.
+    /// True if that is a failure.
     pub is_failure: bool,
     /// How often it was sent.
     pub attempts: u32,
@@ -25,7 +25,7 @@ pub struct Sample {
     pub received_bytes: u64,
 }
 
-/// How an attempt ended.
+/// The way an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
     /// With this status.
@@ -127,7 +127,7 @@ impl Report {
 pub struct Interval {
     /// When it ended, in seconds since the beginning.
     pub at_seconds: f64,
-    /// How long it was.
+    /// Its duration.
     pub seconds: f64,
     /// Requests of all kinds.
     pub latency: Histogram,

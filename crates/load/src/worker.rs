@@ -25,7 +25,7 @@ use crate::{
     report::{Counts, Outcome, Sample},
 };
 
-/// How long a connection rests after nobody could be reached, or its connection broke.
+/// The time a connection rests after nobody could be reached, or its connection broke.
 const REST_NANOS: u64 = 50_000_000;
 /// How often is looked whether attempts have taken too long, or the run was stopped.
 const SWEEP_NANOS: u64 = 20_000_000;

@@ -339,7 +339,7 @@ fn recovery(directory: &Path, clock: &Arc<SystemClock>, requests: &[Vec<u8>]) {
     println!("  of which this thread ran {:.2} s", (thread_cpu_seconds() - before) / 3.0);
 }
 
-/// How long this thread was on a processor, where the machine says: on a busy one it waits for most of the time.
+/// The time this thread was on a processor, where the machine says: on a busy one it waits for most of the time.
 fn thread_cpu_seconds() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let nanos: f64 = text.split(' ').next().and_then(|nanos| nanos.parse().ok()).unwrap_or(0.0);

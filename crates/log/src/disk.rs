@@ -25,7 +25,7 @@ pub trait Disk: Send + Sync {
 
 /// A file, open to read and write.
 pub trait DiskFile: Send + Sync {
-    /// How long it is.
+    /// Its length.
     fn bytes(&self) -> io::Result<u64>;
     /// Reads as much as there is at a place, at most as much as fits; 0 at the end of the file.
     fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize>;

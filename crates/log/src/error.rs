@@ -44,9 +44,9 @@ pub enum LogError {
     /// The id of a producer is too long.
     #[error("the producer's id has {bytes} bytes, limit is {bytes_max}")]
     ProducerId {
-        /// How long it is.
+        /// Its length.
         bytes: usize,
-        /// How long it may be.
+        /// The greatest length.
         bytes_max: usize,
     },
     /// The disk is full, or the log has reached the bytes that it may take.

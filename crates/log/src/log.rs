@@ -149,7 +149,7 @@ impl Log {
         block_on(self.synced(position))
     }
 
-    /// How far the log has come.
+    /// The progress of the log.
     pub fn horizons(&self) -> Horizons {
         self.shared.queue().horizons()
     }
@@ -160,12 +160,12 @@ impl Log {
         LogReader::new(Arc::clone(&self.shared), from)
     }
 
-    /// Whether a small record that is not urgent finds room, now or after the next record.
+    /// True if a small record that is not urgent finds room, now or after the next record.
     pub fn has_room(&self) -> bool {
         self.has_room_now() || self.resumes_after_record()
     }
 
-    /// Whether a small record that is not urgent finds room now.
+    /// True if a small record that is not urgent finds room now.
     pub fn has_room_now(&self) -> bool {
         let queue = self.shared.queue();
         queue.appended + SMALL_RECORD_BYTES <= queue.position_max
@@ -185,7 +185,7 @@ impl Log {
         })
     }
 
-    /// Whether a log that accepts no event for want of room would accept one after an [urgent](Self::reserve_urgent) record,
+    /// True if a log that accepts no event for want of room would accept one after an [urgent](Self::reserve_urgent) record,
     /// as it has been [trimmed](Self::trim) up to its end.
     pub fn resumes_after_record(&self) -> bool {
         self.shared.queue().resumes_after_record(&self.shared.options)

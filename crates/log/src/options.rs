@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use crate::{CompressionPolicy, LogError, LogPosition};
 
-/// How the log writes, and what it may take.
+/// The way the log writes, and what it may take.
 #[derive(Debug, Clone)]
 pub struct LogOptions {
     /// Bytes of frames in a segment; what is trimmed goes by whole segments. 64 MiB.
     pub segment_bytes: u64,
     /// The most bytes that are written before they are synced, unless one record alone has more. 8 MiB.
     pub group_bytes_max: u64,
-    /// How long a group that is smaller than `group_bytes_max` is waited for to grow. Nothing: whatever comes while a
+    /// The time a group that is smaller than `group_bytes_max` is waited for to grow. Nothing: whatever comes while a
     /// group is synced makes the next.
     pub linger: Duration,
     /// The most bytes that are appended and not synced, or reserved for it. 64 MiB.
@@ -22,7 +22,7 @@ pub struct LogOptions {
     pub bytes_max: u64,
     /// Bytes that are left free on the disk. 512 MiB.
     pub free_bytes_min: u64,
-    /// How many segments that were trimmed are kept to be used again. 8.
+    /// The number of trimmed segments that are kept to be used again. 8.
     pub spare_segments_max: usize,
     /// When payloads are compressed: as needed.
     pub compressing: CompressionPolicy,

@@ -6,7 +6,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct LogPosition(pub u64);
 
-/// How far the log has come.
+/// The progress of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Horizons {
     /// The end of what was appended; all of it is synced sooner or later, unless process or machine stop before.

@@ -122,7 +122,7 @@ impl Queue {
         self.position_max = position.saturating_sub(options.segment_bytes);
     }
 
-    /// Whether any record gives the log room that it has not got now: nobody needs what it has, and the next one begins another
+    /// True if any record gives the log room that it has not got now: nobody needs what it has, and the next one begins another
     /// segment.
     pub(crate) fn resumes_after_record(&self, options: &LogOptions) -> bool {
         let rest = self.position_max.saturating_sub(self.appended);
@@ -156,7 +156,7 @@ impl Queue {
         Ok(true)
     }
 
-    /// Whether bytes are what is short: more wait than one sync takes, so the disk holds up whoever appends, or of the room
+    /// True if bytes are what is short: more wait than one sync takes, so the disk holds up whoever appends, or of the room
     /// that the log may take no more than half is left.
     pub(crate) fn is_short_of_bytes(&self, options: &LogOptions) -> bool {
         let room = self.position_max.saturating_sub(self.trim_before).min(options.bytes_max);

@@ -89,7 +89,7 @@ impl LogReader {
         Ok(Some(Record { position: LogPosition(begin), end: LogPosition(end), head, payload }))
     }
 
-    /// Whether there is a record at the position; the segment is then the one that holds it.
+    /// True if there is a record at the position; the segment is then the one that holds it.
     fn find(&mut self) -> Result<bool, LogError> {
         if let Some(reading) = &self.segment
             && self.position < reading.limit

@@ -32,7 +32,7 @@ pub struct EventsHead {
     pub stream: StreamId,
     /// The offset of the first of them in its stream; the others follow without a gap.
     pub first: Offset,
-    /// How many there are.
+    /// The number of its events.
     pub events: u32,
     /// When they arrived.
     pub arrival: Millis,

@@ -123,7 +123,7 @@ pub(crate) fn file_bytes(options: &LogOptions) -> u64 {
 /// A file that is smaller than segments are now, and is a spare all the same where there is no other, holds this part of one.
 const SMALL_PART: u64 = 8;
 
-/// Whether a file may be a spare: because it is as large as segments are now, or, where there is no other, nearly so.
+/// True if a file may be a spare: because it is as large as segments are now, or, where there is no other, nearly so.
 pub(crate) fn may_be_spare(bytes: u64, options: &LogOptions, is_only_one: bool) -> bool {
     let least = FRAMES_START + options.segment_bytes.div_ceil(SMALL_PART);
     bytes == file_bytes(options) || (is_only_one && (least..file_bytes(options)).contains(&bytes))
@@ -230,7 +230,7 @@ impl SegmentFiles {
         }
     }
 
-    /// Whether as much of the disk is free as the log leaves to others. True where the disk does not report it: then writes fail.
+    /// True if as much of the disk is free as the log leaves to others. True where the disk does not report it: then writes fail.
     fn has_free_reserve(&self, options: &LogOptions) -> bool {
         self.disk.free_bytes().map_or(true, |free| free >= options.free_bytes_min)
     }

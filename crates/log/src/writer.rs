@@ -181,7 +181,7 @@ impl Writer {
         queue.waiting_bytes -= bytes;
     }
 
-    /// Whether another segment is begun before this one is full: where there is room for no more than that, and nobody needs what
+    /// True if another segment is begun before this one is full: where there is room for no more than that, and nobody needs what
     /// this one has. Then it can be given up, and is the one in reserve. The next one, which may be smaller, has room for the frame.
     fn rolls_early(&self, queue: &Queue, frame_bytes: u64) -> bool {
         let options = &self.shared.options;
@@ -192,7 +192,7 @@ impl Writer {
         !is_needed && has_records && fits && self.files.room(options).is_ok_and(is_last)
     }
 
-    /// Whether the group is synced; it is tried until it is, or the log is being closed and it failed again.
+    /// True if the group is synced; it is tried until it is, or the log is being closed and it failed again.
     fn write_until_synced(&mut self) -> bool {
         let mut backoff = RETRY;
         while let Err(error) = self.write() {
@@ -336,7 +336,7 @@ impl Writer {
         (self.shared.on_progress)(horizons);
     }
 
-    /// Whether it is new.
+    /// True if it is new.
     fn report_trouble(&self, trouble: StallReason) -> bool {
         let mut queue = self.shared.queue();
         if queue.trouble == Some(trouble) {

@@ -18,7 +18,7 @@ pub enum Ack {
     Disk,
 }
 
-/// What is known of events besides themselves.
+/// The properties of an append besides its events.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct AppendOptions {
     /// When the sender says it sent them, in microseconds since 1970.
@@ -63,10 +63,10 @@ pub const PRODUCER_BYTES_MAX: usize = 128;
 /// record of the log all the same.
 pub const QUARANTINED_BYTES: usize = 2 << 20;
 
-/// How the names of the engine's own producers begin: those of sinks, alerts, jobs and the quarantine, and those of joins.
+/// The way the names of the engine's own producers begin: those of sinks, alerts, jobs and the quarantine, and those of joins.
 const RESERVED: [&str; 2] = ["swiftwater/", "join "];
 
-/// Whether a producer's name is one that only the engine itself may send under.
+/// True if a producer's name is one that only the engine itself may send under.
 pub fn is_reserved_producer(name: &str) -> bool {
     // Names of HTTP fields are told apart by case, so these are, too.
     RESERVED.iter().any(|reserved| name.starts_with(reserved))

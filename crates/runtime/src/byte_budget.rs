@@ -2,18 +2,16 @@
 //!
 //! Callers enter in the order in which they began to wait, so small ones cannot starve a large one.
 
-use std::{
-    collections::VecDeque,
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::VecDeque, sync::Condvar};
 
+use crate::lock_order::{OrderedMutex, OrderedMutexGuard};
 use tokio::sync::Notify;
 
 /// Bytes on their way, and the most there may be. One larger than the bound goes through alone.
 #[derive(Debug)]
 pub(crate) struct ByteBudget {
     max: usize,
-    state: Mutex<GateState>,
+    state: OrderedMutex<GateState>,
     for_threads: Condvar,
     for_tasks: Notify,
 }
@@ -55,7 +53,7 @@ impl ByteBudget {
     pub(crate) fn new(max: usize) -> ByteBudget {
         ByteBudget {
             max: max.max(1),
-            state: Mutex::default(),
+            state: OrderedMutex::default(),
             for_threads: Condvar::new(),
             for_tasks: Notify::new(),
         }
@@ -86,7 +84,7 @@ impl ByteBudget {
                 drop(state);
                 return entered;
             }
-            state = self.for_threads.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = state.wait(&self.for_threads);
         }
     }
 
@@ -143,8 +141,8 @@ impl ByteBudget {
         self.wake();
     }
 
-    fn lock(&self) -> MutexGuard<'_, GateState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> OrderedMutexGuard<'_, GateState> {
+        self.state.lock()
     }
 }
 

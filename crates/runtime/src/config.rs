@@ -21,7 +21,7 @@ pub enum FastQuery {
     Drop,
 }
 
-/// How an engine is to run.
+/// The way an engine is to run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EngineConfig {
     /// Threads that decode, match and operate; 0: one per core.
@@ -43,13 +43,13 @@ pub struct EngineConfig {
     pub query_text_bytes_max: usize,
     /// The longest that a query may stand; 0: no limit.
     pub query_duration_ms_max: u64,
-    /// How long a query stands that does not say so; 0: as long as it may.
+    /// The time a query stands that does not say so; 0: as long as it may.
     pub query_duration_ms_default: u64,
-    /// How long ending a query by hand waits for the events that were sent before, so that its last answer has them.
+    /// The time for which a manual end of a query waits for the events that were sent before, so that its last answer has them.
     pub query_end_wait_ms: u64,
     /// Emits that a query may give in each `emits_interval_ms`; one that gives more is ended; 0: no limit.
     pub query_emits_max: u64,
-    /// What happens to a query that gives more; one by Bullet's rules is always ended.
+    /// The treatment of a query that emits more; one by Bullet's rules is always ended.
     pub fast_query: FastQuery,
     /// The same for queries by Bullet's rules, where each event that a window by record takes in counts too.
     pub bullet_emits_max: u64,
@@ -73,7 +73,7 @@ pub struct EngineConfig {
     pub subscriber_emits_max: usize,
     /// Bytes of emits that wait for all subscribers together; beyond, each one's oldest give way to its newest.
     pub subscribers_bytes_max: usize,
-    /// What happens when either is passed.
+    /// The treatment of a reader when either is exceeded.
     pub slow_reader: SlowReader,
     /// Milliseconds that a detached query that ended is kept for pick-up.
     pub detached_kept_ms: u64,
@@ -90,7 +90,7 @@ pub struct EngineConfig {
 }
 
 impl EngineConfig {
-    /// How large the sketches of queries may grow.
+    /// The size limits of the sketches of queries.
     pub fn sketch_sizes(&self) -> SketchSizes {
         SketchSizes {
             distinct_entries: self.distinct_entries,

@@ -13,10 +13,10 @@ use crate::{EndReason, QueryId, stream::Stream};
 
 /// The durable state, as far as live queries depend on it.
 pub trait DurableObjects: Send + Sync {
-    /// Whether a view has this name: then no stream can.
+    /// True if a view has this name: then no stream can.
     fn is_view(&self, name: &str) -> bool;
 
-    /// Whether a stream is in the catalog: its events are validated, and may be stored, so they do not go past its declaration.
+    /// True if a stream is in the catalog: its events are validated, and may be stored, so they do not go past its declaration.
     fn is_declared(&self, stream: &StreamName) -> bool;
 
     /// The declared types of a stream's fields, or of a view's columns.
@@ -28,13 +28,13 @@ pub trait DurableObjects: Send + Sync {
     /// Names of stored streams and of views, for whoever misspelled one.
     fn names(&self) -> Vec<String>;
 
-    /// What the text of a query names in joins, as far as it is there.
+    /// The tables and views that the text of a query joins, as far as they exist.
     fn join_sources(&self, text: &str, options: &ParseOptions<'_>) -> JoinSources;
 
     /// A query has begun over this name: if it is a view's, the changes of that are its events from now on.
     fn query_began(&self, name: &StreamName);
 
-    /// How many durable queries stand on a stream.
+    /// The number of durable queries on a stream.
     fn durable_queries(&self, stream: &StreamName) -> u64;
 
     /// Since when the oldest event has waited that a stream's table, or a view of it, has not committed.

@@ -14,7 +14,7 @@ use crate::{QueryCost, QueryId};
 pub struct Records {
     /// The lines.
     pub text: Bytes,
-    /// How many.
+    /// The number of records.
     pub count: u64,
 }
 
@@ -35,11 +35,11 @@ impl Records {
 pub struct Emit {
     /// The records.
     pub records: Records,
-    /// What is to be known about them.
+    /// The metadata.
     pub meta: EmitMeta,
 }
 
-/// What is to be known about an emit.
+/// The metadata of an emit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EmitMeta {
     /// The query; the same for all its emits.
@@ -55,13 +55,13 @@ pub struct EmitMeta {
     pub stream: StreamMeta,
     /// Events since the query began.
     pub counts: Counts,
-    /// How exact approximate answers are.
+    /// The error bounds of approximate answers.
     pub sketches: Vec<SketchMeta>,
     /// Where the records are an outer query's: what `sketches` was of the result that it looked at.
     pub inner_sketches: Option<Vec<SketchMeta>>,
     /// Why there are no records, where this result could not be made; the query goes on.
     pub failure: Option<Box<str>>,
-    /// What an asker should know besides.
+    /// Warnings for the client.
     pub warnings: Vec<String>,
 }
 
@@ -100,7 +100,7 @@ pub struct WindowMeta {
     pub kind: &'static str,
     /// From 1.
     pub number: u64,
-    /// Of a window by record: the matched events that it holds; 0 for others.
+    /// The matched events of a window by record; 0 for other windows.
     pub records: u64,
     /// Its first instant (that of the first record, for windows by record).
     pub start: Millis,

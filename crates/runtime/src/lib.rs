@@ -22,9 +22,12 @@ mod limits;
 mod lines;
 mod merge;
 mod operator;
+mod operator_members;
 mod rate;
 mod run_queue;
 mod subscriber_queue;
+
+pub mod lock_order;
 
 mod indexer;
 mod panic_guard;
@@ -32,6 +35,7 @@ mod shard;
 mod shared;
 mod steady_clock;
 mod stream;
+mod threads;
 mod ticker;
 
 pub use append::{
@@ -70,7 +74,7 @@ pub mod parts {
         },
         shared::Shared,
         steady_clock::SteadyClock,
-        stream::{Stream, lock},
+        stream::Stream,
         subscriber_queue::Numbering,
     };
 }

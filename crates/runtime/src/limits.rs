@@ -41,7 +41,7 @@ pub(crate) fn one_batch(config: &EngineConfig) -> String {
     )
 }
 
-/// What a reader's queue has no room for.
+/// The limit of a reader's queue that was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Full {
     /// Which limit.

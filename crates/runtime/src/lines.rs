@@ -138,7 +138,7 @@ impl Lines {
     }
 
     /// Counts the events of a slice for whom they are late; answers whether a window is still to hold them.
-    pub(crate) fn take(&mut self, start: i64, events: u64, first: u64) -> bool {
+    pub(crate) fn admit(&mut self, start: i64, events: u64, first: u64) -> bool {
         let mut is_held = false;
         for line in self.lines.values_mut().filter(|line| line.sees(first)) {
             is_held |= line.timeline.admit(start, events);

@@ -10,15 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hashbrown::HashMap;
 use swiftwater_event::Millis;
-use swiftwater_live::{Fingerprint, FingerprintKey, Index, QueryNumber, QueryStep, SliceBoundaries};
+use swiftwater_live::{Fingerprint, FingerprintKey, QueryNumber, QueryStep, SliceBoundaries};
 
-use crate::{
-    EndReason,
-    operator::Operator,
-    query::active::Running,
-    query::totals::Totals,
-    stream::{Stream, Turn},
-};
+use crate::{EndReason, operator::Operator, query::active::Running, query::totals::Totals};
 
 /// The merge of the outputs of all shards.
 #[derive(Debug, Default)]
@@ -53,7 +47,7 @@ pub(crate) struct Output {
     pub(crate) fault: Option<EndReason>,
 }
 
-/// Of operators of one meaning, so many are looked at for one that a query may join.
+/// The number of operators of one meaning that are tried for a query to join.
 const OPERATORS_LOOKED_AT: usize = 8;
 
 impl Merge {
@@ -103,72 +97,15 @@ impl Merge {
         )
     }
 
-    /// Makes a query a member of an operator, which is new where there is an index with it. The caller holds `change`.
-    pub(crate) fn join(
-        &mut self,
-        stream: &Stream,
-        (number, places): (QueryNumber, Option<Box<[usize]>>),
-        running: &mut Running,
-        turn: Turn,
-        index: Option<Index>,
-    ) {
-        let Some(operator) = self.operators.get_mut(&number) else { return };
-        let collector = &mut running.work().collector;
-        let cuts = collector.cuts();
-        let all = operator.cuts().and(&cuts);
-        let begins = stream.turn(turn, index, Some((&operator.plan, all, self.position)));
-        let timeline = collector.timeline();
-        let (first, _) = begins;
-        if !operator.passes_on {
-            collector.restrict_epochs(first..u64::MAX);
-        }
-        if let Some(places) = places {
-            collector.map_aggregates(places);
-        }
-        running.work().operator = Some(number);
-        operator.join(running.handle.number, (cuts, timeline), begins, self.position);
-        running.first_offset = first;
-    }
-
-    /// Begins a member's leaving, with an index without the operator where it is the last member; answers the offset of
-    /// the first event that it does not see. The caller holds `change`.
-    pub(crate) fn leave(
-        &mut self,
-        stream: &Stream,
-        number: QueryNumber,
-        at: Millis,
-        index: Option<Index>,
-    ) -> Option<u64> {
-        let running = self.running.get_mut(&number)?;
-        let shared = running.operator()?;
-        let operator = self.operators.get_mut(&shared)?;
-        let key = operator.meaning.key();
-        if index.is_some()
-            && let Some(operators) = self.by_meaning.get_mut(&key)
-        {
-            operators.retain(|operator| *operator != shared);
-            if operators.is_empty() {
-                self.by_meaning.remove(&key);
-            }
-        }
-        let cuts = operator.cuts_without(number);
-        let (last, _) = stream.turn(Turn::Leaves(at), index, Some((&operator.plan, cuts, self.position)));
-        operator.leave(number, last, self.position);
-        if !operator.passes_on {
-            running.work().collector.restrict_until(last);
-        }
-        Some(last)
-    }
-
     /// The windows of a query hold nothing any more of the events before this offset, which is that of the next to be
     /// taken. Nothing is taken meanwhile.
-    pub(crate) fn look_from(&mut self, number: QueryNumber, offset: u64, now: Millis) {
+    pub(crate) fn restrict_from(&mut self, number: QueryNumber, offset: u64, now: Millis) {
         let Some(running) = self.running.get_mut(&number) else { return };
         let operator = running.operator().and_then(|operator| self.operators.get_mut(&operator));
         let Some(operator) = operator.filter(|operator| !operator.passes_on) else { return };
         let (_, cuts) = operator.plan.at(offset);
         operator.plan.begin(offset, SliceBoundaries::clone(&cuts), self.position);
-        operator.look_from(number, offset, now);
+        operator.restrict_from(number, offset, now);
         running.work().collector.restrict_epochs(offset..u64::MAX);
     }
 
@@ -193,13 +130,13 @@ impl Merge {
         numbers.filter_map(due).min()
     }
 
-    /// Whether the outputs of all batches before this sequence number were delivered.
+    /// True if the outputs of all batches before this sequence number were delivered.
     pub(crate) fn has_delivered(&self, sequence: u64) -> bool {
         self.next_sequence >= sequence
     }
 
     /// Updates a query's counts with the work that its operator did for it.
-    pub(crate) fn tell(&mut self, number: QueryNumber) {
+    pub(crate) fn update_counts(&mut self, number: QueryNumber) {
         let Some(running) = self.running.get_mut(&number) else { return };
         let Some(operator) = running.operator().and_then(|operator| self.operators.get(&operator)) else {
             return;

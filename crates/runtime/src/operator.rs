@@ -62,7 +62,7 @@ pub(crate) struct Operator {
     /// Its members make their windows of single events, each its own: it holds nothing for them.
     pub(crate) passes_on: bool,
     members: BTreeMap<QueryNumber, Box<Member>>,
-    /// Of its members, those that are not leaving: how many, and where their windows cut.
+    /// The members that are not leaving: their number, and the boundaries of their windows.
     standing: usize,
     cuts: CutCounts,
     /// Members whose joining or leaving may not have been reached yet.
@@ -119,12 +119,12 @@ impl Operator {
         self.cuts.cuts()
     }
 
-    /// Whether more than one query may need what it holds.
+    /// True if more than one query may need what it holds.
     pub(crate) fn is_shared(&self) -> bool {
         self.members.len() > 1
     }
 
-    /// Whether a query with these cuts may join.
+    /// True if a query with these cuts may join.
     pub(crate) fn has_room(&self, cuts: &SliceBoundaries) -> bool {
         self.cuts().and(cuts).series_count() <= CUTS_MAX && self.apart.len() < EPOCHS_MAX
     }
@@ -175,7 +175,7 @@ impl Operator {
 
     /// No window of a member holds anything any more of the events before this offset, which arrived at `arrived` or
     /// earlier.
-    pub(crate) fn look_from(&mut self, number: QueryNumber, offset: u64, arrived: Millis) {
+    pub(crate) fn restrict_from(&mut self, number: QueryNumber, offset: u64, arrived: Millis) {
         let Some(member) = self.members.get_mut(&number) else { return };
         let before = std::mem::replace(&mut member.from, offset);
         self.apart.insert(offset, arrived);
@@ -191,7 +191,7 @@ impl Operator {
         self.cuts.cuts()
     }
 
-    /// Whether a member would be the last to leave.
+    /// True if a member would be the last to leave.
     pub(crate) fn is_last(&self, number: QueryNumber) -> bool {
         let stands = self.members.get(&number).is_some_and(|member| member.last.is_none());
         self.standing == usize::from(stands)

@@ -15,7 +15,7 @@ use crate::EndReason;
 /// Faults of this process since it started. Threads belong to the process, so its engines share one counter.
 static FAULTS: AtomicU64 = AtomicU64::new(0);
 
-/// How many faults there were since the process started: panics that the engine contained.
+/// The number of faults there were since the process started: panics that the engine contained.
 pub fn faults() -> u64 {
     FAULTS.load(Ordering::Relaxed)
 }

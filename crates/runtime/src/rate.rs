@@ -9,14 +9,12 @@
 //! this engine does not make for queries without output. The last checks are therefore remembered, and applied when
 //! something is counted.
 
-use std::{
-    collections::VecDeque,
-    sync::{Mutex, PoisonError},
-};
+use std::collections::VecDeque;
 
 use swiftwater_event::Millis;
 use swiftwater_lang::Dialect;
 
+use crate::lock_order::OrderedMutex;
 use crate::{EngineConfig, FastQuery};
 
 /// So many looks at the clock are remembered.
@@ -24,7 +22,7 @@ const LOOKS_MAX: usize = 64;
 
 /// The last looks at the clock, earliest first.
 #[derive(Debug, Default)]
-pub(crate) struct ClockSamples(Mutex<VecDeque<Millis>>);
+pub(crate) struct ClockSamples(OrderedMutex<VecDeque<Millis>>);
 
 /// The emits of one query since its last interval ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -38,7 +36,7 @@ pub(crate) struct EmitRate {
     setting: &'static str,
     /// Emits beyond the limit are dropped.
     drops: bool,
-    /// How many emits were.
+    /// The number of dropped emits.
     dropped: u64,
 }
 
@@ -51,7 +49,7 @@ struct Interval {
 impl ClockSamples {
     /// The clock is looked at.
     pub(crate) fn add(&self, now: Millis) {
-        let mut looks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut looks = self.0.lock();
         if looks.back().is_none_or(|last| *last < now) {
             if looks.len() == LOOKS_MAX {
                 looks.pop_front();
@@ -87,7 +85,7 @@ impl EmitRate {
         EmitRate { max, interval_ms, emits: begins, parts: begins, setting, drops, dropped: 0 }
     }
 
-    /// Whether one emit more may be given; it is counted. Always so where too many end the query.
+    /// True if one emit more may be given; it is counted. Always so where too many end the query.
     pub(crate) fn admits(&mut self, now: Millis) -> bool {
         if !self.drops || self.max == 0 {
             return true;
@@ -129,7 +127,7 @@ impl EmitRate {
         if self.max == 0 {
             return;
         }
-        let looks = looks.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let looks = looks.0.lock();
         for &look in looks.iter().filter(|look| **look < until) {
             for interval in [&mut self.emits, &mut self.parts].into_iter().filter(|one| one.count <= self.max)
             {

@@ -2,15 +2,16 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Condvar, Mutex, PoisonError},
+    sync::{Arc, Condvar},
 };
 
-use crate::stream::{Stream, lock};
+use crate::lock_order::OrderedMutex;
+use crate::stream::Stream;
 
 /// The streams that have work, and the shards that wait for some.
 #[derive(Debug, Default)]
 pub(crate) struct RunQueue {
-    state: Mutex<LineState>,
+    state: OrderedMutex<LineState>,
     changed: Condvar,
 }
 
@@ -22,12 +23,12 @@ struct LineState {
 
 impl RunQueue {
     pub(crate) fn push(&self, stream: Arc<Stream>) {
-        lock(&self.state).streams.push_back(stream);
+        self.state.lock().streams.push_back(stream);
         self.changed.notify_one();
     }
 
     pub(crate) fn pop(&self) -> Option<Arc<Stream>> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         loop {
             if let Some(stream) = state.streams.pop_front() {
                 return Some(stream);
@@ -35,12 +36,18 @@ impl RunQueue {
             if state.is_closed {
                 return None;
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = state.wait(&self.changed);
         }
     }
 
+    /// As [`RunQueue::pop`], without a wait.
+    #[cfg(test)]
+    pub(crate) fn try_pop(&self) -> Option<Arc<Stream>> {
+        self.state.lock().streams.pop_front()
+    }
+
     pub(crate) fn close(&self) {
-        lock(&self.state).is_closed = true;
+        self.state.lock().is_closed = true;
         self.changed.notify_all();
     }
 }

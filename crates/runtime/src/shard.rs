@@ -4,6 +4,8 @@ use std::sync::{Arc, atomic::Ordering};
 
 use swiftwater_live::{QueryNumber, QueryStep, ResultSet, SourcePosition, StepInput, StepNanos};
 
+#[cfg(test)]
+use crate::threads::LoopState;
 use crate::{
     EndReason, LATENCY_BOUNDS_MICROS,
     merge::{Merge, Output},
@@ -11,11 +13,102 @@ use crate::{
     query::active::{EmitContext, Running},
     query::fan_out::set_due_sooner,
     shared::Shared,
-    stream::{ShardState, Stream, Take, Work, lock},
+    stream::{NextWork, ShardState, Stream, Work},
+    threads::ThreadLoop,
 };
 
-/// Of so many queries the memory is asked for before the first of them is given its step.
+/// The number of queries whose memory is prefetched before the first of them processes its step.
 const AHEAD: usize = 16;
+
+/// The loop of a shard.
+pub(crate) struct ShardLoop {
+    shared: Arc<Shared>,
+    number: usize,
+    #[cfg(test)]
+    next: Option<NextStep>,
+}
+
+/// The step of a shard that follows the removal of a stream from the run queue. In [`ShardLoop::run`] they are one.
+#[cfg(test)]
+enum NextStep {
+    /// Windows are to be closed at this time, before the shard takes a batch.
+    Close(Arc<Stream>, i64),
+    /// A batch is to be matched and delivered.
+    Match(Arc<Stream>, Box<Work>),
+    /// Windows are to be closed by the event that was matched; its pending bytes.
+    CloseByEvent(Arc<Stream>, usize),
+}
+
+impl ShardLoop {
+    pub(crate) fn new(shared: Arc<Shared>, number: usize) -> ShardLoop {
+        ShardLoop {
+            shared,
+            number,
+            #[cfg(test)]
+            next: None,
+        }
+    }
+}
+
+impl ThreadLoop for ShardLoop {
+    fn name(&self) -> String {
+        format!("shard-{}", self.number)
+    }
+
+    fn run(&mut self) {
+        self.shared.run_shard(self.number);
+    }
+
+    #[cfg(test)]
+    fn step(&mut self) -> bool {
+        let shared = &self.shared;
+        let Some(next) = self.next.take() else {
+            let Some(stream) = shared.line.try_pop() else { return false };
+            self.next = match stream.next_work(shared.config.batch_bytes_max) {
+                NextWork::Nothing => None,
+                NextWork::Due(at) => Some(NextStep::Close(stream, at)),
+                NextWork::Work(work) => {
+                    if work.more {
+                        shared.line.push(Arc::clone(&stream));
+                    }
+                    Some(NextStep::Match(stream, work))
+                }
+            };
+            return true;
+        };
+        match next {
+            NextStep::Close(stream, at) => {
+                shared.close_by_event(&stream);
+                shared.tick_stream(&stream, at);
+                shared.line.push(stream);
+            }
+            NextStep::Match(stream, work) => {
+                let bytes = {
+                    let mut state = stream.shards[self.number].lock();
+                    shared.match_batch(&stream, self.number, &mut state, &work)
+                };
+                match work.closes {
+                    true => self.next = Some(NextStep::CloseByEvent(stream, bytes)),
+                    false => shared.pending.leave(bytes),
+                }
+            }
+            NextStep::CloseByEvent(stream, bytes) => {
+                shared.close_by_event(&stream);
+                shared.pending.leave(bytes);
+            }
+        }
+        true
+    }
+
+    #[cfg(test)]
+    fn state(&self) -> LoopState {
+        match self.next {
+            None => LoopState::Free,
+            Some(NextStep::Match(..)) => LoopState::HasBatch,
+            Some(NextStep::Close(..) | NextStep::CloseByEvent(..)) => LoopState::NeedsShards,
+        }
+    }
+}
 
 impl Shared {
     /// A shard's life: looks at batches until the line is closed and empty.
@@ -23,15 +116,15 @@ impl Shared {
         self.counters[number].started_nanos.store(self.clock.monotonic_nanos(), Ordering::Relaxed);
         while let Some(stream) = self.line.pop() {
             let taken = {
-                let mut state = lock(&stream.shards[number]);
-                match stream.take(self.config.batch_bytes_max) {
-                    Take::Nothing => continue,
-                    Take::Due(at) => Err(at),
-                    Take::Work(work) => {
+                let mut state = stream.shards[number].lock();
+                match stream.next_work(self.config.batch_bytes_max) {
+                    NextWork::Nothing => continue,
+                    NextWork::Due(at) => Err(at),
+                    NextWork::Work(work) => {
                         if work.more {
                             self.line.push(Arc::clone(&stream));
                         }
-                        Ok((self.look_at(&stream, number, &mut state, &work), work.closes))
+                        Ok((self.match_batch(&stream, number, &mut state, &work), work.closes))
                     }
                 }
             };
@@ -53,7 +146,7 @@ impl Shared {
 
     /// Answers how many pending bytes are delivered with it: a batch that others must precede is pending until then, so
     /// that no source gets far ahead of a slow shard.
-    fn look_at(&self, stream: &Stream, number: usize, state: &mut ShardState, work: &Work) -> usize {
+    fn match_batch(&self, stream: &Stream, number: usize, state: &mut ShardState, work: &Work) -> usize {
         let clock = &self.clock;
         let nanos = || clock.monotonic_nanos();
         let mut spent = StepNanos::default();
@@ -119,7 +212,7 @@ impl Shared {
 
     /// Hands a shard's output on, in the order of the stream. Answers the pending bytes of all that were handed on.
     fn deliver(&self, stream: &Stream, sequence: u64, output: Output) -> usize {
-        let mut merge = lock(&stream.merge);
+        let mut merge = stream.merge.lock();
         let merge = &mut *merge;
         let mut delivered = 0;
         for mut output in merge.deliver(sequence, output) {
@@ -210,7 +303,7 @@ impl Shared {
             self.finish_at_limit(running, results, context);
             return Some(EndReason::Limit);
         }
-        let ending = if results.is_empty() { None } else { running.give_out(results, None, context) };
+        let ending = if results.is_empty() { None } else { running.emit_results(results, None, context) };
         ending.or_else(|| running.account(&self.config, &self.totals))
     }
 
@@ -222,6 +315,6 @@ impl Shared {
         context: &EmitContext<'_>,
     ) {
         running.finish(None, context.now, context.now_micros, results);
-        running.give_out(results, Some(EndReason::Limit), context);
+        running.emit_results(results, Some(EndReason::Limit), context);
     }
 }

@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     hash::RandomState,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError, RwLock,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
         mpsc,
     },
@@ -16,6 +16,7 @@ use swiftwater_lang::Dialect;
 use swiftwater_live::{PlanInterner, SlicePlan};
 use tokio::sync::OnceCell;
 
+use crate::lock_order::{OrderedMutex, OrderedRwLock, level};
 use crate::{
     AppendOptions, Appended, EndReason, EngineConfig, LATENCY_BOUNDS_MICROS, QueryId, QueryStatus,
     RuntimeError, STAGES, ShardStatus, StreamStatus,
@@ -26,7 +27,7 @@ use crate::{
     query::totals::Totals,
     run_queue::RunQueue,
     steady_clock::SteadyClock,
-    stream::{Stream, lock},
+    stream::Stream,
 };
 
 /// The state that all threads of a runtime share.
@@ -37,9 +38,9 @@ pub struct Shared {
     pub clock: Arc<dyn Clock>,
     /// The same, as what it is.
     pub steady: Arc<SteadyClock>,
-    pub(crate) streams: RwLock<BTreeMap<StreamName, Arc<Stream>>>,
+    pub(crate) streams: OrderedRwLock<BTreeMap<StreamName, Arc<Stream>>, level::Streams>,
     /// Standing queries, and detached ones that have ended; in order of submission, for ids sort by time.
-    pub queries: RwLock<BTreeMap<QueryId, Arc<QueryHandle>>>,
+    pub queries: OrderedRwLock<BTreeMap<QueryId, Arc<QueryHandle>>, level::Queries>,
     /// Places of queries that are being written down, and are then among `queries`. Raised under the lock of `queries`.
     pub(crate) reserved: AtomicUsize,
     pub(crate) next_number: AtomicU64,
@@ -57,9 +58,9 @@ pub struct Shared {
     pub(crate) stopped: OnceCell<()>,
     pub(crate) line: RunQueue,
     /// Detached queries that ended.
-    pub(crate) kept: Mutex<ExpiringQueries>,
+    pub(crate) expiring: OrderedMutex<ExpiringQueries, level::Queries>,
     /// The interned plans that standing queries share.
-    pub(crate) commons: Mutex<PlanInterner>,
+    pub(crate) plan_interner: OrderedMutex<PlanInterner>,
     /// The durable state, if there is any; set before callers get the runtime.
     pub(crate) durable: OnceLock<Arc<dyn DurableObjects>>,
 }
@@ -73,7 +74,7 @@ pub(crate) struct ExpiringQueries {
     pub(crate) killed: BTreeSet<QueryId>,
 }
 
-/// What the ticker is asked to do between its ticks. Not bounded by itself: a query asks for its end at most once, its
+/// A request to the ticker between its ticks. Not bounded by itself: a query asks for its end at most once, its
 /// reader at most once more, and the number of queries is bounded.
 #[derive(Debug)]
 pub(crate) enum TickerRequest {
@@ -105,8 +106,8 @@ impl Shared {
             config,
             clock: Arc::<SteadyClock>::clone(&steady),
             steady,
-            streams: RwLock::default(),
-            queries: RwLock::default(),
+            streams: OrderedRwLock::default(),
+            queries: OrderedRwLock::default(),
             reserved: AtomicUsize::new(0),
             next_number: AtomicU64::new(1),
             id_secret: RandomState::new(),
@@ -119,8 +120,8 @@ impl Shared {
             is_closing: AtomicBool::new(false),
             stopped: OnceCell::new(),
             line: RunQueue::default(),
-            kept: Mutex::default(),
-            commons: Mutex::default(),
+            expiring: OrderedMutex::default(),
+            plan_interner: OrderedMutex::default(),
             durable: OnceLock::new(),
         };
         (shared, inbox)
@@ -128,16 +129,16 @@ impl Shared {
 
     /// The stream of this name, if there is one.
     pub fn find_stream(&self, name: &StreamName) -> Option<Arc<Stream>> {
-        self.streams.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+        self.streams.read().get(name).cloned()
     }
 
     /// The names of streams that have had events.
     pub(crate) fn stream_names(&self) -> Vec<String> {
-        let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
+        let streams = self.streams.read();
         streams.values().filter(|stream| stream.has_events()).map(|stream| stream.name.to_string()).collect()
     }
 
-    /// Whether the catalog has a stream of this name.
+    /// True if the catalog has a stream of this name.
     pub(crate) fn is_declared(&self, name: &StreamName) -> bool {
         self.durable.get().is_some_and(|durable| durable.is_declared(name))
     }
@@ -162,9 +163,9 @@ impl Shared {
         self.totals.submitted.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether a query has ended and its results wait for pick-up.
+    /// True if a query has ended and its results wait for pick-up.
     pub fn is_kept(&self, id: &QueryId) -> bool {
-        lock(&self.kept).by_id.contains_key(id)
+        self.expiring.lock().by_id.contains_key(id)
     }
 
     /// Puts events in line, for whose bytes there is room, as `may` says under the lock of the stream's intake: streams begin to
@@ -204,7 +205,7 @@ impl Shared {
         if let Some(stream) = self.find_stream(name) {
             return Ok(stream);
         }
-        let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
+        let mut streams = self.streams.write();
         if !streams.contains_key(name) && streams.len() >= self.config.streams_max {
             return Err(RuntimeError::Limit {
                 what: "number of streams",
@@ -232,7 +233,7 @@ impl Shared {
             config: &self.config,
             totals: &self.totals,
             stream: stream.meta(position, now),
-            looks: Some(&stream.looks),
+            looks: Some(&stream.clock_samples),
             stream_exists: stream.has_events(),
             now,
             now_micros,
@@ -284,13 +285,13 @@ impl Shared {
 
     /// The status of a query that stands, or of one that has ended and waits for pick-up.
     pub(crate) fn status(&self, handle: &QueryHandle) -> Option<QueryStatus> {
-        if let Some((_, status)) = lock(&self.kept).by_id.get(&handle.meta.id) {
+        if let Some((_, status)) = self.expiring.lock().by_id.get(&handle.meta.id) {
             let attached = handle.mailbox.is_attached();
             return Some(QueryStatus { attached, dropped: handle.mailbox.dropped(), ..status.clone() });
         }
         let stream = self.stream_of(handle)?;
-        let mut merge = lock(&stream.merge);
-        merge.tell(handle.number);
+        let mut merge = stream.merge.lock();
+        merge.update_counts(handle.number);
         let context = self.context(&stream, merge.position);
         match merge.running.get(&handle.number) {
             Some(running) => Some(self.status_of(running, &context)),
@@ -299,7 +300,7 @@ impl Shared {
         }
     }
 
-    /// How a stream is, the durable queries over it counted as standing on it.
+    /// The way a stream is, the durable queries over it counted as standing on it.
     pub(crate) fn status_of_stream(&self, stream: &Stream, now: Millis) -> StreamStatus {
         let objects = self.durable.get();
         let durable = objects.map_or(0, |objects| objects.durable_queries(&stream.name));
@@ -313,7 +314,7 @@ impl Shared {
     }
 
     pub(crate) fn all_streams(&self) -> Vec<Arc<Stream>> {
-        self.streams.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        self.streams.read().values().cloned().collect()
     }
 
     pub(crate) fn close_line(&self) {

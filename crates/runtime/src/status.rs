@@ -17,7 +17,7 @@ pub struct QueryStatus {
     pub dialect: &'static str,
     /// Its stream.
     pub stream: StreamName,
-    /// Whether the stream has had an event yet.
+    /// True if the stream has had an event yet.
     pub stream_exists: bool,
     /// When it was received.
     pub received: Millis,
@@ -25,13 +25,13 @@ pub struct QueryStatus {
     pub ends: Option<Millis>,
     /// When it ended, for detached queries whose results wait.
     pub finished: Option<Millis>,
-    /// Whether it outlives its client.
+    /// True if it outlives its client.
     pub detached: bool,
-    /// Whether it goes on after a restart.
+    /// True if it goes on after a restart.
     pub durable: bool,
     /// Why it does not, where it outlives its client.
     pub fleeting: Option<Box<str>>,
-    /// Whether somebody reads its results.
+    /// True if somebody reads its results.
     pub attached: bool,
     /// Emits so far.
     pub emits: u64,
@@ -67,7 +67,7 @@ pub struct QueryCost {
 pub struct StreamStatus {
     /// Its name.
     pub name: StreamName,
-    /// Whether its events are kept.
+    /// True if its events are kept.
     pub is_stored: bool,
     /// Events accepted.
     pub events: u64,

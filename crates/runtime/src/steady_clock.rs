@@ -5,15 +5,11 @@
 //! follows the monotonic clock. While the machine's clock is behind, the engine's time runs at half speed until the
 //! machine's has caught up.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
+use crate::lock_order::OrderedMutex;
 use swiftwater_event::{Clock, Millis};
 use swiftwater_live::expr::push_rfc3339;
-
-use crate::stream::lock;
 
 /// The machine's clock is followed at once up to so far ahead.
 const JUMP: Duration = Duration::from_secs(1);
@@ -30,10 +26,10 @@ const BEHIND_MAX: Duration = Duration::from_secs(86_400);
 /// A clock that goes on evenly, whatever the machine's clock does.
 pub struct SteadyClock {
     wall: Arc<dyn Clock>,
-    state: Mutex<State>,
+    state: OrderedMutex<State>,
 }
 
-/// How the engine's time goes on.
+/// The way the engine's time goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ClockPace {
     /// As the machine's clock.
@@ -116,7 +112,7 @@ impl SteadyClock {
     /// A clock that begins with the machine's.
     pub(crate) fn new(wall: Arc<dyn Clock>) -> SteadyClock {
         let (at, now) = (wall.monotonic_nanos(), i128::from(wall.now_micros()) * 1000);
-        SteadyClock { wall, state: Mutex::new(State { now, at, gait: ClockPace::InStep }) }
+        SteadyClock { wall, state: OrderedMutex::new(State { now, at, gait: ClockPace::InStep }) }
     }
 
     /// The machine's clock.
@@ -147,13 +143,13 @@ impl SteadyClock {
                  durations take twice as long. Set the clock if it is wrong"
             );
         }
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.now = state.now.max(i128::from(last) * 1_000_000);
     }
 
-    /// What the machine's clock (in nanoseconds since 1970) and the monotonic one show at one instant, or nearly: a thread that is
+    /// The readings of the machine's clock (in nanoseconds since 1970) and the monotonic one at about one instant: a thread that is
     /// put off between the two looks again.
-    fn look(&self) -> (i128, u64) {
+    fn read_clocks(&self) -> (i128, u64) {
         const TOGETHER_NANOS: u64 = 100_000;
         const LOOKS_MAX: u32 = 8;
         let mut at = self.wall.monotonic_nanos();
@@ -178,9 +174,9 @@ impl SteadyClock {
 impl Clock for SteadyClock {
     fn now_micros(&self) -> i64 {
         // Before the lock, so that a clock that does not answer holds up nobody else.
-        let (wall, at) = self.look();
+        let (wall, at) = self.read_clocks();
         let (now, turn) = {
-            let mut state = lock(&self.state);
+            let mut state = self.state.lock();
             let turn = state.step(wall, at);
             (state.now, turn)
         };

@@ -24,7 +24,7 @@ impl Subscription {
 
     /// The next emit; `None` after the last one, and once a newer reader has taken over. May be cancelled without losing an emit.
     pub async fn next(&mut self) -> Option<Emit> {
-        let waiting = self.handle.mailbox.take(self.reader, &self.shared.totals.subscriber_bytes).await?;
+        let waiting = self.handle.mailbox.next(self.reader, &self.shared.totals.subscriber_bytes).await?;
         Some(self.whole(waiting))
     }
 
@@ -33,14 +33,14 @@ impl Subscription {
         let waiting = self
             .handle
             .mailbox
-            .try_take(self.reader, &self.shared.totals.subscriber_bytes)
+            .try_next(self.reader, &self.shared.totals.subscriber_bytes)
             .unwrap_or_default()?;
         Some(self.whole(waiting))
     }
 
     /// As [`Subscription::next`], for a thread that may wait.
     pub fn next_blocking(&mut self) -> Option<Emit> {
-        let waiting = self.handle.mailbox.take_blocking(self.reader, &self.shared.totals.subscriber_bytes)?;
+        let waiting = self.handle.mailbox.next_blocking(self.reader, &self.shared.totals.subscriber_bytes)?;
         Some(self.whole(waiting))
     }
 
@@ -48,9 +48,9 @@ impl Subscription {
         waiting.into_emit(&self.handle.meta, &self.handle.stream)
     }
 
-    /// Lets the query stand without this reader, though it was not submitted as detached.
+    /// Detaches the query from this reader, though it was not submitted as detached.
     pub fn detach(self) -> QueryId {
-        self.handle.mailbox.keep();
+        self.handle.mailbox.retain_read();
         self.handle.is_detached.store(true, Ordering::Release);
         self.handle.meta.id
     }

@@ -14,6 +14,8 @@ use std::{
 use swiftwater_event::Millis;
 use swiftwater_live::QueryNumber;
 
+#[cfg(test)]
+use crate::threads::LoopState;
 use crate::{
     EndReason, QueryId,
     indexer::IndexErrand,
@@ -22,7 +24,8 @@ use crate::{
     query::active::EmitContext,
     query::handle::QueryHandle,
     shared::{Shared, TickerRequest},
-    stream::{Stream, lock},
+    stream::Stream,
+    threads::ThreadLoop,
 };
 
 /// Errands that are run before the clock is looked at again.
@@ -31,57 +34,105 @@ const ERRANDS_MAX: usize = 256;
 /// Queries whose windows are closed before the locks of the shards and of the merge are let go of.
 const PORTION: usize = 256;
 
-impl Shared {
-    /// The ticker's life: looks at the clock every tick, runs errands between.
-    pub(crate) fn run_ticker(
-        &self,
-        inbox: &mpsc::Receiver<TickerRequest>,
-        indexer: &mpsc::Sender<IndexErrand>,
-    ) {
-        let tick = Duration::from_millis(self.config.tick_ms.max(1));
-        let mut measured = self.clock.monotonic_nanos();
-        loop {
-            match inbox.recv_timeout(tick) {
-                Ok(TickerRequest::End(id, reason)) => {
-                    self.end_guarded(&id, reason);
-                    for errand in inbox.try_iter().take(ERRANDS_MAX) {
-                        match errand {
-                            TickerRequest::End(id, reason) => self.end_guarded(&id, reason),
-                            TickerRequest::Stop => return,
-                        }
-                    }
+/// The loop of the ticker.
+pub(crate) struct TickerLoop {
+    shared: Arc<Shared>,
+    inbox: mpsc::Receiver<TickerRequest>,
+    indexer: mpsc::Sender<IndexErrand>,
+    /// The clock's nanoseconds when rates were measured last.
+    measured: u64,
+}
+
+impl TickerLoop {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        inbox: mpsc::Receiver<TickerRequest>,
+        indexer: mpsc::Sender<IndexErrand>,
+    ) -> TickerLoop {
+        let measured = shared.clock.monotonic_nanos();
+        TickerLoop { shared, inbox, indexer, measured }
+    }
+
+    /// Runs an errand and those behind it, then a tick. Returns false if the runtime stops.
+    fn turn(&mut self, errand: Option<TickerRequest>) -> bool {
+        if let Some(errand) = errand {
+            for errand in std::iter::once(errand).chain(self.inbox.try_iter().take(ERRANDS_MAX)) {
+                match errand {
+                    TickerRequest::End(id, reason) => self.shared.end_guarded(&id, reason),
+                    TickerRequest::Stop => return false,
                 }
-                Ok(TickerRequest::Stop) | Err(mpsc::RecvTimeoutError::Disconnected) => return,
-                Err(mpsc::RecvTimeoutError::Timeout) => {}
             }
-            let now = self.clock.now();
-            for stream in self.all_streams() {
-                self.tick_stream(&stream, now);
-                self.tick_idle(&stream, now);
-                start_rebuild(&stream, false, indexer);
+        }
+        self.tick();
+        true
+    }
+
+    /// Closes and ends what is due on all streams, and starts the rebuilds of indexes that are due.
+    fn tick(&mut self) {
+        let (shared, indexer) = (&self.shared, &self.indexer);
+        let now = shared.clock.now();
+        for stream in shared.all_streams() {
+            shared.tick_stream(&stream, now);
+            shared.tick_idle(&stream, now);
+            start_rebuild(&stream, false, indexer);
+        }
+        let followed = shared.durable.get().map(|durable| durable.followed()).unwrap_or_default();
+        for stream in &followed {
+            start_rebuild(stream, false, indexer);
+        }
+        let seconds = (shared.clock.monotonic_nanos() - self.measured) as f64 / 1e9;
+        if seconds >= 1.0 {
+            self.measured = shared.clock.monotonic_nanos();
+            for stream in shared.all_streams() {
+                stream.measure_rates(seconds);
+                stream.forget_replaced();
+                start_rebuild(&stream, stream.was_quiet(), indexer);
             }
-            let followed = self.durable.get().map(|durable| durable.followed()).unwrap_or_default();
             for stream in &followed {
-                start_rebuild(stream, false, indexer);
+                stream.forget_replaced();
+                start_rebuild(stream, stream.was_quiet(), indexer);
             }
-            let seconds = (self.clock.monotonic_nanos() - measured) as f64 / 1e9;
-            if seconds >= 1.0 {
-                measured = self.clock.monotonic_nanos();
-                for stream in self.all_streams() {
-                    stream.measure_rates(seconds);
-                    stream.forget_replaced();
-                    start_rebuild(&stream, stream.was_quiet(), indexer);
-                }
-                for stream in &followed {
-                    stream.forget_replaced();
-                    start_rebuild(stream, stream.was_quiet(), indexer);
-                }
-                self.forget_expired(now);
-                self.forget_empty_streams();
+            shared.forget_expired(now);
+            shared.forget_empty_streams();
+        }
+    }
+}
+
+impl ThreadLoop for TickerLoop {
+    fn name(&self) -> String {
+        "ticker".to_owned()
+    }
+
+    fn run(&mut self) {
+        let tick = Duration::from_millis(self.shared.config.tick_ms.max(1));
+        loop {
+            let errand = match self.inbox.recv_timeout(tick) {
+                Ok(errand) => Some(errand),
+                Err(mpsc::RecvTimeoutError::Timeout) => None,
+                Err(mpsc::RecvTimeoutError::Disconnected) => return,
+            };
+            if !self.turn(errand) {
+                return;
             }
         }
     }
 
+    /// A tick that finds no errand counts as nothing to do.
+    #[cfg(test)]
+    fn step(&mut self) -> bool {
+        let errand = self.inbox.try_recv().ok();
+        let has_errand = errand.is_some();
+        self.turn(errand);
+        has_errand
+    }
+
+    #[cfg(test)]
+    fn state(&self) -> LoopState {
+        LoopState::NeedsShards
+    }
+}
+
+impl Shared {
     /// As [`Shared::end`]; a panic in it leaves the other errands and the ticks alone.
     fn end_guarded(&self, id: &QueryId, reason: EndReason) {
         // `guarded` logs the fault; the query's reader has left or finds its mailbox closed.
@@ -90,13 +141,13 @@ impl Shared {
 
     /// Closes the windows that are over, and ends the queries whose duration is.
     pub fn tick_stream(&self, stream: &Stream, now: Millis) {
-        stream.looks.add(now);
+        stream.clock_samples.add(now);
         if now < stream.next_due() {
             return;
         }
         // Held until all that is due is done, so that no shard takes what arrived after a query's end before it ended, and
         // nobody ends a query whose windows are being closed.
-        let _tick = lock(&stream.tick);
+        let _tick = stream.tick.lock();
         self.tick_held(stream, now);
     }
 
@@ -117,13 +168,13 @@ impl Shared {
         if now < stream.next_due() {
             return;
         }
-        self.look(stream, now, None);
+        self.close_at(stream, now, None);
     }
 
     /// Closes what the event closes that was taken last, if it was taken alone and nobody else has.
     pub(crate) fn close_by_event(&self, stream: &Stream) {
         if stream.closed_by_event().is_some() {
-            let _tick = lock(&stream.tick);
+            let _tick = stream.tick.lock();
             self.close_by_event_held(stream);
         }
     }
@@ -131,18 +182,18 @@ impl Shared {
     /// As [`Shared::close_by_event`], for whoever holds the stream's `tick`.
     fn close_by_event_held(&self, stream: &Stream) {
         if let Some((at, after)) = stream.closed_by_event() {
-            self.look(stream, at, Some(after));
+            self.close_at(stream, at, Some(after));
         }
     }
 
     /// Closes what is due at `now`; or, with the offset after an event that arrived then, what that closes. A panic that
     /// is no single query's ends all queries of the stream: which windows were lost is unknown.
-    fn look(&self, stream: &Stream, now: Millis, after: Option<u64>) {
+    fn close_at(&self, stream: &Stream, now: Millis, after: Option<u64>) {
         if let Err(fault) = guarded("windows could not be closed", || self.close_due(stream, now, after)) {
             for shard in &stream.shards {
-                lock(shard).shard.recover();
+                shard.lock().shard.recover();
             }
-            let mut merge = lock(&stream.merge);
+            let mut merge = stream.merge.lock();
             self.fail_from(&mut merge, u64::MAX, &fault);
             // All of them end: nothing is due until the ticker has seen to that, or it would fail again at once.
             merge.agenda.clear();
@@ -154,7 +205,7 @@ impl Shared {
     /// Closes what [`Shared::look`] finds due, some queries at a time: between these, queries begin and statuses are read. Nothing
     /// that came after `now` is taken meanwhile, as the stream stays due until the last of them is closed.
     fn close_due(&self, stream: &Stream, now: Millis, after: Option<u64>) {
-        let DueWork { queries, over, operators } = find_due(&lock(&stream.merge), now, after);
+        let DueWork { queries, over, operators } = find_due(&stream.merge.lock(), now, after);
         for portion in operators.chunks(PORTION) {
             flush_operators(stream, portion);
         }
@@ -164,17 +215,17 @@ impl Shared {
         let mut context = None;
         for portion in queries.chunks(PORTION) {
             flush_queries(stream, portion);
-            let mut merge = lock(&stream.merge);
+            let mut merge = stream.merge.lock();
             let context = context.get_or_insert_with(|| self.context(stream, merge.position));
             for &(number, _) in portion {
                 ended.extend(self.close_windows(&mut merge, number, now, after, context));
             }
         }
         for portion in operators.chunks(PORTION) {
-            self.drop_closed_slices(&mut lock(&stream.merge), portion);
+            self.drop_closed_slices(&mut stream.merge.lock(), portion);
         }
         {
-            let merge = lock(&stream.merge);
+            let merge = stream.merge.lock();
             stream.set_next_due(&merge);
             stream.set_pace(!merge.lagging.is_empty());
         }
@@ -193,7 +244,7 @@ impl Shared {
         after: Option<u64>,
         context: &EmitContext<'_>,
     ) -> Option<(Arc<QueryHandle>, EndReason)> {
-        merge.tell(number);
+        merge.update_counts(number);
         let running = merge.running.get_mut(&number)?;
         let ends = running.handle.ends.filter(|ends| *ends <= now);
         let closed = guarded("a window could not be closed", || {
@@ -214,14 +265,14 @@ impl Shared {
                 self.finish_at_limit(running, &mut results, context);
                 return Some(EndReason::Limit);
             }
-            let reason = running.give_out(&mut results, None, context);
+            let reason = running.emit_results(&mut results, None, context);
             reason.or_else(|| running.account(&self.config, &self.totals))
         });
         let ended = closed.unwrap_or_else(Some).map(|reason| (Arc::clone(&running.handle), reason));
         merge.reschedule(number);
         if let Some(after) = after {
             // The next window holds nothing of what this one does.
-            merge.look_from(number, after, now);
+            merge.restrict_from(number, after, now);
         }
         ended
     }
@@ -252,7 +303,7 @@ struct DueOperator {
     number: QueryNumber,
     /// The start of its slice that is still open: those before it are over.
     open: i64,
-    /// How many of its members are due.
+    /// The number of its members that are due.
     members: usize,
 }
 
@@ -291,8 +342,8 @@ fn find_due(merge: &Merge, now: Millis, after: Option<u64>) -> DueWork {
 /// Collects the slices of operators that are over from all shards.
 fn flush_operators(stream: &Stream, portion: &[DueOperator]) {
     for shard in &stream.shards {
-        let mut state = lock(shard);
-        let mut merge = lock(&stream.merge);
+        let mut state = shard.lock();
+        let mut merge = stream.merge.lock();
         for &DueOperator { number, open, .. } in portion {
             let slices = state.shard.flush(number, open);
             if let Some(operator) = merge.operators.get_mut(&number) {
@@ -309,8 +360,8 @@ fn flush_queries(stream: &Stream, portion: &[(QueryNumber, Option<i64>)]) {
         portion.iter().filter_map(|(number, open)| Some((*number, (*open)?))).collect();
     // Through all shards in any case: then all that was taken is delivered.
     for shard in &stream.shards {
-        let mut state = lock(shard);
-        let mut merge = lock(&stream.merge);
+        let mut state = shard.lock();
+        let mut merge = stream.merge.lock();
         for &(number, open) in &alone {
             let slices = state.shard.flush(number, open);
             if let Some(running) = merge.running.get_mut(&number) {

@@ -64,7 +64,7 @@ fn preferred_form<T: Copy, const N: usize>(
     })
 }
 
-/// Whether the client would rather have `wanted` than `otherwise`.
+/// True if the client would rather have `wanted` than `otherwise`.
 pub(crate) fn prefers(headers: &HeaderMap, wanted: &str, otherwise: &str) -> bool {
     joined(headers).is_some_and(|accept| rank(&accept, wanted) > rank(&accept, otherwise))
 }

@@ -38,7 +38,7 @@ pub(crate) fn heavy<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     tokio::task::block_in_place(work)
 }
 
-/// How a body is compressed.
+/// The way a body is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Identity,
@@ -325,7 +325,7 @@ enum Decoder {
     Deflate {
         framing: Framing,
         decompress: Decompress,
-        /// Whether it is within a member; there may be several, one after another.
+        /// True if it is within a member; there may be several, one after another.
         within: bool,
         has_more: bool,
     },
@@ -351,7 +351,7 @@ impl Decoder {
         Decoder::Deflate { framing, decompress: framing.decompress(), within: false, has_more: false }
     }
 
-    /// Whether more may come out without anything more going in.
+    /// True if more may come out without anything more going in.
     fn has_more(&self) -> bool {
         match self {
             Decoder::Identity => false,
@@ -370,7 +370,7 @@ impl Decoder {
         }
     }
 
-    /// Whether what went in so far is whole.
+    /// True if what went in so far is whole.
     fn may_end(&self) -> bool {
         match self {
             Decoder::Identity => true,

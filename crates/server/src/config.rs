@@ -8,7 +8,7 @@ use std::{
 use swiftwater_event::StreamName;
 use swiftwater_lang::Schema;
 
-/// How a server is to listen, and what it accepts.
+/// The way a server is to listen, and what it accepts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServerConfig {
     /// Where to listen; port 0 takes any free port. Default: 127.0.0.1:8080, which only this machine reaches.

@@ -166,7 +166,8 @@ async fn post(shared: &Shared, endpoint: &Endpoint, request: &Parts, body: Body)
     }
     let input = EndpointInput { texts, body };
     let limits = EndpointLimits { body_bytes_max: bytes_max, depth_max: config.event_depth_max };
-    let taken = shared.engine.take_in(&Principal::anonymous(), endpoint, &input, (numbered, &limits)).await?;
+    let taken =
+        shared.engine.accept_event(&Principal::anonymous(), endpoint, &input, (numbered, &limits)).await?;
     let EndpointAnswer { status, body, position, is_repeated, .. } = taken;
     let mut response = shown(status, body);
     if let Some(position) = position {

@@ -11,7 +11,7 @@ pub use crate::live_only::Engine;
 /// What a binary that was built without history says of what needs it.
 pub const WITHOUT_HISTORY: &str = "this binary was built without history: make build";
 
-/// Whether an error says that the engine shuts down.
+/// True if an error says that the engine shuts down.
 pub fn is_shutting_down(error: &EngineError) -> bool {
     use swiftwater_runtime::RuntimeError;
     #[cfg(feature = "history")]

@@ -61,7 +61,7 @@ impl Guard {
         Guard { usual: usual.collect(), ..guard }
     }
 
-    /// Lets a request pass, or says why not.
+    /// Checks a request; the error says why it is refused.
     pub(crate) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<AdmittedRequest, Problem> {
         let is_probe = PROBES.contains(&uri.path());
         let host = match single(headers, &header::HOST)? {
@@ -160,7 +160,7 @@ impl AdmittedRequest {
     }
 }
 
-/// Whether a browser says that another site's page wants something other than to go to a page here. A request that
+/// True if a browser says that another site's page wants something other than to go to a page here. A request that
 /// changes something has an `Origin` as well; this is for the others, like an image that is none.
 fn across_sites(headers: &HeaderMap) -> bool {
     let is = |name: &HeaderName, value: &str| {

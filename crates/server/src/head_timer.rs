@@ -48,7 +48,7 @@ impl HeadTimer {
         HeadTimer(Arc::new(HeadDeadline { nanos: AtomicU64::new(NONE), start: Instant::now() }))
     }
 
-    /// Whether a head is waited for.
+    /// True if a head is waited for.
     pub(crate) fn is_waiting(&self) -> bool {
         self.0.nanos.load(Ordering::Relaxed) != NONE
     }

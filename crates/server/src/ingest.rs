@@ -63,7 +63,7 @@ use crate::{
 const REJECTIONS_MAX: usize = 10;
 /// Bytes of the text of each refused event that a stream's quarantine keeps.
 const REFUSED_BYTES_KEPT: usize = 64 << 10;
-/// How long a request that is refused waits for what was taken of it to be synced: an answer is worth more than a count of
+/// The time a request that is refused waits for what was taken of it to be synced: an answer is worth more than a count of
 /// what a full disk may not sync for hours, and most senders wait longer than this.
 const SYNC_TIME_MAX: Duration = Duration::from_secs(5);
 /// What of an answer says that events are stored.
@@ -106,7 +106,7 @@ impl BodyForm {
         }
     }
 
-    /// How long a body may be, 0 for any length, and the setting that says so.
+    /// The greatest length of a body, 0 for any length, and the setting that says so.
     fn limit(self, config: &ServerConfig) -> (&'static str, u64) {
         let (all, parquet) = (config.body_bytes_max, config.parquet_bytes_max);
         match self {
@@ -688,7 +688,7 @@ fn unsure(problem: Problem) -> Problem {
     problem.with("detail", detail)
 }
 
-/// Whether something succeeds in time.
+/// True if something succeeds in time.
 async fn succeeds_within(time_max: Duration, done: impl Future<Output = Result<(), EngineError>>) -> bool {
     matches!(tokio::time::timeout(time_max, done).await, Ok(Ok(())))
 }

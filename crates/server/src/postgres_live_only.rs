@@ -16,9 +16,9 @@ use crate::{
 
 /// Sessions at once; others wait to be taken.
 const SESSIONS_MAX: usize = 200;
-/// How long a client may take to begin its session, from the connection on.
+/// The time a client may take to begin its session, from the connection on.
 const STARTUP_TIME_MAX: Duration = Duration::from_secs(10);
-/// How long a session may be silent, and how long one message may take.
+/// The time a session may be silent, and how long one message may take.
 const SILENCE_MAX: Duration = Duration::from_secs(600);
 /// The longest message that is read.
 const MESSAGE_BYTES_MAX: usize = 1 << 20;

@@ -19,7 +19,7 @@ pub(crate) fn prefix<'a>(setting: &'a str, headers: &'a HeaderMap) -> &'a str {
     if is_prefix(stated) { stated } else { "" }
 }
 
-/// Whether this is a path that a place can begin with; `//host` and `/\host` are other servers to a browser.
+/// True if this is a path that a place can begin with; `//host` and `/\host` are other servers to a browser.
 pub fn is_prefix(text: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:@".contains(&byte);
     text.is_empty()

@@ -29,7 +29,7 @@ struct ProblemFields {
     title: &'static str,
     detail: String,
     extra: Map<String, Value>,
-    /// Whether the connection cannot be used for another request.
+    /// True if the connection cannot be used for another request.
     close: bool,
 }
 

@@ -116,7 +116,7 @@ impl QueryRequest {
         }
     }
 
-    /// How it is submitted.
+    /// The way it is submitted.
     pub(crate) fn options(&self) -> SubmitOptions {
         SubmitOptions {
             dialect: self.dialect.unwrap_or_default(),
@@ -153,7 +153,7 @@ pub(crate) fn dialect_of(name: &str) -> Result<Dialect, Problem> {
     }
 }
 
-/// Whether a body is JSON; else it is text.
+/// True if a body is JSON; else it is text.
 pub(crate) fn is_json(headers: &HeaderMap) -> Result<bool, Problem> {
     let Some(field) = headers.get(header::CONTENT_TYPE) else { return Ok(false) };
     let field = field.to_str().unwrap_or("?");

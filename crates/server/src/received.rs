@@ -36,7 +36,7 @@ impl Received {
         Received { body, is_held_back }
     }
 
-    /// Whether a connection cannot be used any further if this is not read.
+    /// True if a connection cannot be used any further if this is not read.
     pub(crate) fn ends_connection(&self) -> bool {
         let Some(body) = &self.body else { return false };
         self.is_held_back || body.size_hint().lower() > REST_BYTES_MAX as u64

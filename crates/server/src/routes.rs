@@ -210,7 +210,7 @@ async fn every_request(State(shared): State<Arc<Shared>>, request: Request, next
     response
 }
 
-/// Whether a client wants to go on by WebSocket. Other protocols, `h2c` of Java's client first of all, are offers that a
+/// True if a client wants to go on by WebSocket. Other protocols, `h2c` of Java's client first of all, are offers that a
 /// server may pass over.
 fn is_websocket_upgrade(headers: &HeaderMap) -> bool {
     let fields = headers.get_all(header::UPGRADE).iter().filter_map(|field| field.to_str().ok());

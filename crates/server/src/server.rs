@@ -48,7 +48,7 @@ use crate::{
 #[cfg(feature = "history")]
 use crate::sql::{SqlAccess, SqlState};
 
-/// How long a listener pauses after an error that is not a connection's own: too many open files, most likely.
+/// The time a listener pauses after an error that is not a connection's own: too many open files, most likely.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Connections that wait to be taken, as far as the system lets them. The standard library's 128 are less than a crowd that comes at
 /// once, and who finds no room tries again after a second.
@@ -96,7 +96,7 @@ impl From<OtlpSettingError> for ServerError {
     }
 }
 
-/// How far a server is.
+/// The progress of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
     Running,
@@ -154,7 +154,7 @@ impl Shared {
         Share::of(&self.unfinished)
     }
 
-    /// Whether requests are welcome.
+    /// True if requests are welcome.
     pub(crate) fn is_ready(&self) -> bool {
         *self.phase.borrow() == Phase::Running
     }
@@ -397,7 +397,7 @@ async fn accept(listener: TcpListener, router: Router, shared: Arc<Shared>, aliv
     }
 }
 
-/// Whether the fault is of the one connection that would have been taken.
+/// True if the fault is of the one connection that would have been taken.
 fn is_of_connection(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)

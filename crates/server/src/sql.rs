@@ -237,7 +237,7 @@ fn progress_json(id: &str, text: &str, elapsed: Duration, progress: &Progress) -
     })
 }
 
-/// How the names begin that the server gives: those of statements without a name, and of PostgreSQL's clients.
+/// The way the names begin that the server gives: those of statements without a name, and of PostgreSQL's clients.
 const OWN_PREFIXES: [&str; 2] = ["sql-", "pg-"];
 
 fn has_prefix(id: &str, prefix: &str) -> bool {

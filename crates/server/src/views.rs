@@ -141,7 +141,7 @@ pub(crate) fn entity_tag<const N: usize>(numbers: [u64; N]) -> String {
     tag
 }
 
-/// Whether who asks has what this tag stands for.
+/// True if who asks has what this tag stands for.
 pub(crate) fn has_tag(headers: &HeaderMap, tag: &str) -> bool {
     headers.get_all(header::IF_NONE_MATCH).iter().any(|field| {
         let tags = field.to_str().unwrap_or_default();

@@ -24,7 +24,7 @@ pub struct WebhookOptions {
     pub content_type: &'static str,
     /// Headers of each request.
     pub headers: Vec<(String, String)>,
-    /// How long a request may take.
+    /// The time a request may take.
     pub timeout: Duration,
     /// Addresses of this machine and of private networks may be reached.
     pub reaches_private: bool,
@@ -112,7 +112,7 @@ impl Resolve for PublicOnly {
 const PRIVATE: &str = "it is at an address of this machine or of a private network, which the settings do not allow \
                        (`sinks.private_addresses`)";
 
-/// Whether an address is one that anybody has.
+/// True if an address is one that anybody has.
 fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => is_public_v4(v4),

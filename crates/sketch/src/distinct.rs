@@ -58,7 +58,7 @@ pub struct DistinctFigures {
     pub bytes: u64,
     /// The share of all hashes that is kept: 1 while exact.
     pub theta: f64,
-    /// How many there are, about.
+    /// The estimated number of distinct values.
     pub estimate: f64,
     /// Least and greatest of how many there may be, at 1, 2 and 3 standard deviations.
     pub bounds: [(f64, f64); 3],
@@ -143,12 +143,12 @@ impl Distinct {
         if theta == THETA_ALL { kept as f64 } else { kept as f64 / (theta as f64 / THETA_ALL as f64) }
     }
 
-    /// Whether there were more values than are counted exactly.
+    /// True if there were more values than are counted exactly.
     pub fn is_estimated(&self) -> bool {
         self.least_hashes().1 != THETA_ALL
     }
 
-    /// Whether no value came.
+    /// True if no value came.
     pub fn is_empty(&self) -> bool {
         matches!(&self.state, State::Few(hashes) if hashes.is_empty())
     }

@@ -20,7 +20,7 @@ pub struct ExactSum {
     special: Option<Box<Specials>>,
 }
 
-/// How many addends were no finite numbers. Counted, so that they can be taken out again.
+/// The number of addends that were no finite numbers. Counted, so that they can be taken out again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Specials {
     /// Infinity.
@@ -42,7 +42,7 @@ impl Specials {
         }
     }
 
-    /// How many there are.
+    /// The number of addends.
     pub fn count(self) -> u64 {
         self.infinite.saturating_add(self.negative).saturating_add(self.nan)
     }
@@ -160,7 +160,7 @@ impl ExactSum {
         special.map(Specials::of).unwrap_or_default()
     }
 
-    /// Whether there is nothing that it is the sum of; what came to 0 is nothing, too.
+    /// True if there is nothing that it is the sum of; what came to 0 is nothing, too.
     pub fn is_empty(&self) -> bool {
         let (parts, huge, specials) = self.parts();
         parts.is_empty() && huge.is_empty() && specials == Specials::default()

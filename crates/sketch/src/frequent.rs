@@ -112,17 +112,17 @@ impl Frequent {
         self.map.as_ref().map_or(0, |map| map.items.maximum_error() + map.cut)
     }
 
-    /// Whether there were more values than are counted exactly.
+    /// True if there were more values than are counted exactly.
     pub fn is_estimated(&self) -> bool {
         self.error() > 0
     }
 
-    /// How many values came, each as often as it came.
+    /// The number of values that came, each as often as it came.
     pub fn values_count(&self) -> u64 {
         self.map.as_ref().map_or(0, |map| map.seen)
     }
 
-    /// Whether none came.
+    /// True if none came.
     pub fn is_empty(&self) -> bool {
         self.map.is_none()
     }

@@ -104,12 +104,12 @@ impl Quantiles {
         }
     }
 
-    /// Whether none came.
+    /// True if none came.
     pub fn is_empty(&self) -> bool {
         self.count() == 0
     }
 
-    /// Whether there were more than are answered of exactly.
+    /// True if there were more than are answered of exactly.
     pub fn is_estimated(&self) -> bool {
         matches!(&self.state, State::Many(kll) if kll.is_estimation_mode())
     }

@@ -167,7 +167,7 @@ impl Content {
     }
 }
 
-/// How a call goes on.
+/// The way a call goes on.
 enum Outcome {
     Done,
     /// It fails, and a caller that could have done part of it has done so.
@@ -264,22 +264,22 @@ impl SimDisk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many calls there were; the first has the number 0.
+    /// The number of calls there were; the first has the number 0.
     pub fn calls(&self) -> u64 {
         self.state().calls
     }
 
-    /// Lets a call fail; others before and after are as they would be.
+    /// Makes a call fail; others before and after are as they would be.
     pub fn fail_at(&self, call: u64, fault: Fault) {
         self.state().faults.insert(call, fault);
     }
 
-    /// Lets every call fail from now on, or none.
+    /// Makes every call fail from now on, or none.
     pub fn fail_all(&self, kind: Option<ErrorKind>) {
         self.state().fails = kind;
     }
 
-    /// How many bytes all files together can have.
+    /// The number of bytes all files together can have.
     pub fn set_bytes_max(&self, bytes_max: u64) {
         self.state().bytes_max = bytes_max;
     }
@@ -290,7 +290,7 @@ impl SimDisk {
         self.released.notify_all();
     }
 
-    /// Whether the power went off.
+    /// True if the power went off.
     pub fn is_off(&self) -> bool {
         self.state().is_off
     }

@@ -138,7 +138,7 @@ impl FailingStore {
         }
     }
 
-    /// Whether the planned crash has come.
+    /// True if the planned crash has come.
     pub fn is_down(&self) -> bool {
         locked(&self.inner.plan).is_down
     }

@@ -52,7 +52,7 @@ impl From<u64> for At {
     }
 }
 
-/// How a call finds the power.
+/// The way a call finds the power.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Current {
     On,
@@ -73,7 +73,7 @@ impl Power {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many calls there were; the first has the number 0.
+    /// The number of calls there were; the first has the number 0.
     pub fn calls(&self) -> u64 {
         self.inner().calls
     }
@@ -83,7 +83,7 @@ impl Power {
         self.inner().off_at = Some((at.into(), has_effect));
     }
 
-    /// Whether it went off.
+    /// True if it went off.
     pub fn is_off(&self) -> bool {
         self.inner().went_off_at.is_some()
     }
@@ -93,7 +93,7 @@ impl Power {
         self.inner().went_off_at.clone()
     }
 
-    /// How many calls there were of each kind, as `device: what`.
+    /// The number of calls there were of each kind, as `device: what`.
     pub fn counts(&self) -> BTreeMap<String, u64> {
         self.inner().counts.clone()
     }

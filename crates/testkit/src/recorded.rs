@@ -63,7 +63,7 @@ impl RecordedCase {
         self.json["bql"].as_str().unwrap_or_default()
     }
 
-    /// Whether Bullet refused it.
+    /// True if Bullet refused it.
     pub fn is_rejected(&self) -> bool {
         self.json["expected"]["status"] == "rejected"
     }
@@ -114,7 +114,7 @@ impl RecordedCase {
         places(&self.json["expected"]["errors"])
     }
 
-    /// How an answer differs from Bullet's in kind, number, order or values of its rows.
+    /// The way an answer differs from Bullet's in kind, number, order or values of its rows.
     pub fn difference(&self, got: &[RecordedEmit]) -> Option<String> {
         let wanted = self.emits();
         let kinds = |emits: &[RecordedEmit]| {
@@ -170,7 +170,7 @@ impl RecordedCase {
                     && self.is_same_bag(&all(&got[..head]), &all(&wanted[..head]), head)))
     }
 
-    /// Whether which of equal rows stay is chance: a LIMIT over groups, or TOP.
+    /// True if which of equal rows stay is chance: a LIMIT over groups, or TOP.
     fn cuts_among_equals(&self) -> bool {
         let bql = self.bql().to_ascii_uppercase();
         bql.contains("TOP(") || (bql.contains("LIMIT") && self.json["expected"]["aggregation"] != "RAW")

@@ -50,9 +50,9 @@ pub enum SearchTest {
         text: String,
         /// How far words may be displaced against one another.
         slop: usize,
-        /// Whether the last word may go on.
+        /// True if the last word may go on.
         is_open: bool,
-        /// Whether it is written in quotation marks.
+        /// True if it is written in quotation marks.
         is_quoted: bool,
     },
     /// A token with `*` and `?`.
@@ -102,7 +102,7 @@ fn normalized(text: &str) -> String {
 }
 
 impl SearchOracle {
-    /// Whether a row satisfies a query.
+    /// True if a row satisfies a query.
     pub fn matches(&self, query: &SearchQuery, row: &SearchedRow) -> bool {
         match query {
             SearchQuery::Everything => true,

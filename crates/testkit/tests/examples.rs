@@ -42,7 +42,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 type Outcome = Result<(), Box<dyn Error>>;
 
-/// How a block is to be run.
+/// The way a block is to be run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Mode {
     ToEnd,

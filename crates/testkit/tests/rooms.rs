@@ -142,7 +142,7 @@ fn arrow_fault(from: &str, to: &str, wanted_for: Use) -> Option<String> {
     }
 }
 
-/// Whether an entry of [`OWNERS`] is about a crate.
+/// True if an entry of [`OWNERS`] is about a crate.
 fn is_about(entry: &str, name: &str) -> bool {
     match entry.strip_suffix('*') {
         Some(start) => name.starts_with(start),

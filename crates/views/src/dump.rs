@@ -26,7 +26,7 @@ use fjall::{Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
 
 use crate::{POSITIONS, ViewStore, ViewStoreError, ViewStoreOptions, name_of, name_of_log, of_view};
 
-/// How a dump begins, the version last.
+/// The way a dump begins, the version last.
 const HEAD: &[u8] = b"swiftwater views\x01";
 
 const MORE: u8 = 1;
@@ -141,7 +141,7 @@ fn failed(path: &Path, error: &fjall::Error) -> ViewStoreError {
     ViewStoreError::Store { path: path.into(), what: error.to_string() }
 }
 
-/// Whether a store has a part of this name.
+/// True if a store has a part of this name.
 fn is_name(name: &str) -> bool {
     let id = |head: &str| name.strip_prefix(head)?.parse().ok();
     let is_of = |head: &str, name_of: fn(u32) -> String| id(head).is_some_and(|id| name == name_of(id));

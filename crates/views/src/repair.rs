@@ -43,7 +43,7 @@ pub(crate) fn own_position_in(own: &[u8]) -> (u64, bool) {
 /// The file by which the library knows its own, and what is in it.
 const VERSION_FILE: (&str, &[u8]) = ("version", b"FJL\x03");
 
-/// Whether an error of the library says that files are damaged, rather than that the system does not give them out.
+/// True if an error of the library says that files are damaged, rather than that the system does not give them out.
 pub(crate) fn is_damage(error: &fjall::Error) -> bool {
     let of_io = |error: &io::Error| {
         matches!(

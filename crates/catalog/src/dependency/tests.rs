@@ -5,8 +5,8 @@ use swiftwater_testkit::Rng;
 
 use crate::{
     Catalog, CatalogError, Change, ChangeRecord, Object, ObjectKind,
-    catalog::read,
     kind::{alert::AlertStart, lookup_join::joined_by, sink::SinkStart},
+    statement::read,
 };
 
 /// A statement over few names, so that many objects depend on one another.

@@ -22,7 +22,7 @@ pub struct DurableQueryEntry {
     pub principal: Box<str>,
     /// The stream that it is of, by number.
     pub stream: u32,
-    /// How that stream was declared when the query was submitted.
+    /// The declaration of that stream when the query was submitted.
     pub declared: String,
     /// Its text.
     pub text: String,
@@ -37,7 +37,7 @@ pub struct DurableQueryEntry {
     pub received: Millis,
     /// As [`DurableQueryEntry::received`].
     pub ends: Option<Millis>,
-    /// How far it is.
+    /// Its progress.
     #[serde(default)]
     pub noted: QueryCheckpoint,
     /// Its end, once it has ended.
@@ -101,7 +101,7 @@ pub struct ResumePoint {
     pub result_errors: u64,
 }
 
-/// How far a durable query and its reader are.
+/// The progress of a durable query and its reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct QueryCheckpoint {
     /// Emits up to this number need not be made again.
@@ -115,12 +115,12 @@ pub struct QueryCheckpoint {
     /// From where on its events are needed; none: from the first on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<ResumePoint>,
-    /// How much it had emitted up to the last of the emits that need not be made again.
+    /// The amount emitted up to the last of the emits that need not be made again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given: Option<ResumePoint>,
 }
 
-/// What a `$1` stands for. Numbers that are not whole are their bits, so that each is the same again.
+/// The value of a `$1`. Numbers that are not whole are their bits, so that each is the same again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Parameter {
@@ -220,7 +220,7 @@ impl DurableQueries {
         self.0.values()
     }
 
-    /// How many stand.
+    /// The number of queries that have not ended.
     pub fn standing(&self) -> usize {
         self.0.values().filter(|entry| entry.ended.is_none()).count()
     }
@@ -230,7 +230,7 @@ impl DurableQueries {
         self.0.values().filter(|entry| entry.stream == stream).map(DurableQueryEntry::first_needed).min()
     }
 
-    /// Of one that is gone it does nothing.
+    /// Does nothing for a query that is gone.
     pub(crate) fn apply(&mut self, step: &DurableQueryStep) {
         match step {
             DurableQueryStep::Began(entry) => {

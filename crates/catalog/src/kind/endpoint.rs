@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use swiftwater_event::Millis;
 use swiftwater_lang::ddl::{CreateEndpoint, Ddl, EndpointName};
 
-use crate::{Catalog, CatalogError, Object, ObjectKind};
+use crate::{CatalogError, Object, ObjectKind};
 
 /// An endpoint that was created.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,7 +51,7 @@ impl Endpoints {
         self.entries.values()
     }
 
-    /// How many there are.
+    /// The number of endpoints.
     #[expect(clippy::len_without_is_empty, reason = "nobody asks whether there is none")]
     pub fn len(&self) -> usize {
         self.entries.len()
@@ -64,8 +64,8 @@ impl Endpoints {
             .ok_or_else(|| CatalogError::not_found(ObjectKind::Endpoint, name.to_string()))
     }
 
-    /// Whether that changed anything. What a new one names must be there.
-    fn create(&mut self, create: &CreateEndpoint, at: Millis) -> Result<bool, CatalogError> {
+    /// True if that changed anything. What a new one names must be there.
+    pub(crate) fn create(&mut self, create: &CreateEndpoint, at: Millis) -> Result<bool, CatalogError> {
         if let Some(known) = self.entries.get(&key(&create.name)) {
             let name = known.create.name.to_string();
             return CatalogError::unless(create.if_not_exists, ObjectKind::Endpoint, &name);
@@ -77,7 +77,7 @@ impl Endpoints {
         Ok(true)
     }
 
-    /// Whether that changed anything.
+    /// True if that changed anything.
     pub(crate) fn drop(&mut self, name: &EndpointName, if_exists: bool) -> Result<bool, CatalogError> {
         match self.entries.remove(&key(name)) {
             None if !if_exists => Err(CatalogError::not_found(ObjectKind::Endpoint, name.to_string())),
@@ -109,7 +109,7 @@ impl Endpoints {
 }
 
 impl EndpointsSnapshot {
-    /// Whether there never was one.
+    /// True if there never was one.
     pub(crate) fn is_empty(&self) -> bool {
         self.next == 0
     }
@@ -119,24 +119,5 @@ impl EndpointEntry {
     /// The endpoint as an object.
     pub fn object(&self) -> Object {
         ObjectKind::Endpoint.named(self.create.name.to_string())
-    }
-}
-
-impl Catalog {
-    /// Checks that the objects that a new endpoint names exist.
-    pub(crate) fn create_endpoint(
-        &mut self,
-        create: &CreateEndpoint,
-        at: Millis,
-    ) -> Result<bool, CatalogError> {
-        if self.endpoints.get(&create.name).is_err() {
-            if let Some(stream) = create.stream() {
-                self.known_stream(stream.as_str())?;
-            }
-            if let Some(view) = create.view() {
-                self.view(view)?;
-            }
-        }
-        self.endpoints.create(create, at)
     }
 }

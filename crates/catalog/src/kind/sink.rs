@@ -32,7 +32,7 @@ pub struct SinkEntry {
     pub view: u32,
     /// It delivers windows that begin here or later; none: all that close.
     pub from: Option<Millis>,
-    /// How far it is.
+    /// Its progress.
     pub delivered: Delivered,
 }
 
@@ -43,12 +43,12 @@ pub struct SinkStart {
     pub view: u32,
     /// It delivers windows that begin here or later; none: all that close.
     pub from: Option<Millis>,
-    /// Of changes, it delivers those behind this place, in hexadecimal digits.
+    /// The place behind which it delivers changes, in hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
 }
 
-/// How far a sink is.
+/// The progress of a sink.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Delivered {
     /// Deliveries so far: the next one has this number.
@@ -185,7 +185,7 @@ impl Sinks {
         }
     }
 
-    /// Of a sink that was dropped, it does nothing.
+    /// Does nothing if the sink was dropped.
     pub(crate) fn deliver(&mut self, id: u32, delivered: &Delivered) {
         if let Some(sink) = self.sinks.values_mut().find(|sink| sink.id == id) {
             sink.delivered = delivered.clone();

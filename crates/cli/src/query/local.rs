@@ -64,7 +64,7 @@ pub(super) fn run(args: &QueryArgs, text: &str, place: &Place, clock: Arc<dyn Cl
     let mut failure = None;
     let mut on_emit = |emit: Emit| {
         if let Some((analysis, _)) = &mut analysis {
-            analysis.take(emit);
+            analysis.add(emit);
             return ControlFlow::Continue(());
         }
         match progress.suspend(|| write(&mut answer, &emit)) {
@@ -83,7 +83,7 @@ pub(super) fn run(args: &QueryArgs, text: &str, place: &Place, clock: Arc<dyn Cl
     }
     let summary = ran.map_err(|error| failed(error, place))?;
     let status = match analysis {
-        Some((analysis, plan)) => print_text(&analysis.told(plan))?,
+        Some((analysis, plan)) => print_text(&analysis.report(plan))?,
         None => answer.end()?,
     };
     report_rejections(&summary, place, &form);

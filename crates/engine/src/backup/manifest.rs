@@ -91,7 +91,7 @@ pub struct BackupManifest {
 pub struct BackupFile {
     /// Its name in a data directory, `/` between the parts.
     pub name: String,
-    /// How long it is.
+    /// Its length.
     pub bytes: u64,
     /// The checksum of its bytes.
     pub crc32c: Checksum,
@@ -177,7 +177,7 @@ impl BackupManifest {
     }
 }
 
-/// Whether a file of a backup can have this name: it leads nowhere but below the part of a data directory that it names.
+/// True if a file of a backup can have this name: it leads nowhere but below the part of a data directory that it names.
 fn is_name(name: &str) -> bool {
     let mut parts = name.split('/');
     let is_part =

@@ -30,7 +30,7 @@ use std::{
     io,
     ops::Range,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -49,8 +49,8 @@ use crate::durable::{
     stored_stream::unavailable,
 };
 use crate::{BackupError, EngineError, QueryId};
-use swiftwater_runtime::parts::lock;
 
+use swiftwater_runtime::lock_order::OrderedMutex;
 use views_file::ViewsFile;
 
 pub use manifest::{BackupFile, BackupManifest, Checksum, MANIFEST_NAME, ManifestError};
@@ -58,7 +58,7 @@ pub use restore::{BackupFault, RestoreError, restore, verify_backup};
 
 /// Cuts that stand at once: one more is refused.
 pub const BACKUPS_MAX: usize = 4;
-/// How long a cut stands that nobody reads.
+/// The time a cut stands that nobody reads.
 pub const BACKUP_KEPT: Duration = Duration::from_secs(600);
 /// The name of what views, alerts and joins keep.
 const VIEWS_NAME: &str = "views/kept";
@@ -70,9 +70,9 @@ const CHECKED_AT_ONCE: usize = 4;
 /// The cuts that stand.
 #[derive(Default)]
 pub(crate) struct Backups {
-    standing: Mutex<HashMap<String, Arc<Backup>>>,
+    standing: OrderedMutex<HashMap<String, Arc<Backup>>>,
     /// Checksums of the last cut's files, of those that never change: the next cut need not read them.
-    known: Mutex<HashMap<(Box<str>, u64), Checksum>>,
+    known: OrderedMutex<HashMap<(Box<str>, u64), Checksum>>,
     /// Held while a cut is made.
     beginning: tokio::sync::Mutex<()>,
     taken: AtomicU64,
@@ -219,9 +219,9 @@ async fn wait_for_disk(
 }
 
 impl Backups {
-    /// Lets go of cuts that nobody has touched for long.
+    /// Ends backups that nobody has read for long.
     pub(crate) fn expire(&self) {
-        lock(&self.standing).retain(|id, backup| {
+        self.standing.lock().retain(|id, backup| {
             // Whoever reads a file holds the cut.
             let is_kept = !backup.cut.is_forgotten() || Arc::strong_count(&backup.cut) > 1;
             if !is_kept {
@@ -232,8 +232,8 @@ impl Backups {
     }
 
     /// Registers a backup.
-    fn keep(&self, backup: &Arc<Backup>) -> Result<(), EngineError> {
-        let mut standing = lock(&self.standing);
+    fn add(&self, backup: &Arc<Backup>) -> Result<(), EngineError> {
+        let mut standing = self.standing.lock();
         if standing.len() >= BACKUPS_MAX {
             return Err(BackupError::TooMany { standing: standing.len() }.into());
         }
@@ -248,7 +248,7 @@ impl History {
         let backups = &self.backups;
         let _one_at_a_time = backups.beginning.lock().await;
         backups.expire();
-        if lock(&backups.standing).len() >= BACKUPS_MAX {
+        if backups.standing.lock().len() >= BACKUPS_MAX {
             return Err(BackupError::TooMany { standing: BACKUPS_MAX }.into());
         }
         let began = self.clock.monotonic_nanos();
@@ -266,7 +266,7 @@ impl History {
         let manifest = BackupManifest::new(id, cut.taken, cut.log.end().0, files);
         cut.touch();
         let backup = Arc::new(Backup { manifest, numbers, cut });
-        backups.keep(&backup)?;
+        backups.add(&backup)?;
         let millis = self.clock.monotonic_nanos().saturating_sub(began) / 1_000_000;
         let (id, files, bytes) = (&backup.manifest.id, backup.manifest.files.len(), backup.manifest.bytes());
         tracing::info!(%id, files, bytes, position = backup.manifest.log_position, millis, "a backup started");
@@ -276,16 +276,16 @@ impl History {
     /// A running backup.
     pub(crate) fn backup(&self, id: &str) -> Result<Arc<Backup>, EngineError> {
         self.backups.expire();
-        let found = lock(&self.backups.standing).get(id).cloned();
+        let found = self.backups.standing.lock().get(id).cloned();
         let backup = found.ok_or_else(|| BackupError::NotFound(id.to_owned()))?;
         backup.cut.check_whole()?;
         backup.cut.touch();
         Ok(backup)
     }
 
-    /// Lets a cut go; what is being read of it is read to its end.
+    /// Ends a backup; a file that is being read is read to its end.
     pub(crate) fn end_backup(&self, id: &str) -> Result<(), EngineError> {
-        let ended = lock(&self.backups.standing).remove(id);
+        let ended = self.backups.standing.lock().remove(id);
         ended.map(drop).ok_or_else(|| BackupError::NotFound(id.to_owned()).into())
     }
 
@@ -360,7 +360,7 @@ impl History {
                 Place::Store(path, true) => Some((path, bytes)),
                 _ => None,
             };
-            let found = key.as_ref().and_then(|key| lock(known).get(key).copied());
+            let found = key.as_ref().and_then(|key| known.lock().get(key).copied());
             let crc32c = match found {
                 Some(found) => found,
                 None => {
@@ -369,14 +369,14 @@ impl History {
                 }
             };
             if let Some(key) = key {
-                lock(known).insert(key, crc32c);
+                known.lock().insert(key, crc32c);
             }
             Ok(BackupFile { name, bytes, crc32c })
         });
         let files = futures_util::stream::iter(checked).buffered(CHECKED_AT_ONCE).try_collect().await;
         // Of what is no longer in a cut, nothing need be known.
         let there: HashSet<&str> = cut.store.files().iter().map(|file| &*file.path).collect();
-        lock(known).retain(|(path, _), _| there.contains(&**path));
+        known.lock().retain(|(path, _), _| there.contains(&**path));
         files
     }
 }

@@ -80,7 +80,7 @@ pub enum RestoreError {
     /// The store failed.
     #[error("the store")]
     Store(#[from] StoreError),
-    /// What views keep cannot be brought back.
+    /// The state of the views cannot be restored.
     #[error("the state of views cannot be restored")]
     Views(#[from] DumpError),
 }

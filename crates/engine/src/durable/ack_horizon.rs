@@ -10,12 +10,12 @@ use swiftwater_log::LogPosition;
 
 use crate::Ack;
 
-/// How far a stream's events were acknowledged.
+/// The horizon of a stream's acknowledged events.
 #[derive(Debug)]
 pub(crate) struct AckHorizon {
     /// The offset before which events may have been acknowledged.
     next: u64,
-    /// What will be when it is synced: ends in the log, and offsets after the last event; both ascend. The log's queue,
+    /// The horizons to come with the next syncs: ends in the log, and offsets after the last event; both ascend. The log's queue,
     /// which has these events, bounds it.
     unsynced: VecDeque<(LogPosition, u64)>,
 }
@@ -27,7 +27,7 @@ impl AckHorizon {
     }
 
     /// Events were taken that end at a place in the log, and before an offset.
-    pub(crate) fn take(&mut self, (end, next): (LogPosition, u64), ack: Ack, synced: LogPosition) {
+    pub(crate) fn record(&mut self, (end, next): (LogPosition, u64), ack: Ack, synced: LogPosition) {
         self.sync(synced);
         match ack {
             Ack::None | Ack::Memory => self.at_once(next),
@@ -66,13 +66,13 @@ mod tests {
         let at = LogPosition;
         let mut acknowledged = AckHorizon::new(7);
         assert_eq!(acknowledged.up_to(at(0)), 7);
-        acknowledged.take((at(10), 8), Ack::Disk, at(0));
-        acknowledged.take((at(20), 9), Ack::Disk, at(0));
+        acknowledged.record((at(10), 8), Ack::Disk, at(0));
+        acknowledged.record((at(20), 9), Ack::Disk, at(0));
         assert_eq!((acknowledged.up_to(at(9)), acknowledged.up_to(at(10))), (7, 8));
-        acknowledged.take((at(30), 12), Ack::Memory, at(10));
+        acknowledged.record((at(30), 12), Ack::Memory, at(10));
         assert_eq!(acknowledged.up_to(at(10)), 12, "with all before it");
-        acknowledged.take((at(40), 13), Ack::Disk, at(10));
-        acknowledged.take((at(50), 14), Ack::Disk, at(40));
+        acknowledged.record((at(40), 13), Ack::Disk, at(10));
+        acknowledged.record((at(50), 14), Ack::Disk, at(40));
         assert_eq!(acknowledged.unsynced, [(at(50), 14)]);
         assert_eq!((acknowledged.up_to(at(40)), acknowledged.up_to(at(60))), (13, 14));
         acknowledged.at_once(3);

@@ -7,7 +7,6 @@ use crate::durable::{
 };
 use std::sync::atomic::Ordering;
 use swiftwater_event::{Clock, Millis};
-use swiftwater_runtime::parts::lock;
 
 /// Leave to store events, which readers make room for.
 #[derive(Debug)]
@@ -53,7 +52,7 @@ impl StoredStream {
     fn try_admit(&self, now: Millis, request: (usize, u64)) -> Admission {
         // The table goes on, as far as that is known.
         let goes_on = self.table().is_some_and(|table| !table.is_failing());
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let State { feed, progress, views, pressure, arrivals, .. } = &mut *state;
         let at = |feed: &LogTail| arrivals.at(feed.given());
         let of_views = views.iter_mut().map(|ViewFeed { feed, progress, .. }| -> ReaderAt<'_> {
@@ -75,7 +74,7 @@ impl StoredStream {
 impl Drop for Admitted<'_> {
     fn drop(&mut self) {
         if self.bytes > 0 {
-            lock(&self.stored.state).pressure.entered(self.bytes);
+            self.stored.state.lock().pressure.entered(self.bytes);
             self.stored.went_on.notify_waiters();
         }
     }

@@ -23,7 +23,7 @@ impl History {
         let now_micros = self.clock.now_micros();
         let mut declared = stored.declared();
         if let Some(numbered) = &options.numbered
-            && let Some(receipt) = stored.look(numbered, options.ack)?
+            && let Some(receipt) = stored.find_receipt(numbered, options.ack)?
         {
             return self.repeated(shared, (stream, stored), receipt, (batch, now_micros), &options).await;
         }
@@ -44,7 +44,7 @@ impl History {
                     let good = (held.good.clone(), held.columns.take(), batch.bytes().len());
                     let validated_by = (stream, stored, &declared);
                     let Some((offset, outcome)) =
-                        self.put(shared, validated_by, good, now_micros, &options).await?
+                        self.store_events(shared, validated_by, good, now_micros, &options).await?
                     else {
                         declared = stored.declared();
                         continue;
@@ -61,7 +61,7 @@ impl History {
 
     /// Puts good events into the log and in line; answers the offset after them. None are put where another declaration holds by
     /// then than the one that they were validated by.
-    async fn put(
+    async fn store_events(
         &self,
         shared: &Shared,
         (stream, stored, declared): (&Arc<Stream>, &Arc<StoredStream>, &Arc<Declared>),
@@ -72,7 +72,7 @@ impl History {
         let mut closing = self.closing();
         let _admitted = tokio::select! {
             admitted = stored.admit(&*self.clock, (bytes, good.len() as u64)) => admitted,
-            _ = closing.wait_for(|closing| *closing) => return Err(EngineError::Runtime(RuntimeError::ShuttingDown)),
+            () = closing.received() => return Err(EngineError::Runtime(RuntimeError::ShuttingDown)),
         };
         let packed = run_blocking(bytes, || self.log.pack(lines(&good))).map_err(unavailable)?;
         let refused = |error| self.with_numbers(unavailable(error));
@@ -103,7 +103,7 @@ impl History {
         Ok(outcome.map(|outcome| (offset, outcome)))
     }
 
-    /// What is said of events that were stored before. They are held against the columns once more, so that the same is told
+    /// The answer for events that were stored before. They are held against the columns once more, so that the same is told
     /// of each; nothing is counted again. Bad ones are kept now if the earlier try did not come to that.
     async fn repeated(
         &self,

@@ -29,7 +29,7 @@ impl Arrivals {
     }
 
     /// Events came, from this offset on.
-    pub(crate) fn note(&mut self, first: u64, arrival: Millis) {
+    pub(crate) fn record(&mut self, first: u64, arrival: Millis) {
         if self.instants.back().is_some_and(|(_, last)| arrival - *last < self.apart_ms) {
             return;
         }
@@ -77,7 +77,7 @@ mod tests {
             let mut waiting = 0;
             for _ in 0..5_000 {
                 now += rng.below(400) as i64;
-                arrivals.note(all.len() as u64, now);
+                arrivals.record(all.len() as u64, now);
                 all.extend(std::iter::repeat_n(now, 1 + rng.below(3)));
                 if rng.chance(0.01) {
                     waiting += rng.below(all.len() - waiting);

@@ -27,7 +27,7 @@ const USED_PART_MIN: usize = 4;
 /// …and no sender has waited for so long.
 const CALM_MS: i64 = 1_000;
 
-/// Whether a stream's senders wait, and what was let in of late.
+/// The back-pressure of a stream's senders, and the bytes admitted of late.
 #[derive(Debug)]
 pub(crate) struct Backpressure {
     /// 0: senders never wait.
@@ -39,7 +39,7 @@ pub(crate) struct Backpressure {
     admitted_bytes: usize,
 }
 
-/// How a reader goes on.
+/// The way a reader goes on.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     given: u64,
@@ -72,7 +72,7 @@ impl Backpressure {
         self.is_pacing
     }
 
-    /// Whether so many bytes and events may be stored now. Cost: one step for each reader.
+    /// The decision whether so many bytes and events may be stored now. Cost: one step for each reader.
     pub(crate) fn admit(
         &mut self,
         readers: &mut [ReaderAt<'_>],
@@ -85,7 +85,7 @@ impl Backpressure {
         let mut going: Vec<&mut ReaderAt<'_>> = Vec::with_capacity(readers.len());
         for reader in readers {
             let (feed, progress, _) = reader;
-            progress.look(feed.given(), now);
+            progress.observe(feed.given(), now);
             // One that was given nothing yet has not begun: a view is made from the table's events first.
             if feed.given() > 0 && now - progress.since < STALLED_MS {
                 going.push(reader);
@@ -135,7 +135,7 @@ impl Backpressure {
 }
 
 impl Progress {
-    fn look(&mut self, given: u64, now: Millis) {
+    fn observe(&mut self, given: u64, now: Millis) {
         if given == self.given {
             return;
         }
@@ -152,7 +152,7 @@ mod tests {
     use swiftwater_log::LogPosition;
 
     use super::*;
-    use crate::durable::{arrivals::Arrivals, log_tail::Fed};
+    use crate::durable::{arrivals::Arrivals, log_tail::QueuedBatch};
 
     const LAG_MS: u64 = 5_000;
     /// A feed has room for so many events, and so many are offered at a time.
@@ -186,7 +186,7 @@ mod tests {
         }
 
         /// `events`, each of 10 bytes of the log.
-        fn batch(first: u64, events: u64) -> Fed {
+        fn batch(first: u64, events: u64) -> QueuedBatch {
             let mut checker = Checker::new(CheckLimits::default());
             let text = Bytes::from(b"{\"a\":1000}\n".repeat(events as usize));
             let mut batch = checker.push(text).batch;
@@ -194,7 +194,7 @@ mod tests {
                 batch = swiftwater_event::EventBatch::concat(&[batch, checker.finish().batch]);
             }
             let meta = EventMeta { first: Offset(first), ..EventMeta::default() };
-            Fed {
+            QueuedBatch {
                 batch: batch.with_meta(meta),
                 columns: None,
                 end: LogPosition((first + events) * EVENT_BYTES),
@@ -213,14 +213,14 @@ mod tests {
                 Admission::Counted => self.pressure.entered(bytes),
                 Admission::Free => {}
             }
-            self.arrivals.note(self.next, self.now);
+            self.arrivals.record(self.next, self.now);
             self.feed.mark(self.next, start, fed.end);
             self.feed.push(fed, start);
             self.next += BATCH_EVENTS;
             true
         }
 
-        /// Lets the reader go on by about so many events, from its feed or from the log.
+        /// Advances the reader by about so many events, from its feed or from the log.
         fn read(&mut self, from_feed: u64, from_log: u64) {
             self.arrivals.of(self.feed.given());
             if let Some(read) = self.reads_log {
@@ -235,7 +235,7 @@ mod tests {
                 return;
             }
             // With the line ends between them.
-            self.feed.take(LogPosition(u64::MAX), (from_feed * (EVENT_BYTES + 1)) as usize);
+            self.feed.pop_synced(LogPosition(u64::MAX), (from_feed * (EVENT_BYTES + 1)) as usize);
             self.reads_log = self.feed.behind().map(|from| from.0 / EVENT_BYTES);
         }
 

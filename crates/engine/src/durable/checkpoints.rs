@@ -2,7 +2,7 @@
 //! both.
 //!
 //! A snapshot is written once all that it counts is synced. The log is then trimmed up to the first record that a table,
-//! a view, a join or a durable query still needs ([`crate::supervisor::Registry`]).
+//! a view, a join or a durable query still needs ([`crate::supervisor::{Registry, TaskKind}`]).
 
 use std::{
     collections::HashMap,
@@ -15,6 +15,7 @@ use swiftwater_event::Millis;
 use swiftwater_log::{Head, LogPosition, PackedPayload};
 
 use crate::EngineError;
+use crate::supervisor::TaskKind;
 use crate::{
     HistoryError,
     durable::{
@@ -22,19 +23,18 @@ use crate::{
         stored_stream::{StoredStream, unavailable},
     },
 };
-use swiftwater_runtime::parts::lock;
 
 impl History {
     /// Writes snapshots and trims the log, until the end.
     pub(crate) async fn run_checkpoints(&self) {
-        let mut closing = self.closing();
+        let mut stop = self.supervisor.stop_signal(TaskKind::Checkpoint);
         let interval = self.checkpoint_interval();
         // What is in the log already needs no time behind it.
         let mut was = (self.log.horizons().appended, None);
         loop {
             tokio::select! {
                 () = tokio::time::sleep(interval) => {}
-                _ = closing.changed() => return,
+                () = stop.received() => return,
             }
             self.backups.expire();
             let appended = self.log.horizons().appended;
@@ -125,14 +125,14 @@ impl History {
                 break synced?;
             }
         }
-        run_blocking(usize::MAX, || lock(&self.snapshots).write(&snapshot))?;
+        run_blocking(usize::MAX, || self.snapshots.lock().write(&snapshot))?;
         self.checkpointed_position.store(counted.0, Ordering::Relaxed);
         let needed = self.needed_from().min(counted);
         self.log.trim(needed);
         Ok((counted, needed))
     }
 
-    /// Commits the pending events of all tables, writes a last checkpoint, and ends all tasks.
+    /// Commits the pending events of all tables, stops all tasks, and writes a last checkpoint.
     pub(crate) async fn close(&self, grace: Duration) {
         let commit = async {
             for stored in self.all_stored() {
@@ -144,17 +144,10 @@ impl History {
                 "not all tables were committed when the grace period was over; the log has the rest"
             );
         }
-        self.closing.send_replace(true);
+        self.supervisor.stop(grace).await;
         // A log that cannot sync is not waited for: what it has is read again at the next start.
         if let Ok(Err(error)) = tokio::time::timeout(grace, self.checkpoint()).await {
             tracing::warn!(error = &error as &dyn std::error::Error, "the catalog could not be written");
-        }
-        let tasks = std::mem::take(&mut *lock(&self.tasks));
-        for mut task in tasks {
-            if tokio::time::timeout(grace, &mut task).await.is_err() {
-                task.abort();
-                let _ = task.await;
-            }
         }
         self.store.close().await;
     }

@@ -1,9 +1,6 @@
 //! Converts events into the columns of a table.
 
-use std::{
-    cell::RefCell,
-    sync::{Arc, Mutex},
-};
+use std::{cell::RefCell, sync::Arc};
 
 use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringViewArray, TimestampMicrosecondArray};
 use arrow_buffer::BooleanBuffer;
@@ -15,9 +12,8 @@ use swiftwater_live::columns::{
     ColumnsError, ColumnsScratch, DecodedColumns, InferredBatch, InferredColumn, InferredColumns,
     RejectedEvent, StreamColumns, ValidatedBatch, event_bytes_max, event_texts,
 };
+use swiftwater_runtime::lock_order::OrderedMutex;
 use swiftwater_store::{EVENT_COLUMN, OFFSET_COLUMN, Rows, TIME_COLUMN};
-
-use swiftwater_runtime::parts::lock;
 
 /// The columns of a stream, compiled.
 #[derive(Debug)]
@@ -25,7 +21,7 @@ pub(crate) enum Columns {
     /// As they are declared.
     Declared { names: Arc<[Box<str>]>, columns: Box<StreamColumns> },
     /// As they were found in the events so far.
-    Found { columns: Mutex<Arc<InferredColumns>>, event_bytes_max: usize },
+    Found { columns: OrderedMutex<Arc<InferredColumns>>, event_bytes_max: usize },
 }
 
 /// Columns of accepted events.
@@ -39,7 +35,7 @@ pub(crate) struct AcceptedColumns {
 }
 
 impl AcceptedColumns {
-    /// Whether these and the next events' columns can be joined: of one declaration, which says all of them whole.
+    /// True if these and the next events' columns can be joined: of one declaration, which says all of them whole.
     pub(crate) fn goes_with(&self, next: &AcceptedColumns) -> bool {
         Arc::ptr_eq(&self.names, &next.names) && self.text_needed.is_none() && next.text_needed.is_none()
     }
@@ -70,7 +66,7 @@ impl Columns {
         }
         let columns_max =
             create.options.columns_max.map_or(InferredColumns::COLUMNS_MAX, |most| most as usize);
-        let columns = Mutex::new(Arc::new(InferredColumns::new(found.to_vec(), columns_max)));
+        let columns = OrderedMutex::new(Arc::new(InferredColumns::new(found.to_vec(), columns_max)));
         Ok(Columns::Found { columns, event_bytes_max: event_bytes_max(create) })
     }
 
@@ -79,19 +75,19 @@ impl Columns {
         match self {
             Columns::Declared { .. } => Vec::new(),
             Columns::Found { columns, .. } => {
-                let columns = Arc::clone(&lock(columns));
+                let columns = Arc::clone(&columns.lock());
                 let column = |column: &InferredColumn| ColumnDef::new(column.name.clone(), column.ty.clone());
                 columns.columns().iter().map(column).collect()
             }
         }
     }
 
-    /// Whether a column that was found holds JSON text.
+    /// True if a column that was found holds JSON text.
     pub(crate) fn is_found_as_json(&self, name: &str) -> bool {
         match self {
             Columns::Declared { .. } => false,
             Columns::Found { columns, .. } => {
-                lock(columns).columns().iter().any(|column| *column.name == *name && column.ty == Type::Any)
+                columns.lock().columns().iter().any(|column| *column.name == *name && column.ty == Type::Any)
             }
         }
     }
@@ -104,7 +100,7 @@ impl Columns {
                 json.map(|column| column.name.clone()).collect()
             }
             Columns::Found { columns, .. } => {
-                let columns = Arc::clone(&lock(columns));
+                let columns = Arc::clone(&columns.lock());
                 let json = columns.columns().iter().filter(|column| column.ty == Type::Any);
                 json.map(|column| column.name.clone()).collect()
             }
@@ -152,14 +148,14 @@ impl Columns {
                 (AcceptedColumns { names: Arc::clone(names), arrays, text_needed }, None)
             }
             Columns::Found { columns, .. } => {
-                let known = Arc::clone(&lock(columns));
+                let known = Arc::clone(&columns.lock());
                 let InferredBatch { grown, columns: arrays, text_needed } =
                     SCRATCH.with_borrow_mut(|scratch| known.accept(batch, scratch));
                 let now_known = grown.map_or_else(|| Arc::clone(&known), Arc::new);
                 let names = now_known.columns().iter().map(|column| column.name.clone()).collect();
                 let has_grown = now_known.columns().len() > known.columns().len();
                 let found = has_grown.then(|| now_known.columns().to_vec());
-                *lock(columns) = now_known;
+                *columns.lock() = now_known;
                 (AcceptedColumns { names, arrays, text_needed }, found)
             }
         }

@@ -103,7 +103,7 @@ impl Request {
     }
 }
 
-/// Whether clients cannot make so many of these that others go.
+/// True if clients cannot make so many of these that others go.
 fn is_of_engine(id: &str) -> bool {
     // The quarantine's are as many as those of clients.
     is_reserved_producer(id) && !id.starts_with(QUARANTINE_PRODUCER)
@@ -118,9 +118,9 @@ impl Producers {
         if is_of_engine(id) { &self.of_engine } else { &self.of_clients }
     }
 
-    /// What is to become of part `part` of request `sequence`, all of whose parts before `after` are to be there; `hash`: of
+    /// The verdict on part `part` of request `sequence`, all of whose parts before `after` are to be there; `hash`: of
     /// what it has, 0 where that is not known.
-    pub(crate) fn look(&self, id: &str, sequence: u64, (part, after): (u16, u16), hash: u64) -> Verdict {
+    pub(crate) fn check(&self, id: &str, sequence: u64, (part, after): (u16, u16), hash: u64) -> Verdict {
         let (part, after) = (u32::from(part), u32::from(after.min(part)));
         let Some(producer) = self.of(id).by_id.get(id) else { return Verdict::of_new(after) };
         match producer.place_of(sequence) {
@@ -144,9 +144,9 @@ impl Producers {
     }
 
     /// Notes that a part was stored: the last of `part.parts`.
-    pub(crate) fn note(&mut self, id: &str, part: Receipt, hash: u64) {
+    pub(crate) fn record(&mut self, id: &str, part: Receipt, hash: u64) {
         let used = if is_of_engine(id) { &mut self.of_engine } else { &mut self.of_clients };
-        used.note(id, part, hash);
+        used.record(id, part, hash);
     }
 
     /// Notes the hash of a part that was noted, as it was written down.
@@ -192,7 +192,7 @@ impl ProducerUse {
         self.by_use.values().filter_map(|id| Some((&**id, self.by_id.get(id)?)))
     }
 
-    fn note(&mut self, id: &str, part: Receipt, hash: u64) {
+    fn record(&mut self, id: &str, part: Receipt, hash: u64) {
         self.uses += 1;
         let producer = self.by_id.entry(id.into()).or_default();
         self.by_use.remove(&producer.used);
@@ -239,25 +239,25 @@ mod tests {
     #[test]
     fn retry_is_known_and_later_numbers_are_new() {
         let mut producers = Producers::new(10);
-        assert_eq!(producers.look("a", 1, (0, 0), 0), Verdict::New);
-        producers.note("a", receipt(1, 1), 0);
-        assert_eq!(producers.look("a", 1, (0, 0), 0), Verdict::StoredStream(receipt(1, 1)));
-        assert_eq!(producers.look("a", 2, (0, 0), 0), Verdict::New);
-        assert_eq!(producers.look("b", 1, (0, 0), 0), Verdict::New);
+        assert_eq!(producers.check("a", 1, (0, 0), 0), Verdict::New);
+        producers.record("a", receipt(1, 1), 0);
+        assert_eq!(producers.check("a", 1, (0, 0), 0), Verdict::StoredStream(receipt(1, 1)));
+        assert_eq!(producers.check("a", 2, (0, 0), 0), Verdict::New);
+        assert_eq!(producers.check("b", 1, (0, 0), 0), Verdict::New);
     }
 
     #[test]
     fn numbers_may_come_in_any_order_within_those_kept() {
         let mut producers = Producers::new(10);
         for sequence in (100..100 + SEQUENCES_KEPT as u64).rev() {
-            assert_eq!(producers.look("a", sequence, (0, 0), 0), Verdict::New);
-            producers.note("a", receipt(sequence, 1), 0);
+            assert_eq!(producers.check("a", sequence, (0, 0), 0), Verdict::New);
+            producers.record("a", receipt(sequence, 1), 0);
         }
-        assert_eq!(producers.look("a", 99, (0, 0), 0), Verdict::Forgotten(100));
-        producers.note("a", receipt(1000, 1), 0);
-        assert_eq!(producers.look("a", 100, (0, 0), 0), Verdict::Forgotten(101));
+        assert_eq!(producers.check("a", 99, (0, 0), 0), Verdict::Forgotten(100));
+        producers.record("a", receipt(1000, 1), 0);
+        assert_eq!(producers.check("a", 100, (0, 0), 0), Verdict::Forgotten(101));
         assert_eq!(
-            producers.look("a", 500, (0, 0), 0),
+            producers.check("a", 500, (0, 0), 0),
             Verdict::New,
             "between those kept, it was never there"
         );
@@ -266,13 +266,13 @@ mod tests {
     #[test]
     fn parts_are_stored_in_order_and_once() {
         let mut producers = Producers::new(10);
-        assert_eq!(producers.look("a", 1, (1, 1), 0), Verdict::Gap(0));
-        producers.note("a", receipt(1, 1), 0);
-        assert_eq!(producers.look("a", 1, (2, 2), 0), Verdict::Gap(1));
-        assert_eq!(producers.look("a", 1, (1, 1), 0), Verdict::New);
-        producers.note("a", receipt(1, 2), 0);
+        assert_eq!(producers.check("a", 1, (1, 1), 0), Verdict::Gap(0));
+        producers.record("a", receipt(1, 1), 0);
+        assert_eq!(producers.check("a", 1, (2, 2), 0), Verdict::Gap(1));
+        assert_eq!(producers.check("a", 1, (1, 1), 0), Verdict::New);
+        producers.record("a", receipt(1, 2), 0);
         assert_eq!(
-            producers.look("a", 1, (1, 1), 0),
+            producers.check("a", 1, (1, 1), 0),
             Verdict::StoredStream(Receipt { accepted: 4, ..receipt(1, 2) })
         );
     }
@@ -280,25 +280,25 @@ mod tests {
     #[test]
     fn part_without_a_good_event_leaves_no_gap() {
         let mut producers = Producers::new(10);
-        assert_eq!(producers.look("a", 1, (1, 0), 0), Verdict::New, "the first part had none");
-        producers.note("a", receipt(1, 2), 0);
-        assert_eq!(producers.look("a", 1, (3, 2), 0), Verdict::New, "nor had the third");
-        assert_eq!(producers.look("a", 1, (4, 4), 0), Verdict::Gap(2), "but this one was told to be there");
-        producers.note("a", receipt(1, 4), 0);
+        assert_eq!(producers.check("a", 1, (1, 0), 0), Verdict::New, "the first part had none");
+        producers.record("a", receipt(1, 2), 0);
+        assert_eq!(producers.check("a", 1, (3, 2), 0), Verdict::New, "nor had the third");
+        assert_eq!(producers.check("a", 1, (4, 4), 0), Verdict::Gap(2), "but this one was told to be there");
+        producers.record("a", receipt(1, 4), 0);
         for part in 0..4 {
-            assert!(matches!(producers.look("a", 1, (part, 0), 0), Verdict::StoredStream(_)), "part {part}");
+            assert!(matches!(producers.check("a", 1, (part, 0), 0), Verdict::StoredStream(_)), "part {part}");
         }
-        assert_eq!(producers.look("a", 1, (4, 4), 0), Verdict::New);
+        assert_eq!(producers.check("a", 1, (4, 4), 0), Verdict::New);
     }
 
     #[test]
     fn who_wrote_longest_ago_is_forgotten_first() {
         let mut producers = Producers::new(2);
         for id in ["a", "b", "a", "c"] {
-            producers.note(id, receipt(1, 1), 0);
+            producers.record(id, receipt(1, 1), 0);
         }
-        assert_eq!(producers.look("b", 1, (0, 0), 0), Verdict::New);
-        assert!(matches!(producers.look("a", 1, (0, 0), 0), Verdict::StoredStream(_)));
+        assert_eq!(producers.check("b", 1, (0, 0), 0), Verdict::New);
+        assert!(matches!(producers.check("a", 1, (0, 0), 0), Verdict::StoredStream(_)));
         let ids: Vec<&str> = producers.iter().map(|(id, _)| id).collect();
         assert_eq!(ids, ["a", "c"]);
         assert_eq!(producers.of_clients.by_use.len(), 2);
@@ -308,14 +308,14 @@ mod tests {
     fn clients_push_out_no_producer_of_the_engine() {
         let mut producers = Producers::new(2);
         for own in ["swiftwater/sink/0-1", "join 3-1"] {
-            producers.note(own, receipt(1, 1), 0);
+            producers.record(own, receipt(1, 1), 0);
         }
         for client in 0..10 {
-            producers.note(&format!("p{client}"), receipt(1, 1), 0);
-            producers.note(&format!("{QUARANTINE_PRODUCER}1/0/p{client}"), receipt(1, 1), 0);
+            producers.record(&format!("p{client}"), receipt(1, 1), 0);
+            producers.record(&format!("{QUARANTINE_PRODUCER}1/0/p{client}"), receipt(1, 1), 0);
         }
         for own in ["swiftwater/sink/0-1", "join 3-1"] {
-            assert!(matches!(producers.look(own, 1, (0, 0), 0), Verdict::StoredStream(_)), "{own}");
+            assert!(matches!(producers.check(own, 1, (0, 0), 0), Verdict::StoredStream(_)), "{own}");
         }
         assert_eq!(producers.iter().count(), 4);
     }
@@ -323,21 +323,21 @@ mod tests {
     #[test]
     fn number_that_is_used_again_for_something_else_is_found_in_each_part() {
         let mut producers = Producers::new(2);
-        producers.note("a", receipt(1, 1), 10);
-        producers.note("a", receipt(1, 3), 30);
+        producers.record("a", receipt(1, 1), 10);
+        producers.record("a", receipt(1, 3), 30);
         for (part, sent, expected) in
             [(0, 10, true), (0, 11, false), (0, 0, true), (1, 7, true), (2, 30, true), (2, 10, false)]
         {
-            let verdict = producers.look("a", 1, (part, 0), sent);
+            let verdict = producers.check("a", 1, (part, 0), sent);
             assert_eq!(matches!(verdict, Verdict::StoredStream(_)), expected, "part {part}: {verdict:?}");
             assert_eq!(verdict == Verdict::Other, !expected);
         }
         assert_eq!(producers.hashes().collect::<Vec<_>>(), [("a", 1, 0, 10), ("a", 1, 2, 30)]);
         let mut again = Producers::new(2);
-        again.note("a", receipt(1, 3), 0);
+        again.record("a", receipt(1, 3), 0);
         for (id, sequence, part, hash) in producers.hashes() {
             again.record_hash(id, sequence, part, hash);
         }
-        assert_eq!(again.look("a", 1, (0, 0), 11), Verdict::Other);
+        assert_eq!(again.check("a", 1, (0, 0), 11), Verdict::Other);
     }
 }

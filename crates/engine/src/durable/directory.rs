@@ -78,7 +78,7 @@ impl DataDir {
         self.watched.missing().map(PathBuf::as_path)
     }
 
-    /// Whether there is nothing in it but the lock.
+    /// True if it contains nothing but the lock.
     pub(crate) fn is_empty(&self) -> io::Result<bool> {
         for entry in fs::read_dir(&self.path)? {
             let name = entry?.file_name();

@@ -14,7 +14,7 @@ use swiftwater_sql::{ErrorKind as SqlErrorKind, SqlError};
 
 use crate::durable::stored_stream::Declared;
 
-/// How events are made of rows with certain columns.
+/// The way events are made of rows with certain columns.
 pub(crate) struct EventShape {
     members: Vec<Member>,
     /// The columns of what is made.

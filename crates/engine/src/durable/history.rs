@@ -5,7 +5,7 @@ use std::{
     collections::HashMap,
     path::PathBuf,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError, RwLock, Weak,
+        Arc, OnceLock, Weak,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -18,13 +18,13 @@ use swiftwater_lang::ddl::{self, DefaultValue};
 use swiftwater_log::{Disk, Log, LogError, LogPosition, StallReason, StreamId};
 use swiftwater_sql::SqlOptions;
 use swiftwater_store::{ErrorKind as StoreErrorKind, Store, StoreError, Table};
-use tokio::{
-    runtime::Handle,
-    sync::{Notify, watch},
-    task::JoinHandle,
-};
+use tokio::sync::Notify;
 
-use crate::{Ack, EngineError, HistoryMetrics, RuntimeError, Ticket, shared::Shared, supervisor::Registry};
+use crate::{
+    Ack, EngineError, HistoryMetrics, RuntimeError, Ticket,
+    shared::Shared,
+    supervisor::{Registry, StopSignal, Supervisor, TaskKind},
+};
 use crate::{
     HistoryConfig, HistoryError,
     backup::Backups,
@@ -42,7 +42,7 @@ use crate::{
     },
     objects::Objects,
 };
-use swiftwater_runtime::parts::lock;
+use swiftwater_runtime::lock_order::{OrderedMutex, OrderedRwLock};
 
 /// Everything durable of one engine.
 pub(crate) struct History {
@@ -53,10 +53,10 @@ pub(crate) struct History {
     pub(crate) log: Arc<Log>,
     pub(crate) store: Store,
     pub(crate) catalog: Published<Catalog>,
-    pub(crate) snapshots: Mutex<Snapshots>,
+    pub(crate) snapshots: OrderedMutex<Snapshots>,
     /// Locked while a statement changes the catalog: one at a time.
     pub(crate) statement_lock: tokio::sync::Mutex<()>,
-    pub(crate) stored: RwLock<HashMap<StreamName, Arc<StoredStream>>>,
+    pub(crate) stored: OrderedRwLock<HashMap<StreamName, Arc<StoredStream>>>,
     pub(crate) objects: Objects,
     /// The objects that tasks maintain.
     pub(crate) registry: Registry,
@@ -70,17 +70,14 @@ pub(crate) struct History {
     /// Locked for reading while a change of the catalog is logged, and while a view, an alert or a join commits; for writing
     /// while a backup takes its snapshots.
     pub(crate) backup_lock: Arc<tokio::sync::RwLock<()>>,
-    pub(crate) tasks: Mutex<Vec<JoinHandle<()>>>,
     /// Notified when work in the store is pending, such as the opening of a table.
     pub(crate) pending_store_work: Notify,
     /// The position of the last checkpoint: the end of the log when the catalog's last snapshot was taken.
     pub(crate) checkpointed_position: AtomicU64,
     /// Locked during a checkpoint.
     pub(crate) checkpoint_lock: tokio::sync::Mutex<()>,
-    /// The runtime in which the history was opened; its tasks run there.
-    runtime: Handle,
-    pub(crate) closing: watch::Sender<bool>,
-    /// Whether events can be stored at present.
+    pub(crate) supervisor: Supervisor,
+    /// The readiness to store events.
     pub(crate) readiness: Readiness,
     /// Locked for this process as long as it lives.
     pub(crate) dir: Option<DataDir>,
@@ -125,7 +122,7 @@ impl History {
         history.report_if_not_ready();
         history.start_services();
         let nanos = clock.monotonic_nanos().saturating_sub(began);
-        let streams = history.stored.read().unwrap_or_else(PoisonError::into_inner).len();
+        let streams = history.stored.read().len();
         tracing::info!(streams, millis = nanos / 1_000_000, "the data directory was opened");
         Ok(history)
     }
@@ -146,9 +143,9 @@ impl History {
             log: Arc::new(files.log),
             store,
             catalog: Published::new(files.replay.catalog),
-            snapshots: Mutex::new(files.snapshots),
+            snapshots: OrderedMutex::new(files.snapshots),
             statement_lock: tokio::sync::Mutex::default(),
-            stored: RwLock::default(),
+            stored: OrderedRwLock::default(),
             objects,
             registry: Registry::default(),
             retained: RetainedPositions::default(),
@@ -157,35 +154,30 @@ impl History {
             unstored: Unstored::default(),
             backups: Backups::default(),
             backup_lock: Arc::default(),
-            tasks: Mutex::default(),
             pending_store_work: Notify::new(),
             checkpointed_position: AtomicU64::new(files.checkpointed_position),
             checkpoint_lock: tokio::sync::Mutex::default(),
-            runtime: Handle::current(),
-            closing: watch::Sender::new(false),
+            supervisor: Supervisor::new(),
             readiness: Readiness::default(),
             dir,
         }
     }
 
     fn start_services(self: &Arc<Self>) {
-        self.run_service("the refresh of joined tables", |history| async move {
+        self.run_service((TaskKind::Table, "the refresh of joined tables"), |history| async move {
             history.maintain_joined_tables().await;
         });
-        self.run_service("checkpoints", |history| async move { history.run_checkpoints().await });
-        self.run_service("the watch over readiness", |history| async move {
+        self.run_service((TaskKind::Checkpoint, "checkpoints"), |history| async move {
+            history.run_checkpoints().await
+        });
+        self.run_service((TaskKind::Checkpoint, "the watch over readiness"), |history| async move {
             history.watch_readiness().await;
         });
     }
 
     /// Ends the tasks of a history that cannot be opened. Writes no checkpoint.
     async fn end_opening(&self) {
-        self.closing.send_replace(true);
-        let tasks = std::mem::take(&mut *lock(&self.tasks));
-        for task in tasks {
-            task.abort();
-            let _ = task.await;
-        }
+        self.supervisor.abort().await;
         self.store.close().await;
     }
 
@@ -213,7 +205,7 @@ impl History {
             let stored = Arc::new(StoredStream::new(StreamId(entry.id), declared, table, state));
             // The log retains its events before there are any.
             let registration = self.registry.register(&stored);
-            let mut all = self.stored.write().unwrap_or_else(PoisonError::into_inner);
+            let mut all = self.stored.write();
             all.insert(entry.create.name.clone(), Arc::clone(&stored));
             drop(all);
             self.unstored.forget(&entry.create.name);
@@ -227,26 +219,19 @@ impl History {
         Ok(())
     }
 
-    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let mut tasks = lock(&self.tasks);
-        tasks.retain(|task| !task.is_finished());
-        // A statement that begins one may be on threads that are for SQL.
-        tasks.push(self.runtime.spawn(task));
-    }
-
     /// A stream that is stored.
     pub(crate) fn stored(&self, name: &StreamName) -> Option<Arc<StoredStream>> {
-        self.stored.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+        self.stored.read().get(name).cloned()
     }
 
-    /// Whether the stream is there still, and was not dropped, perhaps to be created again.
+    /// True if the stream is there still, and was not dropped, perhaps to be created again.
     pub(crate) fn is_current(&self, stored: &Arc<StoredStream>) -> bool {
         self.stored(&stored.name).is_some_and(|there| Arc::ptr_eq(&there, stored))
     }
 
     /// All stored streams.
     pub(crate) fn all_stored(&self) -> Vec<Arc<StoredStream>> {
-        self.stored.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        self.stored.read().values().cloned().collect()
     }
 
     /// The metrics of log and tables.
@@ -312,16 +297,14 @@ impl History {
         self.catalog.changing().apply(change);
     }
 
-    /// Pauses, for less where the engine closes meanwhile: its end waits for nobody who sleeps.
-    pub(crate) async fn pause(&self, time: Duration) {
-        let mut closing = self.closing();
-        // Whether it closes is looked at by who pauses.
-        let _ = tokio::time::timeout(time, closing.wait_for(|closing| *closing)).await;
+    /// Pauses a task of a kind until the time is over or the kind is stopped, which the caller checks next.
+    pub(crate) async fn pause(&self, kind: TaskKind, time: Duration) {
+        let _ = tokio::time::timeout(time, self.supervisor.stop_signal(kind).received()).await;
     }
 
-    /// A receiver of whether the engine is closing.
-    pub(crate) fn closing(&self) -> watch::Receiver<bool> {
-        self.closing.subscribe()
+    /// The signal that the engine is closing, for requests.
+    pub(crate) fn closing(&self) -> StopSignal {
+        self.supervisor.stop_signal(TaskKind::Reader)
     }
 
     /// Limits of SQL, and where it puts things aside.
@@ -379,7 +362,7 @@ impl Declared {
         Ok(Declared { id: StreamId(entry.id), columns, create: entry.create.clone() })
     }
 
-    /// Whether a column's default depends on when an event arrived.
+    /// True if a column's default depends on when an event arrived.
     pub(crate) fn has_now(&self) -> bool {
         self.create.columns.iter().any(|column| column.default == Some(DefaultValue::Now))
     }

@@ -7,7 +7,7 @@ use swiftwater_runtime::is_reserved_producer;
 
 use crate::{Ack, AppendOptions, Appended, EngineError, Numbered, RuntimeError, Ticket, shared::Shared};
 
-/// How long somebody waits for a disk that takes nothing.
+/// The time that a sender waits for a disk that accepts nothing.
 const STALL_TIME_MAX: Duration = Duration::from_secs(10);
 
 impl Shared {

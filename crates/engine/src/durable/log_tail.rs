@@ -13,7 +13,7 @@ use swiftwater_log::LogPosition;
 
 /// Events on their way to the table, or to a view.
 #[derive(Debug, Clone)]
-pub(crate) struct Fed {
+pub(crate) struct QueuedBatch {
     /// With their offsets and arrival.
     pub(crate) batch: EventBatch,
     /// Decoded, where that was done for the whole batch when it was accepted.
@@ -22,7 +22,7 @@ pub(crate) struct Fed {
     pub(crate) end: LogPosition,
 }
 
-impl Fed {
+impl QueuedBatch {
     pub(crate) fn first(&self) -> u64 {
         self.batch.meta().first.0
     }
@@ -34,7 +34,7 @@ impl Fed {
 }
 
 /// Batches that follow one another as one.
-pub(crate) fn joined(fed: &[Fed]) -> EventBatch {
+pub(crate) fn joined(fed: &[QueuedBatch]) -> EventBatch {
     match fed {
         [one] => one.batch.clone(),
         _ => {
@@ -47,7 +47,7 @@ pub(crate) fn joined(fed: &[Fed]) -> EventBatch {
 /// The line of one stream.
 #[derive(Debug, Clone)]
 pub(crate) struct LogTail {
-    line: VecDeque<Fed>,
+    line: VecDeque<QueuedBatch>,
     bytes: usize,
     bytes_max: usize,
     /// The position from which the log is read once the queue is empty.
@@ -86,7 +86,7 @@ impl LogTail {
     }
 
     /// Puts events in line, as far as there is room. They were marked.
-    pub(crate) fn push(&mut self, fed: Fed, start: LogPosition) {
+    pub(crate) fn push(&mut self, fed: QueuedBatch, start: LogPosition) {
         if self.behind.is_some() {
             return;
         }
@@ -100,7 +100,7 @@ impl LogTail {
     }
 
     /// Removes and returns synced events, in order, up to about so many bytes.
-    pub(crate) fn take(&mut self, synced: LogPosition, bytes_max: usize) -> Vec<Fed> {
+    pub(crate) fn pop_synced(&mut self, synced: LogPosition, bytes_max: usize) -> Vec<QueuedBatch> {
         let mut taken = Vec::new();
         let mut bytes = 0;
         while let Some(next) = self.line.front()
@@ -117,8 +117,8 @@ impl LogTail {
     }
 
     /// These were given to the reader.
-    pub(crate) fn record_emitted(&mut self, events: &[Fed]) {
-        self.given = events.last().map_or(self.given, Fed::next);
+    pub(crate) fn record_emitted(&mut self, events: &[QueuedBatch]) {
+        self.given = events.last().map_or(self.given, QueuedBatch::next);
     }
 
     /// The offset after the last event that was given to the reader; 0 before the first.
@@ -136,7 +136,7 @@ impl LogTail {
         (self.bytes, self.bytes_max)
     }
 
-    /// Whether all that came was taken, and nothing is to be read from the log.
+    /// True if all that came was taken, and nothing is to be read from the log.
     pub(crate) fn is_idle(&self) -> bool {
         self.line.is_empty() && self.behind.is_none()
     }
@@ -167,8 +167,8 @@ impl LogTail {
         self.marks.iter().find(|(_, start)| *start >= place).map(|(first, _)| *first)
     }
 
-    /// Lets go of all that waits: it is read from the log again, from this place on, if there is one.
-    pub(crate) fn begin_again(&mut self, from: Option<LogPosition>) {
+    /// Drops all queued events; the reader reads them from the log again, from this position on, if there is one.
+    pub(crate) fn restart_at(&mut self, from: Option<LogPosition>) {
         (self.line, self.bytes, self.behind) = (VecDeque::new(), 0, from);
     }
 
@@ -207,22 +207,22 @@ mod tests {
     use super::*;
 
     /// One event of 10 bytes.
-    fn fed(first: u64, end: u64) -> Fed {
+    fn queued(first: u64, end: u64) -> QueuedBatch {
         let mut checker = Checker::new(CheckLimits::default());
         let batch = checker.push(Bytes::from_static(b"{\"a\":1000}")).batch;
         let meta = EventMeta { first: Offset(first), ..EventMeta::default() };
-        Fed { batch: batch.with_meta(meta), columns: None, end: LogPosition(end) }
+        QueuedBatch { batch: batch.with_meta(meta), columns: None, end: LogPosition(end) }
     }
 
     fn firsts(feed: &mut LogTail, synced: u64, bytes_max: usize) -> Vec<u64> {
-        feed.take(LogPosition(synced), bytes_max).iter().map(Fed::first).collect()
+        feed.pop_synced(LogPosition(synced), bytes_max).iter().map(QueuedBatch::first).collect()
     }
 
     #[test]
     fn only_what_is_synced_goes_on() {
         let mut feed = LogTail::new(1000);
         for event in 0..3 {
-            feed.push(fed(event, 10 * (event + 1)), LogPosition(10 * event));
+            feed.push(queued(event, 10 * (event + 1)), LogPosition(10 * event));
         }
         assert_eq!(firsts(&mut feed, 9, 1000), [0u64; 0]);
         assert_eq!(firsts(&mut feed, 20, 1000), [0, 1]);
@@ -236,7 +236,7 @@ mod tests {
         for event in 0..5 {
             let (start, end) = (LogPosition(10 * event), LogPosition(10 * (event + 1)));
             feed.mark(event, start, end);
-            feed.push(fed(event, end.0), start);
+            feed.push(queued(event, end.0), start);
         }
         assert_eq!(feed.behind(), None, "the line comes first");
         assert_eq!(firsts(&mut feed, 100, 15), [0]);
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(feed.caught_up(LogPosition(40)), Some(LogPosition(50)));
         assert_eq!(feed.behind(), Some(LogPosition(40)));
         assert_eq!(feed.caught_up(LogPosition(50)), None);
-        feed.push(fed(5, 60), LogPosition(50));
+        feed.push(queued(5, 60), LogPosition(50));
         assert_eq!(firsts(&mut feed, 60, 15), [5]);
     }
 
@@ -255,15 +255,15 @@ mod tests {
         for event in 0..3 {
             let (start, end) = (LogPosition(10 * event), LogPosition(10 * (event + 1)));
             feed.mark(event, start, end);
-            feed.push(fed(event, end.0), start);
+            feed.push(queued(event, end.0), start);
         }
         assert_eq!(firsts(&mut feed, 30, 10), [0]);
         let from = feed.retained_from(0, 3);
-        feed.begin_again(from);
+        feed.restart_at(from);
         assert_eq!((feed.behind(), feed.bytes), (Some(LogPosition(0)), 0));
         assert_eq!(firsts(&mut feed, 30, 1000), [0u64; 0]);
         assert_eq!(feed.caught_up(LogPosition(30)), None);
-        feed.push(fed(3, 40), LogPosition(30));
+        feed.push(queued(3, 40), LogPosition(30));
         assert_eq!(firsts(&mut feed, 40, 1000), [3]);
     }
 

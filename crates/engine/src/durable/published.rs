@@ -3,35 +3,34 @@
 //! Writers change the value one at a time. While a reader still uses the newest version, a writer copies it and publishes
 //! the copy. Otherwise the writer changes it in place. No lock that readers take is held while a value is copied.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-
-use swiftwater_runtime::parts::lock;
+use std::sync::Arc;
+use swiftwater_runtime::lock_order::{OrderedMutex, OrderedMutexGuard, OrderedRwLock, level};
 
 /// The newest version of a value.
 pub(crate) struct Published<T> {
-    changing: Mutex<()>,
-    newest: RwLock<Arc<T>>,
+    changing: OrderedMutex<(), level::CatalogChange>,
+    newest: OrderedRwLock<Arc<T>>,
 }
 
 /// The right to change the value, which one has at a time.
 pub(crate) struct Changing<'p, T> {
     published: &'p Published<T>,
-    _one_at_a_time: MutexGuard<'p, ()>,
+    _one_at_a_time: OrderedMutexGuard<'p, ()>,
 }
 
 impl<T: Clone> Published<T> {
     pub(crate) fn new(value: T) -> Published<T> {
-        Published { changing: Mutex::default(), newest: RwLock::new(Arc::new(value)) }
+        Published { changing: OrderedMutex::default(), newest: OrderedRwLock::new(Arc::new(value)) }
     }
 
     /// The newest version. It stays as it is, however long it is read.
     pub(crate) fn newest(&self) -> Arc<T> {
-        Arc::clone(&self.newest.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.newest.read())
     }
 
     /// Waits for others that change the value; readers go on.
     pub(crate) fn changing(&self) -> Changing<'_, T> {
-        Changing { published: self, _one_at_a_time: lock(&self.changing) }
+        Changing { published: self, _one_at_a_time: self.changing.lock() }
     }
 }
 
@@ -42,7 +41,7 @@ impl<T: Clone> Changing<'_, T> {
     }
 
     pub(crate) fn apply<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
-        let mut newest = self.published.newest.write().unwrap_or_else(PoisonError::into_inner);
+        let mut newest = self.published.newest.write();
         if let Some(value) = Arc::get_mut(&mut newest) {
             return change(value);
         }
@@ -51,7 +50,7 @@ impl<T: Clone> Changing<'_, T> {
         let mut next = T::clone(&read);
         let result = change(&mut next);
         let next = Arc::new(next);
-        let mut newest = self.published.newest.write().unwrap_or_else(PoisonError::into_inner);
+        let mut newest = self.published.newest.write();
         let before = std::mem::replace(&mut *newest, next);
         drop(newest);
         // Whoever is the last to have read them frees them, without a lock.
@@ -70,12 +69,13 @@ mod tests {
     struct Watched(i32);
 
     static PUBLISHED: OnceLock<Published<Watched>> = OnceLock::new();
-    static SEEN: Mutex<Vec<i32>> = Mutex::new(Vec::new());
+    static SEEN: OrderedMutex<Vec<i32>> = OrderedMutex::new(Vec::new());
 
     /// Reads as another thread would.
     fn look() {
         let published = PUBLISHED.get().expect("it was set");
-        lock(&SEEN).push(published.newest().0);
+        let newest = published.newest().0;
+        SEEN.lock().push(newest);
     }
 
     impl Clone for Watched {
@@ -116,6 +116,6 @@ mod tests {
             value.0 = 2;
         });
         assert_eq!((read.0, published.newest().0), (1, 2));
-        assert_eq!(*lock(&SEEN), [1, 1], "while it is copied, and while the copy is changed");
+        assert_eq!(*SEEN.lock(), [1, 1], "while it is copied, and while the copy is changed");
     }
 }

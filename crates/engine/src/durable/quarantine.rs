@@ -25,7 +25,7 @@ pub(crate) struct BadEvent<'e> {
 }
 
 impl Declared {
-    /// Whether bad events are kept.
+    /// True if bad events are kept.
     pub(crate) fn quarantines(&self) -> bool {
         wants_quarantine(&self.create)
     }

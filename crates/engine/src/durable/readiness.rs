@@ -7,10 +7,7 @@
 
 use std::{
     path::PathBuf,
-    sync::{
-        Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
@@ -18,7 +15,8 @@ use swiftwater_log::LogPosition;
 
 use crate::EngineError;
 use crate::durable::{directory::DataDir, history::History};
-use swiftwater_runtime::parts::lock;
+use crate::supervisor::TaskKind;
+use swiftwater_runtime::lock_order::OrderedMutex;
 
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// A disk that has not finished a sync for so long is taken for one that stands still.
@@ -29,25 +27,25 @@ const STALLED_NANOS: u64 = 10_000_000_000;
 pub(crate) struct Readiness {
     /// Events are refused; `why` says why.
     refuses: AtomicBool,
-    why: Mutex<Option<EngineError>>,
+    why: OrderedMutex<Option<EngineError>>,
     /// Up to where the log was synced, and since when nothing more was while something waited.
-    synced: Mutex<(LogPosition, Option<u64>)>,
+    synced: OrderedMutex<(LogPosition, Option<u64>)>,
 }
 
 impl History {
     /// Looks every second until the engine ends.
     pub(crate) async fn watch_readiness(&self) {
-        let closing = self.closing();
-        while !*closing.borrow() {
+        let stop = self.supervisor.stop_signal(TaskKind::Checkpoint);
+        while !stop.is_sent() {
             self.check_readiness();
-            self.pause(LOOK_INTERVAL).await;
+            self.pause(TaskKind::Checkpoint, LOOK_INTERVAL).await;
         }
     }
 
     /// Checks whether events can be stored now, and records the result.
     pub(crate) fn check_readiness(&self) {
         let found = self.directory_error().or_else(|| self.stall());
-        let was = std::mem::replace(&mut *lock(&self.readiness.why), found.clone());
+        let was = std::mem::replace(&mut *self.readiness.why.lock(), found.clone());
         self.readiness.refuses.store(found.is_some(), Ordering::Release);
         match (was, found) {
             (None, Some(error)) => tracing::error!(%error, "events are refused"),
@@ -59,7 +57,7 @@ impl History {
     /// Why events are refused, whatever the log says, if they are. One load where they are not.
     pub(crate) fn refusal(&self) -> Option<EngineError> {
         match self.readiness.refuses.load(Ordering::Acquire) {
-            true => lock(&self.readiness.why).clone(),
+            true => self.readiness.why.lock().clone(),
             false => None,
         }
     }
@@ -71,7 +69,7 @@ impl History {
         self.refusal().or_else(|| self.stall_error()).or_else(full).map(|error| self.with_numbers(error))
     }
 
-    /// Whether the log takes no event, and will not after its next record.
+    /// True if the log takes no event, and will not after its next record.
     fn log_is_full(&self) -> bool {
         !self.log.has_room_now() && (!self.log.resumes_after_record() || self.disk_too_small().is_some())
     }
@@ -112,7 +110,7 @@ impl History {
     fn stall(&self) -> Option<EngineError> {
         let horizons = self.log.horizons();
         let now = self.clock.monotonic_nanos();
-        let mut synced = lock(&self.readiness.synced);
+        let mut synced = self.readiness.synced.lock();
         let waits = horizons.appended > horizons.synced;
         if !waits || synced.0 != horizons.synced {
             *synced = (horizons.synced, waits.then_some(now));

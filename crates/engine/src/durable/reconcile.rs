@@ -16,7 +16,7 @@ use swiftwater_catalog::{CatalogError, ObjectKind, kind::stream::StreamEntry};
 use swiftwater_event::{Backoff, StreamName};
 use swiftwater_store::{ErrorKind as StoreErrorKind, StoreError, Table};
 
-use crate::{EngineError, shared::Shared};
+use crate::{EngineError, shared::Shared, supervisor::TaskKind};
 use crate::{
     HistoryError,
     durable::{
@@ -27,7 +27,7 @@ use crate::{
     tables::HistoryTables,
 };
 
-/// How long the start of a server waits for one answer of the store.
+/// The time the start of a server waits for one answer of the store.
 const START_TIME_MAX: Duration = Duration::from_secs(10);
 /// Pauses between rounds that left something.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
@@ -44,7 +44,7 @@ enum PendingWork {
     Names,
 }
 
-/// Whether the same may be done later.
+/// True if the same may be done later.
 fn may_pass(error: &StoreError) -> bool {
     // A table of another kind may be dropped. One that cannot be as its stream is declared is no reason to have none of the others.
     matches!(error.kind(), StoreErrorKind::Unavailable | StoreErrorKind::Invalid | StoreErrorKind::Limit)
@@ -126,7 +126,7 @@ impl History {
 
     /// Does what is left to do in the store, until the engine ends.
     pub(crate) async fn reconcile_store(self: Arc<Self>, shared: Weak<Shared>) {
-        let mut closing = self.closing();
+        let mut stop = self.supervisor.stop_signal(TaskKind::Table);
         let working = async {
             let mut backoff = RETRY;
             while let Some(shared) = shared.upgrade() {
@@ -143,7 +143,7 @@ impl History {
         };
         tokio::select! {
             () = working => {}
-            _ = closing.wait_for(|closing| *closing) => {}
+            () = stop.received() => {}
         }
     }
 

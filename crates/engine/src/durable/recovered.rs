@@ -40,13 +40,13 @@ impl Recovered {
     }
 
     /// Sets the state to that of a snapshot.
-    pub(crate) fn take(&mut self, snapshot: &StreamNumbers) {
+    pub(crate) fn restore(&mut self, snapshot: &StreamNumbers) {
         self.next = snapshot.next_offset;
         self.last = LogPosition(snapshot.position);
         self.kept_from = snapshot.kept_from;
         for (id, receipts) in &snapshot.producers {
             for &(sequence, parts, accepted, offset, log_position) in receipts {
-                self.producers.note(id, Receipt { sequence, parts, accepted, offset, log_position }, 0);
+                self.producers.record(id, Receipt { sequence, parts, accepted, offset, log_position }, 0);
             }
         }
         for (id, sequence, part, hash) in &snapshot.hashes {
@@ -69,7 +69,7 @@ impl Recovered {
     pub(crate) fn read(&mut self, head: &EventsHead, start: LogPosition, end: LogPosition) {
         // Needed for the table, whatever the snapshot knows of them.
         self.feed.mark(head.first.0, start, end);
-        self.arrivals.note(head.first.0, head.arrival);
+        self.arrivals.record(head.first.0, head.arrival);
         if start < self.last {
             return;
         }
@@ -87,7 +87,7 @@ impl Recovered {
                 offset: first + events,
                 log_position: end.0,
             };
-            self.producers.note(id, receipt, *hash);
+            self.producers.record(id, receipt, *hash);
         }
     }
 }

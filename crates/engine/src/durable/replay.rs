@@ -30,7 +30,7 @@ impl Replay {
             known = LogPosition(snapshot.position);
             for stream in &snapshot.streams {
                 let mut state = config.recovered();
-                state.take(&stream.numbers);
+                state.restore(&stream.numbers);
                 recovered.insert(stream.id, state);
             }
         }

@@ -11,7 +11,7 @@
 use super::recovered::Recovered;
 use std::{
     sync::{
-        Arc, Mutex, PoisonError, RwLock,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -36,12 +36,12 @@ use crate::{
         backpressure::{Backpressure, Progress},
         columns::{AcceptedColumns, Columns},
         dedup::{Producers, Receipt, Verdict},
-        log_tail::{Fed, LogTail},
+        log_tail::{LogTail, QueuedBatch},
         table_writer::RETRY,
     },
     supervisor::DropSignal,
 };
-use swiftwater_runtime::parts::lock;
+use swiftwater_runtime::lock_order::{OrderedMutex, OrderedRwLock};
 
 /// The longest time until senders who wait for readers look again whether these go on.
 pub(super) const LOOKS_APART: Duration = Duration::from_millis(100);
@@ -73,23 +73,23 @@ pub(super) struct ViewFeed {
 pub(crate) struct StoredStream {
     pub(crate) id: StreamId,
     pub(crate) name: StreamName,
-    declared: RwLock<Arc<Declared>>,
+    declared: OrderedRwLock<Arc<Declared>>,
     /// Opened when the store can be reached; until then events wait in the log.
     table: SetOnce<Table>,
     /// Why it is not open.
-    unopened: Mutex<Option<String>>,
+    unopened: OrderedMutex<Option<String>>,
     /// The offset of the next event when this began.
     began: u64,
     /// The same now, as `state` has it: for readers, who look at it often.
     next: AtomicU64,
-    pub(super) state: Mutex<State>,
+    pub(super) state: OrderedMutex<State>,
     /// The offset before which no event is on its way to the table.
     settled: u64,
     /// Notified when events were put into the feed.
     pub(crate) fed: Notify,
     /// Notified when somebody waits for them to be in the table.
     pub(crate) awaited: Notify,
-    /// Whether senders may have to wait for the readers.
+    /// True if senders may have to wait for the readers.
     pub(super) may_wait: AtomicBool,
     /// Held by the sender that is next, where some wait.
     pub(super) turn: tokio::sync::Mutex<()>,
@@ -99,7 +99,7 @@ pub(crate) struct StoredStream {
     pub(super) held_back: AtomicU64,
     dropped: DropSignal,
     /// The table's offset at the writer's last failure, and the pauses since.
-    pub(crate) retry: Mutex<(Option<Offset>, Backoff)>,
+    pub(crate) retry: OrderedMutex<(Option<Offset>, Backoff)>,
 }
 
 /// The compiled declaration of a stream.
@@ -163,12 +163,12 @@ impl StoredStream {
         StoredStream {
             id,
             name: declared.create.name.clone(),
-            declared: RwLock::new(Arc::new(declared)),
+            declared: OrderedRwLock::new(Arc::new(declared)),
             table: SetOnce::new_with(table),
-            unopened: Mutex::default(),
+            unopened: OrderedMutex::default(),
             began: next,
             next: AtomicU64::new(next),
-            state: Mutex::new(State {
+            state: OrderedMutex::new(State {
                 next,
                 last,
                 kept_from,
@@ -188,7 +188,7 @@ impl StoredStream {
             went_on: Notify::new(),
             held_back: AtomicU64::new(0),
             dropped: DropSignal::default(),
-            retry: Mutex::new((None, RETRY)),
+            retry: OrderedMutex::new((None, RETRY)),
         }
     }
 
@@ -218,12 +218,12 @@ impl StoredStream {
 
     /// Why its table is not open, where that was tried.
     pub(crate) fn unopened(&self) -> Option<String> {
-        lock(&self.unopened).clone()
+        self.unopened.lock().clone()
     }
 
     /// Its table could not be opened; answers whether that is news.
     pub(crate) fn record_unopened(&self, why: String) -> bool {
-        let mut unopened = lock(&self.unopened);
+        let mut unopened = self.unopened.lock();
         let is_news = unopened.as_ref() != Some(&why);
         *unopened = Some(why);
         is_news
@@ -241,7 +241,7 @@ impl StoredStream {
         }
         // Whoever opens tables late is one.
         let _ = self.table.set(table);
-        *lock(&self.unopened) = None;
+        *self.unopened.lock() = None;
         Ok(())
     }
 
@@ -251,11 +251,11 @@ impl StoredStream {
     }
 
     pub(crate) fn declared(&self) -> Arc<Declared> {
-        Arc::clone(&self.declared.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.declared.read())
     }
 
     pub(crate) fn declare(&self, declared: Declared) {
-        *self.declared.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(declared);
+        *self.declared.write() = Arc::new(declared);
     }
 
     /// The offset of the next event.
@@ -266,7 +266,7 @@ impl StoredStream {
     /// The offset before which events may have been acknowledged.
     pub(crate) fn acknowledged(&self, log: &Log) -> u64 {
         let synced = log.horizons().synced;
-        lock(&self.state).acknowledged.up_to(synced)
+        self.state.lock().acknowledged.up_to(synced)
     }
 
     /// Somebody waits for the events before an offset to be in the table: they go on now. Answers the offset that the table
@@ -289,9 +289,9 @@ impl StoredStream {
         options: &AppendOptions,
     ) -> Result<Outcome, EngineError> {
         let Packing { batch, columns, packed, room } = packing;
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if let Some(numbered) = &options.numbered
-            && let Some(receipt) = state.look(numbered, options.ack)?
+            && let Some(receipt) = state.find_receipt(numbered, options.ack)?
         {
             return Ok(Outcome::Repeated(receipt));
         }
@@ -318,7 +318,7 @@ impl StoredStream {
         }
         state.last = end;
         let next = state.next;
-        state.acknowledged.take((end, next), options.ack, synced);
+        state.acknowledged.record((end, next), options.ack, synced);
         if let Some(Numbered { producer, sequence, part, hash, .. }) = &options.numbered {
             let receipt = Receipt {
                 sequence: *sequence,
@@ -327,21 +327,21 @@ impl StoredStream {
                 offset: first + events,
                 log_position: end.0,
             };
-            state.producers.note(producer, receipt, *hash);
+            state.producers.record(producer, receipt, *hash);
         }
         let meta = EventMeta { first: Offset(first), arrival, ..*batch.meta() };
         let batch = batch.with_meta(meta);
         for ViewFeed { feed, .. } in &mut state.views {
             feed.mark(first, start, end);
-            feed.push(Fed { batch: batch.clone(), columns: None, end }, start);
+            feed.push(QueuedBatch { batch: batch.clone(), columns: None, end }, start);
         }
         if state.arrivals.is_full() {
             // What is committed is forgotten, so that instants stay close together.
             state.oldest_pending_arrival(self.table().map_or(self.settled, |table| table.committed().0));
         }
-        state.arrivals.note(first, arrival);
+        state.arrivals.record(first, arrival);
         state.feed.mark(first, start, end);
-        state.feed.push(Fed { batch, columns, end }, start);
+        state.feed.push(QueuedBatch { batch, columns, end }, start);
         if state.feed.is_overrun() || state.views.iter().any(|view| view.feed.is_overrun()) {
             self.may_wait.store(true, Ordering::Relaxed);
         }
@@ -350,15 +350,15 @@ impl StoredStream {
         Ok(Outcome::Appended(end))
     }
 
-    /// Whether a part is stored already, before anything is done about it.
-    pub(crate) fn look(&self, numbered: &Numbered, ack: Ack) -> Result<Option<Receipt>, EngineError> {
-        lock(&self.state).look(numbered, ack)
+    /// The receipt of a part that is stored already; none if it is new.
+    pub(crate) fn find_receipt(&self, numbered: &Numbered, ack: Ack) -> Result<Option<Receipt>, EngineError> {
+        self.state.lock().find_receipt(numbered, ack)
     }
 
     /// The place in the log before which the stream, and its views, need nothing; none where they need nothing at all.
     pub(crate) fn retained_from(&self) -> Option<LogPosition> {
         let committed = self.committed();
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let next = state.next;
         let of_views =
             state.views.iter_mut().filter_map(|view| view.feed.retained_from(view.committed, next)).min();
@@ -368,7 +368,7 @@ impl StoredStream {
     /// The offset before which events are lost, where the table has come to `appended` and was given all that feed and log
     /// have: they were counted once, and what was skipped of the log had them.
     pub(crate) fn lost_up_to(&self, appended: u64) -> Option<u64> {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         // Of a stream that was not stored at first, what was not is not lost.
         let was_stored = state.last > LogPosition(0);
         (was_stored && state.feed.is_idle() && appended < state.next).then_some(state.next)
@@ -376,7 +376,7 @@ impl StoredStream {
 
     /// Its numbers for a snapshot.
     pub(crate) fn numbers(&self) -> StreamNumbers {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         let receipts = |receipt: &Receipt| -> ReceiptSnapshot {
             (receipt.sequence, receipt.parts, receipt.accepted, receipt.offset, receipt.log_position)
         };
@@ -397,7 +397,7 @@ impl StoredStream {
     /// About when the oldest event arrived that its table, or a view of it, has not committed; none if there is no such event.
     pub(crate) fn oldest_pending_arrival(&self) -> Option<Millis> {
         let committed = self.table().map_or(self.settled, |table| table.committed().0);
-        lock(&self.state).oldest_pending_arrival(committed)
+        self.state.lock().oldest_pending_arrival(committed)
     }
 
     /// The metrics of its table.
@@ -459,10 +459,10 @@ impl State {
         }
     }
 
-    /// Whether a part is stored already. Its sender is told so, when it waits for no disk.
-    fn look(&mut self, numbered: &Numbered, ack: Ack) -> Result<Option<Receipt>, EngineError> {
+    /// The receipt of a part that is stored already; none if it is new. The sender gets it at once if it does not wait for a disk.
+    fn find_receipt(&mut self, numbered: &Numbered, ack: Ack) -> Result<Option<Receipt>, EngineError> {
         let Numbered { producer, sequence, part, after, hash } = numbered;
-        match self.producers.look(producer, *sequence, (*part, *after), *hash) {
+        match self.producers.check(producer, *sequence, (*part, *after), *hash) {
             Verdict::New => Ok(None),
             Verdict::StoredStream(receipt) => {
                 if ack != Ack::Disk {

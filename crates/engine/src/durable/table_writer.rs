@@ -18,12 +18,11 @@ use crate::{
     durable::{
         columns::{AcceptedColumns, rows},
         history::{History, run_blocking},
-        log_tail::{Fed, joined},
+        log_tail::{QueuedBatch, joined},
         stored_stream::{Reader, StoredStream},
     },
-    supervisor::{DropSignal, Maintained, NextAttempt},
+    supervisor::{DropSignal, Maintained, NextAttempt, TaskKind},
 };
-use swiftwater_runtime::parts::lock;
 
 /// Bytes of events that are made into rows at once.
 pub(crate) const ROWS_BYTES: usize = 4 << 20;
@@ -56,6 +55,10 @@ impl Maintained for StoredStream {
         ObjectKind::Stream.named(self.name.as_str())
     }
 
+    fn task_kind(&self) -> TaskKind {
+        TaskKind::Table
+    }
+
     fn drop_signal(&self) -> &DropSignal {
         StoredStream::drop_signal(self)
     }
@@ -71,7 +74,7 @@ impl Maintained for StoredStream {
 
     fn failed(&self, _: &Arc<History>, error: TableWriterError) -> NextAttempt {
         let appended = self.table().map(Table::appended);
-        let mut retry = lock(&self.retry);
+        let mut retry = self.retry.lock();
         if retry.0 != appended || retry.1.failures() == 0 {
             *retry = (appended, RETRY);
             let error = &error as &dyn std::error::Error;
@@ -156,7 +159,7 @@ impl History {
         &self,
         stored: &Arc<StoredStream>,
         table: &Table,
-        fed: Vec<Fed>,
+        fed: Vec<QueuedBatch>,
     ) -> Result<(), TableWriterError> {
         // A default of NOW is the arrival of the batch that is read.
         for run in runs(fed, stored.declared().has_now()) {
@@ -170,9 +173,9 @@ impl History {
         &self,
         stored: &Arc<StoredStream>,
         table: &Table,
-        mut fed: Vec<Fed>,
+        mut fed: Vec<QueuedBatch>,
     ) -> Result<(), TableWriterError> {
-        let Some(first) = fed.first().map(Fed::first) else { return Ok(()) };
+        let Some(first) = fed.first().map(QueuedBatch::first) else { return Ok(()) };
         let appended = table.appended().0;
         // A stream that was not stored at first begins behind what was not.
         if first > appended && appended > 0 {
@@ -218,7 +221,7 @@ impl History {
 pub(crate) fn read_some(
     reader: &mut LogReader,
     stream: StreamId,
-) -> Result<(Vec<Fed>, bool), TableWriterError> {
+) -> Result<(Vec<QueuedBatch>, bool), TableWriterError> {
     let (mut fed, mut bytes) = (Vec::new(), 0);
     while bytes < ROWS_BYTES {
         let Some(record) = reader.next()? else { return Ok((fed, true)) };
@@ -227,7 +230,7 @@ pub(crate) fn read_some(
         {
             let batch = events(head, record.payload).ok_or(TableWriterError::NoEvents(record.position.0))?;
             bytes += batch.bytes().len();
-            fed.push(Fed { batch, columns: None, end: record.end });
+            fed.push(QueuedBatch { batch, columns: None, end: record.end });
         }
     }
     Ok((fed, false))
@@ -236,8 +239,8 @@ pub(crate) fn read_some(
 /// Cuts events into runs that are made into rows together: those that were decoded when they were accepted, where one
 /// declaration says them whole, and those that are still to be decoded, `by_arrival` of one arrival each. The offsets of a run have no
 /// gap, as they have where a part of the log is lost.
-fn runs(fed: Vec<Fed>, by_arrival: bool) -> Vec<Vec<Fed>> {
-    let goes_with = |last: &Fed, next: &Fed| {
+fn runs(fed: Vec<QueuedBatch>, by_arrival: bool) -> Vec<Vec<QueuedBatch>> {
+    let goes_with = |last: &QueuedBatch, next: &QueuedBatch| {
         last.next() == next.first()
             && match (&last.columns, &next.columns) {
                 (None, None) => !by_arrival || last.batch.meta().arrival == next.batch.meta().arrival,
@@ -245,7 +248,7 @@ fn runs(fed: Vec<Fed>, by_arrival: bool) -> Vec<Vec<Fed>> {
                 _ => false,
             }
     };
-    let mut runs: Vec<Vec<Fed>> = Vec::new();
+    let mut runs: Vec<Vec<QueuedBatch>> = Vec::new();
     for next in fed {
         match runs.last_mut() {
             Some(run) if run.last().is_some_and(|last| goes_with(last, &next)) => run.push(next),

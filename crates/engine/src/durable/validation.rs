@@ -1,10 +1,7 @@
 //! Validates events against their stream's declared columns before they are stored or matched, whether the stream is stored
 //! or not.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, PoisonError, RwLock},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use swiftwater_catalog::kind::stream::StreamEntry;
 use swiftwater_event::{EventBatch, StreamName};
@@ -16,6 +13,7 @@ use crate::durable::{
     stored_stream::Declared,
 };
 use crate::{AppendOptions, EngineError, Refusal, Ticket, shared::Shared};
+use swiftwater_runtime::lock_order::OrderedRwLock;
 use swiftwater_runtime::parts::Stream;
 
 /// The events of a batch after validation against a declaration.
@@ -31,7 +29,7 @@ pub(crate) struct ValidatedBatch {
 /// The place of bad events, if they are quarantined.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Quarantined {
-    /// How many the quarantine has of them.
+    /// The number of them in the quarantine.
     pub(crate) count: u64,
     pub(crate) ticket: Option<Ticket>,
     /// It had all of them by an earlier try of the same request.
@@ -39,7 +37,7 @@ pub(crate) struct Quarantined {
 }
 
 impl ValidatedBatch {
-    /// Whether an event does not fit the columns.
+    /// True if an event does not fit the columns.
     pub(crate) fn has_invalid(&self) -> bool {
         !self.rejected.is_empty()
     }
@@ -51,23 +49,23 @@ impl ValidatedBatch {
 
 /// Declarations of streams that are not stored.
 #[derive(Debug, Default)]
-pub(crate) struct Unstored(RwLock<HashMap<StreamName, Arc<Declared>>>);
+pub(crate) struct Unstored(OrderedRwLock<HashMap<StreamName, Arc<Declared>>>);
 
 impl Unstored {
     pub(crate) fn get(&self, name: &StreamName) -> Option<Arc<Declared>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+        self.0.read().get(name).cloned()
     }
 
     /// Holds the stream's events against this declaration from now on.
     pub(crate) fn declare(&self, entry: &StreamEntry) -> Result<(), EngineError> {
         let declared = Arc::new(Declared::new(entry)?);
-        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.write();
         all.insert(entry.create.name.clone(), declared);
         Ok(())
     }
 
     pub(crate) fn forget(&self, name: &StreamName) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+        self.0.write().remove(name);
     }
 }
 

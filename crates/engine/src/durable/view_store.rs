@@ -2,7 +2,7 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, Mutex},
+    sync::Arc,
 };
 
 use swiftwater_catalog::{Catalog, ObjectKind, kind::stream_join::JoinEntry};
@@ -12,7 +12,7 @@ use swiftwater_views::{ViewStore, ViewStoreError, ViewStoreOptions};
 
 use super::history::{History, run_blocking};
 use crate::{EngineError, HistoryConfig, HistoryError};
-use swiftwater_runtime::parts::lock;
+use swiftwater_runtime::lock_order::OrderedMutex;
 
 /// A view's store, and its last commit: the position and the event time.
 pub(crate) type LastCommit = (Arc<ViewStore>, Option<(u64, ViewTime)>);
@@ -22,17 +22,17 @@ pub(crate) type LastCommit = (Arc<ViewStore>, Option<(u64, ViewTime)>);
 pub(crate) struct ViewFiles {
     /// None if the history has no such directory.
     dir: Option<PathBuf>,
-    store: Mutex<Option<Arc<ViewStore>>>,
+    store: OrderedMutex<Option<Arc<ViewStore>>>,
 }
 
 impl ViewFiles {
     pub(super) fn new(dir: Option<PathBuf>, store: Option<Arc<ViewStore>>) -> ViewFiles {
-        ViewFiles { dir, store: Mutex::new(store) }
+        ViewFiles { dir, store: OrderedMutex::new(store) }
     }
 
     /// The store, if it is open.
     pub(crate) fn opened(&self) -> Option<Arc<ViewStore>> {
-        lock(&self.store).clone()
+        self.store.lock().clone()
     }
 }
 
@@ -40,7 +40,7 @@ impl History {
     /// The store of the views, opened if it is not open yet. `name` is the view in the error.
     pub(crate) fn view_store(&self, name: &str) -> Result<Arc<ViewStore>, EngineError> {
         let unavailable = |why: String| EngineError::unavailable(ObjectKind::View.named(name), why);
-        let mut store = lock(&self.view_files.store);
+        let mut store = self.view_files.store.lock();
         if let Some(store) = &*store {
             return Ok(Arc::clone(store));
         }

@@ -46,7 +46,7 @@ impl Engine {
 
     /// Makes an event of a request of an endpoint that takes events in, and lets the stream take it; `numbered`: the number
     /// of the request, by which it is taken once.
-    pub async fn take_in(
+    pub async fn accept_event(
         &self,
         _principal: &Principal,
         endpoint: &Endpoint,

@@ -10,10 +10,7 @@ pub(crate) mod stream_joins;
 pub(crate) mod streams;
 pub(crate) mod views;
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, RwLock},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use swiftwater_lang::ddl::Ddl;
 
@@ -30,19 +27,20 @@ use jobs::Jobs;
 use lookup_join::JoinedTable;
 use sinks::SinkTasks;
 use stream_joins::Join;
+use swiftwater_runtime::lock_order::{OrderedMutex, OrderedRwLock};
 use views::{View, ViewsMemory};
 
 /// The running objects, by kind.
 pub(crate) struct Objects {
     /// Running views, by name.
-    views: RwLock<BTreeMap<Box<str>, Arc<View>>>,
-    views_memory: Mutex<ViewsMemory>,
+    views: OrderedRwLock<BTreeMap<Box<str>, Arc<View>>>,
+    views_memory: OrderedMutex<ViewsMemory>,
     /// Running alerts, by name.
-    alerts: RwLock<BTreeMap<Box<str>, Arc<Alert>>>,
+    alerts: OrderedRwLock<BTreeMap<Box<str>, Arc<Alert>>>,
     /// Running stream joins, by name.
-    joins: RwLock<BTreeMap<Box<str>, Arc<Join>>>,
+    joins: OrderedRwLock<BTreeMap<Box<str>, Arc<Join>>>,
     /// The tables that events are joined with, by name.
-    joined_tables: Mutex<BTreeMap<Box<str>, Arc<JoinedTable>>>,
+    joined_tables: OrderedMutex<BTreeMap<Box<str>, Arc<JoinedTable>>>,
     /// The readers of streams with durable queries.
     followers: Followers,
     pub(crate) endpoints: Endpoints,
@@ -54,11 +52,11 @@ impl Objects {
     /// No objects.
     pub(crate) fn new(config: &HistoryConfig) -> Objects {
         Objects {
-            views: RwLock::default(),
-            views_memory: Mutex::default(),
-            alerts: RwLock::default(),
-            joins: RwLock::default(),
-            joined_tables: Mutex::default(),
+            views: OrderedRwLock::default(),
+            views_memory: OrderedMutex::default(),
+            alerts: OrderedRwLock::default(),
+            joins: OrderedRwLock::default(),
+            joined_tables: OrderedMutex::default(),
             followers: Followers::default(),
             endpoints: Endpoints::default(),
             jobs: Jobs::new(config.jobs_running_max),

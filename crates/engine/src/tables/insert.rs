@@ -10,12 +10,9 @@ use crate::{
 use arrow_array::RecordBatch;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, TryStreamExt};
-use std::{
-    pin::pin,
-    sync::{Arc, Mutex},
-};
+use std::{pin::pin, sync::Arc};
 use swiftwater_event::{CheckLimits, Checker, EventBatch, EventMeta, StreamName};
-use swiftwater_runtime::parts::lock;
+use swiftwater_runtime::lock_order::OrderedMutex;
 use swiftwater_sql::{
     ErrorKind as SqlErrorKind, SchemaRef, SendableRecordBatchStream, SqlError, Tables,
     forms::{Form, FormWriter},
@@ -60,7 +57,7 @@ impl HistoryTables {
         if let Ok(stream) = StreamName::new(name) {
             history.clear_dropped(&stream).await.map_err(from_engine)?;
         }
-        let taken = self.plain.take(name);
+        let taken = self.plain.reserve(name);
         let Some(rows) = rows else {
             let (store, name, once) = (history.store.clone(), name.to_owned(), once.cloned());
             let making = async move { store.create_plain(&name, schema, once.as_ref()).await.map(drop) };
@@ -94,7 +91,7 @@ impl HistoryTables {
                 Ok(()) => {
                     // Before the name can be used: a table that is dropped at once is not noted afterwards.
                     keeper.record_plain(taken.name(), true).await;
-                    taken.made();
+                    taken.record_created();
                 }
                 Err(error) => {
                     if error.kind() == StoreErrorKind::Unavailable {
@@ -109,7 +106,7 @@ impl HistoryTables {
         made.await?.map_err(from_store)
     }
 
-    /// Whether a table was made in the name of this version of the application.
+    /// True if a table was made in the name of this version of the application.
     pub(crate) async fn was_made_by(&self, name: &str, application: &Application) -> Result<bool, SqlError> {
         match self.plain_table(name).await? {
             Some(table) => table.has_inserted(application).await.map_err(from_store),
@@ -161,7 +158,7 @@ impl HistoryTables {
         number: Option<Numbered>,
     ) -> Result<u64, SqlError> {
         if let Some(number) = &number
-            && let Some(receipt) = stored.look(number, Ack::Disk).map_err(from_engine)?
+            && let Some(receipt) = stored.find_receipt(number, Ack::Disk).map_err(from_engine)?
         {
             return Ok(receipt.accepted);
         }
@@ -247,12 +244,12 @@ fn shown(event: &[u8]) -> String {
 }
 
 /// Why rows that are written failed, if they did.
-pub(super) struct RowsFailure(Arc<Mutex<Option<SqlError>>>);
+pub(super) struct RowsFailure(Arc<OrderedMutex<Option<SqlError>>>);
 
 impl RowsFailure {
     /// That, or what befell the table.
     pub(super) fn or(&self, error: StoreError) -> SqlError {
-        lock(&self.0).take().unwrap_or_else(|| from_store(error))
+        self.0.lock().take().unwrap_or_else(|| from_store(error))
     }
 }
 
@@ -260,11 +257,11 @@ impl RowsFailure {
 pub(super) fn failing_apart(
     rows: SendableRecordBatchStream,
 ) -> (impl Stream<Item = Result<RecordBatch, String>> + Send, RowsFailure) {
-    let failure = Arc::new(Mutex::new(None));
+    let failure = Arc::new(OrderedMutex::new(None));
     let kept = Arc::clone(&failure);
     let rows = rows.map_err(move |error| {
         let told = error.to_string();
-        *lock(&kept) = Some(SqlError::from(error));
+        *kept.lock() = Some(SqlError::from(error));
         told
     });
     (rows, RowsFailure(failure))

@@ -29,13 +29,14 @@ use crate::{
     durable::{history::History, stored_stream::StoredStream},
     error::sql::{from_engine, from_store},
     shared::Shared,
+    supervisor::TaskKind,
     tables::plain::Plain,
 };
 
 /// The table of the runs of jobs, in the schema `system`.
 pub(crate) const JOB_RUNS: &str = "job_runs";
 
-/// How long a statement waits for what was acknowledged to be in its table.
+/// The time a statement waits for what was acknowledged to be in its table.
 const FRESH_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Bytes of JSON that an INSERT appends to a stream at once. One that is no larger is appended whole or not at all.
@@ -64,17 +65,17 @@ impl HistoryTables {
         self.plain.set(names);
     }
 
-    /// Whether it is known which plain tables there are.
+    /// True if it is known which plain tables there are.
     pub(crate) fn knows_plain(&self) -> bool {
         self.plain.names().is_some()
     }
 
-    /// Whether the store is to be asked again which there are.
+    /// True if the store is to be asked again which there are.
     pub(crate) fn doubts_plain(&self) -> bool {
         !self.plain.is_known()
     }
 
-    /// Whether a plain table has a name, one that is still being made included; an error as long as that is not known.
+    /// True if a plain table has a name, one that is still being made included; an error as long as that is not known.
     pub(crate) fn is_plain(&self, name: &str) -> Result<bool, SqlError> {
         self.plain.has(name).ok_or_else(|| not_known(name))
     }
@@ -335,7 +336,7 @@ async fn to_its_end<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> Result<T, SqlError> {
     let (reply, answer) = oneshot::channel();
-    history.spawn(async move {
+    history.supervisor.spawn(TaskKind::Reader, async move {
         // The client may be gone.
         let _ = reply.send(work.await);
     });

@@ -3,16 +3,15 @@
 use std::{
     collections::{BTreeMap, btree_map::Entry},
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
 };
 
+use swiftwater_runtime::lock_order::{OrderedMutex, level};
 use tokio::sync::Notify;
 
-use swiftwater_runtime::parts::lock;
-
-/// How a name is taken.
+/// The way a name is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Name {
     /// Somebody is making the table.
@@ -24,17 +23,17 @@ enum Name {
 #[derive(Debug, Default)]
 pub(crate) struct Plain {
     /// None as long as the store could not be asked.
-    names: Mutex<Option<BTreeMap<String, Name>>>,
+    names: OrderedMutex<Option<BTreeMap<String, Name>>, level::TableNames>,
     /// Notified when a table was created, or its creation failed.
     made: Notify,
-    /// Whether a table was made is not known: the store is to be asked again.
+    /// True if a table was made is not known: the store is to be asked again.
     is_doubtful: AtomicBool,
 }
 
 impl Plain {
     /// Says which there are; who makes one goes on with that.
     pub(crate) fn set(&self, there: impl IntoIterator<Item = String>) {
-        let mut names = lock(&self.names);
+        let mut names = self.names.lock();
         let names = names.get_or_insert_default();
         names.retain(|_, name| *name == Name::Making);
         for name in there {
@@ -48,42 +47,42 @@ impl Plain {
         self.is_doubtful.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it is known which there are.
+    /// True if it is known which there are.
     pub(crate) fn is_known(&self) -> bool {
-        lock(&self.names).is_some() && !self.is_doubtful.load(Ordering::Relaxed)
+        self.names.lock().is_some() && !self.is_doubtful.load(Ordering::Relaxed)
     }
 
     /// Those that are there; none as long as that is not known.
     pub(crate) fn names(&self) -> Option<Vec<String>> {
-        let names = lock(&self.names);
+        let names = self.names.lock();
         let names = names.as_ref()?.iter().filter(|(_, name)| **name == Name::There);
         Some(names.map(|(name, _)| name.clone()).collect())
     }
 
-    /// Whether a name is taken; none as long as that is not known.
+    /// True if a name is taken; none as long as that is not known.
     pub(crate) fn has(&self, name: &str) -> Option<bool> {
-        lock(&self.names).as_ref().map(|names| names.contains_key(name))
+        self.names.lock().as_ref().map(|names| names.contains_key(name))
     }
 
-    /// Whether there is a table of a name, whole; none as long as that is not known.
+    /// True if there is a table of a name, whole; none as long as that is not known.
     pub(crate) fn is_there(&self, name: &str) -> Option<bool> {
-        lock(&self.names).as_ref().map(|names| names.get(name) == Some(&Name::There))
+        self.names.lock().as_ref().map(|names| names.get(name) == Some(&Name::There))
     }
 
-    /// Whether somebody is making a table of this name.
+    /// True if somebody is making a table of this name.
     pub(crate) fn is_being_made(&self, name: &str) -> bool {
-        lock(&self.names).as_ref().and_then(|names| names.get(name)) == Some(&Name::Making)
+        self.names.lock().as_ref().and_then(|names| names.get(name)) == Some(&Name::Making)
     }
 
     /// Takes a name, which is free, for a table that is to be made. It is free again where that is dropped before it was made.
-    pub(crate) fn take(self: &Arc<Self>, name: &str) -> ReservedName {
-        lock(&self.names).get_or_insert_default().insert(name.to_owned(), Name::Making);
+    pub(crate) fn reserve(self: &Arc<Self>, name: &str) -> ReservedName {
+        self.names.lock().get_or_insert_default().insert(name.to_owned(), Name::Making);
         ReservedName { plain: Arc::clone(self), name: name.to_owned() }
     }
 
     /// Forgets a table.
     pub(crate) fn remove(&self, name: &str) {
-        if let Some(names) = &mut *lock(&self.names) {
+        if let Some(names) = &mut *self.names.lock() {
             names.remove(name);
         }
     }
@@ -116,15 +115,15 @@ impl ReservedName {
     }
 
     /// The table is there.
-    pub(crate) fn made(self) {
-        lock(&self.plain.names).get_or_insert_default().insert(self.name.clone(), Name::There);
+    pub(crate) fn record_created(self) {
+        self.plain.names.lock().get_or_insert_default().insert(self.name.clone(), Name::There);
     }
 }
 
 impl Drop for ReservedName {
     fn drop(&mut self) {
         if let Entry::Occupied(entry) =
-            lock(&self.plain.names).get_or_insert_default().entry(self.name.clone())
+            self.plain.names.lock().get_or_insert_default().entry(self.name.clone())
             && *entry.get() == Name::Making
         {
             entry.remove();

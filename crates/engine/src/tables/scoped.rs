@@ -25,7 +25,7 @@ pub(crate) trait TableOverrides: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Whether this statement, begun before, has dropped such a table, or was about to.
+    /// True if this statement, begun before, has dropped such a table, or was about to.
     fn was_dropped(&self, _name: &str) -> bool {
         false
     }

@@ -127,7 +127,7 @@ fn steps() -> Vec<Step> {
 /// Tables, each with the rows that tell of its events, in order.
 type Rows = BTreeMap<&'static str, Vec<String>>;
 
-/// How the rows of a table are asked for.
+/// The way the rows of a table are asked for.
 const SELECTS: [(&str, &str); 6] = [
     ("a", "SELECT k AS v FROM a ORDER BY _offset"),
     ("b", "SELECT x AS v FROM b ORDER BY _offset"),
@@ -530,7 +530,7 @@ async fn post(engine: &Engine, body: &str, sequence: u64) -> Result<(), String> 
     let input = EndpointInput { texts: vec![None], body: Bytes::from(body.to_owned()) };
     let numbered = Some(Numbered { producer: "client".into(), sequence, part: 0, after: 0, hash: 0 });
     let limits = EndpointLimits { body_bytes_max: 1 << 20, depth_max: 64 };
-    let taken = engine.take_in(&Principal::local(), &endpoint, &input, (numbered, &limits)).await;
+    let taken = engine.accept_event(&Principal::local(), &endpoint, &input, (numbered, &limits)).await;
     taken.map(drop).map_err(|error| error.to_string())
 }
 

@@ -93,7 +93,8 @@ async fn whatever_file_of_the_views_is_damaged_the_server_starts_and_counts_are_
         until_said(&engine, "SELECT * FROM over ORDER BY n", "{\"n\":3,\"k\":4}\n{\"n\":4,\"k\":1}\n").await;
         assert_eq!(status(&engine, "v").failing, None, "{what}");
         stop(engine, Duration::ZERO).await;
-        fs::remove_dir_all(case).unwrap();
+        // Without a grace period, the view store may still create a file meanwhile. The rest goes with the directory of the test.
+        let _ = fs::remove_dir_all(case);
     }
 }
 

@@ -107,7 +107,7 @@ async fn send(engine: &Engine, events: &[String], is_synced: bool) {
     }
 }
 
-/// How many events a stream has.
+/// The number of events a stream has.
 fn count(engine: &Engine) -> u64 {
     engine.stream(&Principal::local(), &StreamName::new("s").unwrap()).map_or(0, |stream| stream.position)
 }

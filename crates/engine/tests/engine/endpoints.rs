@@ -55,7 +55,7 @@ async fn send(
 ) -> Result<EndpointAnswer, EndpointError> {
     let endpoint = found(engine, "POST", target.split('?').next().unwrap()).expect("there is an endpoint");
     let input = EndpointInput { texts: texts(&endpoint, target), body: Bytes::from(body.to_owned()) };
-    engine.take_in(&Principal::local(), &endpoint, &input, (numbered, &LIMITS)).await
+    engine.accept_event(&Principal::local(), &endpoint, &input, (numbered, &LIMITS)).await
 }
 
 pub(crate) async fn ask(engine: &Engine, target: &str) -> Result<EndpointAnswer, EndpointError> {

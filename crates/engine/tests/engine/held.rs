@@ -129,7 +129,7 @@ impl Bench {
         self.clock.wait_until_held();
     }
 
-    /// Lets the ticker tick at least once more.
+    /// Makes the ticker tick at least once more.
     fn let_tick(&self) {
         self.runtime.block_on(async { tokio::time::sleep(Duration::from_millis(30)).await });
     }
@@ -275,7 +275,7 @@ fn windows_of_very_many_queries_close_together_and_each_has_its_answer() {
     }
 }
 
-/// Lets an append wait for room in memory, carries out statements, and makes room. Answers what became of it, and the engine.
+/// Makes an append wait for room in memory, carries out statements, and makes room. Answers what became of it, and the engine.
 async fn appended_across(
     dir: &std::path::Path,
     before: &str,

@@ -134,7 +134,7 @@ impl Footprint {
         }
     }
 
-    /// Whether no more is there than before, but for memory.
+    /// True if no more is there than before, but for memory.
     fn is_back_at(&self, before: &Footprint) -> bool {
         self.tasks <= before.tasks
             && self.open_files <= before.open_files

@@ -88,7 +88,7 @@ pub(crate) fn isas() -> impl Iterator<Item = Isa> {
     .flatten()
 }
 
-/// Whether there is AVX2, and what else is allowed with it: machines have both or neither, but a hypervisor may hide some.
+/// True if there is AVX2, and what else is allowed with it: machines have both or neither, but a hypervisor may hide some.
 #[cfg(target_arch = "x86_64")]
 fn has_avx2() -> bool {
     is_x86_feature_detected!("avx2")
@@ -98,7 +98,7 @@ fn has_avx2() -> bool {
         && is_x86_feature_detected!("popcnt")
 }
 
-/// Whether there is AVX-512 as it is since Ice Lake and Zen 4; what was before is slowed down by it.
+/// True if there is AVX-512 as it is since Ice Lake and Zen 4; what was before is slowed down by it.
 #[cfg(target_arch = "x86_64")]
 fn has_avx512() -> bool {
     has_avx2()

@@ -44,7 +44,7 @@ pub(crate) struct Marks {
     all: Vec<u64>,
     /// A bit a block: there is a backslash.
     escapes: Vec<u64>,
-    /// Whether any of these bits is set.
+    /// True if any of these bits is set.
     any_escape: bool,
     /// A bit a block: a key of an event's own has a backslash or no colon right behind it.
     odd: Vec<u64>,
@@ -268,7 +268,7 @@ impl Marks {
         (trim_blank(bytes, mark), mark)
     }
 
-    /// Whether the value that lies there is a string with escapes.
+    /// True if the value that lies there is a string with escapes.
     #[inline(always)]
     pub(crate) fn is_escaped(&self, bytes: &[u8], start: usize, end: usize) -> bool {
         self.any_escape
@@ -277,13 +277,13 @@ impl Marks {
             && bytes[start..end].contains(&b'\\')
     }
 
-    /// Whether there may be a backslash in these bytes.
+    /// True if there may be a backslash in these bytes.
     #[inline(always)]
     pub(crate) fn may_escape(&self, start: usize, end: usize) -> bool {
         touched(&self.escapes, start, end)
     }
 
-    /// Whether keys of the event in these bytes may be spelled oddly.
+    /// True if keys of the event in these bytes may be spelled oddly.
     #[inline(always)]
     pub(crate) fn may_be_odd(&self, start: usize, end: usize) -> bool {
         touched(&self.odd, start, end)
@@ -297,7 +297,7 @@ impl Marks {
         with_block!(isa, write_places(marks: &Marks, places: &mut Vec<u32>));
     }
 
-    /// How many marks the first and the last block have.
+    /// The number of marks the first and the last block have.
     pub(crate) fn ends(&self) -> u32 {
         let marks = self.all.iter().zip(&self.colons).map(|(all, colons)| (all | colons).count_ones());
         let last = self.all.len().saturating_sub(9);
@@ -326,7 +326,7 @@ unsafe fn write_places<B: Block>(marks: &Marks, places: &mut Vec<u32>) {
     places.truncate(count);
 }
 
-/// Whether the bit of any block that these bytes touch is set.
+/// True if the bit of any block that these bytes touch is set.
 #[inline(always)]
 fn touched(bits: &[u64], start: usize, end: usize) -> bool {
     let (first, last) = (start / 64, (end - 1) / 64);

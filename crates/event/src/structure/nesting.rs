@@ -215,7 +215,7 @@ impl Events {
         fault
     }
 
-    /// Whether the present event, which ends at `end`, is no longer than allowed, and text.
+    /// True if the present event, which ends at `end`, is no longer than allowed, and text.
     #[inline(always)]
     fn is_good(&self, task: &Task<'_>, base: usize, end: usize, non_ascii: u64) -> bool {
         let blocks = non_ascii << (63 - (end - 1 - base) / 64) >> (63 - (end - 1 - base) / 64);

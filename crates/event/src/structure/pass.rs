@@ -458,7 +458,7 @@ unsafe fn numbers<W: Wide>(chunk: &Chunk, group: usize, scalars: W, starts: W, c
     }
 }
 
-/// Whether a literal stands at `at`, and behind it something that ends one.
+/// True if a literal stands at `at`, and behind it something that ends one.
 #[inline(always)]
 fn is_literal(bytes: &[u8], at: usize) -> bool {
     let rest = &bytes[at..];

@@ -57,7 +57,7 @@ fn marks_plainly(text: &[u8], spans: &[(u32, u32)]) -> Vec<[u64; 2]> {
     words
 }
 
-/// Whether an event has a key of its own with a backslash, or without a colon right behind it.
+/// True if an event has a key of its own with a backslash, or without a colon right behind it.
 fn has_odd_key(event: &[u8]) -> bool {
     let (mut in_string, mut escaped, mut depth, mut backslash) = (false, false, 0, false);
     for (place, &byte) in event.iter().enumerate() {

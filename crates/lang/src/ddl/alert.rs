@@ -57,7 +57,7 @@ pub enum AlertTarget {
 pub struct AlertOptions {
     /// That a key does not meet the condition any more is told, too.
     pub resolve: Option<bool>,
-    /// How a webhook is told: as by a sink.
+    /// The way a webhook is told: as by a sink.
     pub delivery: SinkOptions,
 }
 

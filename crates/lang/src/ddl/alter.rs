@@ -133,7 +133,7 @@ impl CreateStream {
     }
 }
 
-/// Whether a column of one type can become one of the other.
+/// True if a column of one type can become one of the other.
 fn is_wider(from: &Type, to: &Type) -> bool {
     use Primitive::{Double, Float, Integer, Long};
     if from == to {

@@ -39,7 +39,7 @@ pub struct JobOptions {
     pub incremental: Option<bool>,
     /// The zone whose times the schedule names, as it is written: whoever runs it knows which there are.
     pub time_zone: Option<Box<str>>,
-    /// How long an attempt at a run may take, in milliseconds; 0: as long as it takes.
+    /// The time an attempt at a run may take, in milliseconds; 0: as long as it takes.
     pub timeout_ms: Option<u64>,
 }
 

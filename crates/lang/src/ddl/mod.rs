@@ -386,12 +386,12 @@ pub struct Condition {
 }
 
 impl CreateStream {
-    /// Whether columns are declared.
+    /// True if columns are declared.
     pub fn is_declared(&self) -> bool {
         !self.columns.is_empty()
     }
 
-    /// Whether events are kept: a declared stream is stored and another is not, unless it says so.
+    /// True if events are kept: a declared stream is stored and another is not, unless it says so.
     pub fn is_stored(&self) -> bool {
         self.options.store.unwrap_or(self.is_declared())
     }

@@ -43,7 +43,7 @@ pub enum PartitionBy {
 pub struct StreamOptions {
     /// Events are kept.
     pub store: Option<bool>,
-    /// How long they are kept, in milliseconds.
+    /// The time they are kept, in milliseconds.
     pub retention_ms: Option<u64>,
     /// When an event counts as taken, where a request does not say.
     pub ack: Option<Ack>,

@@ -43,7 +43,7 @@ pub enum SinkTarget {
     Webhook(Box<str>),
 }
 
-/// How rows are written into a file.
+/// The way rows are written into a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SinkFormat {
     /// A JSON object a line.
@@ -63,7 +63,7 @@ pub struct SinkOptions {
     pub retries: Option<u32>,
     /// The stream that takes what cannot be delivered.
     pub dead_letter: Option<Box<str>>,
-    /// How long a webhook may take to answer, in milliseconds.
+    /// The time a webhook may take to answer, in milliseconds.
     pub timeout_ms: Option<u64>,
     /// Headers of a webhook's requests, a `Name: value` a line.
     pub headers: Option<Box<str>>,

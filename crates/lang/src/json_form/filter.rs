@@ -243,12 +243,12 @@ fn compared(comparison: Comparison, field: &Expr, value: Operand) -> Expr {
     }
 }
 
-/// Whether a text can equal nothing but text: neither a number nor a truth nor `null`.
+/// True if a text can equal nothing but text: neither a number nor a truth nor `null`.
 fn is_only_text(text: &str) -> bool {
     readings(text).len() == 1 && !text.trim().eq_ignore_ascii_case("null")
 }
 
-/// Whether a value equals a missing field.
+/// True if a value equals a missing field.
 fn may_be_null(operand: &Operand) -> bool {
     matches!(operand, Operand::Text(text) if text.trim().eq_ignore_ascii_case("null"))
 }

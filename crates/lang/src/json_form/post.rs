@@ -225,7 +225,7 @@ impl Reader<'_> {
     }
 }
 
-/// Whether it is reckoned from SUM, MIN or MAX, as they come.
+/// True if it is reckoned from SUM, MIN or MAX, as they come.
 fn is_of_sums(expr: &Expr, body: &Body) -> bool {
     match (expr, body) {
         (Expr::Slot(slot), Body::Group(group)) => {

@@ -241,7 +241,7 @@ impl Parser<'_> {
         Ok([low, high])
     }
 
-    /// Whether the parenthesis here holds a comma of its own.
+    /// True if the parenthesis here holds a comma of its own.
     fn comma_in_parens(&self) -> bool {
         let mut open = 0_usize;
         for token in &self.tokens[self.at..] {

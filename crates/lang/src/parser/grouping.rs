@@ -62,7 +62,7 @@ impl Parser<'_> {
         self.node(NodeKind::Grouping(keys), start.to(self.last_span())).map(Some)
     }
 
-    /// Whether ROLLUP, CUBE or GROUPING SETS stands here.
+    /// True if ROLLUP, CUBE or GROUPING SETS stands here.
     fn at_grouping(&self) -> bool {
         let is = |word: &str| {
             matches!(self.kind(), TokenKind::Word(_)) && self.word(self.span()).eq_ignore_ascii_case(word)
@@ -76,7 +76,7 @@ impl Parser<'_> {
         next.is_some_and(|token| self.word(token.span).eq_ignore_ascii_case("SETS"))
     }
 
-    /// Whether what stands in parentheses here is keys, rather than the beginning of an expression.
+    /// True if what stands in parentheses here is keys, rather than the beginning of an expression.
     fn at_composite(&self) -> bool {
         if self.symbol_at(0) != Some(Symbol::LeftParen) {
             return false;

@@ -22,12 +22,12 @@ const JOINS_MAX: usize = 16;
 const JOIN_WORDS: [&str; 6] = ["JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS"];
 
 impl Parser<'_> {
-    /// Whether a join begins so many tokens ahead.
+    /// True if a join begins so many tokens ahead.
     fn at_join_in(&self, ahead: usize) -> bool {
         self.dialect == Dialect::Native && JOIN_WORDS.iter().any(|word| self.at_word(ahead, word))
     }
 
-    /// Whether a join begins here.
+    /// True if a join begins here.
     pub(super) fn at_join(&self) -> bool {
         self.at_join_in(0)
     }

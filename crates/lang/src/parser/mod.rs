@@ -120,7 +120,7 @@ fn expression_of(text: &str, dialect: Dialect, tokens: Tokens) -> Result<Node, V
     Ok(node)
 }
 
-/// Whether Bullet tells of what is no name before it tells of a fault of grammar: its parser looks ahead, in the select
+/// True if Bullet tells of what is no name before it tells of a fault of grammar: its parser looks ahead, in the select
 /// list up to what follows FROM, and else through the clause, before it looks at names.
 fn is_told_first(no_name: &Fault, fault_at: usize, tokens: &[Token]) -> bool {
     let start = no_name.span.map_or(0, |span| span.start);
@@ -416,7 +416,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether EXPLODE is called here, with or without OUTER.
+    /// True if EXPLODE is called here, with or without OUTER.
     fn at_explode(&self) -> bool {
         let outer = usize::from(self.is_keyword(Keyword::Outer));
         self.keyword_at(outer) == Some(Keyword::Explode)

@@ -135,7 +135,7 @@ impl Parser<'_> {
     }
 }
 
-/// Whether a type is one of those that the language has: not a list of lists, nor a map of lists.
+/// True if a type is one of those that the language has: not a list of lists, nor a map of lists.
 fn has_bullet_shape(ty: &Type) -> bool {
     match ty {
         Type::Any | Type::Primitive(_) => true,

@@ -73,7 +73,7 @@ pub struct Measure {
     pub value: Option<usize>,
 }
 
-/// How a measure is made of values.
+/// The way a measure is made of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MeasureFunction {
     /// That of the first event.
@@ -103,7 +103,7 @@ impl Pattern {
         self.keys.len() + 2
     }
 
-    /// Whether a match is complete only when its time is over: it ends with variables that must be absent.
+    /// True if a match is complete only when its time is over: it ends with variables that must be absent.
     pub fn ends_with_absence(&self) -> bool {
         self.elements.last().is_some_and(|last| !last.absent.is_empty())
     }

@@ -47,7 +47,7 @@ impl<'a> AggregationOutputs<'a> {
         self.by_name.get(text).or_else(|| self.by_text.get(text)).copied()
     }
 
-    /// Whether this is here already, under another name: in Bullet an item that says so is no column.
+    /// True if this is here already, under another name: in Bullet an item that says so is no column.
     pub(super) fn has_other_name(&self, text: &str, name: &str) -> bool {
         match self.names.get(text) {
             Some(own) => own != name,

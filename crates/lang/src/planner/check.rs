@@ -134,7 +134,7 @@ fn is_numeric(ty: &Type) -> bool {
     matches!(ty, Type::Primitive(Integer | Long | Float | Double))
 }
 
-/// Whether `=` can compare these.
+/// True if `=` can compare these.
 fn comparable(left: &Ty, right: &Ty) -> bool {
     match (left, right) {
         (Ty::Unknown, _) | (_, Ty::Unknown) => true,
@@ -145,7 +145,7 @@ fn comparable(left: &Ty, right: &Ty) -> bool {
     }
 }
 
-/// Whether all are numbers, or all text, so that `<` can compare them.
+/// True if all are numbers, or all text, so that `<` can compare them.
 fn ordered(types: &[&Ty]) -> bool {
     types.iter().all(|ty| ty.may_be_numeric()) || types.iter().all(|ty| ty.may_be(&Type::STRING))
 }

@@ -37,7 +37,7 @@ pub(super) enum ColumnValue {
 pub(super) struct TableItem<'a> {
     pub(super) node: &'a Node,
     pub(super) alias: Option<&'a Name>,
-    /// How many columns stand before it.
+    /// The number of columns that stand before it.
     pub(super) place: usize,
 }
 

@@ -131,7 +131,7 @@ impl<'a> Fields<'a> {
         self.by_folded_name.get(&name.text.to_lowercase()).cloned().flatten()
     }
 
-    /// Whether a field that is not known is a fault.
+    /// True if a field that is not known is a fault.
     pub(super) fn is_closed(&self) -> bool {
         self.schema.is_some() && self.is_closed
     }

@@ -277,7 +277,7 @@ struct Planner<'a> {
     columns_by_text: HashMap<String, usize>,
     /// In Bullet's dialect, what the aggregation gives, by name.
     base: AggregationOutputs<'a>,
-    /// Whether what the outer query names by an inner expression's text is found (Bullet).
+    /// True if what the outer query names by an inner expression's text is found (Bullet).
     sees_inner_texts: bool,
     /// Columns within columns whose values are underway.
     naming: usize,

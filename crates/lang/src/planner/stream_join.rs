@@ -281,7 +281,7 @@ impl JoinedStream<'_> {
         Expr::Path { path, ty: column.map_or(Type::Any, |column| column.ty.clone()) }
     }
 
-    /// Whether an expression is just that.
+    /// True if an expression is just that.
     fn is_time(&self, node: &Node) -> bool {
         let NodeKind::Name(name) = &node.bare().kind else { return false };
         name.text.strip_prefix(&*self.alias.text).and_then(|rest| rest.strip_prefix('.'))

@@ -186,7 +186,7 @@ impl<'a> Planner<'a> {
         Some(Typed { expr: Expr::Slot(BEHIND_GROUPINGS + bound), ty: Ty::Known(Type::LONG) })
     }
 
-    /// Whether this is a bound of the window that each group is of, and so no key.
+    /// True if this is a bound of the window that each group is of, and so no key.
     pub(super) fn is_bound(&mut self, node: &Node) -> bool {
         let node = node.bare();
         let NodeKind::Name(name) = &node.kind else { return false };
@@ -196,7 +196,7 @@ impl<'a> Planner<'a> {
             && self.try_plan(|planner| planner.is_of_one_source(node, name)).is_some()
     }
 
-    /// Whether a field of the events hides a bound of the window.
+    /// True if a field of the events hides a bound of the window.
     pub(super) fn hides_bound(&self, node: &Node) -> bool {
         let NodeKind::Name(name) = &node.kind else { return false };
         self.dialect == Dialect::Native
@@ -205,7 +205,7 @@ impl<'a> Planner<'a> {
             && self.fields.resolve(name).is_some()
     }
 
-    /// How many slots it fills.
+    /// The number of slots it fills.
     pub(super) fn table_slots(&self) -> usize {
         self.table.as_ref().map_or(0, |table| table.columns.len())
     }
@@ -216,7 +216,7 @@ impl<'a> Planner<'a> {
         Some(self.table.as_ref()?.columns.get(place)?.ty.clone())
     }
 
-    /// Whether a slot holds text whatever its type is said to be: Bullet's keys, and what its TOP counts.
+    /// True if a slot holds text whatever its type is said to be: Bullet's keys, and what its TOP counts.
     pub(super) fn is_text(&self, slot: usize) -> bool {
         if self.dialect == Dialect::Native || !self.is_group {
             return false;

@@ -413,7 +413,7 @@ fn is_time(ty: &Type) -> bool {
     matches!(ty, Type::Primitive(Primitive::Timestamp(_)))
 }
 
-/// Whether some values of these types can be compared, by the native rules.
+/// True if some values of these types can be compared, by the native rules.
 fn can_be_compared(left: &Type, right: &Type) -> bool {
     let with_time = |ty: &Type| is_time(ty) || is_number(ty) || *ty == Type::STRING;
     let is_primitive = |ty: &Type| matches!(ty, Type::Primitive(_));
@@ -448,7 +448,7 @@ fn literal_text(node: &Node) -> Option<&str> {
     }
 }
 
-/// Whether a condition of constants is never true.
+/// True if a condition of constants is never true.
 fn is_never(condition: &Node) -> bool {
     match &condition.kind {
         NodeKind::Literal(Literal::Boolean(false) | Literal::Null) => true,

@@ -8,7 +8,7 @@ use swiftwater_lang::plan::Comparison;
 
 use super::time;
 
-/// How two values compare under a dialect's rules; `None` if they are not comparable, which a null, an error and a
+/// The way two values compare under a dialect's rules; `None` if they are not comparable, which a null, an error and a
 /// container never are.
 ///
 /// Bullet: as Java's `compareTo` where the types are equal, as doubles where two numeric types differ; so NaN equals
@@ -106,7 +106,7 @@ fn compare_utf16(left: &str, right: &str) -> Ordering {
     }
 }
 
-/// Whether an ordering makes a comparison true.
+/// True if an ordering makes a comparison true.
 pub(super) fn holds(comparison: Comparison, ordering: Ordering) -> bool {
     match comparison {
         Comparison::Eq => ordering.is_eq(),

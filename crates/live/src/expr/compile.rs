@@ -45,15 +45,15 @@ pub enum CompileError {
     Operands {
         /// The function.
         function: String,
-        /// How many it was given.
+        /// The number that was given.
         count: usize,
     },
     /// A distribution with too many points.
     #[error("a distribution of {count} points is too large: {most} are allowed")]
     Points {
-        /// How many it has.
+        /// The number that it has.
         count: u64,
-        /// How many it may have.
+        /// The greatest number that it may have.
         most: u64,
     },
     /// Windows of which too many hold one event.

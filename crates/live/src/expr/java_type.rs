@@ -30,7 +30,7 @@ pub(super) enum JavaType {
     MapList(Option<JavaPrimitive>),
 }
 
-/// Whether Bullet has a type for this container: it has none for a list of lists, nor for a map of lists.
+/// True if Bullet has a type for this container: it has none for a list of lists, nor for a map of lists.
 pub(crate) fn has_container_type(value: &Value<'_>) -> bool {
     JavaType::of_value(value) != JavaType::Unknown
 }

@@ -44,7 +44,7 @@ impl LikePattern {
         LikePattern { parts }
     }
 
-    /// Whether the whole text matches. After a mismatch only the last `%` is tried further on, so the cost is at most
+    /// True if the whole text matches. After a mismatch only the last `%` is tried further on, so the cost is at most
     /// the product of the lengths.
     pub(super) fn matches(&self, text: &str) -> bool {
         let mut rest = text;

@@ -31,7 +31,7 @@ pub fn total_order(left: &Value<'_>, right: &Value<'_>) -> Ordering {
     }
 }
 
-/// How rows are ordered by one key.
+/// The way rows are ordered by one key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyOrder {
     /// Largest first.

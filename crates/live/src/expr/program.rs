@@ -193,7 +193,7 @@ impl Program {
         }
     }
 
-    /// Whether the expression is the value of a slot, as it is.
+    /// True if the expression is the value of a slot, as it is.
     pub(crate) fn is_slot(&self) -> bool {
         self.as_slot().is_some()
     }

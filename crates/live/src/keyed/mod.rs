@@ -208,7 +208,7 @@ impl KeyedQuery {
         &self.query
     }
 
-    /// How many values a key has; with grouping sets, that of the largest. First comes the start of the window where
+    /// The number of values a key has; with grouping sets, that of the largest. First comes the start of the window where
     /// there are windows, then the number of the set, from 0 in the order that they are written in.
     pub fn key_values(&self) -> usize {
         let windows = usize::from(self.windows.is_some());
@@ -265,7 +265,7 @@ impl KeyedQuery {
         names
     }
 
-    /// Whether some key has so many values.
+    /// True if some key has so many values.
     pub fn has_keys_of(&self, values: usize) -> bool {
         match &self.query.body {
             CompiledBody::Group(group) if !group.sets.is_empty() => {
@@ -276,7 +276,7 @@ impl KeyedQuery {
         }
     }
 
-    /// Whether each key that is not past has exactly one row, so that counting keys counts rows.
+    /// True if each key that is not past has exactly one row, so that counting keys counts rows.
     pub fn has_a_row_for_each_key(&self) -> bool {
         matches!(&self.query.body, CompiledBody::Group(group) if group.having.is_none() && group.table.is_none())
     }
@@ -422,23 +422,23 @@ impl KeyedQuery {
         }
     }
 
-    /// Whether a key can be deleted.
+    /// True if a key can be deleted.
     fn may_delete(&self) -> bool {
         self.ttl_ms.is_some() || self.query.deletes()
     }
 
-    /// How long a key is kept without events.
+    /// The time a key is kept without events.
     pub fn ttl_ms(&self) -> Option<u64> {
         self.ttl_ms
     }
 
-    /// Whether a key's time is over by now, from its state as [`Changes`] has it.
+    /// True if a key's time is over by now, from its state as [`Changes`] has it.
     pub fn is_state_past(&self, state: &[u8], now: Millis) -> Result<bool, InvalidState> {
         let (stamp, _) = self.split_state(state)?;
         Ok(self.is_past(stamp.arrival, now))
     }
 
-    /// Whether the time of a key is over by now whose last event arrived then.
+    /// True if the time of a key is over by now whose last event arrived then.
     fn is_past(&self, arrival: Millis, now: Millis) -> bool {
         self.ttl_ms.is_some_and(|ttl_ms| now.saturating_sub(arrival) >= ttl_ms as i64)
     }
@@ -467,7 +467,7 @@ impl KeyedQuery {
     }
 }
 
-/// Whether a view may make several rows of an event.
+/// True if a view may make several rows of an event.
 fn may_repeat(view: &LateralView) -> bool {
     !view.join.as_ref().is_some_and(|join| join.is_view)
 }

@@ -80,7 +80,7 @@ impl Changes {
         self.ends.len()
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
@@ -115,7 +115,7 @@ impl KeyedPart {
         self.groups.len() - self.deleted
     }
 
-    /// Whether none is.
+    /// True if none is.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -105,7 +105,7 @@ impl RowsFold {
         [&self.came, &self.went].into_iter().flatten().map(GroupTable::len).sum()
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

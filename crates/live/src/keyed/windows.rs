@@ -25,7 +25,7 @@ pub(super) const HOLDING_MAX: u64 = 1440;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ViewWindows {
     shape: Shape,
-    /// How long each is, in milliseconds.
+    /// The length of each, in milliseconds.
     size: u64,
     /// By the events' own time: how far the latest may be ahead. None: by arrival.
     lateness_ms: Option<u64>,
@@ -122,7 +122,7 @@ impl ViewWindows {
         self.first_kept(latest, 0)
     }
 
-    /// Whether event time advances while the stream is idle.
+    /// True if event time advances while the stream is idle.
     pub fn advances_when_idle(&self) -> bool {
         self.idle_after_ms.is_some()
     }

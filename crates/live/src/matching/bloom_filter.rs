@@ -37,7 +37,7 @@ impl Mask {
         Mask([0, bytes(0), bytes(1), 0])
     }
 
-    /// Whether a view tells all that counts of a text, even of one that does not stand in it.
+    /// True if a view tells all that counts of a text, even of one that does not stand in it.
     fn is_in_every_view(self) -> bool {
         self.0[0] == 0 && self.0[2] == 0 && self.0[3] == 0
     }
@@ -63,7 +63,7 @@ impl BloomFilter {
         made
     }
 
-    /// Whether a value of this hash may be in it.
+    /// True if a value of this hash may be in it.
     #[inline]
     pub(super) fn has(&self, hash: u32) -> bool {
         let bit = hash >> self.shift;

@@ -49,7 +49,7 @@ pub enum Test {
     Key(Box<str>),
     /// No value.
     Null {
-        /// Whether a path that cannot be had counts as none.
+        /// True if a path that cannot be had counts as none.
         errors: bool,
     },
     /// Any value.
@@ -90,7 +90,7 @@ pub(crate) enum Cell<'c> {
 }
 
 impl Test {
-    /// Whether it holds of a value; nulls that are errors are told apart by the caller, and so is what a cell does not say.
+    /// True if it holds of a value; nulls that are errors are told apart by the caller, and so is what a cell does not say.
     fn holds(&self, cell: Cell<'_>) -> bool {
         match (self, cell) {
             (Test::Text(text), Cell::Text(value)) => **text == *value,
@@ -108,7 +108,7 @@ impl Test {
         }
     }
 
-    /// Whether it holds of a row of a column.
+    /// True if it holds of a row of a column.
     pub(crate) fn holds_at(&self, column: &Column, row: u32) -> bool {
         let is_error =
             |column: &Column| column.errors.as_ref().is_some_and(|errors| errors.value(row as usize));
@@ -121,7 +121,7 @@ impl Test {
         }
     }
 
-    /// Whether it holds of every value by which a table finds it.
+    /// True if it holds of every value by which a table finds it.
     pub(crate) fn is_proven_when_found(&self) -> bool {
         !matches!(self, Test::Pattern(pattern) if pattern.required.is_some())
     }
@@ -159,7 +159,7 @@ impl ValueSet {
         }
     }
 
-    /// Whether it has single values only.
+    /// True if it has single values only.
     pub(crate) fn has_points_only(&self) -> bool {
         self.spans.longs.iter().chain(&self.spans.doubles).all(|(from, to)| to - from <= 1)
     }

@@ -20,7 +20,7 @@ pub(super) fn size_at(column: &Column, row: usize) -> Option<u64> {
     crate::expr::native_size(&column.value(row, &arena)).map(key_of_size)
 }
 
-/// Whether a row's value has a key.
+/// True if a row's value has a key.
 pub(super) fn has_key_at(column: &Column, row: usize, key: &str) -> bool {
     let arena = Bump::new();
     crate::expr::native_has_key(&column.value(row, &arena), key)

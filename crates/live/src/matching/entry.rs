@@ -29,7 +29,7 @@ pub(crate) struct Entry {
     pub(crate) counts_rows: Option<CountsRows>,
 }
 
-/// How a query counts rows.
+/// The way a query counts rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CountsRows {
     /// All it ever sees.
@@ -128,7 +128,7 @@ fn column(want: &Want, plan: &DecodePlan) -> WantId {
 /// going through an event a second time costs more than a few more of its fields the first time.
 const LATE_SHARE_MAX: f64 = 0.25;
 
-/// Whether the body's paths are decoded of matched events only.
+/// True if the body's paths are decoded of matched events only.
 pub(crate) fn body_is_late(query: &StandingQuery) -> bool {
     query.filter.guess() < LATE_SHARE_MAX
 }

@@ -302,7 +302,7 @@ fn matches_pattern(want: Want, patterns: &[&str]) -> Option<(Want, Test, bool)> 
     Some((want, Test::Pattern(Arc::new(Pattern::new(sources, required)?)), true))
 }
 
-/// How the size of what is at a path compares with a constant.
+/// The way the size of what is at a path compares with a constant.
 fn sized(
     path: &Expr,
     comparison: Comparison,

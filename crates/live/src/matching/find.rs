@@ -117,7 +117,7 @@ impl MatchInput<'_> {
     }
 }
 
-/// Whether a sample of `share` of the events has the one at `place`: a function of the place alone, so a sample is the
+/// True if a sample of `share` of the events has the one at `place`: a function of the place alone, so a sample is the
 /// same however often and wherever it is taken, and a smaller one is part of a larger one.
 pub fn is_sampled(place: u64, share: f64) -> bool {
     // SplitMix64 (Steele et al., OOPSLA 2014) spreads neighbouring places evenly.

@@ -147,7 +147,7 @@ impl MergeInputs {
 }
 
 impl ReplacedLevels {
-    /// Whether nobody else has anything of it.
+    /// True if nobody else has anything of it.
     pub fn is_unused(&self) -> bool {
         self.0.levels().all(|level| Arc::strong_count(&level.part) == 1)
     }
@@ -317,12 +317,12 @@ impl Index {
         })
     }
 
-    /// Whether it is time for a [`rebuild`](Index::rebuild), and none is under way.
+    /// True if it is time for a [`rebuild`](Index::rebuild), and none is under way.
     pub fn is_rebuild_due(&self) -> bool {
         self.rebuilding.is_none() && (self.waiting.len() > 1 || self.is_main_due())
     }
 
-    /// Whether the main level should be built anew.
+    /// True if the main level should be built anew.
     fn is_main_due(&self) -> bool {
         let before = self.before_main();
         let has_grown = before > BEFORE_MAIN_MAX && before * BEFORE_MAIN_SHARE > self.main.len();
@@ -332,7 +332,7 @@ impl Index {
         has_grown || has_shrunk || self.is_wasteful || self.statistics.has_drifted(self.expected())
     }
 
-    /// Whether more queries stand before the main level than are worth a look-up of their own.
+    /// True if more queries stand before the main level than are worth a look-up of their own.
     pub fn is_in_parts(&self) -> bool {
         let all: usize = self.levels().map(Level::len).sum();
         all - self.main.len() > FRESH_MAX[0]
@@ -449,7 +449,7 @@ impl Index {
         matches
     }
 
-    /// Whether a query that was found has begun for the events that found it.
+    /// True if a query that was found has begun for the events that found it.
     pub(crate) fn has_begun(&self, found: &Matched<'_>) -> bool {
         self.begun_before.is_none_or(|begun| found.number < begun)
     }
@@ -476,7 +476,7 @@ impl Index {
         self.levels().map(Level::len).sum()
     }
 
-    /// Whether no query is running.
+    /// True if no query is running.
     pub fn is_empty(&self) -> bool {
         self.levels().all(|level| level.len() == 0)
     }

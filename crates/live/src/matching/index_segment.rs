@@ -55,7 +55,7 @@ pub(crate) struct IndexSegment {
 #[derive(Debug)]
 pub(crate) struct IndexEntry {
     pub(crate) entry: Arc<Entry>,
-    /// How it is found, if that was chosen before.
+    /// The way it is found, if that was chosen before.
     pub(crate) access: Option<Option<Access>>,
 }
 
@@ -282,12 +282,12 @@ fn grouped(entries: &[Arc<Entry>]) -> Vec<smallvec::SmallVec<[u32; 2]>> {
     groups
 }
 
-/// How a group is found.
+/// The way a group is found.
 #[derive(Debug, Clone)]
 pub(crate) struct Access {
     /// Of which of the things that must all hold.
     pub(crate) node: usize,
-    /// Whether being found by it proves that it holds.
+    /// True if being found by it proves that it holds.
     pub(crate) proves: bool,
     /// The share of events that it finds.
     pub(crate) share: f64,

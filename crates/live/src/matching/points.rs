@@ -45,7 +45,7 @@ impl Run {
         }
     }
 
-    /// Whether it has none.
+    /// True if it has none.
     pub(super) fn is_empty(self) -> bool {
         self.count == 0
     }
@@ -155,7 +155,7 @@ impl PointIndex {
         self.postings.is_empty()
     }
 
-    /// Whether somebody may ask for a key.
+    /// True if somebody may ask for a key.
     #[inline]
     pub(crate) fn may_have(&self, key: u64) -> bool {
         self.sieve.has(sieve_hash(key))
@@ -305,7 +305,7 @@ impl TextKey {
         u128::from(self.first) << 32 | u128::from(self.rest) << 96 | u128::from(self.rest >> 32) & 0xffff_ffff
     }
 
-    /// Whether the text of a view stands in it.
+    /// True if the text of a view stands in it.
     #[inline]
     pub(crate) fn is_short(view: u128) -> bool {
         view as u32 as usize <= SHORT_MAX

@@ -70,7 +70,7 @@ impl Bounds {
         self.column == Bounds::ABSENT.column
     }
 
-    /// Whether they hold of a row, or are absent.
+    /// True if they hold of a row, or are absent.
     #[inline]
     pub(super) fn hold(&self, views: &[View<'_>], row: u32) -> bool {
         self.are_absent() || self.hold_at(views[self.column.0 as usize], row)
@@ -110,7 +110,7 @@ impl Check {
         Check::Other { column, condition }
     }
 
-    /// Whether it holds of a row.
+    /// True if it holds of a row.
     #[inline]
     pub(super) fn holds(&self, entry: &Entry, input: &Columns<'_>, row: u32) -> bool {
         match self {

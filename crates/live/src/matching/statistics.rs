@@ -68,7 +68,7 @@ impl Statistics {
         self.candidates.fetch_add(candidates, Ordering::Relaxed);
     }
 
-    /// Whether events have many more candidates than was expected when access predicates were chosen.
+    /// True if events have many more candidates than was expected when access predicates were chosen.
     pub(crate) fn has_drifted(&self, expected: f64) -> bool {
         let events = self.events.load(Ordering::Relaxed);
         let chosen = self.chosen.load(Ordering::Relaxed).min(32);

@@ -46,7 +46,7 @@ pub(crate) enum Cells {
 pub(crate) struct SumCell {
     count: u64,
     integers: i128,
-    /// How many values were a FLOAT or DOUBLE: where there are any, the sum is one too.
+    /// The number of values that were a FLOAT or DOUBLE: where there are any, the sum is one too.
     fractions: u64,
     doubles: ExactSum,
 }
@@ -335,7 +335,7 @@ impl SumCell {
         self.doubles.retract(&other.doubles);
     }
 
-    /// Whether no more of so many rows was taken out than there was.
+    /// True if no more of so many rows was taken out than there was.
     pub(crate) fn is_sound(&self, rows: u64) -> bool {
         let (_, _, specials) = self.doubles.parts();
         let is_empty = self.count > 0 || self.integers == 0 && self.doubles.is_empty();

@@ -226,7 +226,7 @@ impl Collector {
         }
     }
 
-    /// Whether records are emitted as they come, so that which are emitted together is a matter of chance.
+    /// True if records are emitted as they come, so that which are emitted together is a matter of chance.
     pub fn emits_immediately(&self) -> bool {
         self.axis == Axis::None && self.streams && matches!(self.query.body, CompiledBody::Raw { .. })
     }
@@ -305,7 +305,7 @@ impl Collector {
         self.late + self.pattern.as_ref().map_or(0, |pattern| pattern.late)
     }
 
-    /// Whether no further event can change what is answered: LIMIT is reached, and there is no window.
+    /// True if no further event can change what is answered: LIMIT is reached, and there is no window.
     pub fn is_done(&self) -> bool {
         self.is_done
     }
@@ -340,7 +340,7 @@ impl Collector {
         }
     }
 
-    /// Whether [`Collector::due`] may change when events come.
+    /// True if [`Collector::due`] may change when events come.
     pub fn has_sessions(&self) -> bool {
         self.sessions.is_some() || self.pattern.is_some()
     }
@@ -464,7 +464,7 @@ impl Collector {
         self.advance(timed.latest, slices, now_micros, out);
     }
 
-    /// Whether all windows that would hold an instant are closed.
+    /// True if all windows that would hold an instant are closed.
     fn is_late(&self, at: i64) -> bool {
         let by_event = matches!(self.axis, Axis::Event { .. });
         by_event && self.shape.is_some_and(|shape| shape.holds_only_before(at, self.open))

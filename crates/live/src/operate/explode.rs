@@ -211,7 +211,7 @@ impl ExplodeRun<'_, '_> {
         parts.unwrap_or(0)
     }
 
-    /// Whether a view may make one row more of an event. The first that it may not is counted.
+    /// True if a view may make one row more of an event. The first that it may not is counted.
     fn admits(&mut self, view: usize, event: u32) -> bool {
         let made = &mut self.made[view][event as usize];
         self.counts.expression_errors += u64::from(*made == EVENT_ROWS_MAX);

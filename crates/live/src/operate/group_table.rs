@@ -181,7 +181,7 @@ impl GroupTable {
         self.key_ends.len()
     }
 
-    /// Whether there is none.
+    /// True if there is none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -528,7 +528,7 @@ impl GroupTable {
         }
     }
 
-    /// Whether groups are sampled where there are many.
+    /// True if groups are sampled where there are many.
     fn is_sampled(&self) -> bool {
         self.dialect.groups_max().is_some() && self.key_values > 0
     }

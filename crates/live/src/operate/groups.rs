@@ -23,7 +23,7 @@ enum GroupStorage {
     /// Of `COUNT(*)` alone, without keys.
     Rows {
         count: u64,
-        /// Whether the one group is there.
+        /// True if the one group is there.
         is_there: bool,
         dialect: Dialect,
     },
@@ -52,7 +52,7 @@ impl Groups {
         }
     }
 
-    /// Whether there is none.
+    /// True if there is none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

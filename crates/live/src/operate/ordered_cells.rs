@@ -267,7 +267,7 @@ impl ChosenRow {
         self.by.heap_bytes() + self.value.heap_bytes()
     }
 
-    /// Whether a row's value replaces the one that is there. Of two rows it is always the same one that stays,
+    /// True if a row's value replaces the one that is there. Of two rows it is always the same one that stays,
     /// whichever came first.
     fn is_replaced_by(&self, choice: RowChoice, at: RowPosition, by: &Value<'_>) -> bool {
         if self.is_none() {

@@ -97,7 +97,7 @@ impl PackedCounters {
         PackedCounters::of(self.of.clone(), self.width.max(1))
     }
 
-    /// Whether an aggregate has no cells of its own.
+    /// True if an aggregate has no cells of its own.
     pub(crate) fn has(&self, aggregate: usize) -> bool {
         self.of.get(aggregate).is_some_and(|lane| *lane != Lane::None)
     }

@@ -97,7 +97,7 @@ impl<'q> RecordWriter<'q> {
     }
 }
 
-/// Whether a column is among those that are wanted.
+/// True if a column is among those that are wanted.
 pub(crate) fn is_wanted(wanted: Option<&[bool]>, column: usize) -> bool {
     wanted.is_none_or(|wanted| wanted.get(column).copied().unwrap_or(false))
 }

@@ -54,7 +54,7 @@ impl RowChunk {
         self.ends.len()
     }
 
-    /// Whether there is none.
+    /// True if there is none.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
@@ -106,7 +106,7 @@ struct StoredRow {
     times: RowTimes,
 }
 
-/// How many rows a result has, and in what order.
+/// The number of rows a result has, and in what order.
 #[derive(Debug, Clone)]
 pub(crate) struct RowOrder {
     pub(crate) limit: Option<u64>,
@@ -123,7 +123,7 @@ impl RowStore {
         self.bytes + self.rows.len() * size_of::<StoredRow>()
     }
 
-    /// Whether further rows cannot change the result.
+    /// True if further rows cannot change the result.
     pub(crate) fn is_full(&self, order: &RowOrder) -> bool {
         let by_arrival = order.keys.is_empty() || order.sorts_first;
         by_arrival && order.limit.is_some_and(|limit| self.rows.len() as u64 >= limit)

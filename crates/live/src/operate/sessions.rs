@@ -40,7 +40,7 @@ struct KeySessions {
 #[derive(Debug)]
 pub(crate) struct Sessions {
     gap: u64,
-    /// Whether an event's time may be before the end of a closed session, which is so for event time only.
+    /// True if an event's time may be before the end of a closed session, which is so for event time only.
     keeps_closed_ends: bool,
     by_key: HashMap<Arc<[u8]>, KeySessions>,
     ends: BTreeSet<(i64, Arc<[u8]>)>,

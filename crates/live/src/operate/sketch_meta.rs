@@ -8,7 +8,7 @@ use swiftwater_sketch::{Distinct, Frequent, Quantiles};
 pub struct SketchMeta {
     /// The aggregate, as the plan prints it.
     pub aggregate: Box<str>,
-    /// Whether the answer is an estimate; while a sketch is small it is exact.
+    /// True if the answer is an estimate; while a sketch is small it is exact.
     pub is_estimated: bool,
     /// What is known of it.
     pub figures: SketchFigures,

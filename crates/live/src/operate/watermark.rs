@@ -9,7 +9,7 @@ use swiftwater_event::Millis;
 use super::window::Shape;
 use crate::MaxEventTime;
 
-/// How far the windows of such queries have come.
+/// The progress of the windows of such queries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Timeline {
     shape: Shape,
@@ -70,7 +70,7 @@ impl Timeline {
         self.late
     }
 
-    /// Whether all that is still to come will be the same for both.
+    /// True if all that is still to come will be the same for both.
     pub fn is_level_with(&self, other: &Timeline) -> bool {
         (self.shape, self.lateness, self.peak, self.open)
             == (other.shape, other.lateness, other.peak, other.open)

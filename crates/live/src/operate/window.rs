@@ -222,12 +222,12 @@ impl Shape {
         }
     }
 
-    /// Whether a window holds all that came before it too.
+    /// True if a window holds all that came before it too.
     pub(crate) fn is_additive(&self) -> bool {
         self.take == WindowContents::All
     }
 
-    /// Whether what a window holds may be in the next one too.
+    /// True if what a window holds may be in the next one too.
     pub(crate) fn overlaps(&self) -> bool {
         matches!(self.take, WindowContents::Last(size) if size > self.every)
     }
@@ -309,12 +309,12 @@ impl Shape {
         })
     }
 
-    /// Whether all windows that hold an instant come before this one; false where none does.
+    /// True if all windows that hold an instant come before this one; false where none does.
     pub(crate) fn holds_only_before(&self, at: i64, number: i64) -> bool {
         self.last_holding(at).is_some_and(|last| last < number)
     }
 
-    /// How many windows can hold one instant; none where there is no end of them.
+    /// The number of windows that can hold one instant; none where there is no end of them.
     pub(crate) fn holding_most(&self) -> Option<u64> {
         match self.take {
             WindowContents::First(_) => Some(1),
@@ -323,7 +323,7 @@ impl Shape {
         }
     }
 
-    /// How long a window is; none where each is longer than the one before.
+    /// The length of a window; none where each is longer than the one before.
     pub(crate) fn size(&self) -> Option<u64> {
         match self.take {
             WindowContents::First(size) | WindowContents::Last(size) => Some(size),

@@ -109,7 +109,7 @@ impl EventTimes {
         EventTimes { times, ahead, peaks, latest }
     }
 
-    /// Whether an event's time is too far ahead of its arrival.
+    /// True if an event's time is too far ahead of its arrival.
     pub(crate) fn is_ahead(&self, row: u32) -> bool {
         self.ahead.binary_search(&row).is_ok()
     }

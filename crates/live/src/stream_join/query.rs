@@ -47,7 +47,7 @@ pub struct JoinEvent<'e> {
     pub time: Option<i64>,
     /// When it arrived, in milliseconds.
     pub arrival: Millis,
-    /// Whether its time is further ahead of its arrival than its stream allows: then it joins nothing and moves no watermark.
+    /// True if its time is further ahead of its arrival than its stream allows: then it joins nothing and moves no watermark.
     pub is_ahead: bool,
     /// What is equal to the other side's; none where it joins nothing.
     pub key: Option<Cow<'e, [u8]>>,

@@ -53,7 +53,7 @@ pub trait JoinBuffer {
     ) -> Result<(), Self::Error>;
 }
 
-/// How far a join is.
+/// The progress of a join.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct JoinProgress {
     /// The latest event time of each side, advanced by idle periods.

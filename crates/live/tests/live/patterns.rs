@@ -192,7 +192,7 @@ impl Spec {
             && condition.at_most.is_none_or(|(other, most)| count(other) <= most)
     }
 
-    /// Whether nothing is needed behind a step that has so many events.
+    /// True if nothing is needed behind a step that has so many events.
     fn is_whole(&self, step: usize, count: usize) -> bool {
         count >= self.elements[step].least && self.elements[step + 1..].iter().all(|later| later.least == 0)
     }
@@ -357,7 +357,7 @@ fn stream(rng: &mut Rng, count: usize) -> Vec<Event> {
     (0..count).map(event).collect()
 }
 
-/// How a stream is looked at.
+/// The way a stream is looked at.
 struct InputSplit {
     shards: usize,
     rng: Rng,

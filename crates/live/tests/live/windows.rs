@@ -31,7 +31,7 @@ fn plan(text: &str, window: Window) -> Query {
     query
 }
 
-/// How events are dealt.
+/// The way events are dealt.
 #[derive(Debug, Clone)]
 struct InputSplit {
     shards: usize,

@@ -11,7 +11,7 @@ use swiftwater_lang::{
 };
 use swiftwater_live::RowChunk;
 
-use super::InputOptions;
+use super::options::InputOptions;
 
 /// The workers' rows.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Deal {
 
     /// Takes the rows of a batch whose first event has the number `first`. Answers the rows of the hand that was full
     /// first, which are the result, as soon as there is one.
-    pub(super) fn take(&mut self, chunk: &RowChunk, first: u64) -> Option<Vec<RowChunk>> {
+    pub(super) fn deal(&mut self, chunk: &RowChunk, first: u64) -> Option<Vec<RowChunk>> {
         let workers = self.hands.len() as u64;
         let mut places: Vec<Vec<usize>> = vec![Vec::new(); self.hands.len()];
         let mut full = None;
@@ -68,7 +68,7 @@ impl Deal {
     }
 }
 
-/// Whether a query's rows depend on the workers that records are dealt to.
+/// True if a query's rows depend on the workers that records are dealt to.
 pub(super) fn is_dealt(query: &Query, options: &InputOptions) -> bool {
     options.workers > 1
         && options.time_field.is_none()
@@ -102,22 +102,22 @@ mod tests {
     #[test]
     fn rows_come_worker_by_worker() {
         let mut deal = Deal::new(3, Some(5), true);
-        assert!(deal.take(&chunk(0..4, 0), 0).is_none());
-        assert!(deal.take(&chunk(0..4, 4), 4).is_none());
+        assert!(deal.deal(&chunk(0..4, 0), 0).is_none());
+        assert!(deal.deal(&chunk(0..4, 4), 4).is_none());
         assert_eq!(text(deal.end()), "0 3 6 1 4 7 2 5 ");
     }
 
     #[test]
     fn first_full_hand_is_the_result() {
         let mut deal = Deal::new(2, Some(2), true);
-        assert!(deal.take(&chunk(1..2, 0), 0).is_none());
-        assert_eq!(text(deal.take(&chunk(0..3, 2), 2).unwrap()), "1 3 ");
+        assert!(deal.deal(&chunk(1..2, 0), 0).is_none());
+        assert_eq!(text(deal.deal(&chunk(0..3, 2), 2).unwrap()), "1 3 ");
     }
 
     #[test]
     fn windows_wait_for_all_hands() {
         let mut deal = Deal::new(2, Some(2), false);
-        assert!(deal.take(&chunk(0..9, 0), 0).is_none());
+        assert!(deal.deal(&chunk(0..9, 0), 0).is_none());
         assert_eq!(text(deal.end()), "0 2 1 3 ");
     }
 }

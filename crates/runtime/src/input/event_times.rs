@@ -4,7 +4,7 @@ use swiftwater_event::{
     DecodePlan, Decoder, EventBatch, Millis, Path, Primitive, TimeUnit, Type, Values, Want,
 };
 
-use super::TIME_BEGINS;
+use super::options::TIME_BEGINS;
 
 /// Reads events' own times.
 pub(super) struct EventTimes {

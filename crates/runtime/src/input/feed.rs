@@ -1,12 +1,12 @@
 //! Splits the input into pieces and hands each, in order, to the next shard that asks.
 
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::Condvar;
 
 use bytes::Bytes;
 use swiftwater_event::{CheckLimits, Checked, Checker, first_cut};
 
-use super::{InputOptions, InputSource};
-use crate::stream::lock;
+use super::options::{InputOptions, InputSource};
+use crate::lock_order::{OrderedMutex, level};
 
 /// Bytes of a block: small enough for a core's cache, large enough that what is done once per block does not show.
 const BLOCK_BYTES: usize = 512 << 10;
@@ -18,10 +18,10 @@ const BLOCKS_AHEAD: u64 = 8;
 pub(super) struct Feed {
     check: CheckLimits,
     ahead_max: u64,
-    /// What is left, and the number of the next piece. Held while reading, which may take for ever: who deals with
+    /// The rest of the input, and the number of the next piece. Held while reading, which may take for ever: who deals with
     /// pieces never takes it.
-    rest: Mutex<(Rest, u64)>,
-    pub(super) flow: Mutex<Flow>,
+    rest: OrderedMutex<(Rest, u64), level::InputRest>,
+    pub(super) flow: OrderedMutex<Flow>,
     changed: Condvar,
 }
 
@@ -76,19 +76,19 @@ impl Feed {
         Feed {
             check: options.check,
             ahead_max: BLOCKS_AHEAD * shards as u64,
-            rest: Mutex::new((rest, 0)),
-            flow: Mutex::default(),
+            rest: OrderedMutex::new((rest, 0)),
+            flow: OrderedMutex::default(),
             changed: Condvar::new(),
         }
     }
 
     /// The next piece and its number.
-    pub(super) fn take(&self) -> Option<(u64, Piece)> {
-        let mut rest = lock(&self.rest);
+    pub(super) fn next_piece(&self) -> Option<(u64, Piece)> {
+        let mut rest = self.rest.lock();
         let (rest, next) = &mut *rest;
-        let mut flow = lock(&self.flow);
+        let mut flow = self.flow.lock();
         while !flow.is_stopped && *next >= flow.done + self.ahead_max {
-            flow = self.changed.wait(flow).unwrap_or_else(PoisonError::into_inner);
+            flow = flow.wait(&self.changed);
         }
         if flow.is_stopped {
             return None;
@@ -97,7 +97,7 @@ impl Feed {
         let piece = match rest.next(&self.check) {
             Ok(piece) => piece?,
             Err(error) => {
-                lock(&self.flow).error.get_or_insert(error);
+                self.flow.lock().error.get_or_insert(error);
                 *rest = Rest::Nothing;
                 return None;
             }
@@ -106,19 +106,19 @@ impl Feed {
         Some((*next - 1, piece))
     }
 
-    /// Lets nobody take a further piece, and says why.
+    /// Ends the feed with an error: no further piece is returned.
     pub(super) fn fail(&self, error: std::io::Error) {
-        lock(&self.flow).error.get_or_insert(error);
+        self.flow.lock().error.get_or_insert(error);
         self.stop();
     }
 
     pub(super) fn done(&self) {
-        lock(&self.flow).done += 1;
+        self.flow.lock().done += 1;
         self.changed.notify_all();
     }
 
     pub(super) fn stop(&self) {
-        lock(&self.flow).is_stopped = true;
+        self.flow.lock().is_stopped = true;
         self.changed.notify_all();
     }
 }

@@ -11,10 +11,9 @@ use swiftwater_lang::plan::Window;
 use swiftwater_live::{Collector, CollectorLimits, ResultSet, StandingQuery};
 
 use super::{
-    InputError, InputOptions, InputSummary, QUERY, TIME_BEGINS,
     deal::{Deal, is_dealt},
     feed::Feed,
-    input_name,
+    options::{InputError, InputOptions, InputSummary, QUERY, TIME_BEGINS, input_name},
     worker::{Message, WorkerOutput},
 };
 use crate::{
@@ -23,7 +22,6 @@ use crate::{
     query::handle::QueryHandle,
     query::id::QueryId,
     query::totals::Totals,
-    stream::lock,
     subscriber_queue::SubscriberQueue,
 };
 
@@ -120,7 +118,7 @@ impl<'m> Merger<'m> {
                     while let Some(made) = early.remove(&next) {
                         next += 1;
                         feed.done();
-                        match self.take(*made, on_emit) {
+                        match self.add_output(*made, on_emit) {
                             ControlFlow::Continue(()) => {}
                             ControlFlow::Break(reason) => {
                                 ending = Some(reason);
@@ -132,7 +130,7 @@ impl<'m> Merger<'m> {
                 }
             }
         }
-        if let Some(error) = lock(&feed.flow).error.take() {
+        if let Some(error) = feed.flow.lock().error.take() {
             return Err(error.into());
         }
         if ending == Some(EndReason::Client) {
@@ -163,7 +161,7 @@ impl<'m> Merger<'m> {
         Ok(std::mem::take(&mut self.summary))
     }
 
-    fn take(
+    fn add_output(
         &mut self,
         made: WorkerOutput,
         on_emit: &mut dyn FnMut(Emit) -> ControlFlow<()>,
@@ -193,7 +191,7 @@ impl<'m> Merger<'m> {
             events.for_each(|event| event.arrival = event.arrival.max(self.latest));
             let first = self.summary.accepted - made.accepted;
             let dealt = self.deal.as_mut().and_then(|deal| Some((deal, step.rows.take()?)));
-            let full = dealt.and_then(|(deal, rows)| deal.take(&rows, first));
+            let full = dealt.and_then(|(deal, rows)| deal.deal(&rows, first));
             self.running.accept_step(step, first, &mut results, now_micros);
             for mut rows in full.into_iter().flatten() {
                 self.running.work().collector.rows(&mut rows, now_micros, &mut results);

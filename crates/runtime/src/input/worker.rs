@@ -8,9 +8,9 @@ use swiftwater_event::{Checked, Clock, EventBatch, EventMeta, Millis, Offset, Re
 use swiftwater_live::{Index, Partial, QueryStep, Shard, SourcePosition, StepInput};
 
 use super::{
-    EventPrefilter, InputOptions, QUERY, TIME_BEGINS,
     event_times::EventTimes,
     feed::{Feed, Piece},
+    options::{EventPrefilter, InputOptions, QUERY, TIME_BEGINS},
 };
 use crate::panic_guard::guarded;
 
@@ -50,9 +50,9 @@ impl Worker {
     pub(super) fn run(&self, results: &SyncSender<Message>) {
         let mut shard = Shard::default();
         let mut times = self.options.time_field.clone().map(EventTimes::new);
-        while let Some((number, piece)) = self.feed.take() {
+        while let Some((number, piece)) = self.feed.next_piece() {
             let made = guarded("a part of the input could not be processed", || {
-                self.look_at(number, piece, &mut shard, times.as_mut())
+                self.match_piece(number, piece, &mut shard, times.as_mut())
             });
             let Ok(made) = made else {
                 self.feed
@@ -67,7 +67,7 @@ impl Worker {
         let _ = results.send(Message::Left(shard.remove(QUERY)));
     }
 
-    fn look_at(
+    fn match_piece(
         &self,
         number: u64,
         piece: Piece,

@@ -18,14 +18,14 @@ pub struct Analysis {
 
 impl Analysis {
     /// Takes an emit in.
-    pub fn take(&mut self, emit: Emit) {
+    pub fn add(&mut self, emit: Emit) {
         self.records += emit.records.count;
         self.last = Some(emit.meta);
     }
 
     /// The plan, and what it cost to run it: events, candidates, tests of the rest of the filter, matches, records, shards'
     /// time. The same words as in `GET /v1/queries`.
-    pub fn told(self, mut plan: String) -> String {
+    pub fn report(self, mut plan: String) -> String {
         let Some(EmitMeta { query, finished: Some(finished), counts, failure, .. }) = self.last else {
             return plan;
         };
@@ -79,13 +79,13 @@ impl Runtime {
         let mut subscription = self.submit(principal, text, SubmitOptions { detach: false, ..options })?;
         let mut analysis = Analysis::default();
         while let Some(emit) = subscription.next().await {
-            analysis.take(emit);
+            analysis.add(emit);
         }
-        Ok(analysis.told(plan))
+        Ok(analysis.report(plan))
     }
 }
 
-/// Whether a query ends with so many events rather than with time.
+/// True if a query ends with so many events rather than with time.
 fn ends_by_itself(query: &Query) -> bool {
     query.limit.is_some() && query.window == Window::None && matches!(query.body, Body::Raw(_))
 }

@@ -83,17 +83,18 @@ impl Shared {
         context: &EmitContext<'_>,
     ) -> bool {
         if !results.is_empty() {
-            merge.tell(member);
+            merge.update_counts(member);
         }
         let Some(running) = merge.running.get_mut(&member) else { return false };
-        let reason = if results.is_empty() { None } else { running.give_out(&mut results, None, context) };
+        let reason =
+            if results.is_empty() { None } else { running.emit_results(&mut results, None, context) };
         if let Some(reason) = reason.or_else(|| running.account(&self.config, &self.totals)) {
             self.ask_to_end(running.handle.meta.id, reason);
         }
         merge.set_due_sooner(member)
     }
 
-    /// What a batch brings by the events' own time: slices, and between them the closing of windows.
+    /// The outcome of a batch by event time: slices, and between them the closing of windows.
     fn accept_timed(
         &self,
         merge: &mut Merge,
@@ -110,7 +111,7 @@ impl Shared {
             merge.close_by_event(number, By::Event(generation.peak), first, context, &mut results);
             let Some(operator) = merge.operators.get_mut(&number) else { return false };
             for (partial, events) in generation.partials {
-                if operator.lines.take(partial.start, events, first) {
+                if operator.lines.admit(partial.start, events, first) {
                     operator.slices.add(partial);
                 }
             }

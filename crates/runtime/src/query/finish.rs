@@ -1,6 +1,6 @@
 //! Ends queries, and retains the results of detached ones.
 
-use std::sync::{Arc, PoisonError, atomic::Ordering};
+use std::sync::{Arc, atomic::Ordering};
 
 use swiftwater_event::{Millis, StreamName};
 use swiftwater_lang::Dialect;
@@ -15,8 +15,8 @@ use crate::{
     query::active::{EmitContext, Running},
     query::handle::QueryHandle,
     shared::{Shared, TickerRequest},
-    stream::{Stream, Turn, lock},
-    subscriber_queue::{EmitRest, QueuedEmit},
+    stream::{Stream, Turn},
+    subscriber_queue::{OptionalMeta, QueuedEmit},
 };
 
 impl Shared {
@@ -30,10 +30,10 @@ impl Shared {
     /// closed first, and a query whose duration is ends with that: so what its reader gets is a matter of when it was
     /// ended, and not of whether the ticker has come by.
     pub(crate) fn end(&self, id: &QueryId, reason: EndReason) -> bool {
-        let handle = self.queries.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned();
+        let handle = self.queries.read().get(id).cloned();
         let Some(handle) = handle else { return false };
         let Some(stream) = self.stream_of(&handle) else { return false };
-        let tick = lock(&stream.tick);
+        let tick = stream.tick.lock();
         // Before it leaves: no window is taken for whole that it has left by then.
         let now = self.clock.now();
         let is_fault = matches!(reason, EndReason::Failed(_) | EndReason::RateLimited(_) | EndReason::Limit);
@@ -55,7 +55,7 @@ impl Shared {
     pub fn fail_all_over(&self, name: &StreamName, why: &str) {
         let Some(stream) = self.find_stream(name) else { return };
         let mut standing: Vec<QueryId> =
-            lock(&stream.merge).running.values().map(|running| running.handle.meta.id).collect();
+            stream.merge.lock().running.values().map(|running| running.handle.meta.id).collect();
         // Whoever ends the last one lets the stream go where nobody else holds it.
         drop(stream);
         standing.sort_unstable();
@@ -86,10 +86,10 @@ impl Shared {
         now: Millis,
     ) -> Option<EndReason> {
         let number = leaving.number;
-        let mut merge = lock(&stream.merge);
+        let mut merge = stream.merge.lock();
         let merge: &mut Merge = &mut merge;
         let early = merge.drain_early(number);
-        merge.tell(number);
+        merge.update_counts(number);
         let mut running = merge.remove_running(number)?;
         stream.set_next_due(merge);
         // What was taken after its end it has not seen.
@@ -111,7 +111,7 @@ impl Shared {
             merge.forget_member(operator, number, &self.totals);
         }
         if !running.is_finished {
-            running.give_out(&mut results, Some(reason.clone()), &context);
+            running.emit_results(&mut results, Some(reason.clone()), &context);
         }
         running.work().ended = Some(reason.clone());
         self.totals.ended.fetch_add(1, Ordering::Relaxed);
@@ -128,7 +128,7 @@ impl Shared {
             let ended = self.record_end(running, context);
             status.finished = Some(ended);
             let until = ended.saturating_add_unsigned(self.config.detached_kept_ms);
-            let mut kept = lock(&self.kept);
+            let mut kept = self.expiring.lock();
             kept.until.insert((until, handle.meta.id));
             kept.by_id.insert(handle.meta.id, (until, status));
             if running.end().0 == EndReason::Killed {
@@ -141,7 +141,7 @@ impl Shared {
                 self.forget(&handle.meta.id);
             }
         } else {
-            self.queries.write().unwrap_or_else(PoisonError::into_inner).remove(&handle.meta.id);
+            self.queries.write().remove(&handle.meta.id);
             self.record_forgotten(handle);
         }
     }
@@ -182,16 +182,13 @@ impl Shared {
             lag_ms: 0,
             sample: None,
             counts: Counts::default(),
-            rest: Some(Box::new(EmitRest { finished: Some(finished), ..EmitRest::default() })),
+            rest: Some(Box::new(OptionalMeta { finished: Some(finished), ..OptionalMeta::default() })),
         };
-        handle.mailbox.put(emit, &self.config, &self.totals.subscriber_bytes);
-        self.queries
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(handle.meta.id, Arc::clone(handle));
+        handle.mailbox.push(emit, &self.config, &self.totals.subscriber_bytes);
+        self.queries.write().insert(handle.meta.id, Arc::clone(handle));
         let status = QueryStatus { finished: Some(context.now), ..self.status_before(handle, &context) };
         let until = context.now.saturating_add_unsigned(self.config.detached_kept_ms);
-        let mut kept = lock(&self.kept);
+        let mut kept = self.expiring.lock();
         kept.until.insert((until, handle.meta.id));
         kept.by_id.insert(handle.meta.id, (until, status));
     }
@@ -199,12 +196,12 @@ impl Shared {
     /// Forgets a query that has ended; false where it still stands.
     pub fn forget(&self, id: &QueryId) -> bool {
         {
-            let mut kept = lock(&self.kept);
+            let mut kept = self.expiring.lock();
             let Some((until, _)) = kept.by_id.remove(id) else { return false };
             kept.until.remove(&(until, *id));
             kept.killed.remove(id);
         }
-        if let Some(handle) = self.queries.write().unwrap_or_else(PoisonError::into_inner).remove(id) {
+        if let Some(handle) = self.queries.write().remove(id) {
             handle.mailbox.clear(&self.totals.subscriber_bytes);
             self.record_forgotten(&handle);
         }
@@ -213,7 +210,7 @@ impl Shared {
 
     /// Makes room by forgetting the ended query that is to be forgotten next; false where there is none.
     pub(crate) fn forget_oldest_kept(&self) -> bool {
-        let oldest = lock(&self.kept).until.first().map(|(_, id)| *id);
+        let oldest = self.expiring.lock().until.first().map(|(_, id)| *id);
         oldest.is_some_and(|id| self.forget(&id))
     }
 
@@ -222,22 +219,22 @@ impl Shared {
         if stream.exists() {
             return;
         }
-        let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
-        if !stream.exists() && lock(&stream.merge).running.is_empty() && Arc::strong_count(stream) <= 2 {
+        let mut streams = self.streams.write();
+        if !stream.exists() && stream.merge.lock().running.is_empty() && Arc::strong_count(stream) <= 2 {
             streams.remove(&stream.name);
         }
     }
 
     /// As [`Shared::forget_if_empty`] for all: whoever held one while its last query ended does so no longer.
     pub(crate) fn forget_empty_streams(&self) {
-        let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
+        let mut streams = self.streams.write();
         streams.retain(|_, stream| {
-            Arc::strong_count(stream) > 1 || stream.exists() || !lock(&stream.merge).running.is_empty()
+            Arc::strong_count(stream) > 1 || stream.exists() || !stream.merge.lock().running.is_empty()
         });
     }
 
     pub(crate) fn forget_expired(&self, now: Millis) {
-        let kept = lock(&self.kept);
+        let kept = self.expiring.lock();
         let over: Vec<QueryId> =
             kept.until.iter().take_while(|(until, _)| *until <= now).map(|(_, id)| *id).collect();
         drop(kept);
@@ -262,9 +259,9 @@ impl DetachingQuery {
     /// Takes a query out of the stream's index, and its operator too if it is the last member. None if it does not stand, or
     /// leaves already.
     fn start(stream: &Stream, number: QueryNumber, now: Millis) -> Option<DetachingQuery> {
-        let _change = lock(&stream.change);
+        let _change = stream.change.lock();
         let shared = {
-            let mut merge = lock(&stream.merge);
+            let mut merge = stream.merge.lock();
             // Whoever comes second finds that somebody else is ending it.
             let running = merge.running.get_mut(&number).filter(|running| !running.is_leaving)?;
             running.is_leaving = true;
@@ -279,7 +276,7 @@ impl DetachingQuery {
         };
         let last_position = match shared {
             None => stream.turn(Turn::Leaves(now), index, None).0,
-            Some(_) => lock(&stream.merge).leave(stream, number, now, index)?,
+            Some(_) => stream.merge.lock().leave(stream, number, now, index)?,
         };
         stream.forget_replaced();
         let (operator, is_last) = shared.unzip();
@@ -290,7 +287,7 @@ impl DetachingQuery {
     fn collect_groups(&self, stream: &Stream) -> Vec<Partial> {
         let mut groups = Vec::new();
         for shard in &stream.shards {
-            let mut state = lock(shard);
+            let mut state = shard.lock();
             let Some(operator) = self.operator else {
                 groups.extend(state.shard.remove(self.number));
                 continue;
@@ -300,7 +297,7 @@ impl DetachingQuery {
                 true => state.shard.remove(operator),
                 false => state.shard.flush_epochs(operator, self.last_position),
             };
-            if let Some(operator) = lock(&stream.merge).operators.get_mut(&operator) {
+            if let Some(operator) = stream.merge.lock().operators.get_mut(&operator) {
                 operator.accept_slices(slices);
             }
         }

@@ -13,7 +13,7 @@ use crate::{EngineConfig, QueryMeta, query::resume_point::ResumePoints, subscrib
 pub struct QueryHandle {
     /// Its number in this process.
     pub number: QueryNumber,
-    /// What its emits say of it.
+    /// Its metadata in emits.
     pub meta: Arc<QueryMeta>,
     /// The stream that it names.
     pub stream: StreamName,
@@ -48,7 +48,7 @@ pub enum Fleeting {
 }
 
 impl Fleeting {
-    /// What is said of it, of a query over this stream.
+    /// The reason as text, for a query over this stream.
     pub fn why(self, stream: &StreamName, config: &EngineConfig) -> Box<str> {
         match self {
             Fleeting::Bullet => {

@@ -7,7 +7,7 @@ use std::{
     cmp::Reverse,
     collections::BinaryHeap,
     ops::Bound,
-    sync::{Arc, PoisonError, atomic::Ordering},
+    sync::{Arc, atomic::Ordering},
 };
 
 use crate::{Principal, QueryId, QueryStatus, Runtime, query::handle::QueryHandle};
@@ -31,7 +31,7 @@ pub enum QuerySort {
 }
 
 impl QuerySort {
-    /// What the order goes by, where that is a cost.
+    /// The cost by which queries are sorted; none for other orders.
     fn cost(self, status: &QueryStatus) -> Option<u64> {
         match self {
             QuerySort::Oldest | QuerySort::Newest => None,
@@ -42,7 +42,7 @@ impl QuerySort {
         }
     }
 
-    /// Whether a page can continue after an id.
+    /// True if a page can continue after an id.
     pub fn has_pages(self) -> bool {
         matches!(self, QuerySort::Oldest | QuerySort::Newest)
     }
@@ -111,7 +111,7 @@ impl Runtime {
                 || handle.stream.as_str().starts_with(&list.prefix)
                 || handle.meta.id.to_string().starts_with(&list.prefix)
         };
-        let queries = self.shared().queries.read().unwrap_or_else(PoisonError::into_inner);
+        let queries = self.shared().queries.read();
         let after = list.after.map_or(Bound::Unbounded, Bound::Excluded);
         let page = list.limit.saturating_add(1);
         let all = |handles: &mut dyn Iterator<Item = &Arc<QueryHandle>>, most: usize| {

@@ -9,7 +9,7 @@ use swiftwater_lang::{
 
 use crate::QueryId;
 
-/// How a query is to stand.
+/// The way a query is to stand.
 #[derive(Debug, Clone, Default)]
 pub struct SubmitOptions {
     /// Whose rules hold.
@@ -22,11 +22,11 @@ pub struct SubmitOptions {
     pub times: bool,
     /// Declared types of the stream's fields.
     pub schema: Option<Arc<Schema>>,
-    /// What the events hold, where that is known apart from the schema.
+    /// The types of the values in the events, where that is known apart from the schema.
     pub types: Option<Arc<Schema>>,
     /// The values of `$1`, `$2`, … in the text.
     pub parameters: Vec<Literal>,
-    /// How the query is written.
+    /// The way the query is written.
     pub form: QueryForm,
 }
 
@@ -41,7 +41,7 @@ pub struct Detached {
     pub warnings: Vec<String>,
 }
 
-/// How a query is written.
+/// The way a query is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum QueryForm {
     /// As BQL.

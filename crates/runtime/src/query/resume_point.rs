@@ -7,19 +7,20 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, OnceLock},
+    sync::{Arc, OnceLock},
 };
 
 use swiftwater_catalog::kind::durable_query::{QueryCheckpoint, ResumePoint};
 use swiftwater_event::Millis;
 use swiftwater_live::{Collector, ResumeGranularity};
 
+use crate::lock_order::{OrderedMutex, level};
 use crate::{
-    stream::{Stream, lock},
+    stream::Stream,
     subscriber_queue::{Frontier, Numbering},
 };
 
-/// How far the reader of a query is, as a checkpoint has it.
+/// The progress of the reader of a query, as a checkpoint has it.
 pub(crate) fn frontier(checkpoint: &QueryCheckpoint) -> Frontier {
     Frontier { gone: checkpoint.gone, read: checkpoint.read, dropped: checkpoint.dropped }
 }
@@ -33,11 +34,11 @@ pub struct ResumePoints {
     pub(crate) numbering: Numbering,
     /// The first event that it sees.
     pub first: u64,
-    /// What it goes on from.
+    /// The point from which it resumes.
     pub from: QueryCheckpoint,
-    points: Mutex<VecDeque<ResumePoint>>,
+    points: OrderedMutex<VecDeque<ResumePoint>, level::ResumePoints>,
     /// Up to where emits were not to be made again at each of the last times that this was asked, the first of them first.
-    gone: Mutex<VecDeque<u64>>,
+    gone: OrderedMutex<VecDeque<u64>>,
     /// When it ended, where that is written down.
     pub ended: OnceLock<Millis>,
 }
@@ -50,7 +51,7 @@ const POINTS_MAX: usize = 8192;
 const NOTES_BEHIND: usize = 10;
 
 impl ResumePoints {
-    /// Of a query that goes on as `resumes` says, sees the events from `first` on, and goes on from `from`.
+    /// The points of a query that resumes at the granularity `resumes`, sees the events from `first` on, and resumes from `from`.
     pub fn new(
         stream: Arc<Stream>,
         (resumes, numbering): (ResumeGranularity, Numbering),
@@ -60,8 +61,8 @@ impl ResumePoints {
         let points = [from.given, from.from].into_iter().flatten().collect::<Vec<_>>();
         let mut points: VecDeque<ResumePoint> = points.into();
         points.make_contiguous().sort_by_key(|point| point.number);
-        let gone = Mutex::new([from.gone].into());
-        let (points, ended) = (Mutex::new(points), OnceLock::new());
+        let gone = OrderedMutex::new([from.gone].into());
+        let (points, ended) = (OrderedMutex::new(points), OnceLock::new());
         ResumePoints { stream, resumes, numbering, first, from, points, gone, ended }
     }
 
@@ -70,8 +71,8 @@ impl ResumePoints {
         self.from.from.map_or(self.first, |point| point.offset.max(self.first))
     }
 
-    /// Whether it can go on from any place.
-    pub(crate) fn goes_on_anywhere(&self) -> bool {
+    /// True if it can go on from any place.
+    pub(crate) fn resumes_anywhere(&self) -> bool {
         self.resumes == ResumeGranularity::ByRecords
     }
 
@@ -80,7 +81,7 @@ impl ResumePoints {
         if self.resumes == ResumeGranularity::Never {
             return;
         }
-        let mut points = lock(&self.points);
+        let mut points = self.points.lock();
         if points.len() >= POINTS_MAX && self.resumes == ResumeGranularity::ByRecords {
             let mut keeps = false;
             points.retain(|_| {
@@ -100,17 +101,17 @@ impl ResumePoints {
         points.push_back(point);
     }
 
-    /// How far it is, when its reader is at `frontier`.
-    pub(crate) fn note(
+    /// Its progress, when its reader is at `frontier`.
+    pub(crate) fn checkpoint(
         &self,
         frontier: Frontier,
         collector: Option<&Collector>,
         time: Millis,
     ) -> QueryCheckpoint {
-        let mut points = lock(&self.points);
+        let mut points = self.points.lock();
         let Frontier { mut gone, read, dropped } = frontier;
         {
-            let mut earlier = lock(&self.gone);
+            let mut earlier = self.gone.lock();
             earlier.push_back(gone);
             if earlier.len() > NOTES_BEHIND {
                 earlier.pop_front();

@@ -1,7 +1,7 @@
 //! Submits queries: compiles a query, makes its shared handle, and adds it to a stream's index.
 
 use std::sync::{
-    Arc, OnceLock, PoisonError,
+    Arc, OnceLock,
     atomic::{AtomicBool, Ordering},
 };
 
@@ -16,7 +16,7 @@ use crate::{
     query::handle::QueryHandle,
     query::resume_point::ResumePoints,
     shared::Shared,
-    stream::{Stream, Turn, lock},
+    stream::{Stream, Turn},
     subscriber_queue::{Numbering, Reader, SubscriberQueue},
 };
 
@@ -28,7 +28,7 @@ pub struct WantedQuery {
     text: Arc<str>,
     printed: Arc<str>,
     meaning: Option<Fingerprint>,
-    /// What it asks of the events, where that is not all.
+    /// The paths that it reads of the events, with their types; none if it reads whole events.
     pub paths: Option<Box<[(Path, Type)]>>,
     pub(crate) received: Millis,
     ends: Option<Millis>,
@@ -51,7 +51,7 @@ fn limits(config: &EngineConfig, options: &SubmitOptions) -> CollectorLimits {
 }
 
 impl WantedQuery {
-    /// How it could go on after a restart, and how its emits are numbered then.
+    /// The way it could go on after a restart, and how its emits are numbered then.
     pub fn resumes(&self, config: &EngineConfig, options: &SubmitOptions) -> (ResumeGranularity, Numbering) {
         let (query, received) = (Arc::clone(&self.query), self.received);
         let collector = Collector::new(query, received, received, limits(config, options));
@@ -94,7 +94,7 @@ impl Shared {
         let paths = (!asks_all).then(|| paths.collect());
         // What is shared has no texts of its own.
         let (text, printed) = (Arc::clone(&query.plan.text), Arc::clone(&query.plan.printed));
-        let query = Arc::new(lock(&self.commons).share(query));
+        let query = Arc::new(self.plan_interner.lock().share(query));
         let warnings = Box::default();
         WantedQuery { query, stream, text, printed, meaning, paths, received, ends, joined, warnings }
     }
@@ -147,7 +147,7 @@ impl Shared {
         });
         let mailbox = SubscriberQueue::default();
         if is_detached {
-            mailbox.keep();
+            mailbox.retain_read();
         }
         QueryHandle {
             number,
@@ -167,19 +167,19 @@ impl Shared {
 
     /// Gives a query that has just begun its warnings at once: it may never have another emit.
     pub(crate) fn emit_warnings(&self, stream: &Stream, handle: &QueryHandle) {
-        let mut merge = lock(&stream.merge);
+        let mut merge = stream.merge.lock();
         let context = self.context(stream, merge.position);
         if let Some(running) = merge.running.get_mut(&handle.number) {
             let mut nothing = vec![running.nothing(context.now)];
             // A first emit passes no limit.
-            let _ = running.give_out(&mut nothing, None, &context);
+            let _ = running.emit_results(&mut nothing, None, &context);
         }
     }
 
     /// Takes a query in among those that stand, or refuses it where there are too many. Counted and inserted under one
     /// lock: any number of clients that ask at once stay within the limit.
     pub(crate) fn admit(&self, handle: &Arc<QueryHandle>) -> Result<(), RuntimeError> {
-        let mut queries = self.queries.write().unwrap_or_else(PoisonError::into_inner);
+        let mut queries = self.queries.write();
         self.check_queries(queries.len())?;
         queries.insert(handle.meta.id, Arc::clone(handle));
         Ok(())
@@ -187,7 +187,7 @@ impl Shared {
 
     /// Reserves the place of a query that is admitted later, once it is on disk, or refuses it where there are too many.
     pub fn reserve(&self) -> Result<Place<'_>, RuntimeError> {
-        let queries = self.queries.write().unwrap_or_else(PoisonError::into_inner);
+        let queries = self.queries.write();
         self.check_queries(queries.len())?;
         self.reserved.fetch_add(1, Ordering::Relaxed);
         Ok(Place { shared: self })
@@ -202,7 +202,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Lets a query that was taken in begin with the next event of a stream. The caller holds `change`.
+    /// Starts an admitted query with the next event of a stream. The caller holds `change`.
     pub fn begin(
         &self,
         stream: &Stream,
@@ -216,7 +216,7 @@ impl Shared {
         let mut running = Running::new(Arc::clone(handle), Arc::clone(query), limits, u64::MAX);
         let shared_with = meaning.as_ref().and_then(|meaning| {
             let cuts = running.work().collector.cuts();
-            lock(&stream.merge).find_operator(meaning, &cuts)
+            stream.merge.lock().find_operator(meaning, &cuts)
         });
         let (shared_with, places) = shared_with.unzip();
         // Made before the merge is locked: a large index takes a while. An operator has a number of its own.
@@ -231,7 +231,7 @@ impl Shared {
         };
         let index = shared_with.is_none().then(|| stream.index().with_slices(entry, query, &slices));
         {
-            let mut merge = lock(&stream.merge);
+            let mut merge = stream.merge.lock();
             running.resume();
             running.due = running.next_due();
             if let Some(due) = running.due {
@@ -269,8 +269,8 @@ pub struct Place<'a> {
 
 impl Place<'_> {
     /// Admits the query that it was reserved for.
-    pub fn take(self, handle: &Arc<QueryHandle>) {
-        let mut queries = self.shared.queries.write().unwrap_or_else(PoisonError::into_inner);
+    pub fn fill(self, handle: &Arc<QueryHandle>) {
+        let mut queries = self.shared.queries.write();
         queries.insert(handle.meta.id, Arc::clone(handle));
         // Before the lock is released: nobody counts the query twice, or not at all.
         drop(self);

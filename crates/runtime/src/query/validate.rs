@@ -14,18 +14,18 @@ pub struct QueryFacts {
     pub stream: StreamName,
     /// Names of its columns in order, where they are known before the events are (not for `*`).
     pub columns: Option<Arc<[Box<str>]>>,
-    /// Whether it answers by windows.
+    /// True if it answers by windows.
     pub has_window: bool,
-    /// Whether its plan is asked for rather than its answer, and what of it.
+    /// The part of the plan that an EXPLAIN asks for; none if the answer is asked for.
     pub explain: Option<Explain>,
-    /// How long it would stand at most, in milliseconds; `None`: as long as it may.
+    /// The time it would stand at most, in milliseconds; `None`: as long as it may.
     pub duration_ms: Option<u64>,
     /// The warnings before it is run.
     pub warnings: Vec<String>,
 }
 
 impl Runtime {
-    /// What a query would be, or why it cannot be run.
+    /// The facts of a query that would run, or the reason why it cannot.
     pub fn check(
         &self,
         principal: &Principal,

@@ -1,13 +1,13 @@
 //! The runtime's façade: it starts the threads, appends events, submits queries and ends them.
 //!
-//! How a query's text is planned, what is reported, and the shutdown lie in the modules below.
+//! The way a query's text is planned, what is reported, and the shutdown lie in the modules below.
 
 mod planning;
 mod shutdown;
 mod status;
 
 use std::{
-    sync::{Arc, Mutex, atomic::Ordering, mpsc},
+    sync::{Arc, atomic::Ordering, mpsc},
     thread::JoinHandle,
     time::Duration,
 };
@@ -15,35 +15,49 @@ use std::{
 use swiftwater_event::{Clock, EventBatch, StreamName};
 
 pub(crate) use self::planning::compile;
+use crate::lock_order::OrderedMutex;
 use crate::{
     AppendOptions, Appended, Detached, DurableObjects, EndReason, EngineConfig, Numbered, Principal, QueryId,
-    RuntimeError, SubmitOptions, Subscription, append::is_reserved_producer, indexer::run_indexer,
-    panic_guard::restarted, query::handle::Fleeting, shared::Shared, stream::lock,
+    RuntimeError, SubmitOptions, Subscription,
+    append::is_reserved_producer,
+    indexer::IndexerLoop,
+    query::handle::Fleeting,
+    shard::ShardLoop,
+    shared::Shared,
+    threads::{SystemThreads, ThreadLoop, Threads},
+    ticker::TickerLoop,
 };
 
 /// A running runtime. Clones are the same one; it stops with [`Runtime::shutdown`], or with the process.
 #[derive(Clone)]
 pub struct Runtime {
     shared: Arc<Shared>,
-    threads: Arc<Mutex<Vec<JoinHandle<()>>>>,
+    threads: Arc<OrderedMutex<Vec<JoinHandle<()>>>>,
 }
 
 impl Runtime {
     /// Starts shards and ticker. `config.shards` 0 means one per core.
     pub fn start(config: EngineConfig, clock: Arc<dyn Clock>) -> Runtime {
+        Runtime::start_on(&SystemThreads, config, clock)
+    }
+
+    /// As [`Runtime::start`], on threads that are given.
+    pub(crate) fn start_on(threads: &dyn Threads, config: EngineConfig, clock: Arc<dyn Clock>) -> Runtime {
         let config = with_shards(config);
         let (shared, inbox) = Shared::new(config, clock);
         let shared = Arc::new(shared);
-        let mut threads = Vec::new();
-        for number in 0..shared.config.shards {
-            let shared = Arc::clone(&shared);
-            threads.push(spawn_restarted(format!("shard-{number}"), move || shared.run_shard(number)));
-        }
-        let ticking = Arc::clone(&shared);
         let (indexer, to_be_built) = mpsc::channel();
-        threads.push(spawn_restarted("ticker".to_owned(), move || ticking.run_ticker(&inbox, &indexer)));
-        threads.push(spawn_restarted("indexer".to_owned(), move || run_indexer(&to_be_built)));
-        Runtime { shared, threads: Arc::new(Mutex::new(threads)) }
+        let shards = 0..shared.config.shards;
+        let mut loops: Vec<Box<dyn ThreadLoop>> = Vec::new();
+        loops.extend(
+            shards.map(|number| -> Box<dyn ThreadLoop> {
+                Box::new(ShardLoop::new(Arc::clone(&shared), number))
+            }),
+        );
+        loops.push(Box::new(TickerLoop::new(Arc::clone(&shared), inbox, indexer)));
+        loops.push(Box::new(IndexerLoop::new(to_be_built)));
+        let threads = loops.into_iter().filter_map(|work| threads.start(work)).collect();
+        Runtime { shared, threads: Arc::new(OrderedMutex::new(threads)) }
     }
 
     /// Adds what is durable. Once, before the runtime is given out.
@@ -119,7 +133,7 @@ impl Runtime {
         }
     }
 
-    /// Lets a query stand. It sees the events appended after this returns, none that were appended before this call, and of
+    /// Starts a query. It sees the events appended after this returns, none that were appended before this call, and of
     /// those appended meanwhile the later ones.
     pub fn submit(
         &self,
@@ -129,7 +143,7 @@ impl Runtime {
     ) -> Result<Subscription, RuntimeError> {
         let shared = &self.shared;
         let refused = || shared.totals.refused.fetch_add(1, Ordering::Relaxed);
-        let result = self.let_stand(text, &options).inspect_err(|_| {
+        let result = self.start_query(text, &options).inspect_err(|_| {
             refused();
         });
         if result.is_ok() {
@@ -138,7 +152,7 @@ impl Runtime {
         result
     }
 
-    /// Lets a query stand that outlives its asker, but not the process, and says why not.
+    /// Starts a query that outlives its client, but not the process, and says why not.
     pub fn submit_fleeting(
         &self,
         principal: &Principal,
@@ -153,13 +167,13 @@ impl Runtime {
         Ok(Detached { id: handle.meta.id, fleeting, warnings: handle.warnings.to_vec() })
     }
 
-    fn let_stand(&self, text: &str, options: &SubmitOptions) -> Result<Subscription, RuntimeError> {
+    fn start_query(&self, text: &str, options: &SubmitOptions) -> Result<Subscription, RuntimeError> {
         let shared = &self.shared;
         let now = shared.clock.now();
         let mut wanted = self.wanted(text, options, now)?;
         wanted.warnings = self.warnings(text, options, now, &wanted.stream)?.into();
         let stream = shared.stream(&wanted.stream)?;
-        let change = lock(&stream.change);
+        let change = stream.change.lock();
         // Under that lock, so that on a stream numbers grow in the order in which queries begin.
         let (handle, reader) = shared.new_handle(&wanted, &stream.name, options.detach);
         let admitted = shared.admit(&handle);
@@ -241,23 +255,10 @@ impl Runtime {
         for stream in self.shared.all_streams() {
             self.shared.tick_stream(&stream, now);
             // The ticker may be at it: what is due at this moment is done when that is.
-            drop(lock(&stream.tick));
+            drop(stream.tick.lock());
             self.shared.tick_idle(&stream, now);
         }
     }
-}
-
-pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
-    std::thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(work)
-        .expect("the system starts threads when a process begins")
-}
-
-/// Spawns a thread whose loop starts again after a panic.
-fn spawn_restarted(name: String, run: impl FnMut() + Send + 'static) -> JoinHandle<()> {
-    let thread = name.clone();
-    spawn(&name, move || restarted(&thread, run))
 }
 
 /// Shards as they will be: one per core where none are stated.

@@ -1,6 +1,6 @@
 //! Plans the text of a query: parses it against what is declared of its stream and of what it joins, and compiles it.
 
-use std::sync::{PoisonError, atomic::Ordering};
+use std::sync::atomic::Ordering;
 
 use swiftwater_event::Millis;
 use swiftwater_lang::{
@@ -16,7 +16,7 @@ use crate::{
 };
 
 impl Runtime {
-    /// What is asked for, if it may stand; received at `now`.
+    /// The query of a text that was received at `now`, if it is admitted.
     pub fn wanted(
         &self,
         text: &str,
@@ -41,7 +41,7 @@ impl Runtime {
             .or_else(|| config.default_stream.clone())
             .ok_or(RuntimeError::NoDefaultStream)?;
         let queries = {
-            let queries = shared.queries.read().unwrap_or_else(PoisonError::into_inner);
+            let queries = shared.queries.read();
             queries.len() + shared.reserved.load(Ordering::Relaxed)
         };
         // What is only kept for pick-up gives way to what is to stand.
@@ -112,7 +112,7 @@ impl Runtime {
         (done, sources.unwrap_or_default())
     }
 
-    /// What is declared of the stream that a native query is over, where nobody said otherwise what its fields are.
+    /// The declaration of the stream that a native query is over, where nobody said otherwise what its fields are.
     fn declared(&self, text: &str, form: QueryForm, options: &ParseOptions<'_>) -> Option<Schema> {
         let is_told = options.schema.is_some() || options.types.is_some();
         if is_told || options.dialect != Dialect::Native {

@@ -1,16 +1,16 @@
 //! Shuts a runtime down: no more events, last results, end of the threads, in this order.
 
 use std::{
-    sync::{Arc, PoisonError, atomic::Ordering},
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
 use tracing::info;
 
 use super::Runtime;
-use crate::{EndReason, query::handle::QueryHandle, shared::TickerRequest, stream::lock};
+use crate::{EndReason, query::handle::QueryHandle, shared::TickerRequest};
 
-/// How long threads are waited for that were told to end, however short the grace is.
+/// The least time that shutdown waits for its threads, however short the grace period is.
 const THREADS_GRACE: Duration = Duration::from_secs(1);
 
 impl Runtime {
@@ -50,11 +50,10 @@ impl Runtime {
     /// Gives every query its final result; durable ones are left where they are. The part of [`Runtime::shutdown`] that follows
     /// [`Runtime::close_intake`].
     pub fn end_all(&self) {
-        let handles: Vec<Arc<QueryHandle>> =
-            self.shared.queries.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        let handles: Vec<Arc<QueryHandle>> = self.shared.queries.read().values().cloned().collect();
         for handle in &handles {
             match handle.following {
-                Some(_) => handle.mailbox.leave_off(),
+                Some(_) => handle.mailbox.close(),
                 None => _ = self.shared.end(&handle.meta.id, EndReason::Shutdown),
             }
         }
@@ -65,7 +64,7 @@ impl Runtime {
         self.shared.close_line();
         // The ticker may have stopped on its own only when every sender is gone, and this is one.
         let _ = self.shared.errands.send(TickerRequest::Stop);
-        let threads = std::mem::take(&mut *lock(&self.threads));
+        let threads = std::mem::take(&mut *self.threads.lock());
         let joined = tokio::task::spawn_blocking(move || {
             for thread in threads {
                 let _ = thread.join();

@@ -1,7 +1,7 @@
 //! Reports the standing queries, the streams and the metrics of a runtime.
 
 use std::sync::{
-    Arc, PoisonError,
+    Arc,
     atomic::{AtomicU64, Ordering},
 };
 
@@ -11,20 +11,18 @@ use swiftwater_event::StreamName;
 use super::Runtime;
 use crate::{
     Metrics, Principal, QueryId, QueryStatus, RuntimeError, StreamStatus, query::handle::QueryHandle,
-    stream::lock,
 };
 
 impl Runtime {
     /// The handle of a query, also of one that has ended and waits for pick-up.
     pub fn handle(&self, id: &QueryId) -> Result<Arc<QueryHandle>, RuntimeError> {
-        let queries = self.shared.queries.read().unwrap_or_else(PoisonError::into_inner);
+        let queries = self.shared.queries.read();
         queries.get(id).cloned().ok_or_else(|| RuntimeError::NoQuery(id.to_string()))
     }
 
     /// All standing queries, oldest first, and detached ones whose results wait.
     pub fn queries(&self, _principal: &Principal) -> Vec<QueryStatus> {
-        let handles: Vec<Arc<QueryHandle>> =
-            self.shared.queries.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        let handles: Vec<Arc<QueryHandle>> = self.shared.queries.read().values().cloned().collect();
         let listed = handles.iter().filter(|handle| !handle.is_killed.load(Ordering::Acquire));
         listed.filter_map(|handle| self.shared.status(handle)).collect()
     }
@@ -58,8 +56,8 @@ impl Runtime {
         let now = shared.clock.now();
         let streams = shared.all_streams();
         // By itself: its lock comes after the streams'.
-        let killed = lock(&shared.kept).killed.len();
-        let queries = shared.queries.read().unwrap_or_else(PoisonError::into_inner).len();
+        let killed = shared.expiring.lock().killed.len();
+        let queries = shared.queries.read().len();
         let queries = queries.saturating_sub(killed) as u64;
         Metrics {
             queries,

@@ -7,7 +7,7 @@ use std::{convert::Infallible, sync::atomic::Ordering};
 
 use swiftwater_event::{EventBatch, EventMeta, Millis, Offset};
 
-use super::{Stream, lock};
+use super::Stream;
 use crate::AppendOptions;
 
 impl Stream {
@@ -28,8 +28,8 @@ impl Stream {
         options: &AppendOptions,
         store: impl FnOnce(u64, Millis) -> Result<(bool, T), E>,
     ) -> Result<(u64, T, bool), E> {
-        self.fields.look(&batch, now_micros.div_euclid(1000));
-        let mut intake = lock(&self.intake);
+        self.fields.sample(&batch, now_micros.div_euclid(1000));
+        let mut intake = self.intake.lock();
         let first = Offset(intake.next_offset);
         // Arrival never goes back, even where the machine's clock does.
         let arrival = now_micros.div_euclid(1000).max(intake.newest_arrival).max(intake.settled);
@@ -55,7 +55,7 @@ impl Stream {
     /// Puts events in line that have their offsets and arrivals; answers whether the stream must be put in the line of
     /// those with work. For a stream that follows another.
     pub fn feed(&self, batch: EventBatch, sample: Option<f64>) -> bool {
-        let mut intake = lock(&self.intake);
+        let mut intake = self.intake.lock();
         intake.newest_arrival = intake.newest_arrival.max(batch.meta().arrival);
         intake.has_events = true;
         intake.sample = sample.or(intake.sample);
@@ -66,11 +66,11 @@ impl Stream {
         !std::mem::replace(&mut intake.is_queued, true)
     }
 
-    /// Lets a stream that has had no event in this process go on at an offset. `begin` is given the offset of the next event,
+    /// Sets the offset of a stream that has had no event in this process. `begin` is given the offset of the next event,
     /// under the lock that gives these out.
     pub fn start_at<T>(&self, offset: u64, begin: impl FnOnce(u64) -> T) -> T {
-        let mut merge = lock(&self.merge);
-        let mut intake = lock(&self.intake);
+        let mut merge = self.merge.lock();
+        let mut intake = self.intake.lock();
         if intake.next_offset < offset && intake.waiting.is_empty() && intake.next_taken == intake.next_offset
         {
             (intake.next_offset, intake.next_taken, merge.position) = (offset, offset, offset);
@@ -81,29 +81,29 @@ impl Stream {
 
     /// Goes on at an offset, where there is nothing between; nothing waits.
     pub fn skip_to(&self, offset: u64) {
-        let mut merge = lock(&self.merge);
-        let mut intake = lock(&self.intake);
+        let mut merge = self.merge.lock();
+        let mut intake = self.intake.lock();
         (intake.next_offset, intake.next_taken, merge.position) = (offset, offset, offset);
         intake.has_events |= offset > 0;
     }
 
     /// Changes what is declared of the stream while no event is appended to it.
     pub fn between_appends<T>(&self, change: impl FnOnce() -> T) -> T {
-        let _none_is_appended = lock(&self.intake);
+        let _none_is_appended = self.intake.lock();
         change()
     }
 
     /// From now on no event arrives before `at`: answers the offset of the next one, and the earliest time that it may
     /// arrive at.
     pub fn mark(&self, at: Millis) -> (u64, Millis) {
-        let mut intake = lock(&self.intake);
+        let mut intake = self.intake.lock();
         intake.settled = intake.settled.max(at);
         (intake.next_offset, intake.settled.max(intake.newest_arrival))
     }
 
-    /// Whether all events before an offset are all that there are; then none arrives before `at` any more.
+    /// True if all events before an offset are all that there are; then none arrives before `at` any more.
     pub fn is_at(&self, offset: u64, at: Millis) -> bool {
-        let mut intake = lock(&self.intake);
+        let mut intake = self.intake.lock();
         let is_at = intake.next_offset == offset;
         if is_at {
             intake.settled = intake.settled.max(at);

@@ -13,7 +13,6 @@ use swiftwater_live::{Index, QueryNumber};
 use super::{
     Stream,
     intake::{Intake, Pace},
-    lock,
 };
 
 /// A batch may have as many times its usual bytes as there are so many queries that every event is tested for…
@@ -42,7 +41,7 @@ pub(crate) struct Work {
 }
 
 /// The outcome of a request for work.
-pub(crate) enum Take {
+pub(crate) enum NextWork {
     Work(Box<Work>),
     /// Windows are to be closed first, at this time.
     Due(Millis),
@@ -51,20 +50,20 @@ pub(crate) enum Take {
 
 impl Stream {
     /// Takes what waits, small batches joined up to `bytes_max`. The caller holds a shard's lock.
-    pub(crate) fn take(&self, bytes_max: usize) -> Take {
-        let mut intake = lock(&self.intake);
+    pub(crate) fn next_work(&self, bytes_max: usize) -> NextWork {
+        let mut intake = self.intake.lock();
         // Events that follow an idle tick advance time by themselves.
         while intake.waiting.len() > 1 && intake.waiting.front().is_some_and(EventBatch::is_empty) {
             intake.waiting.pop_front();
         }
         let Some(first) = intake.waiting.front() else {
             intake.is_queued = false;
-            return Take::Nothing;
+            return NextWork::Nothing;
         };
         let due = self.next_due.load(Ordering::Acquire);
         let arrival = first.meta().arrival;
         if arrival >= due || matches!(intake.pace, Pace::Waits(_)) {
-            return Take::Due(arrival);
+            return NextWork::Due(arrival);
         }
         let closes = intake.pace == Pace::Singly && !first.is_empty();
         let mut is_parted = false;
@@ -74,7 +73,7 @@ impl Stream {
         }
         let begins = intake.next_begin();
         let taken = intake.take_batches(bytes_max, due, closes, begins.map(|(begin, _)| begin));
-        let Some((batches, bytes)) = taken else { return Take::Nothing };
+        let Some((batches, bytes)) = taken else { return NextWork::Nothing };
         // The others of its batch still take up what it does.
         let bytes = if is_parted { 0 } else { bytes };
         intake.waiting_bytes -= bytes;
@@ -90,16 +89,26 @@ impl Stream {
         drop(intake);
         // With nobody asking, nothing is read: no need to copy.
         if batches.len() > 1 && index.is_empty() && !closes {
-            return Take::Work(Box::new(Work::unread(&batches, events, sequence, index, bytes, more)));
+            return NextWork::Work(Box::new(Work::unread(&batches, events, sequence, index, bytes, more)));
         }
         let (batch, arrivals) = joined(batches);
-        Take::Work(Box::new(Work { batch, arrivals, before, sequence, index, events, bytes, more, closes }))
+        NextWork::Work(Box::new(Work {
+            batch,
+            arrivals,
+            before,
+            sequence,
+            index,
+            events,
+            bytes,
+            more,
+            closes,
+        }))
     }
 
     /// Takes all that waits, where nobody asks for it and nothing is due: whoever appended it passes it over at once, and no
     /// shard wakes up for it.
     pub(crate) fn drain_unread(&self) -> Option<Work> {
-        let mut intake = lock(&self.intake);
+        let mut intake = self.intake.lock();
         let latest = intake.waiting.back()?.meta().arrival;
         let is_asked = !intake.index.is_empty() || !intake.begins.is_empty() || intake.pace != Pace::Batches;
         if is_asked || latest >= self.next_due.load(Ordering::Acquire) {
@@ -252,10 +261,10 @@ mod tests {
         let mut taken = Vec::new();
         loop {
             stream.set_pace(true);
-            match stream.take(1 << 20) {
-                Take::Work(work) => taken.push((work.events, work.bytes)),
-                Take::Nothing => break,
-                Take::Due(at) => panic!("due at {at}"),
+            match stream.next_work(1 << 20) {
+                NextWork::Work(work) => taken.push((work.events, work.bytes)),
+                NextWork::Nothing => break,
+                NextWork::Due(at) => panic!("due at {at}"),
             }
         }
         assert_eq!(taken, [(1, 0), (1, 0), (1, appended)]);

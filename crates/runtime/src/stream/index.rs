@@ -7,9 +7,9 @@ use std::sync::{Arc, atomic::Ordering};
 use swiftwater_event::Millis;
 use swiftwater_live::{Index, QueryNumber, Rebuild, SliceBoundaries, SlicePlan};
 
-use super::{Stream, lock};
+use super::Stream;
 
-/// What a query does when the index is replaced.
+/// The change of a query that replaces the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// It begins, at this time, with the next event to come. Its number, and that of the operator that is opened for it,
@@ -29,7 +29,7 @@ impl Stream {
         index: Option<Index>,
         epoch: Option<(&SlicePlan, SliceBoundaries, u64)>,
     ) -> (u64, Millis) {
-        let mut intake = lock(&self.intake);
+        let mut intake = self.intake.lock();
         let intake = &mut *intake;
         if let Some(index) = index {
             self.has_changed.store(true, Ordering::Relaxed);
@@ -57,20 +57,20 @@ impl Stream {
 
     /// The index as it stands, for whoever holds `change`.
     pub(crate) fn index(&self) -> Arc<Index> {
-        Arc::clone(&lock(&self.intake).index)
+        Arc::clone(&self.intake.lock().index)
     }
 
     /// Replaces the index by one of the same queries. The caller holds `change`.
     pub(crate) fn set_index(&self, index: Index) {
         self.has_changed.store(true, Ordering::Relaxed);
-        lock(&self.intake).replace_index(index);
+        self.intake.lock().replace_index(index);
     }
 
     /// Forgets replaced indexes that nobody looks at any more; for whoever has replaced one, and holds no lock of the
     /// stream's but `change`.
     pub(crate) fn forget_replaced(&self) {
         let unused: Vec<Arc<Index>> = {
-            let mut intake = lock(&self.intake);
+            let mut intake = self.intake.lock();
             intake.replaced.extract_if(.., |index| Arc::strong_count(index) == 1).collect()
         };
         drop(unused);
@@ -83,7 +83,7 @@ impl Stream {
             return None;
         }
         drop(index);
-        let _change = lock(&self.change);
+        let _change = self.change.lock();
         let mut index = Index::clone(&self.index());
         let rebuild = if is_quiet { index.rebuild_now() } else { index.rebuild() }?;
         self.set_index(index);
@@ -97,6 +97,6 @@ impl Stream {
 
     /// Bytes of the index.
     pub(crate) fn index_bytes(&self) -> u64 {
-        lock(&self.intake).index.bytes() as u64
+        self.intake.lock().index.bytes() as u64
     }
 }

@@ -35,7 +35,7 @@ pub(super) struct Intake {
     pub(super) is_queued: bool,
 }
 
-/// How many events are taken at a time.
+/// The number of events that are taken at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Pace {
     /// As many as a batch may have.

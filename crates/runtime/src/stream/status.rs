@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use swiftwater_event::Millis;
 
-use super::{Stream, lock};
+use super::Stream;
 use crate::{StreamMeta, StreamStatus};
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -16,23 +16,23 @@ pub(super) struct Rates {
 }
 
 impl Stream {
-    /// Whether it is there for anybody but those who ask about it.
+    /// True if it is there for anybody but those who ask about it.
     pub(crate) fn exists(&self) -> bool {
         self.is_stored.load(Ordering::Relaxed) || self.has_events()
     }
 
     pub(crate) fn has_events(&self) -> bool {
-        lock(&self.intake).has_events
+        self.intake.lock().has_events
     }
 
     /// The share of its events that its sources send on, where they sample.
     pub fn sample(&self) -> Option<f64> {
-        lock(&self.intake).sample
+        self.intake.lock().sample
     }
 
     /// As an emit's meta tells it, when everything before `position` was looked at.
     pub(crate) fn meta(&self, position: u64, now: Millis) -> StreamMeta {
-        let intake = lock(&self.intake);
+        let intake = self.intake.lock();
         let lag_ms = intake.waiting.front().map_or(0, |oldest| now - oldest.meta().arrival);
         StreamMeta {
             name: self.name.clone(),
@@ -43,9 +43,9 @@ impl Stream {
     }
 
     pub(crate) fn status(&self, now: Millis) -> StreamStatus {
-        let queries = lock(&self.merge).running.len() as u64;
-        let rates = *lock(&self.rates);
-        let intake = lock(&self.intake);
+        let queries = self.merge.lock().running.len() as u64;
+        let rates = *self.rates.lock();
+        let intake = self.intake.lock();
         let lag_ms = intake.waiting.front().map_or(0, |oldest| now - oldest.meta().arrival);
         StreamStatus {
             name: self.name.clone(),
@@ -68,10 +68,10 @@ impl Stream {
     /// Takes the rates of the time since the last call.
     pub(crate) fn measure_rates(&self, seconds: f64) {
         let (events, bytes) = {
-            let intake = lock(&self.intake);
+            let intake = self.intake.lock();
             (intake.next_offset, intake.bytes)
         };
-        let mut rates = lock(&self.rates);
+        let mut rates = self.rates.lock();
         *rates = Rates {
             events,
             bytes,

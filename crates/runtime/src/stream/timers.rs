@@ -6,7 +6,7 @@ use std::sync::{Arc, atomic::Ordering};
 
 use swiftwater_event::{EventBatch, EventMeta, Millis, Offset};
 
-use super::{Stream, intake::Pace, lock};
+use super::{Stream, intake::Pace};
 use crate::merge::Merge;
 
 impl Stream {
@@ -22,7 +22,7 @@ impl Stream {
     /// Up to when windows may be closed at `now`: events that wait belong to the windows of their arrival, however long
     /// they wait.
     pub(crate) fn settle(&self, now: Millis) -> Millis {
-        let mut intake = lock(&self.intake);
+        let mut intake = self.intake.lock();
         let until = intake.waiting.front().map_or(now, |oldest| oldest.meta().arrival.min(now));
         intake.settled = intake.settled.max(until);
         until
@@ -31,21 +31,22 @@ impl Stream {
     /// When the event arrived that was taken alone, and of which the windows that it closes are still to be closed; with
     /// the offset after it. For whoever holds `tick`.
     pub(crate) fn closed_by_event(&self) -> Option<(Millis, u64)> {
-        let intake = lock(&self.intake);
+        let intake = self.intake.lock();
         match intake.pace {
             Pace::Waits(at) => Some((at, intake.next_taken)),
             _ => None,
         }
     }
 
-    /// Whether there are queries now of which each event closes a window, and none has yet. For whoever holds `tick`.
+    /// Sets the pace of batches. `lags`: there are queries of which each event closes a window, and none has yet. The caller holds
+    /// `tick`.
     pub(crate) fn set_pace(&self, lags: bool) {
-        lock(&self.intake).pace = if lags { Pace::Singly } else { Pace::Batches };
+        self.intake.lock().pace = if lags { Pace::Singly } else { Pace::Batches };
     }
 
-    /// Whether the stream may be idle at `now` for a query, whatever waits. Cheap.
+    /// True if the stream may be idle at `now` for a query, whatever waits. Cheap.
     pub fn may_be_idle(&self, now: Millis) -> bool {
-        let intake = lock(&self.intake);
+        let intake = self.intake.lock();
         let idle_after = intake.index.idle_after_ms();
         idle_after.is_some_and(|idle_after| now >= intake.newest_arrival.saturating_add_unsigned(idle_after))
     }
@@ -54,7 +55,7 @@ impl Stream {
     /// events wait.
     pub fn idle_due(&self, now: Millis) -> Option<Millis> {
         let (sequence, index, idle_from) = {
-            let intake = lock(&self.intake);
+            let intake = self.intake.lock();
             let idle_after = intake.index.idle_after_ms()?;
             let idle_from = intake.taken_arrival?.saturating_add_unsigned(idle_after);
             if !intake.waiting.is_empty() || now < idle_from {
@@ -62,11 +63,11 @@ impl Stream {
             }
             (intake.next_sequence, Arc::clone(&intake.index), idle_from)
         };
-        let mut known = lock(&self.idle_due);
+        let mut known = self.idle_due.lock();
         let due = match *known {
             Some((at, due)) if at == sequence => due,
             _ => {
-                let merge = lock(&self.merge);
+                let merge = self.merge.lock();
                 if !merge.has_delivered(sequence) {
                     return None;
                 }
@@ -81,7 +82,7 @@ impl Stream {
     /// Appends an idle tick: a batch without events, which advances event time. Does nothing if events wait, as they do it
     /// themselves. Returns whether the stream must be put in the line of those with work.
     pub fn advance_idle(&self, at: Millis) -> bool {
-        let mut intake = lock(&self.intake);
+        let mut intake = self.intake.lock();
         if !intake.waiting.is_empty() {
             return false;
         }

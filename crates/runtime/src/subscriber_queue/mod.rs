@@ -9,7 +9,7 @@ mod replay;
 use std::{
     collections::VecDeque,
     sync::{
-        Condvar, Mutex, MutexGuard, OnceLock, PoisonError,
+        Condvar, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -19,15 +19,16 @@ use tokio::sync::Notify;
 pub use self::replay::Numbering;
 use self::replay::Resumed;
 pub(crate) use self::{
-    queued_emit::{EmitRest, QueuedEmit},
+    queued_emit::{OptionalMeta, QueuedEmit},
     replay::Frontier,
 };
+use crate::lock_order::{OrderedMutex, OrderedMutexGuard};
 use crate::{EndReason, EngineConfig, SlowReader, limits::Full};
 
 /// A queue of emits between a query and its reader.
 #[derive(Debug, Default)]
 pub(crate) struct SubscriberQueue {
-    state: Mutex<QueueState>,
+    state: OrderedMutex<QueueState>,
     /// Made by the first reader that waits: most queries have none most of the time.
     for_tasks: OnceLock<Box<Notify>>,
     for_threads: Condvar,
@@ -37,9 +38,9 @@ pub(crate) struct SubscriberQueue {
 struct QueueState {
     /// Made with the first emit.
     queue: Option<Box<Queue>>,
-    /// Whether emits that were read are kept.
+    /// True if emits that were read are kept.
     keeps: bool,
-    /// What of a query that was there before the server started is still to be told.
+    /// The replay of a query that was there before the server started.
     resumed: Option<Box<Resumed>>,
     /// Records lost so far.
     dropped: u64,
@@ -72,7 +73,7 @@ pub(crate) enum Delivery {
     Queued {
         /// Records lost for it.
         dropped: u64,
-        /// What there was no room in, where these are the first that are lost.
+        /// The limit that was reached, if these records are the first that are lost.
         full: Option<Full>,
     },
     /// The reader is too slow, and its query is to be ended.
@@ -85,7 +86,7 @@ pub(crate) struct Over;
 
 impl SubscriberQueue {
     /// Puts an emit in; the last one, with `finished`, always fits.
-    pub(crate) fn put(&self, emit: QueuedEmit, config: &EngineConfig, total_bytes: &AtomicU64) -> Delivery {
+    pub(crate) fn push(&self, emit: QueuedEmit, config: &EngineConfig, total_bytes: &AtomicU64) -> Delivery {
         let mut state = self.lock();
         if state.is_closed {
             return Delivery::Queued { dropped: 0, full: None };
@@ -154,15 +155,15 @@ impl SubscriberQueue {
     }
 
     /// Takes the next emit; the error says that there will be none for this reader.
-    pub(crate) fn try_take(
+    pub(crate) fn try_next(
         &self,
         reader: Reader,
         total_bytes: &AtomicU64,
     ) -> Result<Option<QueuedEmit>, Over> {
-        Self::take_from(&mut self.lock(), reader, total_bytes)
+        Self::next_from(&mut self.lock(), reader, total_bytes)
     }
 
-    fn take_from(
+    fn next_from(
         state: &mut QueueState,
         reader: Reader,
         total_bytes: &AtomicU64,
@@ -187,12 +188,12 @@ impl SubscriberQueue {
         Ok(Some(emit))
     }
 
-    pub(crate) async fn take(&self, reader: Reader, total_bytes: &AtomicU64) -> Option<QueuedEmit> {
+    pub(crate) async fn next(&self, reader: Reader, total_bytes: &AtomicU64) -> Option<QueuedEmit> {
         loop {
             let for_tasks = self.for_tasks.get_or_init(Box::default);
             let mut changed = std::pin::pin!(for_tasks.notified());
             changed.as_mut().enable();
-            match self.try_take(reader, total_bytes) {
+            match self.try_next(reader, total_bytes) {
                 Ok(Some(emit)) => return Some(emit),
                 Err(Over) => return None,
                 Ok(None) => changed.await,
@@ -200,22 +201,22 @@ impl SubscriberQueue {
         }
     }
 
-    pub(crate) fn take_blocking(&self, reader: Reader, total_bytes: &AtomicU64) -> Option<QueuedEmit> {
+    pub(crate) fn next_blocking(&self, reader: Reader, total_bytes: &AtomicU64) -> Option<QueuedEmit> {
         let mut state = self.lock();
         loop {
-            match Self::take_from(&mut state, reader, total_bytes) {
+            match Self::next_from(&mut state, reader, total_bytes) {
                 Ok(Some(emit)) => return Some(emit),
                 Err(Over) => return None,
                 Ok(None) => {
                     state.waiting_threads += 1;
-                    state = self.for_threads.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    state = state.wait(&self.for_threads);
                     state.waiting_threads -= 1;
                 }
             }
         }
     }
 
-    /// Whether a task has ever waited for it.
+    /// True if a task has ever waited for it.
     pub(crate) fn has_tasks(&self) -> bool {
         self.for_tasks.get().is_some()
     }
@@ -252,7 +253,7 @@ impl SubscriberQueue {
     }
 
     /// From now on keeps what is read, until it is pushed out.
-    pub(crate) fn keep(&self) {
+    pub(crate) fn retain_read(&self) {
         self.lock().keeps = true;
     }
 
@@ -263,13 +264,13 @@ impl SubscriberQueue {
         state.resumed = Some(Box::new(Resumed { numbering, frontier, last: 0, has_up_to: 0 }));
     }
 
-    /// How far its reader is.
+    /// The progress of its reader.
     pub(crate) fn frontier(&self) -> Frontier {
         self.lock().frontier()
     }
 
     /// Ends what a reader waits for without a last emit: the query goes on without this server.
-    pub(crate) fn leave_off(&self) {
+    pub(crate) fn close(&self) {
         self.lock().is_closed = true;
         self.wake_readers();
     }
@@ -278,7 +279,7 @@ impl SubscriberQueue {
         self.lock().dropped
     }
 
-    /// Whether nobody will ask again: the last emit was read, and it says that the query was killed. Who has a query
+    /// True if nobody will ask again: the last emit was read, and it says that the query was killed. Who has a query
     /// killed wants no more of it than that; any other end may reach the reader over a connection that breaks.
     pub(crate) fn is_done_with(&self) -> bool {
         let state = self.lock();
@@ -302,7 +303,7 @@ impl SubscriberQueue {
         self.for_threads.notify_all();
     }
 
-    fn lock(&self) -> MutexGuard<'_, QueueState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> OrderedMutexGuard<'_, QueueState> {
+        self.state.lock()
     }
 }

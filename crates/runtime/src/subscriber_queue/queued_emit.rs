@@ -18,12 +18,12 @@ pub(crate) struct QueuedEmit {
     pub(crate) lag_ms: u64,
     pub(crate) sample: Option<f64>,
     pub(crate) counts: Counts,
-    pub(crate) rest: Option<Box<EmitRest>>,
+    pub(crate) rest: Option<Box<OptionalMeta>>,
 }
 
-/// What of an emit's meta most emits have not.
+/// The metadata that most emits lack.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct EmitRest {
+pub(crate) struct OptionalMeta {
     pub(crate) finished: Option<Finished>,
     pub(crate) window: Option<WindowMeta>,
     pub(crate) sketches: Vec<SketchMeta>,
@@ -32,7 +32,7 @@ pub(crate) struct EmitRest {
     pub(crate) warnings: Vec<String>,
 }
 
-/// What an emit weighs in the queue, its records' text aside.
+/// The bytes of an emit in the queue, without the text of its records.
 const EMIT_BYTES: usize = 256;
 
 impl QueuedEmit {
@@ -42,8 +42,8 @@ impl QueuedEmit {
 
     /// It whole, for its reader.
     pub(crate) fn into_emit(self, query: &Arc<QueryMeta>, stream: &StreamName) -> Emit {
-        let EmitRest { finished, window, sketches, inner_sketches, failure, warnings } =
-            self.rest.map_or_else(EmitRest::default, |rest| *rest);
+        let OptionalMeta { finished, window, sketches, inner_sketches, failure, warnings } =
+            self.rest.map_or_else(OptionalMeta::default, |rest| *rest);
         Emit {
             records: self.records,
             meta: EmitMeta {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{QueueState, queued_emit::QueuedEmit};
 
-/// How emits are numbered of which a reader may ask for those after a number, also when they are made again.
+/// The numbering of emits, by which a reader asks for those after a number, also after a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Numbering {
     /// Each has the next number.
@@ -17,7 +17,7 @@ pub enum Numbering {
 }
 
 impl Numbering {
-    /// How many numbers an emit of so many records takes.
+    /// The count of numbers that an emit of so many records takes.
     fn width(self, records: u64) -> u64 {
         match self {
             Numbering::Emits => 1,
@@ -25,7 +25,7 @@ impl Numbering {
         }
     }
 
-    /// Of emits that were read, so many can be asked for again after a restart.
+    /// The number of read emits that can be read again after a restart.
     fn read_again(self) -> usize {
         match self {
             Numbering::Emits => 8,
@@ -102,7 +102,7 @@ impl QueueState {
         Frontier { gone: gone.max(resumed.frontier.gone), read, dropped: self.dropped }
     }
 
-    /// What of an emit is to be put in for the reader: what was gone is left out, and what was read before is put among
+    /// The part of a replayed emit that the reader still needs: what was gone is left out, and what was read before is put among
     /// what was read.
     pub(super) fn replay_emit(
         &mut self,

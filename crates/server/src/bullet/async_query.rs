@@ -23,7 +23,7 @@ use crate::{
     server::Shared,
 };
 
-/// Lets a query stand without a client: `{"id", "query", "createTime"}`.
+/// Starts a query without a client: `{"id", "query", "createTime"}`.
 pub(crate) async fn submit_query(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     let text = match text(&shared, request).await {
         Ok(text) => text,

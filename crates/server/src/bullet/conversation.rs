@@ -346,7 +346,7 @@ impl Conversation {
 
 /// A message to whoever sends it on: it waits for room, at most so long.
 impl Outgoing {
-    /// Whether the message could be handed on.
+    /// True if the message could be handed on.
     async fn send(&self, text: String) -> bool {
         timeout(self.patience, self.enqueue(text)).await.unwrap_or(false)
     }

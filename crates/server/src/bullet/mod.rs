@@ -105,7 +105,7 @@ fn options(shared: &Shared, text: &str) -> SubmitOptions {
     }
 }
 
-/// Lets a query stand, or says in a result why it cannot.
+/// Starts a query, or returns a result that says why it cannot.
 fn submit(shared: &Shared, text: &str, detach: bool) -> Result<Subscription, String> {
     let options = SubmitOptions { detach, ..options(shared, text) };
     heavy(heaviness(text), || shared.engine.submit(&Principal::anonymous(), text, options))
@@ -172,7 +172,7 @@ fn result_response(status: StatusCode, result: String) -> Response {
     (status, [(header::CONTENT_TYPE, "application/json")], result).into_response()
 }
 
-/// How long a message may wait to be sent.
+/// The time a message may wait to be sent.
 fn patience(shared: &Shared) -> Duration {
     Duration::from_millis(shared.config.bullet.send_timeout_ms.max(1))
 }

@@ -12,7 +12,7 @@ pub(super) struct Outgoing {
     sender: mpsc::Sender<Waiting>,
     room: Arc<Semaphore>,
     bytes_max: u32,
-    /// How long a message may wait for room before the client is given up.
+    /// The time a message may wait for room before the client is given up.
     pub(super) patience: Duration,
 }
 

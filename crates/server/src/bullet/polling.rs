@@ -50,7 +50,7 @@ pub(super) struct Sessions(Mutex<HashMap<Box<str>, Arc<Session>>>);
 struct Session {
     incoming: mpsc::Sender<String>,
     waiting: Arc<sync::Mutex<mpsc::Receiver<Waiting>>>,
-    /// Whether somebody receives.
+    /// True if somebody receives.
     is_attached: watch::Sender<bool>,
 }
 

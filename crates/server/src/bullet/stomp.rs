@@ -74,7 +74,7 @@ impl Frame {
         self.fields.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 
-    /// Whether values are written as they are: 1.0 knows no escapes, and CONNECTED is to be read by it too.
+    /// True if values are written as they are: 1.0 knows no escapes, and CONNECTED is to be read by it too.
     fn is_plain(&self, version: Version) -> bool {
         version == Version::V1_0 || matches!(self.command.as_str(), "CONNECT" | "STOMP" | "CONNECTED")
     }

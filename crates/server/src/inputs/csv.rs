@@ -30,7 +30,7 @@ const NOT_UTF8: &str = "is not UTF-8";
 /// A byte order mark, in UTF-8.
 const MARK: &[u8] = b"\xEF\xBB\xBF";
 const LONE_RETURN: &str = "has a carriage return that no newline follows";
-/// How a member without a name begins.
+/// The way a member without a name begins.
 const EMPTY_NAME: &[u8] = b"\"\":";
 /// A name in a fault is cut near here.
 const NAME_BYTES_TOLD: usize = 32;
@@ -60,13 +60,13 @@ fn content_type(headers: &HeaderMap) -> &str {
     headers.get(header::CONTENT_TYPE).and_then(|field| field.to_str().ok()).unwrap_or_default()
 }
 
-/// Whether a body is CSV.
+/// True if a body is CSV.
 pub(crate) fn is_csv(headers: &HeaderMap) -> bool {
     let media_type = content_type(headers).split(';').next().unwrap_or_default().trim();
     ["text/csv", "application/csv"].iter().any(|csv| media_type.eq_ignore_ascii_case(csv))
 }
 
-/// Whether a body of CSV says that its first record names nothing: `header=absent` (RFC 7111, section 5.1).
+/// True if a body of CSV says that its first record names nothing: `header=absent` (RFC 7111, section 5.1).
 pub(crate) fn is_without_header(headers: &HeaderMap) -> bool {
     content_type(headers).split(';').skip(1).filter_map(|parameter| parameter.split_once('=')).any(
         |(name, value)| {
@@ -382,7 +382,7 @@ impl CsvEvents {
     }
 }
 
-/// Whether a text is a number, `true` or `false` as JSON writes them.
+/// True if a text is a number, `true` or `false` as JSON writes them.
 fn is_json(text: &[u8]) -> bool {
     matches!(text.first(), Some(b'[' | b'{' | b'"'))
         && serde_json::from_slice::<serde_json::Value>(text).is_ok()

@@ -16,7 +16,7 @@ use crate::body::{BodyFault, Pieces, heavy};
 /// Bodies that are held at once.
 pub(crate) const FILES_MAX: usize = 4;
 
-/// Whether a body is a Parquet file.
+/// True if a body is a Parquet file.
 pub(crate) fn is_parquet(headers: &HeaderMap) -> bool {
     let content_type =
         headers.get(header::CONTENT_TYPE).and_then(|field| field.to_str().ok()).unwrap_or_default();

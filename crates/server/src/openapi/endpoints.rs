@@ -71,7 +71,7 @@ fn operation(endpoint: &Endpoint) -> Value {
     operation
 }
 
-/// Whether an answer may have a tag: it is one row of a view.
+/// True if an answer may have a tag: it is one row of a view.
 fn has_tag(endpoint: &Endpoint) -> bool {
     endpoint.create.view().is_some() && !endpoint.answers_rows()
 }

@@ -220,7 +220,7 @@ impl CopyReader {
     }
 }
 
-/// Whether the last backslash stands for itself no more: what follows is escaped.
+/// True if the last backslash stands for itself no more: what follows is escaped.
 fn ends_escaped(bytes: &[u8]) -> bool {
     bytes.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1
 }

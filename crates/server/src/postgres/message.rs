@@ -111,7 +111,7 @@ impl<'a> Incoming<'a> {
         Ok(i32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
     }
 
-    /// How many things follow; never negative.
+    /// The number of things that follow; never negative.
     pub(crate) fn count(&mut self) -> io::Result<usize> {
         usize::try_from(self.i16()?).map_err(|_| malformed("a count is negative"))
     }

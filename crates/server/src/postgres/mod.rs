@@ -43,7 +43,7 @@ use session::Session;
 const SESSIONS_MAX: usize = 200;
 /// Connections that have not begun a session; one more sends the oldest away.
 const NEWCOMERS_MAX: usize = 200;
-/// How long a connection may take to begin.
+/// The time a connection may take to begin.
 const BEGIN_TIME_MAX: Duration = Duration::from_secs(30);
 /// The longest message that is read.
 const MESSAGE_BYTES_MAX: usize = 16 << 20;

@@ -321,7 +321,7 @@ fn rfc3164<'a>(rest: &'a str, around: &MessageContext<'_>) -> Result<Message<'a>
     Ok(Message { micros: Some(micros), host, ..tagged(rest) })
 }
 
-/// Whether this was to be a time, in the form of RFC 3164 or RFC 3339.
+/// True if this was to be a time, in the form of RFC 3164 or RFC 3339.
 fn begins_as_time(rest: &str) -> bool {
     let mut words = rest.split_ascii_whitespace();
     let (first, second) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());

@@ -356,7 +356,7 @@ impl Events {
     }
 }
 
-/// Whether the same events may be taken later.
+/// True if the same events may be taken later.
 fn may_pass(error: &EngineError) -> bool {
     !is_shutting_down(error) && matches!(error.kind(), ErrorKind::Limit | ErrorKind::Unavailable)
 }

@@ -117,7 +117,7 @@ async fn ask(server: &Running, path: &str, case: &RecordedCase) -> String {
     soon(asking).await.unwrap()
 }
 
-/// Whether the records' types are those that their values seem to have.
+/// True if the records' types are those that their values seem to have.
 fn types_can_be_seen(case: &RecordedCase) -> bool {
     let seems = |value: &Json, ty: &str| match value {
         Json::Null => true,

@@ -50,7 +50,7 @@ macro_rules! sketch {
 
 sketch!(Distinct Quantiles Frequent);
 
-/// How values become sketches, and sketches answers.
+/// The way values become sketches, and sketches answers.
 pub trait Sketching: Debug + Send + Sync + 'static {
     /// The state of one group.
     type Sketch: Sketch;

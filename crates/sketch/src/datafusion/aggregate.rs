@@ -20,13 +20,13 @@ use super::accumulate::{SketchAccumulator, SketchGroupsAccumulator, Sketching};
 
 /// What one function has of its own.
 pub trait SketchFunction: Debug + Clone + Eq + Hash + Send + Sync + 'static {
-    /// How it works once its constant arguments are known.
+    /// The way it works once its constant arguments are known.
     type Sketching: Sketching;
 
     /// Its name in SQL.
     const NAME: &'static str;
 
-    /// Whether it answers the same of each value once as of each as often as it came. A function that does not refuses
+    /// True if it answers the same of each value once as of each as often as it came. A function that does not refuses
     /// `DISTINCT`.
     const PASSES_OVER_REPEATS: bool;
 

@@ -41,13 +41,13 @@ impl fmt::Display for Disagreement {
 impl std::error::Error for Disagreement {}
 
 impl Answer {
-    /// How many records the answer has.
+    /// The number of records the answer has.
     pub fn len(&self) -> usize {
         let limit = self.limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
         self.rows.len().min(limit)
     }
 
-    /// Whether it has none.
+    /// True if it has none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -56,7 +56,7 @@ pub(crate) fn evaluate(expr: &Expr, row: Row<'_>) -> Value {
     }
 }
 
-/// Whether a condition is true, rather than false or neither.
+/// True if a condition is true, rather than false or neither.
 pub(crate) fn is_true(condition: &Expr, row: Row<'_>) -> bool {
     truth(&evaluate(condition, row)) == Some(true)
 }

@@ -154,7 +154,7 @@ pub(crate) fn long_of(number: f64) -> Option<i64> {
     if (-LIMIT..LIMIT).contains(&number) { Some(number as i64) } else { None }
 }
 
-/// How the operators `=` to `>=` see two values; `None` where they are not comparable. Whole numbers compare exactly,
+/// The way the operators `=` to `>=` see two values; `None` where they are not comparable. Whole numbers compare exactly,
 /// other pairs of numbers as doubles; -0.0 equals 0.0.
 pub(crate) fn compare(left: &Value, right: &Value) -> Option<Ordering> {
     match (left, right) {

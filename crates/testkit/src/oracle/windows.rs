@@ -146,7 +146,7 @@ pub(super) struct TimedRow<'a> {
 }
 
 impl TimedRow<'_> {
-    /// Whether a window with this end was open when the row came.
+    /// True if a window with this end was open when the row came.
     pub(super) fn is_before(&self, end: i64) -> bool {
         self.watermark.is_none_or(|watermark| end > watermark)
     }

@@ -140,7 +140,7 @@ impl Alert {
         format!("swiftwater/alert/{}-{}", self.entry.id, self.entry.created)
     }
 
-    /// Whether the view is its own.
+    /// True if the view is its own.
     pub(super) fn has_own_view(&self) -> bool {
         self.view.entry.owner.is_some()
     }

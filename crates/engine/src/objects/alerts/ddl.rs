@@ -1,6 +1,6 @@
 //! CREATE ALERT and DROP ALERT, and how alerts start with the view that keeps their query.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use swiftwater_catalog::{
     Change, ObjectKind,
@@ -146,18 +146,18 @@ impl History {
         Ok(OwnView { create, stored, declared, sizes, compiled, store, from, id })
     }
 
-    /// Lets an alert of the catalog watch its view.
+    /// Starts an alert of the catalog.
     pub(super) fn start_alert(self: &Arc<Self>, entry: &AlertEntry) -> Result<(), EngineError> {
         let view = self.view_at_work(&entry.view())?;
         let alert = Arc::new(Alert::new(entry.clone(), view, entry.created)?);
-        let mut alerts = self.objects.alerts.write().unwrap_or_else(PoisonError::into_inner);
+        let mut alerts = self.objects.alerts.write();
         alerts.insert(entry.create.name.clone(), Arc::clone(&alert));
         drop(alerts);
         self.maintain(alert);
         Ok(())
     }
 
-    /// Lets all alerts of the catalog go on.
+    /// Starts all alerts of the catalog.
     pub(crate) fn start_alerts(self: &Arc<Self>, shared: &Arc<Shared>) {
         let entries: Vec<AlertEntry> = self.with_catalog(|catalog| catalog.alerts().cloned().collect());
         let _ = self.engine.set(Arc::downgrade(shared));
@@ -170,7 +170,7 @@ impl History {
 
     /// Ends an alert that is no longer in the catalog, and the view that it has for itself.
     pub(crate) fn end_alert(&self, name: &str) {
-        let removed = self.objects.alerts.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+        let removed = self.objects.alerts.write().remove(name);
         self.release_windows();
         let Some(alert) = removed else { return };
         // Its task deletes what is kept of it.
@@ -182,6 +182,6 @@ impl History {
 
     /// All alerts at work, by name.
     pub(super) fn all_alerts(&self) -> Vec<Arc<Alert>> {
-        self.objects.alerts.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        self.objects.alerts.read().values().cloned().collect()
     }
 }

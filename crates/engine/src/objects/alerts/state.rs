@@ -11,7 +11,7 @@ use swiftwater_views::ViewStoreError;
 use super::Alert;
 use crate::{EngineError, objects::views::ViewChange};
 
-/// What is kept besides keys stands under these: no key in the order of its values begins so.
+/// The keys of the state besides the view's keys; no key in the order of its values begins so.
 const TO_TELL: &[u8] = b"\xfetell";
 const TOLD: &[u8] = b"\xfetold";
 const NUMBER: &[u8] = b"\xfenumber";
@@ -25,13 +25,13 @@ pub(super) struct AlertState {
     /// Messages that are to be told, a line each, and how many bytes of them were. The first that were not are told under
     /// `number`.
     to_tell: Vec<u8>,
-    told: usize,
+    sent_bytes: usize,
     number: u64,
     /// All changes of the view before here were taken.
     pub(super) position: u64,
     /// The last key that was evaluated, if the view has windows.
     pub(super) last: Option<Vec<u8>>,
-    /// What of the keys is to go to disk; none: the key does not meet the condition any more.
+    /// The keys to write to disk; none: the key does not meet the condition any more.
     changed: Vec<(Vec<u8>, Option<Millis>)>,
     /// There are messages since the last commit.
     has_more: bool,
@@ -48,17 +48,17 @@ impl AlertState {
             let number = || value[..].try_into().ok().map(i64::from_be_bytes);
             match &key[..] {
                 TO_TELL => known.to_tell = value,
-                TOLD => known.told = number().unwrap_or(0) as usize,
+                TOLD => known.sent_bytes = number().unwrap_or(0) as usize,
                 NUMBER => known.number = number().unwrap_or(0) as u64,
                 LAST => known.last = Some(value),
                 _ => known.met.extend(number().map(|since| (key, since))),
             }
         }
-        known.told = known.told.min(known.to_tell.len());
+        known.sent_bytes = known.sent_bytes.min(known.to_tell.len());
         Ok(known)
     }
 
-    /// How many keys meet the condition.
+    /// The number of keys that meet the condition.
     pub(super) fn met(&self) -> usize {
         self.met.len()
     }
@@ -70,7 +70,7 @@ impl AlertState {
 
     /// Takes what became of some keys; what is to be told of that is added to what is to be told. Answers how many were
     /// passed over because `keys_max` meet the condition.
-    pub(super) fn take(
+    pub(super) fn apply(
         &mut self,
         alert: &Alert,
         changes: &[ViewChange],
@@ -129,7 +129,7 @@ impl AlertState {
         self.has_more = true;
     }
 
-    /// Whether something is to go to disk besides the position.
+    /// True if something is to go to disk besides the position.
     pub(super) fn has_changed(&self) -> bool {
         !self.changed.is_empty() || self.has_more
     }
@@ -137,7 +137,7 @@ impl AlertState {
     /// The number and the text of the next messages that are to be told, at most so many; none where there are none. After a
     /// crash these are the same.
     pub(super) fn next_messages(&self, count: usize) -> Option<(u64, &[u8])> {
-        let rest = &self.to_tell[self.told..];
+        let rest = &self.to_tell[self.sent_bytes..];
         let ends = rest.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
         let end = ends.take(count).last()?;
         Some((self.number, &rest[..end]))
@@ -145,11 +145,11 @@ impl AlertState {
 
     /// So many bytes of them were told; what comes then has the next number.
     pub(super) fn record_notified(&mut self, bytes: usize) {
-        self.told += bytes;
+        self.sent_bytes += bytes;
         self.number += 1;
-        if self.told >= self.to_tell.len() {
+        if self.sent_bytes >= self.to_tell.len() {
             self.to_tell.clear();
-            self.told = 0;
+            self.sent_bytes = 0;
             // What is on disk is to go.
             self.has_more = true;
         }
@@ -157,7 +157,7 @@ impl AlertState {
 
     /// Puts what it knows on disk. Messages, which may be many, go there once.
     pub(super) fn commit(&mut self, alert: &Alert) -> Result<(), ViewStoreError> {
-        let (number, told) = (self.number.to_be_bytes(), (self.told as u64).to_be_bytes());
+        let (number, told) = (self.number.to_be_bytes(), (self.sent_bytes as u64).to_be_bytes());
         let since: Vec<Option<[u8; 8]>> =
             self.changed.iter().map(|(_, since)| since.map(i64::to_be_bytes)).collect();
         let keys = self.changed.iter().zip(&since);

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     durable::history::{History, causes, run_blocking},
     objects::views::{ViewChanges, ViewChangesSome},
-    supervisor::{DropSignal, Maintained, NextAttempt},
+    supervisor::{DropSignal, Maintained, NextAttempt, TaskKind},
 };
 
 /// While nothing is to be told, the position goes to disk so often: after a crash the view is looked at from there on.
@@ -27,6 +27,10 @@ impl Maintained for Alert {
 
     fn object(&self) -> Object {
         self.entry.object()
+    }
+
+    fn task_kind(&self) -> TaskKind {
+        TaskKind::Reader
     }
 
     fn drop_signal(&self) -> &DropSignal {
@@ -111,7 +115,7 @@ impl History {
             looks_again = some.ends_walk;
             let now = self.clock.now();
             let meets = run_blocking(usize::MAX, || alert.meet(&mut shard, &some.changes));
-            let passed_over = known.take(alert, &some.changes, &meets, (self.config.alert_keys_max, now));
+            let passed_over = known.apply(alert, &some.changes, &meets, (self.config.alert_keys_max, now));
             known.position = some.position.unwrap_or(known.position);
             alert.counts.passed_over.fetch_add(passed_over, Ordering::Relaxed);
             alert.counts.met.store(known.met() as u64, Ordering::Relaxed);

@@ -32,7 +32,7 @@ pub(super) fn need_windows(alert: &Alert, known: &AlertState) {
         let first = looked_at.or(alert.entry.from);
         alert.view.needs_windows_from(NeededBy::Alert(alert.entry.id), first);
     } else if let Some(window) = looked_at {
-        alert.view.looked_at_before(window);
+        alert.view.release_before(window);
     }
 }
 
@@ -110,7 +110,7 @@ impl History {
             known.met_between((from, to)).filter(|key| !is_there(key)).cloned().collect();
         self.resolve(alert, known, gone, now)?;
         let meets = alert.meet(shard, &groups.groups);
-        let passed_over = known.take(alert, &groups.groups, &meets, (self.config.alert_keys_max, now));
+        let passed_over = known.apply(alert, &groups.groups, &meets, (self.config.alert_keys_max, now));
         alert.counts.passed_over.fetch_add(passed_over, Ordering::Relaxed);
         known.last = Some(groups.last);
         Ok(())
@@ -167,7 +167,7 @@ impl History {
         };
         let changes: Vec<ViewChange> = gone.into_iter().map(change).collect::<Result<_, _>>()?;
         let meets = vec![false; changes.len()];
-        known.take(alert, &changes, &meets, (self.config.alert_keys_max, now));
+        known.apply(alert, &changes, &meets, (self.config.alert_keys_max, now));
         Ok(())
     }
 }

@@ -14,13 +14,13 @@ use crate::durable::{
     history::{History, causes},
     stored_stream::FOLLOWER,
 };
-use swiftwater_runtime::parts::{WantedQuery, lock};
+use swiftwater_runtime::parts::WantedQuery;
 
 impl History {
     /// Writes down how far the queries are, where that has changed, and lets go of what they need no more of the log.
     pub(super) async fn checkpoint_queries(&self, follower: &Arc<Follower>) {
         let (changed, needed, position) = {
-            let mut plan = lock(&follower.plan);
+            let mut plan = follower.plan.lock();
             let plan = &mut *plan;
             follower.stream.with_checkpoints(|checkpoint_of| {
                 let mut changed = Vec::new();
@@ -58,7 +58,7 @@ impl History {
                     error = causes(&error),
                     "the progress of durable queries could not be written"
                 );
-                changed.iter().for_each(|(id, _)| _ = lock(&follower.plan).noted.remove(id));
+                changed.iter().for_each(|(id, _)| _ = follower.plan.lock().noted.remove(id));
                 return;
             }
         }
@@ -70,7 +70,7 @@ impl History {
     }
 }
 
-/// Whether the rows of a stream's table tell of its events all that a query asks of them.
+/// True if the rows of a stream's table tell of its events all that a query asks of them.
 pub(super) fn rows_suffice_for(wanted: &WantedQuery, stream: &CreateStream) -> bool {
     let Some(paths) = &wanted.paths else { return false };
     let is_told = |(path, ty): &(Path, Type)| {

@@ -6,7 +6,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError, atomic::Ordering},
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -24,22 +24,23 @@ use crate::{
     EndReason,
     durable::{
         history::History,
-        log_tail::Fed,
+        log_tail::QueuedBatch,
         stored_stream::{FOLLOWER, Reader, StoredStream},
         table_writer::TableWriterError,
     },
     objects::views::Next,
     shared::Shared,
-    supervisor::{DropSignal, Maintained, NextAttempt},
+    supervisor::{DropSignal, Maintained, NextAttempt, TaskKind},
 };
-use swiftwater_runtime::parts::{Stream, lock};
+use swiftwater_runtime::lock_order::{OrderedMutex, level};
+use swiftwater_runtime::parts::Stream;
 
 /// Pauses between attempts.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(10));
 
 /// All of them, by stream.
 #[derive(Debug, Default)]
-pub(crate) struct Followers(Mutex<BTreeMap<StreamName, Arc<Follower>>>);
+pub(crate) struct Followers(OrderedMutex<BTreeMap<StreamName, Arc<Follower>>, level::Followers>);
 
 /// The reader of a stream that runs the durable queries over it.
 #[derive(Debug)]
@@ -49,16 +50,16 @@ pub(crate) struct Follower {
     /// The stream that clients append to.
     pub(super) source: Arc<Stream>,
     pub(super) stored: Arc<StoredStream>,
-    pub(super) plan: Mutex<Plan>,
+    pub(super) plan: OrderedMutex<Plan, level::FollowerPlan>,
     /// The first event that came after the start of the engine, or of this.
     new_from: u64,
     /// Notified when the plan has changed.
-    pub(super) told: Notify,
+    pub(super) woken: Notify,
     /// The first event that was not looked at when it was last idle, and how far time had come then.
     idle_at: watch::Sender<(u64, Millis)>,
     dropped: DropSignal,
-    /// How far it was when its last run began, and the pauses since it went on.
-    retry: Mutex<(u64, Backoff)>,
+    /// The position when its last run began, and the pauses since it made progress.
+    retry: OrderedMutex<(u64, Backoff), level::FollowerRetry>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -78,7 +79,7 @@ pub(crate) enum FollowError {
 impl Follower {
     /// Wakes its task, as a step was planned.
     pub(super) fn wake(&self) {
-        self.told.notify_one();
+        self.woken.notify_one();
     }
 }
 
@@ -90,6 +91,10 @@ impl Maintained for Follower {
         ObjectKind::Stream.named(self.stored.name.as_str())
     }
 
+    fn task_kind(&self) -> TaskKind {
+        TaskKind::Reader
+    }
+
     fn drop_signal(&self) -> &DropSignal {
         &self.dropped
     }
@@ -99,8 +104,8 @@ impl Maintained for Follower {
     }
 
     fn failed(&self, _: &Arc<History>, error: FollowError) -> NextAttempt {
-        let position = lock(&self.plan).position;
-        let mut retry = lock(&self.retry);
+        let position = self.plan.lock().position;
+        let mut retry = self.retry.lock();
         if position > retry.0 {
             *retry = (position, RETRY);
         }
@@ -116,13 +121,13 @@ impl Maintained for Follower {
 impl History {
     /// The streams of all followers.
     pub(crate) fn followed(&self) -> Vec<Arc<Stream>> {
-        lock(&self.objects.followers.0).values().map(|follower| Arc::clone(&follower.stream)).collect()
+        self.objects.followers.0.lock().values().map(|follower| Arc::clone(&follower.stream)).collect()
     }
 
     /// Waits until durable queries have seen all events that there are now, and time has come to now for them.
     pub(crate) async fn all_followed(&self) {
         let now = self.clock.now();
-        let all: Vec<Arc<Follower>> = lock(&self.objects.followers.0).values().cloned().collect();
+        let all: Vec<Arc<Follower>> = self.objects.followers.0.lock().values().cloned().collect();
         for follower in all {
             let (end, _) = follower.source.mark(i64::MIN);
             let mut idle_at = follower.idle_at.subscribe();
@@ -136,12 +141,12 @@ impl History {
 
     /// The follower of a stream.
     pub(super) fn follower(&self, name: &StreamName) -> Option<Arc<Follower>> {
-        lock(&self.objects.followers.0).get(name).cloned()
+        self.objects.followers.0.lock().get(name).cloned()
     }
 
-    /// How many durable queries over a stream have begun and not ended.
+    /// The number of durable queries over a stream that have begun and not ended.
     pub(crate) fn durable_queries(&self, name: &StreamName) -> u64 {
-        self.follower(name).map_or(0, |follower| follower.stream.standing())
+        self.follower(name).map_or(0, |follower| follower.stream.running_count())
     }
 
     /// As [`History::follower`], made if there is none; that begins with the event at `from`, or with the next one. `plan` is
@@ -153,7 +158,7 @@ impl History {
         from: Option<u64>,
         plan: impl FnOnce(&Arc<Follower>, &mut Plan) -> T,
     ) -> T {
-        let mut followers = lock(&self.objects.followers.0);
+        let mut followers = self.objects.followers.0.lock();
         let there = followers.get(&stored.name).cloned();
         let (follower, is_new) = match there {
             Some(follower) => (follower, false),
@@ -168,17 +173,17 @@ impl History {
                     new_from,
                     source: Arc::clone(source),
                     stored: Arc::clone(stored),
-                    plan: Mutex::new(Plan { position: from, time: i64::MIN, ..Plan::default() }),
-                    told: Notify::new(),
+                    plan: OrderedMutex::new(Plan { position: from, time: i64::MIN, ..Plan::default() }),
+                    woken: Notify::new(),
                     idle_at: watch::Sender::new((from, i64::MIN)),
                     dropped: DropSignal::default(),
-                    retry: Mutex::new((from, RETRY)),
+                    retry: OrderedMutex::new((from, RETRY)),
                 });
                 followers.insert(stored.name.clone(), Arc::clone(&follower));
                 (follower, true)
             }
         };
-        let planned = plan(&follower, &mut lock(&follower.plan));
+        let planned = plan(&follower, &mut follower.plan.lock());
         drop(followers);
         follower.wake();
         if is_new {
@@ -189,11 +194,11 @@ impl History {
 
     /// Ends what follows a stream that was dropped.
     pub(crate) fn end_follower(&self, shared: &Shared, name: &StreamName) {
-        let Some(follower) = lock(&self.objects.followers.0).remove(name) else { return };
+        let Some(follower) = self.objects.followers.0.lock().remove(name) else { return };
         follower.dropped.send();
         follower.stored.remove_view(FOLLOWER);
         let (standing, steps) = {
-            let mut plan = lock(&follower.plan);
+            let mut plan = follower.plan.lock();
             plan.is_over = true;
             (std::mem::take(&mut plan.standing), std::mem::take(&mut plan.steps))
         };
@@ -208,7 +213,7 @@ impl History {
             // The catalog knows nothing of it any more.
             let _ = query.following.as_ref().map(|following| following.ended.set(now));
             let has_ended = {
-                let _tick = lock(&follower.stream.tick);
+                let _tick = follower.stream.tick.lock();
                 shared.end_held(&follower.stream, &query, EndReason::Failed(why()), now)
             };
             // It may be about to begin, on a stream that nothing comes from any more.
@@ -220,7 +225,7 @@ impl History {
 
     /// Checkpoints all durable queries, and ends their readers.
     pub(crate) async fn stop_followers(&self) {
-        let all: Vec<Arc<Follower>> = lock(&self.objects.followers.0).values().cloned().collect();
+        let all: Vec<Arc<Follower>> = self.objects.followers.0.lock().values().cloned().collect();
         for follower in all {
             follower.dropped.send();
             self.checkpoint_queries(&follower).await;
@@ -246,7 +251,7 @@ impl History {
 
     fn write(self: &Arc<Self>, step: DurableQueryStep) {
         let history = Arc::clone(self);
-        self.spawn(async move {
+        self.supervisor.spawn(TaskKind::Reader, async move {
             if let Err(error) = history.record(Change::Detached(step)).await {
                 // It is found out again after a restart.
                 tracing::warn!(%error, "the end of a durable query could not be written");
@@ -274,7 +279,7 @@ impl History {
                     return Ok(());
                 }
             }
-            let reader = (Reader::View(FOLLOWER), lock(&follower.plan).position);
+            let reader = (Reader::View(FOLLOWER), follower.plan.lock().position);
             let next = tokio::select! {
                 biased;
                 _ = note.tick() => {
@@ -282,7 +287,7 @@ impl History {
                     continue;
                 }
                 next = self.next_events(stored, reader, &mut again) => next?,
-                () = follower.told.notified() => continue,
+                () = follower.woken.notified() => continue,
                 () = tokio::time::sleep(tick) => Next::Events(Vec::new()),
             };
             let shared = self.shared().map_err(away)?;
@@ -296,7 +301,7 @@ impl History {
                 }
             };
             if events.is_empty() {
-                let (position, now) = (lock(&follower.plan).position, self.clock.now());
+                let (position, now) = (follower.plan.lock().position, self.clock.now());
                 let has_all = follower.source.is_at(position, now);
                 if has_all && self.is_free(follower) {
                     // All that there was is there: from now on it is as if nothing had been.
@@ -306,12 +311,12 @@ impl History {
                     follower.idle_at.send_replace((position, now));
                 }
             }
-            for Fed { batch, .. } in events {
+            for QueuedBatch { batch, .. } in events {
                 // What a part of the log had that is lost is not waited for.
                 self.pass_gap(&shared, follower, batch.meta().first.0).await?;
-                self.give(&shared, follower, batch).await?;
+                self.feed_batch(&shared, follower, batch).await?;
             }
-            let has_new = lock(&follower.plan).position > follower.new_from;
+            let has_new = follower.plan.lock().position > follower.new_from;
             if has_new && stream.is_again.load(Ordering::Relaxed) {
                 // With a new event all time before it is over, too.
                 self.drain(follower).await;
@@ -320,18 +325,18 @@ impl History {
         }
     }
 
-    /// Whether no step waits for being written down at this place: until it is, neither events nor time go on.
+    /// True if no step waits for being written down at this place: until it is, neither events nor time go on.
     fn is_free(&self, follower: &Follower) -> bool {
-        let plan = lock(&follower.plan);
+        let plan = follower.plan.lock();
         plan.steps.front().is_none_or(|step| step.offset > plan.position)
     }
 
-    /// Whether nobody follows any more; then this follower is gone.
+    /// True if nobody follows any more; then this follower is gone.
     fn is_left(&self, shared: &Shared, follower: &Arc<Follower>) -> bool {
-        let mut followers = lock(&self.objects.followers.0);
-        let mut plan = lock(&follower.plan);
+        let mut followers = self.objects.followers.0.lock();
+        let mut plan = follower.plan.lock();
         // What those need that have ended is kept until they are forgotten: they may have to be told again.
-        let queries = shared.queries.read().unwrap_or_else(PoisonError::into_inner);
+        let queries = shared.queries.read();
         plan.standing.retain(|query| queries.contains_key(&query.meta.id));
         drop(queries);
         if !plan.standing.is_empty() || !plan.steps.is_empty() {

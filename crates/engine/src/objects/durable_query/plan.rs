@@ -78,7 +78,7 @@ impl Plan {
         }
     }
 
-    /// Whether a query has begun or is to.
+    /// True if a query has begun or is to.
     pub(super) fn has(&self, query: &Arc<QueryHandle>) -> bool {
         let all = self.standing.iter().chain(self.steps.iter().map(|step| &step.query));
         all.into_iter().any(|one| Arc::ptr_eq(one, query))

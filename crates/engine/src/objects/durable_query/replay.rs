@@ -21,9 +21,8 @@ use crate::{
     },
     shared::Shared,
 };
-use swiftwater_runtime::parts::lock;
 
-/// How long what was given is waited for before the end of the engine is looked for.
+/// The time that a replay waits for its events to be processed before it checks whether the engine closes.
 const LOOK: Duration = Duration::from_millis(100);
 
 impl History {
@@ -41,13 +40,13 @@ impl History {
         progress.wait_for(|progress| progress.appended.0 >= first).await.map_err(|_| FollowError::Closed)?;
         loop {
             self.carry_out(shared, follower).await?;
-            let position = lock(&follower.plan).position;
+            let position = follower.plan.lock().position;
             if position >= first {
                 return Ok(());
             }
             let until = first.min(position.saturating_add(PAST_EVENTS));
             for batch in past_events(sql, stored, (position, until)).await? {
-                self.give(shared, follower, batch).await?;
+                self.feed_batch(shared, follower, batch).await?;
             }
             self.pass_gap(shared, follower, until).await?;
         }
@@ -60,7 +59,7 @@ impl History {
         follower: &Arc<Follower>,
         offset: u64,
     ) -> Result<(), FollowError> {
-        let position = lock(&follower.plan).position;
+        let position = follower.plan.lock().position;
         if position >= offset {
             return Ok(());
         }
@@ -70,14 +69,14 @@ impl History {
             "the events from offset {position} to {} that it needs are deleted (by `retention`, or with the log)",
             offset - 1
         );
-        let standing = std::mem::take(&mut lock(&follower.plan).standing);
+        let standing = std::mem::take(&mut follower.plan.lock().standing);
         for query in standing {
-            let at = lock(&follower.plan).time;
-            let _tick = lock(&follower.stream.tick);
+            let at = follower.plan.lock().time;
+            let _tick = follower.stream.tick.lock();
             shared.end_held(&follower.stream, &query, EndReason::Failed(why.clone()), at);
         }
         {
-            let mut plan = lock(&follower.plan);
+            let mut plan = follower.plan.lock();
             // What was to begin there begins with a part, which is no answer: it ends, too.
             for step in plan.steps.iter_mut().filter(|step| step.offset < offset) {
                 if let PlannedAction::Begin(_) = step.what {
@@ -92,7 +91,7 @@ impl History {
     }
 
     /// Gives some events that follow one another and have one arrival.
-    pub(super) async fn give(
+    pub(super) async fn feed_batch(
         self: &Arc<Self>,
         shared: &Arc<Shared>,
         follower: &Arc<Follower>,
@@ -104,7 +103,7 @@ impl History {
         loop {
             self.carry_out(shared, follower).await?;
             let (position, until) = {
-                let plan = lock(&follower.plan);
+                let plan = follower.plan.lock();
                 let next = plan.steps.front().map_or(u64::MAX, |step| step.offset);
                 (plan.position, end.min(next))
             };
@@ -113,7 +112,7 @@ impl History {
             }
             if until <= position {
                 // A step is not written down yet.
-                follower.told.notified().await;
+                follower.woken.notified().await;
                 continue;
             }
             let arrival = batch.meta().arrival;
@@ -132,7 +131,7 @@ impl History {
             shared.enter(part.bytes().len()).await.map_err(|_| FollowError::Away)?;
             {
                 // Whoever plans something meanwhile is told how far it is.
-                let mut plan = lock(&follower.plan);
+                let mut plan = follower.plan.lock();
                 plan.position = until;
                 plan.time = plan.time.max(arrival);
                 if follower.stream.feed(part, follower.source.sample()) {
@@ -150,7 +149,7 @@ impl History {
     ) -> Result<(), FollowError> {
         loop {
             let step = {
-                let mut plan = lock(&follower.plan);
+                let mut plan = follower.plan.lock();
                 let position = plan.position;
                 let is_next = |step: &Step| step.offset <= position && step.is_sure;
                 let step =
@@ -167,14 +166,14 @@ impl History {
                 PlannedAction::Begin(wanted) => {
                     let (wanted, options) = *wanted;
                     run_blocking(usize::MAX, || {
-                        let _change = lock(&follower.stream.change);
+                        let _change = follower.stream.change.lock();
                         shared.begin(&follower.stream, &query, &wanted, &options);
                     });
                 }
                 PlannedAction::End(reason) => {
                     self.advance(shared, follower, at).await;
                     run_blocking(usize::MAX, || {
-                        let _tick = lock(&follower.stream.tick);
+                        let _tick = follower.stream.tick.lock();
                         shared.end_held(&follower.stream, &query, reason, at);
                     });
                 }
@@ -182,7 +181,7 @@ impl History {
         }
     }
 
-    /// Lets time come so far, from one window's end to the next.
+    /// Advances time up to an instant, from one window's end to the next.
     pub(super) async fn advance(&self, shared: &Arc<Shared>, follower: &Arc<Follower>, until: Millis) {
         let stream = &follower.stream;
         let mut before = None;
@@ -198,7 +197,7 @@ impl History {
             before = Some(due);
             self.drain(follower).await;
             {
-                let mut plan = lock(&follower.plan);
+                let mut plan = follower.plan.lock();
                 plan.time = plan.time.max(due);
             }
             // Each tick has the time at which it is due, so a replay has the same ticks.
@@ -211,7 +210,7 @@ impl History {
             }
             tokio::task::consume_budget().await;
         }
-        let mut plan = lock(&follower.plan);
+        let mut plan = follower.plan.lock();
         plan.time = plan.time.max(until);
     }
 

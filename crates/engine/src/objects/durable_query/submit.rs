@@ -1,6 +1,6 @@
 //! Submits and ends durable queries, and resumes them after a restart.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use swiftwater_catalog::{
     Change, ObjectKind,
@@ -20,8 +20,9 @@ use crate::{
         stored_stream::{FOLLOWER, StoredStream},
     },
     shared::Shared,
+    supervisor::TaskKind,
 };
-use swiftwater_runtime::parts::{Fleeting, QueryHandle, ResumePoints, Stream, lock};
+use swiftwater_runtime::parts::{Fleeting, QueryHandle, ResumePoints, Stream};
 
 impl Shared {
     /// See [`crate::Engine::submit_detached`].
@@ -79,10 +80,10 @@ impl Shared {
             return Err(EngineError::not_found(ObjectKind::Stream, stored.name.as_str()));
         };
         match recorded {
-            Ok(_) => place.take(&handle),
+            Ok(_) => place.fill(&handle),
             Err(_) => drop(place),
         }
-        lock(&follower.plan).confirm(&handle, recorded.is_ok());
+        follower.plan.lock().confirm(&handle, recorded.is_ok());
         follower.wake();
         recorded?;
         self.count_submitted();
@@ -99,7 +100,7 @@ impl Shared {
         let Some(follower) = history.follower(&handle.stream) else { return Ok(false) };
         let now = self.clock.now();
         let offset = {
-            let mut plan = lock(&follower.plan);
+            let mut plan = follower.plan.lock();
             let Some(following) = handle.following.as_ref().filter(|_| plan.has(handle)) else {
                 return Ok(false);
             };
@@ -116,12 +117,12 @@ impl Shared {
         };
         let (done, wait) = std::sync::mpsc::channel();
         let (writer, handle) = (Arc::clone(history), Arc::clone(handle));
-        history.spawn(async move {
+        history.supervisor.spawn(TaskKind::Reader, async move {
             let written = writer.record(Change::Detached(step)).await;
             if written.is_ok() {
                 let _ = handle.following.as_ref().map(|following| following.ended.set(now));
             }
-            lock(&follower.plan).confirm(&handle, written.is_ok());
+            follower.plan.lock().confirm(&handle, written.is_ok());
             follower.wake();
             let _ = done.send(written);
         });
@@ -134,7 +135,7 @@ impl Shared {
     }
 }
 
-/// How a query of the catalog was submitted, without the types of its stream.
+/// The way a query of the catalog was submitted, without the types of its stream.
 fn options_of(entry: &DurableQueryEntry) -> SubmitOptions {
     SubmitOptions {
         detach: true,
@@ -221,7 +222,7 @@ impl History {
             shared.fail_before(&handle, stream, why);
             return;
         }
-        let mut queries = shared.queries.write().unwrap_or_else(PoisonError::into_inner);
+        let mut queries = shared.queries.write();
         queries.insert(id, Arc::clone(&handle));
         drop(queries);
         let at: Millis = entry.received;

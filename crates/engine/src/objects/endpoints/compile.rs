@@ -75,7 +75,7 @@ impl Endpoint {
         self.create.options.status.unwrap_or(usual)
     }
 
-    /// Whether its requests' bodies are looked at.
+    /// True if its requests' bodies are looked at.
     pub fn reads_body(&self) -> bool {
         let has_field = self.places.iter().any(|place| matches!(place, EndpointPlace::Body(_)));
         self.create.stream().is_some() && (has_field || self.other_fields() != OtherFields::Ignore)
@@ -89,7 +89,7 @@ impl Endpoint {
         })
     }
 
-    /// What becomes of the body's fields that are no parameters. An event that a SELECT makes has none of them.
+    /// The treatment of the body's fields that are no parameters. An event that a SELECT makes has none of them.
     pub(super) fn other_fields(&self) -> OtherFields {
         let usual = match &self.create.action {
             EndpointAction::Into { event: None, .. } => OtherFields::Keep,
@@ -98,7 +98,7 @@ impl Endpoint {
         self.create.options.other_fields.unwrap_or(usual)
     }
 
-    /// Whether a request has more than the row of one key for an answer.
+    /// True if a request has more than the row of one key for an answer.
     pub fn answers_rows(&self) -> bool {
         match &self.action {
             Action::Select(plan) => plan.answer == Answer::Rows,
@@ -313,7 +313,7 @@ fn check_column_type(stream: &CreateStream, name: &str, given: Option<&Type>) ->
     Err(unfit(message, "Declare the parameter with this type, or write CAST(… AS …) in the SELECT."))
 }
 
-/// Whether a column takes any value of a type, as it is written in an event.
+/// True if a column takes any value of a type, as it is written in an event.
 fn takes(column: &Type, given: &Type) -> bool {
     use TypeKind::{Container, Number, Text, Time, Truth};
     use swiftwater_event::Primitive::{Double, Float};

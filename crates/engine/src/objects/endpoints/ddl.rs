@@ -58,7 +58,7 @@ impl History {
         Endpoint::new(entry, stream.as_ref(), view.as_deref())
     }
 
-    /// Lets requests be answered as the catalog says; endpoints that are as they were stay, but for those of `changed`.
+    /// Replaces the table of routes by that of the catalog; unchanged endpoints stay, but for those of `changed`.
     pub(crate) fn set_endpoints(&self, changed: Option<&StreamName>) {
         let entries: Vec<EndpointEntry> =
             self.with_catalog(|catalog| catalog.endpoints().iter().cloned().collect());
@@ -82,7 +82,7 @@ impl History {
         self.objects.endpoints.set(entries.iter().map(endpoint).collect());
     }
 
-    /// Whether a stream's endpoints can go on when it is altered; an error if not.
+    /// Fails if an endpoint of a stream cannot continue when the stream is altered.
     pub(crate) fn check_endpoints_of(&self, altered: &CreateStream) -> Result<(), EngineError> {
         let is_of_it = |entry: &&EndpointEntry| entry.create.stream() == Some(&altered.name);
         let entries: Vec<EndpointEntry> =

@@ -5,7 +5,7 @@
 //! ready have run. A single event is taken at once. Each request waits for the result of its own event. Bound: no more
 //! events than requests in progress, whose bodies are in memory anyway.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use swiftwater_event::{EventBatch, EventMeta, StreamName};
@@ -13,14 +13,14 @@ use tokio::sync::oneshot;
 
 use super::{Endpoint, EndpointError, EndpointLimits, input::checked, input::checked_all};
 use crate::{Ack, AppendOptions, Appended, EngineError, RuntimeError, shared::Shared};
-use swiftwater_runtime::parts::lock;
+use swiftwater_runtime::lock_order::OrderedMutex;
 
 /// The most bytes of events that are taken in at once, but for one event that is longer.
 const BYTES_MAX: usize = 1 << 20;
 
 /// Events of an endpoint's requests that wait to be taken in.
 #[derive(Debug, Default)]
-pub(super) struct GroupCommit(Mutex<Vec<Group>>);
+pub(super) struct GroupCommit(OrderedMutex<Vec<Group>>);
 
 /// Events that are taken in at once.
 #[derive(Debug, Default)]
@@ -35,33 +35,33 @@ struct Member {
     /// The end of its event in the text.
     end: usize,
     /// Receives the stream's offset after the event.
-    told: oneshot::Sender<Result<u64, EndpointError>>,
+    reply: oneshot::Sender<Result<u64, EndpointError>>,
 }
 
 impl GroupCommit {
     /// Puts an event by; answers whether it is the first, for which somebody must see to it that they are taken in.
-    fn put(&self, event: &[u8]) -> (oneshot::Receiver<Result<u64, EndpointError>>, bool) {
+    fn enqueue(&self, event: &[u8]) -> (oneshot::Receiver<Result<u64, EndpointError>>, bool) {
         let (told, told_later) = oneshot::channel();
-        let mut groups = lock(&self.0);
+        let mut groups = self.0.lock();
         let is_first = groups.is_empty();
         if groups.last().is_none_or(|group| group.text.len() + event.len() > BYTES_MAX) {
             groups.push(Group::default());
         }
         if let Some(group) = groups.last_mut() {
             group.text.extend_from_slice(event);
-            group.members.push(Member { end: group.text.len(), told });
+            group.members.push(Member { end: group.text.len(), reply: told });
             group.text.push(b'\n');
         }
         (told_later, is_first)
     }
 
-    fn take(&self) -> Vec<Group> {
-        std::mem::take(&mut lock(&self.0))
+    fn drain(&self) -> Vec<Group> {
+        std::mem::take(&mut self.0.lock())
     }
 }
 
 impl Shared {
-    /// Lets the stream of an endpoint take an event in, with those that come at the same time; answers the offset after it.
+    /// Appends an event to the stream of an endpoint, with those that come at the same time; returns the offset after it.
     pub(super) async fn accept_together(
         self: &Arc<Self>,
         endpoint: &Endpoint,
@@ -69,7 +69,7 @@ impl Shared {
         event: &[u8],
         limits: &EndpointLimits,
     ) -> Result<u64, EndpointError> {
-        let (told, is_first) = together.put(event);
+        let (told, is_first) = together.enqueue(event);
         if is_first {
             let (shared, together, stream) = (Arc::clone(self), Arc::clone(together), stream.clone());
             let ack = endpoint.ack().or(self.ack(&stream)).unwrap_or_default();
@@ -78,7 +78,7 @@ impl Shared {
             tokio::spawn(async move {
                 // Whoever else is ready puts an event by before this goes on.
                 tokio::task::yield_now().await;
-                for group in together.take() {
+                for group in together.drain() {
                     group.accept(&shared, &stream, ack, &limits).await;
                 }
             });
@@ -100,7 +100,7 @@ impl Group {
         let appended =
             if batch.is_empty() { Ok(None) } else { append(shared, stream, batch, ack).await.map(Some) };
         let mut offsets = appended.map(|appended| appended.map(Offsets::new));
-        for (Member { told, .. }, fault) in members.into_iter().zip(faults) {
+        for (Member { reply, .. }, fault) in members.into_iter().zip(faults) {
             let answer = match (fault, &mut offsets) {
                 (Some(fault), _) => Err(fault),
                 (None, Ok(offsets)) => offsets
@@ -109,7 +109,7 @@ impl Group {
                 (None, Err(error)) => Err(error.clone().into()),
             };
             // Who does not wait any more is told nothing.
-            let _ = told.send(answer);
+            let _ = reply.send(answer);
         }
     }
 }

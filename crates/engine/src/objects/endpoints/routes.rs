@@ -1,18 +1,16 @@
 //! Which endpoint a request is for: by the segments of its path, a segment that is stated before one that may be any.
 //! A change of the declarations replaces the whole table of routes.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, PoisonError, RwLock},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use swiftwater_lang::ddl::{EndpointMethod, Segment, endpoint::is_reserved_path};
 
 use super::Endpoint;
+use swiftwater_runtime::lock_order::OrderedRwLock;
 
 /// All endpoints at work. Readers take what there is; whoever changes it puts another in its place.
 #[derive(Debug, Default)]
-pub(crate) struct Endpoints(RwLock<Arc<Table>>);
+pub(crate) struct Endpoints(OrderedRwLock<Arc<Table>>);
 
 #[derive(Debug, Default)]
 struct Table {
@@ -42,7 +40,7 @@ pub enum EndpointRoute {
 
 impl Endpoints {
     fn table(&self) -> Arc<Table> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.0.read())
     }
 
     /// All, in the order of their paths.
@@ -53,7 +51,7 @@ impl Endpoints {
     /// From now on there are these.
     pub(crate) fn set(&self, all: Vec<Arc<Endpoint>>) {
         let table = Arc::new(Table::new(all));
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = table;
+        *self.0.write() = table;
     }
 
     /// Where a request of this method and path, without its query string, leads. HEAD is GET.
@@ -61,7 +59,7 @@ impl Endpoints {
         if is_reserved_path(path) {
             return EndpointRoute::None;
         }
-        let table = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let table = self.0.read();
         let trimmed = path.strip_prefix('/').unwrap_or(path);
         let trimmed = trimmed.strip_suffix('/').unwrap_or(trimmed);
         let Some(node) = table.root.find(trimmed) else { return EndpointRoute::None };

@@ -20,7 +20,7 @@ use crate::{
 pub struct EndpointLimits {
     /// The longest body, and the longest event, in bytes.
     pub body_bytes_max: usize,
-    /// How deep a body may nest.
+    /// The greatest nesting of a body.
     pub depth_max: usize,
 }
 
@@ -31,7 +31,7 @@ pub struct EndpointAnswer {
     pub status: u16,
     /// JSON and the end of a line, or nothing.
     pub body: Option<Vec<u8>>,
-    /// How far the view was that was read.
+    /// The position of the view that was read.
     pub reading: Option<ViewReading>,
     /// The position after the last event that changed the row, where the answer says nothing else.
     pub changed: Option<u64>,
@@ -51,7 +51,7 @@ pub enum EndpointError {
         status: u16,
         /// The message.
         message: String,
-        /// How far the view was that was read.
+        /// The position of the view that was read.
         reading: Option<ViewReading>,
     },
     /// The engine cannot.

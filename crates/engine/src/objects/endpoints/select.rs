@@ -29,13 +29,13 @@ pub(super) struct SelectPlan {
 }
 
 impl SelectPlan {
-    /// Whether an answer has at most one row of a view.
+    /// True if an answer has at most one row of a view.
     pub(super) fn is_point(&self) -> bool {
         self.source.as_ref().is_none_or(|source| source.is_whole)
     }
 }
 
-/// How rows are found.
+/// The way rows are found.
 #[derive(Debug)]
 pub(super) struct RowsPlan {
     pub(super) view: Box<str>,
@@ -43,7 +43,7 @@ pub(super) struct RowsPlan {
     pub(super) key: Vec<Program>,
     /// They are all that the key has.
     pub(super) is_whole: bool,
-    /// What else must hold, over the row and the parameters; only of a whole key.
+    /// The residual condition over the row and the parameters; only of a whole key.
     pub(super) rest: Option<Program>,
     pub(super) limit: u64,
     pub(super) view_columns: usize,
@@ -204,7 +204,7 @@ impl RowsPlan {
         out: &mut Vec<u8>,
     ) -> Result<Option<u64>, EndpointError> {
         let mut of_row = Scratch::default();
-        let changed = view.look_at(key, now, (&mut of_row, arena), |values, changed| {
+        let changed = view.with_row(key, now, (&mut of_row, arena), |values, changed| {
             self.show(plan, values, said, now, (scratch, arena), out).then_some(changed)
         })?;
         Ok(changed.flatten())

@@ -163,7 +163,7 @@ fn separate(empty: usize, out: &mut Vec<u8>) {
 #[derive(Debug)]
 pub(super) struct BodyConflict {
     path: String,
-    /// What is said of it behind its path.
+    /// The text that follows its path.
     rest: String,
 }
 

@@ -26,7 +26,7 @@ pub(super) struct JobReads {
 }
 
 impl JobReads {
-    /// What the run reads of a stream, written down before it does. An attempt after the first reads the same.
+    /// The offsets that the run reads of a stream, logged before it reads them. An attempt after the first reads the same.
     async fn read(&self, stored: &StoredStream, ends: &HashMap<u32, u64>) -> Result<StreamRead, SqlError> {
         let id = stored.id.0;
         let end = ends.get(&id).copied().unwrap_or_else(|| stored.acknowledged(&self.history.log));

@@ -75,7 +75,7 @@ impl History {
             };
             let statement_began = self.clock.monotonic_nanos();
             let result = tokio::select! {
-                result = statement(shared, piece, tables) => result.map_err(|error| told(error, piece, &pieces)),
+                result = statement(shared, piece, tables) => result.map_err(|error| with_place_in_job(error, piece, &pieces)),
                 () = self.time_is_over(began, timeout_ms) => Err(timed_out(&job, timeout_ms)),
             };
             let millis = self.clock.monotonic_nanos().saturating_sub(statement_began) / 1_000_000;
@@ -155,7 +155,7 @@ fn counted(batch: &RecordBatch) -> u64 {
 }
 
 /// The error with its place in the whole of what the job runs, in its text, as that is all that is kept of it.
-fn told(error: SqlError, piece: &StatementText<'_>, pieces: &[StatementText<'_>]) -> SqlError {
+fn with_place_in_job(error: SqlError, piece: &StatementText<'_>, pieces: &[StatementText<'_>]) -> SqlError {
     let Some(place) = error.place().filter(|_| pieces.len() > 1 || piece.text.contains('\n')) else {
         return error;
     };

@@ -6,7 +6,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
@@ -14,8 +14,8 @@ use swiftwater_catalog::kind::job::JobRun;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
 use super::run::AttemptError;
-use crate::{EngineError, durable::history::History, shared::Shared};
-use swiftwater_runtime::parts::lock;
+use crate::{EngineError, durable::history::History, shared::Shared, supervisor::TaskKind};
+use swiftwater_runtime::lock_order::{OrderedMutex, level};
 
 /// The time between looks at the clock.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
@@ -24,7 +24,7 @@ type Reply = oneshot::Sender<Result<Arc<JobRun>, AttemptError>>;
 
 /// The activity of the jobs of this process.
 pub(crate) struct Jobs {
-    state: Mutex<State>,
+    state: OrderedMutex<State, level::Jobs>,
     places: Arc<Semaphore>,
     /// Notified when an attempt has ended.
     ended: Notify,
@@ -55,14 +55,14 @@ pub(super) enum JobActivity {
 impl Jobs {
     pub(crate) fn new(running_max: usize) -> Jobs {
         Jobs {
-            state: Mutex::default(),
+            state: OrderedMutex::default(),
             places: Arc::new(Semaphore::new(running_max.clamp(1, Semaphore::MAX_PERMITS))),
             ended: Notify::new(),
         }
     }
 
     pub(super) fn activity(&self, id: u32) -> JobActivity {
-        match lock(&self.state).at_work.get(&id) {
+        match self.state.lock().at_work.get(&id) {
             None => JobActivity::Nothing,
             Some(Work::Attempt(_)) => JobActivity::Running,
             Some(Work::Rest { until_nanos }) => JobActivity::Resting { until_nanos: *until_nanos },
@@ -71,7 +71,7 @@ impl Jobs {
 
     /// A job was altered: it rests no more.
     pub(crate) fn wake(&self, id: u32) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if let Some(Work::Rest { .. }) = state.at_work.get(&id) {
             state.at_work.remove(&id);
         }
@@ -79,7 +79,7 @@ impl Jobs {
 
     /// A job was dropped: its attempt ends.
     pub(crate) fn end(&self, id: u32) {
-        match lock(&self.state).at_work.remove(&id) {
+        match self.state.lock().at_work.remove(&id) {
             Some(Work::Attempt(stop)) => {
                 stop.send_replace(true);
             }
@@ -95,7 +95,7 @@ impl Jobs {
             ended.as_mut().enable();
             let mut is_any = false;
             {
-                let mut state = lock(&self.state);
+                let mut state = self.state.lock();
                 state.is_stopping = true;
                 for work in state.at_work.values() {
                     if let Work::Attempt(stop) = work {
@@ -124,7 +124,7 @@ impl Drop for AttemptGuard {
     fn drop(&mut self) {
         let jobs = &self.history.objects.jobs;
         {
-            let mut state = lock(&jobs.state);
+            let mut state = jobs.state.lock();
             // What was dropped is not there any more.
             if state.at_work.remove(&self.id).is_some()
                 && let Some(rest) = self.rest
@@ -145,7 +145,7 @@ impl History {
         loop {
             tokio::select! {
                 () = tokio::time::sleep(LOOK_INTERVAL) => {}
-                _ = closing.wait_for(|closing| *closing) => return,
+                () = closing.received() => return,
             }
             let Some(shared) = shared.upgrade() else { return };
             self.start_due(&shared);
@@ -166,7 +166,7 @@ impl History {
         });
         waiting.sort_unstable();
         for (_, id) in waiting {
-            let mut state = lock(&self.objects.jobs.state);
+            let mut state = self.objects.jobs.state.lock();
             match state.at_work.get(&id) {
                 _ if state.is_stopping => return,
                 Some(Work::Attempt(_)) => continue,
@@ -191,7 +191,7 @@ impl History {
             tokio::pin!(ended);
             ended.as_mut().enable();
             {
-                let mut state = lock(&self.objects.jobs.state);
+                let mut state = self.objects.jobs.state.lock();
                 if state.is_stopping {
                     return Err(AttemptError::Stopped);
                 }
@@ -223,7 +223,7 @@ impl History {
         state.at_work.insert(id, Work::Attempt(stop));
         let mut attempting = AttemptGuard { history: Arc::clone(self), id, rest: None };
         let (history, shared) = (Arc::clone(self), Arc::clone(shared));
-        self.spawn(async move {
+        self.supervisor.spawn(TaskKind::Reader, async move {
             let attempt = async {
                 let places = Arc::clone(&history.objects.jobs.places);
                 let _place = match place {
@@ -246,7 +246,7 @@ impl History {
         });
     }
 
-    /// How long a job rests after an attempt.
+    /// The time a job rests after an attempt.
     fn rest_after(&self, id: u32, result: &Result<Arc<JobRun>, AttemptError>) -> Option<Duration> {
         let error = match result {
             Ok(_) | Err(AttemptError::Stopped) => return None,

@@ -3,7 +3,7 @@
 use std::{
     fmt,
     sync::{
-        Arc, OnceLock, PoisonError, RwLock, Weak,
+        Arc, OnceLock, Weak,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
@@ -26,10 +26,11 @@ use crate::{
     EngineError,
     durable::history::{History, causes, run_blocking},
     shared::Shared,
+    supervisor::TaskKind,
 };
-use swiftwater_runtime::parts::lock;
+use swiftwater_runtime::lock_order::OrderedRwLock;
 
-/// How often it is looked whether tables have changed that queries are joined with.
+/// The interval between checks whether joined tables have changed.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// So often nobody may have been joined with a table that is held all the same.
 const IDLE_LOOKS_MAX: u32 = 60;
@@ -44,7 +45,7 @@ pub(crate) struct JoinedTable {
     pub(crate) columns: Vec<(Box<str>, Type)>,
     /// It, when it is open.
     table: OnceLock<Table>,
-    state: RwLock<TableState>,
+    state: OrderedRwLock<TableState>,
     /// Held while it is read: one at a time.
     reading: tokio::sync::Mutex<()>,
     is_dropped: AtomicBool,
@@ -90,7 +91,7 @@ impl JoinedTable {
             name: name.into(),
             columns,
             table: OnceLock::new(),
-            state: RwLock::default(),
+            state: OrderedRwLock::default(),
             reading: tokio::sync::Mutex::default(),
             is_dropped: AtomicBool::new(false),
             idle_looks: AtomicU32::new(0),
@@ -98,7 +99,7 @@ impl JoinedTable {
     }
 
     fn version(&self) -> Option<u64> {
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.read();
         state.rows.as_ref().map(|(version, _)| *version)
     }
 
@@ -126,7 +127,7 @@ impl JoinedTable {
             return Ok(());
         }
         let read = self.read(history).await;
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.write();
         match read {
             Ok(rows) => {
                 *state = TableState { rows: Some((version, Arc::new(rows))), failed: None };
@@ -181,7 +182,7 @@ impl JoinedRows for JoinedTable {
             return Err(JoinFailure(TableError::Dropped(self.name.clone()).to_string()));
         }
         let rows = {
-            let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+            let state = self.state.read();
             match (&state.rows, &state.failed) {
                 (Some((_, rows)), _) => Arc::clone(rows),
                 (None, Some(why)) => return Err(JoinFailure(why.clone())),
@@ -205,7 +206,7 @@ impl History {
             if self.view(&name).is_ok() || !tables.is_plain(&name).unwrap_or(false) {
                 continue;
             }
-            let known = lock(&self.objects.joined_tables).get(&name).cloned();
+            let known = self.objects.joined_tables.lock().get(&name).cloned();
             let joined = match known {
                 Some(joined) => joined,
                 None => {
@@ -230,27 +231,27 @@ impl History {
 
     /// A table that is joined; it is read when it is needed.
     pub(crate) fn joined_table(&self, name: &str, columns: Vec<(Box<str>, Type)>) -> Arc<JoinedTable> {
-        let mut tables = lock(&self.objects.joined_tables);
+        let mut tables = self.objects.joined_tables.lock();
         let table = tables.entry(name.into()).or_insert_with(|| Arc::new(JoinedTable::new(name, columns)));
         Arc::clone(table)
     }
 
     /// A table is no more: who is joined with it ends.
     pub(crate) fn forget_joined(&self, name: &str) {
-        if let Some(table) = lock(&self.objects.joined_tables).remove(name) {
+        if let Some(table) = self.objects.joined_tables.lock().remove(name) {
             table.is_dropped.store(true, Ordering::Release);
         }
     }
 
     /// Reads tables again that have changed, as long as somebody is joined with them, until the engine ends.
     pub(crate) async fn maintain_joined_tables(&self) {
-        let mut closing = self.closing();
+        let mut stop = self.supervisor.stop_signal(TaskKind::Table);
         loop {
             tokio::select! {
-                _ = closing.wait_for(|closing| *closing) => return,
+                () = stop.received() => return,
                 () = tokio::time::sleep(LOOK_INTERVAL) => {}
             }
-            let tables: Vec<Arc<JoinedTable>> = lock(&self.objects.joined_tables).values().cloned().collect();
+            let tables: Vec<Arc<JoinedTable>> = self.objects.joined_tables.lock().values().cloned().collect();
             for table in tables {
                 // The list's, and this one.
                 if Arc::strong_count(&table) > 2 {
@@ -261,7 +262,7 @@ impl History {
                         tracing::warn!(table = &*table.name, %error, "a joined table cannot be refreshed");
                     }
                 } else if table.idle_looks.fetch_add(1, Ordering::Relaxed) > IDLE_LOOKS_MAX {
-                    lock(&self.objects.joined_tables).remove(&table.name);
+                    self.objects.joined_tables.lock().remove(&table.name);
                 }
             }
         }

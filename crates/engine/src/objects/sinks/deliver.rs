@@ -30,7 +30,7 @@ use crate::{
     },
 };
 
-/// How long a webhook may take where nothing is said.
+/// The time a webhook may take where nothing is said.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Why a delivery did not come about.
@@ -50,7 +50,7 @@ pub(crate) enum DeliverError {
 }
 
 impl DeliverError {
-    /// Whether the same delivery would fail again.
+    /// True if the same delivery would fail again.
     pub(super) fn is_final(&self) -> bool {
         match self {
             DeliverError::Webhook(error) => error.is_final(),
@@ -71,7 +71,7 @@ impl DeliverError {
     }
 }
 
-/// What is delivered at once. Where the same is delivered again, all of this is the same.
+/// One delivery. A repetition is the same in all fields.
 #[derive(Debug, Clone)]
 pub(crate) struct Delivery {
     /// In whose name. No other has it.
@@ -150,7 +150,7 @@ impl Delivery {
         self.rows.split(|byte| *byte == b'\n').filter(|row| !row.is_empty()).enumerate()
     }
 
-    /// What is left of it without the rows that are at fault; none where that is nothing.
+    /// The delivery without the rows that are at fault; none if no row is left.
     pub(super) fn without(&self, error: &DeliverError) -> Option<Delivery> {
         let good = self.rows().filter(|(place, _)| error.of_row(*place).is_none());
         let rows: Vec<u8> = good.flat_map(|(_, row)| [row, b"\n"].concat()).collect();

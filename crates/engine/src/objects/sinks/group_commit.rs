@@ -36,7 +36,7 @@ const PORTIONS_MAX: u64 = 10_000;
 struct Gathered {
     /// Rows that the table has not got, in batches of one schema.
     batches: Vec<RecordBatch>,
-    /// How far the sink is with them.
+    /// The progress of the sink with them.
     delivered: Delivered,
 }
 

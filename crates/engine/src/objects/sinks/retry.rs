@@ -1,24 +1,24 @@
 //! Counts retries since the last success, and decides how long to back off, what to report, and when to give up.
 
-use std::{sync::Mutex, time::Duration};
+use std::time::Duration;
 
 use swiftwater_event::Backoff;
 use swiftwater_lang::ddl::SinkOptions;
 
 use super::DeliverError;
-use swiftwater_runtime::parts::lock;
+use swiftwater_runtime::lock_order::OrderedMutex;
 
 /// Pauses between tries.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(60));
 
 /// Tries since something came about.
 #[derive(Debug, Default)]
-pub(crate) struct Retry(Mutex<Option<(String, Backoff)>>);
+pub(crate) struct Retry(OrderedMutex<Option<(String, Backoff)>>);
 
 impl Retry {
     /// Notes a try that failed. Answers whether its reason is news, and how long to wait before the next one.
     pub(crate) fn failed(&self, why: String) -> (bool, Duration) {
-        let mut failing = lock(&self.0);
+        let mut failing = self.0.lock();
         let (before, mut backoff) = failing.take().unwrap_or((String::new(), RETRY));
         let (is_news, pause) = (before != why, backoff.pause());
         *failing = Some((why, backoff));
@@ -27,15 +27,15 @@ impl Retry {
 
     /// Records a success.
     pub(crate) fn record_success(&self) {
-        lock(&self.0).take();
+        self.0.lock().take();
     }
 
     /// Why the last try failed, and how many did, if any since it came about.
     pub(crate) fn failing(&self) -> Option<(String, u32)> {
-        lock(&self.0).as_ref().map(|(why, backoff)| (why.clone(), backoff.failures()))
+        self.0.lock().as_ref().map(|(why, backoff)| (why.clone(), backoff.failures()))
     }
 
-    /// Whether the rows that cannot be delivered go to the dead-letter stream.
+    /// True if the rows that cannot be delivered go to the dead-letter stream.
     pub(crate) fn is_exhausted(&self, options: &SinkOptions, error: &DeliverError) -> bool {
         if options.dead_letter.is_none() {
             return false;

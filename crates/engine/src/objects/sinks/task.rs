@@ -1,9 +1,6 @@
 //! The tasks of sinks: each reads the closed windows or the changes of its view, and delivers them one delivery at a time.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use swiftwater_catalog::{
     Change, Object,
@@ -22,9 +19,9 @@ use crate::{
     durable::history::{History, run_blocking},
     objects::views::{At as ViewAt, NeededBy, Portion, View},
     shared::Shared,
-    supervisor::{DropSignal, Maintained, NextAttempt},
+    supervisor::{DropSignal, Maintained, NextAttempt, TaskKind},
 };
-use swiftwater_runtime::parts::lock;
+use swiftwater_runtime::lock_order::{OrderedMutex, level};
 
 /// Rows of a delivery where the sink does not say.
 const BATCH_ROWS: u32 = 1000;
@@ -32,7 +29,7 @@ const BATCH_ROWS: u32 = 1000;
 /// The sinks whose tasks run.
 #[derive(Debug, Default)]
 pub(crate) struct SinkTasks {
-    at_work: Mutex<HashMap<u32, Arc<SinkTask>>>,
+    at_work: OrderedMutex<HashMap<u32, Arc<SinkTask>>, level::SinkTasks>,
     /// A sink was created or dropped.
     pub(crate) changed: Notify,
 }
@@ -41,7 +38,7 @@ pub(crate) struct SinkTasks {
 #[derive(Debug)]
 pub(super) struct SinkTask {
     /// As it was when its task began, or its last attempt failed.
-    entry: Mutex<SinkEntry>,
+    entry: OrderedMutex<SinkEntry>,
     object: Object,
     dropped: DropSignal,
     pub(super) tries: Retry,
@@ -49,7 +46,7 @@ pub(super) struct SinkTask {
 
 impl SinkTasks {
     pub(super) fn of(&self, id: u32) -> Option<Arc<SinkTask>> {
-        lock(&self.at_work).get(&id).cloned()
+        self.at_work.lock().get(&id).cloned()
     }
 }
 
@@ -60,14 +57,18 @@ impl Maintained for SinkTask {
         self.object.clone()
     }
 
+    fn task_kind(&self) -> TaskKind {
+        TaskKind::Reader
+    }
+
     fn drop_signal(&self) -> &DropSignal {
         &self.dropped
     }
 
     async fn run(self: &Arc<Self>, history: &Arc<History>) -> Result<(), DeliverError> {
-        let mut entry = lock(&self.entry).clone();
+        let mut entry = self.entry.lock().clone();
         let ran = history.deliver_all(&mut entry, self).await;
-        *lock(&self.entry) = entry;
+        *self.entry.lock() = entry;
         ran
     }
 
@@ -91,14 +92,14 @@ impl History {
             self.start_and_end();
             tokio::select! {
                 () = changed => {}
-                _ = closing.wait_for(|closing| *closing) => return,
+                () = closing.received() => return,
             }
         }
     }
 
     fn start_and_end(self: &Arc<Self>) {
         let entries: Vec<SinkEntry> = self.with_catalog(|catalog| catalog.sinks().all().cloned().collect());
-        let mut at_work = lock(&self.objects.sinks.at_work);
+        let mut at_work = self.objects.sinks.at_work.lock();
         at_work.retain(|id, work| {
             let is_there = entries.iter().any(|entry| entry.id == *id);
             if !is_there {
@@ -110,7 +111,7 @@ impl History {
             if let std::collections::hash_map::Entry::Vacant(vacant) = at_work.entry(entry.id) {
                 let work = Arc::new(SinkTask {
                     object: entry.object(),
-                    entry: Mutex::new(entry),
+                    entry: OrderedMutex::new(entry),
                     dropped: DropSignal::default(),
                     tries: Retry::default(),
                 });
@@ -142,7 +143,7 @@ impl History {
                 }
             }
             tokio::select! {
-                _ = self.ended(&work.dropped) => return Ok(()),
+                _ = self.ended(TaskKind::Reader, &work.dropped) => return Ok(()),
                 _ = kept.changed() => {}
             }
         }
@@ -180,7 +181,11 @@ impl History {
     }
 
     /// Logs the progress of a sink.
-    async fn note(&self, entry: &mut SinkEntry, delivered: Delivered) -> Result<(), DeliverError> {
+    async fn record_delivered(
+        &self,
+        entry: &mut SinkEntry,
+        delivered: Delivered,
+    ) -> Result<(), DeliverError> {
         self.record(Change::Delivered { sink: entry.id, delivered: delivered.clone() }).await?;
         entry.delivered = delivered;
         Ok(())
@@ -252,14 +257,14 @@ impl DeliveryRun<'_> {
         let (into, of) = ((&*self.view, &**table), (&*self.entry, at));
         let together = tokio::select! {
             biased;
-            _ = history.ended(&self.work.dropped) => return Ok(Some(DeliveryOutcome::Ended)),
+            _ = history.ended(TaskKind::Reader, &self.work.dropped) => return Ok(Some(DeliveryOutcome::Ended)),
             together = history.deliver_gathered(shared, into, of, &mut self.inserted) => together,
         };
         match together {
             Ok(None) => Ok(Some(DeliveryOutcome::NothingLeft)),
             Ok(Some(delivered)) => {
                 if delivered.count > self.entry.delivered.count {
-                    history.note(self.entry, delivered).await?;
+                    history.record_delivered(self.entry, delivered).await?;
                     self.work.tries.record_success();
                 } else {
                     self.entry.delivered = delivered;
@@ -296,7 +301,7 @@ impl DeliveryRun<'_> {
         let delivering = self.target.deliver(history, shared, &delivery, (&*self.view, now), length);
         let delivered = tokio::select! {
             biased;
-            _ = history.ended(&self.work.dropped) => return Ok(DeliveryOutcome::Ended),
+            _ = history.ended(TaskKind::Reader, &self.work.dropped) => return Ok(DeliveryOutcome::Ended),
             delivered = delivering => delivered,
         };
         let (dead, bytes) = match delivered {
@@ -307,7 +312,7 @@ impl DeliveryRun<'_> {
             Err(error) => return Err(error),
         };
         let delivered = self.entry.delivered.after(count, dead, &last, bytes);
-        history.note(self.entry, delivered).await?;
+        history.record_delivered(self.entry, delivered).await?;
         release_delivered(&self.view, self.entry);
         self.work.tries.record_success();
         Ok(DeliveryOutcome::Delivered)

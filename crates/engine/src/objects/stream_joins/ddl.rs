@@ -1,6 +1,6 @@
 //! CREATE JOIN and DROP JOIN, how joins start with the engine, and whether they go on when a stream is altered.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use swiftwater_catalog::{
     CatalogError, Change, Dependency, ObjectKind, Role,
@@ -95,7 +95,7 @@ impl History {
         let [left, right] = &entry.create.sides;
         let streams = ([stored(left)?, stored(right)?], stored(&entry.create.target)?);
         let join = Arc::new(Join::new(entry, streams, query, store));
-        let mut joins = self.objects.joins.write().unwrap_or_else(PoisonError::into_inner);
+        let mut joins = self.objects.joins.write();
         joins.insert(join.entry.create.name.clone(), Arc::clone(&join));
         drop(joins);
         self.maintain(join);
@@ -132,7 +132,7 @@ impl History {
         }
     }
 
-    /// Whether the joins of a stream can go on as they are when it is altered; an error if not.
+    /// Fails if a join of a stream cannot continue when the stream is altered.
     pub(crate) fn check_joins(&self, alter: &AlterStream, altered: &StreamEntry) -> Result<(), EngineError> {
         self.with_catalog(|catalog| {
             for join in catalog.joins().filter(|join| join.create.sides.contains(&alter.name)) {
@@ -155,7 +155,7 @@ impl History {
 
     /// Ends a join that is no longer in the catalog.
     pub(crate) fn end_join(&self, name: &str) {
-        let removed = self.objects.joins.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+        let removed = self.objects.joins.write().remove(name);
         if let Some(join) = removed {
             self.retained.release(join.entry.id);
             // Its task deletes what is kept of it.
@@ -165,6 +165,6 @@ impl History {
 
     /// All joins at work, by name.
     pub(super) fn all_joins(&self) -> Vec<Arc<Join>> {
-        self.objects.joins.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        self.objects.joins.read().values().cloned().collect()
     }
 }

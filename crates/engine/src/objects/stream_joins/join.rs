@@ -4,7 +4,7 @@ use std::{
     collections::VecDeque,
     ops::Bound,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -28,7 +28,7 @@ use crate::{
     objects::views::{Defaults, query_error},
     supervisor::DropSignal,
 };
-use swiftwater_runtime::parts::lock;
+use swiftwater_runtime::lock_order::OrderedMutex;
 
 /// Pairs that are to go into the target stand on disk under this and their number.
 const OUTBOX: u8 = b'o';
@@ -42,9 +42,9 @@ pub(crate) struct Join {
     pub(super) query: JoinQuery,
     pub(super) store: Arc<ViewStore>,
     pub(super) counts: Counts,
-    failing: Mutex<Option<Failing>>,
+    failing: OrderedMutex<Option<Failing>>,
     /// The position at its last failure, and the pauses since.
-    pub(super) retry: Mutex<(Option<u64>, Backoff)>,
+    pub(super) retry: OrderedMutex<(Option<u64>, Backoff)>,
     pub(super) dropped: DropSignal,
 }
 
@@ -77,7 +77,7 @@ pub(super) struct Counts {
 }
 
 /// The state of a join at a position of the log.
-pub(super) struct Known {
+pub(super) struct PositionedState {
     /// The record of the log that is next, or that is being taken in.
     pub(super) position: LogPosition,
     /// The progress within that record.
@@ -89,8 +89,8 @@ pub(super) struct Known {
     /// Numbers of pairs that are on disk and are to go into the target.
     pub(super) waiting: VecDeque<u64>,
     /// Numbers of pairs that are on disk and went into the target.
-    pub(super) told: Vec<u64>,
-    pub(super) kept: JoinState,
+    pub(super) delivered: Vec<u64>,
+    pub(super) state: JoinState,
 }
 
 /// The same as it stands beside the position.
@@ -163,8 +163,8 @@ impl Join {
             query,
             store,
             counts: Counts::default(),
-            failing: Mutex::default(),
-            retry: Mutex::new((None, RETRY)),
+            failing: OrderedMutex::default(),
+            retry: OrderedMutex::new((None, RETRY)),
             dropped: DropSignal::default(),
         }
     }
@@ -179,20 +179,20 @@ impl Join {
     }
 
     pub(super) fn failing(&self) -> Option<Failing> {
-        lock(&self.failing).clone()
+        self.failing.lock().clone()
     }
 
     /// Answers whether that is news.
     pub(super) fn record_failure(&self, failing: Option<Failing>) -> bool {
-        let mut known = lock(&self.failing);
+        let mut known = self.failing.lock();
         let is_news = *known != failing;
         *known = failing;
         is_news
     }
 
     /// Shows how far it is.
-    pub(super) fn show(&self, known: &Known) {
-        let (events, bytes) = known.kept.counts();
+    pub(super) fn show(&self, known: &PositionedState) {
+        let (events, bytes) = known.state.counts();
         let counts = &self.counts;
         let shown = [
             (&counts.position, known.position.0),
@@ -203,27 +203,31 @@ impl Join {
             (&counts.passed_over, known.progress.passed_over),
             (&counts.kept_events, events),
             (&counts.kept_bytes, bytes),
-            (&counts.held_bytes, known.kept.held_bytes() as u64),
+            (&counts.held_bytes, known.state.held_bytes() as u64),
             (&counts.waiting, known.waiting.len() as u64),
         ];
         shown.into_iter().for_each(|(count, now)| count.store(now, Ordering::Relaxed));
     }
 }
 
-impl Known {
-    /// What is on disk. `was_told`: whether the target knows pairs of this join.
-    pub(super) fn load(join: &Join, memory_bytes_max: usize, was_told: bool) -> Result<Known, LoadError> {
+impl PositionedState {
+    /// The state on disk. `was_told`: whether the target knows pairs of this join.
+    pub(super) fn load(
+        join: &Join,
+        memory_bytes_max: usize,
+        was_told: bool,
+    ) -> Result<PositionedState, LoadError> {
         let (id, store) = (join.entry.id, &join.store);
         let kept = JoinState::load(store, id, join.query.time_bounds(), memory_bytes_max)?;
-        let mut known = Known {
+        let mut known = PositionedState {
             position: LogPosition(join.entry.from),
             place: JoinPlace::default(),
             progress: JoinProgress::default(),
             pairs: 0,
             number: 0,
             waiting: VecDeque::new(),
-            told: Vec::new(),
-            kept,
+            delivered: Vec::new(),
+            state: kept,
         };
         let Some((position, note)) = store.checkpoint(id)? else {
             // It begins. But what was told is on disk before it is told, unless the directory is another one.
@@ -249,8 +253,8 @@ impl Known {
     /// Puts what is known on disk, with pairs that are to go into the target, if there are any: these have the next number then.
     pub(super) fn commit(&mut self, join: &Join, pairs: &[u8]) -> Result<(), ViewStoreError> {
         let number = self.number + u64::from(!pairs.is_empty());
-        let (kept, left) = self.kept.changes()?;
-        let told: Vec<Vec<u8>> = self.told.iter().map(|number| outbox_key(*number)).collect();
+        let (kept, left) = self.state.changes()?;
+        let told: Vec<Vec<u8>> = self.delivered.iter().map(|number| outbox_key(*number)).collect();
         let own = outbox_key(number);
         let note = Note {
             format: FORMAT,
@@ -277,8 +281,8 @@ impl Known {
             self.waiting.push_back(number);
         }
         self.number = number;
-        self.told.clear();
-        self.kept.committed(left)
+        self.delivered.clear();
+        self.state.committed(left)
     }
 
     /// The pairs that are to go into the target next, and their number.

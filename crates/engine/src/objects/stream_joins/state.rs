@@ -38,7 +38,7 @@ pub(super) type JoinStateChanges = Vec<(Vec<u8>, Option<Arc<[u8]>>)>;
 pub(super) struct JoinState {
     store: Arc<ViewStore>,
     join: u32,
-    /// How long a bucket is, in microseconds.
+    /// The width of a bucket, in microseconds.
     width: i64,
     memory_bytes_max: usize,
     buckets: BTreeMap<(u8, i64), Bucket>,
@@ -76,7 +76,7 @@ impl Default for Part {
 }
 
 impl JoinState {
-    /// What is on disk of a join; of that, what came last is taken into memory, as far as it may.
+    /// Loads the state of a join from disk; the latest buckets go into memory, as far as they fit.
     pub(super) fn load(
         store: &Arc<ViewStore>,
         join: u32,
@@ -152,7 +152,7 @@ impl JoinState {
         self.fresh_bytes
     }
 
-    /// Whether something is to go to disk.
+    /// True if something is to go to disk.
     pub(super) fn has_changed(&self) -> bool {
         !self.fresh.is_empty() || !self.gone.is_empty()
     }
@@ -172,7 +172,7 @@ impl JoinState {
         }
     }
 
-    /// What is to go to disk. What is too much to be deleted at once goes with the next commit.
+    /// The changes to write to disk. Deletions that are too many for one commit go with the next.
     pub(super) fn changes(&self) -> Result<(JoinStateChanges, Vec<(u8, i64)>), ViewStoreError> {
         let mut changes: JoinStateChanges = Vec::with_capacity(self.fresh.len());
         for (key, values) in &self.fresh {
@@ -206,7 +206,7 @@ impl JoinState {
         Ok((changes, left))
     }
 
-    /// What was to go to disk is there; `left`: buckets of which not all is deleted yet.
+    /// The changes were written; `left`: buckets of which not all is deleted yet.
     pub(super) fn committed(&mut self, left: Vec<(u8, i64)>) -> Result<(), ViewStoreError> {
         self.fresh.clear();
         self.fresh_bytes = 0;

@@ -15,7 +15,7 @@ use swiftwater_views::ViewStoreError;
 
 use super::{
     Join,
-    join::{Failing, Known, LoadError},
+    join::{Failing, LoadError, PositionedState},
 };
 use crate::{
     Ack, AppendOptions, DedupError, EngineError, Numbered,
@@ -23,10 +23,9 @@ use crate::{
         history::{History, causes, run_blocking},
         table_writer::{TableWriterError, events},
     },
-    supervisor::{DropSignal, Maintained, NextAttempt},
+    supervisor::{DropSignal, Maintained, NextAttempt, TaskKind},
     tables::rows::as_events,
 };
-use swiftwater_runtime::parts::lock;
 
 /// Pauses between attempts, and between looks at a target that cannot be written at present.
 pub(super) const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(10));
@@ -128,6 +127,10 @@ impl Maintained for Join {
         self.entry.object()
     }
 
+    fn task_kind(&self) -> TaskKind {
+        TaskKind::Join
+    }
+
     fn drop_signal(&self) -> &DropSignal {
         &self.dropped
     }
@@ -151,7 +154,7 @@ impl Maintained for Join {
             return NextAttempt::Never;
         }
         let position = Some(self.counts.position.load(Ordering::Relaxed));
-        let mut retry = lock(&self.retry);
+        let mut retry = self.retry.lock();
         if retry.0 != position {
             *retry = (position, RETRY);
         }
@@ -203,7 +206,7 @@ impl History {
             }
             if step.pairs.is_empty() && !step.is_much {
                 let is_changed =
-                    known.position > committed || known.kept.has_changed() || !known.told.is_empty();
+                    known.position > committed || known.state.has_changed() || !known.delivered.is_empty();
                 let appended = self.log.horizons().appended;
                 let has_all = input.log.position() >= appended;
                 let is_due = tokio::select! {
@@ -236,18 +239,18 @@ impl History {
     }
 
     /// The state of a join on disk.
-    fn load_join(&self, join: &Join) -> Result<Known, JoinError> {
+    fn load_join(&self, join: &Join) -> Result<PositionedState, JoinError> {
         let first = Numbered { producer: join.producer().into(), sequence: 1, part: 0, after: 0, hash: 0 };
-        let was_told = !matches!(join.target.look(&first, Ack::Disk), Ok(None));
+        let was_told = !matches!(join.target.find_receipt(&first, Ack::Disk), Ok(None));
         let memory = self.config.joins_memory_bytes_max / self.all_joins().len().max(1);
-        Ok(run_blocking(usize::MAX, || Known::load(join, memory, was_told))?)
+        Ok(run_blocking(usize::MAX, || PositionedState::load(join, memory, was_told))?)
     }
 
     /// Reads on in the log and pairs the events. `committed`: how far the join is on disk.
     fn find_pairs(
         &self,
         join: &Join,
-        known: &mut Known,
+        known: &mut PositionedState,
         Input { log, gathered, tools }: &mut Input,
         committed: LogPosition,
     ) -> Result<JoinStep, JoinError> {
@@ -256,18 +259,23 @@ impl History {
             *gathered = run_blocking(usize::MAX, || gather(log, join))?;
         }
         let has_read = log.position() > read_from || !gathered.is_empty();
-        let pairs = run_blocking(usize::MAX, || take(join, known, gathered, log.position(), tools))?;
-        let (bytes, limit) = (known.kept.counts().1, self.config.joins_state_bytes_max);
+        let pairs = run_blocking(usize::MAX, || accept_events(join, known, gathered, log.position(), tools))?;
+        let (bytes, limit) = (known.state.counts().1, self.config.joins_state_bytes_max);
         if bytes > limit {
             return Err(JoinError::Full { bytes, limit });
         }
         let log_bytes = known.position.0.saturating_sub(committed.0);
-        let is_much = known.kept.fresh_bytes() >= COMMIT_BYTES || log_bytes >= 4 * COMMIT_BYTES as u64;
+        let is_much = known.state.fresh_bytes() >= COMMIT_BYTES || log_bytes >= 4 * COMMIT_BYTES as u64;
         Ok(JoinStep { pairs, is_much, has_read })
     }
 
     /// Puts what is known of a join on disk, with pairs that are to go into the target.
-    async fn commit_pairs(&self, join: &Join, known: &mut Known, pairs: &[u8]) -> Result<(), JoinError> {
+    async fn commit_pairs(
+        &self,
+        join: &Join,
+        known: &mut PositionedState,
+        pairs: &[u8],
+    ) -> Result<(), JoinError> {
         {
             let _no_cut_is_made = self.backup_lock.read().await;
             run_blocking(usize::MAX, || known.commit(join, pairs))?;
@@ -277,13 +285,13 @@ impl History {
         Ok(())
     }
 
-    /// Lets pairs that wait go into their stream; answers whether none waits any more. They do where there is no room.
-    async fn append_waiting(&self, join: &Join, known: &mut Known) -> Result<bool, JoinError> {
+    /// Delivers waiting pairs into their stream; returns true if none waits any more. They do where there is no room.
+    async fn append_waiting(&self, join: &Join, known: &mut PositionedState) -> Result<bool, JoinError> {
         while let Some((number, pairs)) = run_blocking(usize::MAX, || known.next_waiting(join))? {
             match self.append_pairs(join, number, &pairs).await {
                 Ok(()) => {
                     known.waiting.pop_front();
-                    known.told.push(number);
+                    known.delivered.push(number);
                     join.show(known);
                 }
                 // The log may get room when this join has read on.
@@ -297,7 +305,7 @@ impl History {
         Ok(true)
     }
 
-    /// Lets pairs go into their stream, once: it has the number, or gets it.
+    /// Delivers pairs into their stream, once: it has the number, or gets it.
     async fn append_pairs(&self, join: &Join, number: u64, pairs: &[u8]) -> Result<(), EngineError> {
         let shared = self.shared()?;
         let stream = shared.stream(&join.target.name)?;
@@ -368,9 +376,9 @@ fn gather(log: &mut LogReader, join: &Join) -> Result<Vec<Gathered>, TableWriter
 
 /// Takes events in, up to some bytes of pairs, which it answers; those that are not done with stay. `read`: how far the log was
 /// read.
-fn take(
+fn accept_events(
     join: &Join,
-    known: &mut Known,
+    known: &mut PositionedState,
     gathered: &mut Vec<Gathered>,
     read: LogPosition,
     tools: &mut DecodeBuffers,
@@ -398,11 +406,11 @@ fn take(
     let mut lines = Vec::new();
     while known.place.done < all.len() && lines.len() < TOLD_BYTES {
         let mut pairs = Vec::new();
-        let progress = (&mut known.progress, &mut known.kept);
+        let progress = (&mut known.progress, &mut known.state);
         known.place = join_step(apart, progress, &all, known.place, PAIRS_AT_ONCE, &mut pairs)?;
         known.pairs += join.query.write(&pairs, &mut tools.scratch, &mut lines)?;
     }
-    known.kept.expire(apart, &known.progress);
+    known.state.expire(apart, &known.progress);
     let JoinPlace { done, after } = known.place;
     let records = ends.iter().take_while(|end| **end <= done).count();
     let before = records.checked_sub(1).map_or(0, |last| ends[last]);

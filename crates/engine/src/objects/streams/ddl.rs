@@ -1,7 +1,7 @@
 //! CREATE, ALTER and DROP STREAM.
 
 use std::{
-    sync::{Arc, PoisonError, atomic::Ordering},
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -21,7 +21,7 @@ use crate::{
     shared::Shared,
 };
 
-/// How long a client that is refused because of the store waits for the cause.
+/// The time a client that is refused because of the store waits for the cause.
 const CAUSE_TIME_MAX: Duration = Duration::from_secs(2);
 
 impl Statement for CreateStream {
@@ -94,7 +94,7 @@ impl LoggedAsWritten for DropStream<'_> {
         let name = self.0;
         let forget = || {
             history.unstored.forget(name);
-            history.stored.write().unwrap_or_else(PoisonError::into_inner).remove(name)
+            history.stored.write().remove(name)
         };
         let dropped = match shared.find_stream(name) {
             Some(stream) => {

@@ -5,7 +5,7 @@ use super::view::{At, GROUP_KEY_BYTES_MAX, PARTS, View};
 use std::{
     borrow::Cow,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{PoisonError, atomic::Ordering},
+    sync::atomic::Ordering,
 };
 use swiftwater_event::{EventBatch, EventMeta, Millis, Offset};
 use swiftwater_live::{Fold, GroupTable, JoinFailure, RowHash, by_part};
@@ -27,7 +27,7 @@ pub(super) enum AcceptError {
 impl View {
     /// Takes in a batch, whole or not at all; events that it has taken before are passed over. Nothing of the view depends on
     /// `now`: it is when readers find the rows that who listens is told of.
-    pub(super) fn take(
+    pub(super) fn accept_batch(
         &self,
         shard: &mut swiftwater_live::Shard,
         batch: &EventBatch,
@@ -50,8 +50,7 @@ impl View {
         if let Some(groups) = &groups {
             // All that may fail comes before the first change.
             for (place, chosen) in by_part.iter().enumerate().filter(|(_, chosen)| !chosen.is_empty()) {
-                let lacked =
-                    self.parts[place].read().unwrap_or_else(PoisonError::into_inner).lacks(groups, chosen);
+                let lacked = self.parts[place].read().lacks(groups, chosen);
                 let mut found = Vec::new();
                 for key in lacked {
                     found.extend(self.store.get(self.id(), &key.ordered)?.map(|state| (key, state)));
@@ -63,9 +62,9 @@ impl View {
             }
         }
         // Only this task changes the parts, so before and after it they are as they were left.
-        let listened = groups.as_ref().filter(|_| self.told.receiver_count() > 0);
+        let listened = groups.as_ref().filter(|_| self.listeners.receiver_count() > 0);
         let before = listened.map(|groups| self.shown(groups, &by_part, now));
-        let one_position = self.whole.write().unwrap_or_else(PoisonError::into_inner);
+        let one_position = self.whole.write();
         if let Some(groups) = &groups {
             for (place, chosen) in by_part.iter().enumerate().filter(|(_, chosen)| !chosen.is_empty()) {
                 self.change(place).merge(&self.query, groups, chosen, (next, batch.meta().arrival));
@@ -87,7 +86,7 @@ impl View {
         self.at.send_replace(At { position: next, arrival: batch.meta().arrival, time });
         drop(one_position);
         if let Some(groups) = &groups
-            && self.told.receiver_count() > 0
+            && self.listeners.receiver_count() > 0
         {
             let keys = before.map(|before| {
                 let after = self.shown(groups, &by_part, now);
@@ -102,7 +101,7 @@ impl View {
     fn shown(&self, groups: &GroupTable, by_part: &[Vec<u32>], now: Millis) -> Vec<RowHash> {
         let chosen = by_part.iter().enumerate().filter(|(_, chosen)| !chosen.is_empty());
         let shown = chosen.flat_map(|(place, chosen)| {
-            let part = self.parts[place].read().unwrap_or_else(PoisonError::into_inner);
+            let part = self.parts[place].read();
             part.shown(&self.query, groups, chosen, now)
         });
         shown.collect()

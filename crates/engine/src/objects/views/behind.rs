@@ -39,7 +39,7 @@ pub(super) enum BackfillError {
 }
 
 impl History {
-    /// What comes next of what a view lacks, and the offset after it; none when the log has all the rest. `kept` is the offset
+    /// The next events that a view lacks, and the offset after them; none when the log has all the rest. `kept` is the offset
     /// from which on the log keeps events for the view.
     pub(super) async fn past_of(
         &self,
@@ -79,7 +79,7 @@ impl History {
     }
 }
 
-/// Whether the rows of a stream can be made its events again.
+/// Fails if the rows of a stream cannot be made its events again.
 pub(super) fn check_past(stream: &CreateStream) -> Result<(), EngineError> {
     let is_in_list =
         |column: &&ColumnDef| column.event_path().steps().iter().any(|step| matches!(step, Step::Index(_)));

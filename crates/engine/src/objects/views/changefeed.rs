@@ -13,7 +13,7 @@ use std::{
     collections::HashMap,
     ops::{Bound, ControlFlow},
     sync::{
-        Arc, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -21,10 +21,7 @@ use std::{
 use swiftwater_event::{Clock, Millis, StreamName};
 use swiftwater_live::{Changes, GroupTable, InvalidState, Key, KeyedQuery, Row, RowHash};
 use swiftwater_views::ViewStoreError;
-use tokio::sync::{
-    broadcast::{Receiver, error::RecvError},
-    watch,
-};
+use tokio::sync::broadcast::{Receiver, error::RecvError};
 
 use super::{
     View,
@@ -35,6 +32,7 @@ use crate::{
     AppendOptions, EngineError,
     durable::history::{History, run_blocking},
     shared::Shared,
+    supervisor::{StopSignal, TaskKind},
     tables::rows::as_events,
 };
 use swiftwater_runtime::parts::Stream;
@@ -107,8 +105,8 @@ pub struct ViewChanges {
     view: Arc<View>,
     clock: Arc<dyn Clock>,
     /// The engine is ending.
-    closing: watch::Receiver<bool>,
-    told: Receiver<Arc<ChangedKeys>>,
+    closing: StopSignal,
+    receiver: Receiver<Arc<ChangedKeys>>,
     /// All changes before this position were given.
     given: u64,
     walk: Option<Walk>,
@@ -130,7 +128,7 @@ struct Walk {
 }
 
 impl ChangedKey {
-    /// Of groups that were merged into a view, those that changed what a row shows; `shown` is that before and after, in their order.
+    /// The merged groups whose row changed; `shown` is that before and after, in their order.
     pub(super) fn of_groups(
         groups: &GroupTable,
         by_part: &[Vec<u32>],
@@ -159,7 +157,7 @@ impl View {
     pub(super) fn announce(&self, keys: Option<Vec<ChangedKey>>, position: u64, are_past: bool) {
         let told = |keys, is_last| {
             // Who is gone meanwhile needs nothing.
-            let _ = self.told.send(Arc::new(ChangedKeys { position, keys, is_last, are_past }));
+            let _ = self.listeners.send(Arc::new(ChangedKeys { position, keys, is_last, are_past }));
         };
         let Some(mut keys) = keys.filter(|keys| are_past || keys.len() <= BATCH_KEYS_MAX) else {
             return told(None, true);
@@ -171,7 +169,7 @@ impl View {
         told(Some(keys), true);
     }
 
-    /// What the rows of keys that a commit changes show on disk, and with it. One whose state on disk cannot be read counts
+    /// The rows of the keys that a commit changes, on disk and with the commit. One whose state on disk cannot be read counts
     /// as changed.
     pub(super) fn shown_changes<'c>(
         &self,
@@ -234,12 +232,12 @@ impl ViewChanges {
     /// From what changes after position `from` on, or after now.
     pub(crate) fn of(history: &History, view: Arc<View>, from: Option<u64>) -> ViewChanges {
         // Before the position is looked at: nothing falls between.
-        let told = view.told.subscribe();
+        let told = view.listeners.subscribe();
         let position = view.at().position;
         let given = from.unwrap_or(position);
         let walk = (given < position).then_some(Walk { until: position, after: None });
         let (clock, closing) = (Arc::clone(&history.clock), history.closing());
-        ViewChanges { view, clock, closing, told, given, walk, ahead: HashMap::new(), unsure: None }
+        ViewChanges { view, clock, closing, receiver: told, given, walk, ahead: HashMap::new(), unsure: None }
     }
 
     /// Up to which position all was given.
@@ -247,7 +245,7 @@ impl ViewChanges {
         self.given
     }
 
-    /// How far the view is.
+    /// The progress of the view.
     pub fn reading(&self) -> ViewReading {
         self.view.reading(self.view.at(), self.clock.now())
     }
@@ -257,7 +255,7 @@ impl ViewChanges {
         let view = Arc::clone(&self.view);
         let dropped = &view.dropped;
         loop {
-            if dropped.is_sent() || *self.closing.borrow() {
+            if dropped.is_sent() || self.closing.is_sent() {
                 return Ok(None);
             }
             if let Some(why) = self.view.broken() {
@@ -267,7 +265,7 @@ impl ViewChanges {
                 tokio::select! {
                     () = self.view.filled() => {}
                     () = dropped.received() => {}
-                    _ = self.closing.wait_for(|closing| *closing) => {}
+                    () = self.closing.received() => {}
                 }
                 continue;
             }
@@ -280,9 +278,9 @@ impl ViewChanges {
                 continue;
             }
             let told = tokio::select! {
-                told = self.told.recv() => told,
+                told = self.receiver.recv() => told,
                 () = dropped.received() => return Ok(None),
-                _ = self.closing.wait_for(|closing| *closing) => return Ok(None),
+                () = self.closing.received() => return Ok(None),
             };
             match told {
                 Ok(told) if told.position <= self.given && !told.are_past => {}
@@ -371,9 +369,9 @@ impl History {
         Ok(ViewChanges::of(self, view, from))
     }
 
-    /// Whether there is a view of this name.
+    /// True if there is a view of this name.
     pub(crate) fn is_view(&self, name: &str) -> bool {
-        self.objects.views.read().unwrap_or_else(PoisonError::into_inner).contains_key(name)
+        self.objects.views.read().contains_key(name)
     }
 
     /// Sees to it that queries that stand over a view's name get its rows as events, as they change from now on.
@@ -384,7 +382,8 @@ impl History {
         if !view.is_streamed.swap(true, Ordering::AcqRel) {
             let changes = ViewChanges::of(self, view, None);
             let (shared, name) = (Weak::clone(shared), name.clone());
-            self.spawn(async move { stream_changes(changes, &shared, &name).await });
+            self.supervisor
+                .spawn(TaskKind::Reader, async move { stream_changes(changes, &shared, &name).await });
         }
     }
 
@@ -402,7 +401,7 @@ impl History {
 
 /// The stream of this name, if queries stand over it.
 fn asked(shared: &Shared, name: &StreamName) -> Option<Arc<Stream>> {
-    shared.find_stream(name).filter(|stream| stream.standing() > 0)
+    shared.find_stream(name).filter(|stream| stream.running_count() > 0)
 }
 
 /// Puts the rows of changes into a stream, until no query is running over it.

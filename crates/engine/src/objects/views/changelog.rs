@@ -9,10 +9,7 @@
 use std::{
     collections::HashMap,
     ops::Bound,
-    sync::{
-        Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
 };
 
 use swiftwater_event::Millis;
@@ -21,7 +18,7 @@ use swiftwater_views::{PrunedChanges, ViewStoreError, change_at, place_of};
 
 use super::{Portion, View, ViewChange, changefeed::ShownChange};
 use crate::EngineError;
-use swiftwater_runtime::parts::lock;
+use swiftwater_runtime::lock_order::OrderedMutex;
 
 /// No key in the order of its values begins so: a place behind all of a commit.
 const BEHIND: &[u8] = &[0xff];
@@ -42,7 +39,7 @@ pub(super) struct Logged<'c> {
 pub(super) struct Changelog {
     /// Up to which place each sink has them, by number, as far as that is on disk: after a crash it may want the rest again. None:
     /// the sink that is being created. They are kept while there is one.
-    sinks: Mutex<HashMap<Option<u32>, Vec<u8>>>,
+    sinks: OrderedMutex<HashMap<Option<u32>, Vec<u8>>>,
     /// Changes that are on disk.
     held: AtomicU64,
     /// Those that were let go of since the start though not all had them.
@@ -52,12 +49,12 @@ pub(super) struct Changelog {
 impl Changelog {
     /// Up to which place all sinks have them; none where there is no sink.
     fn done(&self) -> Option<Vec<u8>> {
-        lock(&self.sinks).values().min().cloned()
+        self.sinks.lock().values().min().cloned()
     }
 
     /// A sink is being created, which wants those behind a place. No commit comes between that it is looked for and kept.
-    fn keep(&self, after: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
-        let mut sinks = lock(&self.sinks);
+    fn add_pending_sink(&self, after: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
+        let mut sinks = self.sinks.lock();
         let after = after();
         sinks.insert(None, after.clone());
         after
@@ -65,7 +62,7 @@ impl Changelog {
 
     /// A sink has those up to a place. Where it is no more, or is not known yet, that does nothing.
     fn delivered(&self, sink: u32, place: Vec<u8>) {
-        if let Some(delivered) = lock(&self.sinks).get_mut(&Some(sink)) {
+        if let Some(delivered) = self.sinks.lock().get_mut(&Some(sink)) {
             *delivered = place;
         }
     }
@@ -73,7 +70,7 @@ impl Changelog {
     /// There are these sinks and no others; one that is new is the one that was being created. Answers whether the last one is
     /// gone.
     fn set_sinks(&self, sinks: &[u32]) -> bool {
-        let mut known = lock(&self.sinks);
+        let mut known = self.sinks.lock();
         let had_any = !known.is_empty();
         let created = known.remove(&None);
         known.retain(|sink, _| sink.is_some_and(|sink| sinks.contains(&sink)));
@@ -88,7 +85,7 @@ impl View {
     /// Keeps changes for a sink that is being created; answers the place after which they are.
     pub(crate) fn retain_changes(&self) -> Vec<u8> {
         // What is cut from here on is of a later position, or changed nothing since.
-        self.log.keep(|| place_of(self.at().position, BEHIND))
+        self.log.add_pending_sink(|| place_of(self.at().position, BEHIND))
     }
 
     /// A sink has the changes up to a place, and that it has them is on disk.
@@ -114,7 +111,7 @@ impl View {
         let held =
             self.store.log(self.id()).map(|log| log.range((Bound::Unbounded, Bound::Unbounded)).count());
         self.log.held.store(held.unwrap_or(0) as u64, Ordering::Relaxed);
-        *lock(&self.log.sinks) = sinks.into_iter().map(|(sink, place)| (Some(sink), place)).collect();
+        *self.log.sinks.lock() = sinks.into_iter().map(|(sink, place)| (Some(sink), place)).collect();
     }
 
     /// Changes that are kept for sinks, and those that were let go of too early since the start.
@@ -122,7 +119,7 @@ impl View {
         (self.log.held.load(Ordering::Relaxed), self.log.lost.load(Ordering::Relaxed))
     }
 
-    /// What becomes of the log when these changes are committed, where it may have `changes_max`. None: no changes are kept.
+    /// The changes of the log with this commit, if it may have `changes_max`. None: no changes are kept.
     pub(super) fn log_cut<'c>(
         &self,
         changes: &'c Changes,
@@ -146,7 +143,7 @@ impl View {
         self.log.lost.fetch_add(cleared.over, Ordering::Relaxed);
     }
 
-    /// What the next commit behind a place changed, at most so much of it, up to where the view stands on disk. Asked again
+    /// The changes of the next commit behind a place, at most so many of them, up to where the view stands on disk. Asked again
     /// it answers the same.
     pub(crate) fn changes_kept(
         &self,
@@ -209,13 +206,13 @@ mod tests {
     fn changes_go_when_all_sinks_have_them_on_disk() {
         let log = Changelog::default();
         assert_eq!(log.done(), None);
-        assert_eq!(log.keep(|| behind(3)), behind(3));
+        assert_eq!(log.add_pending_sink(|| behind(3)), behind(3));
         assert_eq!(log.done(), Some(behind(3)));
         assert!(!log.set_sinks(&[7]));
         log.delivered(7, behind(9));
         assert_eq!(log.done(), Some(behind(9)));
         // Another one begins before it is known here; the first goes on meanwhile.
-        log.keep(|| behind(11));
+        log.add_pending_sink(|| behind(11));
         log.delivered(8, behind(12));
         log.delivered(7, behind(13));
         assert_eq!(log.done(), Some(behind(11)));
@@ -226,7 +223,7 @@ mod tests {
         // What one delivers that was dropped counts no more, nor does one that came to nothing.
         assert!(!log.set_sinks(&[8]));
         log.delivered(7, behind(1));
-        log.keep(|| behind(13));
+        log.add_pending_sink(|| behind(13));
         assert!(!log.set_sinks(&[8]));
         assert_eq!(log.done(), Some(behind(14)));
         assert!(log.set_sinks(&[]));

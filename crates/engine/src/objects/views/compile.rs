@@ -33,7 +33,7 @@ pub(crate) enum Source<'s> {
     View(&'s str, &'s CreateStream),
 }
 
-/// What a view makes of its events, with the defaults of their stream put in: where it is the same, its rows are.
+/// The meaning of a view, with the defaults of its stream put in: where it is the same, its rows are.
 #[derive(Debug, PartialEq)]
 pub(super) struct ViewPlan {
     query: Query,
@@ -120,7 +120,7 @@ pub(crate) fn query_error(message: String) -> QueryError {
     QueryError { line: None, column: None, message, hint: None, excerpt: String::new() }
 }
 
-/// Whether a query reads values of a stream's events that have no declared type, and are not declared as JSON either; or of rows
+/// True if a query reads values of a stream's events that have no declared type, and are not declared as JSON either; or of rows
 /// that they are joined with.
 pub(super) fn reads_untyped(query: &KeyedQuery, stream: &CreateStream) -> bool {
     let plan = &query.query().plan;

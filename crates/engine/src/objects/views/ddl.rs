@@ -170,7 +170,7 @@ impl History {
         check_room("number of views", "views.views_max", views, self.config.views_max)
     }
 
-    /// Whether a stream's views can go on when it is altered; an error if not.
+    /// Fails if a view of a stream cannot continue when the stream is altered.
     pub(crate) fn check_views(
         &self,
         shared: &Shared,
@@ -206,7 +206,7 @@ impl History {
         Ok(())
     }
 
-    /// Whether a view of a stream means the same when that is altered; an error if not. It goes on as it was compiled, and is
+    /// Fails if a view of a stream means something else when the stream is altered. It goes on as it was compiled, and is
     /// compiled anew when it is opened again.
     fn check_plan(
         &self,

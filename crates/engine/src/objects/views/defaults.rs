@@ -33,7 +33,7 @@ impl Defaults {
         Ok(Defaults(defaults))
     }
 
-    /// Lets an expression over an event read them.
+    /// Makes an expression over an event read them.
     pub(crate) fn put(&self, expr: &mut Expr) {
         match expr {
             Expr::Path { path, .. } => {

@@ -10,7 +10,7 @@
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
-    sync::{Arc, Mutex, PoisonError, Weak, atomic::Ordering},
+    sync::{Arc, Weak, atomic::Ordering},
 };
 
 use swiftwater_event::{Millis, Step, StreamName, Type};
@@ -23,7 +23,7 @@ use swiftwater_lang::{
 
 use super::{query_error, view::View};
 use crate::{EngineError, RuntimeError};
-use swiftwater_runtime::parts::lock;
+use swiftwater_runtime::lock_order::OrderedMutex;
 
 /// The relation of a view to the view whose rows it reads.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(super) struct Over {
     /// The name of the view below.
     pub(super) name: Box<str>,
     /// As it is kept.
-    counted: Mutex<CountedRows>,
+    counted: OrderedMutex<CountedRows>,
 }
 
 /// The rows of the view below that a view counts.
@@ -44,7 +44,7 @@ pub(super) enum CountedRows {
 }
 
 impl CountedRows {
-    /// Whether the row of a key is counted.
+    /// True if the row of a key is counted.
     pub(super) fn has(&self, key: &[u8]) -> bool {
         match self {
             CountedRows::UpTo(last) => last.as_ref().is_some_and(|last| key <= &last[..]),
@@ -57,7 +57,7 @@ impl CountedRows {
     /// ```text
     /// note := u64 meaning, byte 0 no row | byte 1 all rows | byte 2 key        big endian
     /// ```
-    pub(super) fn note(&self, meaning: u64) -> Vec<u8> {
+    pub(super) fn encode(&self, meaning: u64) -> Vec<u8> {
         let (form, key) = match self {
             CountedRows::UpTo(None) => (0, &[][..]),
             CountedRows::All => (1, &[][..]),
@@ -78,7 +78,7 @@ impl CountedRows {
     }
 }
 
-/// What the rows of a view depend on besides its events: where this is another than it was, a view over it is made anew.
+/// The version of all that the rows of a view depend on besides its events: where this is another than it was, a view over it is made anew.
 /// Another version of the engine may make other rows of what is kept, too.
 pub(super) fn meaning_of(below: impl Hash, columns: &[(Box<str>, Type)], create: &CreateView) -> u64 {
     let mut hasher = DefaultHasher::new();
@@ -104,7 +104,7 @@ fn fault(message: String, hint: Option<String>) -> EngineError {
     EngineError::Runtime(RuntimeError::Query(QueryErrors(vec![QueryError { hint, ..query_error(message) }])))
 }
 
-/// Whether a view can be declared so over another; an error if not.
+/// Fails if a view cannot be declared so over another.
 pub(super) fn check_over(create: &CreateView, lower: &str) -> Result<(), EngineError> {
     let options = &create.options;
     let faults = [
@@ -126,7 +126,7 @@ pub(super) fn check_over(create: &CreateView, lower: &str) -> Result<(), EngineE
     }
 }
 
-/// Whether the rows of a view stay the same whenever they are looked at; an error if not. `joined`: what it can be joined with.
+/// Fails if the rows of a view depend on when they are read. `joined`: what it can be joined with.
 pub(super) fn check_timeless(
     create: &CreateView,
     stream: &CreateStream,
@@ -152,7 +152,7 @@ pub(super) fn check_timeless(
     }
 }
 
-/// Whether a query reads no others than these columns; an error if not.
+/// Fails if a query reads other columns than these.
 pub(super) fn check_columns(query: &Query, lower: &str, columns: &CreateStream) -> Result<(), EngineError> {
     if query.paths().iter().any(|(path, _)| path.is_event()) {
         let hint = "Name a column: SEARCH(column, 'words').".to_owned();
@@ -195,27 +195,27 @@ impl Over {
         let over = Over {
             lower: Arc::downgrade(lower),
             name: lower.name().into(),
-            counted: Mutex::new(kept.unwrap_or(CountedRows::UpTo(None))),
+            counted: OrderedMutex::new(kept.unwrap_or(CountedRows::UpTo(None))),
         };
         (over, does)
     }
 
     pub(super) fn is_whole(&self) -> bool {
-        *lock(&self.counted) == CountedRows::All
+        *self.counted.lock() == CountedRows::All
     }
 
     pub(super) fn counted(&self) -> CountedRows {
-        lock(&self.counted).clone()
+        self.counted.lock().clone()
     }
 
     /// These are counted, and that is kept.
     pub(super) fn counts(&self, counted: CountedRows) {
-        *lock(&self.counted) = counted;
+        *self.counted.lock() = counted;
     }
 }
 
 impl View {
-    /// Whether it counts all rows of the view below; of a view of a stream, always.
+    /// True if it counts all rows of the view below; of a view of a stream, always.
     pub(super) fn is_whole(&self) -> bool {
         self.over.as_ref().is_none_or(Over::is_whole)
     }
@@ -227,24 +227,24 @@ impl View {
 
     /// The views over it.
     pub(super) fn uppers(&self) -> Vec<Arc<View>> {
-        self.uppers.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.uppers.read().clone()
     }
 
     /// From its next commit on, one more view is over it.
     pub(super) fn add_upper(&self, upper: Arc<View>) {
-        self.uppers.write().unwrap_or_else(PoisonError::into_inner).push(upper);
+        self.uppers.write().push(upper);
         self.commits.nudge.notify_one();
     }
 
     /// A view is over another no longer.
     pub(super) fn leave_lower(&self) {
         if let Some(lower) = self.over.as_ref().and_then(|over| over.lower.upgrade()) {
-            let mut uppers = lower.uppers.write().unwrap_or_else(PoisonError::into_inner);
+            let mut uppers = lower.uppers.write();
             uppers.retain(|upper| upper.id() != self.id());
         }
     }
 
-    /// Whether some view over it, or over such a one, has not all rows yet.
+    /// True if some view over it, or over such a one, has not all rows yet.
     pub(super) fn has_unfilled(&self) -> bool {
         let is_unfilled = |upper: &Arc<View>| !upper.is_whole() || upper.has_unfilled();
         self.uppers().iter().any(|upper| upper.is_at_work() && is_unfilled(upper))
@@ -260,7 +260,7 @@ impl View {
         }
     }
 
-    /// Whether a commit that somebody waits for can be made.
+    /// True if a commit that somebody waits for can be made.
     pub(super) fn is_awaited(&self) -> bool {
         let awaited = self.commits.awaited.load(Ordering::Relaxed);
         self.committed() < awaited && self.at().position >= awaited
@@ -273,7 +273,7 @@ impl View {
         let _ = progress.wait_for(|_| self.is_whole() || self.broken().is_some()).await;
     }
 
-    /// Whether it is in the commits of the view below.
+    /// True if it is in the commits of the view below.
     pub(super) fn is_at_work(&self) -> bool {
         self.broken().is_none() && !self.dropped.is_sent()
     }
@@ -302,7 +302,7 @@ mod tests {
     #[test]
     fn a_note_is_read_back() {
         for counted in [CountedRows::All, CountedRows::UpTo(None), CountedRows::UpTo(Some(vec![7, 0, 255]))] {
-            assert_eq!(CountedRows::of_note(&counted.note(1 << 40)), Some((1 << 40, counted)));
+            assert_eq!(CountedRows::of_note(&counted.encode(1 << 40)), Some((1 << 40, counted)));
         }
         assert_eq!(CountedRows::of_note(b"\0\0\0\0\0\0\0\0\x09"), None);
         assert_eq!(CountedRows::of_note(b""), None);

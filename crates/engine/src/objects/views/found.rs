@@ -27,7 +27,6 @@ use super::{
     reading::{BATCH_KEYS, KeysAtOnce, RowColumns},
 };
 use crate::EngineError;
-use swiftwater_runtime::parts::lock;
 
 /// The largest whole number up to which all have a DOUBLE.
 const DOUBLE_EXACT_MAX: u64 = 1 << 53;
@@ -81,12 +80,12 @@ impl Kinds {
         self.0 & some.0 != 0
     }
 
-    /// Whether it has no others than these.
+    /// True if it has no others than these.
     fn is_of(self, some: Kinds) -> bool {
         self.0 & !some.0 == 0
     }
 
-    /// What such a column is read as; none where it has no values. An error says what does not go together.
+    /// The type that such a column is read as; none where it has no values. An error says what does not go together.
     fn shape(self) -> Result<Option<Shape>, &'static str> {
         let (whole, numbers) = (Kinds::LONG | Kinds::LARGE, Kinds::LONG | Kinds::LARGE | Kinds::DOUBLE);
         Ok(Some(match self {
@@ -129,7 +128,7 @@ fn not_finite(json: &str) -> Option<f64> {
 
 /// The types found in a view's rows so far.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Found {
+pub(super) struct FoundKinds {
     /// All rows of before this position were looked at.
     position: u64,
     /// The types of each column; empty if no row was read.
@@ -193,7 +192,7 @@ fn text_of(json: &str) -> Cow<'_, str> {
 }
 
 impl View {
-    /// Whether the types of some columns are only found in its rows.
+    /// True if the types of some columns are only found in its rows.
     fn has_untyped(&self) -> bool {
         self.is_untyped && self.columns.iter().any(|(_, ty)| *ty == Type::Any)
     }
@@ -203,7 +202,7 @@ impl View {
         vec![Shape::Declared; self.columns.len()]
     }
 
-    /// What its columns are read as, for these keys. `of_events`: the types of the columns that follow from what was found in the
+    /// The types that its columns are read as, for these keys. `of_events`: the types of the columns that follow from what was found in the
     /// stream's events.
     pub(super) fn shapes(
         &self,
@@ -214,16 +213,16 @@ impl View {
         if !self.has_untyped() {
             return Ok(self.declared_shapes());
         }
-        let mut found = lock(&self.found).clone();
+        let mut found = self.found.lock().clone();
         let was_empty = found.kinds.is_empty();
-        self.look_for_kinds(keys, &mut found, now)?;
+        self.find_kinds(keys, &mut found, now)?;
         if !was_empty && self.shapes_of(&found.kinds).is_err() {
             // What does not go together may be gone.
-            found = Found::default();
-            self.look_for_kinds(keys, &mut found, now)?;
+            found = FoundKinds::default();
+            self.find_kinds(keys, &mut found, now)?;
         }
         let shapes = self.shapes_of(&found.kinds)?;
-        *lock(&self.found) = found;
+        *self.found.lock() = found;
         if shapes.iter().all(Option::is_some) {
             return Ok(shapes.into_iter().flatten().collect());
         }
@@ -234,13 +233,13 @@ impl View {
         Ok(shapes.into_iter().enumerate().map(shape).collect())
     }
 
-    /// What the columns of some rows, JSON objects a line each, are read as by themselves. What does not go together is text.
+    /// The types that the columns of some rows, JSON objects a line each, are read as by themselves. Types that do not go together are text.
     pub(super) fn shapes_of_rows(&self, rows: &[u8], now: Millis) -> Result<Vec<Shape>, EngineError> {
         if !self.has_untyped() {
             return Ok(self.declared_shapes());
         }
         let mut kinds = vec![Kinds::default(); self.columns.len()];
-        RowColumns::of(self, self.declared_shapes())?.look_at(rows.to_vec(), now, &mut kinds)?;
+        RowColumns::of(self, self.declared_shapes())?.add_kinds(rows.to_vec(), now, &mut kinds)?;
         let shape = |((_, ty), kinds): (&(_, Type), &Kinds)| match ty {
             Type::Any => kinds.shape().unwrap_or(Some(Shape::Text)).unwrap_or(Shape::Text),
             _ => Shape::Declared,
@@ -261,7 +260,7 @@ impl View {
     }
 
     /// Looks at the rows that changed since what was found.
-    fn look_for_kinds(&self, keys: &KeysAtOnce, found: &mut Found, now: Millis) -> Result<(), EngineError> {
+    fn find_kinds(&self, keys: &KeysAtOnce, found: &mut FoundKinds, now: Millis) -> Result<(), EngineError> {
         if !found.kinds.is_empty() && found.position >= keys.at.position {
             // No row has changed since.
             return Ok(());
@@ -278,11 +277,11 @@ impl View {
             }
             if groups.len() >= BATCH_KEYS {
                 let some = std::mem::replace(&mut groups, no_groups()?);
-                columns.look_at(self.query.rows(some, now).text.into(), now, kinds)?;
+                columns.add_kinds(self.query.rows(some, now).text.into(), now, kinds)?;
             }
             Ok(ControlFlow::Continue(()))
         })?;
-        columns.look_at(self.query.rows(groups, now).text.into(), now, kinds)?;
+        columns.add_kinds(self.query.rows(groups, now).text.into(), now, kinds)?;
         found.position = found.position.max(keys.at.position);
         Ok(())
     }
@@ -290,7 +289,7 @@ impl View {
 
 impl RowColumns<'_> {
     /// Adds the kinds of the values of some rows.
-    fn look_at(&mut self, rows: Vec<u8>, now: Millis, kinds: &mut [Kinds]) -> Result<(), EngineError> {
+    fn add_kinds(&mut self, rows: Vec<u8>, now: Millis, kinds: &mut [Kinds]) -> Result<(), EngineError> {
         if rows.is_empty() {
             return Ok(());
         }

@@ -65,7 +65,7 @@ fn end_within(prefix: &[u8], end: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Whether a span of values has one value only, all of whose bytes are known.
+/// True if a span of values has one value only, all of whose bytes are known.
 fn is_one_value(span: &Span) -> bool {
     let arena = bumpalo::Bump::new();
     decode_ordered_value(&span.start, &arena).is_some_and(|(_, rest)| rest.is_empty())

@@ -124,7 +124,7 @@ fn with_texts_read<'a>(value: Value<'a>, arena: &'a Bump) -> Option<Value<'a>> {
     }
 }
 
-/// What is no text but written as this one in JSON.
+/// The values other than text that are written as this text in JSON.
 fn written_as_text(text: &str) -> Option<Value<'static>> {
     match text {
         "NaN" => Some(Value::Double(f64::NAN)),
@@ -223,13 +223,13 @@ pub(super) fn keys_in_both(some: &[Span], others: &[Span]) -> Vec<Span> {
     both
 }
 
-/// Whether a key is in one of these spans, which are in order.
+/// True if a key is in one of these spans, which are in order.
 pub(super) fn is_in(spans: &[Span], key: &[u8]) -> bool {
     let place = spans.partition_point(|span| span.end[..] <= *key);
     spans.get(place).is_some_and(|span| span.start[..] <= *key)
 }
 
-/// What each value may be, as keys have it; none where all together may be too much.
+/// The values that each text may stand for, as keys have them; none where all together may be too much.
 fn encoded(values: &[KeyValue]) -> Option<Vec<Vec<Vec<u8>>>> {
     let arena = Bump::new();
     let bytes = |value: &Value<'_>| {
@@ -339,7 +339,7 @@ mod tests {
         kind_of(&bytes)
     }
 
-    /// How a key lies to a bound, value by value; the order of lists and maps is that of their bytes.
+    /// The way a key lies to a bound, value by value; the order of lists and maps is that of their bytes.
     fn compare(key: &[Value<'_>], bound: &[KeyValue]) -> Ordering {
         let arena = Bump::new();
         for (value, written) in key.iter().zip(bound) {

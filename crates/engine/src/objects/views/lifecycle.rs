@@ -1,6 +1,6 @@
 //! Creates, opens, starts and drops views: the checks at CREATE and at the engine's start, and the list of running views.
 
-use std::sync::{Arc, PoisonError, atomic::Ordering};
+use std::sync::{Arc, atomic::Ordering};
 
 use swiftwater_catalog::{ObjectKind, kind::view::ViewEntry};
 use swiftwater_event::Millis;
@@ -20,8 +20,8 @@ use crate::{
         view_store::LastCommit,
     },
     shared::Shared,
+    supervisor::TaskKind,
 };
-use swiftwater_runtime::parts::lock;
 
 impl History {
     /// Lets a view of another's rows that is in the catalog go on where it was; where that was does not go with the other
@@ -67,7 +67,7 @@ impl History {
     pub(super) fn start_derived(self: &Arc<Self>, lower: &View, view: Option<(View, bool)>) {
         let Some(view) = view.map(|(view, _)| Arc::new(view)) else { return };
         run_blocking(usize::MAX, || view.resume_changelog(self.sinks_of_changes(&view)));
-        let mut views = self.objects.views.write().unwrap_or_else(PoisonError::into_inner);
+        let mut views = self.objects.views.write();
         views.insert(view.entry.create.name.clone(), Arc::clone(&view));
         drop(views);
         // Before anything changes in it: those who stand over its name see all of that.
@@ -75,7 +75,7 @@ impl History {
         lower.add_upper(view);
     }
 
-    /// Lets a view that is in the catalog go on where it was, once it is kept ([`History::maintain_views`]).
+    /// Resumes a view of the catalog at its position, once it is kept ([`History::maintain_views`]).
     pub(crate) fn open_view(
         self: &Arc<Self>,
         shared: &Shared,
@@ -134,8 +134,8 @@ impl History {
     fn add_view(self: &Arc<Self>, view: Option<View>) -> Option<Arc<View>> {
         let view = Arc::new(view?);
         run_blocking(usize::MAX, || view.resume_changelog(self.sinks_of_changes(&view)));
-        *lock(&view.needed) = self.readers_of_windows(&view);
-        let mut views = self.objects.views.write().unwrap_or_else(PoisonError::into_inner);
+        *view.needed.lock() = self.readers_of_windows(&view);
+        let mut views = self.objects.views.write();
         views.insert(view.entry.create.name.clone(), Arc::clone(&view));
         drop(views);
         // Before anything changes in it: those who stand over its name see all of that.
@@ -143,7 +143,7 @@ impl History {
         Some(view)
     }
 
-    /// Lets all views that were opened take events in. Those over them are open by then, and in each of their commits.
+    /// Starts the tasks of all opened views. Those over them are open by then, and in each of their commits.
     pub(crate) fn maintain_views(self: &Arc<Self>) {
         self.all_views()
             .into_iter()
@@ -153,7 +153,7 @@ impl History {
 
     /// Ends a view that is no longer in the catalog.
     pub(crate) fn end_view(&self, name: &str) {
-        let removed = self.objects.views.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+        let removed = self.objects.views.write().remove(name);
         if let Some(view) = removed {
             // Its task deletes what is kept of it, when that is no longer being written. First, so that it knows why nothing comes.
             view.dropped.send();
@@ -161,7 +161,7 @@ impl History {
             self.forget_memory_of(&view);
             if view.below().is_some() {
                 view.leave_lower();
-                self.spawn(async move { delete_state(&view).await });
+                self.supervisor.spawn(TaskKind::View, async move { delete_state(&view).await });
             }
         }
     }
@@ -197,7 +197,7 @@ impl History {
 
     /// A view at work that is in the catalog, whoever has it.
     pub(crate) fn view_at_work(&self, name: &str) -> Result<Arc<View>, EngineError> {
-        let views = self.objects.views.read().unwrap_or_else(PoisonError::into_inner);
+        let views = self.objects.views.read();
         if let Some(view) = views.get(name) {
             return Ok(Arc::clone(view));
         }
@@ -214,13 +214,13 @@ impl History {
 
     /// All views at work, those of alerts, too.
     pub(crate) fn all_views(&self) -> Vec<Arc<View>> {
-        self.objects.views.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        self.objects.views.read().values().cloned().collect()
     }
 }
 
 impl View {
     /// The note that is committed with the position: the event time.
-    pub(super) fn note_of(&self, at: At) -> Vec<u8> {
+    pub(super) fn encode_checkpoint(&self, at: At) -> Vec<u8> {
         let ViewTime { peak, event, last } = at.time;
         let times = match self.query.windows() {
             None => &[][..],
@@ -243,7 +243,7 @@ pub(super) async fn delete_state(view: &View) {
     let (store, commits, id) = (Arc::clone(&view.store), Arc::clone(&view.commits), view.id());
     let deleted = tokio::task::spawn_blocking(move || {
         // Nothing of it is being written any more.
-        let _alone = lock(&commits.writing);
+        let _alone = commits.writing.lock();
         store.delete(id)
     });
     if let Ok(Err(error)) = deleted.await {

@@ -8,11 +8,10 @@
 //! commits before the interval ends if a quarter of its budget changed. It takes no more than as much again in during the
 //! commit.
 
-use std::{collections::HashMap, sync::PoisonError};
+use std::collections::HashMap;
 
 use super::view::View;
 use crate::durable::history::{History, run_blocking};
-use swiftwater_runtime::parts::lock;
 
 /// A view commits early when one part of so many of its memory has changed.
 const CHANGED_PART: u64 = 4;
@@ -33,7 +32,7 @@ impl ViewsMemory {
         self.held.get(&view).copied().unwrap_or(0)
     }
 
-    fn note(&mut self, view: u32, bytes: u64) {
+    fn record(&mut self, view: u32, bytes: u64) {
         let before = self.held.insert(view, bytes).unwrap_or(0);
         self.bytes = self.bytes - before + bytes;
     }
@@ -46,43 +45,43 @@ impl ViewsMemory {
 impl History {
     /// Bytes that each view may hold, whatever others do.
     fn share_of_view(&self) -> u64 {
-        let views = self.objects.views.read().unwrap_or_else(PoisonError::into_inner).len();
+        let views = self.objects.views.read().len();
         (self.config.views_memory_bytes_max / views.max(1)) as u64
     }
 
     /// Bytes that a view may hold now.
     pub(super) fn memory_of(&self, view: &View) -> u64 {
-        let memory = lock(&self.objects.views_memory);
+        let memory = self.objects.views_memory.lock();
         let of_others = memory.bytes - memory.of(view.id());
         drop(memory);
         (self.config.views_memory_bytes_max as u64).saturating_sub(of_others).max(self.share_of_view())
     }
 
-    /// Whether a view holds twice what it may, as what is not on disk cannot be let go of.
+    /// True if a view holds twice what it may, as what is not on disk cannot be let go of.
     pub(super) fn is_full(&self, view: &View) -> bool {
-        view.held().1 / 2 > self.memory_of(view)
+        view.memory_use().1 / 2 > self.memory_of(view)
     }
 
-    /// Whether so much changed in a view since its last commit was begun that the next is due.
+    /// True if so much changed in a view since its last commit was begun that the next is due.
     pub(super) fn has_changed_much(&self, view: &View) -> bool {
         view.changed_bytes() > (self.memory_of(view) / CHANGED_PART).max(CHANGED_BYTES_MIN)
     }
 
-    /// Whether other views need the memory that a view holds beyond its share.
+    /// True if other views need the memory that a view holds beyond its share.
     pub(super) fn exceeds_share(&self, view: &View) -> bool {
-        let noted = lock(&self.objects.views_memory).of(view.id());
+        let noted = self.objects.views_memory.lock().of(view.id());
         noted > self.memory_of(view)
     }
 
-    /// Lets a view hold no more than it may of what is on disk, and notes what that was: as much it will hold again.
+    /// Makes a view hold no more than it may of what is on disk, and notes what that was: as much it will hold again.
     pub(super) fn evict_excess(&self, view: &View) {
         let most = self.memory_of(view);
-        let (_, bytes) = view.held();
+        let (_, bytes) = view.memory_use();
         run_blocking(usize::MAX, || view.evict(most as usize));
-        let mut memory = lock(&self.objects.views_memory);
+        let mut memory = self.objects.views_memory.lock();
         // It is forgotten after it has ended.
         if !view.has_ended() {
-            memory.note(view.id(), bytes.min(most));
+            memory.record(view.id(), bytes.min(most));
         }
         let is_over = memory.bytes > self.config.views_memory_bytes_max as u64;
         drop(memory);
@@ -96,6 +95,6 @@ impl History {
 
     /// Forgets the memory of a view that has ended.
     pub(super) fn forget_memory_of(&self, view: &View) {
-        lock(&self.objects.views_memory).forget(view.id());
+        self.objects.views_memory.lock().forget(view.id());
     }
 }

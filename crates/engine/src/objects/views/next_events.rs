@@ -5,14 +5,14 @@ use swiftwater_log::LogReader;
 
 use crate::durable::{
     history::{History, run_blocking},
-    log_tail::Fed,
+    log_tail::QueuedBatch,
     stored_stream::{Reader, StoredStream},
     table_writer::{ROWS_BYTES, TableWriterError, read_some},
 };
 
 /// The next events of a stream.
 pub(crate) enum Next {
-    Events(Vec<Fed>),
+    Events(Vec<QueuedBatch>),
     /// None before this offset: they were counted once, and are lost with a part of the log.
     Lost(u64),
 }

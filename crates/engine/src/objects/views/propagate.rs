@@ -22,7 +22,6 @@ use super::{
     derived::{CountedRows, Over},
     view::{At, GROUP_KEY_BYTES_MAX, View},
 };
-use swiftwater_runtime::parts::lock;
 
 /// Rows that are there already which are taken in with one commit.
 const FILLED_KEYS: usize = 1 << 16;
@@ -36,7 +35,7 @@ pub(super) struct PropagatedChanges {
     view: Arc<View>,
     changes: RowsChanges,
     /// The keys whose rows show something else then, for who listens; none where nobody did.
-    told: Option<Vec<ChangedKey>>,
+    changed: Option<Vec<ChangedKey>>,
     counted: CountedRows,
     /// Rows that came, those that it is of, and what was wrong with them.
     counts: [u64; 4],
@@ -63,16 +62,16 @@ impl View {
         at: At,
         changes_max: u64,
     ) -> Result<Vec<PropagatedChanges>, ViewStoreError> {
-        let _alone = lock(&self.commits.writing);
+        let _alone = self.commits.writing.lock();
         let (before, mut raised) = (*self.committed_at().borrow(), Vec::new());
         for upper in self.uppers() {
             upper.raise(self, changes, (before, at), &mut raised)?;
         }
         // What is noted beside the position is how far time is: of a replay it is the same.
-        let note = self.note_of(at);
+        let note = self.encode_checkpoint(at);
         let below = self.lowest_needed(at);
         let notes: Vec<Vec<u8>> =
-            raised.iter().map(|raised| raised.counted.note(raised.view.meaning)).collect();
+            raised.iter().map(|raised| raised.counted.encode(raised.view.meaning)).collect();
         let own = (self, changes);
         let written: Vec<(&Arc<View>, &Changes)> = [own]
             .into_iter()
@@ -163,7 +162,7 @@ impl View {
                 if !counted.has(&key) {
                     break;
                 }
-                folding.take(&key, &state, false)?;
+                folding.add_row(&key, &state, false)?;
             }
         }
         // A key comes once among those that are made at once.
@@ -173,10 +172,10 @@ impl View {
                 continue;
             }
             if let Some(old) = snapshot.get(key)? {
-                folding.take(key, &old, false)?;
+                folding.add_row(key, &old, false)?;
             }
             if let Some(new) = state {
-                folding.take(key, new, true)?;
+                folding.add_row(key, new, true)?;
             }
         }
         folding.flush()?;
@@ -187,12 +186,12 @@ impl View {
             RowsError::Kept(error) => PropagateError::Store(error),
             RowsError::State(_) | RowsError::NotThere => PropagateError::Own,
         })?;
-        let told = match self.told.receiver_count() {
+        let told = match self.listeners.receiver_count() {
             0 => None,
             _ => Some(ChangedKey::of_shown(&self.shown_changes(&changes.states)?)?),
         };
         let counts = [rows_came, fold.matched, fold.mistyped, fold.expression_errors];
-        Ok(PropagatedChanges { view: Arc::clone(self), changes, told, counted: then, counts })
+        Ok(PropagatedChanges { view: Arc::clone(self), changes, changed: told, counted: then, counts })
     }
 
     /// The propagated changes are on disk, with those that they follow from.
@@ -217,8 +216,8 @@ impl View {
         }
         self.is_behind.store(false, Ordering::Relaxed);
         self.set_position(At { time: ViewTime::default(), ..at });
-        if self.told.receiver_count() > 0 && !(was_whole && raised.changes.keys.is_empty()) {
-            self.announce(raised.told.filter(|_| was_whole), at.position, false);
+        if self.listeners.receiver_count() > 0 && !(was_whole && raised.changes.keys.is_empty()) {
+            self.announce(raised.changed.filter(|_| was_whole), at.position, false);
         }
     }
 }
@@ -237,7 +236,7 @@ struct RowFold<'v> {
     lower: &'v View,
     shard: Shard,
     fold: RowsFold,
-    /// Of rows that went, and that came: the groups that they are made of, and the bytes of their states.
+    /// The groups of deleted rows and of added rows, and the bytes of their states.
     made_of: [(GroupTable, usize); 2],
     rows_came: u64,
 }
@@ -266,7 +265,7 @@ impl<'v> RowFold<'v> {
         };
         for (place, pair) in snapshot.range((from, Bound::Unbounded)).enumerate() {
             let (key, state) = pair?;
-            self.take(&key, &state, true)?;
+            self.add_row(&key, &state, true)?;
             if place + 1 >= FILLED_KEYS {
                 return Ok(CountedRows::UpTo(Some(key)));
             }
@@ -275,7 +274,7 @@ impl<'v> RowFold<'v> {
     }
 
     /// Takes in the row of a key that came, or went.
-    fn take(&mut self, key: &[u8], state: &[u8], came: bool) -> Result<(), PropagateError> {
+    fn add_row(&mut self, key: &[u8], state: &[u8], came: bool) -> Result<(), PropagateError> {
         let (groups, bytes) = &mut self.made_of[usize::from(came)];
         // Whether a key's time is over does not count: its row is there until it is deleted.
         self.lower.query.add_state(groups, key, state, Millis::MIN)?;

@@ -47,7 +47,7 @@ impl View {
         ViewReading { position: at.position, age_ms, created: self.entry.created }
     }
 
-    /// Whether the window of a key need not be kept any more.
+    /// True if the window of a key need not be kept any more.
     fn is_of_the_past(&self, key: &Key) -> bool {
         self.query.windows().is_some() && self.first_kept(self.at()).is_some_and(|first| key.window() < first)
     }
@@ -68,7 +68,7 @@ impl View {
 
     /// Looks at the values of the row of a key, and the position after the last event that changed it; none where it has no
     /// row. What is held is looked at in its place: `look` is short, and reads nothing of the view.
-    pub(crate) fn look_at<R>(
+    pub(crate) fn with_row<R>(
         &self,
         key: &Key,
         now: Millis,
@@ -354,7 +354,7 @@ impl ViewRows {
     }
 
     /// Makes rows, and answers how many keys were read.
-    fn made(
+    fn produce_rows(
         &self,
         wanted: &ScanRequest,
         give: &mut dyn FnMut(RecordBatch) -> bool,
@@ -406,7 +406,7 @@ impl RowGenerator for ViewRows {
         wanted: &ScanRequest,
         give: &mut dyn FnMut(RecordBatch) -> bool,
     ) -> Result<u64, SqlError> {
-        self.made(wanted, give).map_err(from_engine)
+        self.produce_rows(wanted, give).map_err(from_engine)
     }
 }
 

@@ -9,7 +9,7 @@ use super::{behind::check_past, view::View};
 const REMEDY: &str = "DROP it and CREATE it again, WITH (backfill = true) to count the events that are left";
 
 impl View {
-    /// Whether it is taking its events in again.
+    /// True if it is taking its events in again.
     pub(super) fn is_rebuilding(&self) -> bool {
         self.rebuilt_at.load(Ordering::Relaxed) > 0
     }

@@ -21,13 +21,13 @@ use std::{
 use swiftwater_event::{Millis, Type};
 use swiftwater_live::Row;
 
-/// How long a reader waits for a view to get as far as it asked.
+/// The time a reader waits for a view to get as far as it asked.
 const CONSISTENT_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// How long of a view that changes with its commits only, where they fail.
 const FAILING_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// How far a view was when it was read.
+/// The position of a view when it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ViewReading {
     /// The offset of the first event of its stream that it may not count.
@@ -47,7 +47,7 @@ pub struct ViewPage {
     pub count: u64,
     /// The last key, where there may be more behind it.
     pub next: Option<Vec<u8>>,
-    /// How far the view was.
+    /// The position of the view.
     pub reading: ViewReading,
 }
 

@@ -14,7 +14,6 @@ use swiftwater_live::NO_TIME;
 
 use super::View;
 use crate::durable::history::History;
-use swiftwater_runtime::parts::lock;
 
 /// Who reads closed windows, by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -31,19 +30,19 @@ pub(super) type Needed = HashMap<NeededBy, Millis>;
 impl View {
     /// From now on no window is deleted until this one says which need not be kept.
     pub(crate) fn needs_windows(&self, by: NeededBy) {
-        lock(&self.needed).insert(by, NO_TIME);
+        self.needed.lock().insert(by, NO_TIME);
     }
 
     /// This one does not read windows any more that begin before; none: it may read all. Where it is no more, that does nothing.
     pub(crate) fn needs_windows_from(&self, by: NeededBy, first: Option<Millis>) {
-        if let Some(needed) = lock(&self.needed).get_mut(&by) {
+        if let Some(needed) = self.needed.lock().get_mut(&by) {
             *needed = first.unwrap_or(NO_TIME);
         }
     }
 
     /// The start of the first window that any reader may still read; none if there is no reader.
     pub(super) fn first_needed(&self) -> Option<Millis> {
-        lock(&self.needed).values().copied().min()
+        self.needed.lock().values().copied().min()
     }
 }
 
@@ -67,7 +66,7 @@ impl History {
             sinks.chain(catalog.alerts().map(|alert| NeededBy::Alert(alert.id))).collect()
         });
         for view in self.all_views() {
-            lock(&view.needed).retain(|by, _| readers.contains(by));
+            view.needed.lock().retain(|by, _| readers.contains(by));
         }
     }
 }

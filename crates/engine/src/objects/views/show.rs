@@ -55,7 +55,7 @@ pub struct ViewStatus {
     pub ahead: u64,
     /// Since the start: keys that were looked for and found in memory, and those that were looked for on disk.
     pub reads: (u64, u64),
-    /// Of a view with windows: those that end here or before are closed.
+    /// The time up to which the windows of a view are closed.
     pub watermark: Option<Millis>,
     /// Why it is not kept, or does not go on, if so.
     pub failing: Option<String>,
@@ -63,7 +63,7 @@ pub struct ViewStatus {
 
 impl View {
     pub(crate) fn status(&self) -> ViewStatus {
-        let (keys_held, held_bytes) = self.held();
+        let (keys_held, held_bytes) = self.memory_use();
         // Before the stream's next offset is looked at, which is never behind.
         let position = self.at().position;
         let read = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);

@@ -28,12 +28,12 @@ use super::{
 use crate::{
     durable::{
         history::{History, causes, run_blocking},
-        log_tail::{Fed, joined},
+        log_tail::{QueuedBatch, joined},
         stored_stream::Reader,
         table_writer::TableWriterError,
     },
     objects::lookup_join::TableError,
-    supervisor::{DropSignal, Ended, Maintained, NextAttempt},
+    supervisor::{DropSignal, Ended, Maintained, NextAttempt, TaskKind},
 };
 
 /// Pauses between attempts.
@@ -42,7 +42,7 @@ const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_se
 /// The pause after events that could not be taken in; they are there still.
 const RETRY_SOON: Duration = Duration::from_millis(50);
 
-/// Of events that come from the table, what so many changed is committed together.
+/// The number of events from the table whose changes are committed together.
 const KEPT_PAST_EVENTS: u64 = 500_000;
 
 /// Why a view does not go on.
@@ -68,7 +68,7 @@ impl MaintainError {
         )
     }
 
-    /// Whether it is no fault: SQL, by which tables are read, is there last.
+    /// True if it is no fault: SQL, by which tables are read, is there last.
     fn is_of_the_start(&self) -> bool {
         matches!(
             self,
@@ -83,14 +83,14 @@ const JOINED_BYTES_MAX: usize = 64 << 10;
 
 /// Events that wait for what they are joined with.
 struct PendingJoin {
-    events: Vec<Fed>,
+    events: Vec<QueuedBatch>,
     awaited: Awaited,
 }
 
-/// Whether two batches may be taken as one: small ones that follow one another and arrived at the same time. A batch costs
+/// True if two batches may be taken as one: small ones that follow one another and arrived at the same time. A batch costs
 /// a view far more than one of its events, and where each request is one event, most of a second's batches are such.
-fn goes_with(fed: &Fed, next: &Fed) -> bool {
-    let is_small = |fed: &Fed| fed.batch.bytes().len() <= JOINED_BYTES_MAX;
+fn can_join(fed: &QueuedBatch, next: &QueuedBatch) -> bool {
+    let is_small = |fed: &QueuedBatch| fed.batch.bytes().len() <= JOINED_BYTES_MAX;
     is_small(fed)
         && is_small(next)
         && fed.next() == next.first()
@@ -103,7 +103,7 @@ type CommitOutcome = Result<(Result<Vec<PropagatedChanges>, ViewStoreError>, At)
 /// A commit that is being written.
 type CommitTask = JoinHandle<CommitOutcome>;
 
-/// Whether a view has something to commit, and room for more.
+/// The state of a view between two events: something to commit, and room for more.
 struct CommitState {
     /// Something is to be committed when the interval ends.
     is_uncommitted: bool,
@@ -119,6 +119,10 @@ impl Maintained for View {
 
     fn object(&self) -> Object {
         self.entry.object()
+    }
+
+    fn task_kind(&self) -> TaskKind {
+        TaskKind::View
     }
 
     fn drop_signal(&self) -> &DropSignal {
@@ -160,7 +164,7 @@ impl History {
             let may_be_idle = waiting.is_none() && has_room;
             let event = tokio::select! {
                 biased;
-                _ = self.ended(&view.dropped) => break,
+                _ = self.ended(TaskKind::View, &view.dropped) => break,
                 kept = async { keeping.as_mut().expect("it is looked for").await }, if keeping.is_some() => {
                     keeping = None;
                     due.set(tokio::time::sleep(interval));
@@ -187,13 +191,13 @@ impl History {
             record_error(view, &error);
             if let MaintainError::Wait(_) = &error {
                 // They are there still.
-                self.pause(RETRY_SOON).await;
+                self.pause(TaskKind::View, RETRY_SOON).await;
                 continue;
             }
             // From the log, after a while: what was taken out of the feed did not get there.
             view.stored.reread_view(view.id(), view.at().position);
             again = None;
-            self.pause(RETRY_SOON).await;
+            self.pause(TaskKind::View, RETRY_SOON).await;
         }
         self.finish_view(view, keeping).await;
     }
@@ -204,7 +208,7 @@ impl History {
         while view.is_behind.load(Ordering::Relaxed) && view.broken().is_none() {
             let past = tokio::select! {
                 biased;
-                _ = self.ended(&view.dropped) => break,
+                _ = self.ended(TaskKind::View, &view.dropped) => break,
                 past = self.joined_past_of(view, &mut kept_from) => past,
             };
             let taken = match past {
@@ -223,7 +227,7 @@ impl History {
             };
             if let Err(error) = taken {
                 record_error(view, &error);
-                self.pause(backoff.pause()).await;
+                self.pause(TaskKind::View, backoff.pause()).await;
                 continue;
             }
             backoff.reset();
@@ -255,7 +259,7 @@ impl History {
     /// Folds the next events into a view, or passes over those that are lost.
     fn accept_next(&self, view: &View, shard: &mut Shard, next: Next) -> Result<(), MaintainError> {
         match next {
-            Next::Events(events) => self.take(view, shard, &events).map_err(MaintainError::from),
+            Next::Events(events) => self.accept_events(view, shard, &events).map_err(MaintainError::from),
             Next::Lost(_) if view.has_ended() => Ok(()),
             Next::Lost(end) => {
                 report_lost(view, end);
@@ -275,7 +279,7 @@ impl History {
             view.record_on_uppers(&why, true);
             // The log need not keep anything for it.
             view.stored.remove_view(view.id());
-            if self.ended(&view.dropped).await == Ended::Closing {
+            if self.ended(TaskKind::View, &view.dropped).await == Ended::Closing {
                 return;
             }
         }
@@ -285,11 +289,16 @@ impl History {
         }
     }
 
-    fn take(&self, view: &View, shard: &mut Shard, events: &[Fed]) -> Result<(), AcceptError> {
+    fn accept_events(
+        &self,
+        view: &View,
+        shard: &mut Shard,
+        events: &[QueuedBatch],
+    ) -> Result<(), AcceptError> {
         // Those that it has are passed over before any are joined.
         let position = view.at().position;
         let known = events.iter().take_while(|fed| fed.next() <= position).count();
-        for together in events[known..].chunk_by(goes_with) {
+        for together in events[known..].chunk_by(can_join) {
             if together[0].first() > view.at().position {
                 report_lost(view, together[0].first());
             }
@@ -300,7 +309,7 @@ impl History {
     }
 
     fn accept_one(&self, view: &View, shard: &mut Shard, batch: &EventBatch) -> Result<(), AcceptError> {
-        view.take(shard, batch, self.clock.now())
+        view.accept_batch(shard, batch, self.clock.now())
     }
 
     /// Begins to write what changed since the last commit, and what that changes in the views over this one.

@@ -15,7 +15,7 @@ use crate::supervisor::DropSignal;
 use std::{
     ops::Bound,
     sync::{
-        Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        Arc,
         atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
     },
 };
@@ -32,11 +32,13 @@ use super::{
     changefeed::{ANNOUNCED_BATCHES_MAX, ChangedKey, ChangedKeys},
     changelog::Changelog,
     derived::{Over, meaning_of, rows_as_stream},
-    found::Found,
+    found::FoundKinds,
     retention::Needed,
 };
 use crate::durable::stored_stream::StoredStream;
-use swiftwater_runtime::parts::lock;
+use swiftwater_runtime::lock_order::{
+    OrderedMutex, OrderedReadGuard, OrderedRwLock, OrderedWriteGuard, level,
+};
 
 /// Parts that a view's keys lie in, each with a lock of its own.
 pub(super) const PARTS: usize = 32;
@@ -55,21 +57,21 @@ pub(crate) struct View {
     /// The tables and views that its events are joined with.
     pub(crate) joined: Sources,
     pub(crate) store: Arc<ViewStore>,
-    pub(super) parts: Box<[RwLock<KeyedPart>]>,
+    pub(super) parts: Box<[OrderedRwLock<KeyedPart, level::ViewPart>]>,
     /// Held for writing while a batch goes into the parts, for reading by who wants all of them as they were at one
     /// position; before any part's lock.
-    pub(super) whole: RwLock<()>,
+    pub(super) whole: OrderedRwLock<(), level::ViewPosition>,
     pub(super) at: watch::Sender<At>,
     committed: AtomicU64,
     /// Its position on disk.
-    kept: watch::Sender<At>,
+    durable: watch::Sender<At>,
     pub(super) counts: Counts,
     /// It reads values that nothing declares a type of, JSON included.
     pub(super) is_untyped: bool,
     /// The types of its columns that follow from its rows so far.
-    pub(super) found: Mutex<Found>,
+    pub(super) found: OrderedMutex<FoundKinds>,
     /// Why it is not kept, or does not go on; and whether that is for good.
-    failing: Mutex<Option<(String, bool)>>,
+    failing: OrderedMutex<Option<(String, bool)>>,
     /// It is for good. Readers ask for that alone, and none waits for another.
     is_broken: AtomicBool,
     pub(super) dropped: DropSignal,
@@ -80,13 +82,13 @@ pub(crate) struct View {
     /// Its files were damaged, and it takes its events in again up to this offset; 0: it does not.
     pub(super) rebuilt_at: AtomicU64,
     /// The last key that was looked at for being past; none: they are to be looked at from the first one on.
-    looked_at: Mutex<Option<Vec<u8>>>,
+    looked_at: OrderedMutex<Option<Vec<u8>>>,
     /// Who listens for changes.
-    pub(super) told: broadcast::Sender<Arc<ChangedKeys>>,
+    pub(super) listeners: broadcast::Sender<Arc<ChangedKeys>>,
     /// Windows that begin before this are no longer looked at by the alert whose own view it is; [`NO_TIME`]: all may be.
     looked_at_before: AtomicI64,
     /// Who else reads its closed windows.
-    pub(super) needed: Mutex<Needed>,
+    pub(super) needed: OrderedMutex<Needed>,
     /// The changes of its commits.
     pub(super) log: Changelog,
     /// Its changes are the events of a stream at present.
@@ -94,7 +96,7 @@ pub(crate) struct View {
     /// The relation of a view to the view whose rows it reads.
     pub(super) over: Option<Over>,
     /// The views over it.
-    pub(super) uppers: RwLock<Vec<Arc<View>>>,
+    pub(super) uppers: OrderedRwLock<Vec<Arc<View>>>,
     /// The version of all that its rows depend on besides its events.
     pub(super) meaning: u64,
     /// Its commits, which are those of all views that are over one another.
@@ -105,14 +107,14 @@ pub(crate) struct View {
 #[derive(Debug, Default)]
 pub(super) struct Commits {
     /// Held while one is written.
-    pub(super) writing: Mutex<()>,
+    pub(super) writing: OrderedMutex<(), level::ViewCommit>,
     /// Wakes the task that makes them.
     pub(super) nudge: Notify,
     /// Somebody waits for the commit that has all before this position.
     pub(super) awaited: AtomicU64,
 }
 
-/// How far a view is.
+/// The progress of a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct At {
     /// The offset of the next event that it looks at.
@@ -159,14 +161,14 @@ impl View {
         (position, time): (u64, ViewTime),
         is_new: bool,
     ) -> Option<View> {
-        let part = |_| KeyedPart::new(&query, is_new).map(RwLock::new);
+        let part = |_| KeyedPart::new(&query, is_new).map(OrderedRwLock::new);
         let parts = (0..PARTS).map(part).collect::<Option<_>>()?;
         let is_untyped = reads_untyped(&query, &stored.declared().create);
         let declared = format!("{:?}", stored.declared().create.columns);
         Some(View {
             meaning: meaning_of(declared, &columns, &entry.create),
             over: None,
-            uppers: RwLock::default(),
+            uppers: OrderedRwLock::default(),
             commits: Arc::default(),
             stream: stored.name.clone(),
             entry,
@@ -176,23 +178,23 @@ impl View {
             joined,
             store,
             parts,
-            whole: RwLock::default(),
+            whole: OrderedRwLock::default(),
             at: watch::Sender::new(At { position, arrival: 0, time }),
             committed: AtomicU64::new(position),
-            kept: watch::Sender::new(At { position, arrival: 0, time }),
+            durable: watch::Sender::new(At { position, arrival: 0, time }),
             counts: Counts::default(),
             is_untyped,
-            found: Mutex::default(),
-            failing: Mutex::default(),
+            found: OrderedMutex::default(),
+            failing: OrderedMutex::default(),
             is_broken: AtomicBool::new(false),
             dropped: DropSignal::default(),
             has_waited: AtomicBool::new(false),
             is_behind: AtomicBool::new(false),
             rebuilt_at: AtomicU64::new(0),
-            looked_at: Mutex::default(),
-            told: broadcast::Sender::new(ANNOUNCED_BATCHES_MAX),
+            looked_at: OrderedMutex::default(),
+            listeners: broadcast::Sender::new(ANNOUNCED_BATCHES_MAX),
             looked_at_before: AtomicI64::new(NO_TIME),
-            needed: Mutex::default(),
+            needed: OrderedMutex::default(),
             log: Changelog::default(),
             is_streamed: AtomicBool::new(false),
         })
@@ -227,11 +229,11 @@ impl View {
     /// Stands there now, and so on disk.
     pub(super) fn set_position(&self, at: At) {
         self.committed.store(at.position, Ordering::Relaxed);
-        self.kept.send_replace(at);
+        self.durable.send_replace(at);
         self.at.send_replace(at);
     }
 
-    /// Lets those who wait for how far it is look again.
+    /// Wakes all that wait for its position.
     pub(super) fn wake_waiters(&self) {
         self.at.send_modify(|_| {});
     }
@@ -249,7 +251,7 @@ impl View {
         self.dropped.is_sent()
     }
 
-    /// How far it is.
+    /// Its progress.
     pub(crate) fn at(&self) -> At {
         *self.at.borrow()
     }
@@ -261,7 +263,7 @@ impl View {
 
     /// Its position on disk, and the changes of it.
     pub(crate) fn committed_at(&self) -> watch::Receiver<At> {
-        self.kept.subscribe()
+        self.durable.subscribe()
     }
 
     /// Up to which offset all is on disk.
@@ -271,7 +273,7 @@ impl View {
 
     /// Why it is not kept or does not go on, if so.
     pub(crate) fn failing(&self) -> Option<String> {
-        lock(&self.failing).as_ref().map(|(why, _)| why.clone())
+        self.failing.lock().as_ref().map(|(why, _)| why.clone())
     }
 
     /// Why it does not go on, and never will.
@@ -281,7 +283,7 @@ impl View {
 
     /// Answers whether that is news.
     pub(super) fn record_failure(&self, why: String, is_for_good: bool) -> bool {
-        let mut failing = lock(&self.failing);
+        let mut failing = self.failing.lock();
         if failing.as_ref().is_some_and(|(_, is_for_good)| *is_for_good) {
             return false;
         }
@@ -292,39 +294,39 @@ impl View {
     }
 
     pub(super) fn record_success(&self) {
-        lock(&self.failing).take_if(|(_, is_for_good)| !*is_for_good);
+        self.failing.lock().take_if(|(_, is_for_good)| !*is_for_good);
     }
 
-    pub(super) fn part(&self, key: &Key) -> RwLockReadGuard<'_, KeyedPart> {
-        self.parts[key.part(PARTS)].read().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn part(&self, key: &Key) -> OrderedReadGuard<'_, KeyedPart> {
+        self.parts[key.part(PARTS)].read()
     }
 
     /// All parts as they are at one position.
-    pub(super) fn all_parts(&self) -> Vec<RwLockReadGuard<'_, KeyedPart>> {
-        let _one_position = self.whole.read().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn all_parts(&self) -> Vec<OrderedReadGuard<'_, KeyedPart>> {
+        let _one_position = self.whole.read();
         // Whoever writes holds one at a time.
-        self.parts.iter().map(|part| part.read().unwrap_or_else(PoisonError::into_inner)).collect()
+        self.parts.iter().map(|part| part.read()).collect()
     }
 
-    pub(super) fn change(&self, part: usize) -> RwLockWriteGuard<'_, KeyedPart> {
-        self.parts[part].write().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn change(&self, part: usize) -> OrderedWriteGuard<'_, KeyedPart> {
+        self.parts[part].write()
     }
 
     /// Keys in memory, and the bytes that they take.
-    pub(crate) fn held(&self) -> (u64, u64) {
-        let parts = self.parts.iter().map(|part| part.read().unwrap_or_else(PoisonError::into_inner));
+    pub(crate) fn memory_use(&self) -> (u64, u64) {
+        let parts = self.parts.iter().map(|part| part.read());
         parts.fold((0, 0), |(keys, bytes), part| (keys + part.len() as u64, bytes + part.bytes() as u64))
     }
 
     /// Bytes of keys in memory that changed since the last cut, about.
     pub(super) fn changed_bytes(&self) -> u64 {
-        let parts = self.parts.iter().map(|part| part.read().unwrap_or_else(PoisonError::into_inner));
+        let parts = self.parts.iter().map(|part| part.read());
         parts.map(|part| part.changed_bytes() as u64).sum()
     }
 
-    /// Whether it has changes that are not committed.
+    /// True if it has changes that are not committed.
     pub(super) fn is_changed(&self) -> bool {
-        let (at, kept) = (self.at(), *self.kept.borrow());
+        let (at, kept) = (self.at(), *self.durable.borrow());
         at.position > self.committed() || at.latest() > kept.latest()
     }
 
@@ -358,10 +360,10 @@ impl View {
         if self.query.ttl_ms().is_none() || now == 0 {
             return Ok(());
         }
-        let after = lock(&self.looked_at).take();
+        let after = self.looked_at.lock().take();
         let snapshot = self.store.snapshot(self.id())?;
         let from = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        let (mut deleted, is_listened_to) = (Vec::new(), self.told.receiver_count() > 0);
+        let (mut deleted, is_listened_to) = (Vec::new(), self.listeners.receiver_count() > 0);
         for (place, pair) in snapshot.range((from, Bound::Unbounded)).enumerate() {
             let (ordered, state) = pair?;
             if self.query.is_state_past(&state, now).map_err(|_| AcceptError::State)? {
@@ -382,7 +384,7 @@ impl View {
                 }
             }
             if place + 1 >= keys_max {
-                *lock(&self.looked_at) = Some(ordered);
+                *self.looked_at.lock() = Some(ordered);
                 break;
             }
         }
@@ -403,11 +405,11 @@ impl View {
     }
 
     /// Windows that begin before this need not be kept: the alert whose own view it is has looked at them.
-    pub(crate) fn looked_at_before(&self, window: Millis) {
+    pub(crate) fn release_before(&self, window: Millis) {
         self.looked_at_before.store(window, Ordering::Relaxed);
     }
 
-    /// What changed since the last cut, and where that is. Only whoever takes batches in calls this.
+    /// The changes since the last cut, and their position. Only the task that accepts batches calls this.
     pub(super) fn cut(&self) -> (Changes, At) {
         let mut changes = Changes::default();
         for place in 0..self.parts.len() {
@@ -426,7 +428,7 @@ impl View {
         }
         let position = at.position;
         self.committed.store(position, Ordering::Relaxed);
-        self.kept.send_replace(at);
+        self.durable.send_replace(at);
         self.stored.view_committed(self.id(), position);
         if self.is_rebuilding() {
             self.end_rebuilding();
@@ -440,9 +442,9 @@ impl View {
         }
     }
 
-    /// Lets go of what is on disk, where it holds more than so many bytes.
+    /// Evicts groups that are on disk, if it has more than so many bytes.
     pub(super) fn evict(&self, bytes_max: usize) {
-        let (_, bytes) = self.held();
+        let (_, bytes) = self.memory_use();
         if bytes as usize > bytes_max {
             for place in 0..self.parts.len() {
                 self.change(place).evict(bytes_max / PARTS / 2);

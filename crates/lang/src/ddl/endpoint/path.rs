@@ -27,7 +27,7 @@ pub enum Segment {
     Parameter(Box<str>),
 }
 
-/// Whether a request's path is none that an endpoint may have, whatever its template is.
+/// True if a request's path is none that an endpoint may have, whatever its template is.
 pub fn is_reserved_path(path: &str) -> bool {
     let path = path.strip_prefix('/').unwrap_or(path);
     let first = path.split('/').next().unwrap_or_default();

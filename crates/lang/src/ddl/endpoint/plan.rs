@@ -18,7 +18,7 @@ use crate::{
 /// An expression, and its type where that is known.
 pub type PlannedExpr = (Expr, Option<Type>);
 
-/// How a row is found.
+/// The way a row is found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lookup {
     /// The first values of the key, over parameters; of a row by its key all of them.

@@ -99,7 +99,7 @@ impl Parser<'_> {
         self.stream_named("the name of the target stream").map(AlertTarget::Stream)
     }
 
-    /// Whether a name stands there, and no WITH.
+    /// True if a name stands there, and no WITH.
     fn has_name_at(&self, ahead: usize) -> bool {
         match self.kind_at(ahead) {
             TokenKind::Quoted(_) => true,

@@ -283,7 +283,7 @@ pub(super) fn check_default(column: &DeclaredColumn, faults: &mut Vec<Fault>) {
     }
 }
 
-/// Whether a column can hold a constant.
+/// True if a column can hold a constant.
 fn may_hold(ty: &Type, literal: &Literal) -> bool {
     match (ty, literal) {
         (Type::Primitive(Primitive::Integer), Literal::Long(value)) => i32::try_from(*value).is_ok(),
@@ -295,7 +295,7 @@ fn may_hold(ty: &Type, literal: &Literal) -> bool {
     }
 }
 
-/// Whether values of one type can stand in a column of the other, as far as types tell.
+/// True if values of one type can stand in a column of the other, as far as types tell.
 fn may_become(ty: &Type, given: &Type) -> bool {
     use Primitive::{Double, Float, Integer, Long, String, Timestamp};
     match (ty, given) {

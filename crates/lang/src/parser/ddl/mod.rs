@@ -111,14 +111,14 @@ struct DdlSubject {
 impl Parser<'_> {
     // ---- words
 
-    /// Whether the token `ahead` is this word, in any letter case and without quotes.
+    /// True if the token `ahead` is this word, in any letter case and without quotes.
     pub(super) fn at_word(&self, ahead: usize, word: &str) -> bool {
         let at = (self.at + ahead).min(self.tokens.len() - 1);
         let token = &self.tokens[at];
         matches!(token.kind, TokenKind::Word(_)) && self.word(token.span).eq_ignore_ascii_case(word)
     }
 
-    /// Whether the token here is one of these words.
+    /// True if the token here is one of these words.
     fn at_any_word(&self, words: &[&str]) -> bool {
         self.at_any_word_at(0, words)
     }

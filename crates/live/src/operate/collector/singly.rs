@@ -26,28 +26,28 @@ pub(super) const MATCHES: i64 = i64::MAX - 1;
 const SENT: i64 = i64::MAX - 2;
 
 impl Collector {
-    /// Whether its windows by arrival are closed one at a time: at a look at the clock the open one, if it is over, with
+    /// True if its windows by arrival are closed one at a time: at a look at the clock the open one, if it is over, with
     /// all that came since the one before it.
     pub fn closes_singly(&self) -> bool {
         self.limits.closes_singly && self.axis == Axis::Arrival && self.shape.is_some()
     }
 
-    /// Whether the next event closes a window, because the open one was over already when the clock was last looked at.
+    /// True if the next event closes a window, because the open one was over already when the clock was last looked at.
     pub fn lags(&self) -> bool {
         self.is_over(self.open_for_matches)
     }
 
-    /// Whether the next look at the clock closes a window.
+    /// True if the next look at the clock closes a window.
     pub(super) fn waits(&self) -> bool {
         self.is_over(self.open)
     }
 
-    /// Whether a window was over when the clock was last looked at.
+    /// True if a window was over when the clock was last looked at.
     fn is_over(&self, number: i64) -> bool {
         self.closes_singly() && self.shape.is_some_and(|shape| shape.end(number) <= self.closed)
     }
 
-    /// How many windows were closed where events are matched, since it began.
+    /// The number of windows that were closed where events are matched, since it began.
     pub fn parts(&self) -> u64 {
         self.parts
     }

@@ -87,7 +87,7 @@ impl GroupTable {
         }
     }
 
-    /// How many rows a group has, by the aggregate that counts them; none where more was taken out of it than there was.
+    /// The number of rows a group has, by the aggregate that counts them; none where more was taken out of it than there was.
     pub(crate) fn rows_left(&self, counting: usize, group: usize) -> Option<u64> {
         let rows = self.lanes.count(counting, group);
         let is_sound = |(place, cells): (usize, &Cells)| match cells {

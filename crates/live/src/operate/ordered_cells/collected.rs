@@ -98,7 +98,7 @@ impl CollectedValues {
         self.values.entries.capacity() * size_of::<Entry>() + self.values.bytes.capacity() + index
     }
 
-    /// Whether a value that stands there may be among the first.
+    /// True if a value that stands there may be among the first.
     pub(crate) fn may_take(&self, at: RowPosition) -> bool {
         self.cut.is_none_or(|cut| at < cut)
     }
@@ -166,7 +166,7 @@ impl CollectedValues {
         }
     }
 
-    /// Whether a set has a value.
+    /// True if a set has a value.
     fn has(&mut self, value: &[u8]) -> bool {
         let CollectedValues { values, index, .. } = self;
         if values.len() <= SCANNED_MAX {

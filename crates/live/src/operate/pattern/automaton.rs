@@ -28,7 +28,7 @@ struct Step {
     ends: bool,
 }
 
-/// How far a match has come.
+/// The progress of a match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MatchProgress {
     step: usize,
@@ -74,7 +74,7 @@ impl Automaton {
         }
     }
 
-    /// Whether a match is complete only when its time is over.
+    /// True if a match is complete only when its time is over.
     pub(crate) fn waits(&self) -> bool {
         self.waits
     }
@@ -107,7 +107,7 @@ impl Automaton {
         if breaks { MatchTransition::Breaks } else { MatchTransition::Passes }
     }
 
-    /// Whether nothing more is needed.
+    /// True if nothing more is needed.
     pub(crate) fn is_complete(&self, reached: MatchProgress) -> bool {
         let step = &self.steps[reached.step];
         step.ends && reached.count >= step.least

@@ -358,7 +358,7 @@ impl Matches {
         }
     }
 
-    /// Whether an event may be a variable's in a match; `partial`: what it is so far.
+    /// True if an event may be a variable's in a match; `partial`: what it is so far.
     fn may_be(
         &mut self,
         of: Recognizer<'_>,

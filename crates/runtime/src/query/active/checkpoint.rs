@@ -28,13 +28,13 @@ impl Running {
         });
     }
 
-    /// How far a durable query is, at this time and when everything before `position` was looked at.
-    pub(crate) fn note(&self, time: Millis, position: u64) -> Option<QueryCheckpoint> {
-        if self.handle.following.as_ref()?.goes_on_anywhere() && self.work.is_some() {
+    /// The progress of a durable query, at this time and when everything before `position` was looked at.
+    pub(crate) fn checkpoint(&self, time: Millis, position: u64) -> Option<QueryCheckpoint> {
+        if self.handle.following.as_ref()?.resumes_anywhere() && self.work.is_some() {
             self.pass_at(time, position);
         }
         let collector = self.work.as_ref().map(|work| &work.collector);
-        Some(self.handle.following.as_ref()?.note(self.handle.mailbox.frontier(), collector, time))
+        Some(self.handle.following.as_ref()?.checkpoint(self.handle.mailbox.frontier(), collector, time))
     }
 
     /// Notes for a durable query where it is, behind what it gave out last.

@@ -16,7 +16,7 @@ use crate::{
     limits::{self, Full},
     query::totals::Totals,
     rate::{ClockSamples, EmitRate},
-    subscriber_queue::{Delivery, EmitRest, QueuedEmit},
+    subscriber_queue::{Delivery, OptionalMeta, QueuedEmit},
 };
 
 /// The context in which emits are made.
@@ -36,7 +36,7 @@ pub(crate) struct EmitContext<'e> {
 impl Running {
     /// Gives results to the reader, and leaves none. With `finished`, the last of them (or an empty one) is the query's
     /// last emit. Answers why the query must be ended, if it must.
-    pub(crate) fn give_out(
+    pub(crate) fn emit_results(
         &mut self,
         results: &mut Vec<ResultSet>,
         finished: Option<EndReason>,
@@ -84,7 +84,7 @@ impl Running {
                 break;
             }
             let totals = context.totals;
-            match self.handle.mailbox.put(emit, context.config, &totals.subscriber_bytes) {
+            match self.handle.mailbox.push(emit, context.config, &totals.subscriber_bytes) {
                 Delivery::Queued { dropped, full } => {
                     totals.records_dropped.fetch_add(dropped, Ordering::Relaxed);
                     // Once for each query: what is lost from then on is counted, in `meta` and in the metrics.
@@ -136,7 +136,7 @@ impl Running {
             && result.inner_sketches.is_none()
             && result.failure.is_none();
         let is_empty_last = finished.is_some() && result.count == 0 && self.numbers_records();
-        let rest = || EmitRest {
+        let rest = || OptionalMeta {
             finished: finished.map(|reason| Finished { at: context.now, reason, cost: self.cost() }),
             window: result.window.map(|window| WindowMeta {
                 kind: window.kind,
@@ -214,7 +214,7 @@ impl Running {
         rate
     }
 
-    /// How often it may answer, and does.
+    /// The limit of its emits, and their rate.
     fn rate(&mut self, config: &EngineConfig) -> &mut EmitRate {
         let (dialect, received) = (self.handle.dialect, self.handle.meta.received);
         self.work().rate.get_or_insert_with(|| EmitRate::new(config, dialect, received))

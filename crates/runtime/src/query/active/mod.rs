@@ -46,7 +46,7 @@ pub(crate) struct QueryWork {
     slices: Slices,
     /// The operator whose groups it looks at, where others may too.
     pub(crate) operator: Option<QueryNumber>,
-    /// What that one has done for it, and its share of that one's bytes.
+    /// The work of that operator for it, and its share of that one's bytes.
     pub(crate) shared: Tally,
     pub(crate) shared_bytes: u64,
     counts: Counts,
@@ -94,7 +94,7 @@ impl Running {
         running
     }
 
-    /// What it makes; it begins now if it has not.
+    /// Its work; the work begins now if it has not.
     pub(crate) fn work(&mut self) -> &mut QueryWork {
         let (query, limits, started) = (&self.query, self.limits, self.handle.meta.received);
         self.work.get_or_insert_with(|| {

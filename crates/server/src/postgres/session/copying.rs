@@ -131,7 +131,7 @@ fn copy_head(columns: usize, out: &mut Vec<u8>) {
     out.resize(out.len() + 2 * columns, 0);
 }
 
-/// Whether a COPY reads from the client, or writes to it.
+/// True if a COPY reads from the client, or writes to it.
 pub(super) fn uses_the_protocol(text: &str) -> bool {
     let mut words = text.split(|c: char| c.is_whitespace() || matches!(c, '(' | ')' | ';')).rev().take(64);
     words.any(|word| word.eq_ignore_ascii_case("stdin") || word.eq_ignore_ascii_case("stdout"))

@@ -46,7 +46,7 @@ pub(super) struct Portal {
     pub(super) open: Option<Open>,
     /// Rows are to be copied from the client, or to it.
     copy: Option<WireCopy>,
-    /// How a statement of sessions ended.
+    /// The way a statement of sessions ended.
     tag: &'static str,
 }
 

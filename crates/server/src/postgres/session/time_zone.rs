@@ -28,7 +28,7 @@ pub(super) fn requested_zone(text: &str) -> Option<String> {
     Some(words.collect::<Vec<_>>().join(" "))
 }
 
-/// Whether a setting of that name is the zone.
+/// True if a setting of that name is the zone.
 pub(super) fn is_setting(name: &str) -> bool {
     name.trim_matches('"').eq_ignore_ascii_case("TimeZone")
 }

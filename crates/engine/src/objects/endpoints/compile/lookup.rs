@@ -112,7 +112,7 @@ fn refuse_condition(source: &RowSource, view: &View, key: &[PlannedExpr]) -> Eng
     unfit(message, hint)
 }
 
-/// How many of the first values of a view's key it selects.
+/// The number of the first values of a view's key that it selects.
 fn count_selected(keys: &[Option<usize>]) -> usize {
     keys.iter().take_while(|column| column.is_some()).count()
 }
@@ -167,7 +167,7 @@ fn compile_columns(
     Ok((compiled, uses_now))
 }
 
-/// Whether an expression over a view's row depends on when the request comes.
+/// True if an expression over a view's row depends on when the request comes.
 fn uses_time(expr: &Expr, create: &CreateEndpoint, view: &View) -> bool {
     let now = view.columns.len() + create.parameters.len();
     let mut uses_now = false;
@@ -175,7 +175,7 @@ fn uses_time(expr: &Expr, create: &CreateEndpoint, view: &View) -> bool {
     uses_now
 }
 
-/// Whether a part of an expression depends on when the request comes.
+/// True if a part of an expression depends on when the request comes.
 fn is_now(part: &Expr, now: usize) -> bool {
     match part {
         Expr::Slot(slot) => *slot == now,

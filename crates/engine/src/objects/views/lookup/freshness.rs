@@ -12,7 +12,7 @@ use crate::{
     objects::lookup_join::{JoinedTable, TableError},
 };
 
-/// How often it is looked whether what is waited for fails.
+/// The interval between checks whether the awaited view or table fails.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The positions that views, and the tables that are to be fresh, must reach.

@@ -18,7 +18,6 @@ use swiftwater_runtime::JoinSources;
 
 use super::View;
 use crate::{durable::history::History, objects::lookup_join::JoinedTable};
-use swiftwater_runtime::parts::lock;
 use view_rows::ViewRows;
 
 /// The views and tables that a query may be joined with.
@@ -31,7 +30,7 @@ pub(crate) struct Sources {
 }
 
 impl History {
-    /// What the text of a query names in joins, as far as it is there; tables, as far as they are held in memory.
+    /// The tables and views that the text of a query joins, as far as they exist; tables only if they are in memory.
     pub(crate) fn sources_of(&self, text: &str, options: &ParseOptions<'_>) -> Sources {
         let mut found = Sources::default();
         for name in joined_names(text, options) {
@@ -42,7 +41,7 @@ impl History {
                 let rows = ViewRows::new(Arc::clone(&view), Arc::clone(&self.clock));
                 found.sources.rows.push((id, Arc::new(rows)));
                 found.views.push(view);
-            } else if let Some(table) = lock(&self.objects.joined_tables).get(&name).cloned() {
+            } else if let Some(table) = self.objects.joined_tables.lock().get(&name).cloned() {
                 let (id, columns) = (table.id, table.columns.clone());
                 found.sources.known.push(Joined { name, id, key: None, columns });
                 found.sources.rows.push((id, Arc::<JoinedTable>::clone(&table)));
@@ -54,7 +53,7 @@ impl History {
 }
 
 impl Sources {
-    /// Whether there is nothing to join with.
+    /// True if there is nothing to join with.
     pub(crate) fn is_empty(&self) -> bool {
         self.sources.known.is_empty()
     }

@@ -50,7 +50,7 @@ impl JoinedRows for ViewRows {
         for values in look_up.keys {
             let key = Key::of(values);
             within.reset();
-            let row = view.look_at(&key, now, (&mut scratch, &within), |values, _| {
+            let row = view.with_row(&key, now, (&mut scratch, &within), |values, _| {
                 let wanted = values.iter().zip(look_up.columns);
                 &*arena.alloc_slice_fill_iter(wanted.map(|(value, is_wanted)| match *is_wanted {
                     true => value_in(value, arena),

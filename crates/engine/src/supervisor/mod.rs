@@ -10,26 +10,29 @@
 //!                                                    └─ dropped ─────────────► delete its data ──► end
 //! ```
 //!
-//! Any wait of a task, its pauses included, ends at once when the object is dropped or the engine closes.
+//! Any wait of a task, its pauses included, ends at once when the object is dropped or the tasks of its kind are stopped. The
+//! [`Supervisor`] stops them kind by kind.
 //!
 //! The [`Registry`] has all maintained objects. The log is trimmed up to the first position that one of them still needs.
 //!
 //! The services of the engine itself, such as the scheduler of jobs, have no object. They run again after a panic, too.
 
-use std::{
-    collections::BTreeMap,
-    panic::AssertUnwindSafe,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+mod registry;
+mod shutdown;
+
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 use swiftwater_catalog::Object;
 use swiftwater_log::LogPosition;
 use tokio::sync::watch;
 
+pub(crate) use self::{
+    registry::{Registration, Registry},
+    shutdown::{StopSignal, Supervisor, TaskKind},
+};
 use crate::durable::history::History;
-use swiftwater_runtime::parts::{count_panic, lock};
+use swiftwater_runtime::parts::count_panic;
 
 /// Tells the task of an object that the object was dropped.
 #[derive(Debug, Default)]
@@ -65,6 +68,9 @@ pub(crate) trait Maintained: Send + Sync + 'static {
     /// Its kind and name.
     fn object(&self) -> Object;
 
+    /// The kind of its task: when it stops as the engine closes.
+    fn task_kind(&self) -> TaskKind;
+
     /// Tells its task that it was dropped.
     fn drop_signal(&self) -> &DropSignal;
 
@@ -93,67 +99,6 @@ pub(crate) trait Maintained: Send + Sync + 'static {
     }
 }
 
-/// A maintained object of any kind.
-trait Registered: Send + Sync {
-    /// As [`Maintained::object`].
-    fn name(&self) -> Object;
-
-    /// As [`Maintained::retains`]; none if it was dropped.
-    fn retained_from(&self, history: &History) -> Option<LogPosition>;
-}
-
-impl<M: Maintained> Registered for M {
-    fn name(&self) -> Object {
-        self.object()
-    }
-
-    fn retained_from(&self, history: &History) -> Option<LogPosition> {
-        if self.drop_signal().is_sent() { None } else { self.retains(history) }
-    }
-}
-
-/// All maintained objects, by the order of their registration.
-///
-/// An object leaves when it was dropped, or when its work has ended with success. One that has failed, or whose task ended
-/// because the engine closes, stays: the next start needs the log from where it was.
-#[derive(Default)]
-pub(crate) struct Registry(Mutex<RegisteredObjects>);
-
-#[derive(Default)]
-struct RegisteredObjects {
-    next: u64,
-    objects: BTreeMap<u64, Arc<dyn Registered>>,
-}
-
-/// The place of an object in the registry.
-#[derive(Debug)]
-pub(crate) struct Registration(u64);
-
-impl Registry {
-    /// Registers an object, so that the log is retained for it from now on.
-    pub(crate) fn register<M: Maintained>(&self, object: &Arc<M>) -> Registration {
-        let mut registered = lock(&self.0);
-        let number = registered.next;
-        registered.next += 1;
-        registered.objects.insert(number, Arc::<M>::clone(object));
-        Registration(number)
-    }
-
-    fn remove(&self, Registration(number): Registration) {
-        lock(&self.0).objects.remove(&number);
-    }
-
-    /// The first position of the log that an object needs, and the object.
-    pub(crate) fn retained_from(&self, history: &History) -> Option<(LogPosition, Object)> {
-        // Each object has a lock of its own, which is not taken under the one of the registry.
-        let objects: Vec<Arc<dyn Registered>> = lock(&self.0).objects.values().cloned().collect();
-        let position =
-            |object: &Arc<dyn Registered>| Some((object.retained_from(history)?, Arc::clone(object)));
-        let first = objects.iter().filter_map(position).min_by_key(|(position, _)| *position);
-        first.map(|(position, object)| (position, object.name()))
-    }
-}
-
 /// The pause after a panic: what panics at once must not take a processor.
 const PANIC_PAUSE: Duration = Duration::from_secs(1);
 
@@ -163,7 +108,7 @@ impl DropSignal {
         self.0.send_replace(true);
     }
 
-    /// Whether it was.
+    /// True if it was.
     pub(crate) fn is_sent(&self) -> bool {
         *self.0.borrow()
     }
@@ -189,7 +134,7 @@ impl History {
         registration: Registration,
     ) {
         let history = Arc::clone(self);
-        self.spawn(async move {
+        self.supervisor.spawn(object.task_kind(), async move {
             let ended = history.supervise(&object).await;
             let is_dropped = ended == Some(Ended::Dropped) || object.drop_signal().is_sent();
             if is_dropped || ended.is_none() {
@@ -204,18 +149,18 @@ impl History {
     /// Starts a service of the engine itself, which ends when the engine closes. After a panic it starts anew.
     pub(crate) fn run_service<F>(
         self: &Arc<Self>,
-        name: &'static str,
+        (kind, name): (TaskKind, &'static str),
         work: impl Fn(Arc<History>) -> F + Send + Sync + 'static,
     ) where
         F: Future<Output = ()> + Send + 'static,
     {
         let history = Arc::clone(self);
-        self.spawn(async move {
-            let mut closing = history.closing();
+        self.supervisor.spawn(kind, async move {
+            let mut stop = history.supervisor.stop_signal(kind);
             while AssertUnwindSafe(work(Arc::clone(&history))).catch_unwind().await.is_err() {
                 count_panic(name);
                 tokio::select! {
-                    _ = closing.wait_for(|closing| *closing) => return,
+                    () = stop.received() => return,
                     () = tokio::time::sleep(PANIC_PAUSE) => {}
                 }
             }
@@ -227,7 +172,7 @@ impl History {
         loop {
             let retry = tokio::select! {
                 biased;
-                ended = self.ended(object.drop_signal()), if !M::STOPS_ITSELF => return Some(ended),
+                ended = self.ended(object.task_kind(), object.drop_signal()), if !M::STOPS_ITSELF => return Some(ended),
                 ran = AssertUnwindSafe(object.run(self)).catch_unwind() => match ran {
                     Ok(Ok(())) => return None,
                     Ok(Err(error)) => object.failed(self, error),
@@ -244,17 +189,17 @@ impl History {
                 }
             };
             tokio::select! {
-                ended = self.ended(object.drop_signal()) => return Some(ended),
+                ended = self.ended(object.task_kind(), object.drop_signal()) => return Some(ended),
                 () = pause => {}
             }
         }
     }
 
-    /// Returns when the engine closes, or the object is dropped.
-    pub(crate) async fn ended(&self, dropped: &DropSignal) -> Ended {
-        let mut closing = self.closing();
+    /// Returns when the engine closes and tasks of the kind stop, or when the object is dropped.
+    pub(crate) async fn ended(&self, kind: TaskKind, dropped: &DropSignal) -> Ended {
+        let mut stop = self.supervisor.stop_signal(kind);
         tokio::select! {
-            _ = closing.wait_for(|closing| *closing) => Ended::Closing,
+            () = stop.received() => Ended::Closing,
             () = dropped.received() => Ended::Dropped,
         }
     }
@@ -268,6 +213,8 @@ mod tests {
 
     use swiftwater_catalog::ObjectKind;
     use swiftwater_event::SystemClock;
+    use swiftwater_log::LogPosition;
+    use swiftwater_runtime::lock_order::OrderedMutex;
 
     use super::*;
     use crate::{Engine, EngineConfig, HistoryConfig};
@@ -280,7 +227,7 @@ mod tests {
         works: watch::Sender<bool>,
         dropped: DropSignal,
         is_deleted: AtomicBool,
-        retains: Mutex<Option<LogPosition>>,
+        retains: OrderedMutex<Option<LogPosition>>,
     }
 
     impl Maintained for Probe {
@@ -288,6 +235,10 @@ mod tests {
 
         fn object(&self) -> Object {
             ObjectKind::Sink.named("probe")
+        }
+
+        fn task_kind(&self) -> TaskKind {
+            TaskKind::Reader
         }
 
         fn drop_signal(&self) -> &DropSignal {
@@ -306,7 +257,7 @@ mod tests {
         }
 
         fn retains(&self, _: &History) -> Option<LogPosition> {
-            *lock(&self.retains)
+            *self.retains.lock()
         }
 
         fn failed(&self, _: &Arc<History>, error: u32) -> NextAttempt {
@@ -339,12 +290,12 @@ mod tests {
         let (engine, history) = open(dir.path()).await;
         let (faults, runs) = (crate::faults(), Arc::new(watch::Sender::new(0)));
         let counted = Arc::clone(&runs);
-        history.run_service("a service of a test", move |history| {
+        history.run_service((TaskKind::Reader, "a service of a test"), move |history| {
             counted.send_modify(|runs| *runs += 1);
             let run = *counted.borrow();
             async move {
                 assert!(run > 1, "the first run");
-                let _ = history.closing().wait_for(|closing| *closing).await;
+                history.closing().received().await;
             }
         });
         runs.subscribe().wait_for(|runs| *runs == 2).await.unwrap();
@@ -380,7 +331,7 @@ mod tests {
         history.tick(1).await.unwrap();
         let first = history.log.horizons().appended;
         let (probe, closed) = (Arc::new(Probe::default()), Arc::new(Probe::default()));
-        *lock(&probe.retains) = Some(first);
+        *probe.retains.lock() = Some(first);
         for probe in [&probe, &closed] {
             history.maintain(Arc::clone(probe));
             probe.works.subscribe().wait_for(|works| *works).await.unwrap();
@@ -399,7 +350,7 @@ mod tests {
         probe.works.subscribe().wait_for(|works| !*works).await.unwrap();
 
         let last = history.log.horizons().synced;
-        *lock(&closed.retains) = Some(last);
+        *closed.retains.lock() = Some(last);
         history.tick(3).await.unwrap();
         engine.shutdown(Duration::from_secs(5)).await;
         assert_eq!(history.needed_from(), last, "an object retains the log after the engine closed");
