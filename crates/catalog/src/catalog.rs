@@ -12,8 +12,9 @@ use swiftwater_lang::{
 use crate::{
     CatalogError, Change, ObjectKind, WireError,
     kind::{
-        alert::AlertEntry, durable_query::DurableQueries, endpoint::Endpoints, job::JobEntry, sink::Sinks,
-        stream::StreamEntry, stream_join::JoinEntry, view::ViewEntry,
+        alert::AlertEntry, durable_query::DurableQueries, endpoint::Endpoints, job::JobEntry,
+        search_index::SearchIndexes, sink::Sinks, stream::StreamEntry, stream_join::JoinEntry,
+        view::ViewEntry,
     },
 };
 
@@ -33,6 +34,7 @@ pub struct Catalog {
     pub(crate) endpoints: Endpoints,
     pub(crate) sinks: Sinks,
     pub(crate) durable_queries: DurableQueries,
+    pub(crate) search_indexes: SearchIndexes,
     /// The id of the store that has the tables, once it is known. It is not logged: a store can be asked for it again.
     pub store: Option<Box<str>>,
     /// Plain tables that are there, so that one is missed whose files are gone. They are not logged either: a store says
@@ -59,10 +61,16 @@ impl Catalog {
         &self.durable_queries
     }
 
+    /// All search indexes.
+    pub fn search_indexes(&self) -> &SearchIndexes {
+        &self.search_indexes
+    }
+
     /// The change that a statement would make, which is not made; `None` where it would change nothing, and says that this is
     /// no error.
     pub fn check(&self, ddl: &Ddl) -> Result<Option<Change>, CatalogError> {
-        let has_changed = self.clone().apply_ddl(ddl, 0)?;
+        let mut changed = self.clone();
+        let has_changed = changed.apply_ddl(ddl, 0)?;
         // Not where a change is applied: it was checked when it was made, and earlier versions allowed some drops.
         match ddl {
             Ddl::DropStream { name, .. } if has_changed => {
@@ -71,6 +79,7 @@ impl Catalog {
             Ddl::DropView { name, .. } if has_changed => {
                 self.check_unused(&ObjectKind::View.named(&**name))?;
             }
+            Ddl::AlterStream(alter) if has_changed => changed.check_index_of(alter)?,
             _ => {}
         }
         Ok(has_changed.then(|| Change::Ddl(ddl.to_string())))

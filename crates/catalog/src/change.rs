@@ -43,7 +43,8 @@ pub struct ChangeRecord {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
-    /// A statement was carried out: CREATE, ALTER or DROP of a stream, a job or an endpoint, DROP of other objects.
+    /// A statement was carried out: CREATE, ALTER or DROP of a stream, a job, an endpoint or a search index, DROP of other
+    /// objects.
     Ddl(String),
     /// A view was created, of the events of its stream from an offset on.
     View {
@@ -198,9 +199,15 @@ impl Catalog {
             Ddl::DropJob { name, if_exists } => self.drop_job(name, *if_exists),
             Ddl::CreateEndpoint(create) => self.create_endpoint(create, at),
             Ddl::DropEndpoint { name, if_exists } => self.endpoints.drop(name, *if_exists),
-            Ddl::RunJob { .. } | Ddl::Show(_) | Ddl::Describe { .. } | Ddl::DescribeEndpoint { .. } => {
-                Ok(false)
-            }
+            Ddl::CreateSearchIndex(create) => self.search_indexes.create(create, at),
+            Ddl::AlterSearchIndex(alter) => self.search_indexes.alter(alter),
+            Ddl::DropSearchIndex { table, if_exists } => self.search_indexes.drop(table, *if_exists),
+            Ddl::RunJob { .. }
+            | Ddl::RebuildSearchIndex(_)
+            | Ddl::Show(_)
+            | Ddl::Describe { .. }
+            | Ddl::DescribeEndpoint { .. }
+            | Ddl::DescribeSearchIndex { .. } => Ok(false),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The dependencies between objects: one edge for each object that another needs, and the role in which it needs it.
 //!
 //! An object that others depend on cannot be dropped; the error names one of those, and what to drop first. The view that an
-//! alert owns for its query is dropped with the alert.
+//! alert owns for its query is dropped with the alert, and a search index with its stream or table.
 
 use std::fmt;
 
@@ -80,6 +80,10 @@ impl Dependency {
         match self.role {
             Role::DeadLetter if self.dependent.kind == ObjectKind::Stream => {
                 format!("ALTER STREAM {name} RESET (on_bad_event), or drop it, first.")
+            }
+            Role::Column if self.dependent.kind == ObjectKind::SearchIndex => {
+                let column = self.column.as_deref().unwrap_or_default();
+                format!("ALTER SEARCH INDEX ON {name} DROP {column} first.")
             }
             Role::Column => format!(
                 "DROP {kind} {name}, alter the stream, and create the view again WITH (backfill = true)."
