@@ -40,7 +40,8 @@ pub struct ChangeRecord {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
-    /// A statement was carried out: CREATE, ALTER or DROP of a stream, a job or an endpoint, DROP of other objects.
+    /// A statement was carried out: CREATE, ALTER or DROP of a stream, a job, an endpoint or a search index, DROP of other
+    /// objects.
     Ddl(String),
     /// A view was created, of the events of its stream from an offset on.
     View {
@@ -132,7 +133,8 @@ impl Catalog {
     /// The change that a statement would make, which is not made; `None` where it would change nothing, and says that this is
     /// no error.
     pub fn check(&self, ddl: &Ddl) -> Result<Option<Change>, CatalogError> {
-        let has_changed = self.clone().apply_ddl(ddl, 0)?;
+        let mut changed = self.clone();
+        let has_changed = changed.apply_ddl(ddl, 0)?;
         // Not where a change is applied: it was checked when it was made, and earlier versions allowed some drops.
         match ddl {
             Ddl::DropStream { name, .. } if has_changed => {
@@ -141,6 +143,7 @@ impl Catalog {
             Ddl::DropView { name, .. } if has_changed => {
                 self.check_unused(&ObjectKind::View.named(&**name))?;
             }
+            Ddl::AlterStream(alter) if has_changed => changed.check_index_of(alter)?,
             _ => {}
         }
         Ok(has_changed.then(|| Change::Ddl(ddl.to_string())))
@@ -220,9 +223,15 @@ impl Catalog {
             Ddl::DropJob { name, if_exists } => self.drop_job(name, *if_exists),
             Ddl::CreateEndpoint(create) => self.create_endpoint(create, at),
             Ddl::DropEndpoint { name, if_exists } => self.endpoints.drop(name, *if_exists),
-            Ddl::RunJob { .. } | Ddl::Show(_) | Ddl::Describe { .. } | Ddl::DescribeEndpoint { .. } => {
-                Ok(false)
-            }
+            Ddl::CreateSearchIndex(create) => self.search_indexes.create(create, at),
+            Ddl::AlterSearchIndex(alter) => self.search_indexes.alter(alter),
+            Ddl::DropSearchIndex { table, if_exists } => self.search_indexes.drop(table, *if_exists),
+            Ddl::RunJob { .. }
+            | Ddl::RebuildSearchIndex(_)
+            | Ddl::Show(_)
+            | Ddl::Describe { .. }
+            | Ddl::DescribeEndpoint { .. }
+            | Ddl::DescribeSearchIndex { .. } => Ok(false),
         }
     }
 }

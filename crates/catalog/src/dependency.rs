@@ -1,7 +1,7 @@
 //! The dependencies between objects: one edge for each object that another needs, and the role in which it needs it.
 //!
 //! An object that others depend on cannot be dropped; the error names one of those, and what to drop first. The view that an
-//! alert owns for its query is dropped with the alert.
+//! alert owns for its query is dropped with the alert, and a search index with its stream or table.
 
 mod edge;
 

@@ -1,6 +1,10 @@
 //! The errors of statements that the catalog refuses, and of catalogs that cannot be read.
 
-use swiftwater_lang::{QueryErrors, ddl::AlterError};
+use swiftwater_lang::{
+    QueryErrors,
+    ddl::{AlterError, DefinitionError},
+};
+use swiftwater_text::IndexKind;
 
 use crate::{Dependency, Object, ObjectKind, ScheduleError};
 
@@ -92,12 +96,44 @@ pub enum CatalogError {
     /// A stream cannot be altered so.
     #[error(transparent)]
     Alter(AlterError),
+    /// The definition of a search index is refused.
+    #[error(transparent)]
+    Definition(#[from] DefinitionError),
+    /// There is no stream or table of a name for a search index.
+    #[error("no stream or table `{0}`")]
+    NothingToIndex(String),
+    /// A search index would be of a view.
+    #[error("a search index needs a stored stream or a table, and `{0}` is a view")]
+    ViewIndexed(String),
+    /// A search index would be of a column that does not exist.
+    #[error("no column `{column}` in {table}")]
+    NoIndexedColumn {
+        /// The stream or table.
+        table: Object,
+        /// The column.
+        column: String,
+        /// It is a column of the server.
+        is_system: bool,
+        /// A column whose name is similar.
+        near: Option<String>,
+    },
+    /// A column has no values of a kind.
+    #[error("column `{column}` is {ty}, and cannot be indexed as {}", .kind.text())]
+    NotIndexed {
+        /// The column.
+        column: String,
+        /// Its type.
+        ty: String,
+        /// The kind.
+        kind: IndexKind,
+    },
 }
 
 /// Why an object of a kind needs a stream that is stored.
 fn needs_stored(by: ObjectKind) -> &'static str {
     match by {
         ObjectKind::Alert => "an alert needs a stored target stream",
+        ObjectKind::SearchIndex => "a search index needs a stored stream or a table",
         ObjectKind::StreamJoin => "a join needs stored streams as its inputs and its target",
         _ => "a view needs a stored stream",
     }
@@ -122,7 +158,7 @@ impl CatalogError {
     /// The kind of the error, by what the caller can do about it.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            CatalogError::NotFound(_) => ErrorKind::NotFound,
+            CatalogError::NotFound(_) | CatalogError::NothingToIndex(_) => ErrorKind::NotFound,
             CatalogError::Exists(_)
             | CatalogError::InUse(_)
             | CatalogError::NotStored { .. }
@@ -136,7 +172,11 @@ impl CatalogError {
             | CatalogError::JoinOfItself(_)
             | CatalogError::Cycle { .. }
             | CatalogError::Schedule(_)
-            | CatalogError::Alter(_) => ErrorKind::Invalid,
+            | CatalogError::Alter(_)
+            | CatalogError::Definition(_)
+            | CatalogError::ViewIndexed(_)
+            | CatalogError::NoIndexedColumn { .. }
+            | CatalogError::NotIndexed { .. } => ErrorKind::Invalid,
         }
     }
 
@@ -152,6 +192,7 @@ impl CatalogError {
                 ObjectKind::Endpoint => "SHOW ENDPOINTS lists all endpoints.",
                 ObjectKind::Sink => "SHOW SINKS lists all sinks.",
                 ObjectKind::Job => "SHOW JOBS lists all jobs.",
+                ObjectKind::SearchIndex => "SHOW SEARCH INDEXES lists all search indexes.",
             },
             CatalogError::InUse(dependency) => return Some(dependency.remedy()),
             CatalogError::NotStored { stream, .. } => {
@@ -173,6 +214,33 @@ impl CatalogError {
             }
             CatalogError::Schedule(error) => error.hint(),
             CatalogError::Alter(error) => return error.hint().map(str::to_owned),
+            CatalogError::Definition(error) => return error.hint(),
+            CatalogError::NothingToIndex(_) => "SHOW STREAMS and SHOW TABLES list the names.",
+            CatalogError::ViewIndexed(_) => "Create the index on the stream that the view reads.",
+            CatalogError::NoIndexedColumn { near: Some(near), .. } => {
+                return Some(format!("Did you mean `{near}`?"));
+            }
+            CatalogError::NoIndexedColumn { is_system: true, .. } => {
+                "The server makes this column; `*` covers the text of `_event`."
+            }
+            CatalogError::NoIndexedColumn { table, .. } if table.kind == ObjectKind::Stream => {
+                return Some(format!(
+                    "DESCRIBE {} lists the columns; a stream without declared columns has those that its events had so far.",
+                    table.name
+                ));
+            }
+            CatalogError::NoIndexedColumn { table, .. } => {
+                return Some(format!("DESCRIBE {} lists the columns.", table.name));
+            }
+            CatalogError::NotIndexed { kind: IndexKind::Text, .. } => {
+                "TEXT is for texts, and for lists, maps and JSON with texts."
+            }
+            CatalogError::NotIndexed { kind: IndexKind::Id, .. } => {
+                "ID is for texts, whole numbers and booleans, and for lists, maps and JSON of them."
+            }
+            CatalogError::NotIndexed { kind: IndexKind::Facet, .. } => {
+                "FACET is for texts, whole numbers and booleans; with a separator, for texts."
+            }
             CatalogError::Exists(_)
             | CatalogError::Query(_)
             | CatalogError::AlertQuery { .. }

@@ -21,6 +21,8 @@ pub enum ObjectKind {
     Sink,
     /// A job.
     Job,
+    /// A search index.
+    SearchIndex,
 }
 
 impl ObjectKind {
@@ -35,6 +37,7 @@ impl ObjectKind {
             ObjectKind::Endpoint => "endpoint",
             ObjectKind::Sink => "sink",
             ObjectKind::Job => "job",
+            ObjectKind::SearchIndex => "search index",
         }
     }
 
@@ -49,7 +52,7 @@ impl ObjectKind {
 pub struct Object {
     /// Its kind.
     pub kind: ObjectKind,
-    /// Its name; of an endpoint, method and path.
+    /// Its name; of an endpoint, method and path; of a search index, its stream or table.
     pub name: String,
 }
 
@@ -57,6 +60,7 @@ impl fmt::Display for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
             ObjectKind::Endpoint => write!(f, "endpoint {}", self.name),
+            ObjectKind::SearchIndex => write!(f, "search index on `{}`", self.name),
             kind => write!(f, "{} `{}`", kind.word(), self.name),
         }
     }

@@ -17,6 +17,7 @@ use crate::{
         durable_query::{DurableQueries, DurableQuerySnapshots},
         endpoint::{Endpoints, EndpointsSnapshot},
         job::{JobEntry, JobSnapshot},
+        search_index::{SearchIndexes, SearchIndexesSnapshot},
         sink::{Sinks, SinksSnapshot},
         stream::{StreamEntry, StreamSnapshot},
         stream_join::{JoinEntry, JoinSnapshot},
@@ -58,6 +59,8 @@ pub struct Snapshot {
     sinks: SinksSnapshot,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     detached: DurableQuerySnapshots,
+    #[serde(default, skip_serializing_if = "SearchIndexesSnapshot::is_empty")]
+    search_indexes: SearchIndexesSnapshot,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     plain: Vec<Box<str>>,
     /// Not in a backup: what is restored lies in another store.
@@ -107,6 +110,7 @@ impl Catalog {
             endpoints: self.endpoints.snapshot(),
             sinks: self.sinks.snapshot(),
             detached: self.durable_queries.snapshot(),
+            search_indexes: self.search_indexes.snapshot(),
             plain: self.plain.iter().cloned().collect(),
             store: self.store.clone(),
         }
@@ -147,6 +151,7 @@ impl Catalog {
             _ => Err(WireError::unexpected(text)),
         })?;
         catalog.durable_queries = DurableQueries::from_snapshot(&snapshot.detached);
+        catalog.search_indexes = SearchIndexes::from_snapshot(&snapshot.search_indexes)?;
         catalog.endpoints = Endpoints::from_snapshot(&snapshot.endpoints, |text| match read(text)? {
             Ddl::CreateEndpoint(create) => Ok(create),
             _ => Err(WireError::unexpected(text)),

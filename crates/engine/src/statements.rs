@@ -1,4 +1,4 @@
-//! Executes the engine's statements: CREATE, ALTER, DROP and SHOW of streams, views, jobs and endpoints, and RUN JOB.
+//! Executes the engine's statements: CREATE, ALTER, DROP and SHOW of streams, views, jobs, endpoints and search indexes, and RUN JOB.
 
 use std::sync::{Arc, Weak};
 
@@ -42,6 +42,10 @@ impl OtherStatements for Statements {
                 "STREAM" | "JOB" | "ALERT" | "SINK" | "JOIN" | "ENDPOINT",
                 ..
             ] | ["CREATE" | "ALTER" | "DROP", "MATERIALIZED", ..]
+                | ["CREATE" | "ALTER" | "DROP", "SEARCH", ..]
+                | ["DESCRIBE" | "DESC", "SEARCH", "INDEX", ..]
+                | ["SHOW", "SEARCH", "INDEXES", ..]
+                | ["SHOW", "CREATE", "SEARCH", ..]
                 | ["DROP" | "DESCRIBE" | "DESC", "VIEW", ..]
                 | ["RUN", "JOB", ..]
                 | ["SHOW", "STREAMS" | "VIEWS" | "ALERTS" | "SINKS" | "JOINS" | "JOBS" | "ENDPOINTS", ..]
@@ -62,6 +66,7 @@ impl OtherStatements for Statements {
             Ddl::Show(show) => history.show(&show).map(Some),
             Ddl::Describe { kind, name } => history.describe(kind, &name).map(Some),
             Ddl::DescribeEndpoint { name } => history.describe_endpoint(&name).map(Some),
+            Ddl::DescribeSearchIndex { table } => history.describe_search_index(&table).map(Some),
             Ddl::RunJob { name } => history.run_job(&shared, &name).await.map(Some),
             _ => {
                 if let (Ddl::CreateJob(create), Some(sql)) = (&ddl, shared.sql.get()) {
@@ -172,6 +177,8 @@ impl History {
             Show::CreateSink(name) => self.show_create_sink(name),
             Show::Joins => Ok(self.show_joins()),
             Show::CreateJoin(name) => self.show_create_join(name),
+            Show::SearchIndexes => Ok(self.show_search_indexes()),
+            Show::CreateSearchIndex(name) => self.show_create_search_index(name),
             Show::Tables => {
                 let hint = "It is a statement of SQL's.";
                 Err(SqlError::new(SqlErrorKind::Invalid, "SHOW TABLES does not belong here").with_hint(hint))

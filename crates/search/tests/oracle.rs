@@ -10,11 +10,13 @@ use arrow_array::{
     builder::{Float64Builder, ListBuilder, StringBuilder},
 };
 use arrow_schema::{DataType, Field, Schema};
-use swiftwater_generate::Rng;
 use swiftwater_search::{
     Companion, CompanionError, DataFile, IndexBuilder, ReadBytes, Segment, merge, write_companion,
 };
-use swiftwater_testkit::search::{SearchOracle, SearchValue, SearchedRow, random_row};
+use swiftwater_testkit::{
+    Rng,
+    search::{SearchOracle, SearchValue, SearchedRow, random_row},
+};
 use swiftwater_text::{
     AnalyzerOptions, ColumnIndex, EVENT_COLUMN, FacetIndex, IdIndex, Language, MatcherScratch,
     SEARCH_METADATA, SearchField, TableSearch, TextIndex, json_field, query::Operator,

@@ -10,7 +10,6 @@ use arrow_array::{
 use arrow_row::{RowConverter, SortField};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use datafusion_common::{ScalarValue, utils::memory::get_record_batch_memory_size};
-use swiftwater_text::json_field;
 
 use crate::{
     error::{Result, StoreError},
@@ -50,16 +49,15 @@ impl Layout {
         }
     }
 
-    /// The layout whose fields of these names say that their texts are JSON.
-    pub(crate) fn with_json(&self, json: &[Box<str>]) -> Layout {
-        if json.is_empty() {
+    /// The layout with metadata of its fields; none for a field that stays as it is.
+    pub(crate) fn with_fields(&self, describe: &(dyn Fn(&Field) -> Option<Field> + Sync)) -> Layout {
+        let described: Vec<Option<Field>> =
+            self.schema.fields().iter().map(|field| describe(field)).collect();
+        if described.iter().all(Option::is_none) {
             return self.clone();
         }
-        let fields = self.schema.fields().iter().map(|field| {
-            let is_json =
-                field.data_type() == &DataType::Utf8View && json.iter().any(|name| **name == **field.name());
-            if is_json { Arc::new(json_field(field)) } else { Arc::clone(field) }
-        });
+        let fields = self.schema.fields().iter().zip(described);
+        let fields = fields.map(|(field, described)| described.map_or_else(|| Arc::clone(field), Arc::new));
         Layout { schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())), ..self.clone() }
     }
 

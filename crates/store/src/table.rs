@@ -11,7 +11,7 @@ use std::{
 };
 
 use arrow_array::{RecordBatch, temporal_conversions::timestamp_ms_to_datetime};
-use arrow_schema::SchemaRef;
+use arrow_schema::{Field, SchemaRef};
 use datafusion_catalog::TableProvider;
 use datafusion_execution::object_store::ObjectStoreUrl;
 use futures_util::Stream;
@@ -458,14 +458,15 @@ impl Table {
     /// The table for SQL, as it is now or was: files and rows that wait for their commit, each row once. Old versions
     /// have no waiting rows.
     pub async fn provider(&self, at: Option<At>) -> Result<Arc<dyn TableProvider>> {
-        self.provider_with_json(at, &[]).await
+        self.provider_with_fields(at, &|_| None).await
     }
 
-    /// As [`Table::provider`]; the fields of these columns, whose texts are JSON, say so in their metadata.
-    pub async fn provider_with_json(
+    /// As [`Table::provider`], with fields of the same names and types that have metadata; `describe` has none for a field that
+    /// stays as it is.
+    pub async fn provider_with_fields(
         &self,
         at: Option<At>,
-        json: &[Box<str>],
+        describe: &(dyn Fn(&Field) -> Option<Field> + Sync),
     ) -> Result<Arc<dyn TableProvider>> {
         let shared = &self.shared;
         let version = match at {
@@ -481,7 +482,7 @@ impl Table {
             return Ok(Arc::new(Snapshot {
                 place: shared.place.clone(),
                 url: shared.url.clone(),
-                layout: ledger.layout.with_json(json),
+                layout: ledger.layout.with_fields(describe),
                 files: ledger.files.clone(),
                 tail: Vec::new(),
                 companions: Arc::clone(&shared.companions),
@@ -493,7 +494,7 @@ impl Table {
             (state.layout.clone(), Arc::clone(&state.ledger), tail)
         };
         let files_layout = layout.clone();
-        let layout = layout.with_json(json);
+        let layout = layout.with_fields(describe);
         // Waiting rows and files may be of an older layout than the table has by now.
         let tail = tail.iter().map(|batch| layout.conform(batch)).collect::<Result<Vec<_>>>()?;
         let files = if Arc::ptr_eq(&files_layout.schema, &ledger.layout.schema)
@@ -590,7 +591,7 @@ impl Table {
             if evolved.widened.is_empty() {
                 return Ok(());
             }
-            let is_there = |field: &arrow_schema::Field| state.layout.schema.index_of(field.name()).is_ok();
+            let is_there = |field: &Field| state.layout.schema.index_of(field.name()).is_ok();
             spec.fields().into_iter().filter(is_there).collect()
         };
         let (reply, answer) = oneshot::channel();

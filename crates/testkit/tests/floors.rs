@@ -39,6 +39,7 @@ const ENGINE: Room = Room {
             "objects/durable_query",
             "objects/endpoints",
             "objects/jobs",
+            "objects/search_indexes",
             "objects/stream_joins",
         ],
         &["objects/streams"],

@@ -19,6 +19,26 @@ use crate::{
 /// The metadata key of a field that has the [`ColumnIndex`] of its column.
 pub const SEARCH_METADATA: &str = "swiftwater.search";
 
+/// The most columns that a definition declares; `*` covers any number.
+pub const SEARCH_COLUMNS_MAX: usize = 256;
+
+/// The largest weight of a column's scores.
+pub const BOOST_MAX: f32 = 1000.0;
+
+/// The longest text that divides a value of kind `FACET` into the steps of a path, in bytes of UTF-8.
+pub const SEPARATOR_BYTES_MAX: usize = 16;
+
+/// A kind that a column can be indexed as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum IndexKind {
+    /// `TEXT`.
+    Text,
+    /// `ID`.
+    Id,
+    /// `FACET`.
+    Facet,
+}
+
 /// The definition of the search index of one table.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SearchDefinition {
@@ -74,7 +94,56 @@ impl Default for TextIndex {
     }
 }
 
+impl IndexKind {
+    /// All kinds, in the order in which a definition is printed.
+    pub const ALL: [IndexKind; 3] = [IndexKind::Text, IndexKind::Id, IndexKind::Facet];
+
+    /// The kind's name.
+    pub fn text(self) -> &'static str {
+        match self {
+            IndexKind::Text => "TEXT",
+            IndexKind::Id => "ID",
+            IndexKind::Facet => "FACET",
+        }
+    }
+}
+
 impl SearchDefinition {
+    /// The place of a declared column: by its exact name, else in any letter case.
+    pub fn place(&self, column: &str) -> Option<usize> {
+        let names = || self.columns.iter().map(|(name, _)| &**name);
+        let folded = || column.to_lowercase();
+        let exact = names().position(|name| name == column);
+        exact.or_else(|| names().position(|name| name.to_lowercase() == folded()))
+    }
+
+    /// Adds kinds of a column to those that it has; the error is a kind that it has already.
+    pub fn add(&mut self, column: &str, index: ColumnIndex) -> Result<(), IndexKind> {
+        let declared = match self.place(column) {
+            Some(place) => &mut self.columns[place].1,
+            None => {
+                self.columns.push((column.into(), index));
+                return Ok(());
+            }
+        };
+        if let Some(twice) = index.kinds().find(|kind| declared.has(*kind)) {
+            return Err(twice);
+        }
+        declared.text = index.text.or(declared.text);
+        declared.id = index.id.or(declared.id);
+        declared.facet = index.facet.or(declared.facet.take());
+        Ok(())
+    }
+
+    /// Sets the default columns. A declared column has the name that it was declared with.
+    pub fn set_defaults(&mut self, columns: &[Box<str>]) {
+        let declared = |column: &str| match self.place(column) {
+            Some(place) => self.columns[place].0.clone(),
+            None => column.into(),
+        };
+        self.defaults = columns.iter().map(|column| declared(column)).collect();
+    }
+
     /// The kinds of a column, whether it is declared or covered with all others; none if the index does not cover it.
     pub fn column(&self, name: &str) -> Option<Cow<'_, ColumnIndex>> {
         let declared = self.columns.iter().find(|(column, _)| **column == *name).map(|(_, index)| index);
@@ -97,6 +166,29 @@ impl SearchDefinition {
 }
 
 impl ColumnIndex {
+    /// True if the column is indexed as this kind.
+    pub fn has(&self, kind: IndexKind) -> bool {
+        match kind {
+            IndexKind::Text => self.text.is_some(),
+            IndexKind::Id => self.id.is_some(),
+            IndexKind::Facet => self.facet.is_some(),
+        }
+    }
+
+    /// The kinds that the column is indexed as.
+    pub fn kinds(&self) -> impl Iterator<Item = IndexKind> + '_ {
+        IndexKind::ALL.into_iter().filter(|kind| self.has(*kind))
+    }
+
+    /// Removes a kind.
+    pub fn remove(&mut self, kind: IndexKind) {
+        match kind {
+            IndexKind::Text => self.text = None,
+            IndexKind::Id => self.id = None,
+            IndexKind::Facet => self.facet = None,
+        }
+    }
+
     /// How a condition on the column compares its texts.
     pub fn text_kind(&self) -> TextKind {
         match self {

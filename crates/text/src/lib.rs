@@ -36,8 +36,8 @@ mod term;
 pub use analyzer::{Analyzer, AnalyzerOptions, AnalyzerScratch, Language, Token, TokenKind};
 pub use columns::{SearchColumn, SearchColumns, SearchRow, TextKind, UnknownColumn, Value};
 pub use definition::{
-    ColumnIndex, FacetIndex, IdIndex, LANGUAGES, SEARCH_METADATA, SearchDefinition, TextIndex, language,
-    language_name,
+    BOOST_MAX, ColumnIndex, FacetIndex, IdIndex, IndexKind, LANGUAGES, SEARCH_COLUMNS_MAX, SEARCH_METADATA,
+    SEPARATOR_BYTES_MAX, SearchDefinition, TextIndex, language, language_name,
 };
 pub use event_search::EventSearch;
 pub use faults::{QueryFault, QueryFaults};

@@ -3,6 +3,7 @@
 mod alert;
 mod endpoint;
 mod job;
+mod search_index;
 mod stream;
 mod stream_join;
 mod view;
@@ -12,8 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use swiftwater_event::StreamName;
 
 use crate::kind::{
-    alert::AlertEntry, durable_query::DurableQueries, endpoint::Endpoints, job::JobEntry, sink::Sinks,
-    stream::StreamEntry, stream_join::JoinEntry, view::ViewEntry,
+    alert::AlertEntry, durable_query::DurableQueries, endpoint::Endpoints, job::JobEntry,
+    search_index::SearchIndexes, sink::Sinks, stream::StreamEntry, stream_join::JoinEntry, view::ViewEntry,
 };
 
 /// All that is named and durable.
@@ -32,6 +33,7 @@ pub struct Catalog {
     pub(crate) endpoints: Endpoints,
     pub(crate) sinks: Sinks,
     pub(crate) durable_queries: DurableQueries,
+    pub(crate) search_indexes: SearchIndexes,
     /// The id of the store that has the tables, once it is known. It is not logged: a store can be asked for it again.
     pub store: Option<Box<str>>,
     /// Plain tables that are there, so that one is missed whose files are gone. They are not logged either: a store says
@@ -56,5 +58,10 @@ impl Catalog {
     /// All durable queries.
     pub fn durable_queries(&self) -> &DurableQueries {
         &self.durable_queries
+    }
+
+    /// All search indexes.
+    pub fn search_indexes(&self) -> &SearchIndexes {
+        &self.search_indexes
     }
 }

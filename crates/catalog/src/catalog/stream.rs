@@ -109,6 +109,8 @@ impl Catalog {
         self.jobs.values_mut().for_each(|job| job.forget_stream(entry.id));
         self.durable_queries.forget_stream(entry.id);
         if entry.create.is_stored() {
+            // A search index belongs to its stream: it is dropped with it, as rows and table are.
+            self.search_indexes.drop(name.as_str(), true)?;
             self.dropped.insert(entry.create.name);
         }
         Ok(true)

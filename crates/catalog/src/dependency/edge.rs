@@ -78,6 +78,10 @@ impl Dependency {
             Role::DeadLetter if self.dependent.kind == ObjectKind::Stream => {
                 format!("ALTER STREAM {name} RESET (on_bad_event), or drop it, first.")
             }
+            Role::Column if self.dependent.kind == ObjectKind::SearchIndex => {
+                let column = self.column.as_deref().unwrap_or_default();
+                format!("ALTER SEARCH INDEX ON {name} DROP {column} first.")
+            }
             Role::Column => format!(
                 "DROP {kind} {name}, alter the stream, and create the view again WITH (backfill = true)."
             ),

@@ -1,11 +1,12 @@
 //! Tests the laws of dependencies on random statements.
 
+use swiftwater_event::Type;
 use swiftwater_lang::ddl::Ddl;
 use swiftwater_testkit::Rng;
 
 use crate::{
     Catalog, CatalogError, Change, ChangeRecord, Object, ObjectKind,
-    kind::{alert::AlertStart, lookup_join::joined_by, sink::SinkStart},
+    kind::{alert::AlertStart, lookup_join::joined_by, search_index::IndexedColumn, sink::SinkStart},
     statement::read,
 };
 
@@ -13,7 +14,7 @@ use crate::{
 fn statement(rng: &mut Rng) -> String {
     let n = |rng: &mut Rng| rng.below(3);
     let (a, b, c) = (n(rng), n(rng), n(rng));
-    match rng.below(14) {
+    match rng.below(16) {
         0 => format!("CREATE STREAM s{a} (x LONG, at LONG, WATERMARK FOR at AS at)"),
         1 => format!("CREATE STREAM s{a} (x LONG) WITH (on_bad_event = quarantine)"),
         2 => "CREATE STREAM quarantine (event STRING) WITH (on_bad_event = quarantine)".to_owned(),
@@ -36,6 +37,10 @@ fn statement(rng: &mut Rng) -> String {
         10 => format!("CREATE ENDPOINT GET '/g{a}/{{x}}' (x LONG) AS SELECT n FROM v{b} WHERE x = $x"),
         11 => format!("CREATE SINK k{a} FROM CHANGES OF v{b} INTO STREAM s{c}"),
         12 => format!("CREATE SINK k{a} FROM v{b} INTO TABLE t{c}"),
+        13 => format!("CREATE SEARCH INDEX ON s{a} (x ID, *)"),
+        14 => {
+            format!("ALTER SEARCH INDEX ON s{a} {}", ["DROP x", "ADD x ID", "DROP *", "ADD *"][rng.below(4)])
+        }
         _ => format!("DROP {}{a}", ["STREAM s", "VIEW v", "ALERT a", "JOIN j", "SINK k"][rng.below(5)]),
     }
 }
@@ -68,6 +73,12 @@ fn carry_out(catalog: &mut Catalog, text: &str) {
             let is_new = catalog.sinks().get(&create.name).is_err() && create.streams().all(is_there);
             view.map(|view| is_new.then(|| Change::Sink { text, start: start(view) }))
         }
+        Ddl::CreateSearchIndex(create) => {
+            catalog.check_create_index(create, &[IndexedColumn::new("x", &Type::LONG)])
+        }
+        Ddl::AlterSearchIndex(alter) => {
+            catalog.check_alter_index(alter, &[IndexedColumn::new("x", &Type::LONG)])
+        }
         ddl => catalog.check(ddl),
     };
     if let Ok(Some(change)) = change {
@@ -94,10 +105,12 @@ fn drop_of(Object { kind, name }: &Object) -> Ddl {
 
 #[test]
 fn objects_can_be_dropped_once_nothing_depends_on_them_and_leave_no_dependency_behind() {
-    let (mut refused, mut dropped) = (0, 0);
+    let (mut refused, mut dropped, mut indexes) = (0, 0, 0);
     for seed in 0..100 {
         let mut rng = Rng::new(seed);
         let mut catalog = Catalog::default();
+        // The engine creates it before a stream that needs it.
+        carry_out(&mut catalog, "CREATE STREAM quarantine (event STRING)");
         for _ in 0..60 {
             carry_out(&mut catalog, &statement(&mut rng));
         }
@@ -105,6 +118,11 @@ fn objects_can_be_dropped_once_nothing_depends_on_them_and_leave_no_dependency_b
         loop {
             let there = objects(&catalog);
             let dependencies = catalog.dependencies();
+            for index in catalog.search_indexes().all() {
+                indexes += 1;
+                let stream = ObjectKind::Stream.named(&*index.create.table);
+                assert!(there.contains(&stream), "seed {seed}: {} has no stream", index.object());
+            }
             for dependency in &dependencies {
                 let is_there = |object: &Object| object.kind == ObjectKind::Table || there.contains(object);
                 assert!(
@@ -114,6 +132,7 @@ fn objects_can_be_dropped_once_nothing_depends_on_them_and_leave_no_dependency_b
             }
             let Some(object) = there.iter().find(|object| catalog.check(&drop_of(object)).is_ok()) else {
                 assert!(there.is_empty(), "seed {seed}: {there:?} {dependencies:?}");
+                assert_eq!(catalog.search_indexes().all().len(), 0, "seed {seed}: each goes with its stream");
                 break;
             };
             for other in &there {
@@ -137,5 +156,8 @@ fn objects_can_be_dropped_once_nothing_depends_on_them_and_leave_no_dependency_b
             dropped += 1;
         }
     }
-    assert!(refused > 1_000 && dropped > 500, "{refused} refused, {dropped} dropped");
+    assert!(
+        refused > 1_000 && dropped > 500 && indexes > 100,
+        "{refused} refused, {dropped} dropped, {indexes} indexes"
+    );
 }

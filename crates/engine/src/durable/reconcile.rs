@@ -258,6 +258,13 @@ impl History {
         for table in missing.clone() {
             tracing::error!(%table, "the files of a table are missing: its directory, or its Delta log, is gone");
         }
+        if !tables.knows_plain() {
+            // The server stopped between the end of a table and that of its index. No table is made before its name can be known.
+            let is_table = |name: &str| there.contains(name) || known.contains(name);
+            for table in self.with_catalog(|catalog| catalog.orphaned_indexes(is_table)) {
+                self.drop_index_of(&table).await;
+            }
+        }
         tables.name_plain(there.iter().chain(missing).map(ToString::to_string));
         if there.iter().any(|name| !known.contains(name)) {
             self.change_catalog(|catalog| catalog.plain.extend(there));

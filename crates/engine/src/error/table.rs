@@ -7,8 +7,12 @@ use swiftwater_catalog::{
     CatalogError, Dependency, Object, ObjectKind, Role, ScheduleError, kind::stream::QUARANTINE,
 };
 use swiftwater_event::{Primitive, Type};
-use swiftwater_lang::{QueryError, QueryErrors, ddl::AlterError};
+use swiftwater_lang::{
+    QueryError, QueryErrors,
+    ddl::{AlterError, DefinitionError},
+};
 use swiftwater_live::{UnsupportedView, columns::ColumnsError};
+use swiftwater_text::IndexKind;
 
 use crate::error::{BackupError, DedupError, EngineError, RuntimeError, SinkError, sql::from_engine};
 
@@ -106,6 +110,31 @@ fn samples() -> Vec<EngineError> {
         EngineError::KeyValues { view: view.clone(), wanted: 1, found: 2 },
         EngineError::KeyMeanings { view, most: 64 },
         EngineError::BeyondEnd { stream: stream.clone(), position: 9, end: 5 },
+        EngineError::not_found(ObjectKind::SearchIndex, "s"),
+        EngineError::Runtime(RuntimeError::Catalog(CatalogError::exists(ObjectKind::SearchIndex, "s"))),
+        EngineError::Runtime(RuntimeError::Catalog(CatalogError::NotStored {
+            stream: stream.clone(),
+            by: ObjectKind::SearchIndex,
+        })),
+        EngineError::Runtime(RuntimeError::Catalog(CatalogError::NothingToIndex(stream.clone()))),
+        EngineError::Runtime(RuntimeError::Catalog(CatalogError::ViewIndexed(text("v")))),
+        EngineError::Runtime(RuntimeError::Catalog(CatalogError::NoIndexedColumn {
+            table: ObjectKind::Stream.named("s"),
+            column: text("mesage"),
+            is_system: false,
+            near: Some(text("message")),
+        })),
+        EngineError::Runtime(RuntimeError::Catalog(CatalogError::NotIndexed {
+            column: text("took"),
+            ty: text("DOUBLE"),
+            kind: IndexKind::Id,
+        })),
+        EngineError::Runtime(RuntimeError::Catalog(CatalogError::Definition(DefinitionError::Empty))),
+        EngineError::Runtime(RuntimeError::Catalog(CatalogError::InUse(Dependency::on_column(
+            ObjectKind::SearchIndex.named("s"),
+            ObjectKind::Stream.named("s"),
+            "n",
+        )))),
         EngineError::not_found(ObjectKind::Endpoint, "GET /x"),
         EngineError::Runtime(RuntimeError::Catalog(CatalogError::exists(ObjectKind::Endpoint, "GET /x"))),
         in_use(Role::Source, ObjectKind::Endpoint.named("GET /x"), ObjectKind::View.named("v")),

@@ -5,6 +5,7 @@ pub(crate) mod durable_query;
 pub(crate) mod endpoints;
 pub(crate) mod jobs;
 pub(crate) mod lookup_join;
+pub(crate) mod search_indexes;
 pub(crate) mod sinks;
 pub(crate) mod stream_joins;
 pub(crate) mod streams;
@@ -97,7 +98,18 @@ pub(crate) async fn execute(context: Context<'_>, ddl: &Ddl) -> Result<bool, Eng
         Ddl::DropJob { name, .. } => carry_out(context, &jobs::DropJob(name), ddl).await,
         Ddl::CreateEndpoint(create) => carry_out(context, create, ddl).await,
         Ddl::DropEndpoint { .. } => carry_out(context, &AsWritten(endpoints::DropEndpoint), ddl).await,
+        Ddl::CreateSearchIndex(create) => carry_out(context, create, ddl).await,
+        Ddl::AlterSearchIndex(alter) => carry_out(context, alter, ddl).await,
+        Ddl::DropSearchIndex { table, .. } => {
+            carry_out(context, &AsWritten(search_indexes::DropSearchIndex(table)), ddl).await
+        }
+        // It changes no definition, so it is not logged.
+        Ddl::RebuildSearchIndex(rebuild) => context.history.rebuild_index(rebuild),
         // They change nothing.
-        Ddl::RunJob { .. } | Ddl::Show(_) | Ddl::Describe { .. } | Ddl::DescribeEndpoint { .. } => Ok(false),
+        Ddl::RunJob { .. }
+        | Ddl::Show(_)
+        | Ddl::Describe { .. }
+        | Ddl::DescribeEndpoint { .. }
+        | Ddl::DescribeSearchIndex { .. } => Ok(false),
     }
 }

@@ -1,6 +1,7 @@
 //! The tables of SQL: stored streams and views, each with every event that was acknowledged before the statement, and plain
 //! tables.
 
+pub(crate) mod field_metadata;
 pub(crate) mod insert;
 pub(crate) mod plain;
 pub(crate) mod rows;
@@ -30,7 +31,7 @@ use crate::{
     error::sql::{from_engine, from_store},
     shared::Shared,
     supervisor::TaskKind,
-    tables::plain::Plain,
+    tables::{field_metadata::FieldMetadata, plain::Plain},
 };
 
 /// The table of the runs of jobs, in the schema `system`.
@@ -215,7 +216,10 @@ impl Tables for HistoryTables {
             At::Version(version) => swiftwater_store::At::Version(version),
             At::Timestamp(time) => swiftwater_store::At::Timestamp(time),
         });
-        table.provider_with_json(at, &json).await.map(Some).map_err(from_store)
+        let index = self.shared()?.history.get().and_then(|history| history.index_of(name));
+        let metadata = FieldMetadata { json, index };
+        let described = table.provider_with_fields(at, &|field| metadata.describe(field)).await;
+        described.map(Some).map_err(from_store)
     }
 
     async fn insertable(&self, name: &str) -> Result<Option<SchemaRef>, SqlError> {
@@ -325,6 +329,7 @@ impl History {
         self.record_plain(name, false).await;
         self.store.drop_table(name).await.map_err(from_store)?;
         self.forget_joined(name);
+        self.drop_index_of(name).await;
         plain.remove(name);
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Tests the whole engine with a loss of power at every call to a disk or to the store. Acknowledged data is present once;
 //! other data is present once or not at all; and all work resumes.
 //!
-//! One client does one thing after another. It declares streams, a job and endpoints, and sends numbered events, good and
+//! One client does one thing after another. It declares streams, a job, search indexes and endpoints, and sends numbered events, good and
 //! bad ones, some of them to an endpoint. It alters a stream, drops one and declares another of its name, runs the job, and
 //! restarts the server. Meanwhile tables are committed and compacted, checkpoints and the catalog's snapshot are written,
 //! and the log is trimmed. At a call, all of it stops: the disks lose unsynced data, or any part of it. Another engine opens
@@ -90,6 +90,13 @@ fn steps() -> Vec<Step> {
         Do("CREATE TABLE IF NOT EXISTS kept (k BIGINT)"),
         Do("CREATE JOB IF NOT EXISTS j SCHEDULE '@hourly' WITH (incremental = true) AS $$ \
             INSERT INTO kept SELECT k FROM a; INSERT INTO copies SELECT k FROM a $$"),
+        Do("CREATE SEARCH INDEX IF NOT EXISTS ON a (pad TEXT)"),
+        Do("CREATE SEARCH INDEX IF NOT EXISTS ON d (z ID)"),
+        Do("CREATE SEARCH INDEX IF NOT EXISTS ON kept (k ID)"),
+        // An index is gone with its table.
+        Do("CREATE TABLE IF NOT EXISTS brief (k BIGINT)"),
+        Do("CREATE SEARCH INDEX IF NOT EXISTS ON brief (k ID)"),
+        Do("DROP TABLE IF EXISTS brief"),
         Do("CREATE ENDPOINT IF NOT EXISTS POST '/a' (k LONG NOT NULL) INTO a"),
         Do("CREATE ENDPOINT IF NOT EXISTS POST '/d' (z LONG) INTO d"),
         Do("CREATE ENDPOINT IF NOT EXISTS GET '/up' AS SELECT 'up' AS status"),
@@ -102,6 +109,9 @@ fn steps() -> Vec<Step> {
         Alter("ALTER STREAM a ADD COLUMN w LONG, ALTER COLUMN k TYPE LONG", ("a", "w")),
         Send("a", texts(&["{\"k\":5000000000,\"w\":7}"]), vec![]),
         Send("b", texts(&["{\"x\":2,\"n\":1.5}"]), vec![]),
+        // Repeated, it is the same definition.
+        Do("ALTER SEARCH INDEX ON a DROP pad, ADD pad TEXT BOOST 2"),
+        Do("DROP SEARCH INDEX IF EXISTS ON kept"),
         Do("DROP ENDPOINT IF EXISTS POST '/d'"),
         Do("DROP STREAM IF EXISTS d"),
         Do("CREATE STREAM IF NOT EXISTS d (z LONG, y STRING)"),
@@ -148,7 +158,7 @@ fn told(steps: &[Step]) -> Rows {
                     ["CREATE", "STREAM" | "TABLE", "IF", "NOT", "EXISTS", name, ..] => {
                         rows.insert(name, Vec::new());
                     }
-                    ["DROP", "STREAM", "IF", "EXISTS", name] => _ = rows.remove(name),
+                    ["DROP", "STREAM" | "TABLE", "IF", "EXISTS", name] => _ = rows.remove(name),
                     _ => {}
                 }
             }
@@ -505,6 +515,14 @@ async fn declared(engine: &Engine) -> Result<Declared, String> {
         let name = table["table_name"].as_str().unwrap_or_else(|| panic!("no name in {line}"));
         let statement = try_sql(engine, &format!("SHOW CREATE STREAM {name}")).await.unwrap_or_default();
         declared.insert(name.to_owned(), statement);
+    }
+    let indexes = try_sql(engine, "SHOW SEARCH INDEXES").await.map_err(|error| error.to_string())?;
+    for line in indexes.lines() {
+        let index: Value = serde_json::from_str(line).unwrap();
+        let table = index["table"].as_str().unwrap();
+        let statement =
+            try_sql(engine, &format!("SHOW CREATE SEARCH INDEX ON {table}")).await.unwrap_or_default();
+        declared.insert(format!("search index on {table}"), statement);
     }
     let endpoints = try_sql(engine, "SHOW ENDPOINTS").await.map_err(|error| error.to_string())?;
     for line in endpoints.lines() {

@@ -31,6 +31,7 @@ mod patterns;
 mod receiver;
 mod rollups;
 mod search;
+mod search_indexes;
 mod shared;
 mod sinks_of_changes;
 mod stream_joins;

@@ -18,6 +18,7 @@
 //! DROP JOB [IF EXISTS] name          RUN JOB name
 //! CREATE SINK, DROP SINK: [`sink`]          CREATE ALERT, DROP ALERT: [`alert`]
 //! CREATE JOIN, DROP JOIN: [`join`]
+//! CREATE, ALTER, DROP SEARCH INDEX: [`search_index`]
 //! CREATE ENDPOINT …: [`endpoint`] has the grammar        DROP ENDPOINT [IF EXISTS] GET|POST 'path'
 //! SHOW STREAMS | VIEWS | SINKS | JOINS | TABLES | JOBS | ENDPOINTS
 //! SHOW CREATE STREAM|VIEW|SINK|JOIN name       SHOW CREATE ENDPOINT GET|POST 'path'
@@ -35,7 +36,8 @@ pub mod endpoint;
 mod job;
 mod join;
 mod options;
-mod print;
+pub(crate) mod print;
+pub(crate) mod search_index;
 mod sink;
 mod split;
 #[cfg(test)]
@@ -44,6 +46,7 @@ mod view;
 
 use swiftwater_event::{Path, StreamName, Type};
 
+pub(crate) use self::options::named as named_option;
 pub use self::{
     alert::{AlertOption, AlertOptions, AlertSource, AlertTarget, CreateAlert},
     alter::AlterError,
@@ -58,6 +61,10 @@ pub use self::{
         Ack, OnBadEvent, PartitionBy, StreamOption, StreamOptions, Value, parse_duration_ms, parse_size_bytes,
     },
     print::type_text,
+    search_index::{
+        AlterSearchIndex, CreateSearchIndex, DefinitionError, RebuildBound, RebuildSearchIndex,
+        SearchIndexChange, kind_text,
+    },
     sink::{CreateSink, SinkFormat, SinkOption, SinkOptions, SinkTarget},
     split::{StatementText, split_statements},
     view::{CreateView, ViewOption, ViewOptions},
@@ -175,6 +182,24 @@ pub enum Ddl {
         /// Which.
         name: EndpointName,
     },
+    /// `CREATE SEARCH INDEX`.
+    CreateSearchIndex(CreateSearchIndex),
+    /// `ALTER SEARCH INDEX`.
+    AlterSearchIndex(AlterSearchIndex),
+    /// `ALTER SEARCH INDEX … REBUILD`.
+    RebuildSearchIndex(RebuildSearchIndex),
+    /// `DROP SEARCH INDEX`.
+    DropSearchIndex {
+        /// The stream or table that it is of.
+        table: Box<str>,
+        /// That there is none is no error.
+        if_exists: bool,
+    },
+    /// `DESCRIBE SEARCH INDEX`.
+    DescribeSearchIndex {
+        /// The stream or table that it is of.
+        table: Box<str>,
+    },
     /// `SHOW`.
     Show(Show),
     /// `DESCRIBE`.
@@ -217,6 +242,10 @@ pub enum Show {
     Joins,
     /// The statement that makes a join.
     CreateJoin(Box<str>),
+    /// All search indexes.
+    SearchIndexes,
+    /// The statement that makes the search index of a stream or table.
+    CreateSearchIndex(Box<str>),
 }
 
 /// Kinds of what has a name.
@@ -238,6 +267,8 @@ pub enum DdlObjectKind {
     Sink,
     /// A join.
     Join,
+    /// A search index.
+    SearchIndex,
 }
 
 /// `CREATE STREAM`: all that is declared of a stream.

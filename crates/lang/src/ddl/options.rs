@@ -90,7 +90,7 @@ pub enum Value {
 }
 
 /// The option of a name, in any letter case; the error is a hint.
-pub(super) fn named<O: Copy>(all: &[O], text: fn(O) -> &'static str, name: &str) -> Result<O, String> {
+pub(crate) fn named<O: Copy>(all: &[O], text: fn(O) -> &'static str, name: &str) -> Result<O, String> {
     if let Some(option) = all.iter().find(|option| text(**option).eq_ignore_ascii_case(name)) {
         return Ok(*option);
     }

@@ -35,7 +35,7 @@ pub(crate) fn write_name(f: &mut dyn Write, name: &str) -> fmt::Result {
     write_quoted(f, name, '"')
 }
 
-pub(super) fn name_text(name: &str) -> String {
+pub(crate) fn name_text(name: &str) -> String {
     let mut text = String::new();
     // Writing to a String does not fail.
     let _ = write_name(&mut text, name);
@@ -118,6 +118,19 @@ impl Display for Ddl {
                 write!(f, "DROP ENDPOINT {}{name}", if_exists(optional))
             }
             Ddl::DescribeEndpoint { name } => write!(f, "DESCRIBE ENDPOINT {name}"),
+            Ddl::CreateSearchIndex(create) => create.fmt(f),
+            Ddl::AlterSearchIndex(alter) => alter.fmt(f),
+            Ddl::RebuildSearchIndex(rebuild) => rebuild.fmt(f),
+            Ddl::DropSearchIndex { table, if_exists: optional } => {
+                write!(f, "DROP SEARCH INDEX {}ON {}", if_exists(optional), name_text(table))
+            }
+            Ddl::DescribeSearchIndex { table } => {
+                write!(f, "DESCRIBE SEARCH INDEX ON {}", name_text(table))
+            }
+            Ddl::Show(Show::SearchIndexes) => f.write_str("SHOW SEARCH INDEXES"),
+            Ddl::Show(Show::CreateSearchIndex(table)) => {
+                write!(f, "SHOW CREATE SEARCH INDEX ON {}", name_text(table))
+            }
             Ddl::Show(Show::Endpoints) => f.write_str("SHOW ENDPOINTS"),
             Ddl::Show(Show::CreateEndpoint(name)) => write!(f, "SHOW CREATE ENDPOINT {name}"),
             Ddl::Show(Show::Streams) => f.write_str("SHOW STREAMS"),
@@ -155,8 +168,9 @@ impl Display for Ddl {
                     Some(DdlObjectKind::Alert) => "DESCRIBE ALERT ",
                     Some(DdlObjectKind::Table) => "DESCRIBE TABLE ",
                     Some(DdlObjectKind::Job) => "DESCRIBE JOB ",
-                    // It is named otherwise, by `DescribeEndpoint`.
+                    // They are named otherwise, by statements of their own.
                     Some(DdlObjectKind::Endpoint) => "DESCRIBE ENDPOINT ",
+                    Some(DdlObjectKind::SearchIndex) => "DESCRIBE SEARCH INDEX ON ",
                     Some(DdlObjectKind::Sink) => "DESCRIBE SINK ",
                     Some(DdlObjectKind::Join) => "DESCRIBE JOIN ",
                 })?;

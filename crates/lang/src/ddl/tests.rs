@@ -3,13 +3,13 @@ use proptest::prelude::*;
 use super::*;
 use crate::{Dialect, ParseOptions, parse_ddl, parse_kept_ddl};
 
-fn read(text: &str) -> Result<Option<Ddl>, QueryErrors> {
+pub(super) fn read(text: &str) -> Result<Option<Ddl>, QueryErrors> {
     parse_ddl(text, &ParseOptions::new(Dialect::Native, 0))
 }
 
 /// Checks the normal form of a statement (`None`: it is none of ours), or the first fault with its place and hint; and
 /// that the normal form reads back as the same.
-fn check(text: &str, expected: &str) {
+pub(super) fn check(text: &str, expected: &str) {
     let shown = match read(text) {
         Ok(None) => "none of ours".to_owned(),
         Ok(Some(ddl)) => {
@@ -552,7 +552,7 @@ fn texts_are_cut_into_statements() {
     cut("$1; - 1 / 2", &[("$1", 1, 1), ("- 1 / 2", 1, 5)]);
 }
 
-fn name() -> impl Strategy<Value = String> {
+pub(super) fn name() -> impl Strategy<Value = String> {
     prop_oneof![
         "[a-z_][a-z0-9_]{0,6}",
         "[A-Za-zäß名.'\"-]{1,6}",

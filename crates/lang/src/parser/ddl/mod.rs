@@ -1,7 +1,7 @@
 //! Parses DDL statements: dispatches by the first words, and parses the statements without columns.
 //!
 //! Streams are in [`stream`], their columns in [`column`], views in [`view`], jobs in [`job`], endpoints in [`endpoint`],
-//! checks of a whole declaration in [`check`]. The head of [`crate::ddl`] has the grammar.
+//! search indexes in [`search_index`], checks of a whole declaration in [`check`]. The head of [`crate::ddl`] has the grammar.
 //!
 //! The words of DDL are not keywords of the query language. They are compared as text, so fields may have these names.
 
@@ -12,6 +12,7 @@ mod endpoint;
 mod job;
 mod join;
 mod option;
+mod search_index;
 mod sink;
 mod stream;
 mod view;
@@ -30,7 +31,8 @@ use crate::{
 };
 
 /// What follows CREATE, ALTER and DROP in statements that are ours.
-const THINGS: [&str; 7] = ["STREAM", "MATERIALIZED VIEW", "ALERT", "SINK", "JOIN", "JOB", "ENDPOINT"];
+const THINGS: [&str; 8] =
+    ["STREAM", "MATERIALIZED VIEW", "ALERT", "SINK", "JOIN", "JOB", "ENDPOINT", "SEARCH"];
 
 /// What SQL proper has there, so that none of it is taken for a word misspelt.
 const OF_SQL: [&str; 16] = [
@@ -242,7 +244,7 @@ impl Parser<'_> {
             ["CREATE", "ALTER", "DROP"].into_iter().find(|verb| self.at_word(0, verb)).unwrap_or("CREATE");
         if self.at_word(1, "OR")
             && self.at_word(2, "REPLACE")
-            && self.at_any_word_at(3, &["STREAM", "MATERIALIZED", "JOB", "ENDPOINT"])
+            && self.at_any_word_at(3, &["STREAM", "MATERIALIZED", "JOB", "ENDPOINT", "SEARCH"])
         {
             let span = self.tokens[self.at + 1].span.to(self.tokens[self.at + 2].span);
             return Err(vec![
@@ -264,6 +266,7 @@ impl Parser<'_> {
             () if is(&["ENDPOINT"]) => Some(DdlObjectKind::Endpoint),
             () if is(&["SINK"]) => Some(DdlObjectKind::Sink),
             () if is(&["JOIN"]) => Some(DdlObjectKind::Join),
+            () if is(&["SEARCH"]) => Some(DdlObjectKind::SearchIndex),
             () => None,
         };
         let Some(thing) = thing else {
@@ -271,6 +274,7 @@ impl Parser<'_> {
             let near = did_you_mean(word, THINGS).filter(|_| !is(&OF_SQL));
             let Some(near) = near else { return Ok(None) };
             let message = format!("there is no {verb} {}", short(&word.to_uppercase()));
+            let near = if near == "SEARCH" { "SEARCH INDEX" } else { near };
             return Err(vec![Fault::at(span, message).hint(format!("Did you mean {verb} {near}?"))]);
         };
         if is(&["MATERIALIZED"]) {
@@ -326,6 +330,7 @@ impl Parser<'_> {
                 let if_exists = self.if_exists()?;
                 Ok(Ddl::DropJoin { name: self.join_name()?, if_exists })
             }
+            (_, DdlObjectKind::SearchIndex) => self.search_index(declared),
             ("CREATE", _) => self.create_job().map(Ddl::CreateJob),
             ("ALTER", _) => self.alter_job(),
             _ => {
@@ -373,10 +378,17 @@ impl Parser<'_> {
                 self.stream_named("a stream's name").map(|name| Ddl::Show(Show::CreateStream(name))),
             );
         }
+        if self.at_word(1, "CREATE") && self.at_word(2, "SEARCH") && self.at_word(3, "INDEX") {
+            (0..4).for_each(|_| self.advance());
+            return Some(self.indexed_table().map(|table| Ddl::Show(Show::CreateSearchIndex(table))));
+        }
+        let is_end = |kind: &TokenKind| matches!(kind, TokenKind::End | TokenKind::Symbol(Symbol::Semicolon));
+        if self.at_word(1, "SEARCH") && !is_end(self.kind_at(2)) {
+            (0..2).for_each(|_| self.advance());
+            return Some(self.expect_word("INDEXES").map(|()| Ddl::Show(Show::SearchIndexes)));
+        }
         for (word, show) in &all {
-            if self.at_word(1, word)
-                && matches!(self.kind_at(2), TokenKind::End | TokenKind::Symbol(Symbol::Semicolon))
-            {
+            if self.at_word(1, word) && is_end(self.kind_at(2)) {
                 self.advance();
                 self.advance();
                 return Some(Ok(Ddl::Show(show.clone())));
@@ -405,6 +417,10 @@ impl Parser<'_> {
         if self.at_word(1, "ENDPOINT") && !is_end(self.kind_at(2)) {
             (0..2).for_each(|_| self.advance());
             return Some(self.endpoint_name().map(|name| Ddl::DescribeEndpoint { name }));
+        }
+        if self.at_word(1, "SEARCH") && self.at_word(2, "INDEX") {
+            (0..3).for_each(|_| self.advance());
+            return Some(self.indexed_table().map(|table| Ddl::DescribeSearchIndex { table }));
         }
         let kind = kinds.into_iter().find(|(word, _)| self.at_word(1, word) && !is_end(self.kind_at(2)));
         let name_at = 1 + usize::from(kind.is_some());

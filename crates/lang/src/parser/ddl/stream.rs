@@ -54,7 +54,7 @@ impl Parser<'_> {
     }
 
     /// Goes to the end of an item that has a fault.
-    fn skip_item(&mut self) {
+    pub(super) fn skip_item(&mut self) {
         self.nesting = 0;
         let mut open: i64 =
             self.tokens[self.clause_start..self.at].iter().map(|token| parens(&token.kind)).sum();

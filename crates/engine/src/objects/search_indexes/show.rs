@@ -1,0 +1,69 @@
+//! Describes search indexes: `SHOW SEARCH INDEXES`, `SHOW CREATE SEARCH INDEX`, `DESCRIBE SEARCH INDEX`.
+
+use std::sync::Arc;
+
+use arrow_array::{BooleanArray, Int64Array, RecordBatch, TimestampMillisecondArray};
+use swiftwater_catalog::kind::search_index::SearchIndexEntry;
+use swiftwater_lang::ddl::kind_text;
+use swiftwater_sql::SqlError;
+
+use crate::{
+    answer::{table, texts},
+    durable::history::History,
+    error::sql::from_engine,
+};
+
+impl History {
+    pub(crate) fn show_search_indexes(&self) -> RecordBatch {
+        let entries: Vec<SearchIndexEntry> =
+            self.with_catalog(|catalog| catalog.search_indexes().all().cloned().collect());
+        let definitions = || entries.iter().map(SearchIndexEntry::definition);
+        let created = TimestampMillisecondArray::from_iter_values(entries.iter().map(|entry| entry.created));
+        let columns = definitions().map(|definition| definition.columns.len() as i64);
+        let covers_all = definitions().map(|definition| Some(definition.covers_all));
+        table([
+            ("table", texts(entries.iter().map(|entry| &*entry.create.table))),
+            ("created", Arc::new(created.with_timezone("UTC"))),
+            ("columns", Arc::new(Int64Array::from_iter_values(columns))),
+            ("covers_all", Arc::new(covers_all.collect::<BooleanArray>())),
+        ])
+    }
+
+    pub(crate) fn show_create_search_index(&self, name: &str) -> Result<RecordBatch, SqlError> {
+        let entry = self.search_index(name)?;
+        Ok(table([("table", texts([name])), ("statement", texts([&*entry.create.to_string()]))]))
+    }
+
+    /// A row for each kind of a declared column, in their order, and one for `*`.
+    pub(crate) fn describe_search_index(&self, name: &str) -> Result<RecordBatch, SqlError> {
+        let entry = self.search_index(name)?;
+        let definition = entry.definition();
+        let mut rows: Vec<(&str, &str, String, bool)> = Vec::new();
+        for (column, index) in &definition.columns {
+            let is_default = definition.column(column).is_some_and(|index| index.is_default);
+            rows.extend(index.kinds().map(|kind| {
+                let text = kind_text(index, kind);
+                let options = text.strip_prefix(kind.text()).unwrap_or_default().trim_start().to_owned();
+                (&**column, kind.text(), options, is_default && kind == swiftwater_text::IndexKind::Text)
+            }));
+        }
+        if definition.covers_all {
+            rows.push((
+                "*",
+                swiftwater_text::IndexKind::Text.text(),
+                String::new(),
+                definition.defaults.is_empty(),
+            ));
+        }
+        Ok(table([
+            ("column", texts(rows.iter().map(|row| row.0))),
+            ("kind", texts(rows.iter().map(|row| row.1))),
+            ("options", texts(rows.iter().map(|row| &*row.2))),
+            ("default", Arc::new(rows.iter().map(|row| Some(row.3)).collect::<BooleanArray>())),
+        ]))
+    }
+
+    fn search_index(&self, name: &str) -> Result<SearchIndexEntry, SqlError> {
+        self.with_catalog(|catalog| catalog.search_indexes().get(name).cloned()).map_err(from_engine)
+    }
+}
