@@ -13,7 +13,7 @@ use regex::Regex;
 /// belongs to the one that it is in.
 const FLOORS: [&[&str]; 15] = [
     &["answer", "config", "error", "status"],
-    &["history_error"],
+    &["history_error", "searches"],
     &["supervisor"],
     &["shared"],
     &["durable"],
