@@ -434,6 +434,8 @@ Examples:
   swiftwater search logs 'timeout OR \"connection refused\"' --last 15m
   swiftwater search logs traces 'trace_id:4bf92f35' --sort _time --all
   swiftwater search logs 'status:>=500' --columns host,status,message
+  swiftwater search logs timeout --facet host --histogram _time:auto
+  swiftwater search logs 'level:error -retry' --follow
   swiftwater search --input app.ndjson.gz 'status:>=500 path:/api*  -method:GET' --limit 20
   journalctl -o json | swiftwater search --input - 'MESSAGE:segfault'
 
@@ -449,7 +451,7 @@ pub(crate) struct SearchArgs {
     #[arg(value_name = "SEARCH")]
     pub(crate) rest: Vec<String>,
     /// File that is searched in this process, without a server; `-` is standard input
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["last", "from", "to", "time", "sort", "all", "columns", "hits"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["last", "from", "to", "time", "sort", "all", "columns", "hits", "facet", "histogram", "around", "explain", "follow"])]
     pub(crate) input: Option<PathBuf>,
     /// The server.
     #[command(flatten)]
@@ -484,6 +486,21 @@ pub(crate) struct SearchArgs {
     /// Prints only how many events there are
     #[arg(long)]
     pub(crate) count: bool,
+    /// Prints how many events have each value of a column, instead of the events; may be repeated. As in the HTTP call: 'level;limit=5'
+    #[arg(long, value_name = "COLUMN", conflicts_with_all = ["all", "limit", "count", "hits", "columns", "sort", "around"])]
+    pub(crate) facet: Vec<String>,
+    /// Prints how many events there are over time, instead of the events: _time:auto, _time:1m, '_time:1h;by=level'
+    #[arg(long, value_name = "COLUMN:INTERVAL", conflicts_with_all = ["all", "limit", "count", "hits", "columns", "sort", "around"])]
+    pub(crate) histogram: Option<String>,
+    /// Prints the events around the one with this offset, in their order; --limit is the number on each side
+    #[arg(long, value_name = "OFFSET", conflicts_with_all = ["all", "count", "sort"])]
+    pub(crate) around: Option<u64>,
+    /// Goes on with each further event that matches, after the newest ones, oldest first
+    #[arg(long, short, conflicts_with_all = ["all", "count", "sort", "to", "facet", "histogram", "around", "explain"])]
+    pub(crate) follow: bool,
+    /// Prints how the search was answered and the cost of its parts, instead of the events
+    #[arg(long, conflicts_with_all = ["all", "count", "hits"])]
+    pub(crate) explain: bool,
     /// Marks what was found also where standard output is not a terminal
     #[arg(long)]
     pub(crate) color: bool,

@@ -2,6 +2,7 @@
 //!
 //! The search of an input is a live query over it, so a file is read by all cores, and an event is found as it is on a server.
 
+mod counts;
 mod remote;
 
 use std::{

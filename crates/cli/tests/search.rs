@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::io::{BufRead, BufReader};
+
 use common::{TestServer, run, run_with};
 
 const EVENTS: &str = "{\"message\": \"read timeout\", \"status\": 500}\n\
@@ -114,8 +116,52 @@ fn stored_events_are_found_on_a_server() {
         };
         assert_eq!((ran.code, out), (Some(0), expected), "{words:?}: {}", ran.err);
     }
+    let ran = search(&["logs", "line", "--facet", "odd;limit=1", "--histogram", "_time:1d"]);
+    let lines: Vec<&str> = ran.out.lines().collect();
+    assert_eq!(
+        (ran.code, lines[0]),
+        (Some(0), "{\"facet\":\"odd\",\"value\":false,\"count\":1250}"),
+        "{}",
+        ran.err
+    );
+    assert!(
+        lines.len() >= 2 && lines[1].starts_with("{\"time\":\"") && lines[1].ends_with("\"count\":2500}"),
+        "{}",
+        ran.out
+    );
+    let ran = search(&["logs", "line", "--facet", "odd", "--color"]);
+    assert!(ran.out.starts_with("odd: 2 values, 0 events without\n  false 1250 █████"), "{}", ran.out);
+    let ran = search(&["logs", "odd:true", "--around", "7", "--limit", "1", "--columns", "n"]);
+    assert_eq!((ran.code, &*ran.out), (Some(0), "{\"n\":5}\n{\"n\":7}\n{\"n\":9}\n"), "{}", ran.err);
+    let ran = search(&["logs", "line", "--explain"]);
+    assert!(ran.out.starts_with("{\"explain\":{") && ran.out.contains("_offset < 2500"), "{}", ran.out);
+    let ran = search(&["logs", "line", "--explain", "--color"]);
+    assert!(ran.out.contains("STAGE") && ran.out.contains("\nscan "), "{}", ran.out);
     let ran = search(&["logs", "n:7", "--hits"]);
     assert!(ran.out.starts_with("{\"stream\":\"logs\",\"offset\":7,\"time\":\""), "{}", ran.out);
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_swiftwater"))
+        .args([
+            "search",
+            "--server",
+            &server.url,
+            "logs",
+            "line",
+            "--follow",
+            "--limit",
+            "2",
+            "--columns",
+            "n",
+        ])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    let mut followed = BufReader::new(child.stdout.take().expect("its output is read")).lines();
+    let mut next = || followed.next().expect("there is a line").expect("it is text");
+    assert_eq!([next(), next()], ["{\"n\":2498}", "{\"n\":2499}"]);
+    assert_eq!(server.ingest("logs", "{\"n\":-1,\"message\":\"line of now\"}\n").code, Some(0));
+    assert_eq!(next(), "{\"n\":-1}");
+    child.kill().expect("it is ended");
+    child.wait().expect("it has ended");
     for (words, expected) in [
         (&["logs", "a OR"][..], "`OR` has nothing after it"),
         (&["logs", "mesage:a"], "Did you mean `message:`?"),

@@ -120,6 +120,10 @@ pub struct HistoryConfig {
     pub search_streams_max: usize,
     /// The most values that a facet or a histogram of a search counts.
     pub search_facet_values_max: usize,
+    /// The most searches that run at once; others wait.
+    pub search_searches_max: usize,
+    /// The most searches that wait; others are refused.
+    pub search_waiting_max: usize,
 }
 
 impl HistoryConfig {
@@ -183,6 +187,8 @@ impl HistoryConfig {
             search_hits_max: 10_000,
             search_streams_max: 64,
             search_facet_values_max: 100_000,
+            search_searches_max: 16,
+            search_waiting_max: 100,
         }
     }
 

@@ -14,16 +14,18 @@ use swiftwater_event::{Clock, EventBatch, Step, StreamName, Type};
 use swiftwater_lang::{ParseOptions, ddl::ColumnDef};
 use swiftwater_log::{DirDisk, Disk};
 use swiftwater_runtime::Runtime;
-use swiftwater_sql::{OtherStatements, Sql, SqlError, Tables};
+use swiftwater_sql::{OtherStatements, Sql, Tables};
 use swiftwater_store::Store;
 use tracing::info;
 
 use crate::{
     Ack, AppendOptions, Appended, Backup, Detached, Disks, EndReason, EngineConfig, EngineError,
-    HistoryConfig, HistoryError, HistoryMetrics, Principal, QueryForm, QueryId, RuntimeError, SearchAnswer,
-    SearchRequest, SubmitOptions, Ticket,
+    FieldsAnswer, HistoryConfig, HistoryError, HistoryMetrics, Principal, QueryForm, QueryId, RunningSearch,
+    RuntimeError, SearchAnswer, SearchError, SearchFollow, SearchMetrics, SearchRequest, SubmitOptions,
+    Ticket,
     durable::{directory::DataDir, history::History},
     durable_objects::ForRuntime,
+    searches::Searches,
     shared::Shared,
     statements::Statements,
     supervisor::TaskKind,
@@ -209,8 +211,53 @@ impl Engine {
         &self,
         _principal: &Principal,
         request: &SearchRequest,
-    ) -> Result<SearchAnswer, SqlError> {
+    ) -> Result<SearchAnswer, SearchError> {
         crate::search::search(&self.shared, request).await
+    }
+
+    /// Follows a search: its newest hits, oldest first, then each further event that matches, once. `position` resumes after
+    /// the answer that had it.
+    pub async fn follow_search(
+        &self,
+        _principal: &Principal,
+        request: SearchRequest,
+        position: Option<&str>,
+    ) -> Result<SearchFollow, SearchError> {
+        SearchFollow::begin(&self.shared, request, position).await
+    }
+
+    /// Summarizes the columns of the stored events of one stream that match, each with so many of its most frequent values.
+    pub async fn search_fields(
+        &self,
+        _principal: &Principal,
+        request: &SearchRequest,
+        values: usize,
+    ) -> Result<FieldsAnswer, SearchError> {
+        crate::search::fields(&self.shared, request, values).await
+    }
+
+    /// The searches that wait or run.
+    pub fn searches(&self, _principal: &Principal) -> Vec<RunningSearch> {
+        self.registered_searches().map(|searches| searches.list()).unwrap_or_default()
+    }
+
+    /// A search that waits, runs or ended lately.
+    pub fn running_search(&self, _principal: &Principal, id: &str) -> Option<RunningSearch> {
+        self.registered_searches()?.get(id)
+    }
+
+    /// Ends a search; false if there is none of that name.
+    pub fn end_search(&self, _principal: &Principal, id: &str) -> bool {
+        self.registered_searches().is_some_and(|searches| searches.end(id))
+    }
+
+    /// The counts of all searches; none without stored events.
+    pub fn search_metrics(&self) -> Option<SearchMetrics> {
+        self.registered_searches().map(|searches| searches.metrics())
+    }
+
+    fn registered_searches(&self) -> Option<&Arc<Searches>> {
+        self.shared.history.get().map(|history| self.shared.searches(history))
     }
 
     /// Who carries out the statements that are not SQL's but the engine's.

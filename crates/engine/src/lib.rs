@@ -36,6 +36,7 @@ mod backup;
 mod durable;
 mod objects;
 mod search;
+mod searches;
 mod tables;
 
 pub use backup::{
@@ -58,9 +59,11 @@ pub use objects::{
     },
 };
 pub use search::{
-    Bucket, ContextRequest, Drill, Facet, FacetRequest, HistogramRequest, Piece, RangeCount, RangeRequest,
-    SearchAnswer, SearchHit, SearchRequest, SearchSort, SearchedStream,
+    AggregateRequest, Bucket, ContextRequest, Drill, Facet, FacetRequest, FieldSummary, FieldsAnswer,
+    Followed, HistogramRequest, Piece, RangeCount, RangeRequest, SearchAnswer, SearchFollow, SearchHit,
+    SearchRequest, SearchSort, SearchedStream, Stage, ValueCount,
 };
+pub use searches::{RunningSearch, SearchError, SearchMetrics, SearchState};
 pub use status::{HistoryMetrics, JobStatus, JoinsMetrics, SinkStatus, TableMetrics, ViewsMetrics};
 pub use swiftwater_catalog::{CatalogError, ObjectKind, ScheduleError, kind::stream::QUARANTINE};
 pub use swiftwater_log::{Compression, CompressionPolicy};

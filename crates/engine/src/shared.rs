@@ -14,6 +14,7 @@ use crate::{
         history::History,
         stored_stream::{Declared, StoredStream},
     },
+    searches::Searches,
     tables::HistoryTables,
 };
 
@@ -25,6 +26,7 @@ pub(crate) struct Shared {
     pub(crate) sql: OnceLock<Arc<Sql>>,
     /// Its tables; set with it.
     pub(crate) tables: OnceLock<Arc<HistoryTables>>,
+    searches: OnceLock<Arc<Searches>>,
 }
 
 impl Deref for Shared {
@@ -37,7 +39,18 @@ impl Deref for Shared {
 
 impl Shared {
     pub(crate) fn new(runtime: Runtime) -> Shared {
-        Shared { runtime, history: OnceLock::new(), sql: OnceLock::new(), tables: OnceLock::new() }
+        Shared {
+            runtime,
+            history: OnceLock::new(),
+            sql: OnceLock::new(),
+            tables: OnceLock::new(),
+            searches: OnceLock::new(),
+        }
+    }
+
+    /// The searches of stored events.
+    pub(crate) fn searches(&self, history: &History) -> &Arc<Searches> {
+        self.searches.get_or_init(|| Arc::new(Searches::new(&history.config)))
     }
 
     /// The stored stream of this name, and its history.

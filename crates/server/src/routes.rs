@@ -32,7 +32,7 @@ use crate::{
 };
 
 /// The routes, as they are named in metrics.
-const ROUTES: [&str; 26] = [
+const ROUTES: [&str; 29] = [
     "/",
     "/healthz",
     "/readyz",
@@ -51,9 +51,12 @@ const ROUTES: [&str; 26] = [
     "/v1/queries/{id}",
     "/v1/queries/{id}/results",
     "/v1/search",
+    "/v1/searches",
+    "/v1/searches/{id}",
     "/v1/sql",
     "/v1/sql/{id}",
     "/v1/streams/{stream}/search",
+    "/v1/streams/{stream}/search/fields",
     "/v1/views",
     "/v1/views/{view}",
     "/v1/views/{view}/changes",
@@ -98,6 +101,9 @@ fn history_routes() -> Router<Arc<Shared>> {
     Router::new()
         .route("/v1/search", get(search::streams).post(search::streams))
         .route("/v1/streams/{stream}/search", get(search::stream).post(search::stream))
+        .route("/v1/streams/{stream}/search/fields", get(search::fields).post(search::fields))
+        .route("/v1/searches", get(search::list))
+        .route("/v1/searches/{id}", get(search::show).delete(search::end))
         .route("/v1/sql", post(sql::run).get(sql::list))
         .route("/v1/sql/{id}", get(sql::show).delete(sql::cancel))
         .route("/v1/backups", post(backups::begin))
@@ -113,8 +119,8 @@ fn history_routes() -> Router<Arc<Shared>> {
 #[cfg(not(feature = "history"))]
 fn history_routes() -> Router<Arc<Shared>> {
     let is_of_history = |route: &str| {
-        let starts = ["/v1/sql", "/v1/backups", "/v1/views"];
-        starts.iter().any(|start| route.starts_with(start)) || route.ends_with("/search")
+        let starts = ["/v1/search", "/v1/sql", "/v1/backups", "/v1/views"];
+        starts.iter().any(|start| route.starts_with(start)) || route.contains("/search")
     };
     let paths: Vec<&'static str> = ROUTES.into_iter().filter(|route| is_of_history(route)).collect();
     crate::live_only::routes(&paths)

@@ -165,7 +165,9 @@ impl Shared {
         #[cfg(feature = "history")]
         let durable = |table: &mut metrics::Table, shown: &[StreamStatus]| {
             let (history, endpoints) = (self.engine.history_metrics(), crate::endpoints::all(self));
-            metrics::history::families(table, history.as_ref(), &endpoints, shown);
+            let searches = self.engine.search_metrics();
+            let stored = (history.as_ref(), searches.as_ref());
+            metrics::history::families(table, stored, &endpoints, shown);
         };
         #[cfg(not(feature = "history"))]
         let durable = |_: &mut metrics::Table, _: &[StreamStatus]| ();

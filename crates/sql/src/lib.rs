@@ -6,6 +6,7 @@
 //! has a default, and exceeding it is an error of kind [`ErrorKind::Limit`].
 
 mod admission;
+mod aggregate_call;
 mod answer;
 mod array_text;
 mod bounded_dialect;
@@ -64,6 +65,7 @@ mod without_constants;
 mod words;
 mod write;
 
+pub use aggregate_call::{AggregateCall, AggregateFunction};
 pub use answer::{Answer, Command, shutting_down};
 pub use array_text::array_elements;
 pub use copy_in::CopyIn;
@@ -74,7 +76,7 @@ pub use meaning::is_utc;
 pub use names::{not_all_known, not_known};
 pub use options::{Dialect, OtherStatements, Parameter, RunOptions, SqlOptions};
 pub use postgres::{postgres_setting, postgres_type_name};
-pub use progress::{Progress, ProgressReading};
+pub use progress::{Progress, ProgressReading, ScannedSources};
 pub use search::index_query;
 pub use sql::{Running, Sql};
 pub use tables::{At, TableKind, Tables};

@@ -1,8 +1,11 @@
 //! The progress of a statement: how much its scans have read, of how much, and how many rows it has returned.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use datafusion::datasource::memory::{DataSourceExec, MemorySourceConfig};
+use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 
@@ -16,6 +19,16 @@ pub struct Progress {
     /// What the statements before the present one read.
     rows_before: AtomicU64,
     bytes_before: AtomicU64,
+    sources_before: Mutex<ScannedSources>,
+}
+
+/// The sources that the scans of a run read, after pruning.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ScannedSources {
+    /// Paths of files, each once.
+    pub files: BTreeSet<String>,
+    /// Rows in memory.
+    pub memory_rows: u64,
 }
 
 /// What [`Progress::read`] tells.
@@ -51,6 +64,16 @@ impl Progress {
         }
     }
 
+    /// The files and rows in memory that the scans of all statements so far read. Costs a walk over the plan.
+    pub fn sources(&self) -> ScannedSources {
+        let mut sources = self.sources_before.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(plan) = plan {
+            add_sources(plan.as_ref(), &mut sources);
+        }
+        sources
+    }
+
     /// A plan begins; what the one before read is kept.
     pub(crate) fn begin(&self, plan: &Arc<dyn ExecutionPlan>) {
         self.accumulate();
@@ -74,7 +97,26 @@ impl Progress {
             let (rows, bytes) = scanned(plan.as_ref());
             self.rows_before.fetch_add(rows, Ordering::Relaxed);
             self.bytes_before.fetch_add(bytes, Ordering::Relaxed);
+            let mut sources = self.sources_before.lock().unwrap_or_else(PoisonError::into_inner);
+            add_sources(plan.as_ref(), &mut sources);
         }
+    }
+}
+
+/// Adds the sources of a plan's leaves.
+fn add_sources(plan: &dyn ExecutionPlan, sources: &mut ScannedSources) {
+    let children = plan.children();
+    for child in &children {
+        add_sources(child.as_ref(), sources);
+    }
+    let Some(scan) = plan.downcast_ref::<DataSourceExec>().filter(|_| children.is_empty()) else { return };
+    let source = scan.data_source();
+    if let Some(files) = source.downcast_ref::<FileScanConfig>() {
+        let files = files.file_groups.iter().flat_map(|group| group.files());
+        sources.files.extend(files.map(|file| file.object_meta.location.to_string()));
+    } else if let Some(memory) = source.downcast_ref::<MemorySourceConfig>() {
+        let batches = memory.partitions().iter().flatten();
+        sources.memory_rows += batches.map(|batch| batch.num_rows() as u64).sum::<u64>();
     }
 }
 

@@ -8,12 +8,14 @@ use std::ops::Range;
 
 use arrow::compute::kernels::cast_utils::string_to_timestamp_nanos;
 use datafusion::sql::parser::{DFParserBuilder, Statement};
+use datafusion::sql::sqlparser::ast::Expr;
 use datafusion::sql::sqlparser::dialect::{Dialect as ParserDialect, GenericDialect, SparkSqlDialect};
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
 use crate::bounded_dialect::BoundedDialect;
 use crate::distinct_from::regroup;
+use crate::search::expand_tables;
 use crate::{At, Dialect, Place, SqlError, SqlOptions};
 
 /// How deeply expressions and queries may be nested. The parser counts two or three for a subquery.
@@ -115,6 +117,7 @@ impl StatementText {
             .with_hint("Separate statements by `;`."));
         }
         regroup(&mut statement);
+        expand_tables(&mut statement)?;
         Ok(statement)
     }
 }
@@ -129,6 +132,28 @@ pub fn is_complete(text: &str, dialect: Dialect) -> bool {
         }
         Err(error) => !error.message.contains("nterminated") && !error.message.contains("EOF"),
     }
+}
+
+/// Parses a text that is one expression, with nothing behind it.
+pub(crate) fn parse_expression(text: &str) -> Result<Expr, SqlError> {
+    let tokens = tokens_of(text, Dialect::Native)?;
+    check_depth(&tokens)?;
+    check_chains(&tokens)?;
+    let failed = |error: datafusion::error::DataFusionError| SqlError::from(error);
+    let bounded = BoundedDialect::new(parser_dialect(Dialect::Native), tokens.len());
+    let mut parser = DFParserBuilder::new(tokens)
+        .with_dialect(&bounded)
+        .with_recursion_limit(NESTING_MAX)
+        .build()
+        .map_err(failed)?;
+    let broken = |error: ParserError| failed(datafusion::error::DataFusionError::SQL(Box::new(error), None));
+    let expression = parser.parser.parse_expr().map_err(broken)?;
+    let next = parser.parser.peek_token();
+    if next.token != Token::EOF {
+        let message = format!("expected the end of the expression, found `{}`", next.token);
+        return Err(SqlError::invalid(message).at(Some(place(next.span.start))));
+    }
+    Ok(expression)
 }
 
 fn parser_dialect(dialect: Dialect) -> &'static dyn ParserDialect {

@@ -24,8 +24,8 @@ struct Room {
 const ENGINE: Room = Room {
     name: "engine",
     floors: &[
-        &["answer", "config", "error", "status"],
-        &["history_error"],
+        &["answer", "companions", "config", "error", "status"],
+        &["history_error", "searches"],
         &["supervisor"],
         &["shared"],
         &["durable"],

@@ -6,12 +6,12 @@ use std::{
 };
 
 use anyhow::Context;
-use hyper::{Method, StatusCode};
+use hyper::{Method, Response, StatusCode, body::Incoming};
 use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
 use swiftwater_text::EventSearch;
 
-use super::{Found, WRONG_QUERY};
+use super::{Found, WRONG_QUERY, counts};
 use crate::{
     args::SearchArgs,
     client::{Client, Lines, Problem, full, read_all},
@@ -34,6 +34,14 @@ struct Hit<'h> {
     event: &'h RawValue,
 }
 
+/// A line of a search that is followed, if it is no hit.
+#[derive(Deserialize)]
+struct Mark {
+    lost: Option<u64>,
+    stream: Option<String>,
+    error: Option<String>,
+}
+
 /// Runs the command.
 pub(super) fn run(args: &SearchArgs, streams: &[String], query: &str) -> Outcome {
     stdio::exit_when_stdout_closes();
@@ -53,12 +61,44 @@ async fn search(args: &SearchArgs, streams: &[String], query: &str) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     let marks = args.color || stdio::stdout_is_terminal();
+    if args.explain || !args.facet.is_empty() || args.histogram.is_some() {
+        let answer = ask_whole(&client, &body).await?;
+        let written = match args.explain {
+            true => counts::write_explanation(&answer, marks, &mut out),
+            false => counts::write_counts(&answer, marks, &mut out),
+        };
+        written.and_then(|()| out.flush()).map_err(Failure::output)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     // Conditions that need a table's columns have no marks.
     let search = marks.then(|| EventSearch::of_event(query, super::OPERATOR, None).ok()).flatten();
     let mut found = search.map(Found::new);
+    if args.follow {
+        body.insert("limit".to_owned(), json!(args.limit.unwrap_or(HITS_DEFAULT)));
+        let mut lines = ask(&client, &body).await?.lines;
+        while let Some(line) = lines.next().await? {
+            if let Ok(Mark { lost, stream, error }) = serde_json::from_slice(&line) {
+                if let Some(error) = error {
+                    return Err(anyhow::anyhow!("{error}").into());
+                }
+                if let (Some(events), Some(stream)) = (lost, stream) {
+                    eprintln!("{events} events of `{stream}` were deleted before they were searched");
+                    continue;
+                }
+            }
+            let written = match args.hits {
+                true => out.write_all(&line).and_then(|()| out.write_all(b"\n")),
+                false => write_event(&line, (streams.len() > 1, marks), found.as_mut(), &mut out),
+            };
+            written.and_then(|()| out.flush()).map_err(Failure::output)?;
+        }
+        return Err(anyhow::anyhow!("the server ended the search").into());
+    }
     let mut left = if args.all { u64::MAX } else { args.limit.unwrap_or(HITS_DEFAULT) };
     while left > 0 {
-        body.insert("limit".to_owned(), json!(left.min(PAGE_HITS)));
+        if args.around.is_none() {
+            body.insert("limit".to_owned(), json!(left.min(PAGE_HITS)));
+        }
         let mut page = ask(&client, &body).await?;
         let mut hits = 0;
         while let Some(line) = page.lines.next().await? {
@@ -117,7 +157,17 @@ fn request(args: &SearchArgs, streams: &[String], query: &str) -> Map<String, Va
     put("time", args.time.as_ref().map(|time| json!(time)));
     put("sort", args.sort.as_ref().map(|sort| json!(sort)));
     put("columns", (!args.columns.is_empty()).then(|| json!(args.columns)));
-    put("count", (!args.count).then(|| json!("none")));
+    put("facet", (!args.facet.is_empty()).then(|| json!(args.facet)));
+    put("histogram", args.histogram.as_ref().map(|histogram| json!(histogram)));
+    put("around", args.around.map(|offset| json!(offset)));
+    let side = args.limit.filter(|_| args.around.is_some());
+    put("before", side.map(|events| json!(events)));
+    put("after", side.map(|events| json!(events)));
+    put("follow", args.follow.then(|| json!(true)));
+    put("explain", args.explain.then(|| json!(true)));
+    let counts = !args.facet.is_empty() || args.histogram.is_some();
+    put("limit", counts.then(|| json!(0)).or_else(|| args.limit.map(|limit| json!(limit))));
+    put("count", (!args.count && !counts).then(|| json!("none")));
     body
 }
 
@@ -129,18 +179,29 @@ struct Page {
 }
 
 async fn ask(client: &Client, body: &Map<String, Value>) -> Result<Page, Failure> {
-    let headers = [("content-type", "application/json"), ("accept", "application/x-ndjson")];
-    let text = Value::Object(body.clone()).to_string();
-    let response = client.connect().await?.send(Method::POST, "/v1/search", &headers, full(text)).await?;
-    let status = response.status();
-    if !status.is_success() {
-        let problem = Problem::read(status, &read_all(response).await?);
-        let is_wrong = matches!(status, StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE);
-        let code = if is_wrong { WRONG_QUERY } else { 1 };
-        return Err(Failure::coded(code, anyhow::anyhow!("{}", problem.text(None))));
-    }
+    let response = post(client, body, "application/x-ndjson").await?;
     let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
     let total = header("swiftwater-total").and_then(|total| total.parse().ok());
     let cursor = header("swiftwater-cursor").map(str::to_owned);
     Ok(Page { lines: Lines::of(response), total, cursor })
+}
+
+/// The answer as one JSON object.
+async fn ask_whole(client: &Client, body: &Map<String, Value>) -> Result<Value, Failure> {
+    let answer = read_all(post(client, body, "application/json").await?).await?;
+    Ok(serde_json::from_slice(&answer).context("the answer of the server is not JSON")?)
+}
+
+async fn post(client: &Client, body: &Map<String, Value>, form: &str) -> Result<Response<Incoming>, Failure> {
+    let headers = [("content-type", "application/json"), ("accept", form)];
+    let text = Value::Object(body.clone()).to_string();
+    let response = client.connect().await?.send(Method::POST, "/v1/search", &headers, full(text)).await?;
+    let status = response.status();
+    if status.is_success() {
+        return Ok(response);
+    }
+    let problem = Problem::read(status, &read_all(response).await?);
+    let is_wrong = matches!(status, StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE);
+    let code = if is_wrong { WRONG_QUERY } else { 1 };
+    Err(Failure::coded(code, anyhow::anyhow!("{}", problem.text(None))))
 }

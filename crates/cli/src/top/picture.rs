@@ -69,14 +69,21 @@ fn head(url: &str, before: &Snapshot, now: &Snapshot) -> Vec<String> {
             "{} records/s out, {} dropped; read to match {}",
             grouped(rate(before, now, |series| series.get("swiftwater_records_out_total")) as u64),
             grouped(metrics.get("swiftwater_records_dropped_total") as u64),
-            latency(before, now),
+            latency(before, now, "swiftwater_read_to_match_seconds_bucket"),
+        ),
+        format!(
+            "searches: {} running, {} waiting, {} refused, {} rows/s; took {}",
+            grouped(metrics.get("swiftwater_search_running") as u64),
+            grouped(metrics.get("swiftwater_search_waiting") as u64),
+            grouped(metrics.get("swiftwater_search_refused_total") as u64),
+            grouped(rate(before, now, |series| series.get("swiftwater_search_rows_scanned_total")) as u64),
+            latency(before, now, "swiftwater_search_seconds_bucket"),
         ),
     ]
 }
 
-/// Half and 99 of 100 of the batches between the snapshots were matched within these times.
-fn latency(before: &Snapshot, now: &Snapshot) -> String {
-    let name = "swiftwater_read_to_match_seconds_bucket";
+/// The times of a histogram within which half and 99 of 100 of the samples between the snapshots are.
+fn latency(before: &Snapshot, now: &Snapshot, name: &str) -> String {
     let bound = |text: &str| text.parse().unwrap_or(f64::INFINITY);
     let buckets = |snapshot: &Snapshot| -> BTreeMap<u64, (f64, f64)> {
         let family = snapshot.metrics.family(name);

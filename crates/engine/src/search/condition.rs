@@ -1,5 +1,7 @@
 //! The conditions of a search as SQL.
 
+use std::ops::Range;
+
 use arrow_schema::DataType;
 use swiftwater_sql::{ErrorKind as SqlErrorKind, Parameter, SqlError};
 use swiftwater_store::{OFFSET_COLUMN, TIME_COLUMN};
@@ -8,21 +10,15 @@ use swiftwater_text::{SearchField, query::Operator};
 use super::{Search, Target, request::Drill};
 
 impl Search<'_> {
-    /// The condition that matching rows satisfy, with the values of its parameters; without the drills on one column.
+    /// The condition that matching rows between two offsets satisfy, with the values of its parameters; without the drills
+    /// on one column.
     pub(super) fn condition(
         &self,
         target: &Target,
+        offsets: &Range<u64>,
         without: Option<&str>,
     ) -> Result<(String, Vec<Parameter>), SqlError> {
-        let mut text = format!("{OFFSET_COLUMN} < {}", target.position);
-        let mut parameters = Vec::new();
-        let time = identifier(self.request.time.as_deref().unwrap_or(TIME_COLUMN));
-        for (operator, bound) in [(">=", self.moments.from), ("<", self.moments.to)] {
-            if let Some(micros) = bound {
-                parameters.push(Parameter::Timestamp { micros, is_utc: true });
-                text += &format!(" AND {time} {operator} ${}", parameters.len());
-            }
-        }
+        let (mut text, parameters) = self.times_condition(offsets);
         let mut drilled: Vec<&str> = Vec::new();
         for Drill { column, .. } in &self.request.drills {
             if !drilled.contains(&&**column) && without != Some(column) {
@@ -39,6 +35,23 @@ impl Search<'_> {
             text += &format!(" AND search_at({}, {query}, '{operator}')", self.moments.now_micros);
         }
         Ok((text, parameters))
+    }
+
+    /// The condition of rows between two offsets and in the time of the search.
+    pub(super) fn times_condition(&self, offsets: &Range<u64>) -> (String, Vec<Parameter>) {
+        let mut text = format!("{OFFSET_COLUMN} < {}", offsets.end);
+        if offsets.start > 0 {
+            text += &format!(" AND {OFFSET_COLUMN} >= {}", offsets.start);
+        }
+        let mut parameters = Vec::new();
+        let time = identifier(self.request.time.as_deref().unwrap_or(TIME_COLUMN));
+        for (operator, bound) in [(">=", self.moments.from), ("<", self.moments.to)] {
+            if let Some(micros) = bound {
+                parameters.push(Parameter::Timestamp { micros, is_utc: true });
+                text += &format!(" AND {time} {operator} ${}", parameters.len());
+            }
+        }
+        (text, parameters)
     }
 
     /// One of the paths of a column holds.

@@ -1,12 +1,12 @@
 //! Counts the events that match: by value (facets), by range, and over time (histograms).
 //!
 //! Each is a statement of its own with the conditions of the search, so it counts the same events as the hits. Partial
-//! counts of several streams are added. Limits: `search.facet_values_max` values of one facet or histogram.
+//! counts of several streams and slices are added. Limits: `search.facet_values_max` values of one facet or histogram.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, ops::Range};
 
+use arrow_array::RecordBatch;
 use arrow_schema::DataType;
-use futures_util::StreamExt;
 use serde_json::Value;
 use swiftwater_sql::{
     ErrorKind as SqlErrorKind, Parameter, SqlError,
@@ -17,7 +17,10 @@ use swiftwater_text::{SearchField, query::moment_micros};
 use super::{
     Search, Target,
     condition::{field, identifier, literal},
-    request::{Bucket, Facet, FacetRequest, HistogramRequest, RangeCount, RangeRequest},
+    costs::Costs,
+    request::{
+        Bucket, Facet, FacetRequest, HistogramRequest, RangeCount, RangeRequest, SearchAnswer, ValueCount,
+    },
 };
 
 /// Buckets of a histogram whose interval is chosen, at most.
@@ -29,64 +32,182 @@ const BUCKETS_MAX: usize = 10_000;
 const INTERVALS: [i64; 17] =
     [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21_600, 43_200, 86_400];
 
-impl Search<'_> {
-    /// How many events have each value of a column.
-    pub(super) async fn facet(&self, targets: &[Target], facet: &FacetRequest) -> Result<Facet, SqlError> {
-        let mut counts: HashMap<String, u64> = HashMap::new();
-        for target in targets {
-            let without = self.request.sideways.then_some(&*facet.column);
-            let (condition, parameters) = self.condition(target, without)?;
-            let text = facet_statement(target, facet, &condition)?;
-            for row in self.rows(text, parameters).await? {
-                let count = row["n"].as_u64().unwrap_or(0);
-                *counts.entry(row["value"].to_string()).or_default() += count;
-                self.check_values(counts.len(), &facet.column)?;
-            }
+/// Counts of the events of some slices.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    /// By facet: the number of events by value, as JSON.
+    facets: Vec<HashMap<String, u64>>,
+    /// By range parameter: the number of events in each range.
+    ranges: Vec<Vec<u64>>,
+    /// By number of the interval: the number of events, also by value.
+    buckets: HashMap<i64, (u64, HashMap<String, u64>)>,
+}
+
+impl Tally {
+    /// Adds the counts of other events.
+    pub(super) fn add(&mut self, other: Tally) {
+        self.facets.resize(self.facets.len().max(other.facets.len()), HashMap::new());
+        for (counts, other) in self.facets.iter_mut().zip(other.facets) {
+            add_counts(counts, other);
         }
-        let missing = counts.remove("null").unwrap_or(0);
-        let distinct = counts.len() as u64;
-        let values = most_frequent(counts, facet.limit);
-        Ok(Facet { column: facet.column.clone(), values, distinct, missing })
+        self.ranges.resize(self.ranges.len().max(other.ranges.len()), Vec::new());
+        for (counts, other) in self.ranges.iter_mut().zip(other.ranges) {
+            counts.resize(counts.len().max(other.len()), 0);
+            counts.iter_mut().zip(other).for_each(|(count, more)| *count += more);
+        }
+        for (number, (count, by)) in other.buckets {
+            let (total, counts) = self.buckets.entry(number).or_default();
+            *total += count;
+            add_counts(counts, by);
+        }
+    }
+}
+
+fn add_counts(counts: &mut HashMap<String, u64>, more: HashMap<String, u64>) {
+    for (value, count) in more {
+        *counts.entry(value).or_default() += count;
+    }
+}
+
+impl Search<'_> {
+    /// Whether values, ranges or intervals are counted.
+    pub(super) fn tallies(&self) -> bool {
+        let request = self.request;
+        !request.facets.is_empty() || !request.ranges.is_empty() || request.histogram.is_some()
+    }
+
+    /// Counts the events of a stream between two offsets.
+    pub(super) async fn tally(
+        &self,
+        (place, target): (usize, &Target),
+        offsets: &Range<u64>,
+        interval: i64,
+        costs: &mut Costs,
+    ) -> Result<Tally, SqlError> {
+        let mut tally = Tally::default();
+        for facet in &self.request.facets {
+            let without = self.request.sideways.then_some(&*facet.column);
+            let (condition, parameters) = self.condition(target, offsets, without)?;
+            let source = facet_source(target, facet, &condition, "")?;
+            let text = format!("SELECT value, count(*) AS n FROM ({source}) GROUP BY value");
+            let mut counts: HashMap<String, u64> = HashMap::new();
+            for row in self.rows(("facets", Some(place)), (text, parameters), costs).await? {
+                *counts.entry(row["value"].to_string()).or_default() += row["n"].as_u64().unwrap_or(0);
+            }
+            tally.facets.push(counts);
+        }
+        for range in &self.request.ranges {
+            tally.ranges.push(self.range((place, target), offsets, range, costs).await?);
+        }
+        if let Some(histogram) = &self.request.histogram {
+            let at = (place, target);
+            tally.buckets = self.buckets(at, offsets, (histogram, interval), costs).await?;
+        }
+        Ok(tally)
+    }
+
+    /// Adds the counts of a slice to those before, within the limits.
+    pub(super) fn add_tally(&self, tally: &mut Tally, slice: Tally) -> Result<(), SqlError> {
+        tally.add(slice);
+        for (counts, facet) in tally.facets.iter().zip(&self.request.facets) {
+            self.check_values(counts.len(), &facet.column)?;
+        }
+        let values: usize = tally.buckets.values().map(|(_, by)| by.len()).sum();
+        self.check_values(values, "")?;
+        if tally.buckets.len() <= BUCKETS_MAX {
+            return Ok(());
+        }
+        let message = format!("the histogram has more than {BUCKETS_MAX} intervals");
+        let error = SqlError::new(SqlErrorKind::Limit, message);
+        Err(error.with_hint("Write a longer interval, or `auto`."))
+    }
+
+    /// Puts the counts into the answer.
+    pub(super) fn counted(&self, tally: Tally, interval: i64, answer: &mut SearchAnswer) {
+        let mut facets = tally.facets.into_iter();
+        for facet in &self.request.facets {
+            let mut counts = facets.next().unwrap_or_default();
+            let missing = counts.remove("null").unwrap_or(0);
+            let distinct = counts.len() as u64;
+            // Those of another order are cut off once their aggregates are known.
+            let limit = if facet.aggregates.is_empty() { facet.limit } else { usize::MAX };
+            let values = most_frequent(counts, limit);
+            answer.facets.push(Facet { column: facet.column.clone(), values, distinct, missing });
+        }
+        let mut ranges = tally.ranges.into_iter();
+        for range in &self.request.ranges {
+            let counts = ranges.next().unwrap_or_default();
+            let pairs = range.bounds.iter().zip(range.bounds.iter().skip(1)).enumerate();
+            let of = pairs.map(|(number, (from, to))| RangeCount {
+                from: from.clone(),
+                to: to.clone(),
+                count: counts.get(number).copied().unwrap_or(0),
+                aggregates: Vec::new(),
+            });
+            answer.ranges.push((range.column.clone(), of.collect()));
+        }
+        if self.request.histogram.is_some() {
+            let buckets = tally.buckets.into_iter().map(|(number, (count, by))| Bucket {
+                start_micros: number.saturating_mul(interval),
+                count,
+                by: most_frequent(by, usize::MAX),
+                aggregates: Vec::new(),
+            });
+            let mut buckets: Vec<Bucket> = buckets.collect();
+            buckets.sort_unstable_by_key(|bucket| bucket.start_micros);
+            answer.histogram = Some(buckets);
+        }
     }
 
     /// How many events have a value of a column in each range.
-    pub(super) async fn range(
+    async fn range(
         &self,
-        targets: &[Target],
+        (place, target): (usize, &Target),
+        offsets: &Range<u64>,
         range: &RangeRequest,
-    ) -> Result<Vec<RangeCount>, SqlError> {
-        let pairs: Vec<(&String, &String)> = range.bounds.iter().zip(range.bounds.iter().skip(1)).collect();
-        if pairs.is_empty() {
+        costs: &mut Costs,
+    ) -> Result<Vec<u64>, SqlError> {
+        let (condition, mut parameters) = self.condition(target, offsets, None)?;
+        let column = identifier(&range.column);
+        let conditions = self.range_conditions(target, range, &column, &mut parameters)?;
+        let counts = conditions.iter().enumerate();
+        let counts = counts.map(|(number, within)| format!("count(*) FILTER (WHERE {within}) AS r{number}"));
+        let stream = identifier(target.stored.name.as_str());
+        let columns = counts.collect::<Vec<_>>().join(", ");
+        let text = format!("SELECT {columns} FROM {stream} WHERE {condition}");
+        let mut totals = vec![0; conditions.len()];
+        for row in self.rows(("ranges", Some(place)), (text, parameters), costs).await? {
+            for (number, total) in totals.iter_mut().enumerate() {
+                *total += row[format!("r{number}")].as_u64().unwrap_or(0);
+            }
+        }
+        Ok(totals)
+    }
+
+    /// The condition of each range on a column, which stands in a statement under some name.
+    pub(super) fn range_conditions(
+        &self,
+        target: &Target,
+        range: &RangeRequest,
+        name: &str,
+        parameters: &mut Vec<Parameter>,
+    ) -> Result<Vec<String>, SqlError> {
+        let field = field(target, &range.column)?;
+        let pairs = range.bounds.iter().zip(range.bounds.iter().skip(1));
+        let mut conditions = Vec::with_capacity(pairs.len());
+        for (from, to) in pairs {
+            let mut bound = |text: &str| {
+                parameters.push(self.bound(field, text)?);
+                Ok::<usize, SqlError>(parameters.len())
+            };
+            let (from, to) = (bound(from)?, bound(to)?);
+            conditions.push(format!("{name} >= ${from} AND {name} < ${to}"));
+        }
+        if conditions.is_empty() {
             let error = SqlError::new(SqlErrorKind::Invalid, "a range has at least two bounds");
             return Err(error.with_hint("Write range=price:0,10,100 for the ranges [0,10) and [10,100)."));
         }
-        let mut ranges: Vec<RangeCount> = pairs
-            .iter()
-            .map(|(from, to)| RangeCount { from: (*from).clone(), to: (*to).clone(), count: 0 })
-            .collect();
-        for target in targets {
-            let field = field(target, &range.column)?;
-            let (condition, mut parameters) = self.condition(target, None)?;
-            let mut columns = Vec::with_capacity(pairs.len());
-            for (number, (from, to)) in pairs.iter().enumerate() {
-                let mut bound = |text: &str| {
-                    parameters.push(self.bound(field, text)?);
-                    Ok::<_, SqlError>(parameters.len())
-                };
-                let (from, to, column) = (bound(from)?, bound(to)?, identifier(&range.column));
-                columns.push(format!(
-                    "count(*) FILTER (WHERE {column} >= ${from} AND {column} < ${to}) AS r{number}"
-                ));
-            }
-            let stream = identifier(target.stored.name.as_str());
-            let text = format!("SELECT {} FROM {stream} WHERE {condition}", columns.join(", "));
-            for row in self.rows(text, parameters).await? {
-                for (number, range) in ranges.iter_mut().enumerate() {
-                    range.count += row[format!("r{number}")].as_u64().unwrap_or(0);
-                }
-            }
-        }
-        Ok(ranges)
+        Ok(conditions)
     }
 
     /// The bound of a range, in the type of its column.
@@ -111,11 +232,36 @@ impl Search<'_> {
     }
 
     /// How many events there are in each interval of a time column, also by the values of another one.
-    pub(super) async fn histogram(
+    async fn buckets(
+        &self,
+        (place, target): (usize, &Target),
+        offsets: &Range<u64>,
+        (histogram, interval): (&HistogramRequest, i64),
+        costs: &mut Costs,
+    ) -> Result<HashMap<i64, (u64, HashMap<String, u64>)>, SqlError> {
+        let (condition, parameters) = self.condition(target, offsets, None)?;
+        let by = histogram.by.as_ref().map_or("NULL".to_owned(), |by| identifier(by));
+        let source = bucket_source(target, histogram, interval, &condition, &format!(", {by} AS value"));
+        let text = format!("SELECT bucket, value, count(*) AS n FROM ({source}) GROUP BY bucket, value");
+        let mut buckets: HashMap<i64, (u64, HashMap<String, u64>)> = HashMap::new();
+        for row in self.rows(("histogram", Some(place)), (text, parameters), costs).await? {
+            let (Some(number), Some(count)) = (row["bucket"].as_i64(), row["n"].as_u64()) else { continue };
+            let (total, by) = buckets.entry(number).or_default();
+            *total += count;
+            if histogram.by.is_some() && !row["value"].is_null() {
+                *by.entry(row["value"].to_string()).or_default() += count;
+            }
+        }
+        Ok(buckets)
+    }
+
+    /// The interval of the histogram, if there is one, in microseconds.
+    pub(super) async fn histogram_interval(
         &self,
         targets: &[Target],
-        histogram: &HistogramRequest,
-    ) -> Result<Vec<Bucket>, SqlError> {
+        costs: &mut Costs,
+    ) -> Result<i64, SqlError> {
+        let Some(histogram) = &self.request.histogram else { return Ok(1) };
         for target in targets {
             if !matches!(field(target, &histogram.column)?.ty, DataType::Timestamp(..)) {
                 let message = format!("column `{}` is no TIMESTAMP", histogram.column);
@@ -126,63 +272,29 @@ impl Search<'_> {
                 field(target, by)?;
             }
         }
-        let interval = match histogram.interval_micros {
-            Some(interval) => interval,
-            None => self.interval(targets, &histogram.column).await?,
-        };
-        let mut buckets: HashMap<i64, (u64, HashMap<String, u64>)> = HashMap::new();
-        let mut values = 0;
-        for target in targets {
-            let (condition, parameters) = self.condition(target, None)?;
-            let (column, stream) = (identifier(&histogram.column), identifier(target.stored.name.as_str()));
-            let by = histogram.by.as_ref().map_or("NULL".to_owned(), |by| identifier(by));
-            let text = format!(
-                "SELECT bucket, value, count(*) AS n FROM (SELECT CAST(floor(arrow_cast(arrow_cast({column}, \
-                 'Timestamp(Microsecond, None)'), 'Int64') / {interval}.0) AS BIGINT) AS bucket, {by} AS value \
-                 FROM {stream} WHERE {condition} AND {column} IS NOT NULL) GROUP BY bucket, value"
-            );
-            for row in self.rows(text, parameters).await? {
-                let (Some(number), Some(count)) = (row["bucket"].as_i64(), row["n"].as_u64()) else {
-                    continue;
-                };
-                let (total, by) = buckets.entry(number).or_default();
-                *total += count;
-                if histogram.by.is_some() && !row["value"].is_null() {
-                    *by.entry(row["value"].to_string()).or_default() += count;
-                    values += 1;
-                    self.check_values(values, histogram.by.as_deref().unwrap_or_default())?;
-                }
-            }
-            if buckets.len() > BUCKETS_MAX {
-                let message = format!("the histogram has more than {BUCKETS_MAX} intervals");
-                let error = SqlError::new(SqlErrorKind::Limit, message);
-                return Err(error.with_hint("Write a longer interval, or `auto`."));
-            }
+        match histogram.interval_micros {
+            Some(interval) => Ok(interval),
+            None => self.interval(targets, &histogram.column, costs).await,
         }
-        let mut buckets: Vec<Bucket> = buckets
-            .into_iter()
-            .map(|(number, (count, by))| Bucket {
-                start_micros: number.saturating_mul(interval),
-                count,
-                by: most_frequent(by, usize::MAX),
-            })
-            .collect();
-        buckets.sort_unstable_by_key(|bucket| bucket.start_micros);
-        Ok(buckets)
     }
 
     /// The shortest interval that divides the times of the events into not too many.
-    async fn interval(&self, targets: &[Target], column: &str) -> Result<i64, SqlError> {
+    async fn interval(&self, targets: &[Target], column: &str, costs: &mut Costs) -> Result<i64, SqlError> {
         let (mut first, mut last) = (i64::MAX, i64::MIN);
-        for target in targets {
-            let (condition, parameters) = self.condition(target, None)?;
+        for (place, target) in targets.iter().enumerate() {
+            let all = 0..target.position;
+            let (condition, parameters) = match self.request.partial {
+                // The search may not finish: the times of all events bound those that match.
+                true => self.times_condition(&all),
+                false => self.condition(target, &all, None)?,
+            };
             let (name, stream) = (identifier(column), identifier(target.stored.name.as_str()));
             let micros = |function: &str| {
                 format!("arrow_cast(arrow_cast({function}({name}), 'Timestamp(Microsecond, None)'), 'Int64')")
             };
             let (least, most) = (micros("min"), micros("max"));
             let text = format!("SELECT {least} AS a, {most} AS b FROM {stream} WHERE {condition}");
-            for row in self.rows(text, parameters).await? {
+            for row in self.rows(("histogram", Some(place)), (text, parameters), costs).await? {
                 first = first.min(row["a"].as_i64().unwrap_or(first));
                 last = last.max(row["b"].as_i64().unwrap_or(last));
             }
@@ -194,24 +306,28 @@ impl Search<'_> {
         Ok(interval.unwrap_or_else(days) * 1_000_000)
     }
 
-    /// The rows of a statement, each as a JSON object.
-    async fn rows(&self, text: String, parameters: Vec<Parameter>) -> Result<Vec<Value>, SqlError> {
-        let mut rows = self.run(text, parameters).await?;
+    /// The rows of a statement of a part of the search, each as a JSON object.
+    pub(super) async fn rows(
+        &self,
+        part: (&'static str, Option<usize>),
+        statement: (String, Vec<Parameter>),
+        costs: &mut Costs,
+    ) -> Result<Vec<Value>, SqlError> {
         let mut all = Vec::new();
-        while let Some(batch) = rows.next().await {
-            let batch = batch.map_err(|error| self.late(error, Some(&rows)))?;
+        let mut add = |batch: &RecordBatch| {
             let mut lines = Vec::new();
-            FormWriter::new(Form::Ndjson, &batch.schema())?.batch(&batch, &mut lines)?;
+            FormWriter::new(Form::Ndjson, &batch.schema())?.batch(batch, &mut lines)?;
             for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
                 let row = serde_json::from_slice(line);
                 all.push(row.map_err(|_| SqlError::new(SqlErrorKind::Internal, "a row is not JSON"))?);
             }
-            self.check_values(all.len(), "")?;
-        }
+            self.check_values(all.len(), "")
+        };
+        self.read(part, statement, costs, &mut add).await?;
         Ok(all)
     }
 
-    fn check_values(&self, values: usize, column: &str) -> Result<(), SqlError> {
+    pub(super) fn check_values(&self, values: usize, column: &str) -> Result<(), SqlError> {
         let most = self.history.config.search_facet_values_max;
         if values <= most {
             return Ok(());
@@ -224,23 +340,25 @@ impl Search<'_> {
     }
 }
 
-/// The statement that counts the values of a column.
-fn facet_statement(target: &Target, facet: &FacetRequest, condition: &str) -> Result<String, SqlError> {
+/// The rows of a facet: `value`, and `more` columns. An event with a list has one for each of its values.
+pub(super) fn facet_source(
+    target: &Target,
+    facet: &FacetRequest,
+    condition: &str,
+    more: &str,
+) -> Result<String, SqlError> {
     let field = field(target, &facet.column)?;
     let (column, stream) = (identifier(&facet.column), identifier(target.stored.name.as_str()));
-    let is_list = matches!(field.ty, DataType::List(_));
     let is_text = |ty: &DataType| matches!(ty, DataType::Utf8View | DataType::Utf8 | DataType::LargeUtf8);
     if (facet.path.is_some() || facet.depth.is_some()) && !is_text(&field.ty) {
         let message = format!("column `{}` is {}, which has no paths", field.name, field.ty);
         let error = SqlError::new(SqlErrorKind::Invalid, message);
         return Err(error.with_hint("Paths are texts such as `a/b/c`."));
     }
-    if is_list {
-        // An event counts once for each of its values.
+    if matches!(field.ty, DataType::List(_)) {
         return Ok(format!(
-            "SELECT value, count(*) AS n FROM (SELECT unnest(array_distinct({column})) AS value FROM {stream} \
-             WHERE {condition}) GROUP BY value \
-             UNION ALL SELECT NULL AS value, count(*) AS n FROM {stream} WHERE {condition} AND \
+            "SELECT unnest(array_distinct({column})) AS value{more} FROM {stream} WHERE {condition} \
+             UNION ALL SELECT NULL AS value{more} FROM {stream} WHERE {condition} AND \
              coalesce(array_length({column}), 0) = 0"
         ));
     }
@@ -252,17 +370,33 @@ fn facet_statement(target: &Target, facet: &FacetRequest, condition: &str) -> Re
     let value = match (facet.depth, &facet.path) {
         (None, None) => column,
         (depth, _) => {
-            let levels = levels.saturating_add(depth.unwrap_or(1));
-            format!("array_to_string(array_slice(string_to_array({column}, '/'), 1, {levels}), '/')")
+            let levels = i64::try_from(levels.saturating_add(depth.unwrap_or(1).max(1))).unwrap_or(i64::MAX);
+            format!("facet({column}, {levels})")
         }
     };
-    Ok(format!("SELECT {value} AS value, count(*) AS n FROM {stream} WHERE {condition}{below} GROUP BY 1"))
+    Ok(format!("SELECT {value} AS value{more} FROM {stream} WHERE {condition}{below}"))
+}
+
+/// The rows of a histogram: `bucket`, the number of the interval, and `more` columns.
+pub(super) fn bucket_source(
+    target: &Target,
+    histogram: &HistogramRequest,
+    interval: i64,
+    condition: &str,
+    more: &str,
+) -> String {
+    let (column, stream) = (identifier(&histogram.column), identifier(target.stored.name.as_str()));
+    format!(
+        "SELECT CAST(floor(arrow_cast(arrow_cast({column}, 'Timestamp(Microsecond, None)'), 'Int64') / \
+         {interval}.0) AS BIGINT) AS bucket{more} FROM {stream} WHERE {condition} AND {column} IS NOT NULL"
+    )
 }
 
 /// The most frequent values; equally frequent ones in the order of their JSON texts.
-fn most_frequent(counts: HashMap<String, u64>, limit: usize) -> Vec<(String, u64)> {
-    let mut values: Vec<(String, u64)> = counts.into_iter().collect();
-    values.sort_unstable_by(|(a, count_a), (b, count_b)| count_b.cmp(count_a).then_with(|| a.cmp(b)));
+fn most_frequent(counts: HashMap<String, u64>, limit: usize) -> Vec<ValueCount> {
+    let count = |(value, count)| ValueCount { value, count, aggregates: Vec::new() };
+    let mut values: Vec<ValueCount> = counts.into_iter().map(count).collect();
+    values.sort_unstable_by(|a, b| b.count.cmp(&a.count).then_with(|| a.value.cmp(&b.value)));
     values.truncate(limit);
     values
 }

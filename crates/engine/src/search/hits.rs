@@ -8,7 +8,6 @@ use arrow_array::{
     new_null_array,
     types::{Int64Type, TimestampMicrosecondType},
 };
-use futures_util::StreamExt;
 use swiftwater_lang::ddl::SYSTEM_COLUMNS;
 use swiftwater_sql::{
     ErrorKind as SqlErrorKind, SqlError,
@@ -20,7 +19,8 @@ use swiftwater_text::{Highlight, MatcherScratch};
 use super::{
     Search, Target,
     condition::{field, identifier},
-    request::{ContextRequest, Piece, SearchAnswer, SearchHit},
+    costs::{Costs, HITS},
+    request::{ContextRequest, Piece, SearchHit},
     scan::Found,
 };
 use crate::durable::backfill::{NullFields, event_lines};
@@ -38,7 +38,7 @@ impl Search<'_> {
         &self,
         targets: &[Target],
         found: &[Found],
-        answer: &mut SearchAnswer,
+        costs: &mut Costs,
     ) -> Result<Vec<SearchHit>, SqlError> {
         let mut hits: HashMap<(usize, u64), SearchHit> = HashMap::with_capacity(found.len());
         for (place, target) in targets.iter().enumerate() {
@@ -52,14 +52,12 @@ impl Search<'_> {
                 identifier(target.stored.name.as_str()),
                 list.join(", ")
             );
-            let mut rows = self.run(text, Vec::new()).await?;
-            while let Some(batch) = rows.next().await {
-                let batch = batch.map_err(|error| self.late(error, Some(&rows)))?;
-                for hit in self.hits_of(target, &batch)? {
-                    hits.insert((place, hit.offset), hit);
-                }
-            }
-            answer.bytes_read += rows.progress().read().bytes_scanned;
+            let part = (HITS, Some(place));
+            let mut add = |rows: &RecordBatch| {
+                hits.extend(self.hits_of(target, rows)?.into_iter().map(|hit| ((place, hit.offset), hit)));
+                Ok(())
+            };
+            self.read(part, (text, Vec::new()), costs, &mut add).await?;
         }
         Ok(found.iter().filter_map(|found| hits.remove(&(found.stream, found.offset))).collect())
     }
@@ -69,12 +67,12 @@ impl Search<'_> {
         &self,
         target: &Target,
         around: &ContextRequest,
-        answer: &mut SearchAnswer,
+        costs: &mut Costs,
     ) -> Result<Vec<SearchHit>, SqlError> {
         let ContextRequest { offset, before, after, same } = around;
         let stream = identifier(target.stored.name.as_str());
         let selected = self.selected(target)?;
-        let (condition, parameters) = self.condition(target, None)?;
+        let (condition, parameters) = self.condition(target, &(0..target.position), None)?;
         let same = match same {
             Some(column) => {
                 field(target, column)?;
@@ -91,12 +89,11 @@ impl Search<'_> {
                 "SELECT {selected} FROM {stream} WHERE ({OFFSET_COLUMN} = {offset} OR ({condition}{same})) \
                  AND {OFFSET_COLUMN} {operator} {offset} ORDER BY {OFFSET_COLUMN} {order} LIMIT {limit}"
             );
-            let mut rows = self.run(text, parameters.clone()).await?;
-            while let Some(batch) = rows.next().await {
-                let batch = batch.map_err(|error| self.late(error, Some(&rows)))?;
-                hits.extend(self.hits_of(target, &batch)?);
-            }
-            answer.bytes_read += rows.progress().read().bytes_scanned;
+            let mut add = |rows: &RecordBatch| {
+                hits.extend(self.hits_of(target, rows)?);
+                Ok(())
+            };
+            self.read(("around", Some(0)), (text, parameters.clone()), costs, &mut add).await?;
         }
         hits.sort_unstable_by_key(|hit| hit.offset);
         if hits.iter().any(|hit| hit.offset == *offset) {
@@ -107,7 +104,7 @@ impl Search<'_> {
     }
 
     /// The columns that are read of the rows.
-    fn selected(&self, target: &Target) -> Result<String, SqlError> {
+    pub(super) fn selected(&self, target: &Target) -> Result<String, SqlError> {
         let Some(columns) = &self.request.columns else { return Ok("*".to_owned()) };
         for column in columns {
             field(target, column)?;
@@ -122,7 +119,7 @@ impl Search<'_> {
         Ok(names.into_iter().map(identifier).collect::<Vec<_>>().join(", "))
     }
 
-    fn hits_of(&self, target: &Target, rows: &RecordBatch) -> Result<Vec<SearchHit>, SqlError> {
+    pub(super) fn hits_of(&self, target: &Target, rows: &RecordBatch) -> Result<Vec<SearchHit>, SqlError> {
         let missing = || SqlError::new(SqlErrorKind::Internal, "a stream's table lacks its own columns");
         let column = |name: &str| rows.column_by_name(name).ok_or_else(missing);
         let offsets = column(OFFSET_COLUMN)?.as_primitive_opt::<Int64Type>().ok_or_else(missing)?;

@@ -1,8 +1,9 @@
 //! Searches the stored events of streams: which match, how many they are, and the first of them in some order.
 //!
 //! ```text
-//! request ─ bind to each stream's columns ─► scan (SQL with search_at) ─► keys in order, count ─► rows of the page ─► hits
-//!                                         └► GROUP BY of the same rows ─► facets, ranges, histogram
+//! request ─ wait for a turn ─ bind to each stream's columns ─ for each slice of offsets:
+//!             scan (SQL with search_at) ─► keys in order, count ──► rows of the page ─► hits
+//!             GROUP BY of the same rows ─► facets, ranges, histogram
 //! ```
 //!
 //! A search sees the events that were acknowledged before it began: each stream has its *position*, the offset behind them,
@@ -10,34 +11,47 @@
 //! cursor, so that pages put together are one answer. Knows nothing of HTTP. Limits: `search_*` of
 //! [`HistoryConfig`](crate::HistoryConfig); a search beyond one is an error that names it.
 
+mod aggregates;
 mod condition;
+mod costs;
 mod counts;
 mod cursor;
+mod fields;
+mod follow;
 mod hits;
 mod request;
 mod scan;
+mod slices;
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use arrow_schema::DataType;
 use swiftwater_event::StreamName;
 use swiftwater_sql::{ErrorKind as SqlErrorKind, Sql, SqlError, Tables};
 use swiftwater_text::{SearchField, TableSearch};
+use tokio::time::Instant;
 
+pub use fields::{FieldSummary, FieldsAnswer};
+pub use follow::{Followed, SearchFollow};
 pub use request::{
-    Bucket, ContextRequest, Drill, Facet, FacetRequest, HistogramRequest, Piece, RangeCount, RangeRequest,
-    SearchAnswer, SearchHit, SearchRequest, SearchSort, SearchedStream,
+    AggregateRequest, Bucket, ContextRequest, Drill, Facet, FacetRequest, HistogramRequest, Piece,
+    RangeCount, RangeRequest, SearchAnswer, SearchHit, SearchRequest, SearchSort, SearchedStream, Stage,
+    ValueCount,
 };
 
 use crate::{
     EngineError, Principal,
     durable::{history::History, stored_stream::StoredStream},
     error::sql::from_engine,
+    searches::{RegisteredSearch, SearchError, SearchProgress},
     shared::Shared,
 };
-use cursor::Cursor;
+use costs::Costs;
+use counts::Tally;
+use cursor::{Cursor, LastHit};
 use request::Moments;
 use scan::Ranking;
+use slices::Slices;
 
 /// A stream that is searched.
 struct Target {
@@ -55,64 +69,278 @@ struct Search<'s> {
     sql: &'s Arc<Sql>,
     request: &'s SearchRequest,
     moments: Moments,
-    started: tokio::time::Instant,
+    started: Instant,
+    progress: &'s SearchProgress,
 }
 
-/// Answers a search.
-pub(crate) async fn search(shared: &Arc<Shared>, request: &SearchRequest) -> Result<SearchAnswer, SqlError> {
-    let nothing_stored = || from_engine(EngineError::NoHistory);
+fn nothing_stored() -> SqlError {
+    from_engine(EngineError::NoHistory)
+}
+
+/// Answers a search, in its turn.
+pub(crate) async fn search(
+    shared: &Arc<Shared>,
+    request: &SearchRequest,
+) -> Result<SearchAnswer, SearchError> {
     let history = shared.history.get().ok_or_else(nothing_stored)?;
-    let sql = shared.sql.get().ok_or_else(nothing_stored)?;
     request.check(&history.config)?;
     let cursor = request.cursor.as_deref().map(|text| Cursor::parse(text, request)).transpose()?;
-    let moments = match &cursor {
-        Some(cursor) => cursor.moments,
-        None => request.moments(shared.clock.now_micros())?,
-    };
-    let search = Search { history, sql, request, moments, started: tokio::time::Instant::now() };
-    let mut targets = Vec::with_capacity(request.streams.len());
-    for (place, name) in request.streams.iter().enumerate() {
-        let position = cursor.as_ref().and_then(|cursor| cursor.positions.get(place)).copied();
-        targets.push(search.target(shared, name, position).await?);
-    }
+    let mut registered = register(shared, history, request)?;
+    let progress = Arc::clone(&registered.progress);
+    let result = registered.run(Box::pin(answer(shared, request, cursor, &progress))).await;
+    registered.finish(result.as_ref().ok().map(cost));
+    result
+}
+
+fn register(
+    shared: &Shared,
+    history: &History,
+    request: &SearchRequest,
+) -> Result<RegisteredSearch, SqlError> {
+    shared.searches(history).register(request.id.as_deref(), &request.streams, &request.query)
+}
+
+fn cost(answer: &SearchAnswer) -> (u64, usize) {
+    (answer.rows_scanned(), answer.hits.len())
+}
+
+/// Summarizes the columns of the events that match, in its turn.
+pub(crate) async fn fields(
+    shared: &Arc<Shared>,
+    request: &SearchRequest,
+    values: usize,
+) -> Result<FieldsAnswer, SearchError> {
+    let history = shared.history.get().ok_or_else(nothing_stored)?;
+    request.check(&history.config)?;
+    let mut registered = register(shared, history, request)?;
+    let progress = Arc::clone(&registered.progress);
+    let work = Box::pin(async {
+        let search = Search::new(shared, request, None, &progress)?;
+        let (targets, mut costs) = (search.targets(shared, None).await?, Costs::default());
+        let [target] = targets.as_slice() else {
+            return Err(SqlError::new(SqlErrorKind::Invalid, "fields are those of one stream"));
+        };
+        let (fields, total) = search.fields(target, values, &mut costs).await?;
+        let mut answer = SearchAnswer { total: Some(total), is_complete: true, ..SearchAnswer::default() };
+        search.describe(&targets, &[0..target.position], &costs, &mut answer)?;
+        answer.stages = costs.stages;
+        Ok(FieldsAnswer { fields, answer })
+    });
+    let result = registered.run(work).await;
+    registered.finish(result.as_ref().ok().map(|fields| cost(&fields.answer)));
+    result
+}
+
+async fn answer(
+    shared: &Arc<Shared>,
+    request: &SearchRequest,
+    cursor: Option<Cursor>,
+    progress: &SearchProgress,
+) -> Result<SearchAnswer, SqlError> {
+    let search = Search::new(shared, request, cursor.as_ref(), progress)?;
+    let mut costs = Costs::default();
+    let targets = search.targets(shared, cursor.as_ref()).await?;
+    let mut answer = SearchAnswer { is_complete: true, ..SearchAnswer::default() };
     if let (Some(around), [target]) = (&request.around, targets.as_slice()) {
-        let mut answer = SearchAnswer::default();
-        answer.hits = search.hits_around(target, around, &mut answer).await?;
-        answer.streams = positions(&targets);
+        costs.time("plan", search.started);
+        answer.hits = search.hits_around(target, around, &mut costs).await?;
+        search.describe(&targets, &[0..target.position], &costs, &mut answer)?;
+        answer.stages = costs.stages;
         return Ok(answer);
     }
     let mut ranking = Ranking::new(&search, &targets, cursor.as_ref())?;
-    let mut answer = SearchAnswer::default();
-    for (place, target) in targets.iter().enumerate() {
-        search.scan((place, target), &mut ranking, &mut answer).await?;
-    }
-    let page = ranking.finish();
-    answer.total = match &cursor {
-        Some(cursor) => cursor.total,
-        None => request.counts.then_some(page.total),
+    costs.time("plan", search.started);
+    let interval = search.histogram_interval(&targets, &mut costs).await;
+    let (searched, tally, interval) = match interval {
+        Err(_) if request.partial && search.is_late() => {
+            answer.is_complete = false;
+            (targets.iter().map(|target| target.position..target.position).collect(), Tally::default(), 1)
+        }
+        interval => {
+            let interval = interval?;
+            let (searched, tally) =
+                search.search_slices(&targets, &mut ranking, interval, &mut answer, &mut costs).await?;
+            (searched, tally, interval)
+        }
     };
-    answer.cursor = page.last.map(|last| {
-        let positions = targets.iter().map(|target| target.position).collect();
-        Cursor { moments, positions, last, total: answer.total }.text(request)
-    });
-    answer.streams = positions(&targets);
-    for facet in &request.facets {
-        answer.facets.push(search.facet(&targets, facet).await?);
-    }
-    for range in &request.ranges {
-        answer.ranges.push((range.column.clone(), search.range(&targets, range).await?));
-    }
-    if let Some(histogram) = &request.histogram {
-        answer.histogram = Some(search.histogram(&targets, histogram).await?);
-    }
-    answer.hits = search.hits(&targets, &page.found, &mut answer).await?;
+    search.counted(tally, interval, &mut answer);
+    search.aggregates(&targets, interval, &mut answer, &mut costs).await?;
+    search.page(&targets, ranking, cursor.as_ref(), (&mut answer, &mut costs)).await?;
+    search.describe(&targets, &searched, &costs, &mut answer)?;
+    answer.stages = costs.stages;
     Ok(answer)
 }
 
-fn positions(targets: &[Target]) -> Vec<SearchedStream> {
-    let position =
-        |target: &Target| SearchedStream { stream: target.stored.name.clone(), position: target.position };
-    targets.iter().map(position).collect()
+impl<'s> Search<'s> {
+    fn new(
+        shared: &'s Arc<Shared>,
+        request: &'s SearchRequest,
+        cursor: Option<&Cursor>,
+        progress: &'s SearchProgress,
+    ) -> Result<Search<'s>, SqlError> {
+        let history = shared.history.get().ok_or_else(nothing_stored)?;
+        let sql = shared.sql.get().ok_or_else(nothing_stored)?;
+        let moments = match cursor {
+            Some(cursor) => cursor.moments,
+            None => request.moments(shared.clock.now_micros())?,
+        };
+        Ok(Search { history, sql, request, moments, started: Instant::now(), progress })
+    }
+}
+
+impl Search<'_> {
+    async fn targets(&self, shared: &Arc<Shared>, cursor: Option<&Cursor>) -> Result<Vec<Target>, SqlError> {
+        let mut targets = Vec::with_capacity(self.request.streams.len());
+        for (place, name) in self.request.streams.iter().enumerate() {
+            let position = cursor.and_then(|cursor| cursor.positions.get(place)).copied();
+            targets.push(self.target(shared, name, position).await?);
+        }
+        Ok(targets)
+    }
+
+    /// Searches the slices of all streams by turns. Answers the offsets of each stream between which all events were searched.
+    async fn search_slices(
+        &self,
+        targets: &[Target],
+        ranking: &mut Ranking,
+        interval: i64,
+        answer: &mut SearchAnswer,
+        costs: &mut Costs,
+    ) -> Result<(Vec<Range<u64>>, Tally), SqlError> {
+        let mut tally = Tally::default();
+        let after = ranking.after.clone();
+        let (mut slices, mut searched) = (Vec::new(), Vec::new());
+        for target in targets {
+            let (of_stream, start) = self.slices(target, targets.len(), after.as_ref());
+            slices.push(of_stream);
+            searched.push(start);
+        }
+        let may_stop = self.may_stop(after.as_ref());
+        loop {
+            let mut is_over = true;
+            for (place, target) in targets.iter().enumerate() {
+                let Some(offsets) = slices[place].next() else { continue };
+                is_over = false;
+                match self.search_slice((place, target), &offsets, interval, ranking, costs).await {
+                    Ok((of_slice, rows)) => {
+                        self.add_tally(&mut tally, of_slice)?;
+                        slices[place].finished(rows);
+                        if ranking.finish_slice(place) && may_stop {
+                            slices[place].stop();
+                        }
+                        searched[place] = joined(&searched[place], &offsets);
+                    }
+                    Err(_) if self.request.partial && self.is_late() => {
+                        ranking.abandon_slice();
+                        answer.is_complete = false;
+                        return Ok((searched, tally));
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            if is_over {
+                return Ok((searched, tally));
+            }
+        }
+    }
+
+    async fn search_slice(
+        &self,
+        target: (usize, &Target),
+        offsets: &Range<u64>,
+        interval: i64,
+        ranking: &mut Ranking,
+        costs: &mut Costs,
+    ) -> Result<(Tally, u64), SqlError> {
+        let rows = self.scan(target, offsets, ranking, costs).await?;
+        Ok((self.tally(target, offsets, interval, costs).await?, rows))
+    }
+
+    /// Whether a search ends with the slice that has the last hit of the page.
+    fn may_stop(&self, after: Option<&LastHit>) -> bool {
+        self.request.is_by_arrival() && !self.counts(after) && !self.tallies()
+    }
+
+    /// The slices of a stream, and the empty range of offsets that they begin at.
+    fn slices(&self, target: &Target, streams: usize, after: Option<&LastHit>) -> (Slices, Range<u64>) {
+        let is_ascending = self.request.is_ascending();
+        let mut offsets = 0..target.position;
+        let may_stop = self.may_stop(after);
+        // A further page of one stream begins behind the last hit.
+        if let (true, 1, Some((_, last))) = (may_stop, streams, after.and_then(|after| after.arrival)) {
+            match is_ascending {
+                true => offsets.start = last.saturating_add(1).min(offsets.end),
+                false => offsets.end = last.min(offsets.end),
+            }
+        }
+        let start = if is_ascending { offsets.start } else { offsets.end };
+        let slices = match may_stop || self.request.partial {
+            true => Slices::growing(offsets, is_ascending, self.request.partial),
+            false => Slices::whole(offsets),
+        };
+        (slices, start..start)
+    }
+
+    /// Reads the hits of the page.
+    async fn page(
+        &self,
+        targets: &[Target],
+        ranking: Ranking,
+        cursor: Option<&Cursor>,
+        (answer, costs): (&mut SearchAnswer, &mut Costs),
+    ) -> Result<(), SqlError> {
+        let request = self.request;
+        let page = ranking.finish();
+        answer.total = match cursor {
+            Some(cursor) => cursor.total,
+            None => request.counts.then_some(page.total),
+        };
+        // Pages of an incomplete answer follow one another only in the order in which events are searched.
+        let has_cursor = answer.is_complete || request.is_by_arrival();
+        answer.cursor = page.last.filter(|_| has_cursor).map(|last| {
+            let positions = targets.iter().map(|target| target.position).collect();
+            let total = answer.total.filter(|_| answer.is_complete);
+            Cursor { moments: self.moments, positions, last, total }.text(request)
+        });
+        answer.hits = self.hits(targets, &page.found, costs).await?;
+        Ok(())
+    }
+
+    /// Describes how far each stream was searched, and how.
+    fn describe(
+        &self,
+        targets: &[Target],
+        searched: &[Range<u64>],
+        costs: &Costs,
+        answer: &mut SearchAnswer,
+    ) -> Result<(), SqlError> {
+        for (place, (target, searched)) in targets.iter().zip(searched).enumerate() {
+            let sources = costs.of_stream(place);
+            let files = target.stored.table().map_or(0, |table| table.status().files);
+            let files_scanned = sources.files.len() as u64;
+            answer.streams.push(SearchedStream {
+                stream: target.stored.name.clone(),
+                position: target.position,
+                searched: searched.clone(),
+                condition: self.condition(target, searched, None)?.0,
+                files_left_out: (files as u64).saturating_sub(files_scanned),
+                files_scanned,
+                tail_rows: sources.tail_rows,
+            });
+        }
+        if !answer.is_complete {
+            let timeout = self.history.config.search_timeout_ms;
+            answer.warnings.push(format!(
+                "the time of the search, `search.timeout_ms` of {timeout} ms, ended before all events were searched"
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// A range of offsets with the one that it touches.
+fn joined(searched: &Range<u64>, slice: &Range<u64>) -> Range<u64> {
+    searched.start.min(slice.start)..searched.end.max(slice.end)
 }
 
 impl Search<'_> {

@@ -1,6 +1,6 @@
 //! The request of a search, and its answer.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, ops::Range};
 
 use swiftwater_event::StreamName;
 use swiftwater_sql::{ErrorKind as SqlErrorKind, SqlError};
@@ -48,6 +48,10 @@ pub struct SearchRequest {
     pub ranges: Vec<RangeRequest>,
     /// The intervals of time that events are counted in.
     pub histogram: Option<HistogramRequest>,
+    /// If the time of the search ends first, the answer has what was found until then, instead of an error.
+    pub partial: bool,
+    /// A name of the search, for its progress and its end; one is made if none is given.
+    pub id: Option<String>,
     /// Who asks.
     pub client: Option<IpAddr>,
 }
@@ -85,6 +89,19 @@ pub struct FacetRequest {
     pub path: Option<String>,
     /// How many levels of a path below are told apart; none: the values are counted as they are.
     pub depth: Option<usize>,
+    /// What is computed of the events of each value.
+    pub aggregates: Vec<AggregateRequest>,
+    /// The aggregate by which values are ordered, and whether the largest comes first; none: by the number of events.
+    pub order: Option<(String, bool)>,
+}
+
+/// Asks for an aggregate of an expression over the columns of the stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AggregateRequest {
+    /// Its name in the answer.
+    pub name: String,
+    /// The expression: `sum(price * qty)`. AVG, SUM, MIN, MAX, COUNT and FIRST, which is the value of the event that came first.
+    pub expression: String,
 }
 
 /// Asks how many events have a value in each range: from one bound, which is included, to the next.
@@ -94,6 +111,8 @@ pub struct RangeRequest {
     pub column: String,
     /// The bounds.
     pub bounds: Vec<String>,
+    /// What is computed of the events of each range.
+    pub aggregates: Vec<AggregateRequest>,
 }
 
 /// Asks how many events there are over time.
@@ -105,6 +124,8 @@ pub struct HistogramRequest {
     pub interval_micros: Option<i64>,
     /// The column by whose values events are counted, too.
     pub by: Option<String>,
+    /// What is computed of the events of each interval.
+    pub aggregates: Vec<AggregateRequest>,
 }
 
 /// The order of hits. Nulls come last; equal values are ordered by stream, then newest first.
@@ -133,10 +154,40 @@ pub struct SearchAnswer {
     pub histogram: Option<Vec<Bucket>>,
     /// How far each stream was searched.
     pub streams: Vec<SearchedStream>,
-    /// Rows that were searched, after those that files left out.
+    /// False if the time of the search ended first: then only the events between the offsets of [`SearchedStream::searched`]
+    /// are in the answer, and all of them.
+    pub is_complete: bool,
+    /// Its parts, in the order in which they first ran.
+    pub stages: Vec<Stage>,
+    /// Notes for who asks.
+    pub warnings: Vec<String>,
+}
+
+/// A part of a search, and its cost.
+#[derive(Debug, Clone, Default)]
+pub struct Stage {
+    /// Its name: `plan`, `scan`, `facets`, `ranges`, `histogram`, `hits`, `around`.
+    pub name: &'static str,
+    /// Statements of SQL.
+    pub statements: u64,
+    /// Rows that they read.
     pub rows_scanned: u64,
-    /// Bytes that were read for them.
+    /// Bytes that they read from storage.
     pub bytes_read: u64,
+    /// Microseconds that they took.
+    pub micros: u64,
+}
+
+impl SearchAnswer {
+    /// Rows that were searched, after those that files left out.
+    pub fn rows_scanned(&self) -> u64 {
+        self.stages.iter().filter(|stage| stage.name != "hits").map(|stage| stage.rows_scanned).sum()
+    }
+
+    /// Bytes that were read from storage.
+    pub fn bytes_read(&self) -> u64 {
+        self.stages.iter().map(|stage| stage.bytes_read).sum()
+    }
 }
 
 /// How many events have each value of a column.
@@ -144,12 +195,23 @@ pub struct SearchAnswer {
 pub struct Facet {
     /// The column.
     pub column: String,
-    /// The most frequent values, as JSON, with the number of events.
-    pub values: Vec<(String, u64)>,
+    /// The most frequent values, or the first in the order that was asked for.
+    pub values: Vec<ValueCount>,
     /// How many different values there are.
     pub distinct: u64,
     /// How many events have no value.
     pub missing: u64,
+}
+
+/// How many events have a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ValueCount {
+    /// The value, as JSON.
+    pub value: String,
+    /// The number of events.
+    pub count: u64,
+    /// Aggregates of them: their names, and their values as JSON.
+    pub aggregates: Vec<(String, String)>,
 }
 
 /// How many events have a value in a range.
@@ -161,6 +223,8 @@ pub struct RangeCount {
     pub to: String,
     /// The number of events.
     pub count: u64,
+    /// Aggregates of them: their names, and their values as JSON.
+    pub aggregates: Vec<(String, String)>,
 }
 
 /// How many events there are in an interval of time.
@@ -170,8 +234,10 @@ pub struct Bucket {
     pub start_micros: i64,
     /// The number of events.
     pub count: u64,
-    /// By value of the other column, as JSON; the most frequent first.
-    pub by: Vec<(String, u64)>,
+    /// By value of the other column; the most frequent first.
+    pub by: Vec<ValueCount>,
+    /// Aggregates of the events: their names, and their values as JSON.
+    pub aggregates: Vec<(String, String)>,
 }
 
 /// How far a stream was searched.
@@ -179,8 +245,18 @@ pub struct Bucket {
 pub struct SearchedStream {
     /// The stream.
     pub stream: StreamName,
-    /// The offset behind the last event that was searched.
+    /// The offset behind the last event that was acknowledged before the search.
     pub position: u64,
+    /// The offsets between which all events were searched.
+    pub searched: Range<u64>,
+    /// Its condition in SQL.
+    pub condition: String,
+    /// Files that pruning left out.
+    pub files_left_out: u64,
+    /// Files that were read.
+    pub files_scanned: u64,
+    /// Rows that wait for their commit, and were searched in memory.
+    pub tail_rows: u64,
 }
 
 /// An event that matches.
@@ -249,6 +325,8 @@ impl SearchRequest {
             facets: Vec::new(),
             ranges: Vec::new(),
             histogram: None,
+            partial: false,
+            id: None,
             client: None,
         }
     }
@@ -281,7 +359,28 @@ impl SearchRequest {
                 return Err(SqlError::new(SqlErrorKind::Invalid, message));
             }
         }
+        if self.partial && self.has_aggregates() {
+            let error =
+                SqlError::new(SqlErrorKind::Invalid, "aggregates are not computed of a partial answer");
+            return Err(error.with_hint("Leave `partial` out, or count events without aggregates."));
+        }
         Ok(())
+    }
+
+    fn has_aggregates(&self) -> bool {
+        self.facets.iter().any(|facet| !facet.aggregates.is_empty())
+            || self.ranges.iter().any(|range| !range.aggregates.is_empty())
+            || self.histogram.as_ref().is_some_and(|histogram| !histogram.aggregates.is_empty())
+    }
+
+    /// Whether hits are ordered by their arrival, which is the order of their offsets.
+    pub(super) fn is_by_arrival(&self) -> bool {
+        self.sort.column == TIME_COLUMN
+    }
+
+    /// Whether the oldest events are searched first.
+    pub(super) fn is_ascending(&self) -> bool {
+        self.is_by_arrival() && !self.sort.descending
     }
 
     pub(super) fn moments(&self, now_micros: i64) -> Result<Moments, SqlError> {

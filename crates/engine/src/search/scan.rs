@@ -1,6 +1,6 @@
 //! Scans a stream for the events that match, counts them, and ranks them.
 
-use std::{cmp::Ordering, collections::BinaryHeap, sync::Arc, time::Duration};
+use std::{cmp::Ordering, collections::BinaryHeap, ops::Range, sync::Arc, time::Duration};
 
 use arrow_array::{
     ArrayRef, RecordBatch, UInt32Array, UInt64Array,
@@ -12,27 +12,49 @@ use arrow_schema::{DataType, SortOptions};
 use futures_util::StreamExt;
 use swiftwater_sql::{Answer, ErrorKind as SqlErrorKind, Parameter, RunOptions, SqlError};
 use swiftwater_store::{OFFSET_COLUMN, TIME_COLUMN};
+use tokio::time::Instant;
 
 use super::{
     Search, Target,
     condition::identifier,
+    costs::{Costs, HITS},
     cursor::{Cursor, LastHit},
-    request::SearchAnswer,
 };
 
 /// Keeps the first of the events that match, and counts them.
 ///
 /// An event's key is made of its value of the sort column, its stream and its offset, as bytes that compare as events are
-/// ordered. Memory is bounded by the page.
+/// ordered. Memory is bounded by twice the page. The events of a slice count once it is finished.
 pub(super) struct Ranking {
     converter: RowConverter,
-    /// The first events so far, the last of them on top; one more than the page, which shows whether there is another.
-    first: BinaryHeap<Found>,
+    /// Of finished slices.
+    finished: FirstHits,
+    /// Of the present slice.
+    slice: FirstHits,
+    /// Events that are kept: one more than the page, which shows whether there is another.
     kept: usize,
     /// The last event of the page before.
-    after: Option<LastHit>,
+    pub(super) after: Option<LastHit>,
     is_by_arrival: bool,
+    /// By stream, how many events of finished slices are behind the page before.
+    behind: Vec<u64>,
+}
+
+#[derive(Default)]
+struct FirstHits {
+    /// The first events so far, the last of them on top.
+    first: BinaryHeap<Found>,
     total: u64,
+    behind: u64,
+}
+
+impl FirstHits {
+    fn push(&mut self, found: Found, kept: usize) {
+        self.first.push(found);
+        if self.first.len() > kept {
+            self.first.pop();
+        }
+    }
 }
 
 /// An event that matches.
@@ -108,17 +130,18 @@ impl Ranking {
         })?;
         Ok(Ranking {
             converter,
-            first: BinaryHeap::new(),
+            finished: FirstHits::default(),
+            slice: FirstHits::default(),
             kept: search.request.limit.saturating_add(1),
             after: cursor.map(|cursor| cursor.last.clone()),
             is_by_arrival,
-            total: 0,
+            behind: vec![0; targets.len()],
         })
     }
 
     /// Takes in rows that match, with their offsets and values of the sort column.
     fn add(&mut self, stream: usize, rows: &RecordBatch) -> Result<(), SqlError> {
-        self.total += rows.num_rows() as u64;
+        self.slice.total += rows.num_rows() as u64;
         let broken = |_| SqlError::new(SqlErrorKind::Internal, "rows of a search cannot be compared");
         let offsets = rows.column(0).as_primitive_opt::<Int64Type>();
         let offsets =
@@ -134,64 +157,80 @@ impl Ranking {
             if self.after.as_ref().is_some_and(|after| *key <= *after.key) {
                 continue;
             }
-            if self.first.len() == self.kept && self.first.peek().is_none_or(|last| *last.key <= *key) {
+            self.slice.behind += 1;
+            let first = &self.slice.first;
+            if first.len() == self.kept && first.peek().is_none_or(|last| *last.key <= *key) {
                 continue;
             }
             let time_micros = times.filter(|_| self.is_by_arrival).map_or(0, |times| times.value(row));
-            self.first.push(Found { key: key.into(), stream, offset: offsets.value(row), time_micros });
-            if self.first.len() > self.kept {
-                self.first.pop();
-            }
+            let found = Found { key: key.into(), stream, offset: offsets.value(row), time_micros };
+            self.slice.push(found, self.kept);
         }
         Ok(())
     }
 
+    /// The slice of a stream is finished: its events count. True if no later slice of the stream has events of the page.
+    pub(super) fn finish_slice(&mut self, stream: usize) -> bool {
+        let FirstHits { first, total, behind } = std::mem::take(&mut self.slice);
+        for found in first {
+            self.finished.push(found, self.kept);
+        }
+        self.finished.total += total;
+        self.behind[stream] += behind;
+        self.behind[stream] >= self.kept as u64
+    }
+
+    /// The slice is not finished: its events are left out.
+    pub(super) fn abandon_slice(&mut self) {
+        self.slice = FirstHits::default();
+    }
+
     /// The events of the page.
     pub(super) fn finish(self) -> Page {
-        let mut found = self.first.into_sorted_vec();
+        let FirstHits { first, total, .. } = self.finished;
+        let mut found = first.into_sorted_vec();
         let has_more = found.len() == self.kept;
         found.truncate(self.kept - 1);
         let last = found.last().filter(|_| has_more).map(|last| LastHit {
             key: last.key.clone(),
             arrival: self.is_by_arrival.then_some((last.time_micros, last.offset)),
         });
-        Page { found, last, total: self.total }
+        Page { found, last, total }
     }
 }
 
 impl Search<'_> {
-    /// Scans a stream.
+    /// Scans the events of a stream between two offsets. Answers how many rows were read from files.
     pub(super) async fn scan(
         &self,
         (place, target): (usize, &Target),
+        offsets: &Range<u64>,
         ranking: &mut Ranking,
-        answer: &mut SearchAnswer,
-    ) -> Result<(), SqlError> {
-        let counts = self.request.counts && ranking.after.is_none();
+        costs: &mut Costs,
+    ) -> Result<u64, SqlError> {
+        let counts = self.counts(ranking.after.as_ref());
         if self.request.limit == 0 && !counts {
-            return Ok(());
+            return Ok(0);
         }
-        let (text, parameters) = self.statement(target, ranking, counts)?;
-        let mut rows = self.run(text, parameters).await?;
-        while let Some(batch) = rows.next().await {
-            let batch = batch.map_err(|error| self.late(error, Some(&rows)))?;
-            ranking.add(place, &batch)?;
-        }
-        let progress = rows.progress().read();
-        answer.rows_scanned += progress.rows_scanned;
-        answer.bytes_read += progress.bytes_scanned;
-        Ok(())
+        let statement = self.statement(target, offsets, ranking, counts)?;
+        self.read(("scan", Some(place)), statement, costs, &mut |rows| ranking.add(place, rows)).await
+    }
+
+    /// Whether all events are counted: those of a further page were.
+    pub(super) fn counts(&self, after: Option<&LastHit>) -> bool {
+        self.request.counts && after.is_none()
     }
 
     /// The statement that finds the rows, with their offsets and values of the sort column.
     fn statement(
         &self,
         target: &Target,
+        offsets: &Range<u64>,
         ranking: &Ranking,
         counts: bool,
     ) -> Result<(String, Vec<Parameter>), SqlError> {
         let sort = &self.request.sort;
-        let (mut condition, mut parameters) = self.condition(target, None)?;
+        let (mut condition, mut parameters) = self.condition(target, offsets, None)?;
         if let Some((micros, _)) = ranking.after.as_ref().and_then(|after| after.arrival).filter(|_| !counts)
         {
             // The offsets of one time are compared when rows are ranked.
@@ -205,34 +244,69 @@ impl Search<'_> {
         Ok((text, parameters))
     }
 
-    /// Runs a statement within the time of the search.
-    pub(super) async fn run(&self, text: String, parameters: Vec<Parameter>) -> Result<Answer, SqlError> {
-        let timeout = self.timeout();
+    /// Reads the rows of a statement of a part of the search, over one stream or over all. Answers how many rows it read
+    /// from files.
+    pub(super) async fn read(
+        &self,
+        part: (&'static str, Option<usize>),
+        (text, parameters): (String, Vec<Parameter>),
+        costs: &mut Costs,
+        on_rows: &mut (dyn FnMut(&RecordBatch) -> Result<(), SqlError> + Send),
+    ) -> Result<u64, SqlError> {
+        let begun = Instant::now();
+        let timeout = self.timeout_of(part.0);
         let options = RunOptions {
             parameters,
             client: self.request.client,
             duration_max: Some(timeout.saturating_sub(self.started.elapsed()).max(Duration::from_millis(1))),
             ..RunOptions::default()
         };
-        self.sql.run(text, options).await.map_err(|error| self.late(error, None))
+        let mut rows = self.sql.run(text, options).await.map_err(|error| self.late(part.0, error, None))?;
+        self.progress.begin(rows.progress());
+        let mut result = Ok(());
+        while let Some(batch) = rows.next().await {
+            result = match batch {
+                Ok(batch) => on_rows(&batch),
+                Err(error) => Err(self.late(part.0, error, Some(&rows))),
+            };
+            if result.is_err() {
+                break;
+            }
+        }
+        let stored = costs.statement(part, begun, rows.progress());
+        result.map(|()| stored)
     }
 
     fn timeout(&self) -> Duration {
         Duration::from_millis(self.history.config.search_timeout_ms)
     }
 
+    /// The time until which a part runs. A partial answer leaves a fifth for its hits.
+    fn timeout_of(&self, part: &str) -> Duration {
+        match self.request.partial && part != HITS {
+            true => self.timeout() * 4 / 5,
+            false => self.timeout(),
+        }
+    }
+
+    /// Whether the time for searching is over.
+    pub(super) fn is_late(&self) -> bool {
+        self.started.elapsed() >= self.timeout_of("scan")
+    }
+
     /// The error, or that the time of the search is over, with how far it is.
-    pub(super) fn late(&self, error: SqlError, rows: Option<&Answer>) -> SqlError {
-        let timeout = self.timeout();
+    fn late(&self, part: &str, error: SqlError, rows: Option<&Answer>) -> SqlError {
+        let timeout = self.timeout_of(part);
         if self.started.elapsed() < timeout {
             return error;
         }
         let percent = rows.and_then(|rows| rows.progress().read().percent).unwrap_or(0.0);
         let message = format!(
             "the search took longer than `search.timeout_ms`, {} ms; {percent:.0} % of the rows were searched",
-            timeout.as_millis()
+            self.timeout().as_millis()
         );
-        SqlError::new(SqlErrorKind::Limit, message)
-            .with_hint("Search a shorter time with `from` and `to`, or raise the setting.")
+        SqlError::new(SqlErrorKind::Limit, message).with_hint(
+            "Search a shorter time with `from` and `to`, ask for what is found until then with `partial=true`, or raise the setting.",
+        )
     }
 }

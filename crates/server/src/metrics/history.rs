@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use swiftwater_engine::{
-    Endpoint, HistoryMetrics, JobStatus, JoinsMetrics, SinkStatus, StreamStatus, TableMetrics, ViewsMetrics,
+    Endpoint, HistoryMetrics, JobStatus, JoinsMetrics, SearchMetrics, SinkStatus, StreamStatus, TableMetrics,
+    ViewsMetrics,
 };
 
 use super::{Kind, Number, Numbers, Sample, Table, own_and_others};
@@ -13,13 +14,16 @@ use super::{Kind, Number, Numbers, Sample, Table, own_and_others};
 /// `shown`: the streams that have numbers of their own.
 pub(crate) fn families(
     table: &mut Table,
-    history: Option<&HistoryMetrics>,
+    (history, searches): (Option<&HistoryMetrics>, Option<&SearchMetrics>),
     endpoints: &[Arc<Endpoint>],
     shown: &[StreamStatus],
 ) {
     job_families(table, history.map_or(&[], |history| &history.jobs));
     sink_families(table, history.map_or(&[], |history| &history.sinks));
     endpoint_families(table, endpoints);
+    if let Some(searches) = searches {
+        search_families(table, searches);
+    }
     let Some(history) = history else { return };
     log_families(table, history);
     view_families(table, &history.views);
@@ -49,6 +53,22 @@ fn log_families(table: &mut Table, history: &HistoryMetrics) {
     table.gauge("swiftwater_log_queued_bytes", queued, history.log_queued_bytes);
     let files = "Size of the log's files, reserved files included.";
     table.gauge("swiftwater_log_file_bytes", files, history.log_file_bytes);
+}
+
+fn search_families(table: &mut Table, searches: &SearchMetrics) {
+    table.gauge("swiftwater_search_running", "Searches of stored events that run.", searches.running);
+    table.gauge("swiftwater_search_waiting", "Searches that wait for their turn.", searches.waiting);
+    let refused = "Searches refused because search.waiting_max of them waited.";
+    table.counter("swiftwater_search_refused_total", refused, searches.refused);
+    let failed = "Searches that failed or were ended, refused ones included.";
+    table.counter("swiftwater_search_failed_total", failed, searches.failed);
+    let number = Number::Seconds { counts: searches.times, sum: searches.micros as f64 / 1e6 };
+    let samples = vec![Sample { labels: vec![], number }];
+    let help = "Time of an answered search, its wait included.";
+    table.family(Kind::Histogram, "swiftwater_search_seconds", help, samples);
+    let rows = "Rows that answered searches read.";
+    table.counter("swiftwater_search_rows_scanned_total", rows, searches.rows_scanned);
+    table.counter("swiftwater_search_hits_total", "Hits of answered searches.", searches.hits);
 }
 
 fn view_families(table: &mut Table, views: &ViewsMetrics) {

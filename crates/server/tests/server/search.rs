@@ -239,3 +239,129 @@ async fn faults_say_where_and_what_to_do() {
         assert!(text.contains(expected), "{path}: {text}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answer_is_explained_and_columns_are_summarized() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(dir.path()).await;
+    let answer =
+        found(&server, "/v1/search?stream=logs&stream=traces&q=timeout&explain&partial&facet=_offset").await;
+    let meta = &answer["meta"];
+    assert_eq!((&meta["position"], &meta["warnings"]), (&json!({"logs": 3, "traces": 2}), &json!([])));
+    assert_eq!(answer["searched"], json!({"logs": {"from": 0, "to": 3}, "traces": {"from": 0, "to": 2}}));
+    // Each row is in a file or waits for its commit, and is read for the hits and for the facet.
+    assert_eq!((meta["files"]["indexed"].as_u64(), meta["rows_scanned"].as_u64()), (Some(0), Some(10)));
+    let explain = &answer["explain"];
+    let condition = explain["streams"]["logs"]["condition"].as_str().unwrap();
+    assert!(condition.contains("_offset < 3") && condition.contains("search_at"), "{condition}");
+    let stages = explain["stages"].as_array().unwrap().iter().map(|stage| stage["stage"].as_str().unwrap());
+    assert_eq!(stages.collect::<Vec<_>>(), ["plan", "scan", "facets", "hits"]);
+    let none = found(&server, "/v1/streams/logs/search?q=timeout").await;
+    assert!(none.get("explain").is_none() && none.get("searched").is_none());
+    let fields = found(&server, "/v1/streams/logs/search/fields?q=error&columns=level,took&limit=1").await;
+    assert_eq!(
+        fields["fields"],
+        json!([
+            {"column": "level", "type": "VARCHAR", "count": 2, "distinct": 1, "exact": true,
+             "values": [{"value": "error", "count": 2}]},
+            {"column": "took", "type": "BIGINT", "count": 1, "distinct": 1, "exact": true,
+             "values": [{"value": 30000, "count": 1}]},
+        ])
+    );
+    assert_eq!(fields["total"], json!(2));
+    let body = json!({"limit": 0, "facet": [{"column": "level", "order": "-most", "aggregates": {"most": "max(took)"}}],
+        "range": {"column": "took", "bounds": [0, 100], "aggregates": {"sum": "sum(took + 1)"}}});
+    let fields = [("content-type", "application/json")];
+    let answer = server.send("POST", "/v1/streams/logs/search", &fields, body.to_string()).await.json().await;
+    let values = json!([
+        {"value": "error", "count": 2, "aggregates": {"most": 30000}},
+        {"value": "info", "count": 1, "aggregates": {"most": 3}},
+    ]);
+    assert_eq!(answer["facets"]["level"]["values"], values);
+    assert_eq!(
+        answer["ranges"]["took"],
+        json!([{"from": 0, "to": 100, "count": 1, "aggregates": {"sum": 4}}])
+    );
+    for (body, expected) in [
+        (json!({"facet": {"column": "level", "order": "most"}}), "no aggregate `most`"),
+        (json!({"facet": {"limit": 1}}), "no member `column`"),
+        (json!({"facet": {"column": "level", "colour": 1}}), "no member `colour`"),
+        (
+            json!({"facet": {"column": "level", "aggregates": {"x": "sum(took); DROP STREAM logs"}}}),
+            "cannot be read",
+        ),
+        (json!({"range": {"column": "took"}}), "bounds of a range are a list"),
+        (json!({"histogram": {"column": "_time", "interval": "soon"}}), "no interval"),
+        (
+            json!({"partial": true, "facet": {"column": "level", "aggregates": {"x": "sum(took)"}}}),
+            "partial answer",
+        ),
+    ] {
+        let reply = server.send("POST", "/v1/streams/logs/search", &fields, body.to_string()).await;
+        let (status, problem) = (reply.status, reply.json().await);
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(status == 400 && detail.contains(expected), "{body}: {detail}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn searches_are_listed_by_their_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(dir.path()).await;
+    let named = [("swiftwater-search", "mine")];
+    assert_eq!(server.send("GET", "/v1/streams/logs/search?q=timeout", &named, "").await.status, 200);
+    let search = found(&server, "/v1/searches/mine").await;
+    assert_eq!(
+        (&search["state"], &search["q"], &search["streams"]),
+        (&json!("done"), &json!("timeout"), &json!(["logs"]))
+    );
+    assert!(search["rows_scanned"].is_u64() && search["bytes_read"].is_u64());
+    assert_eq!(found(&server, "/v1/searches").await, json!({"searches": []}));
+    for (method, path) in [("GET", "/v1/searches/none"), ("DELETE", "/v1/searches/mine")] {
+        assert_eq!(server.send(method, path, &[], "").await.status, 404, "{method} {path}");
+    }
+    for name in ["search-1", "with space", ""] {
+        let reply = server.send("GET", "/v1/streams/logs/search", &[("swiftwater-search", name)], "").await;
+        assert_eq!(reply.status, 400, "{name}");
+    }
+    let page = server.get("/metrics").await.text().await;
+    assert!(
+        page.contains("swiftwater_search_hits_total 1") && page.contains("swiftwater_search_seconds_count 1"),
+        "{page}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn search_is_followed_in_both_forms_and_resumes() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(dir.path()).await;
+    let lines = [("accept", "application/x-ndjson")];
+    let mut follow =
+        server.send("GET", "/v1/streams/logs/search?q=error&follow&columns=took", &lines, "").await;
+    assert_eq!(follow.field("content-type"), "application/x-ndjson");
+    let mut next = async || serde_json::from_str::<Value>(&follow.line().await.unwrap()).unwrap();
+    let (first, second) = (next().await, next().await);
+    assert_eq!((&first["offset"], &first["position"]), (&json!(0), &json!("1")));
+    assert_eq!((&second["offset"], &second["position"]), (&json!(2), &json!("3")));
+    assert_eq!(server.ingest("logs", LOGS).await.status, 200);
+    let (third, fourth) = (next().await, next().await);
+    assert_eq!((&third["offset"], &third["event"]), (&json!(3), &json!({"took": 30000})));
+    assert_eq!(fourth["offset"], json!(5));
+    let resume = [("last-event-id", first["position"].as_str().unwrap())];
+    let mut events = server.send("GET", "/v1/search?stream=logs&q=error&follow", &resume, "").await;
+    assert_eq!(events.field("content-type"), "text/event-stream");
+    for offset in [2, 3, 5] {
+        assert_eq!(events.line().await.unwrap(), format!("id: {}", offset + 1));
+        assert_eq!(events.line().await.unwrap(), "event: hit");
+        let data = events.line().await.unwrap();
+        let hit: Value = serde_json::from_str(data.strip_prefix("data: ").unwrap()).unwrap();
+        assert_eq!(hit["offset"], json!(offset));
+        assert_eq!(events.line().await.unwrap(), "");
+    }
+    // Its live queries end with the client.
+    server.until_queries(2).await;
+    drop((follow, events));
+    server.until_queries(0).await;
+    let wrong = server.send("GET", "/v1/streams/logs/search?follow", &[("last-event-id", "x")], "").await;
+    assert_eq!(wrong.status, 400);
+}

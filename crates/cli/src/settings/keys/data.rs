@@ -284,6 +284,18 @@ fn durable() -> Vec<Key> {
             history.search_facet_values_max,
             "Maximum number of different values that a facet or a histogram counts. A search with more fails."
         ),
+        number!(
+            "search.searches_max",
+            Kind::Count(1, 100_000),
+            history.search_searches_max,
+            "Maximum number of searches that run at once. Others wait."
+        ),
+        number!(
+            "search.waiting_max",
+            Kind::Count(0, 100_000),
+            history.search_waiting_max,
+            "Maximum number of searches that wait. Others are refused with 429."
+        ),
         number!("views.views_max", Kind::Count(0, 100_000), history.views_max, "Maximum number of views."),
         number!("views.alerts_max", Kind::Count(0, 100_000), history.alerts_max, "Maximum number of alerts."),
         number!(

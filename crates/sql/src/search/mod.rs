@@ -1,4 +1,4 @@
-//! Plans `search('words')`, `search(column, 'words')` and `search_at(micros, 'words', 'or')`.
+//! Plans `search('words')`, `search(column, 'words')`, `search_at(micros, 'words', 'or')` and `search_snippet(column, 'words', 80)`.
 //!
 //! ```text
 //! before: search('timeout status:500')     after: search(message, title, status, _event)
@@ -10,9 +10,13 @@
 //! null. `now` in a query is the start of the statement; `search_at` states it, in microseconds since 1970, and the operator
 //! between words side by side.
 
+mod facet;
+mod table;
+
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use arrow::array::{ArrayRef, StringViewArray};
 use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
@@ -29,9 +33,16 @@ use swiftwater_text::query::Operator as WordsOperator;
 use swiftwater_text::{IndexQuery, MatcherScratch, QueryFaults, SearchField, TableSearch};
 
 use crate::{ErrorKind, SqlError};
+pub(crate) use table::expand_tables;
 
 const NAME: &str = "search";
 const NAME_AT: &str = "search_at";
+const NAME_SNIPPET: &str = "search_snippet";
+
+/// Characters of a snippet where none are stated.
+const SNIPPET_CHARS: usize = 160;
+/// Characters of a snippet.
+const SNIPPET_CHARS_MAX: i64 = 100_000;
 
 /// Makes a session know the function.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
@@ -39,6 +50,9 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     state.register_udf(Arc::new(ScalarUDF::from(UnboundSearch { name: NAME, signature })))?;
     let signature = Signature::any(3, Volatility::Immutable);
     state.register_udf(Arc::new(ScalarUDF::from(UnboundSearch { name: NAME_AT, signature })))?;
+    let signature = Signature::one_of(vec![TypeSignature::Any(2), TypeSignature::Any(3)], Volatility::Stable);
+    state.register_udf(Arc::new(ScalarUDF::from(UnboundSearch { name: NAME_SNIPPET, signature })))?;
+    state.register_udf(Arc::new(ScalarUDF::from(facet::Facet::new())))?;
     state.register_function_rewrite(Arc::new(Bind))
 }
 
@@ -59,11 +73,11 @@ impl ScalarUDFImpl for UnboundSearch {
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Boolean)
+        Ok(if self.name == NAME_SNIPPET { DataType::Utf8View } else { DataType::Boolean })
     }
 
     fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        exec_err!("search has no columns here")
+        exec_err!("{} has no columns here", self.name)
     }
 }
 
@@ -80,10 +94,15 @@ impl FunctionRewrite for Bind {
         let Expr::ScalarFunction(ScalarFunction { func, args }) = &expr else {
             return Ok(Transformed::no(expr));
         };
-        if func.inner().downcast_ref::<UnboundSearch>().is_none() {
+        let Some(unbound) = func.inner().downcast_ref::<UnboundSearch>() else {
             return Ok(Transformed::no(expr));
-        }
+        };
         let bound = match args.as_slice() {
+            [value, query, rest @ ..] if unbound.name == NAME_SNIPPET => {
+                let chars = snippet_chars(rest.first())?;
+                let query = Query { snippet_chars: Some(chars), ..Query::of(constant(query)?) };
+                bind_value(query, value, schema)?
+            }
             [query] => bind_rows(Query::of(constant(query)?), schema)?,
             [Expr::Literal(ScalarValue::Int64(Some(now)), _), query, operator] => {
                 let operator = match constant(operator)? {
@@ -101,14 +120,7 @@ impl FunctionRewrite for Bind {
                     SqlError::new(ErrorKind::Invalid, "the time of search_at must be a constant BIGINT");
                 return Err(error.with_hint("Write search_at(1767225600000000, 'words', 'and').").into());
             }
-            [value, query] => {
-                let field = SearchField::of(value.to_field(schema)?.1.as_ref());
-                let query = Query { is_of_value: true, ..Query::of(constant(query)?) };
-                let bound = BoundSearch::new(query, vec![field])?;
-                let read = !bound.search.needed().is_empty();
-                let args = if read { vec![value.clone()] } else { Vec::new() };
-                Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(ScalarUDF::from(bound)), args))
-            }
+            [value, query] => bind_value(Query::of(constant(query)?), value, schema)?,
             _ => return Ok(Transformed::no(expr)),
         };
         Ok(Transformed::yes(bound))
@@ -131,6 +143,32 @@ fn bind_rows(query: Query, schema: &DFSchema) -> Result<Expr> {
     Ok(Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(ScalarUDF::from(bound)), args)))
 }
 
+/// A search of one value.
+fn bind_value(query: Query, value: &Expr, schema: &DFSchema) -> Result<Expr> {
+    let field = SearchField::of(value.to_field(schema)?.1.as_ref());
+    let bound = BoundSearch::new(Query { is_of_value: true, ..query }, vec![field])?;
+    let read = !bound.search.needed().is_empty();
+    let args = if read { vec![value.clone()] } else { Vec::new() };
+    Ok(Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(ScalarUDF::from(bound)), args)))
+}
+
+fn snippet_chars(chars: Option<&Expr>) -> Result<usize> {
+    let chars = match chars {
+        None => return Ok(SNIPPET_CHARS),
+        Some(Expr::Literal(ScalarValue::Int64(Some(chars)), _)) => *chars,
+        Some(_) => 0,
+    };
+    match usize::try_from(chars) {
+        Ok(number) if (1..=SNIPPET_CHARS_MAX).contains(&chars) => Ok(number),
+        _ => {
+            let message =
+                format!("a snippet has from 1 to {SNIPPET_CHARS_MAX} characters, a constant number");
+            let error = SqlError::new(ErrorKind::Invalid, message);
+            Err(error.with_hint("Write search_snippet(message, 'words', 80).").into())
+        }
+    }
+}
+
 fn constant(query: &Expr) -> Result<&str> {
     let text = match query {
         Expr::Literal(value, _) => value.try_as_str().flatten(),
@@ -149,13 +187,21 @@ struct Query {
     operator: WordsOperator,
     /// It searches one value instead of a row.
     is_of_value: bool,
+    /// The answer is the text around the first match, of at most so many characters, instead of a truth value.
+    snippet_chars: Option<usize>,
     /// The meaning of `now`, in microseconds since 1970; none until the plan is optimized.
     now_micros: Option<i64>,
 }
 
 impl Query {
     fn of(text: &str) -> Query {
-        Query { text: text.into(), operator: WordsOperator::And, is_of_value: false, now_micros: None }
+        Query {
+            text: text.into(),
+            operator: WordsOperator::And,
+            is_of_value: false,
+            snippet_chars: None,
+            now_micros: None,
+        }
     }
 }
 
@@ -203,7 +249,7 @@ impl Hash for BoundSearch {
 
 impl ScalarUDFImpl for BoundSearch {
     fn name(&self) -> &str {
-        NAME
+        if self.query.snippet_chars.is_some() { NAME_SNIPPET } else { NAME }
     }
 
     fn signature(&self) -> &Signature {
@@ -213,13 +259,16 @@ impl ScalarUDFImpl for BoundSearch {
     fn display_name(&self, args: &[Expr]) -> Result<String> {
         let query = ScalarValue::from(&*self.query.text);
         Ok(match (self.query.is_of_value, args) {
-            (true, [value]) => format!("search({value}, {query})"),
+            (true, [value]) => match self.query.snippet_chars {
+                Some(chars) => format!("search_snippet({value}, {query}, {chars})"),
+                None => format!("search({value}, {query})"),
+            },
             _ => format!("search({query})"),
         })
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Boolean)
+        Ok(if self.query.snippet_chars.is_some() { DataType::Utf8View } else { DataType::Boolean })
     }
 
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
@@ -239,6 +288,13 @@ impl ScalarUDFImpl for BoundSearch {
         let is_constant = args.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
         let rows = if is_constant { 1 } else { args.number_rows };
         let arrays = args.args.into_iter().map(|value| value.into_array(rows)).collect::<Result<Vec<_>>>()?;
+        if let Some(chars) = self.query.snippet_chars {
+            let snippets = self.snippets(&arrays, rows, chars);
+            return Ok(match is_constant {
+                true => ColumnarValue::Scalar(ScalarValue::try_from_array(&snippets, 0)?),
+                false => ColumnarValue::Array(snippets),
+            });
+        }
         let found = self.search.matches(&arrays, rows, &mut MatcherScratch::default());
         Ok(match is_constant {
             true => ColumnarValue::Scalar(ScalarValue::Boolean(Some(found.value(0)))),
@@ -281,7 +337,8 @@ fn known_query(filter: &Expr) -> IndexQuery {
                     Expr::Column(column) => *column.name == *bound.fields[*place].name,
                     _ => false,
                 });
-            match is_of_columns && bound.query.now_micros.is_some() {
+            let is_condition = bound.query.snippet_chars.is_none() && bound.query.now_micros.is_some();
+            match is_of_columns && is_condition {
                 true => bound.search.index_query(),
                 false => IndexQuery::Unknown,
             }
@@ -290,10 +347,60 @@ fn known_query(filter: &Expr) -> IndexQuery {
     }
 }
 
+impl BoundSearch {
+    /// The text around the first match of each row; null where there is none.
+    fn snippets(&self, arrays: &[ArrayRef], rows: usize, chars: usize) -> ArrayRef {
+        let mut scratch = MatcherScratch::default();
+        let found = self.search.matches(arrays, rows, &mut scratch);
+        let snippets = (0..rows).map(|row| {
+            if !found.value(row) {
+                return None;
+            }
+            let highlights = self.search.highlights(arrays, row, &mut scratch);
+            let first = highlights.first()?;
+            Some(snippet(&first.text, first.places.first()?.start, chars))
+        });
+        Arc::new(StringViewArray::from_iter(snippets))
+    }
+}
+
+/// At most so many characters of a text, with the match at a byte in them. `…` stands for text that is left out.
+fn snippet(text: &str, at: usize, chars: usize) -> String {
+    let total = text.chars().count();
+    if total <= chars {
+        return text.to_owned();
+    }
+    let before = text[..at].chars().count();
+    // A quarter stands before the match.
+    let start = before.saturating_sub(chars / 4).min(total - chars);
+    let mut snippet: String = text.chars().skip(start).take(chars).collect();
+    if start > 0 {
+        snippet.insert(0, '…');
+    }
+    if start + chars < total {
+        snippet.push('…');
+    }
+    snippet
+}
+
 fn fault(faults: &QueryFaults) -> SqlError {
     let error = SqlError::new(ErrorKind::Invalid, format!("the search cannot be read: {faults}"));
     match faults.0.iter().find_map(|fault| fault.hint.clone()) {
         Some(hint) => error.with_hint(hint),
         None => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::snippet;
+
+    #[test]
+    fn snippet_has_the_match_and_marks_cuts() {
+        assert_eq!(snippet("a timeout", 2, 20), "a timeout");
+        let text = format!("{}timeout{}", "é".repeat(50), "ü".repeat(50));
+        assert_eq!(snippet(&text, 100, 12), "…ééétimeoutüü…");
+        assert_eq!(snippet(&text, 0, 4), "éééé…");
+        assert_eq!(snippet(&text, text.len() - 2, 4), "…üüüü");
     }
 }

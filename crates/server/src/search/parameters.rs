@@ -1,50 +1,29 @@
-//! `/v1/streams/{stream}/search` and `/v1/search`: searches stored events.
-//!
-//! ```text
-//! GET /v1/streams/logs/search?q=timeout&from=now-15m&limit=20
-//! GET /v1/search?stream=logs&stream=traces&q=timeout
-//! POST …                                     the same names as members of a JSON object
-//! ```
-//!
-//! `Accept` selects one JSON object, or one hit per line with the count and the cursor in the header. A client that
-//! disconnects ends its search.
+//! Reads the parameters of a search, from the query of a request and from its JSON body.
 
-use std::{fmt::Write, net::IpAddr, str::FromStr, sync::Arc};
+use std::{net::IpAddr, str::FromStr};
 
-use axum::{
-    body::Body,
-    extract::{Request, State},
-    http::{HeaderName, HeaderValue, Method, header, request::Parts},
-    response::Response,
-};
-use serde_json::{Map, Value, json};
+use axum::{body::Body, http::request::Parts};
+use serde_json::{Map, Value};
 use swiftwater_engine::{
-    Bucket, ContextRequest, Drill, FacetRequest, HistogramRequest, Piece, Principal, RangeRequest,
-    SearchAnswer, SearchHit, SearchRequest, SearchSort,
+    AggregateRequest, ContextRequest, Drill, FacetRequest, HistogramRequest, RangeRequest, SearchRequest,
+    SearchSort,
 };
 use swiftwater_event::StreamName;
 use swiftwater_text::query::{Operator, moment_micros};
-use tokio::time::Instant;
 
 use crate::{
-    accept::prefers,
-    body::{Encoding, Pieces, heavy},
+    body::{Encoding, Pieces},
     parameters::{bad, cut, no_text, pairs},
     problem::Problem,
     query_request::is_json,
-    routes::{Name, name},
-    server::{Connection, Shared},
-    wire::time_text,
+    server::Shared,
 };
-
-const TOTAL: HeaderName = HeaderName::from_static("swiftwater-total");
-const CURSOR: HeaderName = HeaderName::from_static("swiftwater-cursor");
 
 /// Bytes of the body of a request.
 const BODY_BYTES_MAX: u64 = 1 << 20;
 
 /// The parameters of one stream's search; that of several has `stream`, too.
-const PARAMETERS: [&str; 21] = [
+pub(super) const PARAMETERS: [&str; 24] = [
     "q",
     "from",
     "to",
@@ -66,10 +45,22 @@ const PARAMETERS: [&str; 21] = [
     "after",
     "same",
     "stream",
+    "partial",
+    "explain",
+    "follow",
 ];
+
+/// The parameters of a summary of columns.
+pub(super) const FIELD_PARAMETERS: [&str; 8] = ["q", "from", "to", "time", "op", "drill", "columns", "limit"];
 
 /// Those of them that may be repeated.
 const REPEATED: [&str; 4] = ["drill", "facet", "range", "stream"];
+
+/// Those of them that may be JSON objects, with aggregates.
+const OBJECTS: [&str; 3] = ["facet", "range", "histogram"];
+
+/// The words of a parameter that is true or false.
+const FLAG: [(&str, bool); 3] = [("false", false), ("true", true), ("", true)];
 
 /// Hits where no limit is stated.
 const HITS: usize = 20;
@@ -78,49 +69,15 @@ const AROUND_EVENTS: usize = 20;
 /// Values of a facet where no limit is stated.
 const FACET_VALUES: usize = 20;
 
-/// Searches one stream.
-pub(crate) async fn stream(
-    State(shared): State<Arc<Shared>>,
-    path: Name,
-    request: Request,
-) -> Result<Response, Problem> {
-    let stream = name(path)?;
-    answer(&shared, Some(stream), request).await
-}
-
-/// Searches several streams.
-pub(crate) async fn streams(
-    State(shared): State<Arc<Shared>>,
-    request: Request,
-) -> Result<Response, Problem> {
-    answer(&shared, None, request).await
-}
-
-async fn answer(shared: &Arc<Shared>, stream: Option<String>, request: Request) -> Result<Response, Problem> {
-    let started = Instant::now();
-    let (parts, body) = request.into_parts();
-    let mut values = Values::of_query(parts.uri.query().unwrap_or_default())?;
-    if parts.method == Method::POST {
-        values.add_body(shared, &parts, body).await?;
-    }
-    let client = parts.extensions.get::<Arc<Connection>>().map(|connection| connection.address);
-    let search = values.request(stream, client)?;
-    let answer = shared.engine.search(&Principal::anonymous(), &search).await?;
-    Ok(heavy(answer.hits.iter().map(|hit| hit.event.len()).sum(), || {
-        match prefers(&parts.headers, "application/x-ndjson", "application/json") {
-            true => lines(&answer),
-            false => object(&answer, started),
-        }
-    }))
-}
-
 /// The parameters of a request, with the values of each.
-#[derive(Default)]
-struct Values(Vec<(String, Vec<String>)>);
+pub(super) struct Values {
+    values: Vec<(String, Vec<String>)>,
+    known: &'static [&'static str],
+}
 
 impl Values {
-    fn of_query(query: &str) -> Result<Values, Problem> {
-        let mut values = Values::default();
+    pub(super) fn of_query(query: &str, known: &'static [&'static str]) -> Result<Values, Problem> {
+        let mut values = Values { values: Vec::new(), known };
         for (name, value) in pairs(query) {
             let value = value.ok_or_else(|| no_text(&name))?.into_owned();
             values.add(&name, vec![value])?;
@@ -129,20 +86,25 @@ impl Values {
     }
 
     fn add(&mut self, name: &str, more: Vec<String>) -> Result<(), Problem> {
-        if !PARAMETERS.contains(&name) {
+        if !self.known.contains(&name) {
             let problem = bad(format!("no parameter `{}` here", cut(name)));
-            return Err(problem.hint(format!("Parameters are: {}.", PARAMETERS.join(", "))));
+            return Err(problem.hint(format!("Parameters are: {}.", self.known.join(", "))));
         }
-        match self.0.iter_mut().find(|(known, _)| known == name) {
+        match self.values.iter_mut().find(|(known, _)| known == name) {
             Some((_, values)) if REPEATED.contains(&name) => values.extend(more),
             Some(_) => return Err(bad(format!("parameter `{name}` is given twice"))),
-            None => self.0.push((name.to_owned(), more)),
+            None => self.values.push((name.to_owned(), more)),
         }
         Ok(())
     }
 
     /// Adds the members of a JSON object.
-    async fn add_body(&mut self, shared: &Shared, parts: &Parts, body: Body) -> Result<(), Problem> {
+    pub(super) async fn add_body(
+        &mut self,
+        shared: &Shared,
+        parts: &Parts,
+        body: Body,
+    ) -> Result<(), Problem> {
         const FORM: &str =
             "Write {\"q\": \"timeout\", \"from\": \"now-15m\"} with Content-Type: application/json.";
         let encoding = Encoding::of(&parts.headers)?;
@@ -163,6 +125,8 @@ impl Values {
                 Value::String(text) => Ok(text),
                 Value::Number(number) => Ok(number.to_string()),
                 Value::Bool(flag) => Ok(flag.to_string()),
+                // Read again where its members are known.
+                Value::Object(_) if OBJECTS.contains(&name.as_str()) => Ok(value.to_string()),
                 _ => Err(Problem::bad_request(format!("member `{}` is not a text", cut(&name))).hint(FORM)),
             };
             let values = match value {
@@ -182,12 +146,12 @@ impl Values {
     }
 
     fn get(&self, name: &str) -> Option<&str> {
-        let (_, values) = self.0.iter().find(|(known, _)| known == name)?;
+        let (_, values) = self.values.iter().find(|(known, _)| known == name)?;
         values.first().map(String::as_str)
     }
 
     fn all(&self, name: &str) -> &[String] {
-        self.0.iter().find(|(known, _)| known == name).map_or(&[], |(_, values)| values)
+        self.values.iter().find(|(known, _)| known == name).map_or(&[], |(_, values)| values)
     }
 
     /// One of some words; the first is the default.
@@ -200,7 +164,22 @@ impl Values {
         })
     }
 
-    fn request(&self, stream: Option<String>, client: Option<IpAddr>) -> Result<SearchRequest, Problem> {
+    /// Whether the search goes on with later events.
+    pub(super) fn follow(&self) -> Result<bool, Problem> {
+        self.word("follow", &FLAG)
+    }
+
+    /// Whether the answer describes how it was found.
+    pub(super) fn explain(&self) -> Result<bool, Problem> {
+        self.word("explain", &FLAG)
+    }
+
+    pub(super) fn request(
+        &self,
+        stream: Option<String>,
+        client: Option<IpAddr>,
+        id: Option<String>,
+    ) -> Result<SearchRequest, Problem> {
         let own = |name: &str| self.get(name).map(str::to_owned);
         let sort = match self.get("sort") {
             None => SearchSort::default(),
@@ -222,13 +201,15 @@ impl Values {
             cursor: own("cursor"),
             columns,
             counts: self.word("count", &[("exact", true), ("none", false)])?,
-            highlights: self.word("highlight", &[("false", false), ("true", true), ("", true)])?,
+            highlights: self.word("highlight", &FLAG)?,
             drills: self.all("drill").iter().map(|text| drill(text)).collect::<Result<_, _>>()?,
-            sideways: self.word("sideways", &[("false", false), ("true", true), ("", true)])?,
+            sideways: self.word("sideways", &FLAG)?,
             around: self.around()?,
             facets: self.all("facet").iter().map(|text| facet(text)).collect::<Result<_, _>>()?,
             ranges: self.all("range").iter().map(|text| range(text)).collect::<Result<_, _>>()?,
             histogram: self.get("histogram").map(histogram).transpose()?,
+            partial: self.word("partial", &FLAG)?,
+            id,
             client,
         })
     }
@@ -291,8 +272,18 @@ fn drill(text: &str) -> Result<Drill, Problem> {
 
 /// `column;limit=20;path=a/b;depth=1`.
 fn facet(text: &str) -> Result<FacetRequest, Problem> {
+    if text.starts_with('{') {
+        return facet_of(Members::parse("facet", text)?);
+    }
     let (column, options) = options(text, &["limit", "path", "depth"], "facet")?;
-    let mut facet = FacetRequest { column, limit: FACET_VALUES, path: None, depth: None };
+    let mut facet = FacetRequest {
+        column,
+        limit: FACET_VALUES,
+        path: None,
+        depth: None,
+        aggregates: Vec::new(),
+        order: None,
+    };
     for (name, value) in options {
         let number = || {
             let number = value.parse();
@@ -309,6 +300,9 @@ fn facet(text: &str) -> Result<FacetRequest, Problem> {
 
 /// `column:0,10,100`. The column may have a `:` itself.
 fn range(text: &str) -> Result<RangeRequest, Problem> {
+    if text.starts_with('{') {
+        return range_of(Members::parse("range", text)?);
+    }
     let form =
         || bad(format!("parameter `range` is no range: `{}`", cut(text))).hint("Write range=price:0,10,100.");
     let (column, bounds) = match text.split_once(':') {
@@ -318,11 +312,15 @@ fn range(text: &str) -> Result<RangeRequest, Problem> {
     Ok(RangeRequest {
         column: column.to_owned(),
         bounds: bounds.split(',').map(|bound| bound.trim().to_owned()).collect(),
+        aggregates: Vec::new(),
     })
 }
 
 /// `column:1m;by=level`, or `auto` instead of the interval.
 fn histogram(text: &str) -> Result<HistogramRequest, Problem> {
+    if text.starts_with('{') {
+        return histogram_of(Members::parse("histogram", text)?);
+    }
     let form = || {
         bad(format!("parameter `histogram` is no histogram: `{}`", cut(text)))
             .hint("Write histogram=_time:1m, histogram=_time:auto or histogram=_time:1h;by=level.")
@@ -334,7 +332,7 @@ fn histogram(text: &str) -> Result<HistogramRequest, Problem> {
         interval => Some(interval_micros(interval).ok_or_else(form)?),
     };
     let by = options.into_iter().next().map(|(_, by)| by);
-    Ok(HistogramRequest { column: column.to_owned(), interval_micros, by })
+    Ok(HistogramRequest { column: column.to_owned(), interval_micros, by, aggregates: Vec::new() })
 }
 
 fn interval_micros(text: &str) -> Option<i64> {
@@ -359,128 +357,127 @@ fn options(text: &str, known: &[&str], parameter: &str) -> Result<(String, Vec<(
     Ok((first, options))
 }
 
-/// All hits as one object.
-fn object(answer: &SearchAnswer, started: Instant) -> Response {
-    let mut text = String::from("{\"hits\":[");
-    for (place, hit) in answer.hits.iter().enumerate() {
-        if place > 0 {
-            text.push(',');
+/// The members of a facet, a range or a histogram that is a JSON object.
+struct Members {
+    parameter: &'static str,
+    members: Map<String, Value>,
+}
+
+impl Members {
+    fn parse(parameter: &'static str, text: &str) -> Result<Members, Problem> {
+        let members = serde_json::from_str(text);
+        let members =
+            members.map_err(|error| bad(format!("parameter `{parameter}` is not JSON: {error}")))?;
+        Ok(Members { parameter, members })
+    }
+
+    /// A text or a number.
+    fn text(&mut self, name: &str) -> Result<Option<String>, Problem> {
+        match self.members.remove(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(Value::Number(number)) => Ok(Some(number.to_string())),
+            Some(_) => Err(bad(format!("member `{name}` of `{}` is a text or a number", self.parameter))),
         }
-        write_hit(hit, &mut text);
     }
-    let position = match answer.streams.as_slice() {
-        [stream] => json!(stream.position),
-        streams => {
-            let positions = streams.iter().map(|stream| (stream.stream.to_string(), json!(stream.position)));
-            Value::Object(positions.collect())
-        }
-    };
-    let meta = json!({
-        "position": position,
-        "rows_scanned": answer.rows_scanned,
-        "bytes_read": answer.bytes_read,
-        "took_ms": u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
-    });
-    let _ = writeln!(
-        text,
-        "],\"total\":{},\"facets\":{},\"ranges\":{},\"histogram\":{},\"cursor\":{},\"complete\":true,\"meta\":{meta}}}",
-        json!(answer.total),
-        facets_json(answer),
-        ranges_json(answer),
-        json!(answer.histogram.as_deref().unwrap_or_default().iter().map(bucket_json).collect::<Vec<_>>()),
-        json!(answer.cursor)
-    );
-    response("application/json", text)
-}
 
-fn facets_json(answer: &SearchAnswer) -> Value {
-    let facets = answer.facets.iter().map(|facet| {
-        let values: Vec<Value> = facet
-            .values
-            .iter()
-            .map(|(value, count)| json!({"value": json_value(value), "count": count}))
-            .collect();
-        let told = json!({"values": values, "distinct": facet.distinct, "missing": facet.missing});
-        (facet.column.clone(), told)
-    });
-    Value::Object(facets.collect())
-}
-
-fn ranges_json(answer: &SearchAnswer) -> Value {
-    let ranges = answer.ranges.iter().map(|(column, ranges)| {
-        let counts = ranges.iter().map(|range| {
-            json!({"from": bound_json(&range.from), "to": bound_json(&range.to), "count": range.count})
-        });
-        (column.clone(), counts.collect())
-    });
-    Value::Object(ranges.collect())
-}
-
-fn bucket_json(bucket: &Bucket) -> Value {
-    let time = time_text(bucket.start_micros.div_euclid(1000));
-    if bucket.by.is_empty() {
-        return json!({"time": time, "count": bucket.count});
+    fn column(&mut self) -> Result<String, Problem> {
+        let parameter = self.parameter;
+        self.text("column")?.ok_or_else(|| {
+            bad(format!("`{parameter}` has no member `column`")).hint("Write {\"column\": \"level\"}.")
+        })
     }
-    let by: Vec<Value> =
-        bucket.by.iter().map(|(value, count)| json!({"value": json_value(value), "count": count})).collect();
-    json!({"time": time, "count": bucket.count, "by": by})
-}
 
-/// A value that was written as JSON.
-fn json_value(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
-}
-
-/// A bound as a number, or as it was written.
-fn bound_json(text: &str) -> Value {
-    serde_json::from_str::<serde_json::Number>(text).map_or_else(|_| json!(text), Value::Number)
-}
-
-/// One hit per line.
-fn lines(answer: &SearchAnswer) -> Response {
-    let mut text = String::new();
-    for hit in &answer.hits {
-        write_hit(hit, &mut text);
-        text.push('\n');
+    fn number(&mut self, name: &str) -> Result<Option<usize>, Problem> {
+        let number = self.text(name)?.map(|text| text.parse());
+        number.transpose().map_err(|_| bad(format!("member `{name}` of `{}` is a number", self.parameter)))
     }
-    let mut response = response("application/x-ndjson", text);
-    if let Some(total) = answer.total {
-        response.headers_mut().insert(TOTAL, HeaderValue::from(total));
-    }
-    if let Some(cursor) = answer.cursor.as_deref().and_then(|cursor| HeaderValue::try_from(cursor).ok()) {
-        response.headers_mut().insert(CURSOR, cursor);
-    }
-    response
-}
 
-fn response(form: &'static str, text: String) -> Response {
-    let mut response = Response::new(Body::from(text));
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(form));
-    response
-}
-
-fn write_hit(hit: &SearchHit, out: &mut String) {
-    let time = time_text(hit.time_micros.div_euclid(1000));
-    let _ = write!(
-        out,
-        "{{\"stream\":{},\"offset\":{},\"time\":\"{time}\",\"score\":null,\"event\":{}",
-        json!(hit.stream.as_str()),
-        hit.offset,
-        hit.event
-    );
-    if let Some(highlights) = &hit.highlights {
-        let pieces = |pieces: &[Piece]| -> Value {
-            pieces
-                .iter()
-                .map(|piece| match piece {
-                    Piece::Text(text) => json!({"text": text}),
-                    Piece::Match(text) => json!({"text": text, "match": true}),
-                    Piece::Gap => json!({"gap": true}),
-                })
-                .collect()
+    fn aggregates(&mut self) -> Result<Vec<AggregateRequest>, Problem> {
+        const FORM: &str = "Write {\"aggregates\": {\"total\": \"sum(price * qty)\"}}.";
+        let aggregates = match self.members.remove("aggregates") {
+            None | Some(Value::Null) => return Ok(Vec::new()),
+            Some(Value::Object(aggregates)) => aggregates,
+            Some(_) => {
+                return Err(
+                    bad(format!("the aggregates of `{}` are not an object", self.parameter)).hint(FORM)
+                );
+            }
         };
-        let columns = highlights.iter().map(|(column, of)| (column.to_string(), pieces(of)));
-        let _ = write!(out, ",\"highlight\":{}", Value::Object(columns.collect()));
+        let read = |(name, expression)| match expression {
+            Value::String(expression) => Ok(AggregateRequest { name, expression }),
+            _ => Err(bad(format!("the aggregate `{}` is not a text", cut(&name))).hint(FORM)),
+        };
+        aggregates.into_iter().map(read).collect()
     }
-    out.push('}');
+
+    /// Refuses members that were not read.
+    fn finish(self, known: &str) -> Result<(), Problem> {
+        match self.members.keys().next() {
+            None => Ok(()),
+            Some(name) => Err(bad(format!("`{}` has no member `{}`", self.parameter, cut(name)))
+                .hint(format!("Members are: {known}."))),
+        }
+    }
+}
+
+fn facet_of(mut members: Members) -> Result<FacetRequest, Problem> {
+    let aggregates = members.aggregates()?;
+    let order = members.text("order")?.map(|order| match order.strip_prefix('-') {
+        Some(name) => (name.to_owned(), true),
+        None => (order, false),
+    });
+    if let Some((name, _)) = &order
+        && !aggregates.iter().any(|aggregate| aggregate.name == *name)
+    {
+        return Err(bad(format!("a facet has no aggregate `{}` to be ordered by", cut(name)))
+            .hint("Without `order`, the most frequent value comes first."));
+    }
+    let facet = FacetRequest {
+        column: members.column()?,
+        limit: members.number("limit")?.unwrap_or(FACET_VALUES),
+        path: members.text("path")?,
+        depth: members.number("depth")?,
+        aggregates,
+        order,
+    };
+    members.finish("column, limit, path, depth, aggregates, order")?;
+    Ok(facet)
+}
+
+fn range_of(mut members: Members) -> Result<RangeRequest, Problem> {
+    let bounds = match members.members.remove("bounds") {
+        Some(Value::Array(bounds)) => bounds,
+        _ => return Err(bad("the bounds of a range are a list").hint("Write {\"bounds\": [0, 10, 100]}.")),
+    };
+    let text = |bound| match bound {
+        Value::String(text) => Ok(text),
+        Value::Number(number) => Ok(number.to_string()),
+        _ => Err(bad("a bound of a range is a number or a text")),
+    };
+    let range = RangeRequest {
+        column: members.column()?,
+        bounds: bounds.into_iter().map(text).collect::<Result<_, _>>()?,
+        aggregates: members.aggregates()?,
+    };
+    members.finish("column, bounds, aggregates")?;
+    Ok(range)
+}
+
+fn histogram_of(mut members: Members) -> Result<HistogramRequest, Problem> {
+    let interval = members.text("interval")?;
+    let interval_micros = match interval.as_deref() {
+        None | Some("auto") => None,
+        Some(text) => Some(interval_micros(text).ok_or_else(|| {
+            bad(format!("`{}` is no interval of a histogram", cut(text))).hint("Write 1m, 1h or auto.")
+        })?),
+    };
+    let histogram = HistogramRequest {
+        column: members.column()?,
+        interval_micros,
+        by: members.text("by")?,
+        aggregates: members.aggregates()?,
+    };
+    members.finish("column, interval, by, aggregates")?;
+    Ok(histogram)
 }
