@@ -3,7 +3,7 @@
 //! Each value is analyzed once. The rows and positions of a term are appended to a list of its own in an arena, and written in
 //! the order of the terms when the segment is finished. No memory is allocated for a term that is known.
 
-use std::io;
+use std::{collections::BTreeSet, io};
 
 use arrow_array::{Array, ArrayRef};
 use swiftwater_text::{Analyzer, AnalyzerScratch, ColumnIndex, ColumnReader, SearchField, Value};
@@ -23,6 +23,8 @@ const TERMS_AT_FIRST: usize = 1 << 12;
 
 /// Builds the segment of a data file, or of a part of it.
 pub struct IndexBuilder {
+    /// The names of all columns.
+    names: BTreeSet<String>,
     columns: Vec<Column>,
     fields: Vec<FieldState>,
     lists: Lists,
@@ -96,7 +98,15 @@ impl IndexBuilder {
             key: Vec::new(),
         };
         let (reader, scratch) = (ColumnReader::default(), AnalyzerScratch::default());
-        IndexBuilder { columns: indexed, fields, lists, rows: 0, reader, scratch }
+        IndexBuilder {
+            names: columns.iter().map(|column| column.name.to_string()).collect(),
+            columns: indexed,
+            fields,
+            lists,
+            rows: 0,
+            reader,
+            scratch,
+        }
     }
 
     /// The places of the columns that are read.
@@ -126,7 +136,7 @@ impl IndexBuilder {
     }
 
     fn add_value(&mut self, number: usize, array: &dyn Array, at: usize) {
-        let IndexBuilder { columns, fields, lists, rows, reader, scratch } = self;
+        let IndexBuilder { columns, fields, lists, rows, reader, scratch, .. } = self;
         let column = &columns[number];
         let row = *rows + at as u32;
         let mut texts = RowTexts::default();
@@ -187,7 +197,7 @@ impl IndexBuilder {
         }
         writer.close()?;
         let fields = self.fields.into_iter().map(|state| state.field).collect();
-        Ok(Segment { rows: self.rows, fields, parts })
+        Ok(Segment { rows: self.rows, columns: self.names, fields, parts })
     }
 }
 

@@ -9,6 +9,7 @@
 //! expects others refuses the file, as it does one of another format or one whose bytes changed.
 
 use std::{
+    collections::BTreeSet,
     fmt, io,
     ops::Range,
     sync::{
@@ -62,6 +63,7 @@ pub struct DataFile {
 struct Description {
     definition: String,
     data_file: DataFile,
+    columns: BTreeSet<String>,
     fields: Vec<IndexField>,
     /// The ends of terms, postings, positions and lengths.
     ends: [usize; 4],
@@ -70,6 +72,7 @@ struct Description {
 /// A segment that can be asked for rows.
 pub struct Companion {
     pub(crate) rows: u32,
+    pub(crate) columns: BTreeSet<String>,
     pub(crate) fields: Vec<IndexField>,
     pub(crate) segment: OpenSegment,
 }
@@ -99,9 +102,14 @@ pub fn write_companion(
         end += part.len();
         ends[number] = end;
     }
-    let fields = segment.fields.clone();
-    let description =
-        Description { definition: definition.to_owned(), data_file: data_file.clone(), fields, ends };
+    let (columns, fields) = (segment.columns.clone(), segment.fields.clone());
+    let description = Description {
+        definition: definition.to_owned(),
+        data_file: data_file.clone(),
+        columns,
+        fields,
+        ends,
+    };
     let mut described: Vec<u8> = sums.finish().iter().flat_map(|sum| sum.to_le_bytes()).collect();
     let sums_length = described.len();
     described.extend(serde_json::to_vec(&description)?);
@@ -173,16 +181,18 @@ impl Companion {
             positions: part(positions),
             lengths: part(lengths),
         };
-        Companion::of_parts(description.data_file.rows, description.fields, handles)
+        let Description { data_file, columns, fields, .. } = description;
+        Companion::of_parts(data_file.rows, columns, fields, handles)
     }
 
     pub(crate) fn of_parts(
         rows: u32,
+        columns: BTreeSet<String>,
         fields: Vec<IndexField>,
         handles: PartHandles,
     ) -> Result<Companion, CompanionError> {
         let segment = OpenSegment::open(rows, &fields, handles)?;
-        Ok(Companion { rows, fields, segment })
+        Ok(Companion { rows, columns, fields, segment })
     }
 
     /// How many rows it has.

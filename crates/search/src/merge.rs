@@ -58,7 +58,8 @@ pub fn merge(inputs: &[&Companion]) -> Result<Segment, CompanionError> {
         writer.close()?;
     }
     writer.close()?;
-    Ok(Segment { rows, fields, parts })
+    let columns = inputs.iter().flat_map(|input| input.columns.iter().cloned()).collect();
+    Ok(Segment { rows, columns, fields, parts })
 }
 
 type Source = (std::sync::Arc<tantivy::InvertedIndexReader>, u32);

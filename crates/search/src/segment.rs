@@ -1,7 +1,7 @@
 //! Segments, in memory or in a file, as tantivy reads them.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     fmt, io,
     ops::Range,
     path::{Path, PathBuf},
@@ -32,6 +32,8 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment {
     pub(crate) rows: u32,
+    /// All columns of its rows, covered or not.
+    pub(crate) columns: BTreeSet<String>,
     pub(crate) fields: Vec<IndexField>,
     pub(crate) parts: Parts,
 }
@@ -68,7 +70,7 @@ impl Segment {
 
     /// Opens it, to be asked.
     pub fn open(self) -> Result<Companion, CompanionError> {
-        let Segment { rows, fields, parts } = self;
+        let Segment { rows, columns, fields, parts } = self;
         let handle = |bytes: Vec<u8>| -> Arc<dyn FileHandle> { Arc::new(OwnedBytes::new(bytes)) };
         let handles = PartHandles {
             terms: handle(parts.terms),
@@ -76,7 +78,7 @@ impl Segment {
             positions: handle(parts.positions),
             lengths: handle(parts.lengths),
         };
-        Companion::of_parts(rows, fields, handles)
+        Companion::of_parts(rows, columns, fields, handles)
     }
 }
 

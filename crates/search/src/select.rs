@@ -172,7 +172,11 @@ impl Companion {
         let of_column = self.fields.iter().enumerate().filter(|(_, field)| *field.column == *column.name);
         let mut of_column = of_column.peekable();
         if of_column.peek().is_none() {
-            return FoundField::NoColumn;
+            // One that the rows had and the definition did not cover is not known.
+            return match self.columns.contains(&*column.name) {
+                true => FoundField::Other,
+                false => FoundField::NoColumn,
+            };
         }
         let index = column.index.as_deref().unwrap_or_default();
         let ty = type_name(column);

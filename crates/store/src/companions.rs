@@ -260,6 +260,17 @@ impl Companions {
         status
     }
 
+    /// Builds the companions of some files again; answers how many there are.
+    pub(crate) fn rebuild(&self, files: &[Arc<FileEntry>]) -> usize {
+        let mut state = self.state();
+        let State { present, open, .. } = &mut *state;
+        let Some(present) = present else { return 0 };
+        let known = files.iter().map(|file| file.add.path.as_str());
+        let removed = known.filter(|path| present.remove(*path)).map(|path| open.remove(path)).count();
+        self.changes.send_replace(());
+        removed
+    }
+
     /// True if companions are to be built, or to be looked for.
     pub(crate) fn is_work_left(&self, files: &[Arc<FileEntry>]) -> bool {
         let state = self.state();

@@ -515,6 +515,19 @@ impl Table {
         self.shared.companions.set_format(format);
     }
 
+    /// Builds the companions again of files with rows of a range of time, in microseconds since 1970, its end excluded; answers how
+    /// many had one. Files whose times are not known are among them.
+    pub fn rebuild_companions(&self, from: Option<i64>, to: Option<i64>) -> usize {
+        let ledger = Arc::clone(&self.shared.state().ledger);
+        let time = ledger.layout.schema.index_of(&ledger.layout.time_column).ok();
+        let is_within = |file: &&Arc<FileEntry>| {
+            let Some((earliest, latest)) = time.and_then(|time| file.times_micros(time)) else { return true };
+            from.is_none_or(|from| latest >= from) && to.is_none_or(|to| earliest < to)
+        };
+        let files: Vec<Arc<FileEntry>> = ledger.files.iter().filter(is_within).cloned().collect();
+        self.shared.companions.rebuild(&files)
+    }
+
     /// Waits until every file of the newest version has a companion.
     pub async fn until_indexed(&self) -> Result<()> {
         let mut changes = self.shared.companions.changes();

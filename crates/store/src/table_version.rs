@@ -70,6 +70,16 @@ impl FileEntry {
         }
     }
 
+    /// The earliest and the latest time in a column, in microseconds; none if they are not known.
+    pub(crate) fn times_micros(&self, time_column: usize) -> Option<(i64, i64)> {
+        match self.bound(time_column, false)? {
+            ScalarValue::TimestampMicrosecond(micros, _) => {
+                Some(((*micros)?, self.latest_micros(time_column)?))
+            }
+            _ => None,
+        }
+    }
+
     pub(crate) fn first_offset(&self, layout: &Layout) -> Option<i64> {
         match self.bound(layout.schema.index_of(OFFSET_COLUMN).ok()?, false)? {
             ScalarValue::Int64(offset) => *offset,

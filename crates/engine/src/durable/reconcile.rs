@@ -203,6 +203,9 @@ impl History {
         let given = opened.map_err(|error| causes(&error)).and_then(|table| stored.set_table(table));
         match given {
             Ok(()) => {
+                if let Some(table) = stored.table() {
+                    self.connect_index(stored.name.as_str(), table);
+                }
                 tracing::info!(stream = %stored.name, "the table is open");
                 Ok(())
             }

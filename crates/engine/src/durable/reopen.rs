@@ -71,6 +71,9 @@ impl History {
         }
         self.open_stream(shared, entry, table, state).map_err(|error| statement_failed(entry, error))?;
         if let Some(stored) = self.stored(&entry.create.name) {
+            if let Some(table) = stored.table() {
+                self.connect_index(entry.create.name.as_str(), table);
+            }
             pending.extend(views.into_iter().map(|(entry, commit)| {
                 let source = Some((Arc::clone(&stored), commit));
                 PendingView { entry, source }

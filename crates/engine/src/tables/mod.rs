@@ -2,6 +2,7 @@
 //! tables.
 
 pub(crate) mod field_metadata;
+pub(crate) mod index_files;
 pub(crate) mod insert;
 pub(crate) mod plain;
 pub(crate) mod rows;
@@ -106,6 +107,7 @@ impl HistoryTables {
         match history.store.table(name).await.map_err(from_store)? {
             Some(table) => {
                 table.check_there().await.map_err(from_store)?;
+                history.connect_index(name, &table);
                 Ok(Some(table))
             }
             // Nobody sees one that is being made.

@@ -3,7 +3,7 @@
 use swiftwater_catalog::Change;
 use swiftwater_lang::ddl::{AlterSearchIndex, CreateSearchIndex, Ddl, RebuildSearchIndex};
 
-use super::{IndexChange, columns::named_columns};
+use super::columns::named_columns;
 use crate::{
     EngineError,
     ddl::{Context, LoggedAsWritten, Planned, Statement},
@@ -34,7 +34,8 @@ impl Statement for CreateSearchIndex {
     }
 
     async fn take_effect(&self, Context { history, .. }: Context<'_>, (): ()) -> Result<(), EngineError> {
-        history.notify_of_definition(&self.table)
+        history.update_index(&self.table).await;
+        Ok(())
     }
 }
 
@@ -54,7 +55,8 @@ impl Statement for AlterSearchIndex {
     }
 
     async fn take_effect(&self, Context { history, .. }: Context<'_>, (): ()) -> Result<(), EngineError> {
-        history.notify_of_definition(&self.table)
+        history.update_index(&self.table).await;
+        Ok(())
     }
 }
 
@@ -63,22 +65,16 @@ pub(crate) struct DropSearchIndex<'d>(pub(crate) &'d str);
 
 impl LoggedAsWritten for DropSearchIndex<'_> {
     async fn take_effect(&self, Context { history, .. }: Context<'_>) -> Result<(), EngineError> {
-        history.end_index(self.0);
+        history.update_index(self.0).await;
         Ok(())
     }
 }
 
 impl History {
-    fn notify_of_definition(&self, table: &str) -> Result<(), EngineError> {
-        let entry = self.with_catalog(|catalog| catalog.search_indexes().get(table).cloned())?;
-        self.notify_index_builder(&IndexChange::Defined(&entry));
-        Ok(())
-    }
-
     /// Builds the index files of a range of time again; answers whether there are any.
-    pub(crate) fn rebuild_index(&self, rebuild: &RebuildSearchIndex) -> Result<bool, EngineError> {
+    pub(crate) async fn rebuild_index(&self, rebuild: &RebuildSearchIndex) -> Result<bool, EngineError> {
         self.with_catalog(|catalog| catalog.search_indexes().get(&rebuild.table).map(drop))?;
-        Ok(self.notify_index_builder(&IndexChange::Rebuild(rebuild)))
+        Ok(self.rebuild_index_files(rebuild).await)
     }
 
     /// Drops the search index of a plain table that is gone. If the log cannot record that, the next start does.
@@ -91,6 +87,6 @@ impl History {
             tracing::warn!(table, %error, "the search index of a dropped table is deleted from the log later");
             self.change_catalog(|catalog| catalog.forget_index(table));
         }
-        self.end_index(table);
+        self.update_index(table).await;
     }
 }

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use arrow_array::{BooleanArray, Int64Array, RecordBatch, TimestampMillisecondArray};
+use arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, TimestampMillisecondArray};
 use swiftwater_catalog::kind::search_index::SearchIndexEntry;
 use swiftwater_lang::ddl::kind_text;
 use swiftwater_sql::SqlError;
+use swiftwater_store::CompanionStatus;
 
 use crate::{
     answer::{table, texts},
@@ -20,12 +21,22 @@ impl History {
         let definitions = || entries.iter().map(SearchIndexEntry::definition);
         let created = TimestampMillisecondArray::from_iter_values(entries.iter().map(|entry| entry.created));
         let columns = definitions().map(|definition| definition.columns.len() as i64);
+        // Null for a table that is not open.
+        let status: Vec<Option<CompanionStatus>> =
+            entries.iter().map(|entry| self.index_status(&entry.create.table)).collect();
+        let counts = |of: &dyn Fn(&CompanionStatus) -> i64| -> ArrayRef {
+            Arc::new(status.iter().map(|status| status.as_ref().map(of)).collect::<Int64Array>())
+        };
         let covers_all = definitions().map(|definition| Some(definition.covers_all));
         table([
             ("table", texts(entries.iter().map(|entry| &*entry.create.table))),
             ("created", Arc::new(created.with_timezone("UTC"))),
             ("columns", Arc::new(Int64Array::from_iter_values(columns))),
             ("covers_all", Arc::new(covers_all.collect::<BooleanArray>())),
+            ("indexed_files", counts(&|status| status.indexed_files as i64)),
+            ("waiting_files", counts(&|status| status.waiting_files as i64)),
+            ("waiting_rows", counts(&|status| status.waiting_rows as i64)),
+            ("unusable_files", counts(&|status| status.unusable as i64)),
         ])
     }
 

@@ -107,7 +107,6 @@ impl LoggedAsWritten for DropStream<'_> {
             stored.end();
         }
         history.end_follower(shared, name);
-        history.end_index(name.as_str());
         // The stream is gone for good; what is left of its table goes as soon as that can be done.
         if let Err(error) = history.clear_dropped(name).await {
             tracing::warn!(stream = %name, %error, "the table of a dropped stream is deleted later");

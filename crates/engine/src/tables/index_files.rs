@@ -1,0 +1,73 @@
+//! Index files of tables: which definition they follow, and how far they are.
+
+use std::sync::{Arc, Weak};
+
+use swiftwater_event::StreamName;
+use swiftwater_lang::ddl::RebuildSearchIndex;
+use swiftwater_store::{CompanionFormat, CompanionStatus, Table};
+use swiftwater_text::SearchField;
+
+use crate::{
+    companions::{CompanionsOf, DescribeField},
+    durable::history::History,
+    tables::field_metadata::FieldMetadata,
+};
+
+/// Memory that the terms of one file take while they are collected.
+const MEMORY_BYTES_MAX: usize = 128 << 20;
+
+impl History {
+    /// Says to a table which index files it has: those of its search index as it is defined now.
+    pub(crate) fn connect_index(&self, name: &str, table: &Table) {
+        let entry = self.with_catalog(|catalog| {
+            let entry = catalog.search_indexes().of(name)?;
+            Some((entry.id, Arc::clone(&entry.create)))
+        });
+        let format = entry.map(|(id, create)| -> Arc<dyn CompanionFormat> {
+            let stored = StreamName::new(name).ok().and_then(|name| self.stored(&name));
+            let stored = stored.as_ref().map(Arc::downgrade);
+            let describe: DescribeField = Box::new(move |field| {
+                let stored = stored.as_ref().and_then(Weak::upgrade);
+                let json = stored.map(|stored| {
+                    let declared = stored.declared();
+                    declared.columns.json(&declared.create)
+                });
+                let index = Some(Arc::clone(&create));
+                let metadata = FieldMetadata { json: json.unwrap_or_default(), index };
+                SearchField::of(metadata.describe(field).as_ref().unwrap_or(field))
+            });
+            Arc::new(CompanionsOf { name: format!("d{id}"), describe, memory_bytes_max: MEMORY_BYTES_MAX })
+        });
+        table.set_companions(format);
+    }
+
+    /// The table of a stored stream or a plain table, if it is open.
+    async fn indexed_table(&self, name: &str) -> Option<Table> {
+        let stored = StreamName::new(name).ok().and_then(|name| self.stored(&name));
+        match stored {
+            Some(stored) => stored.table().cloned(),
+            None => self.store.table(name).await.ok().flatten(),
+        }
+    }
+
+    /// The search index of a stream or table was created, altered or dropped: its index files follow.
+    pub(crate) async fn update_index(&self, name: &str) {
+        if let Some(table) = self.indexed_table(name).await {
+            self.connect_index(name, &table);
+        }
+    }
+
+    /// Builds the index files of a range of time again; answers whether there are any.
+    pub(crate) async fn rebuild_index_files(&self, rebuild: &RebuildSearchIndex) -> bool {
+        let Some(table) = self.indexed_table(&rebuild.table).await else { return false };
+        let bound =
+            |bound: &Option<swiftwater_lang::ddl::RebuildBound>| bound.as_ref().map(|bound| bound.micros);
+        table.rebuild_companions(bound(&rebuild.from), bound(&rebuild.to)) > 0
+    }
+
+    /// How far the index files of a stream's table are; none if it is not open, or of a plain table.
+    pub(crate) fn index_status(&self, name: &str) -> Option<CompanionStatus> {
+        let stored = self.stored(&StreamName::new(name).ok()?)?;
+        Some(stored.table()?.companion_status())
+    }
+}
