@@ -315,7 +315,7 @@ impl RegisteredSearch {
         let begun = state.searches.get(&self.id).map(|entry| entry.begun);
         let micros = begun.map_or(0, |begun| u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX));
         let metrics = &mut state.metrics;
-        let bucket = LATENCY_BOUNDS_MICROS.iter().position(|bound| micros <= *bound as u64);
+        let bucket = LATENCY_BOUNDS_MICROS.iter().position(|bound| micros <= *bound);
         metrics.times[bucket.unwrap_or(LATENCY_BOUNDS_MICROS.len())] += 1;
         metrics.micros += micros;
         metrics.rows_scanned += rows_scanned;

@@ -33,7 +33,7 @@ use crate::{
     options::StoreOptions,
     provider::Snapshot,
     spec::TableSpec,
-    table_version::TableVersions,
+    table_version::{FileEntry, TableVersions},
     tail::PendingBatches,
 };
 

@@ -82,7 +82,9 @@ async fn search(args: &SearchArgs, streams: &[String], query: &str) -> Outcome {
                     return Err(anyhow::anyhow!("{error}").into());
                 }
                 if let (Some(events), Some(stream)) = (lost, stream) {
-                    eprintln!("{events} events of `{stream}` were deleted before they were searched");
+                    stdio::complain(&format!(
+                        "{events} events of `{stream}` were deleted before they were searched"
+                    ));
                     continue;
                 }
             }

@@ -104,7 +104,7 @@ pub(crate) async fn execute(context: Context<'_>, ddl: &Ddl) -> Result<bool, Eng
             carry_out(context, &AsWritten(search_indexes::DropSearchIndex(table)), ddl).await
         }
         // It changes no definition, so it is not logged.
-        Ddl::RebuildSearchIndex(rebuild) => context.history.rebuild_index(rebuild),
+        Ddl::RebuildSearchIndex(rebuild) => context.history.rebuild_index(rebuild).await,
         // They change nothing.
         Ddl::RunJob { .. }
         | Ddl::Show(_)

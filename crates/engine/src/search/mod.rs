@@ -122,7 +122,7 @@ pub(crate) async fn fields(
         };
         let (fields, total) = search.fields(target, values, &mut costs).await?;
         let mut answer = SearchAnswer { total: Some(total), is_complete: true, ..SearchAnswer::default() };
-        search.describe(&targets, &[0..target.position], &costs, &mut answer)?;
+        search.describe(&targets, std::slice::from_ref(&(0..target.position)), &costs, &mut answer)?;
         answer.stages = costs.stages;
         Ok(FieldsAnswer { fields, answer })
     });
@@ -144,7 +144,7 @@ async fn answer(
     if let (Some(around), [target]) = (&request.around, targets.as_slice()) {
         costs.time("plan", search.started);
         answer.hits = search.hits_around(target, around, &mut costs).await?;
-        search.describe(&targets, &[0..target.position], &costs, &mut answer)?;
+        search.describe(&targets, std::slice::from_ref(&(0..target.position)), &costs, &mut answer)?;
         answer.stages = costs.stages;
         return Ok(answer);
     }

@@ -19,6 +19,7 @@ mod faults;
 mod held;
 mod history;
 mod idle;
+mod index_files;
 mod input;
 mod jobs;
 mod jobs_crashes;

@@ -291,11 +291,12 @@ async fn with_sales(dir: &std::path::Path, change: fn(&mut swiftwater_engine::Hi
     for part in 0..3 {
         let lines: Vec<String> = (part * SALES / 3..(part + 1) * SALES / 3).map(event).collect();
         append(&engine, "logs", &lines.join("\n"), None).await;
-        while part < 2 {
-            let commits = engine.history_metrics().unwrap().tables[0].clone();
-            if commits.lag_events == 0 && commits.files > part as u64 {
-                break;
-            }
+        // The last part may wait for its commit.
+        let is_committed = || {
+            let commits = &engine.history_metrics().unwrap().tables[0];
+            part == 2 || (commits.lag_events == 0 && commits.files > part as u64)
+        };
+        while !is_committed() {
             tokio::task::yield_now().await;
         }
     }

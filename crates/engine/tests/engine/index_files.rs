@@ -1,0 +1,155 @@
+//! Tests that index files change no answer: whether they are there, half built, deleted, damaged or of another definition.
+#![allow(clippy::unwrap_used, reason = "what fails in helpers of tests fails a test")]
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use swiftwater_engine::{Engine, EngineConfig};
+use swiftwater_event::SystemClock;
+use swiftwater_testkit::{
+    Rng,
+    search::{SearchOracle, SearchValue, random_row},
+};
+
+use crate::history::{append, open_when_free, quick, sql, stop, try_sql};
+
+const INDEXES: [&str; 4] = [
+    "CREATE SEARCH INDEX ON logs (*)",
+    "CREATE SEARCH INDEX ON logs (a TEXT, b ID)",
+    "CREATE SEARCH INDEX ON logs (a TEXT (stem = 'english', positions = false), b FACET '-', *)",
+    "CREATE SEARCH INDEX ON logs (a TEXT (split = code, fold = accents), b TEXT, n ID) WITH (default = (b))",
+];
+
+async fn open(dir: &Path) -> Engine {
+    let config = EngineConfig { shards: 1, ..EngineConfig::default() };
+    open_when_free(config, quick(dir), Arc::new(SystemClock::new())).await
+}
+
+/// Events with texts in two fields, and a number; some have a field that is no column.
+fn events(rng: &mut Rng, from: usize, count: usize) -> String {
+    let json = |value: &SearchValue| match value {
+        SearchValue::Text(text) => serde_json::to_string(text).unwrap(),
+        SearchValue::Number(number) => number.to_string(),
+    };
+    let lines = (from..from + count).map(|number| {
+        let row = random_row(rng);
+        let mut fields = vec![format!("\"id\":{number}")];
+        for (name, values) in &row {
+            match values.as_slice() {
+                [] => {}
+                [one] => fields.push(format!("\"{name}\":{}", json(one))),
+                some => {
+                    let some: Vec<String> = some.iter().map(json).collect();
+                    fields.push(format!("\"{name}\":[{}]", some.join(",")));
+                }
+            }
+        }
+        format!("{{{}}}", fields.join(","))
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The events that a search finds, with the help of index files, and by evaluating each row.
+async fn both(engine: &Engine, query: &str) -> Option<(String, String)> {
+    let quoted = query.replace('\'', "''");
+    let find = |condition: String| format!("SELECT id FROM logs WHERE {condition} ORDER BY id");
+    let indexed = try_sql(engine, &find(format!("search('{quoted}')"))).await;
+    // An index is not asked for what stands in a CASE.
+    let scanned =
+        try_sql(engine, &find(format!("CASE WHEN id >= 0 THEN search('{quoted}') ELSE false END"))).await;
+    match (indexed, scanned) {
+        (Ok(indexed), Ok(scanned)) => Some((indexed, scanned)),
+        (indexed, scanned) => {
+            assert!(indexed.is_err() && scanned.is_err(), "{query}: {indexed:?} {scanned:?}");
+            None
+        }
+    }
+}
+
+async fn check(engine: &Engine, rng: &mut Rng, context: &str) {
+    let oracle = SearchOracle::default();
+    for _ in 0..12 {
+        let query = oracle.random_query(rng, 2).text();
+        if let Some((indexed, scanned)) = both(engine, &query).await {
+            assert_eq!(indexed, scanned, "{context}: {query}");
+        }
+    }
+}
+
+/// Waits until a line of `SHOW SEARCH INDEXES` has a text.
+async fn until(engine: &Engine, text: &str) {
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+    loop {
+        let shown = sql(engine, "SHOW SEARCH INDEXES").await;
+        if shown.contains(text) {
+            return;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "{shown} has no {text}");
+        tokio::task::yield_now().await;
+    }
+}
+
+fn index_files(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths
+        .flat_map(|path| if path.is_dir() { index_files(&path) } else { vec![path] })
+        .filter(|path| path.extension().is_some_and(|ending| ending == "idx"))
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn index_files_change_no_answer() {
+    for (seed, create) in INDEXES.iter().enumerate() {
+        let mut rng = Rng::new(seed as u64);
+        let dir = tempfile::tempdir().unwrap();
+        let mut engine = open(dir.path()).await;
+        sql(&engine, "CREATE STREAM logs (id LONG NOT NULL, a JSON, b STRING, n JSON)").await;
+        let mut next = 0;
+        for part in 0..6 {
+            let lines = events(&mut rng, next, 40);
+            // Texts of `b` are single.
+            let lines: Vec<&str> = lines.lines().filter(|line| !line.contains("\"b\":[")).collect();
+            append(&engine, "logs", &lines.join("\n"), None).await;
+            next += 40;
+            if part == 2 {
+                sql(&engine, create).await;
+            }
+            check(&engine, &mut rng, "while files are built").await;
+        }
+        until(&engine, "\"waiting_files\":0").await;
+        check(&engine, &mut rng, "with all files").await;
+        // Deleted and damaged under the server.
+        for file in index_files(dir.path()) {
+            match rng.below(4) {
+                0 => std::fs::remove_file(&file).unwrap(),
+                1 => {
+                    let mut bytes = std::fs::read(&file).unwrap();
+                    let at = rng.below(bytes.len());
+                    bytes[at] ^= 1 << rng.below(8);
+                    std::fs::write(&file, bytes).unwrap();
+                }
+                2 => {
+                    let bytes = std::fs::read(&file).unwrap();
+                    std::fs::write(&file, &bytes[..rng.below(bytes.len())]).unwrap();
+                }
+                _ => {}
+            }
+        }
+        check(&engine, &mut rng, "with damaged files").await;
+        stop(engine, Duration::from_secs(5)).await;
+        engine = open(dir.path()).await;
+        check(&engine, &mut rng, "after a restart").await;
+        sql(&engine, "ALTER SEARCH INDEX ON logs ADD id ID").await;
+        check(&engine, &mut rng, "after ALTER").await;
+        sql(&engine, "ALTER SEARCH INDEX ON logs REBUILD").await;
+        until(&engine, "\"waiting_files\":0").await;
+        check(&engine, &mut rng, "with files of another definition").await;
+        sql(&engine, "DROP SEARCH INDEX ON logs").await;
+        check(&engine, &mut rng, "without an index").await;
+        stop(engine, Duration::from_secs(5)).await;
+    }
+}
