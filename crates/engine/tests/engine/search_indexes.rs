@@ -32,11 +32,13 @@ async fn refusal(engine: &Engine, text: &str) -> String {
 const CREATE: &str = "CREATE SEARCH INDEX ON logs (Message TEXT (stem = 'english', fold = accents) BOOST 2, host ID, \
     trace ID CORRELATION, category FACET '/', *) WITH (default = message)";
 
-/// All that is said about indexes.
+/// All that is said about the definitions of indexes.
 async fn described(engine: &Engine) -> String {
     let mut text = sql(engine, "SELECT 1 AS n").await;
+    // Behind them is how far the index files are.
+    let shown = sql(engine, "SHOW SEARCH INDEXES").await;
+    text.extend(shown.lines().filter_map(|line| line.split(",\"indexed_files\"").next()));
     for ask in [
-        "SHOW SEARCH INDEXES",
         "SHOW CREATE SEARCH INDEX ON logs",
         "SHOW CREATE SEARCH INDEX ON names",
         "DESCRIBE SEARCH INDEX ON logs",
