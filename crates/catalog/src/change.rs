@@ -10,7 +10,7 @@
 
 use serde::{Deserialize, Serialize};
 use swiftwater_event::Millis;
-use swiftwater_lang::ddl::{CreateView, Ddl};
+use swiftwater_lang::ddl::{AlterSearchIndex, CreateSearchIndex, CreateView, Ddl};
 
 use crate::{
     Catalog, CatalogError, ObjectKind, SourceNames, WireError,
@@ -20,6 +20,7 @@ use crate::{
         durable_query::DurableQueryStep,
         job::JobStep,
         lookup_join::TableColumns,
+        search_index::IndexedColumn,
         sink::{Delivered, SinkStart},
         stream::found,
     },
@@ -155,6 +156,27 @@ impl Catalog {
         let source = (stream.create.name.clone(), below.map(|below| below.create.name.clone()));
         let mut changed = self.clone();
         Ok(changed.create_view(create, (0, &[]), 0)?.then_some(source))
+    }
+
+    /// As [`Catalog::check`], of `CREATE SEARCH INDEX` over the columns of the stream or table, as its owner has them. The
+    /// change names the columns as they are declared there.
+    pub fn check_create_index(
+        &self,
+        create: &CreateSearchIndex,
+        columns: &[IndexedColumn],
+    ) -> Result<Option<Change>, CatalogError> {
+        let create = self.resolve_create_index(create, columns)?;
+        Ok(create.map(|create| Change::Ddl(create.to_string())))
+    }
+
+    /// As [`Catalog::check_create_index`], of `ALTER SEARCH INDEX`.
+    pub fn check_alter_index(
+        &self,
+        alter: &AlterSearchIndex,
+        columns: &[IndexedColumn],
+    ) -> Result<Option<Change>, CatalogError> {
+        let alter = self.resolve_alter_index(alter, columns)?;
+        Ok(alter.map(|alter| Change::Ddl(alter.to_string())))
     }
 
     /// Applies a change that was logged.

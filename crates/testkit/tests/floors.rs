@@ -100,7 +100,7 @@ const CATALOG: Room = Room {
         &["dependency/edge", "kind/alert"],
         &["error"],
         &["format", "kind/endpoint", "kind/job", "kind/sink", "statement"],
-        &["kind/stream", "kind/stream_join", "kind/view"],
+        &["kind/stream", "kind/stream_join", "kind/view", "kind/search_index"],
         &["catalog"],
         &["change", "cycles", "dependency", "wire"],
     ],

@@ -7,7 +7,7 @@ use swiftwater_lang::ddl::{
 use swiftwater_text::{ColumnIndex, SearchDefinition};
 
 use crate::{
-    Catalog, CatalogError, Change, Dependency, Object, ObjectKind,
+    Catalog, CatalogError, Dependency, Object, ObjectKind,
     kind::{search_index::IndexedColumn, stream::StreamEntry},
 };
 
@@ -46,13 +46,12 @@ impl Catalog {
         }
     }
 
-    /// As [`Catalog::check`], of `CREATE SEARCH INDEX` over the columns of the stream or table, as its owner has them. The
-    /// change names the columns as they are declared there.
-    pub fn check_create_index(
+    /// The statement with the columns as they are declared in the stream or table; none if it would change nothing.
+    pub(crate) fn resolve_create_index(
         &self,
         create: &CreateSearchIndex,
         columns: &[IndexedColumn],
-    ) -> Result<Option<Change>, CatalogError> {
+    ) -> Result<Option<CreateSearchIndex>, CatalogError> {
         if !self.search_indexes.clone().create(create, 0)? {
             return Ok(None);
         }
@@ -66,15 +65,15 @@ impl Catalog {
         }
         definition.defaults = columns.defaults(&create.definition.defaults)?;
         let create = CreateSearchIndex { definition, ..create.clone() };
-        Ok(Some(Change::Ddl(create.altered(&[])?.to_string())))
+        Ok(Some(create.altered(&[])?))
     }
 
-    /// As [`Catalog::check_create_index`], of `ALTER SEARCH INDEX`.
-    pub fn check_alter_index(
+    /// As [`Catalog::resolve_create_index`], of `ALTER SEARCH INDEX`.
+    pub(crate) fn resolve_alter_index(
         &self,
         alter: &AlterSearchIndex,
         columns: &[IndexedColumn],
-    ) -> Result<Option<Change>, CatalogError> {
+    ) -> Result<Option<AlterSearchIndex>, CatalogError> {
         let entry = self.search_indexes.get(&alter.table)?;
         let columns = Columns { table: self.indexed_object(&alter.table)?, columns };
         let mut changes = alter.changes.clone();
@@ -87,7 +86,7 @@ impl Catalog {
         }
         let alter = AlterSearchIndex { table: alter.table.clone(), changes };
         let is_changed = entry.create.altered(&alter.changes)? != *entry.create;
-        Ok(is_changed.then(|| Change::Ddl(alter.to_string())))
+        Ok(is_changed.then_some(alter))
     }
 
     /// An error where a stream, as it was altered, has a column whose values its search index cannot have.

@@ -4,7 +4,7 @@ use swiftwater_event::Type;
 use swiftwater_lang::ddl::Ddl;
 
 use super::*;
-use crate::{ChangeRecord, Snapshot, kind::search_index::SearchIndexes, statement::read};
+use crate::{Change, ChangeRecord, Snapshot, kind::search_index::SearchIndexes, statement::read};
 
 /// A catalog with streams, a view and a table. `logs` has a column of each type.
 fn catalog() -> Catalog {
