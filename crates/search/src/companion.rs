@@ -42,7 +42,7 @@ const FIRST_READ_BYTES: usize = 64 << 10;
 
 /// The bytes of a file.
 pub trait ReadBytes: Send + Sync + fmt::Debug + 'static {
-    /// How many there are.
+    /// The number of bytes.
     fn length(&self) -> usize;
     /// Reads some of them, all or an error.
     fn read(&self, range: Range<usize>) -> io::Result<Vec<u8>>;
@@ -195,7 +195,7 @@ impl Companion {
         Ok(Companion { rows, columns, fields, segment })
     }
 
-    /// How many rows it has.
+    /// The number of its rows.
     pub fn rows(&self) -> u32 {
         self.rows
     }

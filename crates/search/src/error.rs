@@ -1,8 +1,8 @@
-//! Why a companion cannot be read.
+//! The reasons for which a companion cannot be read.
 
 use std::io;
 
-/// Why a companion cannot be read. In each case its data file is scanned instead; what is damaged or foreign is built anew.
+/// The reason for which a companion cannot be read. In each case its data file is scanned instead; what is damaged or foreign is built anew.
 #[derive(Debug, thiserror::Error)]
 pub enum CompanionError {
     /// Its bytes cannot be had now.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use swiftwater_text::{ColumnIndex, EVENT_COLUMN, SearchField};
 use tantivy::schema::{IndexRecordOption, Schema, TextFieldIndexing, TextOptions};
 
-/// What the terms of a field are.
+/// The terms of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum FieldKind {
     /// One term, of each row that has a value.
@@ -28,13 +28,13 @@ pub struct IndexField {
     pub ty: String,
     /// The kinds that the column is indexed as, as the metadata of its field.
     pub index: String,
-    /// What its terms are.
+    /// Its terms.
     pub kind: FieldKind,
-    /// How many terms occur in all rows together, each occurrence counted.
+    /// The number of terms in all rows together, each occurrence counted.
     pub tokens: u64,
-    /// How many rows have a term.
+    /// The number of rows that have a term.
     pub rows: u64,
-    /// How many different terms there are.
+    /// The number of different terms.
     pub terms: u64,
 }
 

@@ -52,7 +52,7 @@ pub(crate) struct OpenSegment {
 }
 
 impl Segment {
-    /// How many rows it has.
+    /// The number of its rows.
     pub fn rows(&self) -> u32 {
         self.rows
     }
@@ -62,7 +62,7 @@ impl Segment {
         &self.fields
     }
 
-    /// How many bytes it has.
+    /// The number of its bytes.
     pub fn bytes(&self) -> usize {
         let Parts { terms, postings, positions, lengths } = &self.parts;
         terms.len() + postings.len() + positions.len() + lengths.len()
@@ -118,7 +118,7 @@ impl OpenSegment {
     }
 }
 
-/// What tantivy wants at the end of each file: its version. Check sums are ours.
+/// The end that tantivy expects of each file: its version. Check sums are ours.
 fn footer() -> Result<OwnedBytes, CompanionError> {
     /// The number by which tantivy knows a footer.
     const MAGIC: u32 = 1337;

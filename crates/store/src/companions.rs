@@ -69,7 +69,7 @@ pub struct CompanionFile {
 pub trait CompanionFormat: Send + Sync + fmt::Debug {
     /// The name of the definition: a part of a path. Companions of another definition are others.
     fn definition(&self) -> &str;
-    /// What a filter asks of companions; none if it asks nothing.
+    /// The query of companions that a filter contains, if it contains one.
     fn query(&self, filter: &Expr) -> Option<IndexQuery>;
     /// A builder for a data file of a table with these columns.
     fn builder(&self, schema: &Schema) -> Box<dyn CompanionBuilder>;
@@ -99,13 +99,13 @@ pub trait OpenCompanion: Send + Sync + fmt::Debug {
 
 /// The bytes of a companion.
 pub trait CompanionBytes: Send + Sync + fmt::Debug {
-    /// How many there are.
+    /// The number of bytes.
     fn length(&self) -> usize;
     /// Reads some of them, all or an error. May wait for the store, so it is not called on threads that serve others.
     fn read(&self, range: Range<usize>) -> io::Result<Vec<u8>>;
 }
 
-/// Why a companion gives no answer. Its data file is scanned.
+/// The reason for which a companion gives no answer. Its data file is scanned.
 #[derive(Debug)]
 pub enum CompanionFault {
     /// Its bytes cannot be had now.
@@ -114,7 +114,7 @@ pub enum CompanionFault {
     Unusable(String),
 }
 
-/// How far the companions of a table are.
+/// The progress of a table's companions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CompanionStatus {
     /// Data files that have one.

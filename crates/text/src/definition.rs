@@ -189,7 +189,7 @@ impl ColumnIndex {
         }
     }
 
-    /// How a condition on the column compares its texts.
+    /// The comparison of a condition on the column with its texts.
     pub fn text_kind(&self) -> TextKind {
         match self {
             ColumnIndex { text: Some(_), .. } => TextKind::Words,

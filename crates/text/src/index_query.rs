@@ -1,4 +1,4 @@
-//! What a search index is asked for a query: conditions on the terms of its fields, and which of them decide alone.
+//! The query that a search index answers: conditions on the terms of its fields, and which of them decide alone.
 //!
 //! ```text
 //! message:timeout -host:web*      All[ Leaf{message: timeout}, Not(Leaf{host: web*}) ]
@@ -81,7 +81,7 @@ pub enum IndexCondition {
 }
 
 impl TableSearch {
-    /// What an index is asked for this query. An index covers the columns whose fields have a
+    /// The query as an index is asked it. An index covers the columns whose fields have a
     /// [`ColumnIndex`](SearchField::index).
     pub fn index_query(&self) -> IndexQuery {
         self.matcher.index_query(&|leaf| self.index_leaf(leaf))

@@ -70,7 +70,7 @@ fn add_counts(counts: &mut HashMap<String, u64>, more: HashMap<String, u64>) {
 }
 
 impl Search<'_> {
-    /// Whether values, ranges or intervals are counted.
+    /// True if values, ranges or intervals are counted.
     pub(super) fn tallies(&self) -> bool {
         let request = self.request;
         !request.facets.is_empty() || !request.ranges.is_empty() || request.histogram.is_some()
@@ -159,7 +159,7 @@ impl Search<'_> {
         }
     }
 
-    /// How many events have a value of a column in each range.
+    /// The number of events that have a value of a column in each range.
     async fn range(
         &self,
         (place, target): (usize, &Target),
@@ -231,7 +231,7 @@ impl Search<'_> {
         })
     }
 
-    /// How many events there are in each interval of a time column, also by the values of another one.
+    /// The number of events in each interval of a time column, also by the values of another one.
     async fn buckets(
         &self,
         (place, target): (usize, &Target),

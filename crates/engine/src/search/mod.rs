@@ -256,7 +256,7 @@ impl Search<'_> {
         Ok((self.tally(target, offsets, interval, costs).await?, rows))
     }
 
-    /// Whether a search ends with the slice that has the last hit of the page.
+    /// True if a search ends with the slice that has the last hit of the page.
     fn may_stop(&self, after: Option<&LastHit>) -> bool {
         self.request.is_by_arrival() && !self.counts(after) && !self.tallies()
     }

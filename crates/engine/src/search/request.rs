@@ -16,7 +16,7 @@ pub struct SearchRequest {
     pub streams: Vec<StreamName>,
     /// The query.
     pub query: String,
-    /// How words side by side are joined.
+    /// The operator that joins words side by side.
     pub operator: Operator,
     /// Only events from this time on: RFC 3339, milliseconds since 1970, or relative, such as `now-15m`.
     pub from: Option<String>,
@@ -32,13 +32,13 @@ pub struct SearchRequest {
     pub cursor: Option<String>,
     /// The columns of each hit; none for the whole event.
     pub columns: Option<Vec<String>>,
-    /// Whether all matching events are counted.
+    /// True if all matching events are counted.
     pub counts: bool,
-    /// Whether the places of matches are answered.
+    /// True if the places of matches are answered.
     pub highlights: bool,
     /// Only events with these values: of one column any of several, of each column one.
     pub drills: Vec<Drill>,
-    /// Whether the values of a column are counted without the drills on it.
+    /// True if the values of a column are counted without the drills on it.
     pub sideways: bool,
     /// The events around one of them are answered, instead of the first in some order.
     pub around: Option<ContextRequest>,
@@ -87,9 +87,9 @@ pub struct FacetRequest {
     pub limit: usize,
     /// Only values below this one; none: all.
     pub path: Option<String>,
-    /// How many levels of a path below are told apart; none: the values are counted as they are.
+    /// The levels of a path below that are told apart; none: the values are counted as they are.
     pub depth: Option<usize>,
-    /// What is computed of the events of each value.
+    /// The aggregates of the events of each value.
     pub aggregates: Vec<AggregateRequest>,
     /// The aggregate by which values are ordered, and whether the largest comes first; none: by the number of events.
     pub order: Option<(String, bool)>,
@@ -111,7 +111,7 @@ pub struct RangeRequest {
     pub column: String,
     /// The bounds.
     pub bounds: Vec<String>,
-    /// What is computed of the events of each range.
+    /// The aggregates of the events of each range.
     pub aggregates: Vec<AggregateRequest>,
 }
 
@@ -124,7 +124,7 @@ pub struct HistogramRequest {
     pub interval_micros: Option<i64>,
     /// The column by whose values events are counted, too.
     pub by: Option<String>,
-    /// What is computed of the events of each interval.
+    /// The aggregates of the events of each interval.
     pub aggregates: Vec<AggregateRequest>,
 }
 
@@ -133,7 +133,7 @@ pub struct HistogramRequest {
 pub struct SearchSort {
     /// The column.
     pub column: String,
-    /// Whether the largest value comes first.
+    /// True if the largest value comes first.
     pub descending: bool,
 }
 
@@ -142,7 +142,7 @@ pub struct SearchSort {
 pub struct SearchAnswer {
     /// The hits of this page, in order.
     pub hits: Vec<SearchHit>,
-    /// How many events match, where they were counted.
+    /// The number of events that match, where they were counted.
     pub total: Option<u64>,
     /// The cursor of the next page; none where this was the last.
     pub cursor: Option<String>,
@@ -152,7 +152,7 @@ pub struct SearchAnswer {
     pub ranges: Vec<(String, Vec<RangeCount>)>,
     /// How many events there are over time, where that was asked; intervals without any are left out.
     pub histogram: Option<Vec<Bucket>>,
-    /// How far each stream was searched.
+    /// The part of each stream that was searched.
     pub streams: Vec<SearchedStream>,
     /// False if the time of the search ended first: then only the events between the offsets of [`SearchedStream::searched`]
     /// are in the answer, and all of them.
@@ -190,20 +190,20 @@ impl SearchAnswer {
     }
 }
 
-/// How many events have each value of a column.
+/// The number of events that have each value of a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facet {
     /// The column.
     pub column: String,
     /// The most frequent values, or the first in the order that was asked for.
     pub values: Vec<ValueCount>,
-    /// How many different values there are.
+    /// The number of different values.
     pub distinct: u64,
-    /// How many events have no value.
+    /// The number of events that have no value.
     pub missing: u64,
 }
 
-/// How many events have a value.
+/// The number of events that have a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ValueCount {
     /// The value, as JSON.
@@ -214,7 +214,7 @@ pub struct ValueCount {
     pub aggregates: Vec<(String, String)>,
 }
 
-/// How many events have a value in a range.
+/// The number of events that have a value in a range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RangeCount {
     /// The lower bound, included.
@@ -227,7 +227,7 @@ pub struct RangeCount {
     pub aggregates: Vec<(String, String)>,
 }
 
-/// How many events there are in an interval of time.
+/// The number of events in an interval of time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bucket {
     /// Its start, in microseconds since 1970.
@@ -240,7 +240,7 @@ pub struct Bucket {
     pub aggregates: Vec<(String, String)>,
 }
 
-/// How far a stream was searched.
+/// The part of a stream that was searched.
 #[derive(Debug, Clone)]
 pub struct SearchedStream {
     /// The stream.
@@ -373,12 +373,12 @@ impl SearchRequest {
             || self.histogram.as_ref().is_some_and(|histogram| !histogram.aggregates.is_empty())
     }
 
-    /// Whether hits are ordered by their arrival, which is the order of their offsets.
+    /// True if hits are ordered by their arrival, which is the order of their offsets.
     pub(super) fn is_by_arrival(&self) -> bool {
         self.sort.column == TIME_COLUMN
     }
 
-    /// Whether the oldest events are searched first.
+    /// True if the oldest events are searched first.
     pub(super) fn is_ascending(&self) -> bool {
         self.is_by_arrival() && !self.sort.descending
     }

@@ -27,9 +27,9 @@ use super::{
 /// ordered. Memory is bounded by twice the page. The events of a slice count once it is finished.
 pub(super) struct Ranking {
     converter: RowConverter,
-    /// Of finished slices.
+    /// Those of finished slices.
     finished: FirstHits,
-    /// Of the present slice.
+    /// Those of the present slice.
     slice: FirstHits,
     /// Events that are kept: one more than the page, which shows whether there is another.
     kept: usize,
@@ -216,7 +216,7 @@ impl Search<'_> {
         self.read(("scan", Some(place)), statement, costs, &mut |rows| ranking.add(place, rows)).await
     }
 
-    /// Whether all events are counted: those of a further page were.
+    /// True if all events are counted: those of a further page were.
     pub(super) fn counts(&self, after: Option<&LastHit>) -> bool {
         self.request.counts && after.is_none()
     }
@@ -289,7 +289,7 @@ impl Search<'_> {
         }
     }
 
-    /// Whether the time for searching is over.
+    /// True if the time for searching is over.
     pub(super) fn is_late(&self) -> bool {
         self.started.elapsed() >= self.timeout_of("scan")
     }

@@ -65,7 +65,7 @@ impl History {
         table.rebuild_companions(bound(&rebuild.from), bound(&rebuild.to)) > 0
     }
 
-    /// How far the index files of a stream's table are; none if it is not open, or of a plain table.
+    /// The progress of the index files of a stream's table; none if it is not open, or of a plain table.
     pub(crate) fn index_status(&self, name: &str) -> Option<CompanionStatus> {
         let stored = self.stored(&StreamName::new(name).ok()?)?;
         Some(stored.table()?.companion_status())

@@ -303,7 +303,7 @@ impl ScalarUDFImpl for BoundSearch {
     }
 }
 
-/// What a filter of a scan asks of a search index; none if it has no search. What is no search is unknown to the index.
+/// The query of a search index that a filter of a scan contains; none if it has no search. Other conditions are unknown to an index.
 pub fn index_query(filter: &Expr) -> Option<IndexQuery> {
     match known_query(filter) {
         IndexQuery::Unknown => None,
