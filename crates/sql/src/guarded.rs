@@ -68,6 +68,11 @@ pub(crate) fn guard(plan: LogicalPlan, memory_bytes_max: usize) -> Result<Logica
     .data()
 }
 
+/// The function that a plan calls, without the wrapper.
+pub(crate) fn unguarded(function: &ScalarUDF) -> &ScalarUDF {
+    function.inner().downcast_ref::<Guarded>().map_or(function, |guarded| &guarded.inner)
+}
+
 fn guarded(expr: Expr, bytes_max: usize) -> Transformed<Expr> {
     let call = |inner: Arc<ScalarUDF>, cost: Cost, args: Vec<Expr>| {
         let func = Arc::new(ScalarUDF::from(Guarded { inner, cost, bytes_max }));

@@ -121,6 +121,9 @@ async fn index_files_change_no_answer() {
             check(&engine, &mut rng, "while files are built").await;
         }
         until(&engine, "\"waiting_files\":0").await;
+        // Files without the word are left out of the plan.
+        let plan = sql(&engine, "EXPLAIN SELECT id FROM logs WHERE search('a:nowhere')").await;
+        assert!(!plan.contains(".parquet"), "{plan}");
         check(&engine, &mut rng, "with all files").await;
         // Deleted and damaged under the server.
         for file in index_files(dir.path()) {

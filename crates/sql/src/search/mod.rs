@@ -32,6 +32,7 @@ use datafusion::logical_expr::{
 use swiftwater_text::query::Operator as WordsOperator;
 use swiftwater_text::{IndexQuery, MatcherScratch, QueryFaults, SearchField, TableSearch};
 
+use crate::guarded::unguarded;
 use crate::{ErrorKind, SqlError};
 pub(crate) use table::expand_tables;
 
@@ -329,6 +330,7 @@ fn known_query(filter: &Expr) -> IndexQuery {
             query => IndexQuery::Not(Box::new(query)),
         },
         Expr::ScalarFunction(ScalarFunction { func, args }) => {
+            let func = unguarded(func);
             let Some(bound) = func.inner().downcast_ref::<BoundSearch>() else { return IndexQuery::Unknown };
             // An index is of the table's columns, not of expressions that have their places or names.
             let needed = bound.search.needed();
