@@ -12,7 +12,10 @@ locked=""
 [ "${CI:-}" = true ] && locked=--locked
 log=$(mktemp)
 status=$(mktemp)
-trap 'rm -f "$log" "$status"' EXIT
+# Folders of the tests that are left behind, as by servers that were killed, go with this one.
+TMPDIR=$(mktemp -d)
+export TMPDIR
+trap 'rm -rf "$log" "$status" "$TMPDIR"' EXIT
 passed=0 failed=0 skipped=0 summary=""
 
 note() { # note RESULT NAME REMARK

@@ -244,7 +244,23 @@ struct Stage {
     replaced: Vec<(String, String)>,
     address: String,
     path: std::ffi::OsString,
-    folder: PathBuf,
+    folder: Folder,
+}
+
+/// The folder where examples run.
+struct Folder {
+    path: PathBuf,
+    /// True for a page's own folder, which goes with it: a server's log alone takes 128 MiB.
+    scratch: bool,
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if self.scratch {
+            // The next run empties it if this fails.
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
 }
 
 /// A directory where the binary is called `swiftwater`, before all others.
@@ -263,13 +279,13 @@ fn path(binary: &Path) -> Result<std::ffi::OsString, Box<dyn Error>> {
 }
 
 /// An empty folder for a page.
-fn folder_of(page: &str) -> Result<PathBuf, Box<dyn Error>> {
+fn folder_of(page: &str) -> Result<Folder, Box<dyn Error>> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pages").join(page);
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
     }
     fs::create_dir_all(&folder)?;
-    Ok(folder)
+    Ok(Folder { path: folder, scratch: true })
 }
 
 impl Stage {
@@ -277,15 +293,15 @@ impl Stage {
     fn of_readme(binary: &Path, root: &Path) -> Result<Stage, Box<dyn Error>> {
         let server = Running::start(Command::new(binary).args(["demo", "--listen", "127.0.0.1:0"]))?;
         let replaced = vec![("target/quick/swiftwater".to_owned(), "swiftwater".to_owned())];
-        Stage::beside(server, replaced, binary, root.to_owned())
+        Stage::beside(server, replaced, binary, Folder { path: root.to_owned(), scratch: false })
     }
 
     /// A server that stores, with the flags of the page's own line that starts one.
     fn of_page(binary: &Path, page: &str, examples: &[Example]) -> Result<Stage, Box<dyn Error>> {
         let folder = folder_of(page)?;
         let mut replaced = vec![
-            ("/mnt/backups".to_owned(), folder.join("backups").to_string_lossy().into_owned()),
-            ("~/".to_owned(), format!("{}/", folder.to_string_lossy())),
+            ("/mnt/backups".to_owned(), folder.path.join("backups").to_string_lossy().into_owned()),
+            ("~/".to_owned(), format!("{}/", folder.path.to_string_lossy())),
             // So many events that a debug build makes them at once.
             ("1_000_000".to_owned(), "1_000".to_owned()),
             ("--queries 50000".to_owned(), "--queries 500".to_owned()),
@@ -296,7 +312,7 @@ impl Stage {
             replaced.push((port.to_owned(), free.to_string()));
         }
         let mut server = Command::new(binary);
-        server.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(folder.join("data"));
+        server.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(folder.path.join("data"));
         let line = examples.iter().find(|example| example.mode == Mode::Server);
         let line = line.and_then(|example| example.script.lines().next()).unwrap_or_default();
         let line = line.split_once("serve").map_or("", |(_, flags)| flags);
@@ -319,7 +335,7 @@ impl Stage {
         mut server: Running,
         mut replaced: Vec<(String, String)>,
         binary: &Path,
-        folder: PathBuf,
+        folder: Folder,
     ) -> Result<Stage, Box<dyn Error>> {
         let address = server.address()?;
         for named in ["127.0.0.1:8080", "localhost:8080"] {
@@ -344,7 +360,7 @@ impl Stage {
             // The rest of the block goes on beside the server.
             text = text.split_once('\n').map_or(String::new(), |(_, rest)| rest.to_owned());
         }
-        let block = self.folder.join("block");
+        let block = self.folder.path.join("block");
         let script = match example.language {
             Language::Shell => text,
             Language::Settings => {
@@ -364,7 +380,7 @@ impl Stage {
             }
         };
         let mut command = Command::new("sh");
-        command.args(["-euc", &script]).current_dir(&self.folder).env("PATH", &self.path);
+        command.args(["-euc", &script]).current_dir(&self.folder.path).env("PATH", &self.path);
         command.env("SWIFTWATER_SERVER", format!("http://{}", self.address));
         Running::start(&mut command)?.read(lines_wanted)
     }
