@@ -504,3 +504,132 @@ impl SearchTest {
         }
     }
 }
+
+/// Scores of rows by their definition: BM25 over the rows that are given, all of them.
+#[derive(Debug)]
+pub struct ScoreOracle<'r> {
+    oracle: &'r SearchOracle,
+    rows: &'r [SearchedRow],
+    /// The texts that words without a column are looked for in: columns that are one text together, with their weight.
+    pub defaults: Vec<(Vec<&'static str>, f64)>,
+}
+
+impl<'r> ScoreOracle<'r> {
+    /// The scores among these rows, where the texts of both default columns are one.
+    pub fn new(oracle: &'r SearchOracle, rows: &'r [SearchedRow]) -> ScoreOracle<'r> {
+        ScoreOracle { oracle, rows, defaults: vec![(vec!["a", "b"], 1.0)] }
+    }
+
+    /// The score of a row; none if it does not satisfy the query.
+    pub fn score(&self, query: &SearchQuery, row: &SearchedRow) -> Option<f64> {
+        if !self.oracle.matches(query, row) {
+            return None;
+        }
+        Some(match query {
+            // Two negations are none.
+            SearchQuery::Not(not) => match &**not {
+                SearchQuery::Not(query) => self.score(query, row).unwrap_or(0.0),
+                _ => 0.0,
+            },
+            SearchQuery::Everything => 0.0,
+            SearchQuery::And(all) | SearchQuery::Or(all) => {
+                all.iter().filter_map(|query| self.score(query, row)).sum()
+            }
+            SearchQuery::Test(Some(column), test) => {
+                let weight = self.defaults.iter().find(|(columns, _)| **columns == [*column]);
+                self.of_columns(test, &[*column], row).unwrap_or(0.0)
+                    * weight.map_or(1.0, |(_, weight)| *weight)
+            }
+            SearchQuery::Test(None, test) => {
+                let scores = self.defaults.iter().filter_map(|(columns, weight)| {
+                    self.of_columns(test, columns, row).map(|score| score * weight)
+                });
+                scores.fold(0.0, f64::max)
+            }
+        })
+    }
+
+    /// The score of a condition on columns whose texts are one; none if no value satisfies it.
+    fn of_columns(&self, test: &SearchTest, columns: &[&str], row: &SearchedRow) -> Option<f64> {
+        let values = || columns.iter().filter_map(|column| row.get(column)).flatten();
+        if !values().any(|value| self.oracle.has(test, value)) {
+            return None;
+        }
+        let texts = |row: &SearchedRow| -> Vec<String> {
+            let values = columns.iter().filter_map(|column| row.get(column)).flatten();
+            let texts = values.filter_map(|value| match value {
+                SearchValue::Text(text) => Some(text.clone()),
+                SearchValue::Number(_) => None,
+            });
+            texts.collect()
+        };
+        let SearchTest::Phrase { text, slop, is_open, .. } = test else { return Some(1.0) };
+        let units = self.oracle.units(text);
+        // A run of a script without spaces may go on anyway.
+        if *is_open && matches!(units.last(), Some(Unit::Word(_))) {
+            return Some(1.0);
+        }
+        let Some(terms) = self.terms(&units) else { return Some(1.0) };
+        let count: usize = texts(row)
+            .iter()
+            .map(|text| {
+                let found = self.oracle.units(text);
+                match slop {
+                    0 => (0..found.len())
+                        .filter(|start| {
+                            let end = (start + units.len()).min(found.len());
+                            self.oracle.has_phrase(&found[*start..end], &units, 0, false)
+                        })
+                        .count(),
+                    _ => usize::from(self.oracle.has_phrase(&found, &units, *slop, false)),
+                }
+            })
+            .sum();
+        if count == 0 {
+            return Some(1.0);
+        }
+        let tokens = |row: &SearchedRow| -> Vec<Vec<char>> {
+            texts(row).iter().flat_map(|text| self.oracle.tokens(text)).collect()
+        };
+        let documents: Vec<Vec<Vec<char>>> =
+            self.rows.iter().map(tokens).filter(|tokens| !tokens.is_empty()).collect();
+        let all = documents.len() as f64;
+        let average = documents.iter().map(Vec::len).sum::<usize>() as f64 / all;
+        let idf = |term: &Vec<char>| {
+            let found = documents.iter().filter(|tokens| tokens.contains(term)).count() as f64;
+            (1.0 + (all - found + 0.5) / (found + 0.5)).ln()
+        };
+        let (idf, count) = (terms.iter().map(idf).sum::<f64>(), count as f64);
+        let length = kept_length(tokens(row).len()) as f64;
+        Some(idf * count / (count + 1.2 * (1.0 - 0.75 + 0.75 * length / average)))
+    }
+
+    /// The tokens of a phrase; none if one of them is a single character of a script without spaces, which is a prefix.
+    fn terms(&self, units: &[Unit]) -> Option<Vec<Vec<char>>> {
+        let mut terms = Vec::new();
+        for (at, unit) in units.iter().enumerate() {
+            let is_in_run = |other: Option<&Unit>| match (unit, other) {
+                (Unit::Character(_, run), Some(Unit::Character(_, other))) => run == other,
+                _ => false,
+            };
+            match (unit, units.get(at + 1)) {
+                (Unit::Word(word), _) => terms.push(word.chars().collect()),
+                (Unit::Character(a, _), next @ Some(Unit::Character(b, _))) if is_in_run(next) => {
+                    terms.push(vec![*a, *b]);
+                }
+                _ if at > 0 && is_in_run(units.get(at - 1)) => {}
+                _ => return None,
+            }
+        }
+        Some(terms)
+    }
+}
+
+/// The greatest length of at most so many tokens that Lucene's byte for lengths can have.
+fn kept_length(tokens: usize) -> usize {
+    let kept = |byte: usize| match byte {
+        0..40 => byte,
+        _ => 24 + ((8 | ((byte - 24) & 7)) << ((byte - 24) / 8 - 1)),
+    };
+    (0..100).map(kept).filter(|length| *length <= tokens).max().unwrap_or(0)
+}

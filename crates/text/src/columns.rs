@@ -27,6 +27,8 @@ pub struct SearchColumn {
     pub kind: TextKind,
     /// What divides its texts into words.
     pub analyzer: Arc<Analyzer>,
+    /// The weight of its scores.
+    pub boost: f32,
 }
 
 /// Why there is no such column.

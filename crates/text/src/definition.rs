@@ -189,6 +189,11 @@ impl ColumnIndex {
         }
     }
 
+    /// The weight of the scores of its words.
+    pub fn boost(&self) -> f32 {
+        self.text.map_or(1.0, |text| text.boost)
+    }
+
     /// The comparison of a condition on the column with its texts.
     pub fn text_kind(&self) -> TextKind {
         match self {

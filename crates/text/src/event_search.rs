@@ -108,7 +108,7 @@ impl EventSearch {
 
 impl Paths {
     fn numbered(&self, id: u32) -> SearchColumn {
-        SearchColumn { id, kind: TextKind::Words, analyzer: Arc::clone(&self.analyzer) }
+        SearchColumn { id, kind: TextKind::Words, analyzer: Arc::clone(&self.analyzer), boost: 1.0 }
     }
 }
 

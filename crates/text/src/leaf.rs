@@ -28,6 +28,9 @@ pub(crate) struct Leaf {
     /// The tokens that it asks, by their number in the matcher.
     pub(crate) token_set: Option<usize>,
     pub(crate) test: LeafTest,
+    /// The weight of its scores.
+    #[cfg(feature = "arrow")]
+    pub(crate) weight: f32,
 }
 
 /// A condition, ready to be evaluated.

@@ -30,6 +30,8 @@ mod places;
 mod prefilter;
 pub mod query;
 #[cfg(feature = "arrow")]
+mod scores;
+#[cfg(feature = "arrow")]
 mod table;
 mod term;
 
@@ -47,6 +49,8 @@ pub use matcher::{EXPRESSIONS_MAX, Matcher, MatcherScratch};
 pub use normalize::{UNICODE_VERSION, nfkc_casefold, push_nfkc_casefold};
 pub use phrase::Phrase;
 pub use prefilter::Prefilter;
+#[cfg(feature = "arrow")]
+pub use scores::ScoreStatistics;
 #[cfg(feature = "arrow")]
 pub use table::{
     ColumnReader, EVENT_COLUMN, Highlight, JSON_EXTENSION, SearchField, TableSearch, json_field,

@@ -29,7 +29,7 @@ pub struct Matcher {
 
 /// A clause whose columns are known.
 #[derive(Debug)]
-enum Bound {
+pub(crate) enum Bound {
     Everything,
     All {
         required: Vec<Bound>,
@@ -55,6 +55,8 @@ struct Binder<'q, 'c> {
     faults: Faults<'q>,
     matcher: Matcher,
     expressions: usize,
+    /// The weight of the clause that is bound, with those of the clauses around it.
+    weight: f32,
 }
 
 impl Matcher {
@@ -68,7 +70,7 @@ impl Matcher {
     ) -> Result<Matcher, QueryFaults> {
         let (clause, faults) = parse(query, operator);
         let matcher = Matcher { root: Bound::Everything, leaves: Vec::new(), token_sets: Vec::new() };
-        let mut binder = Binder { columns, now_micros, faults, matcher, expressions: 0 };
+        let mut binder = Binder { columns, now_micros, faults, matcher, expressions: 0, weight: 1.0 };
         binder.matcher.root = binder.bind(&clause);
         let Binder { faults, matcher, .. } = binder;
         faults.or(matcher)
@@ -76,11 +78,33 @@ impl Matcher {
 
     /// Whether a row satisfies the query.
     pub fn matches(&self, row: &dyn SearchRow, scratch: &mut MatcherScratch) -> bool {
+        self.begin_row(scratch);
+        self.is_satisfied(&self.root, row, scratch)
+    }
+
+    /// Forgets the tokens of the row before.
+    pub(crate) fn begin_row(&self, scratch: &mut MatcherScratch) {
         scratch.sets.resize_with(self.token_sets.len(), Default::default);
         for (count, _) in &mut scratch.sets {
             *count = None;
         }
-        self.is_satisfied(&self.root, row, scratch)
+    }
+
+    /// The tokens of each text of a token set.
+    pub(crate) fn tokens<'s>(
+        &self,
+        set: usize,
+        row: &dyn SearchRow,
+        scratch: &'s mut MatcherScratch,
+    ) -> &'s [Tokens] {
+        self.divide(set, row, scratch);
+        let (count, tokens) = &scratch.sets[set];
+        &tokens[..count.unwrap_or(0)]
+    }
+
+    #[cfg(feature = "arrow")]
+    pub(crate) fn root(&self) -> &Bound {
+        &self.root
     }
 
     /// Whether every row satisfies it.
@@ -186,11 +210,9 @@ impl Matcher {
         }
     }
 
-    fn has_leaf(&self, leaf: &Leaf, row: &dyn SearchRow, scratch: &mut MatcherScratch) -> bool {
+    pub(crate) fn has_leaf(&self, leaf: &Leaf, row: &dyn SearchRow, scratch: &mut MatcherScratch) -> bool {
         if let Some(set) = leaf.token_set {
-            self.divide(set, row, scratch);
-            let (count, tokens) = &scratch.sets[set];
-            if leaf.test.is_in_tokens(&tokens[..count.unwrap_or(0)]) {
+            if leaf.test.is_in_tokens(self.tokens(set, row, scratch)) {
                 return true;
             }
         }
@@ -250,6 +272,14 @@ pub(crate) fn merge_places(mut places: Vec<Range<usize>>) -> Vec<Range<usize>> {
 
 impl Binder<'_, '_> {
     fn bind(&mut self, clause: &Clause) -> Bound {
+        let outer = self.weight;
+        self.weight *= clause.boost;
+        let bound = self.bind_node(clause);
+        self.weight = outer;
+        bound
+    }
+
+    fn bind_node(&mut self, clause: &Clause) -> Bound {
         let mut all = |clauses: &[Clause]| clauses.iter().map(|clause| self.bind(clause)).collect();
         match &clause.node {
             Node::Everything => Bound::Everything,
@@ -290,7 +320,13 @@ impl Binder<'_, '_> {
             match bind_test(column, test, self.now_micros) {
                 Ok(test) => {
                     let token_set = test.needs_tokens().then(|| self.token_set(column));
-                    self.matcher.leaves.push(Leaf { column: column.id, token_set, test });
+                    self.matcher.leaves.push(Leaf {
+                        column: column.id,
+                        token_set,
+                        test,
+                        #[cfg(feature = "arrow")]
+                        weight: self.weight * column.boost,
+                    });
                 }
                 Err(fault) => {
                     // The same is wrong with each of several columns.

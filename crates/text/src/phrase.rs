@@ -57,6 +57,21 @@ impl Tokens {
         });
     }
 
+    /// The number of tokens.
+    #[cfg(feature = "arrow")]
+    pub(crate) fn len(&self) -> usize {
+        self.tokens.len()
+    }
+
+    /// Visits each token: true if it is a stem, and its text.
+    #[cfg(feature = "arrow")]
+    pub(crate) fn for_each(&self, mut visit: impl FnMut(bool, &str)) {
+        for stored in &self.tokens {
+            let is_stem = matches!(stored.kind, TokenKind::Stem | TokenKind::PartStem);
+            visit(is_stem, &self.text[stored.text.0..stored.text.1]);
+        }
+    }
+
     fn is_match(&self, stored: &Stored, term: &Term) -> bool {
         term.matches(stored.kind, &self.text[stored.text.0..stored.text.1])
     }
@@ -76,6 +91,20 @@ impl Phrase {
             false
         });
         is_found
+    }
+
+    /// The number of its occurrences; at most one if words may be displaced.
+    #[cfg(feature = "arrow")]
+    pub(crate) fn count(&self, tokens: &Tokens) -> u64 {
+        if self.slop > 0 {
+            return u64::from(self.is_in(tokens));
+        }
+        let mut count = 0;
+        self.find(tokens, |_| {
+            count += 1;
+            true
+        });
+        count
     }
 
     /// Adds the places in the original text where it is.

@@ -23,7 +23,7 @@ use std::{
 };
 
 use arrow_array::{
-    Array, ArrayRef, BooleanArray,
+    Array, ArrayRef, BooleanArray, Float64Array,
     cast::AsArray,
     types::{
         Date32Type, Date64Type, Decimal128Type, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type,
@@ -43,6 +43,7 @@ use crate::{
     faults::QueryFaults,
     matcher::{Matcher, MatcherScratch, merge_places},
     query::{Number, Operator},
+    scores::{ScoreStatistics, ScoredTerms},
 };
 
 /// The column with the JSON text of events that the other columns do not describe whole.
@@ -78,6 +79,7 @@ pub struct TableSearch {
     /// The columns that are read, by their places in the table.
     needed: Vec<usize>,
     pub(crate) fields: Vec<SearchField>,
+    scored: ScoredTerms,
 }
 
 /// The texts that a word without a column is looked for in.
@@ -201,7 +203,8 @@ impl TableSearch {
         let matcher = Matcher::new(query, operator, &paths, now_micros)?;
         let Paths { found, defaults, .. } = paths;
         let sources: Vec<Source> = found.into_inner().into_iter().map(|(_, source)| source).collect();
-        let mut search = TableSearch { matcher, sources, defaults, needed: Vec::new(), fields };
+        let scored = ScoredTerms::of(&matcher);
+        let mut search = TableSearch { matcher, sources, defaults, needed: Vec::new(), fields, scored };
         search.needed = search.find_needed();
         Ok(search)
     }
@@ -269,6 +272,48 @@ impl TableSearch {
             .collect()
     }
 
+    /// The frequencies of the words of the query in no rows, to be added to.
+    pub fn no_statistics(&self) -> ScoreStatistics {
+        self.scored.no_statistics()
+    }
+
+    /// Adds rows to statistics of the query. `arrays` are as for [`TableSearch::matches`].
+    pub fn add_statistics(
+        &self,
+        arrays: &[ArrayRef],
+        rows: usize,
+        scratch: &mut MatcherScratch,
+        statistics: &mut ScoreStatistics,
+    ) {
+        let batch = self.batch(arrays);
+        let mut arena = Bump::new();
+        for row in 0..rows {
+            arena.reset();
+            let row = Row { batch: &batch, row, arena: &arena, event: OnceCell::new() };
+            self.scored.count(&self.matcher, &row, scratch, statistics);
+        }
+    }
+
+    /// The scores of rows, given the statistics of all; null of a row that does not satisfy the query. `arrays` are as for
+    /// [`TableSearch::matches`].
+    pub fn scores(
+        &self,
+        arrays: &[ArrayRef],
+        rows: usize,
+        scratch: &mut MatcherScratch,
+        statistics: &ScoreStatistics,
+    ) -> Float64Array {
+        let batch = self.batch(arrays);
+        let mut arena = Bump::new();
+        (0..rows)
+            .map(|row| {
+                arena.reset();
+                let row = Row { batch: &batch, row, arena: &arena, event: OnceCell::new() };
+                self.scored.score(&self.matcher, &row, scratch, statistics)
+            })
+            .collect()
+    }
+
     /// The texts of a row with places that satisfy a condition of the query which is not negated, by column. `arrays` are as
     /// for [`TableSearch::matches`].
     pub fn highlights(
@@ -319,7 +364,8 @@ impl Paths<'_> {
             true => Arc::clone(&self.analyzer),
             false => Arc::new(Analyzer::new(options)),
         };
-        SearchColumn { id, kind: index.map_or(TextKind::Words, ColumnIndex::text_kind), analyzer }
+        let kind = index.map_or(TextKind::Words, ColumnIndex::text_kind);
+        SearchColumn { id, kind, analyzer, boost: index.map_or(1.0, ColumnIndex::boost) }
     }
 
     /// The index of the first column that a source has.
@@ -466,24 +512,37 @@ impl Row<'_> {
     }
 
     fn for_each_text(&self, texts: &[usize], visit: &mut dyn FnMut(Value<'_>)) {
-        let mut visit_text = |value: Value<'_>| {
-            if let Value::Text(_) = value {
-                visit(value);
+        let event = self.event();
+        // Texts of columns that the event's own text has again.
+        let mut twice: Vec<Box<str>> = Vec::new();
+        for &place in texts {
+            self.for_each_of_column(place, &[], &mut |value| {
+                if let Value::Text(text) = value {
+                    if event.is_some() {
+                        twice.push(text.into());
+                    }
+                    visit(value);
+                }
+            });
+        }
+        let mut visit_other = |value: Value<'_>| {
+            if let Value::Text(text) = value {
+                match twice.iter().position(|known| **known == *text) {
+                    Some(known) => drop(twice.swap_remove(known)),
+                    None => visit(value),
+                }
             }
         };
-        for &place in texts {
-            self.for_each_of_column(place, &[], &mut visit_text);
-        }
-        match self.event() {
+        match event {
             None => {}
             Some(EventValue::Map(fields)) => {
                 for (key, value) in fields.iter() {
                     if !self.has_in_typed_column(key) {
-                        for_each_value(value, &mut visit_text);
+                        for_each_value(value, &mut visit_other);
                     }
                 }
             }
-            Some(value) => for_each_value(value, &mut visit_text),
+            Some(value) => for_each_value(value, &mut visit_other),
         }
     }
 
@@ -541,9 +600,11 @@ impl SearchRow for Row<'_> {
     }
 }
 
-/// True if texts of the column are compared as those of columns without an index.
+/// True if texts of the column are compared and weighed as those of columns without an index.
 pub(crate) fn is_plain(index: &ColumnIndex) -> bool {
-    index.text_kind() == TextKind::Words && index.analyzer_options() == AnalyzerOptions::default()
+    index.text_kind() == TextKind::Words
+        && index.analyzer_options() == AnalyzerOptions::default()
+        && index.boost() == 1.0
 }
 
 /// Whether values of a type, or parts of them, are texts.

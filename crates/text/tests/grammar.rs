@@ -49,7 +49,7 @@ impl SearchColumns for Columns {
             "code" => AnalyzerOptions { split_code: true, ..Default::default() },
             _ => AnalyzerOptions::default(),
         };
-        Ok(SearchColumn { id: id as u32, kind, analyzer: Arc::new(Analyzer::new(options)) })
+        Ok(SearchColumn { id: id as u32, kind, analyzer: Arc::new(Analyzer::new(options)), boost: 1.0 })
     }
 }
 

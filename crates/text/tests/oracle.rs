@@ -16,7 +16,7 @@ struct Columns(Arc<Analyzer>);
 
 impl Columns {
     fn of(&self, id: u32) -> SearchColumn {
-        SearchColumn { id, kind: TextKind::Words, analyzer: Arc::clone(&self.0) }
+        SearchColumn { id, kind: TextKind::Words, analyzer: Arc::clone(&self.0), boost: 1.0 }
     }
 }
 

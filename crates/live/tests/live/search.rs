@@ -2,7 +2,7 @@
 
 use std::{fmt::Write, sync::Arc};
 
-use arrow_array::ArrayRef;
+use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, Field};
 use bumpalo::Bump;
 use bytes::Bytes;
@@ -14,9 +14,12 @@ use swiftwater_live::{
 };
 use swiftwater_testkit::{
     Rng,
-    search::{SearchOracle, SearchValue, SearchedRow, random_row},
+    search::{ScoreOracle, SearchOracle, SearchValue, SearchedRow, random_row},
 };
-use swiftwater_text::{MatcherScratch, SearchField, TableSearch, json_field, query::Operator};
+use swiftwater_text::{
+    ColumnIndex, MatcherScratch, SEARCH_METADATA, SearchField, TableSearch, TextIndex, json_field,
+    query::Operator,
+};
 
 use crate::expressions::{NOW, compile, decode};
 
@@ -182,4 +185,76 @@ fn search_of_stored_rows_agrees_with_the_oracle() {
         searched += 1;
     }
     assert!(searched > cases / 2 && found_rows > searched, "{searched} searches found {found_rows} rows");
+}
+
+/// The fields, where the two columns of texts are default columns of an index, each with a weight.
+fn weighted(fields: &[Field], weights: &[(&str, f32)]) -> Vec<Field> {
+    let weighted = fields.iter().map(|field| {
+        let Some((_, boost)) = weights.iter().find(|(name, _)| name == field.name()) else {
+            return field.clone();
+        };
+        let text = Some(TextIndex { boost: *boost, ..TextIndex::default() });
+        let index = ColumnIndex { text, is_default: true, ..ColumnIndex::default() };
+        let mut metadata = field.metadata().clone();
+        metadata.insert(SEARCH_METADATA.to_owned(), index.to_metadata());
+        field.clone().with_metadata(metadata)
+    });
+    weighted.collect()
+}
+
+#[test]
+fn scores_of_stored_rows_agree_with_the_oracle() {
+    let oracle = SearchOracle::default();
+    let cases = std::env::var("SOAK_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(500);
+    let (mut searched, mut scored) = (0, 0);
+    for seed in 0..cases {
+        let mut rng = Rng::new(seed);
+        let rows: Vec<SearchedRow> = (0..30).map(|_| random_row(&mut rng)).collect();
+        let lists = rng.below(100);
+        let events: Vec<String> =
+            rows.iter().map(|row| event_with(row, |_| rng.below(100) < lists)).collect();
+        let query = oracle.random_query(&mut rng, 3);
+        let (mut fields, arrays) = stored(&events);
+        let mut expected = ScoreOracle::new(&oracle, &rows);
+        if rng.chance(0.5) {
+            let (a, b) = (rng.pick(&[1.0, 0.5, 3.0]), rng.pick(&[1.0, 2.0]));
+            expected.defaults = vec![(vec!["a"], f64::from(a)), (vec!["b"], f64::from(b))];
+            fields = weighted(&fields, &[("a", a), ("b", b)]);
+        }
+        let search_fields = fields.iter().map(SearchField::of).collect();
+        let search = match TableSearch::of_rows(&query.text(), Operator::And, search_fields, None) {
+            Ok(search) => search,
+            Err(faults) => {
+                assert!(faults.to_string().contains("there is no column"), "seed {seed}: {faults}");
+                continue;
+            }
+        };
+        let needed: Vec<ArrayRef> = search.needed().iter().map(|&place| Arc::clone(&arrays[place])).collect();
+        // Statistics of two parts, as bytes.
+        let half = rng.below(rows.len());
+        let mut statistics = search.no_statistics();
+        for (from, count) in [(0, half), (half, rows.len() - half)] {
+            let part: Vec<ArrayRef> = needed.iter().map(|array| array.slice(from, count)).collect();
+            let mut of_part = search.no_statistics();
+            search.add_statistics(&part, count, &mut MatcherScratch::default(), &mut of_part);
+            let mut read = search.no_statistics();
+            assert!(read.read_bytes(&of_part.to_bytes()));
+            statistics.merge(&read);
+        }
+        let scores = search.scores(&needed, rows.len(), &mut MatcherScratch::default(), &statistics);
+        for (row, event) in rows.iter().zip(&events).enumerate().map(|(at, (row, event))| ((at, row), event))
+        {
+            let score = scores.is_valid(row.0).then(|| scores.value(row.0));
+            let expected = expected.score(&query, row.1);
+            let is_equal = match (score, expected) {
+                (Some(score), Some(expected)) => (score - expected).abs() < 1e-9,
+                (score, expected) => score == expected,
+            };
+            let text = query.text();
+            assert!(is_equal, "seed {seed}: {text} over {event} of {fields:?}: {score:?}, not {expected:?}");
+            scored += u64::from(score.is_some_and(|score| score > 0.0 && score.fract() != 0.0));
+        }
+        searched += 1;
+    }
+    assert!(searched > cases / 2 && scored * 4 > searched, "{searched} searches scored {scored} rows");
 }
