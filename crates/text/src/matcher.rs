@@ -211,10 +211,10 @@ impl Matcher {
     }
 
     pub(crate) fn has_leaf(&self, leaf: &Leaf, row: &dyn SearchRow, scratch: &mut MatcherScratch) -> bool {
-        if let Some(set) = leaf.token_set {
-            if leaf.test.is_in_tokens(self.tokens(set, row, scratch)) {
-                return true;
-            }
+        if let Some(set) = leaf.token_set
+            && leaf.test.is_in_tokens(self.tokens(set, row, scratch))
+        {
+            return true;
         }
         let mut is_found = false;
         row.for_each_value(leaf.column, &mut |value| {

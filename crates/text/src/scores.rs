@@ -74,6 +74,11 @@ impl ScoreStatistics {
         }
     }
 
+    /// The memory that it has, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.fields.iter().map(|field| size_of_val(field) + size_of_val(&*field.found)).sum()
+    }
+
     /// The numbers as bytes: of each field the rows, the tokens, and the rows of each term, seven bits a byte.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();

@@ -5,7 +5,7 @@ use std::ops::Range;
 use arrow_schema::DataType;
 use swiftwater_sql::{ErrorKind as SqlErrorKind, Parameter, SqlError};
 use swiftwater_store::{OFFSET_COLUMN, TIME_COLUMN};
-use swiftwater_text::{SearchField, query::Operator};
+use swiftwater_text::SearchField;
 
 use super::{Search, Target, request::Drill};
 
@@ -27,12 +27,7 @@ impl Search<'_> {
             }
         }
         if !target.search.is_everything() {
-            let operator = match self.request.operator {
-                Operator::And => "and",
-                Operator::Or => "or",
-            };
-            let query = literal(&self.request.query);
-            text += &format!(" AND search_at({}, {query}, '{operator}')", self.moments.now_micros);
+            text += &format!(" AND search_at({})", self.search_arguments());
         }
         Ok((text, parameters))
     }

@@ -11,7 +11,7 @@ use swiftwater_sql::{ErrorKind as SqlErrorKind, SqlError};
 use super::request::{Moments, SearchRequest};
 
 /// The version of the form.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 pub(super) struct Cursor {
     pub(super) moments: Moments,
@@ -20,6 +20,8 @@ pub(super) struct Cursor {
     /// The key of the last hit so far, see [`super::scan::Ranking`].
     pub(super) last: LastHit,
     pub(super) total: Option<u64>,
+    /// By stream the statistics of scores, if hits are sorted by them.
+    pub(super) statistics: Vec<Vec<u8>>,
 }
 
 /// The last hit of a page.
@@ -42,13 +44,14 @@ struct Form {
     p: Vec<u64>,
     l: LastHit,
     c: Option<u64>,
+    s: Vec<Vec<u8>>,
 }
 
 impl Cursor {
     /// The cursor as text.
     pub(super) fn text(&self, request: &SearchRequest) -> String {
         let (r, p, l) = (checksum(request), self.positions.clone(), self.last.clone());
-        let form = Form { v: VERSION, r, m: self.moments, p, l, c: self.total };
+        let form = Form { v: VERSION, r, m: self.moments, p, l, c: self.total, s: self.statistics.clone() };
         // Numbers and lists of them always have a JSON form.
         let json = serde_json::to_vec(&form).unwrap_or_default();
         let mut text = String::with_capacity(8 + 2 * json.len());
@@ -79,7 +82,8 @@ impl Cursor {
         if form.r != checksum(request) || form.p.len() != request.streams.len() {
             return Err(refused("the cursor belongs to another search"));
         }
-        Ok(Cursor { moments: form.m, positions: form.p, last: form.l, total: form.c })
+        let Form { m: moments, p: positions, l: last, c: total, s: statistics, .. } = form;
+        Ok(Cursor { moments, positions, last, total, statistics })
     }
 }
 
@@ -113,10 +117,18 @@ mod tests {
         let request = SearchRequest::new(StreamName::new("logs").unwrap(), "timeout");
         let moments = Moments { now_micros: 5, from: Some(-1), to: None };
         let last = LastHit { key: Box::from([0, 255, 7]), arrival: Some((3, 4)) };
-        let cursor = Cursor { moments, positions: vec![9], last: last.clone(), total: Some(2) };
+        let statistics = vec![vec![1, 200]];
+        let cursor = Cursor {
+            moments,
+            positions: vec![9],
+            last: last.clone(),
+            total: Some(2),
+            statistics: statistics.clone(),
+        };
         let text = cursor.text(&request);
         let read = Cursor::parse(&text, &request).unwrap();
         assert_eq!((read.moments, read.positions, read.last, read.total), (moments, vec![9], last, Some(2)));
+        assert_eq!(read.statistics, statistics);
         let other = SearchRequest { query: "timeouts".to_owned(), ..request.clone() };
         assert!(
             Cursor::parse(&text, &other).is_err_and(|error| error.to_string().contains("another search"))

@@ -59,7 +59,11 @@ impl Search<'_> {
             };
             self.read(part, (text, Vec::new()), costs, &mut add).await?;
         }
-        Ok(found.iter().filter_map(|found| hits.remove(&(found.stream, found.offset))).collect())
+        let of_page = found.iter().filter_map(|found| {
+            let hit = hits.remove(&(found.stream, found.offset))?;
+            Some(SearchHit { score: found.score(), ..hit })
+        });
+        Ok(of_page.collect())
     }
 
     /// The events around one of them, in the order of their offsets.
@@ -142,6 +146,7 @@ impl Search<'_> {
             offset: offsets.value(row).cast_unsigned(),
             time_micros: times.value(row),
             event: event.to_owned(),
+            score: None,
             highlights: searched
                 .as_ref()
                 .map(|arrays| by_column(target.search.highlights(arrays, row, &mut scratch))),

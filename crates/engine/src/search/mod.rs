@@ -21,6 +21,7 @@ mod follow;
 mod hits;
 mod request;
 mod scan;
+mod scores;
 mod slices;
 
 use std::{ops::Range, sync::Arc};
@@ -61,6 +62,8 @@ struct Target {
     fields: Vec<SearchField>,
     /// The offset behind the last event that is searched.
     position: u64,
+    /// The frequencies of the query's words in its events; empty unless hits are sorted by score.
+    statistics: Vec<u8>,
 }
 
 /// A search that runs, with the state that it reads.
@@ -139,7 +142,7 @@ async fn answer(
 ) -> Result<SearchAnswer, SqlError> {
     let search = Search::new(shared, request, cursor.as_ref(), progress)?;
     let mut costs = Costs::default();
-    let targets = search.targets(shared, cursor.as_ref()).await?;
+    let mut targets = search.targets(shared, cursor.as_ref()).await?;
     let mut answer = SearchAnswer { is_complete: true, ..SearchAnswer::default() };
     if let (Some(around), [target]) = (&request.around, targets.as_slice()) {
         costs.time("plan", search.started);
@@ -150,7 +153,10 @@ async fn answer(
     }
     let mut ranking = Ranking::new(&search, &targets, cursor.as_ref())?;
     costs.time("plan", search.started);
-    let interval = search.histogram_interval(&targets, &mut costs).await;
+    let interval = match search.count_words(&mut targets, cursor.as_ref(), &mut costs).await {
+        Ok(()) => search.histogram_interval(&targets, &mut costs).await,
+        Err(error) => Err(error),
+    };
     let (searched, tally, interval) = match interval {
         Err(_) if request.partial && search.is_late() => {
             answer.is_complete = false;
@@ -300,7 +306,11 @@ impl Search<'_> {
         answer.cursor = page.last.filter(|_| has_cursor).map(|last| {
             let positions = targets.iter().map(|target| target.position).collect();
             let total = answer.total.filter(|_| answer.is_complete);
-            Cursor { moments: self.moments, positions, last, total }.text(request)
+            let statistics = match self.is_by_score() {
+                true => targets.iter().map(|target| target.statistics.clone()).collect(),
+                false => Vec::new(),
+            };
+            Cursor { moments: self.moments, positions, last, total, statistics }.text(request)
         });
         answer.hits = self.hits(targets, &page.found, costs).await?;
         Ok(())
@@ -369,7 +379,7 @@ impl Search<'_> {
                 None => error,
             }
         })?;
-        Ok(Target { stored, search: Arc::new(search), fields, position })
+        Ok(Target { stored, search: Arc::new(search), fields, position, statistics: Vec::new() })
     }
 
     /// Refuses a column that cannot be compared with `from` and `to`.

@@ -128,10 +128,10 @@ pub struct HistogramRequest {
     pub aggregates: Vec<AggregateRequest>,
 }
 
-/// The order of hits. Nulls come last; equal values are ordered by stream, then newest first.
+/// The order of hits. Nulls come last; equal values are ordered by stream, then newest first; equal scores newest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchSort {
-    /// The column.
+    /// The column; `_score` for the score.
     pub column: String,
     /// True if the largest value comes first.
     pub descending: bool,
@@ -166,7 +166,7 @@ pub struct SearchAnswer {
 /// A part of a search, and its cost.
 #[derive(Debug, Clone, Default)]
 pub struct Stage {
-    /// Its name: `plan`, `scan`, `facets`, `ranges`, `histogram`, `hits`, `around`.
+    /// Its name: `plan`, `statistics`, `scan`, `facets`, `ranges`, `histogram`, `hits`, `around`.
     pub name: &'static str,
     /// Statements of SQL.
     pub statements: u64,
@@ -270,6 +270,8 @@ pub struct SearchHit {
     pub time_micros: i64,
     /// The event, or the columns that were asked for, as JSON without a line end.
     pub event: String,
+    /// Its score; none unless hits are sorted by score.
+    pub score: Option<f64>,
     /// The pieces of its texts around matches, by column; none unless they were asked for.
     pub highlights: Option<Vec<(Box<str>, Vec<Piece>)>>,
 }

@@ -5,7 +5,7 @@ use std::{cmp::Ordering, collections::BinaryHeap, ops::Range, sync::Arc, time::D
 use arrow_array::{
     ArrayRef, RecordBatch, UInt32Array, UInt64Array,
     cast::AsArray,
-    types::{Int64Type, TimestampMicrosecondType},
+    types::{Float64Type, Int64Type, TimestampMicrosecondType},
 };
 use arrow_row::{RowConverter, SortField};
 use arrow_schema::{DataType, SortOptions};
@@ -36,6 +36,7 @@ pub(super) struct Ranking {
     /// The last event of the page before.
     pub(super) after: Option<LastHit>,
     is_by_arrival: bool,
+    is_by_score: bool,
     /// By stream, how many events of finished slices are behind the page before.
     behind: Vec<u64>,
 }
@@ -65,6 +66,15 @@ pub(super) struct Found {
     pub(super) offset: u64,
     /// Its value of the sort column, where that is the time of arrival.
     time_micros: i64,
+    /// The bits of its score, where hits are sorted by score.
+    score: Option<u64>,
+}
+
+impl Found {
+    /// Its score, where hits are sorted by score.
+    pub(super) fn score(&self) -> Option<f64> {
+        self.score.map(f64::from_bits)
+    }
 }
 
 impl Ord for Found {
@@ -95,8 +105,8 @@ impl Ranking {
         cursor: Option<&Cursor>,
     ) -> Result<Ranking, SqlError> {
         let sort = &search.request.sort;
-        let mut ty: Option<&DataType> = None;
-        for target in targets {
+        let mut ty: Option<&DataType> = search.is_by_score().then_some(&DataType::Float64);
+        for target in targets.iter().filter(|_| !search.is_by_score()) {
             let field = target.fields.iter().find(|field| *field.name == *sort.column).ok_or_else(|| {
                 let names = target.fields.iter().map(|field| &*field.name);
                 let near = swiftwater_event::did_you_mean(&sort.column, names);
@@ -119,11 +129,15 @@ impl Ranking {
         let is_by_arrival = sort.column == TIME_COLUMN;
         let order = |descending| SortOptions { descending, nulls_first: false };
         let newest_first = if is_by_arrival { sort.descending } else { true };
-        let fields = vec![
+        let mut fields = vec![
             SortField::new_with_options(ty.clone(), order(sort.descending)),
             SortField::new_with_options(DataType::UInt32, order(false)),
             SortField::new_with_options(DataType::UInt64, order(newest_first)),
         ];
+        if search.is_by_score() {
+            // Of equal scores the newest come first, whatever their streams.
+            fields.insert(1, SortField::new_with_options(DataType::Int64, order(true)));
+        }
         let converter = RowConverter::new(fields).map_err(|_| {
             let message = format!("events cannot be sorted by column `{}`, which is {ty}", sort.column);
             SqlError::new(SqlErrorKind::Invalid, message)
@@ -135,6 +149,7 @@ impl Ranking {
             kept: search.request.limit.saturating_add(1),
             after: cursor.map(|cursor| cursor.last.clone()),
             is_by_arrival,
+            is_by_score: search.is_by_score(),
             behind: vec![0; targets.len()],
         })
     }
@@ -148,9 +163,16 @@ impl Ranking {
             offsets.ok_or_else(|| SqlError::new(SqlErrorKind::Internal, "a stream has no offsets"))?;
         let offsets: UInt64Array = offsets.values().iter().map(|offset| offset.cast_unsigned()).collect();
         let streams = UInt32Array::from(vec![stream as u32; rows.num_rows()]);
-        let columns: [ArrayRef; 3] =
-            [Arc::clone(rows.column(1)), Arc::new(streams), Arc::new(offsets.clone())];
+        let mut columns: Vec<ArrayRef> =
+            vec![Arc::clone(rows.column(1)), Arc::new(streams), Arc::new(offsets.clone())];
         let times = rows.column(1).as_primitive_opt::<TimestampMicrosecondType>();
+        let scores = rows.column(1).as_primitive_opt::<Float64Type>().filter(|_| self.is_by_score);
+        if let Some(times) = rows.columns().get(2).filter(|_| self.is_by_score) {
+            let times = times.as_primitive_opt::<TimestampMicrosecondType>();
+            let times =
+                times.ok_or_else(|| SqlError::new(SqlErrorKind::Internal, "a stream has no times"))?;
+            columns.insert(1, Arc::new(times.reinterpret_cast::<Int64Type>()));
+        }
         let keys = self.converter.convert_columns(&columns).map_err(broken)?;
         for (row, key) in keys.iter().enumerate() {
             let key: &[u8] = key.as_ref();
@@ -163,7 +185,8 @@ impl Ranking {
                 continue;
             }
             let time_micros = times.filter(|_| self.is_by_arrival).map_or(0, |times| times.value(row));
-            let found = Found { key: key.into(), stream, offset: offsets.value(row), time_micros };
+            let score = scores.map(|scores| scores.value(row).to_bits());
+            let found = Found { key: key.into(), stream, offset: offsets.value(row), time_micros, score };
             self.slice.push(found, self.kept);
         }
         Ok(())
@@ -239,9 +262,11 @@ impl Search<'_> {
             condition += &format!(" AND {TIME_COLUMN} {operator} ${}", parameters.len());
         }
         let stream = identifier(target.stored.name.as_str());
-        let text =
-            format!("SELECT {OFFSET_COLUMN}, {} FROM {stream} WHERE {condition}", identifier(&sort.column));
-        Ok((text, parameters))
+        let sorted = match self.is_by_score() {
+            true => format!("{}, {TIME_COLUMN}", self.score(target, &mut parameters)),
+            false => identifier(&sort.column),
+        };
+        Ok((format!("SELECT {OFFSET_COLUMN}, {sorted} FROM {stream} WHERE {condition}"), parameters))
     }
 
     /// Reads the rows of a statement of a part of the search, over one stream or over all. Answers how many rows it read

@@ -33,6 +33,7 @@ mod receiver;
 mod rollups;
 mod search;
 mod search_indexes;
+mod search_scores;
 mod shared;
 mod sinks_of_changes;
 mod stream_joins;

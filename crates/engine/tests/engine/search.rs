@@ -579,7 +579,12 @@ async fn functions_of_search_stand_in_sql() {
             "{\"f\":\"a\",\"c\":2250}\n{\"f\":\"b\",\"c\":750}\n",
         ),
         ("SELECT facet('a/b/c', 2) AS f, facet(NULL, 1) AS g", "{\"f\":\"a/b\",\"g\":null}\n"),
-        ("SELECT n, _score FROM search('logs', '\"sale 12\"') ORDER BY n", "{\"n\":12,\"_score\":null}\n"),
+        (
+            "SELECT n, _score > 0 AS s FROM search('logs', '\"sale 12\"') ORDER BY n",
+            "{\"n\":12,\"s\":true}\n",
+        ),
+        ("SELECT search_score(note, 'absent') AS s FROM logs WHERE n = 1", "{\"s\":null}\n"),
+        ("SELECT count(*) AS c FROM search('logs', 'sale') WHERE _score > 100", "{\"c\":0}\n"),
         (
             "SELECT l.n FROM search('logs', 'n:<3') AS l JOIN logs b ON l.n = b.n ORDER BY 1",
             "{\"n\":0}\n{\"n\":1}\n{\"n\":2}\n",
@@ -598,6 +603,11 @@ async fn functions_of_search_stand_in_sql() {
         ("SELECT * FROM search('logs')", "has a stream and a query"),
         ("SELECT search_snippet(note, 'a', 0) FROM logs", "from 1 to"),
         ("SELECT search_snippet(note, note) FROM logs", "must be a constant text"),
+        ("SELECT search_score(note, note) FROM logs", "must be a constant text"),
+        ("SELECT search_score('a')", "needs a table of the FROM clause"),
+        ("SELECT search_score(upper(note), 'a') FROM logs", "of a column of a table"),
+        ("SELECT search_score(note, 'a') FROM logs, logs b", "of one table"),
+        ("SELECT search_score(x.note, 'a') FROM (SELECT * FROM logs) AS x", "not of a subquery"),
         ("SELECT * FROM search('log', 'a')", "log"),
     ] {
         let error = try_sql(&engine, statement).await.unwrap_err().to_string();

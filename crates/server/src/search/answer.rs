@@ -201,9 +201,10 @@ pub(super) fn write_hit(hit: &SearchHit, out: &mut String) {
     let time = time_text(hit.time_micros.div_euclid(1000));
     let _ = write!(
         out,
-        "{{\"stream\":{},\"offset\":{},\"time\":\"{time}\",\"score\":null,\"event\":{}",
+        "{{\"stream\":{},\"offset\":{},\"time\":\"{time}\",\"score\":{},\"event\":{}",
         json!(hit.stream.as_str()),
         hit.offset,
+        json!(hit.score),
         hit.event
     );
     if let Some(highlights) = &hit.highlights {

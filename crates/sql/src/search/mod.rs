@@ -1,4 +1,5 @@
-//! Plans `search('words')`, `search(column, 'words')`, `search_at(micros, 'words', 'or')` and `search_snippet(column, 'words', 80)`.
+//! Plans `search('words')`, `search(column, 'words')`, `search_at(micros, 'words', 'or')`, `search_snippet(column, 'words', 80)`
+//! and `search_score(column, 'words')`.
 //!
 //! ```text
 //! before: search('timeout status:500')     after: search(message, title, status, _event)
@@ -11,13 +12,15 @@
 //! between words side by side.
 
 mod facet;
+mod statistics;
 mod table;
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, StringViewArray};
+use arrow::array::{ArrayRef, StringViewArray, new_null_array};
 use arrow::datatypes::DataType;
+use datafusion::common::cast::as_binary_array;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue, exec_err};
@@ -26,19 +29,24 @@ use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::expr_rewriter::FunctionRewrite;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
-    BinaryExpr, ColumnarValue, Expr, ExprSchemable, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature, TypeSignature, Volatility,
+    AggregateUDF, BinaryExpr, ColumnarValue, Expr, ExprSchemable, Operator, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, TypeSignature, Volatility, lit,
 };
 use swiftwater_text::query::Operator as WordsOperator;
 use swiftwater_text::{IndexQuery, MatcherScratch, QueryFaults, SearchField, TableSearch};
 
 use crate::guarded::unguarded;
 use crate::{ErrorKind, SqlError};
+use statistics::UnboundStatistics;
 pub(crate) use table::expand_tables;
 
 const NAME: &str = "search";
 const NAME_AT: &str = "search_at";
 const NAME_SNIPPET: &str = "search_snippet";
+/// As a statement has it; [`table`] adds the statistics.
+const NAME_SCORE: &str = "search_score";
+const NAME_SCORE_OF: &str = "search_score_of";
+const NAME_SCORE_AT: &str = "search_score_at";
 
 /// Characters of a snippet where none are stated.
 const SNIPPET_CHARS: usize = 160;
@@ -53,6 +61,19 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     state.register_udf(Arc::new(ScalarUDF::from(UnboundSearch { name: NAME_AT, signature })))?;
     let signature = Signature::one_of(vec![TypeSignature::Any(2), TypeSignature::Any(3)], Volatility::Stable);
     state.register_udf(Arc::new(ScalarUDF::from(UnboundSearch { name: NAME_SNIPPET, signature })))?;
+    let one_or_two = || vec![TypeSignature::Any(1), TypeSignature::Any(2)];
+    let signature = Signature::one_of(one_or_two(), Volatility::Stable);
+    state.register_udf(Arc::new(ScalarUDF::from(UnboundSearch { name: NAME_SCORE, signature })))?;
+    let signature = Signature::one_of(vec![TypeSignature::Any(2), TypeSignature::Any(3)], Volatility::Stable);
+    state.register_udf(Arc::new(ScalarUDF::from(UnboundSearch { name: NAME_SCORE_OF, signature })))?;
+    let signature = Signature::any(4, Volatility::Immutable);
+    state.register_udf(Arc::new(ScalarUDF::from(UnboundSearch { name: NAME_SCORE_AT, signature })))?;
+    let signature = Signature::one_of(one_or_two(), Volatility::Stable);
+    let unbound = UnboundStatistics { name: statistics::NAME, signature };
+    state.register_udaf(Arc::new(AggregateUDF::from(unbound)))?;
+    let signature = Signature::any(3, Volatility::Immutable);
+    let unbound = UnboundStatistics { name: statistics::NAME_AT, signature };
+    state.register_udaf(Arc::new(AggregateUDF::from(unbound)))?;
     state.register_udf(Arc::new(ScalarUDF::from(facet::Facet::new())))?;
     state.register_function_rewrite(Arc::new(Bind))
 }
@@ -74,7 +95,11 @@ impl ScalarUDFImpl for UnboundSearch {
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(if self.name == NAME_SNIPPET { DataType::Utf8View } else { DataType::Boolean })
+        Ok(match self.name {
+            NAME_SNIPPET => DataType::Utf8View,
+            NAME_SCORE | NAME_SCORE_OF | NAME_SCORE_AT => DataType::Float64,
+            _ => DataType::Boolean,
+        })
     }
 
     fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -92,65 +117,128 @@ impl FunctionRewrite for Bind {
     }
 
     fn rewrite(&self, expr: Expr, schema: &DFSchema, _: &ConfigOptions) -> Result<Transformed<Expr>> {
-        let Expr::ScalarFunction(ScalarFunction { func, args }) = &expr else {
-            return Ok(Transformed::no(expr));
-        };
-        let Some(unbound) = func.inner().downcast_ref::<UnboundSearch>() else {
-            return Ok(Transformed::no(expr));
-        };
-        let bound = match args.as_slice() {
-            [value, query, rest @ ..] if unbound.name == NAME_SNIPPET => {
-                let chars = snippet_chars(rest.first())?;
-                let query = Query { snippet_chars: Some(chars), ..Query::of(constant(query)?) };
-                bind_value(query, value, schema)?
-            }
-            [query] => bind_rows(Query::of(constant(query)?), schema)?,
-            [Expr::Literal(ScalarValue::Int64(Some(now)), _), query, operator] => {
-                let operator = match constant(operator)? {
-                    "and" => WordsOperator::And,
-                    "or" => WordsOperator::Or,
-                    other => {
-                        let message = format!("the operator of search_at is 'and' or 'or', not '{other}'");
-                        return Err(SqlError::new(ErrorKind::Invalid, message).into());
-                    }
+        match &expr {
+            Expr::ScalarFunction(ScalarFunction { func, args }) => {
+                let Some(unbound) = func.inner().downcast_ref::<UnboundSearch>() else {
+                    return Ok(Transformed::no(expr));
                 };
-                bind_rows(Query { operator, now_micros: Some(*now), ..Query::of(constant(query)?) }, schema)?
+                let bound = bind(unbound.name, args, schema)?;
+                Ok(bound.map_or_else(|| Transformed::no(expr.clone()), Transformed::yes))
             }
-            [_, _, _] => {
-                let error =
-                    SqlError::new(ErrorKind::Invalid, "the time of search_at must be a constant BIGINT");
-                return Err(error.with_hint("Write search_at(1767225600000000, 'words', 'and').").into());
+            Expr::AggregateFunction(call) if call.func.inner().is::<UnboundStatistics>() => {
+                let args = call.params.args.as_slice();
+                let (query, values, fields) = match args {
+                    [value, query] => Query::of(constant(query)?).of_value(value, schema)?,
+                    [query] => Query::of(constant(query)?).of_rows(schema)?,
+                    [now, query, operator] => query_at(now, query, operator)?.of_rows(schema)?,
+                    _ => return Ok(Transformed::no(expr)),
+                };
+                let bound = BoundSearch::new(query, fields)?;
+                let mut call = call.clone();
+                call.params.args = bound.args(&values);
+                if call.params.args.is_empty() {
+                    // An aggregate of nothing has no rows.
+                    call.params.args.push(lit(true));
+                }
+                let BoundSearch { query, fields, search, .. } = bound;
+                let statistics = statistics::BoundStatistics::new(query, fields, search);
+                call.func = Arc::new(AggregateUDF::from(statistics));
+                Ok(Transformed::yes(Expr::AggregateFunction(call)))
             }
-            [value, query] => bind_value(Query::of(constant(query)?), value, schema)?,
-            _ => return Ok(Transformed::no(expr)),
-        };
-        Ok(Transformed::yes(bound))
+            _ => Ok(Transformed::no(expr)),
+        }
     }
 }
 
-/// A search of the rows of the only table in scope.
-fn bind_rows(query: Query, schema: &DFSchema) -> Result<Expr> {
-    let (tables, fields): (Vec<_>, Vec<_>) = schema.iter().unzip();
-    if tables.windows(2).any(|pair| pair[0] != pair[1]) {
-        let error =
-            SqlError::new(ErrorKind::Invalid, "search('…') is of one table, and several are in scope");
-        return Err(error
-            .with_hint("Name a column, search(t.message, '…'), or search in a subquery.")
-            .into());
-    }
-    let bound = BoundSearch::new(query, fields.into_iter().map(|field| SearchField::of(field)).collect())?;
-    let columns: Vec<_> = schema.columns();
-    let args = bound.search.needed().iter().map(|&place| Expr::Column(columns[place].clone())).collect();
-    Ok(Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(ScalarUDF::from(bound)), args)))
+/// The function bound to the columns that it reads; none with arguments that it does not have.
+fn bind(name: &str, args: &[Expr], schema: &DFSchema) -> Result<Option<Expr>> {
+    let (query, (values, fields), statistics) = match (name, args) {
+        (NAME_SNIPPET, [value, query, rest @ ..]) => {
+            let output = Output::Snippet { chars: snippet_chars(rest.first())? };
+            let (query, values, fields) =
+                Query { output, ..Query::of(constant(query)?) }.of_value(value, schema)?;
+            (query, (values, fields), None)
+        }
+        (NAME_SCORE, _) => {
+            let message = "search_score needs a table of the FROM clause";
+            let error = SqlError::new(ErrorKind::Invalid, message);
+            return Err(error.with_hint("Write SELECT search_score(message, 'words') FROM logs.").into());
+        }
+        (NAME_SCORE_OF, [value, query, statistics]) => {
+            let query = Query { output: Output::Score, ..Query::of(constant(query)?) };
+            let (query, values, fields) = query.of_value(value, schema)?;
+            (query, (values, fields), Some(statistics))
+        }
+        (NAME_SCORE_OF, [query, statistics]) => {
+            let query = Query { output: Output::Score, ..Query::of(constant(query)?) };
+            let (query, values, fields) = query.of_rows(schema)?;
+            (query, (values, fields), Some(statistics))
+        }
+        (NAME_SCORE_AT, [now, query, operator, statistics]) => {
+            let query = Query { output: Output::Score, ..query_at(now, query, operator)? };
+            let (query, values, fields) = query.of_rows(schema)?;
+            (query, (values, fields), Some(statistics))
+        }
+        (_, [query]) => {
+            let (query, values, fields) = Query::of(constant(query)?).of_rows(schema)?;
+            (query, (values, fields), None)
+        }
+        (_, [value, query]) => {
+            let (query, values, fields) = Query::of(constant(query)?).of_value(value, schema)?;
+            (query, (values, fields), None)
+        }
+        (_, [now, query, operator]) => {
+            let (query, values, fields) = query_at(now, query, operator)?.of_rows(schema)?;
+            (query, (values, fields), None)
+        }
+        _ => return Ok(None),
+    };
+    let bound = BoundSearch::new(query, fields)?;
+    let mut args = bound.args(&values);
+    args.extend(statistics.cloned());
+    Ok(Some(Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(ScalarUDF::from(bound)), args))))
 }
 
-/// A search of one value.
-fn bind_value(query: Query, value: &Expr, schema: &DFSchema) -> Result<Expr> {
-    let field = SearchField::of(value.to_field(schema)?.1.as_ref());
-    let bound = BoundSearch::new(Query { is_of_value: true, ..query }, vec![field])?;
-    let read = !bound.search.needed().is_empty();
-    let args = if read { vec![value.clone()] } else { Vec::new() };
-    Ok(Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(ScalarUDF::from(bound)), args)))
+/// The query of `search_at`.
+fn query_at(now: &Expr, query: &Expr, operator: &Expr) -> Result<Query> {
+    let Expr::Literal(ScalarValue::Int64(Some(now)), _) = now else {
+        let error = SqlError::new(ErrorKind::Invalid, "the time of search_at must be a constant BIGINT");
+        return Err(error.with_hint("Write search_at(1767225600000000, 'words', 'and').").into());
+    };
+    let operator = match constant(operator)? {
+        "and" => WordsOperator::And,
+        "or" => WordsOperator::Or,
+        other => {
+            let message = format!("the operator of search_at is 'and' or 'or', not '{other}'");
+            return Err(SqlError::new(ErrorKind::Invalid, message).into());
+        }
+    };
+    Ok(Query { operator, now_micros: Some(*now), ..Query::of(constant(query)?) })
+}
+
+/// A query with what it searches: the values of columns, and their fields.
+type SearchOf = (Query, Vec<Expr>, Vec<SearchField>);
+
+impl Query {
+    /// A search of the rows of the only table in scope.
+    fn of_rows(self, schema: &DFSchema) -> Result<SearchOf> {
+        let (tables, fields): (Vec<_>, Vec<_>) = schema.iter().unzip();
+        if tables.windows(2).any(|pair| pair[0] != pair[1]) {
+            let error =
+                SqlError::new(ErrorKind::Invalid, "search('…') is of one table, and several are in scope");
+            return Err(error
+                .with_hint("Name a column, search(t.message, '…'), or search in a subquery.")
+                .into());
+        }
+        let columns = schema.columns().into_iter().map(Expr::Column).collect();
+        Ok((self, columns, fields.into_iter().map(|field| SearchField::of(field)).collect()))
+    }
+
+    /// A search of one value.
+    fn of_value(self, value: &Expr, schema: &DFSchema) -> Result<SearchOf> {
+        let field = SearchField::of(value.to_field(schema)?.1.as_ref());
+        Ok((Query { is_of_value: true, ..self }, vec![value.clone()], vec![field]))
+    }
 }
 
 fn snippet_chars(chars: Option<&Expr>) -> Result<usize> {
@@ -181,6 +269,17 @@ fn constant(query: &Expr) -> Result<&str> {
     })
 }
 
+/// What a function answers for a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Output {
+    /// True if the row satisfies the query.
+    Truth,
+    /// The text around the first match, of at most so many characters.
+    Snippet { chars: usize },
+    /// The score. The last argument has the statistics.
+    Score,
+}
+
 /// The search of one call of the function.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Query {
@@ -188,8 +287,7 @@ struct Query {
     operator: WordsOperator,
     /// It searches one value instead of a row.
     is_of_value: bool,
-    /// The answer is the text around the first match, of at most so many characters, instead of a truth value.
-    snippet_chars: Option<usize>,
+    output: Output,
     /// The meaning of `now`, in microseconds since 1970; none until the plan is optimized.
     now_micros: Option<i64>,
 }
@@ -200,7 +298,7 @@ impl Query {
             text: text.into(),
             operator: WordsOperator::And,
             is_of_value: false,
-            snippet_chars: None,
+            output: Output::Truth,
             now_micros: None,
         }
     }
@@ -233,6 +331,13 @@ impl BoundSearch {
     }
 }
 
+impl BoundSearch {
+    /// The values that are read, of those of all fields.
+    fn args(&self, values: &[Expr]) -> Vec<Expr> {
+        self.search.needed().iter().map(|&place| values[place].clone()).collect()
+    }
+}
+
 impl PartialEq for BoundSearch {
     fn eq(&self, other: &BoundSearch) -> bool {
         self.query == other.query && self.fields == other.fields
@@ -250,7 +355,11 @@ impl Hash for BoundSearch {
 
 impl ScalarUDFImpl for BoundSearch {
     fn name(&self) -> &str {
-        if self.query.snippet_chars.is_some() { NAME_SNIPPET } else { NAME }
+        match self.query.output {
+            Output::Truth => NAME,
+            Output::Snippet { .. } => NAME_SNIPPET,
+            Output::Score => NAME_SCORE,
+        }
     }
 
     fn signature(&self) -> &Signature {
@@ -259,17 +368,21 @@ impl ScalarUDFImpl for BoundSearch {
 
     fn display_name(&self, args: &[Expr]) -> Result<String> {
         let query = ScalarValue::from(&*self.query.text);
-        Ok(match (self.query.is_of_value, args) {
-            (true, [value]) => match self.query.snippet_chars {
-                Some(chars) => format!("search_snippet({value}, {query}, {chars})"),
-                None => format!("search({value}, {query})"),
-            },
-            _ => format!("search({query})"),
+        Ok(match (self.query.is_of_value, args, self.query.output) {
+            (true, [value], Output::Snippet { chars }) => {
+                format!("search_snippet({value}, {query}, {chars})")
+            }
+            (true, [value, ..], _) => format!("{}({value}, {query})", self.name()),
+            _ => format!("{}({query})", self.name()),
         })
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(if self.query.snippet_chars.is_some() { DataType::Utf8View } else { DataType::Boolean })
+        Ok(match self.query.output {
+            Output::Truth => DataType::Boolean,
+            Output::Snippet { .. } => DataType::Utf8View,
+            Output::Score => DataType::Float64,
+        })
     }
 
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
@@ -289,17 +402,14 @@ impl ScalarUDFImpl for BoundSearch {
         let is_constant = args.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
         let rows = if is_constant { 1 } else { args.number_rows };
         let arrays = args.args.into_iter().map(|value| value.into_array(rows)).collect::<Result<Vec<_>>>()?;
-        if let Some(chars) = self.query.snippet_chars {
-            let snippets = self.snippets(&arrays, rows, chars);
-            return Ok(match is_constant {
-                true => ColumnarValue::Scalar(ScalarValue::try_from_array(&snippets, 0)?),
-                false => ColumnarValue::Array(snippets),
-            });
-        }
-        let found = self.search.matches(&arrays, rows, &mut MatcherScratch::default());
+        let answer: ArrayRef = match self.query.output {
+            Output::Truth => Arc::new(self.search.matches(&arrays, rows, &mut MatcherScratch::default())),
+            Output::Snippet { chars } => self.snippets(&arrays, rows, chars),
+            Output::Score => self.scores(&arrays, rows)?,
+        };
         Ok(match is_constant {
-            true => ColumnarValue::Scalar(ScalarValue::Boolean(Some(found.value(0)))),
-            false => ColumnarValue::Array(Arc::new(found)),
+            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&answer, 0)?),
+            false => ColumnarValue::Array(answer),
         })
     }
 }
@@ -339,7 +449,7 @@ fn known_query(filter: &Expr) -> IndexQuery {
                     Expr::Column(column) => *column.name == *bound.fields[*place].name,
                     _ => false,
                 });
-            let is_condition = bound.query.snippet_chars.is_none() && bound.query.now_micros.is_some();
+            let is_condition = bound.query.output == Output::Truth && bound.query.now_micros.is_some();
             match is_of_columns && is_condition {
                 true => bound.search.index_query(),
                 false => IndexQuery::Unknown,
@@ -350,6 +460,22 @@ fn known_query(filter: &Expr) -> IndexQuery {
 }
 
 impl BoundSearch {
+    /// The score of each row; null where it does not satisfy the query. The last array has the statistics, the same in each row.
+    fn scores(&self, arrays: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+        let Some((statistics, columns)) = arrays.split_last() else {
+            return exec_err!("search_score has no statistics");
+        };
+        let texts = as_binary_array(statistics)?;
+        let Some(bytes) = texts.iter().next().flatten() else {
+            return Ok(new_null_array(&DataType::Float64, rows));
+        };
+        if texts.iter().any(|other| other != Some(bytes)) {
+            return exec_err!("search_score has several statistics");
+        }
+        let statistics = statistics::read(&self.search, bytes)?;
+        Ok(Arc::new(self.search.scores(columns, rows, &mut MatcherScratch::default(), &statistics)))
+    }
+
     /// The text around the first match of each row; null where there is none.
     fn snippets(&self, arrays: &[ArrayRef], rows: usize, chars: usize) -> ArrayRef {
         let mut scratch = MatcherScratch::default();
