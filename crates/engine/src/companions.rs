@@ -7,13 +7,13 @@ use std::{fmt, io, ops::Range, sync::Arc};
 
 use arrow_array::ArrayRef;
 use arrow_schema::{Field, Schema};
-use roaring::RoaringBitmap;
 use swiftwater_search::{
     Companion, CompanionError, DataFile, IndexBuilder, ReadBytes, Segment, merge, write_companion,
 };
 use swiftwater_sql::{Expr, index_query};
 use swiftwater_store::{
     CompanionBuilder, CompanionBytes, CompanionFault, CompanionFile, CompanionFormat, OpenCompanion,
+    SelectedRows,
 };
 use swiftwater_text::{IndexQuery, SearchField};
 
@@ -95,8 +95,9 @@ impl ReadBytes for Bytes {
 struct Open(Companion);
 
 impl OpenCompanion for Open {
-    fn possible(&self, query: &IndexQuery) -> Result<RoaringBitmap, CompanionFault> {
-        self.0.select(query).map(|selection| selection.possible).map_err(fault)
+    fn select(&self, query: &IndexQuery) -> Result<SelectedRows, CompanionFault> {
+        let selection = self.0.select(query).map_err(fault)?;
+        Ok(SelectedRows { is_exact: selection.is_exact(), possible: selection.possible })
     }
 }
 

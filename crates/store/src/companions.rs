@@ -51,7 +51,7 @@ const FOLDER: &str = "_search";
 const ENDING: &str = ".idx";
 /// Companions of a table that are held open.
 const OPEN_MAX: usize = 4096;
-/// A file is read whole if more than one row in so many is selected.
+/// A file is read whole if more than one row in so many is selected and these must be evaluated.
 const DENSE: u64 = 4;
 
 /// The data file that a companion is of.
@@ -93,8 +93,17 @@ pub trait CompanionBuilder: Send {
 
 /// A companion that can be asked.
 pub trait OpenCompanion: Send + Sync + fmt::Debug {
-    /// The rows that may satisfy a query: all others do not.
-    fn possible(&self, query: &IndexQuery) -> std::result::Result<RoaringBitmap, CompanionFault>;
+    /// The rows that satisfy a query, as far as the companion knows.
+    fn select(&self, query: &IndexQuery) -> std::result::Result<SelectedRows, CompanionFault>;
+}
+
+/// The rows that a companion selects.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SelectedRows {
+    /// Rows that may satisfy the query: all others do not.
+    pub possible: RoaringBitmap,
+    /// True if all of them do.
+    pub is_exact: bool,
 }
 
 /// The bytes of a companion.
@@ -239,7 +248,7 @@ impl Companions {
         self.changes.subscribe()
     }
 
-    fn format(&self) -> Option<Arc<dyn CompanionFormat>> {
+    pub(crate) fn format(&self) -> Option<Arc<dyn CompanionFormat>> {
         self.state().format.clone().flatten()
     }
 
@@ -334,20 +343,20 @@ impl Companions {
         }
     }
 
-    /// The rows of each file that a scan with these filters reads.
+    /// The rows of each file that may satisfy both queries, and whether all of them satisfy the first. `format` is that of the
+    /// scan's snapshot.
     pub(crate) async fn select(
         self: &Arc<Self>,
+        format: &Arc<dyn CompanionFormat>,
         place: &TableLocation,
         files: &[Arc<FileEntry>],
-        filters: &[Expr],
-    ) -> Result<Vec<FileRows>> {
-        let all = || vec![FileRows::All; files.len()];
-        let Some(format) = self.format() else { return Ok(all()) };
-        let queries: Vec<IndexQuery> = filters.iter().filter_map(|filter| format.query(filter)).collect();
-        if queries.is_empty() || self.state().present.as_ref().is_none_or(HashSet::is_empty) {
-            return Ok(all());
+        queries: [IndexQuery; 2],
+    ) -> Result<Vec<(FileRows, bool)>> {
+        let is_of_another = self.format().is_none_or(|now| now.definition() != format.definition());
+        if is_of_another || self.state().present.as_ref().is_none_or(HashSet::is_empty) {
+            return Ok(vec![(FileRows::All, false); files.len()]);
         }
-        let query = IndexQuery::All(queries);
+        let format = Arc::clone(format);
         let is_cancelled = Arc::new(AtomicBool::new(false));
         let _cancel = CancelOnDrop(Arc::clone(&is_cancelled));
         let (companions, place, files) = (Arc::clone(self), place.clone(), files.to_vec());
@@ -355,8 +364,11 @@ impl Companions {
             let mut rows = Vec::with_capacity(files.len());
             for file in &files {
                 let stops = is_cancelled.load(Ordering::Relaxed);
-                let found = (!stops).then(|| companions.possible(&format, &place, file, &query, runtime));
-                rows.push(found.flatten().map_or(FileRows::All, |possible| rows_of(&possible, file)));
+                let found = (!stops).then(|| companions.selected(&format, &place, file, &queries, runtime));
+                rows.push(match found.flatten() {
+                    Some(selected) => (rows_of(&selected, file), selected.is_exact),
+                    None => (FileRows::All, false),
+                });
             }
             Ok(rows)
         };
@@ -364,21 +376,29 @@ impl Companions {
     }
 
     /// The rows of a file that may satisfy a query; none if its companion does not say.
-    fn possible(
+    fn selected(
         &self,
         format: &Arc<dyn CompanionFormat>,
         place: &TableLocation,
         file: &FileEntry,
-        query: &IndexQuery,
+        [query, other]: &[IndexQuery; 2],
         runtime: &Handle,
-    ) -> Option<RoaringBitmap> {
+    ) -> Option<SelectedRows> {
         let path = file.add.path.as_str();
         let found = match self.open(format, place, file, runtime) {
-            Ok(open) => open?.possible(query),
+            Ok(open) => {
+                let open = open?;
+                open.select(query).and_then(|mut selected| {
+                    if !matches!(other, IndexQuery::Everything) {
+                        selected.possible &= open.select(other)?.possible;
+                    }
+                    Ok(selected)
+                })
+            }
             Err(fault) => Err(fault),
         };
         match found {
-            Ok(possible) => Some(possible),
+            Ok(selected) => Some(selected),
             Err(CompanionFault::Unavailable(error)) => {
                 warn!(table = %place.table, file = path, error, "a search index file cannot be read; its data file is scanned");
                 None
@@ -487,13 +507,15 @@ async fn build(
     builder.finish(described).map_err(&failed_building)
 }
 
-/// The rows of a bitmap as ranges.
-fn rows_of(possible: &RoaringBitmap, file: &FileEntry) -> FileRows {
+/// The rows that are read of those that a companion selects, as ranges.
+fn rows_of(selected: &SelectedRows, file: &FileEntry) -> FileRows {
+    let SelectedRows { possible, is_exact } = selected;
     let rows = file.rows.unwrap_or(0);
     if possible.is_empty() {
         return FileRows::None;
     }
-    if possible.len() > rows / DENSE {
+    // Rows that are not read need no evaluation; among many others, to evaluate them costs no more.
+    if possible.len() == rows || (!is_exact && possible.len() > rows / DENSE) {
         return FileRows::All;
     }
     let mut selectors = Vec::new();

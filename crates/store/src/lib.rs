@@ -8,6 +8,7 @@
 //! Stores", VLDB 2020, and the Delta Lake protocol.
 
 mod actions;
+mod applied;
 mod checksums;
 mod committer;
 mod companions;
@@ -37,7 +38,7 @@ mod tail;
 
 pub use companions::{
     CompanionBuilder, CompanionBytes, CompanionFault, CompanionFile, CompanionFormat, CompanionStatus,
-    OpenCompanion,
+    OpenCompanion, SelectedRows,
 };
 pub use disk::{Durability, Durable};
 pub use error::{ErrorKind, Result, StoreError};

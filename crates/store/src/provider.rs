@@ -1,9 +1,10 @@
 //! Provides a table to SQL: the files of one version, and after them the rows that wait for their commit, as one snapshot.
 //!
 //! Files are pruned by their statistics and partitions, and by companions where a filter is a search; within files, DataFusion
-//! prunes row groups and pages. The plan above checks the filters again, so pruning is all that happens here.
+//! prunes row groups and pages. The plan above checks the filters again, but for those that a table with companions applies
+//! itself ([`crate::applied`]): files of which they are proven are read without them.
 
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch, UInt64Array};
 use arrow_schema::{DataType, SchemaRef};
@@ -25,10 +26,12 @@ use datafusion_expr::{Expr, TableProviderFilterPushDown, TableType, utils::conju
 use datafusion_physical_plan::{ExecutionPlan, empty::EmptyExec, union::UnionExec};
 use datafusion_pruning::PruningPredicateBuilder;
 use object_store::ObjectMeta;
+use swiftwater_text::IndexQuery;
 
 use crate::{
+    applied::{AppliedFilter, AppliedKind, filtered, has_no_nulls, read_columns},
     checksums::CheckedReaders,
-    companions::{Companions, FileRows},
+    companions::{CompanionFormat, Companions, FileRows},
     layout::Layout,
     load::TableLocation,
     table_version::FileEntry,
@@ -54,7 +57,12 @@ pub(crate) struct Snapshot {
     /// Conforms to the layout.
     pub(crate) tail: Vec<RecordBatch>,
     pub(crate) companions: Arc<Companions>,
+    /// The format of companions as of the snapshot.
+    pub(crate) format: Option<Arc<dyn CompanionFormat>>,
 }
+
+/// The files of a snapshot that a scan reads, by the numbers of the applied filters that are not proven of them.
+type FilesByFilters = BTreeMap<Vec<usize>, Vec<(Arc<FileEntry>, FileRows)>>;
 
 impl fmt::Debug for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -123,14 +131,88 @@ impl Snapshot {
     /// The files that may hold rows for which the filters are true.
     fn pruned(&self, state: &dyn Session, filters: &[Expr]) -> Result<Vec<Arc<FileEntry>>> {
         let Some(filter) = conjunction(filters.iter().cloned()) else { return Ok(self.files.clone()) };
+        let may_match = self.may_match(state, filter, &self.files)?;
+        let files = self.files.iter().zip(may_match).filter(|(_, may_match)| *may_match);
+        Ok(files.map(|(file, _)| Arc::clone(file)).collect())
+    }
+
+    /// By file, whether a filter may be true for a row of it, by its bounds.
+    fn may_match(&self, state: &dyn Session, filter: Expr, files: &[Arc<FileEntry>]) -> Result<Vec<bool>> {
         let schema = DFSchema::try_from(Arc::clone(&self.layout.schema))?;
         let filter = state.create_physical_expr(filter, &schema)?;
         // A filter that says nothing about bounds cannot leave anything out.
         let builder = PruningPredicateBuilder::new().with_file_schema(Arc::clone(&self.layout.schema));
-        let Ok(predicate) = builder.try_build(filter) else { return Ok(self.files.clone()) };
-        let may_match = predicate.prune(&Bounds { files: &self.files, schema: &self.layout.schema })?;
-        let files = self.files.iter().zip(may_match).filter(|(_, may_match)| *may_match);
-        Ok(files.map(|(file, _)| Arc::clone(file)).collect())
+        let Ok(predicate) = builder.try_build(filter) else { return Ok(vec![true; files.len()]) };
+        predicate.prune(&Bounds { files, schema: &self.layout.schema })
+    }
+
+    /// The filters that this scan applies itself. Also those that a plan was not promised: to apply one twice does no harm.
+    fn applied(&self, filters: &[Expr]) -> Vec<AppliedFilter> {
+        let Some(format) = &self.format else { return Vec::new() };
+        let of = |filter: &Expr| AppliedFilter::of(filter, &**format, &self.layout.schema);
+        filters.iter().filter_map(of).collect()
+    }
+
+    /// The files that are read, with the filters that must be applied to each.
+    async fn files_by_filters(
+        &self,
+        state: &dyn Session,
+        filters: &[Expr],
+        applied: &[AppliedFilter],
+    ) -> Result<FilesByFilters> {
+        let files = self.pruned(state, filters)?;
+        let mut proven = vec![vec![false; applied.len()]; files.len()];
+        for (number, filter) in applied.iter().enumerate() {
+            if let AppliedKind::Bounds { column, opposite } = &filter.kind {
+                let may_be = self.may_match(state, opposite.clone(), &files)?;
+                for ((file, proven), may_be) in files.iter().zip(&mut proven).zip(may_be) {
+                    proven[number] = !may_be && has_no_nulls(file, &self.layout.schema, *column);
+                }
+            }
+        }
+        let selected = self.selected(&files, filters, applied).await?;
+        let mut by_filters = FilesByFilters::new();
+        for ((file, (rows, is_exact)), proven) in files.into_iter().zip(selected).zip(proven) {
+            let is_proven = |number: &usize| match applied[*number].kind {
+                AppliedKind::Search(_) => is_exact,
+                AppliedKind::Bounds { .. } => proven[*number],
+            };
+            if rows != FileRows::None {
+                let left = (0..applied.len()).filter(|number| !is_proven(number)).collect();
+                by_filters.entry(left).or_default().push((file, rows));
+            }
+        }
+        Ok(by_filters)
+    }
+
+    /// The rows of each file that companions select, and whether the searches that are applied are true of all of them.
+    async fn selected(
+        &self,
+        files: &[Arc<FileEntry>],
+        filters: &[Expr],
+        applied: &[AppliedFilter],
+    ) -> Result<Vec<(FileRows, bool)>> {
+        let searches: Vec<IndexQuery> = applied
+            .iter()
+            .filter_map(|filter| match &filter.kind {
+                AppliedKind::Search(query) => Some(query.clone()),
+                AppliedKind::Bounds { .. } => None,
+            })
+            .collect();
+        let all = |queries: Vec<IndexQuery>| match queries.is_empty() {
+            true => IndexQuery::Everything,
+            false => IndexQuery::All(queries),
+        };
+        let Some(format) = &self.format else { return Ok(vec![(FileRows::All, false); files.len()]) };
+        // Searches beside other conditions, which the plan above evaluates, select rows, too.
+        let others = filters.iter().filter_map(|filter| format.query(filter));
+        let others: Vec<IndexQuery> = others.filter(|query| !searches.contains(query)).collect();
+        if searches.is_empty() && others.is_empty() {
+            return Ok(vec![(FileRows::All, false); files.len()]);
+        }
+        let queries = [all(searches), all(others)];
+        let selected = self.companions.select(format, &self.place, files, queries).await;
+        selected.map_err(|error| DataFusionError::External(Box::new(error)))
     }
 
     fn files_plan(
@@ -205,8 +287,10 @@ impl Snapshot {
         partitioned.statistics = Some(Arc::clone(&file.statistics));
         match rows {
             FileRows::Some(selection) => {
-                // Of all its rows, not of those that are read.
-                partitioned.statistics = Some(Arc::new(file.statistics.as_ref().clone().to_inexact()));
+                // Bounds are those of all its rows, not of those that are read.
+                let mut statistics = file.statistics.as_ref().clone().to_inexact();
+                statistics.num_rows = Precision::Exact(selection.row_count());
+                partitioned.statistics = Some(Arc::new(statistics));
                 partitioned.with_extension(ParquetRowSelection::new(selection))
             }
             FileRows::All | FileRows::None => partitioned,
@@ -231,22 +315,33 @@ impl TableProvider for Snapshot {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let files = self.pruned(state, filters)?;
-        let rows = self.companions.select(&self.place, &files, filters).await;
-        let rows = rows.map_err(|error| DataFusionError::External(Box::new(error)))?;
-        let files: Vec<(Arc<FileEntry>, FileRows)> =
-            files.into_iter().zip(rows).filter(|(_, rows)| *rows != FileRows::None).collect();
+        let applied = self.applied(filters);
+        let schema = &self.layout.schema;
+        let columns = projection.map_or(schema.fields().len(), Vec::len);
+        let by_filters = self.files_by_filters(state, filters, &applied).await?;
         let mut plans: Vec<Arc<dyn ExecutionPlan>> = Vec::new();
-        if !files.is_empty() {
-            // With a filter, more rows than the limit must be read to find as many.
-            plans.push(self.files_plan(state, projection, files, limit.filter(|_| filters.is_empty()))?);
+        for (left, files) in by_filters {
+            let left: Vec<&Expr> = left.iter().map(|number| &applied[*number].filter).collect();
+            // With a filter that is evaluated, more rows than the limit must be read to find as many.
+            let limit = limit.filter(|_| left.is_empty() && applied.len() == filters.len());
+            plans.push(match left.as_slice() {
+                [] => self.files_plan(state, projection, files, limit)?,
+                left => {
+                    let read = read_columns(projection, left, schema)?;
+                    filtered(state, self.files_plan(state, Some(&read), files, None)?, left, columns)?
+                }
+            });
         }
         if !self.tail.is_empty() {
-            let schema = Arc::clone(&self.layout.schema);
+            let all: Vec<&Expr> = applied.iter().map(|applied| &applied.filter).collect();
+            let read = match all.as_slice() {
+                [] => projection.cloned(),
+                all => Some(read_columns(projection, all, schema)?),
+            };
             let tail =
-                MemorySourceConfig::try_new(std::slice::from_ref(&self.tail), schema, projection.cloned())?
+                MemorySourceConfig::try_new(std::slice::from_ref(&self.tail), Arc::clone(schema), read)?
                     .with_show_sizes(false);
-            plans.push(DataSourceExec::from_data_source(tail));
+            plans.push(filtered(state, DataSourceExec::from_data_source(tail), &all, columns)?);
         }
         if plans.is_empty() {
             let schema = match projection {
@@ -259,7 +354,15 @@ impl TableProvider for Snapshot {
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
-        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
+        let is_applied = |filter: &Expr| {
+            let format = self.format.as_ref();
+            format.is_some_and(|format| AppliedFilter::of(filter, &**format, &self.layout.schema).is_some())
+        };
+        let of = |filter: &&Expr| match is_applied(filter) {
+            true => TableProviderFilterPushDown::Exact,
+            false => TableProviderFilterPushDown::Inexact,
+        };
+        Ok(filters.iter().map(of).collect())
     }
 
     fn statistics(&self) -> Option<Statistics> {

@@ -486,6 +486,7 @@ impl Table {
                 files: ledger.files.clone(),
                 tail: Vec::new(),
                 companions: Arc::clone(&shared.companions),
+                format: shared.companions.format(),
             }));
         }
         let (layout, ledger, tail) = {
@@ -505,8 +506,8 @@ impl Table {
             ledger.files_in(&files_layout)
         };
         let (place, url) = (shared.place.clone(), shared.url.clone());
-        let companions = Arc::clone(&shared.companions);
-        Ok(Arc::new(Snapshot { place, url, layout, files, tail, companions }))
+        let (companions, format) = (Arc::clone(&shared.companions), shared.companions.format());
+        Ok(Arc::new(Snapshot { place, url, layout, files, tail, companions, format }))
     }
 
     /// Says how companions of the table's files are built and asked; none: the table has none, and those that are there go. Until

@@ -54,6 +54,9 @@ use request::Moments;
 use scan::Ranking;
 use slices::Slices;
 
+/// With more matching events than this, the newest are searched slice by slice once all have been counted.
+const SLICED_FROM: u64 = 10_000;
+
 /// A stream that is searched.
 struct Target {
     stored: Arc<StoredStream>,
@@ -74,6 +77,8 @@ struct Search<'s> {
     moments: Moments,
     started: Instant,
     progress: &'s SearchProgress,
+    /// The number of events that match, where it was counted before hits are searched.
+    counted: Option<u64>,
 }
 
 fn nothing_stored() -> SqlError {
@@ -140,7 +145,7 @@ async fn answer(
     cursor: Option<Cursor>,
     progress: &SearchProgress,
 ) -> Result<SearchAnswer, SqlError> {
-    let search = Search::new(shared, request, cursor.as_ref(), progress)?;
+    let mut search = Search::new(shared, request, cursor.as_ref(), progress)?;
     let mut costs = Costs::default();
     let mut targets = search.targets(shared, cursor.as_ref()).await?;
     let mut answer = SearchAnswer { is_complete: true, ..SearchAnswer::default() };
@@ -153,6 +158,9 @@ async fn answer(
     }
     let mut ranking = Ranking::new(&search, &targets, cursor.as_ref())?;
     costs.time("plan", search.started);
+    if search.counts_first(&targets, cursor.as_ref()) {
+        search.counted = Some(search.count(&targets, &mut costs).await?);
+    }
     let interval = match search.count_words(&mut targets, cursor.as_ref(), &mut costs).await {
         Ok(()) => search.histogram_interval(&targets, &mut costs).await,
         Err(error) => Err(error),
@@ -190,7 +198,7 @@ impl<'s> Search<'s> {
             Some(cursor) => cursor.moments,
             None => request.moments(shared.clock.now_micros())?,
         };
-        Ok(Search { history, sql, request, moments, started: Instant::now(), progress })
+        Ok(Search { history, sql, request, moments, started: Instant::now(), progress, counted: None })
     }
 }
 
@@ -264,7 +272,8 @@ impl Search<'_> {
 
     /// True if a search ends with the slice that has the last hit of the page.
     fn may_stop(&self, after: Option<&LastHit>) -> bool {
-        self.request.is_by_arrival() && !self.counts(after) && !self.tallies()
+        let is_frequent = self.counted.is_none_or(|counted| counted > SLICED_FROM);
+        self.request.is_by_arrival() && !self.counts(after) && !self.tallies() && is_frequent
     }
 
     /// The slices of a stream, and the empty range of offsets that they begin at.
@@ -299,7 +308,7 @@ impl Search<'_> {
         let page = ranking.finish();
         answer.total = match cursor {
             Some(cursor) => cursor.total,
-            None => request.counts.then_some(page.total),
+            None => self.counted.or(request.counts.then_some(page.total)),
         };
         // Pages of an incomplete answer follow one another only in the order in which events are searched.
         let has_cursor = answer.is_complete || request.is_by_arrival();

@@ -166,7 +166,7 @@ pub struct SearchAnswer {
 /// A part of a search, and its cost.
 #[derive(Debug, Clone, Default)]
 pub struct Stage {
-    /// Its name: `plan`, `statistics`, `scan`, `facets`, `ranges`, `histogram`, `hits`, `around`.
+    /// Its name: `plan`, `count`, `statistics`, `scan`, `facets`, `ranges`, `histogram`, `hits`, `around`.
     pub name: &'static str,
     /// Statements of SQL.
     pub statements: u64,

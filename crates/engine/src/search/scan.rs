@@ -11,7 +11,7 @@ use arrow_row::{RowConverter, SortField};
 use arrow_schema::{DataType, SortOptions};
 use futures_util::StreamExt;
 use swiftwater_sql::{Answer, ErrorKind as SqlErrorKind, Parameter, RunOptions, SqlError};
-use swiftwater_store::{OFFSET_COLUMN, TIME_COLUMN};
+use swiftwater_store::{OFFSET_COLUMN, TIME_COLUMN, Table};
 use tokio::time::Instant;
 
 use super::{
@@ -241,7 +241,37 @@ impl Search<'_> {
 
     /// True if all events are counted: those of a further page were.
     pub(super) fn counts(&self, after: Option<&LastHit>) -> bool {
-        self.request.counts && after.is_none()
+        self.request.counts && after.is_none() && self.counted.is_none()
+    }
+
+    /// True if the events that match are counted before hits are searched: where no hits are wanted, and where search indexes
+    /// count most of them without reading any.
+    pub(super) fn counts_first(&self, targets: &[Target], cursor: Option<&Cursor>) -> bool {
+        let is_indexed = |target: &Target| {
+            let status = target.stored.table().map(Table::companion_status);
+            status.is_some_and(|status| status.indexed_files > 9 * status.waiting_files)
+        };
+        self.request.counts
+            && cursor.is_none()
+            && !self.request.partial
+            && (self.request.limit == 0 || (self.request.is_by_arrival() && targets.iter().all(is_indexed)))
+    }
+
+    /// Counts the events that match.
+    pub(super) async fn count(&self, targets: &[Target], costs: &mut Costs) -> Result<u64, SqlError> {
+        let mut total = 0;
+        for (place, target) in targets.iter().enumerate() {
+            let (condition, parameters) = self.condition(target, &(0..target.position), None)?;
+            let stream = identifier(target.stored.name.as_str());
+            let text = format!("SELECT count(*) FROM {stream} WHERE {condition}");
+            let mut add = |rows: &RecordBatch| {
+                let counts = rows.column(0).as_primitive_opt::<Int64Type>();
+                total += counts.iter().flat_map(|counts| counts.values()).sum::<i64>().cast_unsigned();
+                Ok(())
+            };
+            self.read(("count", Some(place)), (text, parameters), costs, &mut add).await?;
+        }
+        Ok(total)
     }
 
     /// The statement that finds the rows, with their offsets and values of the sort column.

@@ -17,8 +17,8 @@ use datafusion_expr::Expr;
 use roaring::RoaringBitmap;
 use swiftwater_event::Clock;
 use swiftwater_store::{
-    CompanionBuilder, CompanionBytes, CompanionFault, CompanionFile, CompanionFormat, OpenCompanion, Store,
-    Table,
+    CompanionBuilder, CompanionBytes, CompanionFault, CompanionFile, CompanionFormat, OpenCompanion,
+    SelectedRows, Store, Table,
 };
 use swiftwater_text::IndexQuery;
 
@@ -98,9 +98,9 @@ impl CompanionBuilder for Builder {
 }
 
 impl OpenCompanion for Open {
-    fn possible(&self, _: &IndexQuery) -> Result<RoaringBitmap, CompanionFault> {
+    fn select(&self, _: &IndexQuery) -> Result<SelectedRows, CompanionFault> {
         self.asked.fetch_add(1, Ordering::Relaxed);
-        Ok(self.rows.clone())
+        Ok(SelectedRows { possible: self.rows.clone(), is_exact: true })
     }
 }
 
