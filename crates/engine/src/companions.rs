@@ -15,7 +15,7 @@ use swiftwater_store::{
     CompanionBuilder, CompanionBytes, CompanionFault, CompanionFile, CompanionFormat, OpenCompanion,
     SelectedRows,
 };
-use swiftwater_text::{IndexQuery, SearchField};
+use swiftwater_text::{IndexQuery, ScoreStatistics, SearchField, TableSearch};
 
 /// Describes a field as searches of the table see it.
 pub(crate) type DescribeField = Box<dyn Fn(&Field) -> SearchField + Send + Sync>;
@@ -98,6 +98,10 @@ impl OpenCompanion for Open {
     fn select(&self, query: &IndexQuery) -> Result<SelectedRows, CompanionFault> {
         let selection = self.0.select(query).map_err(fault)?;
         Ok(SelectedRows { is_exact: selection.is_exact(), possible: selection.possible })
+    }
+
+    fn statistics(&self, search: &TableSearch) -> Result<Option<ScoreStatistics>, CompanionFault> {
+        self.0.statistics(search).map_err(fault)
     }
 }
 

@@ -21,6 +21,7 @@ mod merge;
 mod phrases;
 mod segment;
 mod select;
+mod statistics;
 mod terms;
 
 pub use builder::IndexBuilder;

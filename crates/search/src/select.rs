@@ -40,7 +40,7 @@ struct Hits {
 }
 
 /// A field of a companion: of a column, whether it has the field, and as it is declared.
-enum FoundField {
+pub(crate) enum FoundField {
     /// By its number.
     Field(usize),
     /// The data file has no such column, so it has no values.
@@ -168,7 +168,7 @@ impl Companion {
         Ok(Some(hits))
     }
 
-    fn field(&self, column: &SearchField, kinds: &[FieldKind]) -> FoundField {
+    pub(crate) fn field(&self, column: &SearchField, kinds: &[FieldKind]) -> FoundField {
         let of_column = self.fields.iter().enumerate().filter(|(_, field)| *field.column == *column.name);
         let mut of_column = of_column.peekable();
         if of_column.peek().is_none() {
@@ -319,13 +319,18 @@ impl FieldTerms<'_> {
 
     /// The rows of a term.
     fn rows(&self, term: &TermInfo) -> Result<RoaringBitmap, CompanionError> {
-        let postings = self.terms.read_block_postings_from_terminfo(term, IndexRecordOption::Basic);
-        let mut postings: BlockSegmentPostings = postings.map_err(CompanionError::from_read)?;
-        let mut rows = RoaringBitmap::new();
-        while !postings.docs().is_empty() {
-            rows.append(postings.docs().iter().copied()).map_err(CompanionError::encoding)?;
-            postings.advance();
-        }
-        Ok(rows)
+        rows_of(self.terms, term)
     }
+}
+
+/// The rows that have a term.
+pub(crate) fn rows_of(terms: &InvertedIndexReader, term: &TermInfo) -> Result<RoaringBitmap, CompanionError> {
+    let postings = terms.read_block_postings_from_terminfo(term, IndexRecordOption::Basic);
+    let mut postings: BlockSegmentPostings = postings.map_err(CompanionError::from_read)?;
+    let mut rows = RoaringBitmap::new();
+    while !postings.docs().is_empty() {
+        rows.append(postings.docs().iter().copied()).map_err(CompanionError::encoding)?;
+        postings.advance();
+    }
+    Ok(rows)
 }

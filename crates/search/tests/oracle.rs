@@ -19,7 +19,7 @@ use swiftwater_testkit::{
 };
 use swiftwater_text::{
     AnalyzerOptions, ColumnIndex, EVENT_COLUMN, FacetIndex, IdIndex, Language, MatcherScratch,
-    SEARCH_METADATA, SearchField, TableSearch, TextIndex, json_field, query::Operator,
+    SEARCH_METADATA, ScoreStatistics, SearchField, TableSearch, TextIndex, json_field, query::Operator,
 };
 
 /// The bytes of a file.
@@ -186,6 +186,16 @@ impl Table {
         builder.finish().unwrap()
     }
 
+    /// The frequencies of words that a scan counts.
+    fn statistics(&self, search: &TableSearch) -> ScoreStatistics {
+        let arrays: Vec<ArrayRef> =
+            search.needed().iter().map(|place| Arc::clone(self.rows.column(*place))).collect();
+        let mut statistics = search.no_statistics();
+        let rows = self.rows.num_rows();
+        search.add_statistics(&arrays, rows, &mut MatcherScratch::default(), &mut statistics);
+        statistics
+    }
+
     /// The rows that a scan finds.
     fn scan(&self, search: &TableSearch) -> Vec<u32> {
         let arrays: Vec<ArrayRef> =
@@ -206,7 +216,7 @@ fn data_file(rows: usize) -> DataFile {
 #[test]
 fn the_rows_that_are_selected_are_those_of_a_scan() {
     let oracle = SearchOracle::default();
-    let (mut exact, mut decided, mut asked) = (0_u64, 0_u64, 0_u64);
+    let (mut exact, mut decided, mut counted, mut asked) = (0_u64, 0_u64, 0_u64, 0_u64);
     for seed in 0..cases() {
         let mut rng = Rng::new(seed);
         let count = 1 + rng.below(60);
@@ -233,12 +243,17 @@ fn the_rows_that_are_selected_are_those_of_a_scan() {
             for row in &selection.certain {
                 assert!(found.contains(&row), "row {row} is included, {}", context());
             }
+            if let Some(statistics) = of_file.statistics(&search).unwrap() {
+                assert_eq!(statistics, table.statistics(&search), "{}", context());
+                counted += u64::from(statistics != search.no_statistics());
+            }
             asked += 1;
             exact += u64::from(selection.is_exact());
             decided += u64::from(selection.possible.len() < count as u64);
         }
     }
     assert!(asked > cases() * 8, "{asked} of {} queries were asked", cases() * 20);
+    assert!(counted > asked / 10, "words were counted for {counted} of {asked}");
     assert!(exact > asked / 5 && decided > asked / 4, "{exact} exact, {decided} narrowed of {asked}");
 }
 

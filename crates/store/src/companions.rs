@@ -31,7 +31,7 @@ use parquet::arrow::{
     arrow_reader::{RowSelection, RowSelector},
 };
 use roaring::RoaringBitmap;
-use swiftwater_text::IndexQuery;
+use swiftwater_text::{IndexQuery, ScoreStatistics, TableSearch};
 use tokio::{runtime::Handle, sync::watch};
 use tracing::warn;
 
@@ -95,6 +95,11 @@ pub trait CompanionBuilder: Send {
 pub trait OpenCompanion: Send + Sync + fmt::Debug {
     /// The rows that satisfy a query, as far as the companion knows.
     fn select(&self, query: &IndexQuery) -> std::result::Result<SelectedRows, CompanionFault>;
+    /// The frequencies of a search's words in the rows; none if only the rows tell.
+    fn statistics(
+        &self,
+        search: &TableSearch,
+    ) -> std::result::Result<Option<ScoreStatistics>, CompanionFault>;
 }
 
 /// The rows that a companion selects.
@@ -375,6 +380,29 @@ impl Companions {
         run_blocking("searching an index", work).await
     }
 
+    /// The frequencies of a search's words in each file; none of a file whose companion does not say.
+    pub(crate) async fn statistics(
+        self: &Arc<Self>,
+        place: &TableLocation,
+        files: &[Arc<FileEntry>],
+        search: &Arc<TableSearch>,
+    ) -> Result<Vec<Option<ScoreStatistics>>> {
+        let Some(format) = self.format() else { return Ok(vec![None; files.len()]) };
+        let is_cancelled = Arc::new(AtomicBool::new(false));
+        let _cancel = CancelOnDrop(Arc::clone(&is_cancelled));
+        let (companions, place, files) = (Arc::clone(self), place.clone(), files.to_vec());
+        let search = Arc::clone(search);
+        let work = move |runtime: &Handle| {
+            let of_file = |file: &Arc<FileEntry>| {
+                let stops = is_cancelled.load(Ordering::Relaxed);
+                let ask = |open: &dyn OpenCompanion| open.statistics(&search);
+                (!stops).then(|| companions.asked(&format, &place, file, runtime, ask)).flatten().flatten()
+            };
+            Ok(files.iter().map(of_file).collect())
+        };
+        run_blocking("counting words", work).await
+    }
+
     /// The rows of a file that may satisfy a query; none if its companion does not say.
     fn selected(
         &self,
@@ -384,21 +412,31 @@ impl Companions {
         [query, other]: &[IndexQuery; 2],
         runtime: &Handle,
     ) -> Option<SelectedRows> {
+        self.asked(format, place, file, runtime, |open| {
+            let mut selected = open.select(query)?;
+            if !matches!(other, IndexQuery::Everything) {
+                selected.possible &= open.select(other)?.possible;
+            }
+            Ok(selected)
+        })
+    }
+
+    /// The answer of a file's companion; none if there is none that can be read.
+    fn asked<T>(
+        &self,
+        format: &Arc<dyn CompanionFormat>,
+        place: &TableLocation,
+        file: &FileEntry,
+        runtime: &Handle,
+        ask: impl FnOnce(&dyn OpenCompanion) -> std::result::Result<T, CompanionFault>,
+    ) -> Option<T> {
         let path = file.add.path.as_str();
         let found = match self.open(format, place, file, runtime) {
-            Ok(open) => {
-                let open = open?;
-                open.select(query).and_then(|mut selected| {
-                    if !matches!(other, IndexQuery::Everything) {
-                        selected.possible &= open.select(other)?.possible;
-                    }
-                    Ok(selected)
-                })
-            }
+            Ok(open) => ask(&*open?),
             Err(fault) => Err(fault),
         };
         match found {
-            Ok(selected) => Some(selected),
+            Ok(answer) => Some(answer),
             Err(CompanionFault::Unavailable(error)) => {
                 warn!(table = %place.table, file = path, error, "a search index file cannot be read; its data file is scanned");
                 None

@@ -15,6 +15,7 @@ mod companions;
 mod disk;
 mod encode;
 mod error;
+mod indexing;
 mod insert;
 mod io_threads;
 mod layout;

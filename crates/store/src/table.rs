@@ -25,7 +25,7 @@ use tokio::{
 use crate::{
     actions,
     committer::Request,
-    companions::{CompanionFormat, CompanionStatus, Companions},
+    companions::Companions,
     error::{Result, StoreError},
     insert::{InsertedRows, Insertion},
     layout::{Layout, evolve},
@@ -33,7 +33,7 @@ use crate::{
     options::StoreOptions,
     provider::Snapshot,
     spec::TableSpec,
-    table_version::{FileEntry, TableVersions},
+    table_version::TableVersions,
     tail::PendingBatches,
 };
 
@@ -508,52 +508,6 @@ impl Table {
         let (place, url) = (shared.place.clone(), shared.url.clone());
         let (companions, format) = (Arc::clone(&shared.companions), shared.companions.format());
         Ok(Arc::new(Snapshot { place, url, layout, files, tail, companions, format }))
-    }
-
-    /// Says how companions of the table's files are built and asked; none: the table has none, and those that are there go. Until
-    /// this is said, they are neither used nor deleted.
-    pub fn set_companions(&self, format: Option<Arc<dyn CompanionFormat>>) {
-        self.shared.companions.set_format(format);
-    }
-
-    /// Builds the companions again of files with rows of a range of time, in microseconds since 1970, its end excluded; answers how
-    /// many had one. Files whose times are not known are among them.
-    pub fn rebuild_companions(&self, from: Option<i64>, to: Option<i64>) -> usize {
-        let ledger = Arc::clone(&self.shared.state().ledger);
-        let time = ledger.layout.schema.index_of(&ledger.layout.time_column).ok();
-        let is_within = |file: &&Arc<FileEntry>| {
-            let Some((earliest, latest)) = time.and_then(|time| file.times_micros(time)) else { return true };
-            from.is_none_or(|from| latest >= from) && to.is_none_or(|to| earliest < to)
-        };
-        let files: Vec<Arc<FileEntry>> = ledger.files.iter().filter(is_within).cloned().collect();
-        self.shared.companions.rebuild(&files)
-    }
-
-    /// Waits until every file of the newest version has a companion.
-    pub async fn until_indexed(&self) -> Result<()> {
-        let mut changes = self.shared.companions.changes();
-        let mut progress = self.progress();
-        let mut closing = self.shared.closing.subscribe();
-        loop {
-            changes.borrow_and_update();
-            if self.companion_status().waiting_files == 0 {
-                return Ok(());
-            }
-            if *closing.borrow_and_update() {
-                return Err(StoreError::Closed(self.name().into()));
-            }
-            tokio::select! {
-                _ = changes.changed() => {}
-                _ = progress.changed() => {}
-                _ = closing.changed() => {}
-            }
-        }
-    }
-
-    /// How far the companions of its files are.
-    pub fn companion_status(&self) -> CompanionStatus {
-        let ledger = Arc::clone(&self.shared.state().ledger);
-        self.shared.companions.status(&ledger.files)
     }
 
     fn no_version(&self, version: impl ToString) -> StoreError {

@@ -6,6 +6,7 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
+    ops::Range,
     sync::Arc,
 };
 
@@ -85,6 +86,15 @@ impl FileEntry {
             ScalarValue::Int64(offset) => *offset,
             _ => None,
         }
+    }
+
+    /// The offsets of its rows: from the first one to the one behind the last; none if they are not known.
+    pub(crate) fn offsets(&self, layout: &Layout) -> Option<Range<u64>> {
+        let ScalarValue::Int64(Some(last)) = self.bound(layout.schema.index_of(OFFSET_COLUMN).ok()?, true)?
+        else {
+            return None;
+        };
+        Some(u64::try_from(self.first_offset(layout)?).ok()?..u64::try_from(*last).ok()? + 1)
     }
 
     /// The action that takes this file out.

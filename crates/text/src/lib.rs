@@ -50,7 +50,7 @@ pub use normalize::{UNICODE_VERSION, nfkc_casefold, push_nfkc_casefold};
 pub use phrase::Phrase;
 pub use prefilter::Prefilter;
 #[cfg(feature = "arrow")]
-pub use scores::ScoreStatistics;
+pub use scores::{ScoreStatistics, WordsOfColumns};
 #[cfg(feature = "arrow")]
 pub use table::{
     ColumnReader, EVENT_COLUMN, Highlight, JSON_EXTENSION, SearchField, TableSearch, json_field,

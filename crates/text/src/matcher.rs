@@ -102,6 +102,12 @@ impl Matcher {
         &tokens[..count.unwrap_or(0)]
     }
 
+    /// The column whose texts a token set is of.
+    #[cfg(feature = "arrow")]
+    pub(crate) fn column_of(&self, set: usize) -> u32 {
+        self.token_sets[set].0
+    }
+
     #[cfg(feature = "arrow")]
     pub(crate) fn root(&self) -> &Bound {
         &self.root

@@ -18,6 +18,7 @@ use crate::{
     leaf::{Leaf, LeafTest, ValueTest},
     matcher::{Bound, Matcher, MatcherScratch},
     phrase::Phrase,
+    table::SearchField,
     term::{Pattern, Term},
 };
 
@@ -62,7 +63,26 @@ struct FieldStatistics {
     found: Vec<u64>,
 }
 
+/// The words of a query that are counted in the texts of some columns together.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WordsOfColumns {
+    /// The columns.
+    pub columns: Vec<SearchField>,
+    /// The column with the event's own text, which may have other texts.
+    pub event: Option<SearchField>,
+    /// The words, by number: true if it is a stem, and its text.
+    pub words: Vec<(bool, Box<str>)>,
+}
+
 impl ScoreStatistics {
+    /// Sets the frequencies of the words of [`TableSearch::scored_words`](crate::TableSearch::scored_words) of a number.
+    pub fn set(&mut self, number: usize, rows: u64, tokens: u64, found: &[u64]) {
+        if let Some(field) = self.fields.get_mut(number) {
+            (field.rows, field.tokens) = (rows, tokens);
+            field.found.copy_from_slice(found);
+        }
+    }
+
     /// Adds the frequencies in other rows, for the same query.
     pub fn merge(&mut self, other: &ScoreStatistics) {
         for (field, other) in self.fields.iter_mut().zip(&other.fields) {
@@ -148,6 +168,20 @@ impl ScoredTerms {
             })
         });
         (place, numbers.collect())
+    }
+
+    /// The words of each field, with the number of the column that it is of.
+    pub(crate) fn words(&self, matcher: &Matcher) -> Vec<(u32, Vec<(bool, Box<str>)>)> {
+        let of_field = |field: &ScoredField| {
+            let mut words = vec![(false, Box::from("")); field.count];
+            for (is_stem, terms) in [(false, &field.terms[0]), (true, &field.terms[1])] {
+                for (text, number) in terms {
+                    words[*number] = (is_stem, text.clone());
+                }
+            }
+            (matcher.column_of(field.token_set), words)
+        };
+        self.fields.iter().map(of_field).collect()
     }
 
     /// Statistics of no rows.

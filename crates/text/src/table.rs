@@ -43,7 +43,7 @@ use crate::{
     faults::QueryFaults,
     matcher::{Matcher, MatcherScratch, merge_places},
     query::{Number, Operator},
-    scores::{ScoreStatistics, ScoredTerms},
+    scores::{ScoreStatistics, ScoredTerms, WordsOfColumns},
 };
 
 /// The column with the JSON text of events that the other columns do not describe whole.
@@ -275,6 +275,29 @@ impl TableSearch {
     /// The frequencies of the words of the query in no rows, to be added to.
     pub fn no_statistics(&self) -> ScoreStatistics {
         self.scored.no_statistics()
+    }
+
+    /// The words whose frequencies decide scores, each with the columns that it is counted in; none if an index cannot count
+    /// them, as they are looked for in a part of a column.
+    pub fn scored_words(&self) -> Option<Vec<WordsOfColumns>> {
+        let event = self.fields.iter().find(|field| *field.name == *EVENT_COLUMN);
+        let of_field = |(column, words): (u32, Vec<(bool, Box<str>)>)| {
+            let (places, has_event) = match (self.source(column), &self.defaults) {
+                (Some(source), _) => {
+                    let whole = source.columns.iter().map(|(place, path)| path.is_empty().then_some(*place));
+                    (whole.collect::<Option<Vec<usize>>>()?, source.in_event.is_some())
+                }
+                (None, Defaults::Texts(texts)) => (texts.clone(), true),
+                (None, Defaults::Values) => (vec![0], false),
+            };
+            let columns: Vec<SearchField> = places.iter().map(|place| self.fields[*place].clone()).collect();
+            // A condition on the event's own text alone is of no column.
+            if columns.is_empty() && has_event {
+                return None;
+            }
+            Some(WordsOfColumns { columns, event: event.filter(|_| has_event).cloned(), words })
+        };
+        self.scored.words(&self.matcher).into_iter().map(of_field).collect()
     }
 
     /// Adds rows to statistics of the query. `arrays` are as for [`TableSearch::matches`].

@@ -1,7 +1,7 @@
 //! The order of hits by score: the frequencies of the query's words in all events of a stream are counted first.
 
 use arrow_array::{RecordBatch, cast::AsArray};
-use swiftwater_sql::{Parameter, SqlError};
+use swiftwater_sql::{ErrorKind as SqlErrorKind, Parameter, SqlError};
 use swiftwater_store::OFFSET_COLUMN;
 use swiftwater_text::query::Operator;
 
@@ -48,12 +48,22 @@ impl Search<'_> {
         target: &Target,
         costs: &mut Costs,
     ) -> Result<Vec<u8>, SqlError> {
-        let text = format!(
+        let (mut sum, counted) = match target.stored.table() {
+            Some(table) => table
+                .score_statistics(&target.search, target.position)
+                .await
+                .map_err(|error| SqlError::new(SqlErrorKind::Unavailable, error.to_string()))?,
+            None => (target.search.no_statistics(), Vec::new()),
+        };
+        let mut text = format!(
             "SELECT search_statistics_at({}) FROM {} WHERE {OFFSET_COLUMN} < {}",
             self.search_arguments(),
             identifier(target.stored.name.as_str()),
             target.position
         );
+        for range in counted {
+            text += &format!(" AND ({OFFSET_COLUMN} < {} OR {OFFSET_COLUMN} >= {})", range.start, range.end);
+        }
         let mut statistics = Vec::new();
         let mut take = |rows: &RecordBatch| {
             if let Some(bytes) = rows.column(0).as_binary_opt::<i32>().filter(|_| rows.num_rows() > 0) {
@@ -62,7 +72,12 @@ impl Search<'_> {
             Ok(())
         };
         self.read(("statistics", Some(place)), (text, Vec::new()), costs, &mut take).await?;
-        Ok(statistics)
+        let mut of_rows = target.search.no_statistics();
+        if !of_rows.read_bytes(&statistics) {
+            return Err(SqlError::new(SqlErrorKind::Internal, "statistics of another search"));
+        }
+        sum.merge(&of_rows);
+        Ok(sum.to_bytes())
     }
 
     /// The score of a row as SQL, whose statistics become a parameter.

@@ -96,7 +96,7 @@ async fn check(engine: &Engine, rng: &mut Rng, context: &str) {
 }
 
 /// Waits until a line of `SHOW SEARCH INDEXES` has a text.
-async fn until(engine: &Engine, text: &str) {
+pub(crate) async fn until(engine: &Engine, text: &str) {
     let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
     loop {
         let shown = sql(engine, "SHOW SEARCH INDEXES").await;

@@ -121,7 +121,14 @@ async fn hits_are_ordered_by_scores_of_their_definition() {
     check(&engine, &mut rng, &oracle, &rows, "without an index").await;
     sql(&engine, "CREATE SEARCH INDEX ON logs (a TEXT BOOST 3, b TEXT, n ID)").await;
     oracle.defaults = vec![(vec!["a"], 3.0), (vec!["b"], 1.0)];
+    check(&engine, &mut rng, &oracle, &rows, "while files are built").await;
+    crate::index_files::until(&engine, "\"waiting_files\":0").await;
     check(&engine, &mut rng, &oracle, &rows, "with an index").await;
+    let mut request = SearchRequest::new(StreamName::new("logs").unwrap(), "read");
+    request.sort = SearchSort { column: "_score".to_owned(), descending: true };
+    let answer = engine.search(&Principal::local(), &request).await.unwrap();
+    let counted = answer.stages.iter().find(|stage| stage.name == "statistics").unwrap();
+    assert!(counted.rows_scanned < 60, "index files count words: {counted:?}");
     stop(engine, Duration::from_secs(5)).await;
     engine = open(dir.path()).await;
     check(&engine, &mut rng, &oracle, &rows, "after a restart").await;
