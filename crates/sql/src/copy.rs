@@ -25,7 +25,7 @@ use crate::partitioned;
 use crate::run::{Outcome, Run, count, outcome};
 use crate::{ErrorKind, SqlError};
 
-/// What can be written, as `STORED AS` and as a file's extension.
+/// Formats that can be written, as `STORED AS` and as a file's extension.
 const FORMATS: [&str; 6] = ["parquet", "csv", "json", "ndjson", "jsonl", "arrow"];
 
 impl Run {
@@ -90,7 +90,7 @@ impl Run {
     }
 }
 
-/// What a format cannot hold is not damaged.
+/// Replaces the error for values that a format does not support: no data is damaged.
 fn cannot_be_written(error: SqlError, format: &str) -> SqlError {
     match error.kind() {
         ErrorKind::Corrupt => {
@@ -113,7 +113,7 @@ pub(crate) fn remove_partial_files(copy: &CopyTo) -> Result<(), SqlError> {
     })
 }
 
-/// How the directories under a root begin in which that lies which is being written, one for each `COPY`.
+/// Prefix of the directories of unfinished files under a root, one for each `COPY`.
 const UNFINISHED: &str = ".unfinished-";
 
 /// Takes away what a process that was killed left unfinished. No other process writes under these roots.
@@ -126,7 +126,7 @@ pub(crate) fn clear_unfinished(roots: &[PathBuf]) {
     }
 }
 
-/// A file, or a directory of files, that is being written. What is left of it when this is dropped goes away.
+/// A file, or a directory of files, that is being written. Drop removes the unfinished files.
 struct PartialOutput {
     directory: PathBuf,
     /// Within the directory.
@@ -146,7 +146,7 @@ impl PartialOutput {
         };
         let unfinished = PartialOutput { directory, written };
         if is_directory {
-            // Where there are no rows there are no files, and DataFusion makes no directory.
+            // Without rows there are no files, and DataFusion makes no directory.
             fs::create_dir(&unfinished.written)?;
         }
         Ok(unfinished)
@@ -218,12 +218,12 @@ fn plainly_typed(field: &Field, column: Expr) -> Option<Expr> {
     (&ty != field.data_type()).then(|| cast(column, ty))
 }
 
-/// Where a `COPY` writes to: a path without links, under one of the roots.
+/// Destination of a `COPY`: a path without links, under one of the roots.
 #[derive(Debug, Clone)]
 struct Target {
     root: PathBuf,
     path: PathBuf,
-    /// Whether its name says that it is a directory, with a slash at its end.
+    /// True if its name ends in a slash, and so is a directory.
     is_directory: bool,
 }
 

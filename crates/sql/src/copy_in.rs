@@ -35,14 +35,14 @@ const BATCH_ROWS: usize = 8192;
 const BATCH_BYTES: usize = 1 << 20;
 /// Batches that wait for the table.
 const BATCHES_WAITING: usize = 2;
-/// Of a value that is told in an error so much is shown, in bytes.
+/// Bytes of a value that an error shows.
 const VALUE_SHOWN_BYTES: usize = 100;
 
 /// Rows on their way into a table.
 pub struct CopyIn {
     fields: Vec<FieldRef>,
     values: Vec<StringBuilder>,
-    /// Of each row that waits, the line on which it stands.
+    /// Line of each waiting row in the input.
     lines: Vec<u64>,
     bytes: usize,
     batches: mpsc::Sender<Piece>,
@@ -56,8 +56,8 @@ enum Piece {
 }
 
 impl Sql {
-    /// The query that gives what `COPY … TO STDOUT` copies. Of a table, or a stream, those columns that can be inserted:
-    /// so what comes out goes in again.
+    /// The query that gives what `COPY … TO STDOUT` copies. For a table or a stream it selects the columns that can be
+    /// inserted, so that the output can be copied in again.
     pub async fn copied(&self, copy: &WireCopy) -> Result<String, SqlError> {
         match &copy.source {
             Source::Query(query) => Ok(query.clone()),
@@ -134,7 +134,7 @@ fn named(schema: &Schema, columns: &[Ident]) -> Result<Vec<FieldRef>, SqlError> 
 }
 
 impl CopyIn {
-    /// How many values a row has.
+    /// Number of values of a row.
     pub fn columns(&self) -> usize {
         self.fields.len()
     }
@@ -227,7 +227,7 @@ fn values(texts: &StringArray, ty: &DataType) -> Result<ArrayRef, usize> {
             cast(&bytes.finish(), ty).map_err(|_| 0)
         }
         _ => {
-            // What cannot be cast is null.
+            // A value that cannot be cast becomes null.
             let cast = cast(texts, ty).map_err(|_| 0_usize)?;
             match (0..texts.len()).find(|row| cast.is_null(*row) && texts.is_valid(*row)) {
                 Some(row) => Err(row),

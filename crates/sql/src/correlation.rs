@@ -33,12 +33,13 @@ use datafusion::optimizer::decorrelate::PullUpCorrelatedExpr;
 use crate::SqlError;
 use crate::error::state;
 
-/// Whether a query uses columns of one around it.
+/// Returns true if a query uses columns of an outer query.
 pub(crate) fn is_correlated(query: &LogicalPlan) -> bool {
     !query.all_out_ref_exprs().is_empty()
 }
 
-/// Whether a query has one row, whatever its tables have: an aggregate without GROUP BY, or a SELECT without FROM.
+/// Returns true if a query returns exactly one row for any tables: an aggregate without GROUP BY, or a SELECT without
+/// FROM.
 pub(crate) fn of_one_row(query: &LogicalPlan) -> bool {
     match query {
         LogicalPlan::Projection(node) => of_one_row(&node.input),

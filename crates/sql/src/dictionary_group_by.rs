@@ -95,7 +95,7 @@ fn is_for(aggregate: &AggregateExec) -> bool {
 
 /// The first stage of an aggregation by one column of texts.
 struct FewGroupsExec {
-    /// What it stands for.
+    /// The aggregate that it replaces.
     aggregate: AggregateExec,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -175,7 +175,7 @@ impl ExecutionPlan for FewGroupsExec {
 /// One partition at work.
 struct Stage {
     aggregate: AggregateExec,
-    /// What the functions are given.
+    /// Arguments of the functions.
     arguments: Vec<Vec<Arc<dyn PhysicalExpr>>>,
     functions: Vec<Box<dyn GroupsAccumulator>>,
     groups: Groups,
@@ -286,7 +286,7 @@ struct Groups {
     places: Vec<(u128, u32)>,
     /// Places that are not empty.
     used: Vec<u16>,
-    /// Where longer texts lie: with another buffer, a view means another text.
+    /// Buffers of the longer texts: with another buffer, the same view means another text.
     buffers: Vec<Buffer>,
     by_text: HashMap<Arc<str>, u32>,
     /// By group; none is null.
@@ -411,7 +411,7 @@ impl Groups {
     }
 }
 
-/// What is left of an input, as a plan that is executed once.
+/// The rest of an input, as a plan that is executed once.
 struct RemainingInput {
     schema: SchemaRef,
     input: Mutex<Option<SendableRecordBatchStream>>,

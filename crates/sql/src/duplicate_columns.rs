@@ -106,7 +106,7 @@ fn tables_of_stars(select: &Select, schemas: &Schemas) -> Vec<(String, SchemaRef
     tables.filter(|(table, _)| select.projection.iter().any(|item| is_of(item, table))).collect()
 }
 
-/// Whether a `*` leaves no column out, and gives none another name.
+/// Returns true if a `*` excludes no column and renames none.
 fn is_whole(options: &WildcardAdditionalOptions) -> bool {
     let WildcardAdditionalOptions { opt_ilike, opt_exclude, opt_except, opt_replace, opt_rename, .. } =
         options;
@@ -180,7 +180,7 @@ pub(crate) fn columns_apart(plan: LogicalPlan) -> DataFusionResult<LogicalPlan> 
 
 fn columns_of_query_apart(plan: LogicalPlan) -> DataFusionResult<LogicalPlan> {
     let schema = Arc::clone(plan.schema());
-    // What is computed is of no table.
+    // A computed column belongs to no table.
     let names: Vec<Cow<'_, str>> = schema
         .iter()
         .map(|(qualifier, field)| match qualifier {

@@ -51,7 +51,7 @@ pub fn rows_at_hand(rows: RecordBatch) -> Result<Arc<dyn TableProvider>, SqlErro
 
 /// Rows that are generated as a statement reads them, and again whenever it reads them again: they are the same then.
 pub trait RowGenerator: Send + Sync + 'static {
-    /// Whether a condition on this column may leave out rows before they are made.
+    /// Returns true if a condition on this column may exclude rows before they are made.
     fn is_key(&self, _column: usize) -> bool {
         false
     }
@@ -66,7 +66,7 @@ pub trait RowGenerator: Send + Sync + 'static {
     ) -> Result<u64, SqlError>;
 }
 
-/// Which rows of a table a scan reads, and what of them.
+/// The rows and columns that a scan of a table reads.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScanRequest {
     /// Columns, by their places; with none of them, batches say how many rows there are.

@@ -83,7 +83,7 @@ impl VisitorMut for Pass {
     }
 }
 
-/// Whether a type bounds the length of texts, which tables do not: all texts are of one type.
+/// Returns true if a type limits the length of texts. Tables do not: all texts have one type.
 fn limits_length(ty: &DataType) -> bool {
     match ty {
         DataType::Char(_) | DataType::Character(_) => true,

@@ -42,7 +42,7 @@ const SYSTEM_SCHEMAS: [&str; 3] = [SYSTEM, "information_schema", PG_CATALOG];
 /// Tables that a hint tells.
 const TABLES_TOLD: usize = 20;
 
-/// What tables there are, at the time a statement is planned.
+/// The tables that exist at the time a statement is planned.
 pub(crate) struct Names {
     tables: Vec<(String, TableKind)>,
     /// There are no others.
@@ -59,7 +59,7 @@ impl Names {
         &self.tables
     }
 
-    /// Whether there are no others.
+    /// Returns true if there are no others.
     pub(crate) fn is_whole(&self) -> bool {
         self.is_whole
     }
@@ -112,7 +112,7 @@ impl Names {
     }
 }
 
-/// Of a table that may be there: nobody can say at present.
+/// The error for a table that may exist, while the store cannot be reached.
 pub fn not_known(name: &str) -> SqlError {
     let message = format!("table `{name}` cannot be looked up: the store cannot be reached");
     SqlError::new(ErrorKind::Unavailable, message)
@@ -370,7 +370,7 @@ struct ColumnPass<'a> {
     columns: ByLowerCase<'a>,
     aliases: ByLowerCase<'a>,
     qualifiers: ByLowerCase<'a>,
-    /// What is known to have which columns.
+    /// The tables, with their columns where these are known.
     tables: HashMap<&'a str, Option<&'a SchemaRef>>,
     parameters: &'a [Parameter],
 }
@@ -420,7 +420,7 @@ impl ColumnPass<'_> {
         }
     }
 
-    /// Whether it is a table's name or alias; it is then spelled as that is.
+    /// Returns true if the identifier is a table's name or alias, and spells it as that is spelled.
     fn qualifier(&self, ident: &mut Ident) -> bool {
         let alike = self.qualifiers.get(&ident.value.to_lowercase()).map(Vec::as_slice);
         match alike {

@@ -44,7 +44,7 @@ pub(crate) fn sorted(copy: CopyTo) -> Result<CopyTo> {
     let by_partition = order.clone();
     order.extend_from_slice(order_of(&copy.input));
     let sort = |order| LogicalPlanBuilder::from(copy.input.as_ref().clone()).sort(order)?.build();
-    // What the rows are in the order of need not be a column of them.
+    // The sort key of the rows need not be a column of them.
     let input = sort(order).or_else(|_| sort(by_partition))?;
     Ok(CopyTo { input: Arc::new(input), ..copy })
 }
@@ -165,7 +165,7 @@ impl Run {
     }
 }
 
-/// Whether the one row of `last` has the values of the first row of `columns`.
+/// Returns true if the one row of `last` has the values of the first row of `columns`.
 fn is_same(last: &[ArrayRef], columns: &[ArrayRef]) -> bool {
     last.iter().zip(columns).all(|(last, column)| last.as_ref() == column.slice(0, 1).as_ref())
 }

@@ -117,7 +117,7 @@ impl ExecutionPlan for SlicedExec {
 struct SlicedStream {
     input: SendableRecordBatchStream,
     rows: usize,
-    /// What is left of a batch.
+    /// The rest of a batch.
     rest: Option<RecordBatch>,
 }
 

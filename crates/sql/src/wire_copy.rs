@@ -21,7 +21,7 @@ use crate::{ErrorKind, SqlError, SqlOptions};
 pub struct WireCopy {
     pub(crate) source: Source,
     is_from_client: bool,
-    /// How rows are written.
+    /// Format of the rows.
     pub form: CopyForm,
 }
 
@@ -33,7 +33,7 @@ pub(crate) enum Source {
     Table { name: ObjectName, columns: Vec<Ident> },
 }
 
-/// How rows are written.
+/// Format of the rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopyForm {
     /// As CSV, not as PostgreSQL's own text.
@@ -190,7 +190,7 @@ fn not_supported(option: &str) -> SqlError {
         .with_hint("Options are FORMAT, DELIMITER, NULL, HEADER, QUOTE and ESCAPE; the text is UTF-8.")
 }
 
-/// What stands in the first brackets, at its place; all else is space.
+/// The text in the first brackets, at its place; everything else becomes spaces.
 fn within_brackets(text: &str) -> Result<String, SqlError> {
     let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location().unwrap_or_default();
     let (mut depth, mut from, mut to) = (0_usize, None, None);

@@ -47,7 +47,7 @@ pub(crate) enum Cells {
     Printed(ArrayRef),
 }
 
-/// What a timestamp is.
+/// The kinds of values that a timestamp column can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Instant,
@@ -159,7 +159,7 @@ impl Cells {
         })
     }
 
-    /// Whether a cell is null.
+    /// Returns true if a cell is null.
     pub(crate) fn is_null(&self, row: usize) -> bool {
         let absent = |nulls: &Option<NullBuffer>| nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
         match self {
@@ -189,7 +189,7 @@ impl Cells {
         }
     }
 
-    /// Of a union: the column that holds the value, its row there, and whether its text is JSON.
+    /// For a union: the column that has the value, its row there, and a flag that its text is JSON.
     pub(crate) fn member(&self, row: usize) -> Option<(&Cells, usize, bool)> {
         let Cells::Union(array, children) = self else {
             return None;

@@ -73,7 +73,8 @@ impl Form {
     }
 }
 
-/// Writes an answer: its beginning, then each batch, then its end. What it wrote is taken out of the buffer at any time.
+/// Writes an answer: its beginning, then each batch, then its end. Its output can be taken out of the buffer at any
+/// time.
 pub struct FormWriter {
     writer: Writer,
 }
@@ -96,7 +97,7 @@ impl FormWriter {
         Ok(FormWriter { writer })
     }
 
-    /// What stands before all rows.
+    /// Writes the part before all rows.
     pub fn begin(&mut self, out: &mut Vec<u8>) {
         match &mut self.writer {
             Writer::Json(writer) => writer.begin(out),
@@ -114,7 +115,7 @@ impl FormWriter {
         }
     }
 
-    /// What stands after all rows.
+    /// Writes the part after all rows.
     pub fn end(&mut self, out: &mut Vec<u8>) -> Result<(), SqlError> {
         match &mut self.writer {
             Writer::Json(writer) => writer.end(out),

@@ -102,7 +102,7 @@ fn check_text(texts: &ArrayRef) -> Result<()> {
 fn check_numbers(name: &str, arguments: &[ColumnarValue], results: &ArrayRef) -> Result<()> {
     let results = cast(results, &DataType::Float64)?;
     let results = results.as_primitive::<Float64Type>();
-    // What is seldom looked for is looked for once.
+    // The common case, only finite results, is checked first.
     if results.values().iter().all(|value| value.is_finite()) {
         return Ok(());
     }

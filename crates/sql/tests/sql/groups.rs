@@ -76,7 +76,7 @@ proptest! {
         let rows: Vec<_> = rows.into_iter().map(|(number, value)| (number * spread, value)).collect();
         let batches = rows.chunks(batch_rows).map(batch).collect();
         let (ours, theirs, is_ours) = both(batches, &options(batch_rows), filter);
-        // Where all that is left is one text, there is nothing to group.
+        // If one text is all that is left, there is nothing to group.
         prop_assert!(is_ours || filter.contains("s = "));
         prop_assert_eq!(ours, theirs);
     }

@@ -19,7 +19,7 @@ pub(crate) struct QueryGenerator<'a> {
     fixed: Vec<usize>,
     /// Queries of the WITH clause.
     named: Vec<Relation>,
-    /// Whether conditions may have subqueries.
+    /// True if conditions may have subqueries.
     with_subqueries: bool,
 }
 
