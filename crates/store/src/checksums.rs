@@ -61,7 +61,7 @@ pub(crate) struct CorruptFile {
 #[derive(Debug, Default)]
 pub(crate) struct ChecksumBuilder {
     blocks: Vec<u32>,
-    /// Of the bytes of the last block so far.
+    /// Checksum of the bytes of the last block so far.
     last: u32,
     last_bytes: usize,
     size: u64,

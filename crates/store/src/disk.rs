@@ -14,7 +14,7 @@ use object_store::{
     RenameTargetMode, Result, UploadPart, path::Path,
 };
 
-/// How the files of a store are made durable. Real disks sync; a test may forget what was not synced.
+/// The sync of a store's files to disk. Real disks sync; a test may forget what was not synced.
 #[async_trait]
 pub trait Durability: fmt::Debug + Send + Sync + 'static {
     /// Returns when the bytes of this object are durable.

@@ -119,7 +119,7 @@ impl Committer {
                 None => result.clone(),
             };
             fatal = fatal.or_else(|| result.as_ref().err().filter(|error| is_fatal(error)).cloned());
-            // Whoever asked may be gone; it is done nevertheless.
+            // The caller may be gone; the work is done nevertheless.
             let _ = insertion.reply.send(result);
         }
         fatal.map_or(Ok(()), Err)

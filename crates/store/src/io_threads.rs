@@ -24,7 +24,7 @@ pub(crate) async fn run_blocking<T: Send + 'static>(
     let runtime = Handle::current();
     let (done, result) = oneshot::channel();
     let thread = move || {
-        // Whoever asked may be gone.
+        // The caller may be gone.
         let _ = done.send(work(&runtime));
     };
     let begun = std::thread::Builder::new().name("store".to_owned()).spawn(thread);

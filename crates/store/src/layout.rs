@@ -19,14 +19,14 @@ use crate::{
 
 const MICROS_PER_HOUR: i64 = 3_600_000_000;
 
-/// How the rows of one table lie.
+/// The schema, partitioning and time column of a table.
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
     /// For messages.
     pub(crate) table: Box<str>,
     /// The columns that files hold, then the partition columns.
     pub(crate) schema: SchemaRef,
-    /// How many partition columns there are, at the end of the schema.
+    /// Number of partition columns, at the end of the schema.
     pub(crate) partitions: usize,
     /// The column that days, hours and retention are reckoned by.
     pub(crate) time_column: Box<str>,
@@ -190,8 +190,9 @@ pub(crate) fn day_of(micros: i64) -> i64 {
     micros.div_euclid(24 * MICROS_PER_HOUR)
 }
 
-/// Whether a day, since 1970-01-01, is of a year with four digits, 0001 to 9999. Python's `datetime` and Spark's SQL know no
-/// others, and a reader that meets one in the Delta log reads nothing of the table: there are none in it.
+/// Returns true if a day, counted from 1970-01-01, is in a year with four digits, 0001 to 9999. Python's `datetime` and
+/// Spark's SQL know no others, and a reader that meets one in the Delta log reads nothing of the table: there are none in
+/// it.
 pub(crate) fn is_in_calendar(day: i64) -> bool {
     (-719_162..=2_932_896).contains(&day)
 }
@@ -220,17 +221,17 @@ fn compact(column: ArrayRef) -> ArrayRef {
 /// maps, lists and objects all lie in the events' own bytes.
 pub(crate) fn bytes_of(batch: &RecordBatch) -> usize {
     let arrays = batch.columns().iter().map(|array| {
-        // Of both, buffers are a part.
+        // Both sizes include the buffers.
         array.get_array_memory_size().saturating_sub(array.get_buffer_memory_size())
     });
     arrays.sum::<usize>() + get_record_batch_memory_size(batch)
 }
 
-/// What a table's schema becomes when it is asked for these fields.
+/// The schema that a table has once it has these fields, too.
 pub(crate) struct EvolvedSchema {
     /// All fields: those that were there, then new ones.
     pub(crate) fields: Vec<Field>,
-    /// Whether a field was added or may now be null.
+    /// True if a field was added or may now be null.
     pub(crate) is_changed: bool,
     /// Fields whose type grew: their files must be rewritten.
     pub(crate) widened: Vec<Box<str>>,

@@ -32,12 +32,12 @@ impl StoreSession {
         format!("{PREFIX}{id}{SUFFIX}")
     }
 
-    /// Whether an earlier life wrote the file at a path.
+    /// Returns true if an earlier session wrote the file at a path.
     pub(crate) fn is_after(self, path: &str) -> bool {
         StoreSession::of(path).is_some_and(|life| life != self)
     }
 
-    /// Whether this life wrote the file at a path.
+    /// Returns true if this session wrote the file at a path.
     pub(crate) fn has_written(self, path: &str) -> bool {
         StoreSession::of(path) == Some(self)
     }

@@ -179,7 +179,7 @@ pub(crate) fn from_delta(text: &str) -> Option<SchemaRef> {
     Some(Arc::new(Schema::new(fields_from(&value["fields"])?)))
 }
 
-/// Whether values of one type can be rewritten as those of the other, losing at most the last digits of a LONG.
+/// Returns true if values of one type can be rewritten as those of the other, losing at most the last digits of a LONG.
 pub(crate) fn widens(from: &DataType, to: &DataType) -> bool {
     use DataType::{Float32, Float64, Int8, Int16, Int32, Int64};
     matches!(

@@ -27,7 +27,7 @@ const ID_BYTES_MAX: usize = 256;
 pub(crate) struct ExpectedStoreId(OnceLock<Box<str>>);
 
 impl ExpectedStoreId {
-    /// Whether it is the store that is expected, if one is.
+    /// Checks that it is the expected store, if one is expected.
     pub(crate) async fn check(&self, objects: &dyn ObjectStore) -> Result<()> {
         let Some(id) = self.0.get() else { return Ok(()) };
         let found = read(objects).await?;
@@ -62,11 +62,11 @@ impl Store {
     /// From here on, tables are opened, made, listed, dropped and committed to in the store of this id only: while that is not
     /// there, all this is [`StoreError::Away`].
     pub fn expect(&self, id: &str) {
-        // Whoever opens the store expects one.
+        // The caller that opens the store expects one.
         let _ = self.expected().0.set(id.into());
     }
 
-    /// Whether it is the store that is expected, if one is.
+    /// Checks that it is the expected store, if one is expected.
     pub(crate) async fn check(&self) -> Result<()> {
         self.expected().check(self.objects()).await
     }

@@ -144,7 +144,7 @@ impl TableVersions {
         })
     }
 
-    /// Whether the table belongs to a stream.
+    /// Returns true if the table belongs to a stream.
     pub(crate) fn is_stream(&self) -> bool {
         self.metadata.configuration.get(KIND_KEY).is_some_and(|kind| kind == "stream")
     }
@@ -165,7 +165,7 @@ impl TableVersions {
             next.files = self.files_in(&next.layout);
         }
         let gone: HashSet<&str> = commit.removes.iter().map(|remove| remove.path.as_str()).collect();
-        // What replaces files stands where they stood.
+        // New files take the positions of those that they replace.
         let place = next.files.iter().position(|file| gone.contains(file.add.path.as_str()));
         let added = commit.adds.iter().map(|add| Arc::new(FileEntry::new(add.clone(), &next.layout)));
         let added: Vec<_> = added.collect();

@@ -18,7 +18,7 @@ use swiftwater_store::{Store, StoreError, StoreOptions};
 #[derive(Debug, Default)]
 struct Mounts {
     disk: InMemory,
-    /// What the disk is mounted on.
+    /// The mount point of the disk.
     directory: InMemory,
     mount: Mutex<Mount>,
 }
@@ -28,7 +28,7 @@ struct Mount {
     /// Puts until it is unmounted.
     puts: Option<usize>,
     is_unmounted: bool,
-    /// How often the store's id was looked for since.
+    /// Number of reads of the store's id since then.
     looks: usize,
 }
 
