@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{analyzer::Analyzer, query::Number};
 
-/// How the texts of a column are compared.
+/// The comparison of a column's texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TextKind {
     /// By the words in them.
@@ -23,18 +23,18 @@ pub enum TextKind {
 pub struct SearchColumn {
     /// The number by which its values are asked for.
     pub id: u32,
-    /// How its texts are compared.
+    /// The comparison of its texts.
     pub kind: TextKind,
-    /// What divides its texts into words.
+    /// The analyzer that divides its texts into words.
     pub analyzer: Arc<Analyzer>,
 }
 
-/// Why there is no such column.
+/// The reason for which there is no such column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownColumn {
-    /// What is wrong.
+    /// The fault.
     pub message: String,
-    /// What to write instead.
+    /// The advice to the user.
     pub hint: Option<String>,
 }
 

@@ -17,7 +17,7 @@ pub struct Phrase {
     pub slop: u32,
 }
 
-/// Why a text is no phrase.
+/// The reason for which a text is no phrase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoPhrase {
     /// It has no letters and digits.
@@ -68,7 +68,7 @@ impl Tokens {
 }
 
 impl Phrase {
-    /// Whether it is among the tokens.
+    /// Returns true if it is among the tokens.
     pub(crate) fn is_in(&self, tokens: &Tokens) -> bool {
         let mut is_found = false;
         self.find(tokens, |_| {
@@ -293,7 +293,7 @@ pub(crate) fn word(analyzer: &Analyzer, pieces: &[Piece], distance: u8) -> Resul
     let (mut all, mut position) = (Vec::new(), 0);
     for (class, mut pieces) in tokens {
         if class == Some(Class::Unspaced) {
-            // What a run begins and ends with is open anyway.
+            // Wildcards at the ends of a run make no difference: a run is open at both ends.
             let is_text = |piece: &Piece| *piece != Piece::Any;
             let end = pieces.iter().rposition(is_text).map_or(0, |last| last + 1);
             pieces.truncate(end);

@@ -1,9 +1,9 @@
 //! Searches rows of record batches, whose columns are those of a table.
 //!
-//! A stored event is a row of declared columns. Where they do not describe it whole, the column `_event` has its JSON text,
-//! and the event's own value at a path precedes the column's, which may be rounded or lack a part. Where a column of times or of
-//! floating-point numbers has a value, the event's own text there means this value, and is no text. So a search finds the
-//! same events here as [`crate::EventSearch`] finds before they are stored.
+//! A stored event is a row of declared columns. If they do not describe it completely, the column `_event` has its JSON text.
+//! The event's own value at a path then precedes the column's, which may be rounded or lack a part. If a column of times or of
+//! floating-point numbers has a value, the event's own text there means this value, and is no text. So a search finds the same
+//! events here as [`crate::EventSearch`] finds before they are stored.
 //!
 //! | a query asks | is searched |
 //! | --- | --- |
@@ -61,9 +61,10 @@ pub struct SearchField {
     pub name: Box<str>,
     /// Its type.
     pub ty: DataType,
-    /// Whether its texts are JSON.
+    /// True if its texts are JSON.
     pub is_json: bool,
-    /// How a search index compares its values, as [`ColumnIndex::to_metadata`]; none without an index that covers it.
+    /// The comparison of its values by a search index, as [`ColumnIndex::to_metadata`]; none without an index that
+    /// covers it.
     pub index: Option<Box<str>>,
 }
 
@@ -103,7 +104,7 @@ type NamedSource = (Box<[Box<str>]>, Source);
 
 struct Paths<'f> {
     fields: &'f [SearchField],
-    /// How values of columns are compared, by place.
+    /// The comparison of columns' values, by place.
     indexes: Vec<Option<ColumnIndex>>,
     defaults: Defaults,
     found: RefCell<Vec<NamedSource>>,
@@ -144,7 +145,7 @@ impl SearchField {
         SearchField { name: field.name().as_str().into(), ty: field.data_type().clone(), is_json, index }
     }
 
-    /// How a search index compares its values; none without an index that covers it.
+    /// The comparison of its values by a search index; none without an index that covers it.
     pub fn column_index(&self) -> Option<ColumnIndex> {
         self.index.as_deref().and_then(ColumnIndex::from_metadata)
     }
@@ -250,13 +251,13 @@ impl TableSearch {
         &self.needed
     }
 
-    /// Whether every row satisfies it.
+    /// Returns true if every row satisfies it.
     pub fn is_everything(&self) -> bool {
         self.matcher.is_everything()
     }
 
-    /// Which rows satisfy the query. `arrays` are the columns of [`TableSearch::needed`], in their order, of `rows` rows each.
-    /// The answer has no nulls.
+    /// Returns true for each row that satisfies the query. `arrays` are the columns of [`TableSearch::needed`], in their
+    /// order, of `rows` rows each. The answer has no nulls.
     pub fn matches(&self, arrays: &[ArrayRef], rows: usize, scratch: &mut MatcherScratch) -> BooleanArray {
         let batch = self.batch(arrays);
         let mut arena = Bump::new();
@@ -519,7 +520,7 @@ impl Row<'_> {
         }
     }
 
-    /// Whether a column whose values are also written as texts has a value of this field.
+    /// Returns true if a column whose values are also written as texts has a value of this field.
     fn has_in_typed_column(&self, key: &str) -> bool {
         let fields = &self.batch.search.fields;
         (0..fields.len()).any(|place| *fields[place].name == *key && self.has_typed(place))
@@ -546,7 +547,7 @@ pub(crate) fn is_plain(index: &ColumnIndex) -> bool {
     index.text_kind() == TextKind::Words && index.analyzer_options() == AnalyzerOptions::default()
 }
 
-/// Whether values of a type, or parts of them, are texts.
+/// Returns true if values of a type, or parts of them, are texts.
 pub(crate) fn has_texts(ty: &DataType) -> bool {
     match ty {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
@@ -572,7 +573,7 @@ pub(crate) fn is_nested(ty: &DataType) -> bool {
     }
 }
 
-/// Whether events may have texts for values of this type.
+/// Returns true if events may have texts for values of this type.
 fn is_written_as_text(ty: &DataType) -> bool {
     is_time(ty) || matches!(ty, DataType::Float32 | DataType::Float64)
 }
