@@ -24,8 +24,8 @@ const FORMS: [(Form, &str); 3] = [
     (Form::Json, "application/json"),
 ];
 
-/// The form that the client wants most: by weight, then by how exactly it is named. Who does not say gets NDJSON,
-/// since a live query may have no end at which to give one answer.
+/// The form that the client wants most: by weight, then by how exactly it is named. Without a preference it is
+/// NDJSON, since a live query may have no end at which to give one answer.
 pub(crate) fn form(headers: &HeaderMap) -> Result<Form, Problem> {
     preferred_form(headers, &FORMS)
 }

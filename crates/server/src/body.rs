@@ -49,7 +49,7 @@ pub(crate) enum Encoding {
 }
 
 impl Encoding {
-    /// What `Content-Encoding` says.
+    /// Reads `Content-Encoding`.
     pub(crate) fn of(headers: &HeaderMap) -> Result<Encoding, Problem> {
         let mut found = Encoding::Identity;
         for field in headers.get_all(header::CONTENT_ENCODING) {
@@ -82,7 +82,7 @@ pub(crate) fn unsupported(detail: impl Into<String>) -> Problem {
     )
 }
 
-/// Why a body was not read to its end.
+/// The reason for which a body was not read to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum BodyFault {
     /// The client went away, or framed the body wrongly.
@@ -105,23 +105,24 @@ pub(crate) enum BodyFault {
 pub(crate) struct Pieces {
     body: Body,
     decoder: Decoder,
-    /// What is still to be decompressed.
+    /// The bytes that are still to be decompressed.
     input: Bytes,
-    /// What came too late for the last piece.
+    /// The bytes that came too late for the last piece.
     waiting: Option<Bytes>,
     ended: bool,
     pause_max: Option<Duration>,
     /// Bytes that may still come, after decompression.
     bytes_left: u64,
-    /// Why no more bytes come over the connection, though the body has not ended; what came before still counts.
+    /// The reason for which the connection delivers no more bytes, though the body has not ended; the earlier ones
+    /// still count.
     cut_off: Option<BodyFault>,
-    /// Why no more pieces come.
+    /// The reason for which no more pieces come.
     fault: Option<BodyFault>,
     /// The body is CSV, and its pieces are its events.
     csv: Option<CsvEvents>,
     /// For what is held of the body.
     share: Share,
-    /// What whoever reads it holds of it.
+    /// Bytes of it that its reader holds.
     held: usize,
     /// Bytes that came out of the decoder.
     decoded: u64,

@@ -33,7 +33,8 @@ const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 #[derive(Debug)]
 pub(crate) struct Guard {
     listening: Vec<IpAddr>,
-    /// What most requests have in `Host`, and need not be looked at any closer: the addresses it listens on that pass.
+    /// Values of `Host` that most requests have and that need no further check: the listening addresses that are
+    /// allowed.
     usual: Vec<String>,
     hosts: Vec<String>,
     origins: Vec<String>,
@@ -44,7 +45,7 @@ pub(crate) struct Guard {
 pub(crate) struct AdmittedRequest {
     /// The origin of another site that may read the answer.
     cross_origin: Option<HeaderValue>,
-    /// That origin is allowed by its name, not because all are.
+    /// True if that origin is allowed by its name, false if all are.
     by_name: bool,
 }
 

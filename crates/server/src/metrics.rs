@@ -21,7 +21,7 @@ use crate::{http_stats::HttpStats, process::ProcessNumbers, syslog::SyslogStats}
 /// The label of the streams that have no numbers of their own; no stream can have this name.
 const OTHER_STREAMS: &str = "(others)";
 
-/// What a family's numbers are.
+/// The type of a metric family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// They only grow.

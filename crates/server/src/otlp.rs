@@ -47,11 +47,11 @@ enum PushError {
     Timeout,
 }
 
-/// Where to push.
+/// Destination of the metrics.
 #[derive(Debug)]
 pub(crate) struct Pusher {
     authority: String,
-    /// What to connect to: the authority, with a port.
+    /// The address to connect to: the authority, with a port.
     address: String,
     path: String,
     headers: HeaderMap,

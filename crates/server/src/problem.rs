@@ -107,7 +107,7 @@ impl Problem {
         self.0.status
     }
 
-    /// What is wrong and what to do, as one text.
+    /// The fault and the hint, as one text.
     pub(crate) fn full_text(&self) -> String {
         match self.0.extra.get("hint").and_then(Value::as_str) {
             Some(hint) => format!("{}. {hint}", self.0.detail),

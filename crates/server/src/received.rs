@@ -17,7 +17,7 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::runtime::Handle;
 
-/// What is read off at most; of a longer body the connection is closed.
+/// Bytes of a body's rest that are read at most; beyond it the connection is closed.
 const REST_BYTES_MAX: usize = 64 << 20;
 const REST_TIME_MAX: Duration = Duration::from_secs(2);
 
@@ -81,7 +81,7 @@ impl Drop for Received {
         if let Ok(runtime) = Handle::try_current()
             && !self.is_held_back
         {
-            // Whether it took too long does not matter: the connection is then closed.
+            // A timeout needs no further action: the connection is then closed.
             runtime.spawn(tokio::time::timeout(REST_TIME_MAX, read_off(body)));
         }
     }

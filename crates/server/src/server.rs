@@ -78,7 +78,7 @@ pub enum ServerError {
     Listen {
         /// The address of the setting `listen`.
         address: SocketAddr,
-        /// Why not.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
@@ -108,7 +108,7 @@ pub(crate) enum Phase {
     Cut,
 }
 
-/// What all connections share.
+/// State shared by all connections.
 pub(crate) struct Shared {
     pub(crate) engine: Engine,
     pub(crate) config: ServerConfig,
@@ -129,11 +129,12 @@ pub(crate) struct Shared {
     shown: ShownStreams,
 }
 
-/// What the requests of one connection share; it counts as open as long as any of them, or what became of it, goes on.
+/// State shared by the requests of one connection; it counts as open until all of them and the work that they began
+/// have ended.
 pub(crate) struct Connection {
     /// Counts connections, from 0.
     pub(crate) number: u64,
-    /// Whose it is.
+    /// The client's address.
     pub(crate) address: IpAddr,
     /// There are too many: its first request is answered so, and it ends.
     refused: bool,
@@ -254,22 +255,22 @@ impl Server {
         Ok(Server { shared: Arc::new(shared), listeners, addresses, postgres, syslog, pusher })
     }
 
-    /// Where it listens, with the ports that were taken for port 0; in the order of the setting `listen`.
+    /// The addresses it listens on, with the ports that were taken for port 0, in the order of the setting `listen`.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// Where it speaks PostgreSQL's protocol, if it does.
+    /// The address for PostgreSQL's protocol, if it is served.
     pub fn postgres_address(&self) -> Option<SocketAddr> {
         self.postgres.as_ref().and_then(|listener| listener.local_addr().ok())
     }
 
-    /// Where it takes syslog's messages over TCP, if it does.
+    /// The address for syslog messages over TCP, if it is served.
     pub fn syslog_tcp_address(&self) -> Option<SocketAddr> {
         self.syslog.tcp.as_ref().and_then(|listener| listener.local_addr().ok())
     }
 
-    /// Where it takes syslog's messages over UDP, if it does.
+    /// The address for syslog messages over UDP, if it is served.
     pub fn syslog_udp_address(&self) -> Option<SocketAddr> {
         self.syslog.udp.as_ref().and_then(|socket| socket.local_addr().ok())
     }

@@ -33,9 +33,9 @@ use crate::{
     server::{Phase, Shared},
 };
 
-/// Where requests are sent.
+/// The destination of requests.
 const REQUESTS: &str = "/server/request";
-/// Where answers can be subscribed to.
+/// The destinations of answers, to which clients subscribe.
 const RESPONSES: [&str; 2] = ["/client/response", "/user/client/response"];
 /// Subscriptions of one session; every one of them gets every answer.
 const SUBSCRIPTIONS_MAX: usize = 4;
@@ -54,9 +54,9 @@ struct Conversation {
     messages: u64,
     /// It ends when `out` is sent.
     is_over: bool,
-    /// How often a line end is sent, at least, where nothing else is.
+    /// Interval within which at least a line end is sent.
     send_beat: Option<Duration>,
-    /// How often the client promised to be heard.
+    /// Interval within which the client promised to send something.
     receive_beat: Option<Duration>,
 }
 
@@ -78,7 +78,7 @@ pub(super) async fn converse(shared: Arc<Shared>, mut incoming: mpsc::Receiver<S
     let mut conversation = Conversation::new(Arc::clone(&shared));
     let mut heard = Instant::now();
     let mut sent = Instant::now();
-    // Who connects and says nothing is sent away as one whose head does not come.
+    // A client that connects and sends nothing is disconnected, as one whose head does not arrive.
     let connect_by = Instant::now() + Duration::from_millis(shared.config.head_read_timeout_ms.max(1));
     loop {
         let beat_due = conversation.send_beat.map(|beat| sent + beat);

@@ -41,7 +41,7 @@ struct Item {
     action: &'static str,
     index: String,
     id: Option<String>,
-    /// Where its document lies in the body.
+    /// Its document's range in the body.
     document: Range<usize>,
     outcome: Outcome,
 }
@@ -167,7 +167,7 @@ fn kind_of(status: StatusCode) -> &'static str {
 pub(crate) fn refused(problem: Problem) -> Response {
     let status = problem.status();
     let mut response = failed(status, kind_of(status), &problem.full_text());
-    // Whether the connection ends, and when to come again, stays as it is.
+    // The fields for the end of the connection and the time of the next attempt are copied.
     for name in [header::CONNECTION, header::RETRY_AFTER] {
         if let Some(value) = problem.clone().into_response().headers().get(&name) {
             response.headers_mut().insert(name, value.clone());
@@ -228,8 +228,8 @@ fn of_elasticsearch(response: impl IntoResponse) -> Response {
     response
 }
 
-/// What Elasticsearch's clients and senders ask at `/` before anything else; none for a client that would rather have text.
-/// The version is the one that the client says it understands.
+/// The answer to the first request of Elasticsearch's clients and senders, at `/`; none for a client that prefers text. The
+/// version is the one that the client says it understands.
 pub(crate) fn greeting(headers: &HeaderMap) -> Option<Response> {
     let accept = headers.get(header::ACCEPT)?.to_str().ok()?;
     let asks = accept.contains("application/vnd.elasticsearch+json");
@@ -387,7 +387,7 @@ impl Item {
         json!({ self.action: self.result_json() })
     }
 
-    /// What became of it.
+    /// The result of an action.
     fn result_json(&self) -> Value {
         let mut told = json!({"_index": self.index, "_id": self.id});
         match &self.outcome {

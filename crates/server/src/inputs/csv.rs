@@ -22,7 +22,7 @@ use swiftwater_lang::ddl::SYSTEM_COLUMNS;
 /// The longest record.
 const RECORD_BYTES_MAX: usize = 16 << 20;
 
-/// What a line begins with that says what is wrong with a record: no object does, so it is refused, with its line.
+/// Prefix of a line that describes the fault of a record: no object begins with it, so it is refused, with its line.
 const FAULT: &[u8] = b"# ";
 /// A fault is shorter than this.
 pub(crate) const FAULT_BYTES: usize = 128;
@@ -84,7 +84,7 @@ pub struct CsvEvents {
     /// The value that is being read, quotes taken off.
     value: Vec<u8>,
     quoted: bool,
-    /// What is declared of fields, by name.
+    /// The declared types of fields, by name.
     declared: HashMap<Box<str>, Declared>,
     /// The same of the header's names, in their order.
     columns: Vec<Option<Declared>>,
@@ -111,7 +111,7 @@ pub struct CsvEvents {
     text: Vec<u8>,
 }
 
-/// What a declared column takes.
+/// The values that a declared column takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Declared {
     Text,
@@ -145,7 +145,7 @@ enum State {
 }
 
 impl CsvEvents {
-    /// Of records that are no events, so many bytes of their text stand in their lines, for [`report_faults`].
+    /// Sets the number of bytes of text that the lines of faulty records contain, for [`report_faults`].
     pub(crate) fn keeping(text_bytes_kept: usize) -> CsvEvents {
         CsvEvents { text_bytes_kept, ..CsvEvents::default() }
     }
@@ -161,7 +161,7 @@ impl CsvEvents {
         CsvEvents { declared, ..self }
     }
 
-    /// What is wrong with a record, if a line says that.
+    /// The fault of a record, if a line describes one.
     pub fn fault(line: &[u8]) -> Option<&str> {
         std::str::from_utf8(line.strip_prefix(FAULT)?).ok()
     }
@@ -352,7 +352,7 @@ impl CsvEvents {
         self.bad_value = None;
     }
 
-    /// What is wrong with the header. Takes away the second empty name and those after it: values of theirs are refused.
+    /// Checks the header. Takes away the second empty name and those after it: values of theirs are refused.
     fn header_fault(&self, header: &mut [Vec<u8>]) -> Option<String> {
         if self.is_too_long {
             return Some("the header is too long".to_owned());

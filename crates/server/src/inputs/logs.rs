@@ -72,7 +72,7 @@ pub(crate) fn refused(headers: &HeaderMap, problem: Problem) -> Response {
     } else {
         json_response(status, &json!({"code": code, "message": said})).into_response()
     };
-    // Whether the connection ends, and when to come again, stays as it is.
+    // The fields for the end of the connection and the time of the next attempt are copied.
     for name in [header::CONNECTION, header::RETRY_AFTER] {
         if let Some(value) = problem.clone().into_response().headers().get(&name) {
             response.headers_mut().insert(name, value.clone());
@@ -123,7 +123,7 @@ fn is_json(headers: &HeaderMap) -> Result<bool, Problem> {
     }
 }
 
-/// That the logs were taken, all but these. With none refused, what is said is a warning.
+/// The answer that the logs were taken, except the rejected ones. With none refused, what is said is a warning.
 fn done(is_json: bool, rejected: u64, said: &str) -> Response {
     if is_json {
         let partial = match rejected {
@@ -160,7 +160,7 @@ fn push_varint(mut value: u64, out: &mut Vec<u8>) {
 
 // ---- events of a request in OTLP's JSON form
 
-/// Where in a request something stands.
+/// A position within a request.
 #[derive(Debug, Clone, Copy)]
 enum At<'p> {
     Root,
@@ -386,7 +386,7 @@ fn double_of(number: f64) -> Value {
     text.into()
 }
 
-/// What a value of OTLP may be; one with none of these, or of a kind that is newer, is not set.
+/// The kinds of OTLP values; a value with none of these, or of a newer kind, is not set.
 const KINDS: [&str; 7] =
     ["stringValue", "boolValue", "intValue", "doubleValue", "arrayValue", "kvlistValue", "bytesValue"];
 
@@ -715,7 +715,7 @@ mod tests {
             (json!({"doubleValue": "NaN"}), json!("NaN")),
             (json!({"doubleValue": "-Infinity"}), json!("-Infinity")),
             (json!({"bytesValue": "AP8="}), json!("AP8=")),
-            // What a newer sender says beside what is known is passed over.
+            // Unknown fields of a newer sender are ignored.
             (json!({"aNewValue": 1}), json!(null)),
             (json!({"aNewValue": 1, "stringValue": "x"}), json!("x")),
             (json!({"stringValue": null}), json!(null)),

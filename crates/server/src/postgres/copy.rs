@@ -20,7 +20,7 @@ pub(super) struct Row {
 pub(super) struct CopyReader {
     form: CopyForm,
     state: State,
-    /// Of text the line so far, of CSV the value.
+    /// Text: the line so far. CSV: the value so far.
     bytes: Vec<u8>,
     /// A value of CSV has been in quotes, if in part.
     was_quoted: bool,
@@ -41,7 +41,7 @@ pub(super) struct CopyReader {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Plain,
-    /// Of text: behind a backslash. Of CSV, within quotes: behind the escape.
+    /// Text: after a backslash. CSV, within quotes: after the escape.
     Escaped,
     /// Within quotes.
     Quoted,
@@ -429,7 +429,8 @@ mod tests {
             }
             let mut expected = rows.clone();
             if !form.is_csv && form.null.is_empty() {
-                // Of text an empty one cannot be told from a null that is written as nothing.
+                // In the text format an empty value cannot be distinguished from a null that is written as an empty
+                // text.
                 let empty = |value: &mut Option<String>| if value.as_deref() == Some("") { *value = None };
                 expected.iter_mut().flatten().for_each(empty);
             }

@@ -31,9 +31,9 @@ const CANCEL_REQUEST: i32 = 80_877_102;
 const VERSION_3: i32 = 196_608;
 /// The longest message before a session begins.
 const STARTUP_BYTES_MAX: usize = 10_000;
-/// What was written is sent when it is this much.
+/// Bytes of output at which it is sent.
 const FLUSH_BYTES: usize = 64 << 10;
-/// What a client may send ahead while a statement runs.
+/// Bytes that a client may send ahead while a statement runs.
 const AHEAD_BYTES: usize = 64 << 10;
 
 /// Settings that a client is told when it connects.
@@ -105,12 +105,12 @@ impl Session {
                 b'S' => {
                     skipping = false;
                     self.portals.clear();
-                    // What is left is no more than it had.
+                    // The rest is no more than it had.
                     let _ = self.share.set(self.kept_bytes());
                     self.out.ready(self.state);
                     Ok(())
                 }
-                // Of a copy that has failed the client sends what it has begun to.
+                // After a failed copy the client still sends the messages that it has begun.
                 b'H' | b'd' | b'c' | b'f' => Ok(()),
                 _ if skipping => Ok(()),
                 b'Q' => {
@@ -203,7 +203,7 @@ impl Session {
         Ok(true)
     }
 
-    /// What the client says of itself: names and values, up to an empty name.
+    /// Reads the client's settings: names and values, up to an empty name.
     fn begin_settings(&mut self, message: &mut Incoming<'_>) -> io::Result<Result<(), Failed>> {
         loop {
             let name = message.text()?;
@@ -312,7 +312,7 @@ impl Session {
     }
 }
 
-/// Why a statement failed, and the text that the error's place is in.
+/// The error of a statement, and the text that contains the error's place.
 struct Failed {
     error: SqlError,
     text: String,

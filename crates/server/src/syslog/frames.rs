@@ -45,7 +45,7 @@ impl Frames {
         while let Some(&first) = bytes.first() {
             match self.state {
                 State::Begin => match first {
-                    // What ends lines, and what some put behind a counted message.
+                    // Line ends, and bytes that some senders add after a counted message.
                     b'\n' | b'\r' | 0 | b' ' => bytes = &bytes[1..],
                     b'1'..=b'9' => self.state = State::Length,
                     _ => self.state = State::Line,

@@ -20,13 +20,13 @@ use swiftwater_event::{Value, write_json};
 use super::cisco;
 use crate::wire::parse_time;
 
-/// What is known of a message besides its text.
+/// The known properties of a message besides its text.
 pub(super) struct MessageContext<'a> {
-    /// When it came, in microseconds since 1970.
+    /// Its arrival, in microseconds since 1970.
     pub(super) arrival_micros: i64,
-    /// Of times that are told without a zone: how far they are ahead of UTC.
+    /// Minutes by which times without a zone are ahead of UTC.
     pub(super) utc_offset_minutes: i16,
-    /// Whose it is.
+    /// The sender's address.
     pub(super) peer: &'a str,
     /// It was longer, and what came behind was cut off.
     pub(super) is_cut: bool,
@@ -41,7 +41,7 @@ const SEVERITIES: [&str; 8] = ["emerg", "alert", "crit", "err", "warning", "noti
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// What is read of a message.
+/// The parsed parts of a message.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Message<'a> {
     priority: u8,
@@ -580,7 +580,7 @@ mod tests {
                 "<189>: 2025 Jan  2 00:00:01 UTC: %ETHPORT-5-IF_UP: up",
                 json!({"time": "2025-01-02T00:00:01.000Z", "msgid": "ETHPORT-5-IF_UP", "message": "up"}),
             ),
-            // Where "CEST" is, nobody says.
+            // The offset of "CEST" is not defined.
             (
                 "<189>: 2025 Jan  2 00:00:01 CEST: %ETHPORT-5-IF_UP: up",
                 json!({"msgid": "ETHPORT-5-IF_UP", "message": "up"}),

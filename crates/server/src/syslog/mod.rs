@@ -39,7 +39,7 @@ use crate::{
 use frames::{Frames, without_end};
 use message::{MessageContext, write_event};
 
-/// What is read of a connection at once.
+/// Bytes read at once from a connection.
 const READ_BYTES: usize = 64 << 10;
 /// The longest datagram there is.
 const DATAGRAM_BYTES_MAX: usize = 64 << 10;
@@ -47,7 +47,7 @@ const DATAGRAM_BYTES_MAX: usize = 64 << 10;
 const DATAGRAMS_MAX: usize = 64 << 10;
 /// Datagrams that become events together.
 const DATAGRAMS_AT_ONCE: usize = 1024;
-/// What the system is asked to hold for the socket of datagrams, while nobody reads.
+/// Bytes that the system is asked to buffer for the socket of datagrams.
 const SOCKET_BUFFER_BYTES: usize = 4 << 20;
 /// Connections that have sent nothing yet; one more sends the oldest away.
 const NEWCOMERS_MAX: usize = 1000;
@@ -58,12 +58,12 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// At most so often it is told that datagrams were lost.
 const TELL_INTERVAL_NANOS: u64 = 10_000_000_000;
 
-/// What came so far.
+/// Counts of the received messages.
 #[derive(Debug, Default)]
 pub(crate) struct SyslogStats {
     pub(crate) tcp_messages: AtomicU64,
     pub(crate) udp_messages: AtomicU64,
-    /// Of all messages, those that were not well formed.
+    /// Messages that were not well formed.
     pub(crate) malformed: AtomicU64,
     /// Datagrams that found no room, and messages that the engine refused.
     pub(crate) dropped: AtomicU64,
@@ -218,7 +218,8 @@ async fn receive(
         let (length, peer) = match received {
             Ok(received) => received,
             Err(error) => {
-                // Of an earlier answer that did not arrive, or the like; the next may be good.
+                // The error may be that of an earlier answer that did not arrive, or the like; the next datagram may be
+                // good.
                 tracing::debug!(%error, "a datagram cannot be read");
                 tokio::task::yield_now().await;
                 continue;

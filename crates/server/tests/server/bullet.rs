@@ -41,7 +41,7 @@ async fn http_query_answers_one_result() {
         assert_eq!(result["records"], json!([{"n": 1}]), "{result}");
         assert_eq!(result["meta"]["Window"]["Name"], "Windowless");
         assert!(result["meta"]["Query"]["Finish Time"].is_i64());
-        // What is sent next is for the next one alone.
+        // The next events are for the next query alone.
         server.until_queries(0).await;
     }
 }

@@ -221,7 +221,7 @@ pub(crate) struct Reply {
     pub(crate) headers: HeaderMap,
     body: Incoming,
     rest: Vec<u8>,
-    /// What the contract says of the body.
+    /// The schema of the body in the contract.
     schema: Option<&'static Value>,
 }
 

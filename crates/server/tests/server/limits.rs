@@ -169,7 +169,7 @@ async fn limits_of_the_engine_are_named() {
     }
 }
 
-/// What the metrics say that clients hold unfinished.
+/// The unfinished bytes of clients, from the metrics.
 async fn unfinished_bytes(server: &Running) -> u64 {
     let text = server.get("/metrics").await.text().await;
     let line = text.lines().find_map(|line| line.strip_prefix("swiftwater_unfinished_bytes ")).unwrap();
@@ -244,7 +244,7 @@ async fn whole_bodies_and_heads_hold_no_more_than_all_may() {
     for _ in 0..20 {
         let mut stream = tokio::net::TcpStream::connect(server.address).await.unwrap();
         let head = format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: {}", "y".repeat(200 << 10));
-        // Where there is no room the connection is closed.
+        // If there is no room, the connection is closed.
         let _ = stream.write_all(head.as_bytes()).await;
         heads.push(stream);
     }

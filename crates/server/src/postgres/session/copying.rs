@@ -124,7 +124,7 @@ impl Session {
     }
 }
 
-/// What stands before the rows of a copy: that all columns are text.
+/// Writes the header of a copy's rows: all columns are text.
 fn copy_head(columns: usize, out: &mut Vec<u8>) {
     out.push(0);
     out.extend_from_slice(&(columns as i16).to_be_bytes());
