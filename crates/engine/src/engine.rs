@@ -260,23 +260,23 @@ impl Engine {
         self.shared.history.get().map(|history| self.shared.searches(history))
     }
 
-    /// Who carries out the statements that are not SQL's but the engine's.
+    /// The executor of the engine's own statements, which are not SQL.
     pub fn statements(&self) -> Arc<dyn OtherStatements> {
         Arc::new(Statements::new(&self.shared))
     }
 
-    /// When events of a stream are acknowledged unless the request says otherwise; none if the stream is not stored.
+    /// Acknowledgement of a stream's events unless the request says otherwise; none if the stream is not stored.
     pub fn ack(&self, stream: &StreamName) -> Option<Ack> {
         self.shared.ack(stream)
     }
 
-    /// Why events cannot be stored at present, where they are to be; none also where nothing is stored.
+    /// The reason for which events cannot be stored at present; none also if nothing is stored.
     pub fn not_ready(&self) -> Option<EngineError> {
         self.shared.history.get()?.not_ready()
     }
 
-    /// Waits until events that were appended are on disk. Where the log cannot write them for ten seconds it says why: they may
-    /// be stored later, or never.
+    /// Waits until events that were appended are on disk. If the log cannot write them for ten seconds, the error has the
+    /// cause: they may be stored later, or never.
     pub async fn synced(&self, ticket: Ticket) -> Result<(), EngineError> {
         self.shared.synced(ticket).await
     }
@@ -347,9 +347,9 @@ impl Engine {
         }
     }
 
-    /// Takes no more events and queries, looks at what waits, gives every query its final result, and stops; after
-    /// `grace` it no longer waits for events to be looked at. Whoever calls it beside another waits for the same end; where
-    /// the first is given up half-way, the next goes on with it.
+    /// Takes no more events and queries, looks at what waits, gives every query its final result, and stops; after `grace`
+    /// it no longer waits for events to be looked at. A second caller waits for the same end; if the first is dropped
+    /// half-way, the second continues.
     pub async fn shutdown(&self, grace: Duration) {
         let Some(history) = self.shared.history.get() else {
             return self.shared.runtime.shutdown(grace).await;

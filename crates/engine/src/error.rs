@@ -41,7 +41,7 @@ pub enum EngineError {
     ObjectUnavailable {
         /// The object.
         object: Object,
-        /// Why.
+        /// The cause.
         why: String,
     },
     /// A query cannot be a view.
@@ -82,7 +82,7 @@ pub enum EngineError {
         stream: String,
         /// The position.
         position: u64,
-        /// That of the next event.
+        /// The position of the next event.
         end: u64,
     },
     /// An expression of an endpoint, or the query of an alert, cannot be used.
@@ -96,7 +96,7 @@ pub enum EngineError {
     /// An endpoint cannot be so.
     #[error("{message}")]
     EndpointUnfit {
-        /// Why not.
+        /// The reason.
         message: String,
         /// The remedy.
         hint: &'static str,

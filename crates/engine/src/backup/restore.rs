@@ -36,12 +36,12 @@ pub struct BackupFault {
     pub path: PathBuf,
     /// The fault.
     pub what: String,
-    /// Why it cannot be read, if that is what is wrong.
+    /// The I/O error, if there was one.
     #[source]
     pub source: Option<io::Error>,
 }
 
-/// Why a backup cannot be verified or restored.
+/// The reason for which a backup cannot be verified or restored.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
     /// There is no manifest.
@@ -70,7 +70,7 @@ pub enum RestoreError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -300,7 +300,7 @@ fn load(to: &Path, backup: &Path, file: &BackupFile, progress: impl FnMut(u64)) 
     }
     let mut bytes = Bytes { reading: Reading::open(backup, file)?, left: 0..0, progress };
     ViewStore::load(to, &mut bytes).or_else(|error| {
-        // Where the file is damaged, that is why.
+        // If the file is damaged, that is the cause, and its error is returned.
         while bytes.reading.next()?.is_some() {}
         Err(error.into())
     })

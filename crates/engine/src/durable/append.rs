@@ -114,7 +114,7 @@ impl History {
         options: &AppendOptions,
     ) -> Result<Appended, EngineError> {
         let (declared, events) = (stored.declared(), batch.len());
-        // Of those that are stored together or not at all none was refused.
+        // A request that is stored as a whole or not at all had no refused event.
         let held = if options.all_or_none { batch.select(&[]) } else { batch };
         let held = declared.validate(held, now_micros);
         let refusals = held.refusals();

@@ -50,8 +50,8 @@ impl Arrivals {
         self.instants.get(behind.saturating_sub(1)).map(|(_, arrival)| *arrival)
     }
 
-    /// About when the event at an offset arrived, no later than it did; none if nothing is known of so early ones. What is
-    /// before it is forgotten.
+    /// Approximate arrival of the event at an offset, no later than the true one; none if it is too early to be known.
+    /// Forgets the earlier arrivals.
     pub(crate) fn of(&mut self, offset: u64) -> Option<Millis> {
         while self.instants.get(1).is_some_and(|(first, _)| *first <= offset) {
             self.instants.pop_front();

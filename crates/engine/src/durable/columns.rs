@@ -166,8 +166,8 @@ thread_local! {
     static SCRATCH: RefCell<ColumnsScratch> = RefCell::default();
 }
 
-/// Rows of a table from events that follow one another: when how many of them arrived, and their columns. Of `batch` is
-/// taken what these say is needed of the events' text.
+/// Rows of a table from events that follow one another: when how many of them arrived, and their columns. The parts of
+/// `batch` that the columns need as text are copied.
 ///
 /// Text is copied out of the events' buffers: what waits for its commit is not to hold them.
 pub(crate) fn rows(

@@ -29,7 +29,7 @@ pub(crate) struct Producers {
 #[derive(Debug, Clone, PartialEq)]
 struct ProducerUse {
     by_id: HashMap<Box<str>, Producer>,
-    /// Who wrote when, by a count of writes; for finding who wrote longest ago.
+    /// The producers by a count of writes, to find the least recent one.
     by_use: BTreeMap<u64, Box<str>>,
     uses: u64,
     max: usize,

@@ -75,8 +75,8 @@ impl StoredStream {
         state.views.iter_mut().filter(|of| of.view == view).for_each(|of| of.committed = committed);
     }
 
-    /// Durable queries need the events from an offset on, and have been given those before `given`. What they need is kept
-    /// in the log from this place on.
+    /// Durable queries need the events from an offset on, and have been given those before `given`. The events that they
+    /// need are retained in the log from this place on.
     pub(crate) fn retain_for(&self, view: u32, (needed, given): (u64, u64), place: LogPosition) {
         let mut state = self.state.lock();
         let next = state.next;

@@ -56,8 +56,8 @@ pub(crate) struct LogTail {
     last: LogPosition,
     /// The offset after the last event that was given to the reader; 0 before the first.
     given: u64,
-    /// Where events begin in the log, now and then: offset of the first, and place. Ascending; those that are committed
-    /// are dropped when asked for.
+    /// Places of some events in the log: offset of the first event, and place. Ascending; those that are committed are
+    /// dropped when asked for.
     marks: VecDeque<(u64, LogPosition)>,
 }
 

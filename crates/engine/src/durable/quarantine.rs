@@ -106,7 +106,7 @@ impl History {
             for (piece, bad) in pieces(&bad).enumerate() {
                 let numbered =
                     options.numbered.as_ref().map(|Numbered { producer, sequence, part, .. }| {
-                        // Whoever sends has said which piece of the request's texts these are.
+                        // The sender has numbered the pieces of the request's texts.
                         let (of, first) = match is_text {
                             true => ("texts".to_owned(), usize::from(options.refused_part)),
                             false => (part.to_string(), 0),

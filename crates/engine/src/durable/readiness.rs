@@ -54,7 +54,7 @@ impl History {
         }
     }
 
-    /// Why events are refused, whatever the log says, if they are. One load where they are not.
+    /// The reason for which events are refused, independently of the log, if they are. One load where they are not.
     pub(crate) fn refusal(&self) -> Option<EngineError> {
         match self.readiness.refuses.load(Ordering::Acquire) {
             true => self.readiness.why.lock().clone(),
@@ -62,7 +62,7 @@ impl History {
         }
     }
 
-    /// Why no event can be stored now, if none can.
+    /// The reason for which no event can be stored now, if so.
     pub(crate) fn not_ready(&self) -> Option<EngineError> {
         self.check_readiness();
         let full = || self.log_is_full().then_some(EngineError::DiskFull);

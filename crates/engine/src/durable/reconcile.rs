@@ -40,7 +40,7 @@ enum PendingWork {
     Open(Arc<StoredStream>),
     /// A dropped stream may have one still.
     Delete(StreamName),
-    /// Which plain tables there are.
+    /// The names of plain tables.
     Names,
 }
 
@@ -71,8 +71,8 @@ impl History {
         }
     }
 
-    /// Refuses a table, or a view, that has more events of a stream than log and catalog count. Where what is lost of the log is
-    /// to be skipped, the stream goes on behind what it has.
+    /// Refuses a table, or a view, that has more events of a stream than log and catalog count. If lost events of the log are
+    /// to be skipped, the stream continues after the events that it has.
     pub(crate) fn check_counted(
         &self,
         entry: &StreamEntry,
@@ -120,7 +120,7 @@ impl History {
             }
             self.name_tables(tables).await
         };
-        // What fails is found again by whoever settles what is left.
+        // A failure is found again when the rest is settled.
         let _ = tokio::time::timeout(START_TIME_MAX, settling).await;
     }
 
@@ -275,8 +275,8 @@ impl History {
         Ok(())
     }
 
-    /// Writes down which plain tables there are, after one was made or before one is dropped. Where that fails, all that is
-    /// lost is that a table is missed, or is not.
+    /// Records the names of plain tables, after one was made or before one is dropped. If that fails, the record lacks a
+    /// table or has one too many.
     pub(crate) async fn record_plain(&self, name: &str, is_there: bool) {
         {
             let _no_cut_is_made = self.backup_lock.read().await;

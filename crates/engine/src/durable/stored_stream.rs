@@ -46,7 +46,7 @@ use swiftwater_runtime::lock_order::{OrderedMutex, OrderedRwLock};
 /// The longest time until senders who wait for readers look again whether these go on.
 pub(super) const LOOKS_APART: Duration = Duration::from_millis(100);
 
-/// Who reads a stored stream's events.
+/// The readers of a stored stream's events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reader {
     /// Its table.
@@ -76,7 +76,7 @@ pub(crate) struct StoredStream {
     declared: OrderedRwLock<Arc<Declared>>,
     /// Opened when the store can be reached; until then events wait in the log.
     table: SetOnce<Table>,
-    /// Why it is not open.
+    /// The reason for which it is not open.
     unopened: OrderedMutex<Option<String>>,
     /// The offset of the next event when this began.
     began: u64,
@@ -216,7 +216,7 @@ impl StoredStream {
         self.table.wait().await
     }
 
-    /// Why its table is not open, where that was tried.
+    /// The reason for which its table is not open, if opening was tried.
     pub(crate) fn unopened(&self) -> Option<String> {
         self.unopened.lock().clone()
     }
@@ -239,7 +239,7 @@ impl StoredStream {
                 self.began
             ));
         }
-        // Whoever opens tables late is one.
+        // A single task opens tables late, so it is not set yet.
         let _ = self.table.set(table);
         *self.unopened.lock() = None;
         Ok(())
@@ -336,7 +336,7 @@ impl StoredStream {
             feed.push(QueuedBatch { batch: batch.clone(), columns: None, end }, start);
         }
         if state.arrivals.is_full() {
-            // What is committed is forgotten, so that instants stay close together.
+            // Committed events are forgotten, so that instants stay close together.
             state.oldest_pending_arrival(self.table().map_or(self.settled, |table| table.committed().0));
         }
         state.arrivals.record(first, arrival);
@@ -369,7 +369,7 @@ impl StoredStream {
     /// have: they were counted once, and what was skipped of the log had them.
     pub(crate) fn lost_up_to(&self, appended: u64) -> Option<u64> {
         let state = self.state.lock();
-        // Of a stream that was not stored at first, what was not is not lost.
+        // Events from before the stream was stored are not lost.
         let was_stored = state.last > LogPosition(0);
         (was_stored && state.feed.is_idle() && appended < state.next).then_some(state.next)
     }

@@ -34,7 +34,7 @@ pub(crate) const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Durati
 const GATHERED_BYTES: usize = 256 << 10;
 const GATHER_TIME: Duration = Duration::from_millis(20);
 
-/// Why a stream's events do not go on to its table, or a view.
+/// The reason for which a stream's events do not reach its table, or a view.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TableWriterError {
     #[error("the log cannot be read")]
@@ -128,7 +128,7 @@ impl History {
         table: &Table,
         from: LogPosition,
     ) -> Result<(), TableWriterError> {
-        // What is next is read and checked while what was read before goes on.
+        // The next events are read and checked while the earlier ones are written.
         let read = |mut reader: LogReader| {
             let id = stored.id;
             tokio::task::spawn_blocking(move || {
@@ -149,7 +149,7 @@ impl History {
                 Err(reader) => reader,
             };
             let Some(last) = stored.caught_up(Reader::Table, reader.position()) else { return Ok(()) };
-            // What was appended since is on its way to the disk.
+            // Events appended since are on their way to the disk.
             self.log.synced(last).await?;
             reading = read(reader);
         }
@@ -189,11 +189,11 @@ impl History {
         let arrivals: Vec<(i64, usize)> =
             fed.iter().map(|fed| (fed.batch.meta().arrival, fed.batch.len())).collect();
         let (batch, columns, found) = run_blocking(bytes, || match AcceptedColumns::together(kept) {
-            // Where more than one batch is decoded already, no text of an event is needed.
+            // If more than one batch is decoded already, no text of an event is needed.
             Some(columns) => (fed[0].batch.clone(), columns, None),
             None => {
                 let batch = joined(&fed);
-                // Where that is asked for, all of a run arrived at one time.
+                // If the arrival is needed, all events of a run have the same one.
                 let (columns, found) = stored.declared().columns.read(&batch, fed[0].batch.meta().arrival);
                 (batch, columns, found)
             }

@@ -93,7 +93,7 @@ impl History {
             false => Ok(Quarantined::default()),
         };
         let kept = match kept {
-            // What has no number would be doubled by another try.
+            // Events without a request number would be doubled by another attempt.
             Err(error) if accepted > 0 && options.numbered.is_none() => {
                 let bad = options.refused.len() + held.rejected.len();
                 tracing::warn!(stream = %declared.create.name, bad, %error, "bad events could not be quarantined");

@@ -11,7 +11,7 @@ use crate::{
 };
 
 impl Engine {
-    /// Where a request of this method and path, without its query string, leads.
+    /// The endpoint for a request of this method and path, without its query string.
     pub fn route(&self, method: &str, path: &str) -> EndpointRoute {
         match self.shared.history.get() {
             Some(history) => history.objects.endpoints.find(method, path),

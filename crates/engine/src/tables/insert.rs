@@ -67,7 +67,7 @@ impl HistoryTables {
         };
         let mut table = history.store.begin_plain(name, schema).await.map_err(from_store)?;
         drop(one_at_a_time);
-        // Whoever goes away until here leaves nothing behind; from here on it is done to its end.
+        // A client that disconnects before this point leaves nothing behind; from here on the work is completed.
         let (rows, failure) = failing_apart(rows);
         let count = table.write(rows).await.map_err(|error| failure.or(error))?;
         let once = once.cloned();
@@ -76,8 +76,8 @@ impl HistoryTables {
         Ok(Some(count))
     }
 
-    /// Makes a table to the end, whether who asked waits for it or not. Whether it was made may not be known where that fails:
-    /// the store is asked then.
+    /// Completes the creation of a table even if the caller no longer waits. If that fails, the store is asked if the table
+    /// was made.
     async fn make(
         &self,
         history: &Arc<History>,
@@ -243,11 +243,11 @@ fn shown(event: &[u8]) -> String {
     }
 }
 
-/// Why rows that are written failed, if they did.
+/// The error of the written rows, if they failed.
 pub(super) struct RowsFailure(Arc<OrderedMutex<Option<SqlError>>>);
 
 impl RowsFailure {
-    /// That, or what befell the table.
+    /// That error, or the error of the table.
     pub(super) fn or(&self, error: StoreError) -> SqlError {
         self.0.lock().take().unwrap_or_else(|| from_store(error))
     }

@@ -483,7 +483,7 @@ async fn what_a_webhook_is_told_comes_in_order_and_goes_elsewhere_where_it_is_no
         "alert `hook` writes into stream `lost`"
     );
     stop(engine, Duration::from_secs(5)).await;
-    // Where the settings do not allow this machine, it is not reached.
+    // If the settings do not allow this machine, it is not reached.
     let engine = open(dir.path(), |_| ()).await;
     append(&engine, "t", "{\"k\":1,\"x\":20}", None).await;
     let failing = async {

@@ -51,7 +51,7 @@ async fn records(engine: &Engine, mut query: Subscription) -> Vec<Value> {
     records
 }
 
-/// How numbers and times are spelled is no part of an answer.
+/// The spelling of numbers and times is no part of an answer.
 fn plain(value: &Value) -> Value {
     match value {
         Value::Number(number) if number.is_f64() => number.as_f64().map_or(Value::Null, |number| {
@@ -81,7 +81,7 @@ fn sorted(records: impl IntoIterator<Item = Value>) -> Vec<String> {
 async fn live_answer_over_declared_columns_is_that_of_sql() {
     let dir = tempfile::tempdir().unwrap();
     let engine = declared(dir.path()).await;
-    // What is selected, and the rest but for FROM; the same in both languages, or each in its own.
+    // The selected expressions, and the rest except FROM; the same in both languages, or each in its own.
     let both = [
         ("carrier, origin, stops, seen, landed, delay, n, ratio, ok, tags, fees", ""),
         ("carrier, CARRIER AS c, Origin AS o, rAtIo AS r", "WHERE ORIGIN = 'JFK'"),
@@ -208,7 +208,7 @@ async fn an_event_far_in_the_future_makes_no_later_one_late() {
     sql(&engine, "CREATE STREAM free (ts LONG, WATERMARK FOR ts AS ts MAX AHEAD NONE)").await;
     // The second is of 2100.
     let events = "{\"ts\":500}\n{\"ts\":4102444800000}\n{\"ts\":700}\n{\"ts\":1600}";
-    // Of the windows, how many events they have; events that are late, and ahead.
+    // The number of events of each window; the events that are late, and ahead.
     for (stream, windows, late, ahead) in [("bounded", vec![2, 1], 0, 1), ("free", vec![1, 1], 2, 0)] {
         for text in [
             "COUNT(*) AS n FROM STREAM({})",

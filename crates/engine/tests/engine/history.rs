@@ -123,7 +123,7 @@ async fn acknowledged_event_is_in_sql_at_once_and_after_a_restart() {
             sql(&engine, "SELECT count(*) AS n, count(DISTINCT a) AS d, max(_offset) AS o FROM t").await;
         assert_eq!(counted, format!("{{\"n\":{0},\"d\":{0},\"o\":{1}}}\n", 20 + round, 19 + round));
         append(&engine, "t", &format!("{{\"a\":{}}}", 100 + round), None).await;
-        // What is not in the table is in the log.
+        // Events that are not in the table are in the log.
         stop(engine, Duration::ZERO).await;
     }
 }
@@ -357,7 +357,7 @@ async fn number_that_is_used_again_for_other_events_is_refused_after_restarts_to
         Some(Numbered { producer: "p".into(), sequence, part: 0, after: 0, hash })
     };
     append(&engine, "t", "{\"a\":1}", numbered(1, "{\"a\":1}")).await;
-    // What is known from the log, then what is from the catalog's snapshot.
+    // The request is known from the log first, then from the catalog's snapshot.
     for grace in [Duration::ZERO, Duration::from_secs(5), Duration::from_secs(5)] {
         assert!(append(&engine, "t", "{\"a\":1}", numbered(1, "{\"a\":1}")).await.is_repeated);
         let options = AppendOptions { numbered: numbered(1, "{\"a\":2}"), ..AppendOptions::default() };
@@ -591,13 +591,13 @@ async fn inserted_columns_lie_where_they_are_declared() {
     // The events have the objects, so a stream that finds its columns finds them.
     let event = sql(&engine, "SELECT _event ->> 'route' AS route FROM flights WHERE _offset = 0").await;
     assert!(event.contains("JFK") && event.contains("a b"), "{event}");
-    // What came out goes in again, into the same stream and another.
+    // Selected rows can be inserted again, into the same stream and another.
     let columns = "carrier, origin, dest, gate, odd, doc";
     sql(&engine, &format!("INSERT INTO flights ({columns}) SELECT {columns} FROM flights")).await;
     let distinct = format!("SELECT count(*) AS n FROM (SELECT DISTINCT {columns} FROM flights)");
     assert_eq!(sql(&engine, &distinct).await, "{\"n\":2}\n");
     assert_eq!(sql(&engine, "SELECT count(*) AS n FROM flights").await, "{\"n\":4}\n");
-    // What cannot be made is refused, and told.
+    // An event that cannot be made is refused, and reported.
     sql(&engine, "CREATE STREAM lists (a LONG, b LONG PATH 'l[0]', c JSON PATH 'o', d LONG PATH 'o.x')")
         .await;
     for (text, expected) in [

@@ -29,7 +29,7 @@ pub(crate) struct Parts {
     pub(crate) log: SimDisk,
     catalog: SimDisk,
     store: FailingStore,
-    /// Where views are kept, if there are to be any.
+    /// Directory of the views, if there are any.
     pub(crate) views: Option<PathBuf>,
 }
 
@@ -38,7 +38,7 @@ impl Parts {
         Parts { log: SimDisk::new(1), catalog: SimDisk::new(2), store: FailingStore::remote(), views: None }
     }
 
-    /// What is left of them, as another process finds it.
+    /// The remaining data, as another process finds it.
     async fn left(&self) -> Parts {
         // The catalog first, as it is on one disk: a snapshot is written when the log is synced up to it, and the engine still runs.
         let catalog = self.catalog.only_synced();

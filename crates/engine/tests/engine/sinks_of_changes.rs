@@ -166,7 +166,7 @@ async fn a_sink_of_changes_begins_when_it_is_created_and_what_nobody_wants_is_no
     };
     let first = "{\"key\":\"[]\",\"row\":\"{\\\"n\\\":3}\",\"position\":3}\n";
     changed(first).await;
-    // What another one, which nobody answers, has not, is kept for it alone.
+    // Changes that another sink, whose target never answers, has not delivered are held for that sink alone.
     sql(&engine, "CREATE SINK away FROM CHANGES OF v INTO WEBHOOK 'http://127.0.0.1:1/'").await;
     append(&engine, "t", "{\"k\":4}", None).await;
     let second = first.replace('3', "4");

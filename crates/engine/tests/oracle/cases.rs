@@ -19,7 +19,7 @@ pub(crate) fn seeds(short: u64) -> std::ops::Range<u64> {
     first..first + number("SOAK_CASES").unwrap_or(short)
 }
 
-/// How often each story of a running engine is told: its threads may meet otherwise each time.
+/// Number of repetitions of each story in a running engine: its threads may interleave differently each time.
 pub(crate) fn repeats() -> u64 {
     number("SOAK_REPEATS").unwrap_or(1)
 }
@@ -29,7 +29,7 @@ pub(crate) fn show(text: &str) {
     eprintln!("{text}");
 }
 
-/// What of the language is asked for.
+/// Features of the language that the queries use.
 pub(crate) const WIDE: LanguageFeatures = LanguageFeatures::ALL;
 
 /// An event and when it arrives.

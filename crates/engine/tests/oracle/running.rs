@@ -24,7 +24,7 @@ use crate::cases::{WIDE, got, repeats, seeds, show, timed_events};
 
 const START: i64 = 1_700_000_000_000;
 
-/// What happens to an engine.
+/// A step of the test on an engine.
 #[derive(Debug, Clone)]
 enum Step {
     /// A query is asked.
@@ -162,7 +162,7 @@ struct Asked {
     events: Vec<(i64, String)>,
 }
 
-/// What each query that the language has emitted, and what it should have.
+/// Compares the emits of each query with the expected ones.
 fn run(story: &Story, steps: &[Step]) -> Result<u64, String> {
     let clock = Arc::new(TestClock::at(START));
     let stream = StreamName::new("s").expect("a name");

@@ -77,7 +77,8 @@ impl History {
         }
     }
 
-    /// What a webhook does not take goes elsewhere, where that is asked for and nothing else is left to do.
+    /// Delivers rows that a webhook does not accept to the dead-letter stream, if that is declared and no other attempt
+    /// is left.
     async fn give_up(
         &self,
         shared: &Arc<Shared>,

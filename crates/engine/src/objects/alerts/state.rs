@@ -150,7 +150,7 @@ impl AlertState {
         if self.sent_bytes >= self.to_tell.len() {
             self.to_tell.clear();
             self.sent_bytes = 0;
-            // What is on disk is to go.
+            // The copy on disk must be deleted.
             self.has_more = true;
         }
     }

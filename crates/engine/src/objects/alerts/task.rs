@@ -68,8 +68,8 @@ impl Maintained for Alert {
 }
 
 impl History {
-    /// Looks at the view, from what is on disk on, until there is nothing more to look at. What was to be told is told first:
-    /// so it is what it was.
+    /// Looks at the view, from what is on disk on, until there is nothing more to look at. Pending messages are sent first,
+    /// with their original content.
     async fn watch(&self, alert: &Alert) -> Result<(), WatchError> {
         let mut known = run_blocking(usize::MAX, || AlertState::load(alert))?;
         need_windows(alert, &known);

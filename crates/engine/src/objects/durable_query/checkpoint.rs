@@ -24,7 +24,7 @@ impl History {
             let plan = &mut *plan;
             follower.stream.with_checkpoints(|checkpoint_of| {
                 let mut changed = Vec::new();
-                // What is planned may need them, too.
+                // Planned steps may need them, too.
                 let mut needed = plan.position;
                 for step in &plan.steps {
                     needed =
@@ -40,7 +40,7 @@ impl History {
                     };
                     needed = needed.min(noted.from.map_or(following.first, |point| point.offset));
                     let before = plan.noted.get(&id).unwrap_or(&following.from);
-                    // That only time has passed is not worth a record.
+                    // A change of time alone is not worth a record.
                     let time = std::mem::replace(&mut noted.time, before.time);
                     if noted != *before {
                         noted.time = time;

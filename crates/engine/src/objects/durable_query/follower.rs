@@ -312,7 +312,7 @@ impl History {
                 }
             }
             for QueuedBatch { batch, .. } in events {
-                // What a part of the log had that is lost is not waited for.
+                // A lost part of the log is not waited for.
                 self.pass_gap(&shared, follower, batch.meta().first.0).await?;
                 self.feed_batch(&shared, follower, batch).await?;
             }
@@ -335,7 +335,7 @@ impl History {
     fn is_left(&self, shared: &Shared, follower: &Arc<Follower>) -> bool {
         let mut followers = self.objects.followers.0.lock();
         let mut plan = follower.plan.lock();
-        // What those need that have ended is kept until they are forgotten: they may have to be told again.
+        // The queries that have ended are retained until they are forgotten: their end may have to be sent again.
         let queries = shared.queries.read();
         plan.standing.retain(|query| queries.contains_key(&query.meta.id));
         drop(queries);

@@ -77,7 +77,7 @@ impl History {
         }
         {
             let mut plan = follower.plan.lock();
-            // What was to begin there begins with a part, which is no answer: it ends, too.
+            // A query that was to begin there would begin with a part of its events, which is no answer: it ends, too.
             for step in plan.steps.iter_mut().filter(|step| step.offset < offset) {
                 if let PlannedAction::Begin(_) = step.what {
                     shared.fail_before(&step.query, &follower.stream, why.clone());
@@ -130,7 +130,7 @@ impl History {
             let part = part.with_meta(meta);
             shared.enter(part.bytes().len()).await.map_err(|_| FollowError::Away)?;
             {
-                // Whoever plans something meanwhile is told how far it is.
+                // The present position is available to a query that is planned meanwhile.
                 let mut plan = follower.plan.lock();
                 plan.position = until;
                 plan.time = plan.time.max(arrival);

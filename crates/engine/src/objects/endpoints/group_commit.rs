@@ -76,7 +76,7 @@ impl Shared {
             let limits = *limits;
             // A task of its own, which goes on where the first request is given up.
             tokio::spawn(async move {
-                // Whoever else is ready puts an event by before this goes on.
+                // Other ready requests add their events before this continues.
                 tokio::task::yield_now().await;
                 for group in together.drain() {
                     group.accept(&shared, &stream, ack, &limits).await;
@@ -108,7 +108,7 @@ impl Group {
                     .map_or(Err(EngineError::Runtime(RuntimeError::ShuttingDown).into()), Offsets::next),
                 (None, Err(error)) => Err(error.clone().into()),
             };
-            // Who does not wait any more is told nothing.
+            // A caller that no longer waits gets no answer.
             let _ = reply.send(answer);
         }
     }

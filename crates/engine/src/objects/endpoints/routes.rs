@@ -1,5 +1,5 @@
-//! Which endpoint a request is for: by the segments of its path, a segment that is stated before one that may be any.
-//! A change of the declarations replaces the whole table of routes.
+//! Finds the endpoint of a request by the segments of its path; a fixed segment precedes one that may be any. A
+//! change of the declarations replaces the whole table of routes.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -54,7 +54,7 @@ impl Endpoints {
         *self.0.write() = table;
     }
 
-    /// Where a request of this method and path, without its query string, leads. HEAD is GET.
+    /// The endpoint for a request of this method and path, without its query string. HEAD is GET.
     pub(crate) fn find(&self, method: &str, path: &str) -> EndpointRoute {
         if is_reserved_path(path) {
             return EndpointRoute::None;

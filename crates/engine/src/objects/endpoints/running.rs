@@ -41,7 +41,7 @@ pub struct EndpointAnswer {
     pub is_repeated: bool,
 }
 
-/// Why a request is not answered as it was asked.
+/// The reason for which a request is not answered as requested.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum EndpointError {
     /// As it was declared, or because of what the request says.

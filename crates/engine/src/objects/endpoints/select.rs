@@ -122,7 +122,7 @@ pub(super) fn answer(
     let keys: Vec<Value<'_>> =
         source.key.iter().map(|program| program.value(said.slots, now, scratch, arena).0).collect();
     let is_null = keys.iter().any(|value| matches!(value, Value::Null | Value::Error));
-    // What is null is equal to nothing.
+    // A null equals nothing.
     let found = match is_null {
         true => 0,
         false if source.is_whole => {

@@ -87,7 +87,7 @@ impl Jobs {
         }
     }
 
-    /// Ends all attempts, and begins no more. What they leave open is taken up at the next start.
+    /// Ends all attempts, and begins no more. Open attempts are resumed at the next start.
     pub(crate) async fn stop(&self) {
         loop {
             let ended = self.ended.notified();
@@ -125,7 +125,7 @@ impl Drop for AttemptGuard {
         let jobs = &self.history.objects.jobs;
         {
             let mut state = jobs.state.lock();
-            // What was dropped is not there any more.
+            // A dropped job has no entry any more.
             if state.at_work.remove(&self.id).is_some()
                 && let Some(rest) = self.rest
             {
@@ -203,7 +203,7 @@ impl History {
             if self.with_catalog(|catalog| catalog.job_of(id).is_none_or(|job| job.open().is_some())) {
                 return Err(EngineError::JobRunning(name.to_owned()).into());
             }
-            // What is shown to have ended is about to leave its place, or another has asked and waits for one.
+            // An attempt that is shown as ended is about to leave its place, or another request waits for one.
             tokio::select! {
                 () = ended => {}
                 () = tokio::time::sleep(LOOK_INTERVAL) => {}

@@ -56,11 +56,11 @@ pub(crate) struct JoinedTable {
 struct TableState {
     /// Its rows, and the version that they are of.
     rows: Option<(u64, Arc<MemoryRows>)>,
-    /// Why its rows cannot be held any more.
+    /// The reason for which its rows can no longer be held in memory.
     failed: Option<String>,
 }
 
-/// Why a table cannot be read.
+/// The reason for which a table cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TableError {
     #[error("table `{0}`, which its events are joined with, was dropped")]
@@ -134,7 +134,7 @@ impl JoinedTable {
                 Ok(())
             }
             Err(error) => {
-                // What cannot be read at present stays as it was.
+                // The state of a table that cannot be read at present is unchanged.
                 if let TableError::Large { .. } = &error {
                     *state = TableState { rows: None, failed: Some(error.to_string()) };
                 }

@@ -33,7 +33,7 @@ use crate::{
 /// The time a webhook may take where nothing is said.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Why a delivery did not come about.
+/// The reason for which a delivery failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DeliverError {
     #[error(transparent)]
@@ -59,7 +59,7 @@ impl DeliverError {
         }
     }
 
-    /// Why a row of the delivery is not delivered; none where others are the reason that it was not.
+    /// The reason for which a row of the delivery is not delivered; none if other rows are the reason.
     fn of_row(&self, row: usize) -> Option<String> {
         match self {
             DeliverError::Refused(refusals) => {
@@ -76,7 +76,7 @@ impl DeliverError {
 pub(crate) struct Delivery {
     /// In whose name. No other has it.
     pub(crate) by: String,
-    /// Which of its deliveries.
+    /// Number of the delivery.
     pub(crate) number: u64,
     /// JSON objects, a line each.
     pub(crate) rows: Bytes,
@@ -261,7 +261,8 @@ impl History {
             events.extend_from_slice(b"}\n");
             count += 1;
         }
-        // Where the others cannot be delivered in the end, all of it is buried, which is no repetition of this.
+        // If the other rows cannot be delivered in the end, all go to the dead-letter stream, which is no repetition of
+        // this.
         let by = match error {
             DeliverError::Refused(_) => format!("{}-refused", delivery.by),
             _ => delivery.by.clone(),

@@ -30,7 +30,7 @@ impl Retry {
         self.0.lock().take();
     }
 
-    /// Why the last try failed, and how many did, if any since it came about.
+    /// The error of the last attempt, and the number of failures since the last success, if any.
     pub(crate) fn failing(&self) -> Option<(String, u32)> {
         self.0.lock().as_ref().map(|(why, backoff)| (why.clone(), backoff.failures()))
     }

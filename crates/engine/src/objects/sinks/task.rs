@@ -191,7 +191,8 @@ impl History {
         Ok(())
     }
 
-    /// The sinks of a view's changes, by number, and up to which place each has them. That need not be on disk, but at a start.
+    /// The sinks of a view's changes, by number, with the place up to which each has them. That place need not be on
+    /// disk, except at a start.
     pub(crate) fn sinks_of_changes(&self, view: &View) -> HashMap<u32, Vec<u8>> {
         let is_of = |sink: &&SinkEntry| sink.view == view.id() && sink.create.of_changes;
         let place = |sink: &SinkEntry| (sink.id, sink.delivered.last_key().unwrap_or_default());
@@ -290,7 +291,7 @@ impl DeliveryRun<'_> {
     ) -> Result<DeliveryOutcome, DeliverError> {
         let Portion { rows, count, last, now } = portion;
         if count == 0 {
-            // HAVING leaves all of them out. What of them is still there is looked at once more after a restart.
+            // HAVING leaves all of them out. Windows that still exist are read once more after a restart.
             self.entry.delivered.pass(&last);
             release_delivered(&self.view, self.entry);
             return Ok(DeliveryOutcome::Delivered);

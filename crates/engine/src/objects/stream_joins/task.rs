@@ -45,7 +45,7 @@ const COMMIT_BYTES: usize = 8 << 20;
 /// Pairs under so many numbers may wait for a target that cannot take them.
 const WAITING_MAX: usize = 1024;
 
-/// Why a join does not go on.
+/// The reason for which a join does not continue.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum JoinError {
     #[error("its state cannot be persisted")]
@@ -70,7 +70,7 @@ pub(crate) enum JoinError {
 }
 
 impl JoinError {
-    /// Whether to try again would end in the same.
+    /// True if another attempt would fail in the same way.
     fn is_for_good(&self) -> bool {
         match self {
             JoinError::Load(LoadError::Lost | LoadError::Note)
@@ -162,7 +162,7 @@ impl Maintained for Join {
     }
 
     async fn drop_data(&self, history: &Arc<History>) {
-        // What was on its way when it was dropped may have held the log once more.
+        // Work in flight at the drop may have retained the log once more.
         history.retained.release(self.entry.id);
         let (store, id) = (Arc::clone(&self.store), self.entry.id);
         let deleted = tokio::task::spawn_blocking(move || store.delete(id)).await;
@@ -392,7 +392,7 @@ fn accept_events(
             events.unwrap_or_default().into_iter().map(move |event| (side, event))
         };
         let (mut left, mut right) = (of(0), of(1));
-        // Of a stream that is joined with itself, each event is of both sides, the left one first.
+        // For a stream that is joined with itself, each event belongs to both sides, the left one first.
         loop {
             let before = all.len();
             all.extend(left.next());

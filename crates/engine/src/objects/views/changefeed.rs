@@ -110,8 +110,8 @@ pub struct ViewChanges {
     /// All changes before this position were given.
     given: u64,
     walk: Option<Walk>,
-    /// What was given of keys whose rows were by then further than the batch that was told of them: what comes next of
-    /// these may have been given.
+    /// Hashes of returned rows that were newer than the batch that announced them: the next change of such a key may
+    /// have been returned already.
     ahead: HashMap<Vec<u8>, RowHash>,
     /// Rows may have been given that are further than this position, and it is not known which: all that is told of is given, up
     /// to the first batch behind it.
@@ -156,7 +156,7 @@ impl View {
     /// Tells those who listen which keys changed, a part of them after another; none: not known. `are_past`: by time.
     pub(super) fn announce(&self, keys: Option<Vec<ChangedKey>>, position: u64, are_past: bool) {
         let told = |keys, is_last| {
-            // Who is gone meanwhile needs nothing.
+            // Without listeners the send has no effect.
             let _ = self.listeners.send(Arc::new(ChangedKeys { position, keys, is_last, are_past }));
         };
         let Some(mut keys) = keys.filter(|keys| are_past || keys.len() <= BATCH_KEYS_MAX) else {
@@ -387,8 +387,8 @@ impl History {
         }
     }
 
-    /// As [`History::stream_view`], of a view that has come to be, where queries stood over its name before it. Whoever asks
-    /// from now on finds the view by themselves.
+    /// As [`History::stream_view`], for a new view that queries named before it existed. Later queries find the view
+    /// themselves.
     pub(super) fn stream_new_view(self: &Arc<Self>, view: &View) {
         // Before the engine is given out, as views are opened at its start, no query is running.
         let Some(shared) = self.engine.get().and_then(Weak::upgrade) else { return };
@@ -434,7 +434,7 @@ async fn stream_changes(mut changes: ViewChanges, shared: &Weak<Shared>, name: &
         if shared.enter(bytes).await.is_err() {
             return;
         }
-        // Whoever asks for its name after it was dropped asks for another view.
+        // A later query for its name means another view.
         if view.has_ended() {
             shared.leave(bytes);
             return;

@@ -60,7 +60,7 @@ impl Changelog {
         after
     }
 
-    /// A sink has those up to a place. Where it is no more, or is not known yet, that does nothing.
+    /// A sink has those up to a place. If the sink is gone, or not known yet, this has no effect.
     fn delivered(&self, sink: u32, place: Vec<u8>) {
         if let Some(delivered) = self.sinks.lock().get_mut(&Some(sink)) {
             *delivered = place;
@@ -84,7 +84,7 @@ impl Changelog {
 impl View {
     /// Keeps changes for a sink that is being created; answers the place after which they are.
     pub(crate) fn retain_changes(&self) -> Vec<u8> {
-        // What is cut from here on is of a later position, or changed nothing since.
+        // Changes cut from here on have a later position, or changed nothing since.
         self.log.add_pending_sink(|| place_of(self.at().position, BEHIND))
     }
 
@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(log.done(), Some(behind(11)));
         log.delivered(8, behind(14));
         assert_eq!(log.done(), Some(behind(13)));
-        // What one delivers that was dropped counts no more, nor does one that came to nothing.
+        // A delivery of a dropped sink does not count, nor does one of a sink whose creation failed.
         assert!(!log.set_sinks(&[8]));
         log.delivered(7, behind(1));
         log.add_pending_sink(|| behind(13));

@@ -13,11 +13,11 @@ use crate::EngineError;
 pub(crate) struct Portion {
     /// JSON objects, a line each.
     pub(crate) rows: Vec<u8>,
-    /// How many.
+    /// Number of groups.
     pub(crate) count: u64,
     /// The last key, or place, that was looked at.
     pub(crate) last: Vec<u8>,
-    /// When they were read.
+    /// Time of the read.
     pub(crate) now: Millis,
 }
 

@@ -177,8 +177,8 @@ pub(super) fn check_columns(query: &Query, lower: &str, columns: &CreateStream) 
 }
 
 impl Over {
-    /// Of what was noted when it was kept last, if that still goes with the view below, which stands at `lower_at`. Answers
-    /// whether it does, too.
+    /// The state that was recorded at its last commit, if it still fits the view below, which is at `lower_at`; and true if
+    /// it does.
     pub(super) fn of(
         lower: &Arc<View>,
         noted: Option<&(u64, Vec<u8>)>,
@@ -253,7 +253,7 @@ impl View {
     /// Somebody waits until this is counted: where that needs a commit, it is made as soon as it can be.
     pub(super) fn hasten(&self, position: u64) {
         if self.over.is_some() {
-            // What is not there yet nobody can wait for here.
+            // Nobody can wait here for events that do not exist yet.
             let position = position.min(self.stored.next());
             self.commits.awaited.fetch_max(position, Ordering::Relaxed);
             self.commits.nudge.notify_one();

@@ -217,7 +217,7 @@ impl View {
         let was_empty = found.kinds.is_empty();
         self.find_kinds(keys, &mut found, now)?;
         if !was_empty && self.shapes_of(&found.kinds).is_err() {
-            // What does not go together may be gone.
+            // Kinds that conflict may be gone by now.
             found = FoundKinds::default();
             self.find_kinds(keys, &mut found, now)?;
         }

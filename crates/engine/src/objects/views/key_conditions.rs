@@ -15,7 +15,7 @@ use swiftwater_sql::{KeyCondition, KeyLiteral};
 
 use super::keys::{END, Span, all_keys, behind_prefix, keys_in_both};
 
-/// So many spans are read one by one. Where there would be more, the key is narrowed by its earlier values only.
+/// Spans that are read one by one. If there are more, the key is narrowed by its earlier values only.
 const SPANS_MAX: usize = 4096;
 
 /// Bytes of a number that say which double is nearest to it.

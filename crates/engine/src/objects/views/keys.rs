@@ -28,7 +28,7 @@ pub enum KeyValue {
     /// number that is not finite (`NaN`, `Infinity`, `-Infinity`), text. In double quotes it is text.
     Written(String),
     /// As JSON, which is what it is there; a text may be a time, too, or a number that is not finite, as these are written so.
-    /// Of the texts in a list or a map either none is taken for that, or each that may be.
+    /// In a list or a map, either no text is read so, or each one that can be.
     Json(String),
     /// Null.
     Null,

@@ -45,7 +45,8 @@ impl History {
                 }
                 continue;
             }
-            // What is counted here is in the feed when that is looked at, or left out of it to be read, or it is lost.
+            // An event counted here is in the feed when that is read, or left out of it to be read from the log, or
+            // lost.
             let counted = stored.next();
             let taken = stored.next_fed(reader, self.log.horizons().synced, ROWS_BYTES);
             if !taken.is_empty() {

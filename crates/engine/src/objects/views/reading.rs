@@ -67,7 +67,7 @@ impl View {
     }
 
     /// Looks at the values of the row of a key, and the position after the last event that changed it; none where it has no
-    /// row. What is held is looked at in its place: `look` is short, and reads nothing of the view.
+    /// row. A row in memory is read in place: `look` is short, and reads nothing of the view.
     pub(crate) fn with_row<R>(
         &self,
         key: &Key,
@@ -132,7 +132,7 @@ impl View {
             }
         }
         spans.retain(|span| span.start < span.end);
-        // What is on disk, and what is not yet, at one position.
+        // The rows on disk, and those that are not there yet, at one position.
         let parts = self.all_parts();
         let mut at = self.at();
         let snapshot = self.store.snapshot(self.id()).map_err(|error| self.unavailable(error))?;

@@ -26,7 +26,7 @@ pub struct ViewStatus {
     pub of_view: Option<String>,
     /// Its query.
     pub query: String,
-    /// When it was created.
+    /// Time of its creation.
     pub created: Millis,
     /// It is of the stream's events from this offset on.
     pub from: u64,
@@ -57,7 +57,7 @@ pub struct ViewStatus {
     pub reads: (u64, u64),
     /// The time up to which the windows of a view are closed.
     pub watermark: Option<Millis>,
-    /// Why it is not kept, or does not go on, if so.
+    /// The reason for which it is not maintained, or does not continue, if so.
     pub failing: Option<String>,
 }
 

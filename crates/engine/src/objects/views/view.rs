@@ -70,7 +70,7 @@ pub(crate) struct View {
     pub(super) is_untyped: bool,
     /// The types of its columns that follow from its rows so far.
     pub(super) found: OrderedMutex<FoundKinds>,
-    /// Why it is not kept, or does not go on; and whether that is for good.
+    /// The reason for which it is not maintained, or does not continue, and true if that is permanent.
     failing: OrderedMutex<Option<(String, bool)>>,
     /// It is for good. Readers ask for that alone, and none waits for another.
     is_broken: AtomicBool,
@@ -83,11 +83,11 @@ pub(crate) struct View {
     pub(super) rebuilt_at: AtomicU64,
     /// The last key that was looked at for being past; none: they are to be looked at from the first one on.
     looked_at: OrderedMutex<Option<Vec<u8>>>,
-    /// Who listens for changes.
+    /// The listeners for changes.
     pub(super) listeners: broadcast::Sender<Arc<ChangedKeys>>,
     /// Windows that begin before this are no longer looked at by the alert whose own view it is; [`NO_TIME`]: all may be.
     looked_at_before: AtomicI64,
-    /// Who else reads its closed windows.
+    /// The other readers of its closed windows.
     pub(super) needed: OrderedMutex<Needed>,
     /// The changes of its commits.
     pub(super) log: Changelog,
@@ -119,7 +119,7 @@ pub(super) struct Commits {
 pub(crate) struct At {
     /// The offset of the next event that it looks at.
     pub(crate) position: u64,
-    /// When the last event arrived that it looked at; 0: there was none since the start.
+    /// Arrival of the last event that it read; 0: there was none since the start.
     pub(crate) arrival: Millis,
     /// The event time of a view with windows.
     pub(crate) time: ViewTime,
@@ -271,12 +271,12 @@ impl View {
         self.committed.load(Ordering::Relaxed)
     }
 
-    /// Why it is not kept or does not go on, if so.
+    /// The reason for which it is not maintained or does not continue, if so.
     pub(crate) fn failing(&self) -> Option<String> {
         self.failing.lock().as_ref().map(|(why, _)| why.clone())
     }
 
-    /// Why it does not go on, and never will.
+    /// The reason for which it does not continue, if that is permanent.
     pub(crate) fn broken(&self) -> Option<String> {
         self.is_broken.load(Ordering::Acquire).then(|| self.failing()).flatten()
     }
@@ -304,7 +304,7 @@ impl View {
     /// All parts as they are at one position.
     pub(super) fn all_parts(&self) -> Vec<OrderedReadGuard<'_, KeyedPart>> {
         let _one_position = self.whole.read();
-        // Whoever writes holds one at a time.
+        // Writers lock one part at a time.
         self.parts.iter().map(|part| part.read()).collect()
     }
 
