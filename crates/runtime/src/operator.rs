@@ -114,7 +114,7 @@ impl Operator {
         }
     }
 
-    /// Where its members' windows cut, of those that are not leaving.
+    /// The window boundaries of its members that are not leaving.
     pub(crate) fn cuts(&self) -> SliceBoundaries {
         self.cuts.cuts()
     }
@@ -206,7 +206,7 @@ impl Operator {
                 self.slices.remove_border(last);
             }
             self.moving.retain(|moving| *moving != number);
-            // Who was gone before it was reached leaves nothing to be told apart.
+            // A member that left before it was reached needs no separate state.
             let is_alone = || !self.members.values().any(|other| other.first == member.first);
             if member.at_first.is_none() && is_alone() {
                 self.apart.remove(&member.first);

@@ -147,7 +147,7 @@ impl EmitRate {
         Some(format!("the query emits {rate:.2} times a second, limit is {limit:.2} (`{}`)", self.setting))
     }
 
-    /// When it must be looked at though nothing more is emitted.
+    /// The time of its next check if nothing more is emitted.
     pub(crate) fn due(&self) -> Option<Millis> {
         if self.drops || self.max == 0 {
             return None;

@@ -282,7 +282,7 @@ impl Shared {
         for &DueOperator { number, members, .. } in portion {
             merge.drop_slices(number, members);
             if let Some(operator) = merge.operators.get_mut(&number) {
-                // What passes a limit is found out with the next batch.
+                // A limit that is exceeded is found out with the next batch.
                 operator.account(&self.config, &self.totals);
             }
         }

@@ -10,7 +10,7 @@ use crate::lock_order::{OrderedMutex, level};
 
 /// Bytes of a block: small enough for a core's cache, large enough that what is done once per block does not show.
 const BLOCK_BYTES: usize = 512 << 10;
-/// Where a file has no place to be cut for so long, its events are found one after another.
+/// Bytes without a place to cut the file after which its events are found one after another.
 const CUT_BYTES_MAX: usize = 64 << 20;
 /// Blocks per shard that may be under way; a faster shard then waits.
 const BLOCKS_AHEAD: u64 = 8;

@@ -151,8 +151,8 @@ impl Merge {
         }
     }
 
-    /// Puts a query on the agenda that is to be looked at sooner than it was; answers whether it is one. What is due later
-    /// now is found out when it is looked at.
+    /// Moves a query on the agenda to an earlier time; returns true if it is earlier. A later time is found out at the
+    /// query's check.
     pub(crate) fn set_due_sooner(&mut self, number: QueryNumber) -> bool {
         let Some(running) = self.running.get_mut(&number) else { return false };
         set_due_sooner(&mut self.agenda, running)

@@ -26,9 +26,9 @@ impl Shared {
         }
     }
 
-    /// Ends a query, wherever it stands: its reader gets a last emit. Answers whether it stood. What is over by then is
-    /// closed first, and a query whose duration is ends with that: so what its reader gets is a matter of when it was
-    /// ended, and not of whether the ticker has come by.
+    /// Ends a query in any state: its reader gets a last emit. Returns true if it was running. Windows that are over by
+    /// then are closed first, and a query whose duration is over ends with that reason. So the reader's results depend
+    /// on the time of the end, and not on the ticker.
     pub(crate) fn end(&self, id: &QueryId, reason: EndReason) -> bool {
         let handle = self.queries.read().get(id).cloned();
         let Some(handle) = handle else { return false };
@@ -41,7 +41,7 @@ impl Shared {
             Some(ends) if ends <= now && !is_fault => EndReason::Duration,
             _ => reason,
         };
-        // Of a durable query it goes by the time of the events that it follows.
+        // A durable query goes by the time of the events that it follows.
         if !is_fault && handle.following.is_none() {
             self.tick_held(&stream, now);
         }
@@ -56,7 +56,7 @@ impl Shared {
         let Some(stream) = self.find_stream(name) else { return };
         let mut standing: Vec<QueryId> =
             stream.merge.lock().running.values().map(|running| running.handle.meta.id).collect();
-        // Whoever ends the last one lets the stream go where nobody else holds it.
+        // The end of the last query frees the stream if nobody else holds it.
         drop(stream);
         standing.sort_unstable();
         for id in standing {
@@ -92,7 +92,7 @@ impl Shared {
         merge.update_counts(number);
         let mut running = merge.remove_running(number)?;
         stream.set_next_due(merge);
-        // What was taken after its end it has not seen.
+        // Events taken after its end were not seen by it.
         running.work().last_position.get_or_insert(leaving.last_position);
         let context = self.context(stream, merge.position);
         let mut results = Vec::new();
@@ -262,7 +262,7 @@ impl DetachingQuery {
         let _change = stream.change.lock();
         let shared = {
             let mut merge = stream.merge.lock();
-            // Whoever comes second finds that somebody else is ending it.
+            // A second caller finds that the query is being ended already.
             let running = merge.running.get_mut(&number).filter(|running| !running.is_leaving)?;
             running.is_leaving = true;
             let shared = running.operator();

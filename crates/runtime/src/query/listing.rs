@@ -48,7 +48,7 @@ impl QuerySort {
     }
 }
 
-/// Which queries are listed, and how.
+/// The filter and the order of a list of queries.
 #[derive(Debug, Clone, Default)]
 pub struct QueryList {
     /// Queries whose id, or whose stream's name, begins with this. (No id begins as a name can.)

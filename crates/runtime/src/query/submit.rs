@@ -72,7 +72,7 @@ impl WantedQuery {
         WantedQuery { ends, ..self }
     }
 
-    /// When its duration is over.
+    /// End of its duration.
     pub fn ends(&self) -> Option<Millis> {
         self.ends
     }
@@ -92,7 +92,7 @@ impl Shared {
         let asks_all = matches!(&query.plan.body, Body::Raw(raw) if raw.star.is_some());
         let paths = query.plan.paths().into_iter().map(|(path, ty)| (path.clone(), ty.clone()));
         let paths = (!asks_all).then(|| paths.collect());
-        // What is shared has no texts of its own.
+        // A shared plan has no texts of its own.
         let (text, printed) = (Arc::clone(&query.plan.text), Arc::clone(&query.plan.printed));
         let query = Arc::new(self.plan_interner.lock().share(query));
         let warnings = Box::default();

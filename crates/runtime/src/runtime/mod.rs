@@ -182,7 +182,7 @@ impl Runtime {
         }
         drop(change);
         admitted?;
-        // Who asks for one answer has them with that; who detaches, with the query's id.
+        // A request for one answer gets them with it; a request that detaches, with the query's id.
         if !options.one_answer && !options.detach && !wanted.warnings.is_empty() {
             shared.emit_warnings(&stream, &handle);
         }
@@ -229,8 +229,8 @@ impl Runtime {
     }
 
     /// Ends a query: its reader gets a last emit, with the reason. It sees the events appended before this call, if the
-    /// shards are at most a second behind. Where its duration is over by now it ends with that reason, whoever comes first.
-    /// A detached query that has ended is forgotten.
+    /// shards are at most a second behind. If its duration is over by now, it ends with that reason, independently of the
+    /// caller. A detached query that has ended is forgotten.
     pub fn end_query(
         &self,
         _principal: &Principal,

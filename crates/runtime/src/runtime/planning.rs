@@ -44,7 +44,7 @@ impl Runtime {
             let queries = shared.queries.read();
             queries.len() + shared.reserved.load(Ordering::Relaxed)
         };
-        // What is only kept for pick-up gives way to what is to stand.
+        // A query that has ended and is only retained for its reader makes room for a new one.
         if queries >= config.queries_max && !shared.forget_oldest_kept() {
             return Err(RuntimeError::too_many_queries(queries, config));
         }

@@ -19,9 +19,9 @@ impl Runtime {
         self.shared.pending.empty().await;
     }
 
-    /// Takes no more events and queries, looks at what waits, gives every query its final result, and stops; after
-    /// `grace` it no longer waits for events to be looked at. Whoever calls it beside another waits for the same end; where
-    /// the first is given up half-way, the next goes on with it.
+    /// Takes no more events and queries, looks at what waits, gives every query its final result, and stops; after `grace`
+    /// it no longer waits for events to be looked at. A second caller waits for the same end; if the first is dropped
+    /// half-way, the second continues.
     pub async fn shutdown(&self, grace: Duration) {
         self.shutdown_with(|| self.stop(grace)).await;
     }

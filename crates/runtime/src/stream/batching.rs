@@ -123,8 +123,7 @@ impl Stream {
 }
 
 impl Intake {
-    /// Where the next query begins behind the first event that waits: a batch is one for whoever begins behind it, and another
-    /// for whoever does not.
+    /// The next beginning of a query after the first event that waits: one batch must not have events before and after it.
     fn next_begin(&mut self) -> Option<(u64, QueryNumber)> {
         let offset = self.waiting.front()?.meta().first.0;
         while self.begins.pop_front_if(|(begin, _)| *begin <= offset).is_some() {}
@@ -142,7 +141,7 @@ impl Intake {
     ) -> Option<(Vec<EventBatch>, usize)> {
         // The second that an expression may ask for is one for a whole batch.
         let second = self.waiting.front()?.meta().arrival.div_euclid(1000);
-        // What a batch costs whatever its size is spread over more events where it is much.
+        // A large cost per batch is spread over more events.
         let bytes_max = bytes_max * (self.index.scanned() / SCANNED_PER_BATCH).clamp(1, BATCH_GROWTH_MAX);
         let mut batches = Vec::new();
         let mut bytes = 0;

@@ -46,7 +46,7 @@ impl Stream {
             }
             Turn::Leaves(at) => (intake.next_taken, at),
         };
-        // What comes now arrives neither before the beginning of a query that sees it, nor before the end of one that
+        // Later events arrive neither before the beginning of a query that sees them, nor before the end of one that
         // does not.
         intake.settled = intake.settled.max(at);
         if let Some((plan, cuts, looked_at)) = epoch {

@@ -24,7 +24,7 @@ const EVERY_MS: i64 = 1000;
 pub(crate) struct SeenFields {
     names: OrderedMutex<BTreeSet<Box<str>>>,
     events: AtomicU64,
-    /// When some were looked at last.
+    /// Time of the last sample.
     at: AtomicI64,
 }
 

@@ -14,7 +14,7 @@ impl Stream {
         self.next_due.store(merge.agenda.first().map_or(i64::MAX, |(due, _)| *due), Ordering::Release);
     }
 
-    /// When the next window closes or the next query ends; `i64::MAX`: never.
+    /// Time of the next close of a window or end of a query; `i64::MAX`: never.
     pub fn next_due(&self) -> Millis {
         self.next_due.load(Ordering::Acquire)
     }
@@ -28,8 +28,8 @@ impl Stream {
         until
     }
 
-    /// When the event arrived that was taken alone, and of which the windows that it closes are still to be closed; with
-    /// the offset after it. For whoever holds `tick`.
+    /// Arrival of the event that was taken alone, while the windows that it closes are still open; with the offset after
+    /// it. For the holder of `tick`.
     pub(crate) fn closed_by_event(&self) -> Option<(Millis, u64)> {
         let intake = self.intake.lock();
         match intake.pace {

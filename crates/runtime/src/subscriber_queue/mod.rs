@@ -1,7 +1,7 @@
 //! The queue of emits between a query and its reader: bounded, with a stated loss when it is full.
 //!
-//! When it is full the oldest emits are dropped and their records counted, or the query is ended (`slow_reader`).
-//! One reader is attached at a time; a newer one takes over.
+//! When it is full, the oldest emits are dropped and their records counted, or the query is ended
+//! (`slow_reader`). One reader is attached at a time; a newer one takes over.
 
 mod queued_emit;
 mod replay;
@@ -279,8 +279,8 @@ impl SubscriberQueue {
         self.lock().dropped
     }
 
-    /// True if nobody will ask again: the last emit was read, and it says that the query was killed. Who has a query
-    /// killed wants no more of it than that; any other end may reach the reader over a connection that breaks.
+    /// True if nobody will ask again: the last emit was read, and it says that the query was killed. The client that
+    /// has a query killed needs no more than that; any other end may reach the reader over a connection that breaks.
     pub(crate) fn is_done_with(&self) -> bool {
         let state = self.lock();
         let Some(queue) = &state.queue else { return false };

@@ -62,7 +62,7 @@ impl QueueState {
         let keeps = self.keeps;
         let numbering = self.resumed.as_ref().map(|resumed| resumed.numbering);
         if let Some(resumed) = &mut self.resumed {
-            // That it has this may have been written down nowhere before what is made again was gone.
+            // The record of its position may be older than the repeated emits.
             resumed.has_up_to = after;
         }
         let Some(queue) = &mut self.queue else { return };

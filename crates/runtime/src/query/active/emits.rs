@@ -67,7 +67,7 @@ impl Running {
                 let work = self.work();
                 work.counts.expression_errors += result.expression_errors;
                 if is_durable {
-                    // What is left out has its number: when it is made again it may be there.
+                    // An omitted result has its number: it may be there when it is made again.
                     work.emits += 1;
                     work.records += result.count;
                     work.result_errors += result.expression_errors;
@@ -194,7 +194,8 @@ impl Running {
         }
     }
 
-    /// Why it must be ended, if it answers more often than Bullet lets it: that is found out before a window closes.
+    /// The reason for which it must be ended, if it answers more often than Bullet allows: that is found out before a
+    /// window closes.
     pub(crate) fn exceeds_rate(&mut self, context: &EmitContext<'_>) -> Option<EndReason> {
         if self.handle.dialect == Dialect::Native || self.is_ending {
             return None;

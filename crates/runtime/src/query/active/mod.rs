@@ -1,6 +1,7 @@
 //! A standing query as it runs: its collector, the operator that it shares, and when it is next to be looked at.
 //!
-//! The merge of its stream owns it. How it takes steps in, makes emits, is checkpointed and accounted lies in the modules below.
+//! The merge of its stream owns it. The modules below take its steps in, make its emits, checkpoint it and account for
+//! it.
 
 mod checkpoint;
 mod emits;
@@ -62,7 +63,7 @@ pub(crate) struct QueryWork {
     accounted_bytes: u64,
     /// The position after the last event that it sees, once LIMIT is reached or its end has begun.
     pub(crate) last_position: Option<u64>,
-    /// Why it has ended.
+    /// The reason of its end.
     pub(crate) ended: Option<EndReason>,
 }
 
@@ -74,7 +75,7 @@ impl Running {
         limits: CollectorLimits,
         first_offset: u64,
     ) -> Running {
-        // What is not there yet cannot say when its next window closes, nor what it shares.
+        // A query without a state has no time at which its next window closes, and shares nothing.
         let waits = query.plan.window == Window::None && matches!(query.plan.body, Body::Raw(_));
         let mut running = Running {
             handle,
@@ -107,7 +108,7 @@ impl Running {
         self.work = Some(Box::new(QueryWork::new(collector)));
     }
 
-    /// Why it has ended, and before which event.
+    /// The reason of its end, and the first event that it did not see.
     pub(crate) fn end(&self) -> (EndReason, u64) {
         let work = self.work.as_ref();
         let last = work.and_then(|work| work.last_position);
@@ -135,7 +136,7 @@ impl Running {
         self.work.as_ref().map_or(i64::MIN, |work| work.collector.needs_from())
     }
 
-    /// When it is next to be looked at: a window closes, or its duration is over.
+    /// The time of its next check: a window closes, or its duration is over.
     pub(crate) fn next_due(&self) -> Option<Millis> {
         let work = self.work.as_ref();
         let closes = work.and_then(|work| work.collector.due());
