@@ -31,7 +31,7 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChangeRecord {
     format: u32,
-    /// When it was made.
+    /// Time of the change.
     pub at: Millis,
     /// The change.
     pub change: Change,

@@ -23,7 +23,7 @@ pub enum ErrorKind {
     Limit,
 }
 
-/// Why a statement does not change the catalog.
+/// The reason for which a statement does not change the catalog.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum CatalogError {
     /// There is no such object.
@@ -129,7 +129,7 @@ pub enum CatalogError {
     },
 }
 
-/// Why an object of a kind needs a stream that is stored.
+/// The reason for which an object of a kind needs a stored stream.
 fn needs_stored(by: ObjectKind) -> &'static str {
     match by {
         ObjectKind::Alert => "an alert needs a stored target stream",
@@ -250,7 +250,7 @@ impl CatalogError {
     }
 }
 
-/// Why a snapshot or a change of the catalog cannot be read back.
+/// The reason for which a snapshot or a change of the catalog cannot be read back.
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
     /// A newer version wrote it.
@@ -268,9 +268,9 @@ pub enum WireError {
     /// It is not JSON of the expected form.
     #[error("cannot read {what} in the data directory")]
     Form {
-        /// Which part.
+        /// The part.
         what: &'static str,
-        /// Why.
+        /// The cause.
         #[source]
         source: serde_json::Error,
     },
@@ -279,7 +279,7 @@ pub enum WireError {
     Statement {
         /// The statement.
         text: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
 }

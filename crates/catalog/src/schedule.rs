@@ -1,8 +1,8 @@
 //! Computes when a job is due: a cron expression of five fields, or `@hourly` and its like, in a time zone.
 //!
-//! Pure: the caller passes the time. When clocks change, it follows cron. A time that is skipped is due at the first moment
-//! after the gap; a time that comes twice is due once. A schedule at intervals (`*` or a step among the hours or minutes) is
-//! due as often as time passes.
+//! Pure: the caller passes the time. Changes of the clock are treated as in cron. A time that is skipped is due at the first
+//! moment after the gap; a time that comes twice is due once. A schedule at intervals (`*` or a step among the hours or
+//! minutes) is due as often as time passes.
 
 use std::{fmt, sync::Arc};
 
@@ -24,7 +24,7 @@ pub struct Schedule {
     cron: Arc<Cron>,
 }
 
-/// Why a schedule cannot be used.
+/// The reason for which a schedule cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScheduleError {
     /// It is no cron expression.

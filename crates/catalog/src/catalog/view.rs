@@ -60,7 +60,7 @@ impl Catalog {
         let options = ParseOptions::new(Dialect::Native, 0);
         let name = match stream_of(&create.query, &options) {
             Some(named) => named.ok_or(CatalogError::NoSource)?,
-            // What is wrong with the query says more than that it names no stream.
+            // An error of the query's text is more specific than that it names no stream.
             None => {
                 parse(&create.query, &options).map_err(CatalogError::Query)?;
                 return Err(CatalogError::NoSource);

@@ -11,7 +11,7 @@ use crate::{Object, ObjectKind};
 pub struct AlertEntry {
     /// Its number among views and alerts, whose states are kept side by side; never given to another.
     pub id: u32,
-    /// When it was created.
+    /// Time of its creation.
     pub created: Millis,
     /// Its declaration.
     pub create: CreateAlert,

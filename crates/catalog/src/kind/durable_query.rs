@@ -18,7 +18,7 @@ pub type DurableQuerySnapshots = Vec<DurableQueryEntry>;
 pub struct DurableQueryEntry {
     /// Its id.
     pub id: Box<str>,
-    /// Who asked it.
+    /// The principal that submitted it.
     pub principal: Box<str>,
     /// The stream that it is of, by number.
     pub stream: u32,
@@ -33,7 +33,7 @@ pub struct DurableQueryEntry {
     parameters: Vec<Parameter>,
     /// The offset of the first event that it sees.
     pub first: u64,
-    /// When it was asked, and when its duration is over.
+    /// The time at which it was received, and the end of its duration.
     pub received: Millis,
     /// As [`DurableQueryEntry::received`].
     pub ends: Option<Millis>,
@@ -48,15 +48,15 @@ pub struct DurableQueryEntry {
 /// The end of a durable query.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
-    /// When.
+    /// The time.
     pub at: Millis,
     /// The first event that it does not see.
     pub offset: u64,
-    /// Why.
+    /// The reason.
     pub reason: EndReason,
 }
 
-/// Why a query ended.
+/// The reason of a query's end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndReason {
@@ -145,7 +145,7 @@ pub enum DurableQueryStep {
     Ended {
         /// Its id.
         query: Box<str>,
-        /// When and why.
+        /// Its end.
         ended: Ended,
     },
     /// Nothing is left of one.

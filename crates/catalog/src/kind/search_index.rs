@@ -21,7 +21,7 @@ pub struct SearchIndexes {
 pub struct SearchIndexEntry {
     /// The number of its definition. An altered index has another; no number is used again.
     pub id: u32,
-    /// When it was created.
+    /// Time of its creation.
     pub created: Millis,
     /// Its declaration as it is now.
     pub create: Arc<CreateSearchIndex>,

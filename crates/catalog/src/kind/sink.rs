@@ -24,7 +24,7 @@ pub struct Sinks {
 pub struct SinkEntry {
     /// Its number; never given to another.
     pub id: u32,
-    /// When it was created.
+    /// Time of its creation.
     pub created: Millis,
     /// Its declaration.
     pub create: CreateSink,
@@ -114,7 +114,7 @@ impl SinkEntry {
         ObjectKind::Sink.named(&*self.create.name)
     }
 
-    /// Where the first window begins that it may read again, once how far it is, is noted: the one that it delivered from last.
+    /// Start of the first window that it may read again once its progress is recorded: the one from which it delivered last.
     /// None: it may read all.
     pub fn first_needed(&self) -> Option<Millis> {
         let last = self.delivered.last_key();

@@ -15,7 +15,7 @@ pub const QUARANTINE: &str = "quarantine";
 pub struct StreamEntry {
     /// Its number in the log; never given to another.
     pub id: u32,
-    /// When it was created.
+    /// Time of its creation.
     pub created: Millis,
     /// Its declaration as it is now.
     pub create: CreateStream,
@@ -28,7 +28,7 @@ pub struct StreamEntry {
 pub struct StreamSnapshot {
     /// As [`StreamEntry::id`].
     pub id: u32,
-    /// When it was created.
+    /// Time of its creation.
     pub created: Millis,
     /// Its declaration.
     pub text: String,

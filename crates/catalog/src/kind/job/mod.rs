@@ -28,7 +28,7 @@ use crate::{CatalogError, Schedule};
 pub struct JobEntry {
     /// Its number; never given to another.
     pub id: u32,
-    /// When it was created.
+    /// Time of its creation.
     pub created: Millis,
     /// Its declaration as it is now.
     pub create: CreateJob,
@@ -69,8 +69,8 @@ impl JobEntry {
         Ok(job)
     }
 
-    /// Alters it; answers whether that changed anything. What was missed while it was disabled, or would have been due by
-    /// another schedule, is not made up for.
+    /// Alters it; returns true if that changed anything. Runs that were missed while it was disabled, or that another
+    /// schedule would have had, are not made up for.
     pub(crate) fn alter(&mut self, change: &JobChange, at: Millis) -> Result<bool, CatalogError> {
         let is_enabled = match change {
             JobChange::Enable => true,
