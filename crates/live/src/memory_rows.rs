@@ -63,7 +63,7 @@ impl MemoryRows {
         self.places.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// How many.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         self.rows.len()
     }

@@ -52,7 +52,7 @@ impl KeyOrder {
         if self.is_cast && dialect == Dialect::Bullet {
             let either = |is: fn(&Value<'_>) -> bool| is(left) || is(right);
             let has_null = either(|value| matches!(value, Value::Null));
-            // What has an error is null without a type.
+            // An error is a null without a type.
             *is_comparable &= !has_null || either(|value| matches!(value, Value::Error));
         }
         let order = row_order(left, right, dialect, is_comparable);

@@ -26,7 +26,7 @@ const PATTERN_BYTES_MAX: usize = 1 << 20;
 /// The deepest nesting of groups and classes.
 const NEST_MAX: u32 = 100;
 
-/// Of a pattern that backtracks: the most steps back in one text.
+/// The most steps back in one text of a pattern that backtracks.
 const STEPS_BACK_MAX: usize = 100_000;
 
 /// A compiled pattern.
@@ -39,7 +39,7 @@ pub(super) enum JavaPattern {
 }
 
 impl JavaPattern {
-    /// Whether the whole text matches; an error where that took too many steps back.
+    /// Returns true if the whole text matches; an error if that took too many steps back.
     pub(super) fn matches(&self, text: &str) -> Truth {
         match self {
             JavaPattern::Linear(regex) => Truth::of(regex.is_match(text)),
@@ -89,7 +89,7 @@ fn linear(regex: &str) -> Result<Regex, regex::Error> {
         .build()
 }
 
-/// What [`java_pattern_as_regex`] gave, compiled; none where it is too large.
+/// Compiles the result of [`java_pattern_as_regex`]; none if it is too large.
 pub(crate) fn linear_regex(regex: &str) -> Option<Regex> {
     linear(regex).ok()
 }
@@ -112,7 +112,7 @@ struct Translation<'p> {
     backtracks: bool,
 }
 
-/// What Java's `.` does not take.
+/// The characters that Java's `.` matches: all but line ends.
 const NOT_LINE_END: &str = r"[^\n\r\x{85}\x{2028}\x{2029}]";
 
 impl Translation<'_> {
@@ -465,7 +465,7 @@ impl Patterns {
         Patterns { compiled, null }
     }
 
-    /// Whether one matches, tried in order.
+    /// Returns true if a pattern matches; they are tried in order.
     pub(super) fn matches(&self, text: &str) -> Truth {
         for pattern in &self.compiled {
             match pattern.as_ref().map_or(Truth::Error, |pattern| pattern.matches(text)) {

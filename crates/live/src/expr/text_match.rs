@@ -31,7 +31,8 @@ impl TextMatch {
         }
     }
 
-    /// True if `value comparison text` holds. What the text cannot be cast to differs from it, and that is all.
+    /// True if `value comparison text` holds. A value that the text cannot be cast to differs from it, and nothing
+    /// more.
     pub(super) fn holds(&self, value: &Value<'_>, comparison: Comparison, dialect: Dialect) -> bool {
         let cast = match value {
             Value::Null if self.is_null => {

@@ -6,7 +6,7 @@
 
 use super::time::{civil_from_days, days_from_civil, month_length};
 
-/// How deep optional parts nest.
+/// Maximum nesting of optional parts.
 const NEST_MAX: usize = 16;
 
 const MONTHS: [&str; 12] = [

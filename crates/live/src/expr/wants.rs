@@ -8,7 +8,7 @@ use swiftwater_event::Want;
 #[derive(Debug, Clone, Default)]
 pub struct Wants {
     wants: Vec<Want>,
-    /// Where there are more than [`FEW`].
+    /// An index, if there are more than [`FEW`].
     places: Option<HashMap<Want, usize>>,
 }
 

@@ -52,11 +52,11 @@ pub struct KeyedQuery {
     index: Index,
     ttl_ms: Option<u64>,
     windows: Option<ViewWindows>,
-    /// Of a view of another view's rows, the aggregate that counts the rows of a group.
+    /// The aggregate that counts the rows of a group, in a view of another view's rows.
     counting: Option<usize>,
 }
 
-/// Why a query cannot be maintained as a view.
+/// The reason for which a query cannot be maintained as a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UnsupportedView {
     /// It has no groups.
@@ -74,9 +74,9 @@ pub enum UnsupportedView {
     /// Too many of its windows hold the same event.
     #[error("an event would belong to {holding} windows of the view, limit is {most}")]
     Overlap {
-        /// How many do.
+        /// The number of windows that hold it.
         holding: u64,
-        /// How many may.
+        /// The limit.
         most: u64,
     },
     /// It ends.
@@ -108,23 +108,23 @@ pub enum UnsupportedView {
     /// Groups of windows are to be deleted, or have a time to live.
     #[error("windows are stored for `retention`: DELETE WHEN and `ttl` are not allowed with WINDOWING")]
     DeletedWindows,
-    /// Of a view's rows, an aggregate that cannot take one out again.
+    /// In a view of a view's rows, an aggregate that cannot retract a row.
     #[error(
         "a view of a view needs aggregates that can retract rows: COUNT, SUM or AVG, not {}",
         .0.name()
     )]
     NotTakenOut(AggregateFunction),
-    /// Of a view's rows, an aggregate that gives rows.
+    /// In a view of a view's rows, an aggregate that returns rows.
     #[error(
         "a view of a view needs aggregates that can retract rows: COUNT, SUM or AVG, not QUANTILE, FREQ, CUMFREQ or TOP"
     )]
     RowsNotTakenOut,
-    /// Of a view's rows, windows.
+    /// In a view of a view's rows, windows.
     #[error("the rows of a view have no time: a view of a view has no WINDOWING")]
     WindowsOfRows,
 }
 
-/// What a batch brings to a view.
+/// The contribution of a batch to a view.
 #[derive(Debug, Default)]
 pub struct Fold {
     /// The groups of the batch; none where no event is the view's.
@@ -141,7 +141,7 @@ pub struct Fold {
     pub late: u64,
     /// Events whose times are too far ahead of their arrival.
     pub ahead: u64,
-    /// Why its events could not be joined: then nothing of this counts.
+    /// The reason for which its events could not be joined: then nothing of this counts.
     pub failure: Option<JoinFailure>,
 }
 
@@ -221,7 +221,7 @@ impl KeyedQuery {
         }
     }
 
-    /// Which column shows each value of the key as it is.
+    /// The column that shows each value of the key unchanged.
     pub fn key_columns(&self) -> Vec<Option<usize>> {
         let CompiledBody::Group(group) = &self.query.body else { return Vec::new() };
         let column_of = |key| group.columns.iter().position(|column| column.program.as_slot() == Some(key));
@@ -231,14 +231,14 @@ impl KeyedQuery {
         let mut columns: Vec<Option<usize>> = self.windows.iter().map(|_| column_of(start)).collect();
         match group.sets.is_empty() {
             true => columns.extend((0..group.keys.len()).map(column_of)),
-            // Which set a row is of, and so what its keys are, no column says as keys do.
+            // No column shows the grouping set of a row, which determines its keys.
             false => columns.resize(self.key_values(), None),
         }
         columns
     }
 
-    /// What the values of a key are called: as the column that shows one, else as what it is. Sets have different keys, which
-    /// are one name together.
+    /// The names of a key's values: that of the column that shows one, else its text. Sets have different keys, which are one
+    /// name together.
     pub fn key_names(&self) -> Vec<String> {
         let (CompiledBody::Group(group), Body::Group(plan)) = (&self.query.body, &self.query.plan.body)
         else {
@@ -477,7 +477,7 @@ fn may_repeat(view: &LateralView) -> bool {
 struct KeyMeta {
     /// The position after the last event that changed it.
     changed: u64,
-    /// When that arrived; of views that keep keys for a time only.
+    /// Arrival of that event; for views that keep keys for a limited time only.
     arrival: Millis,
 }
 
@@ -497,7 +497,7 @@ impl Key {
         &self.grouped
     }
 
-    /// Where the keys of the windows begin that begin here or later.
+    /// The lower bound of the keys of windows that begin here or later.
     pub fn of_window(start: Millis) -> Key {
         Key::of(&[Value::Long(start)])
     }

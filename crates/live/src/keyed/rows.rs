@@ -14,7 +14,7 @@ use crate::{
     step::Shard,
 };
 
-/// What changed rows bring to a view of them.
+/// The contribution of changed rows to a view of them.
 #[derive(Debug, Default)]
 pub struct RowsFold {
     /// The groups of rows that came.
@@ -29,7 +29,7 @@ pub struct RowsFold {
     pub expression_errors: u64,
 }
 
-/// What changed rows change in a view of them.
+/// The changes by changed rows in a view of them.
 #[derive(Debug, Default)]
 pub struct RowsChanges {
     /// The states of its keys.
@@ -40,16 +40,16 @@ pub struct RowsChanges {
     pub long_keys: u64,
 }
 
-/// Why rows cannot be taken in.
+/// The reason for which rows cannot be taken in.
 #[derive(Debug, thiserror::Error)]
 pub enum RowsError<E> {
-    /// What is kept of a key is no state.
+    /// The kept bytes of a key are no state.
     #[error(transparent)]
     State(#[from] InvalidState),
     /// More rows went than came.
     #[error("a row is to be taken out of a group that does not have it")]
     NotThere,
-    /// What is kept cannot be read.
+    /// The kept states cannot be read.
     #[error("{0}")]
     Kept(E),
 }
@@ -133,8 +133,8 @@ impl KeyedQuery {
         }
     }
 
-    /// What changes by these rows, which the view counts at `position`. `state_of` tells the state of a key as it is kept.
-    /// Keys of more than so many bytes are passed over.
+    /// The changes by these rows, which the view counts at `position`. `state_of` returns the kept state of a key. Keys of
+    /// more than so many bytes are ignored.
     pub fn changes_by_rows<E>(
         &self,
         rows: &RowsFold,

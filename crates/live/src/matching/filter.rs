@@ -26,7 +26,7 @@ use crate::expr::{java_pattern_as_regex, mirrored};
 /// A filter has at most so many conditions of its own; what is beyond stays with the rest.
 const CONDITIONS_MAX: usize = 1024;
 
-/// What must hold of an event, as far as conditions can say it.
+/// The part of a filter that conditions can express.
 #[derive(Debug, Default)]
 pub struct Filter {
     /// Each numbered by its place.
@@ -46,13 +46,13 @@ pub enum Node {
     Any(Box<[Box<[Node]>]>),
 }
 
-/// What became of one operand of the outermost AND.
+/// The result of one operand of the outermost AND.
 #[derive(Debug)]
 pub(crate) struct Operand<'e> {
     pub(crate) expr: &'e Expr,
-    /// Which of the things that must all hold says what conditions can say of it, if they can say anything.
+    /// The node in the filter's AND that has the operand's conditions, if there are any.
     pub(crate) node: Option<usize>,
-    /// That is all that it says.
+    /// True if the node expresses the whole operand.
     pub(crate) is_proven: bool,
 }
 
@@ -160,7 +160,7 @@ impl FilterBuilder {
         true
     }
 
-    /// What must hold where the expression is true, and whether that is enough for it to be true. The expression is no
+    /// The necessary condition for the expression to be true, and true if it is sufficient, too. The expression is no
     /// AND.
     fn node(&mut self, expr: &Expr) -> Option<(Node, bool)> {
         if let Some((want, test, is_proven)) = simple(expr, self.dialect) {
@@ -280,7 +280,7 @@ fn simple(expr: &Expr, dialect: Dialect) -> Option<(Want, Test, bool)> {
     }
 }
 
-/// Whether a whole text matches one of these.
+/// The test that a whole text matches one of these patterns.
 fn matches_pattern(want: Want, patterns: &[&str]) -> Option<(Want, Test, bool)> {
     may_be_text(&want).then_some(())?;
     let sources: Vec<String> =
@@ -288,7 +288,7 @@ fn matches_pattern(want: Want, patterns: &[&str]) -> Option<(Want, Test, bool)> 
     let all: Option<Vec<RequiredText>> = sources.iter().map(|source| of_regex(source)).collect();
     let required = match all {
         Some(mut all) if all.len() == 1 => all.pop().map(required_test),
-        // What each has in it is not looked for in one go.
+        // The texts that each pattern contains are not searched together.
         Some(all) => {
             let prefixes = all.into_iter().map(|required| match required {
                 RequiredText::Prefixes(prefixes) => Some(prefixes),
@@ -445,7 +445,7 @@ fn of_set(mut set: ValueSet) -> Test {
     }
 }
 
-/// Which kinds of values are in a set.
+/// The kinds of values in a set.
 fn kinds(set: &ValueSet) -> (bool, bool, bool) {
     (set.texts.is_empty(), set.spans == Spans::default(), set.booleans == 0)
 }

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::expr::{EvalCounts, Rows, Scratch};
 
-/// What a batch matched of one query.
+/// The matches of one query in a batch.
 pub(crate) struct Matched<'p> {
     pub(crate) number: QueryNumber,
     pub(crate) entry: &'p Entry,
@@ -35,7 +35,7 @@ pub(crate) struct Matched<'p> {
 /// A group that a batch found, its rows still in the buffers of a [`Finder`].
 #[derive(Debug)]
 struct CandidateGroup {
-    /// Of the member that this is of.
+    /// Number of the member.
     number: QueryNumber,
     /// The member's place in its part.
     place: u32,
@@ -45,11 +45,11 @@ struct CandidateGroup {
     candidates: u32,
     /// The candidates were tested on what is left.
     is_tested: bool,
-    /// Where what the rest of the filter cost is told; 0: it has none.
+    /// Index of the cost of the rest of the filter; 0: it has none.
     cost: u32,
 }
 
-/// What evaluating the rest of a filter cost.
+/// The cost of evaluating the rest of a filter.
 #[derive(Debug, Clone, Copy, Default)]
 struct Cost {
     expression_errors: u64,
@@ -71,7 +71,7 @@ pub(crate) struct Finder {
     costs: Vec<Cost>,
 }
 
-/// What a batch matched.
+/// The matches of a batch.
 pub(crate) struct Matches<'p> {
     parts: smallvec::SmallVec<[&'p IndexSegment; 5]>,
     found: &'p [CandidateGroup],
@@ -129,8 +129,8 @@ pub fn is_sampled(place: u64, share: f64) -> bool {
 }
 
 impl Finder {
-    /// What a batch matches of the parts. Queries that are candidates without a match appear with no rows, and so do all
-    /// that go by the events' own time.
+    /// Finds the matches of a batch in the parts. Queries that are candidates without a match appear with no rows, and
+    /// so do all that go by the events' own time.
     pub(crate) fn find<'p>(
         &'p mut self,
         parts: impl IntoIterator<Item = (&'p IndexSegment, &'p EndedSet)>,
@@ -375,7 +375,7 @@ impl<'s> Search<'s> {
             cost,
         };
         finder.found.push(told(first, cost));
-        // What was found out is all members'; the time that it took is the first one's.
+        // All members share the counts; the time counts for the first one.
         let mut of_others = cost;
         if cost > 0 && others.peek().is_some() {
             of_others = finder.costs.len() as u32;
@@ -486,7 +486,7 @@ impl Tree<'_> {
     }
 }
 
-/// Of some rows, those with a value that does not fit the type that one of these columns wants.
+/// Those of the rows with a value that does not fit the wanted type of one of these columns.
 pub(crate) fn mistyped_rows(decoded: &Decoded, rows: &[u32], columns: &[WantId]) -> u64 {
     let masks: Vec<_> = columns.iter().filter_map(|want| decoded.column(*want).mistyped.as_ref()).collect();
     if masks.is_empty() {

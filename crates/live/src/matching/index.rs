@@ -41,7 +41,7 @@ pub struct Index {
     pub(crate) late: Arc<DecodePlan>,
     /// Into which queries are added, the smallest first.
     fresh: [Level; FRESH],
-    /// What came of the largest of these when it was full.
+    /// The merged results of the largest of these, each time that it was full.
     waiting: Vec<Level>,
     /// Merged of what waited since the main level was built.
     middle: Level,
@@ -73,8 +73,8 @@ struct PendingMerge {
 
 /// Levels into which queries are added.
 const FRESH: usize = 3;
-/// What they hold. The first is rebuilt for every query added, the second for every 16th, the third for every 64th: some
-/// 15 queries are built again for one that is added, and never more than a few hundred at once.
+/// Maximum queries of each of them. The first is rebuilt for every query added, the second for every 16th, the third for
+/// every 64th: some 15 queries are built again for one that is added, and never more than a few hundred at once.
 const FRESH_MAX: [usize; FRESH] = [16, 64, 256];
 /// So many may wait; then whoever adds a query merges them, if nobody has asked for a [`Rebuild`] till then.
 const WAITING_MAX: usize = 32;
@@ -102,19 +102,19 @@ struct MergeInputs {
     main: Option<Level>,
 }
 
-/// What a [`Rebuild`] made.
+/// The result of a [`Rebuild`].
 #[derive(Debug)]
 pub struct Rebuilt {
     part: Arc<IndexSegment>,
     /// New plans, if new ones were made.
     plans: Option<[Arc<DecodePlan>; 2]>,
-    /// Of the wants of every event, those that somebody in the part has.
+    /// The wants of every event that some query in the part has.
     wanted: Vec<bool>,
     sources: MergeInputs,
 }
 
-/// What was replaced. Whoever drops the last of it takes its parts apart, which for large ones takes a while: so it is
-/// dropped where nobody waits, when nobody else has it any more.
+/// The replaced levels. Dropping the last reference frees its parts, which takes a while for large ones: so it is
+/// dropped outside of urgent work, once nobody else has it.
 #[derive(Debug)]
 pub struct ReplacedLevels(MergeInputs);
 
@@ -184,7 +184,7 @@ impl Rebuild {
 }
 
 impl Rebuilt {
-    /// What it takes the place of.
+    /// The levels that it replaces.
     pub fn replaced(&self) -> ReplacedLevels {
         ReplacedLevels(self.sources.clone())
     }
@@ -247,7 +247,7 @@ impl Index {
         }
     }
 
-    /// How many of those that wait are being merged.
+    /// Number of the waiting levels that are being merged.
     fn handed_out(&self) -> usize {
         self.rebuilding.map_or(0, |handed| handed.waiting)
     }
@@ -308,8 +308,8 @@ impl Index {
         Index { begun_before: Some(number), ..self.clone() }
     }
 
-    /// What is to be built anew, if it is time and nothing is under way: take it to any thread, and what comes of it
-    /// to [`rebuilt`](Index::rebuilt) of the index that then is.
+    /// The next rebuild, if one is due and none is under way. It can run on any thread; its result is passed to
+    /// [`rebuilt`](Index::rebuilt) of the index at that time.
     pub fn rebuild(&mut self) -> Option<Rebuild> {
         self.is_rebuild_due().then(|| {
             let main = self.is_main_due();
@@ -387,7 +387,7 @@ impl Index {
             // All queries that it was built of have ended.
             return index;
         }
-        // Who has ended meanwhile has ended in what was built, too.
+        // Queries that ended meanwhile are marked as ended in the new part, too.
         let mut ended = EndedSet::default();
         let mut carry_over = |now: &Level, then: &Level| {
             let places = now.ended.since(&then.ended);
@@ -436,7 +436,7 @@ impl Index {
         index
     }
 
-    /// What a batch matches.
+    /// Finds the matches of a batch.
     pub(crate) fn find<'p>(
         &'p self,
         input: &MatchInput<'_>,
@@ -509,7 +509,7 @@ impl Index {
     }
 }
 
-/// Which queries match which events of a batch, and nothing else: what a benchmark or a test of the matcher alone asks.
+/// The matches of queries and events alone, for benchmarks and tests of the matcher.
 #[derive(Debug, Default)]
 pub struct Matching {
     finder: Finder,

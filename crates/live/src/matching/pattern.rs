@@ -13,7 +13,7 @@ pub struct Pattern {
     /// As the `regex` crate writes them.
     sources: Box<[String]>,
     compiled: Box<[Regex]>,
-    /// What holds of every text that matches, if there is such a thing to find it by.
+    /// A test that every matching text passes, by which it can be found, if there is one.
     pub(super) required: Option<Test>,
 }
 

@@ -29,7 +29,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// What stands at `start`, so many, of what will be the postings.
+    /// The run of these postings, which are to be stored from `start` on.
     pub(super) fn new(start: usize, postings: &[u32]) -> Run {
         match postings {
             [one] => Run { start: *one, count: 1 },
@@ -93,7 +93,7 @@ impl<K: Copy + PartialEq + Default> Slots<K> {
         made
     }
 
-    /// Where a hash lies in as many slots as there are: its share of all hashes (Lemire, TOMACS 2019).
+    /// The slot of a hash: its share of all hashes (Lemire, TOMACS 2019).
     #[inline]
     fn slot(&self, hash: u64) -> usize {
         ((u128::from(hash) * self.slots.len() as u128) >> 64) as usize
@@ -236,7 +236,7 @@ impl TextPointIndex {
         self.postings.is_empty()
     }
 
-    /// What tells texts that nobody asks for.
+    /// The filter for texts that no query asks for.
     pub(super) fn sieve(&self) -> &BloomFilter {
         &self.sieve
     }
@@ -293,7 +293,7 @@ impl TextKey {
         TextKey { first: u64::from_le_bytes(*first), rest }
     }
 
-    /// Of the Arrow view of a text of at most [`SHORT_MAX`] bytes.
+    /// The key from the Arrow view of a text of at most [`SHORT_MAX`] bytes.
     #[inline]
     pub(crate) fn of_view(view: u128) -> TextKey {
         TextKey { first: (view >> 32) as u64, rest: (view >> 96) as u64 | u64::from(view as u32) << 32 }
@@ -339,7 +339,7 @@ pub(crate) struct PrefixClass {
 }
 
 impl PrefixClass {
-    /// What tells texts that begin with none of them, and what of them it is asked about.
+    /// The filter for texts that begin with none of the prefixes, and the part of a text that it tests.
     pub(super) fn sieve(&self) -> (&BloomFilter, Mask) {
         (&self.sieve, self.mask)
     }
@@ -429,7 +429,7 @@ impl Prefixes {
     }
 }
 
-/// Of a text's first bytes, so many: it has them.
+/// The hash of a text's first bytes; the text has so many.
 #[inline]
 fn prefix_hash(text: &[u8], length: usize) -> u64 {
     TextKey::of(&text[..length]).hash()

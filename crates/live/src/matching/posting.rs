@@ -20,7 +20,7 @@ use super::{
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Posting {
-    /// Of the group's first member.
+    /// Number of the group's first member.
     pub(super) number: QueryNumber,
     /// The place of the group's first member.
     pub(super) place: u32,
@@ -37,7 +37,7 @@ pub(super) struct Posting {
     pub(super) bounds: Bounds,
 }
 
-/// That a number at a path lies within bounds.
+/// The test that a number at a path is within bounds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
     column: WantId,
@@ -52,9 +52,9 @@ pub(super) enum Check {
     Number(Bounds),
     /// Another condition, by its number.
     Other {
-        /// Where.
+        /// The column.
         column: WantId,
-        /// What.
+        /// The condition.
         condition: u16,
     },
 }
@@ -63,7 +63,7 @@ pub(super) enum Check {
 const NONE: Span = (1, 0);
 
 impl Bounds {
-    /// Of no column: nothing is to be tested.
+    /// The bounds of no column: there is nothing to test.
     pub(super) const ABSENT: Bounds = Bounds { column: WantId(u32::MAX), longs: NONE, doubles: NONE };
 
     pub(super) fn are_absent(&self) -> bool {
@@ -139,7 +139,7 @@ pub(super) enum View<'c> {
     Doubles(&'c [f64]),
     /// Texts only.
     Texts(&'c StringViewArray),
-    /// Whatever it is.
+    /// Any values.
     Mixed(&'c Column),
 }
 

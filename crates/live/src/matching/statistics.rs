@@ -14,7 +14,7 @@ use super::condition::{Condition, Test};
 /// Events of a sample at most.
 pub(crate) const SAMPLE_ROWS: usize = 256;
 
-/// Of these, on so many at most is tried what has to read containers.
+/// The rows of a sample on which conditions are tried that read containers.
 const SAMPLE_ROWS_OF_CONTAINERS: usize = 32;
 
 /// A sample is taken of the first batch, and of every so many after it.
@@ -23,8 +23,8 @@ const BATCHES_PER_SAMPLE: u64 = 256;
 /// Fewer events say little: what a condition is by itself counts besides.
 const PRIOR_ROWS: f64 = 4.0;
 
-/// Of so many events at least is told whether they have drifted; twice as many after each time that access predicates
-/// were chosen anew: where nothing better is to be had, that is not tried again and again.
+/// Events after which a drift is tested; twice as many after each new choice of access predicates, so that a choice
+/// without a better alternative is not repeated.
 const EVENTS_TO_DRIFT: u64 = 20_000;
 /// An event may have so many times the candidates that it was expected to have…
 const DRIFT: f64 = 4.0;

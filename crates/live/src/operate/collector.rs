@@ -29,7 +29,7 @@ use crate::{
     standing::{CompiledBody, StandingQuery},
 };
 
-/// What a result may cost.
+/// The limits of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CollectorLimits {
     /// One answer is wanted at the end, rather than each match as it comes.
@@ -40,7 +40,7 @@ pub struct CollectorLimits {
     pub emits_empty_windows: bool,
     /// Records tell their times.
     pub times: bool,
-    /// Of windows by arrival one is closed at a time ([`Collector::closes_singly`]).
+    /// Windows by arrival close one at a time ([`Collector::closes_singly`]).
     pub closes_singly: bool,
     /// The most matches of a pattern that may be begun with one key.
     pub pattern_partials_max: usize,
@@ -62,17 +62,17 @@ pub enum ResumeGranularity {
 pub struct ResultSet {
     /// One record a line.
     pub text: Bytes,
-    /// How many.
+    /// The number of records.
     pub count: u64,
     /// The window they are of.
     pub window: Option<ResultWindow>,
     /// Operations that could not be done while the records were made.
     pub expression_errors: u64,
-    /// How exact approximate answers in it are.
+    /// The precision of its approximate answers.
     pub sketches: Vec<SketchMeta>,
-    /// Where the records are an outer query's: what `sketches` was of the result that it looked at.
+    /// If the records are an outer query's: the `sketches` of the result that it read.
     pub inner_sketches: Option<Vec<SketchMeta>>,
-    /// Why it has no records, where it could not be made.
+    /// The reason for which it has no records, if it could not be made.
     pub failure: Option<Box<str>>,
 }
 
@@ -83,7 +83,7 @@ pub struct ResultWindow {
     pub kind: &'static str,
     /// From 1, by emits.
     pub number: u64,
-    /// Of a window by record: the matched events that it holds; 0 for others.
+    /// The number of matched events in a window by record; 0 for others.
     pub records: u64,
     /// Its first instant.
     pub start: Millis,
@@ -91,8 +91,8 @@ pub struct ResultWindow {
     pub end: Millis,
 }
 
-/// After a leap of the clock (a machine that slept) so many windows are emitted though nothing fell into them; empty
-/// ones before those are left out. Where windows close singly, so many may wait for their turn.
+/// After a leap of the clock (a machine that slept), this many windows are emitted though they are empty; earlier
+/// empty ones are skipped. If windows close singly, so many may wait for their turn.
 const WINDOWS_LATE_MAX: u64 = 1000;
 
 /// The state of a window.
@@ -102,11 +102,10 @@ enum WindowState {
     Groups(Groups),
 }
 
-/// The merging end of one query. What it holds of groups by time lies in the [`Slices`] of its operator, which others
-/// may share.
+/// The merging end of one query. Its groups by time are in the [`Slices`] of its operator, which others may share.
 #[derive(Debug)]
 pub struct Collector {
-    // What few queries have is boxed: there is one of these per query.
+    // Rarely used fields are boxed: there is one of these per query.
     query: Arc<StandingQuery>,
     limits: CollectorLimits,
     axis: Axis,
@@ -115,11 +114,11 @@ pub struct Collector {
     streams: bool,
     started: Millis,
     order: RowOrder,
-    /// Which epochs of the slices it sees.
+    /// The epochs of the slices that it sees.
     epochs: Range<u64>,
     /// Others may need what is in the slices.
     shares: bool,
-    /// Where its aggregates are among those of the slices, where they may be others.
+    /// The places of its aggregates among those of the slices, if these may have others.
     places: Option<Box<[usize]>>,
     rows: RowSlices,
     sessions: Option<Box<Sessions>>,
@@ -130,11 +129,11 @@ pub struct Collector {
     open_for_matches: i64,
     /// And how many windows were closed there.
     parts: u64,
-    /// What waits there is lost.
+    /// True if the waiting matches were lost.
     is_cut_off: bool,
     /// Windows were closed up to here: what says that it is earlier is here.
     closed: i64,
-    /// Of an additive window: all before the open ones.
+    /// The merge of all slices before the open ones, for an additive window.
     total: Option<Box<Groups>>,
     /// The latest event time.
     peak: MaxEventTime,
@@ -143,7 +142,7 @@ pub struct Collector {
     streamed: u64,
     /// Matches that were taken in.
     taken: u64,
-    /// Of a window by record: arrivals of the first and the last record of each slice.
+    /// Arrivals of the first and the last record of each slice, for a window by record.
     spans: BTreeMap<i64, (Millis, Millis)>,
     first_record: Option<Millis>,
     /// Events that came after the last window that would hold them was closed.
@@ -215,7 +214,7 @@ impl Collector {
         }
     }
 
-    /// What is to be known of it for another one to go on in its place.
+    /// The state from which another collector can continue in its place.
     pub fn resumes(&self) -> ResumeGranularity {
         let is_plain = self.pattern.is_none() && self.sessions.is_none() && !self.limits.closes_singly;
         let has_all = matches!(self.query.plan.window, Window::Time { take: WindowContents::All, .. });
@@ -231,8 +230,8 @@ impl Collector {
         self.axis == Axis::None && self.streams && matches!(self.query.body, CompiledBody::Raw { .. })
     }
 
-    /// Lets it, which has seen nothing yet, go on after so many windows or records, as [`Collector::resumes`] says. Of
-    /// windows it is to see the events from [`Collector::needs_from`] on.
+    /// Continues after so many windows or records, as [`Collector::resumes`] says; it must not have seen an event yet.
+    /// For windows it must see the events from [`Collector::needs_from`] on.
     pub fn resume(&mut self, given: u64) {
         match self.resumes() {
             ResumeGranularity::ByRecords => self.streamed = given,
@@ -244,13 +243,13 @@ impl Collector {
         }
     }
 
-    /// When the first event may have arrived that is needed after so many windows by arrival.
+    /// Earliest arrival of an event that is needed after so many windows by arrival.
     pub fn needs_after(&self, windows: u64) -> Millis {
         let open = i64::try_from(windows).unwrap_or(i64::MAX);
         self.shape.map_or(i64::MIN, |shape| shape.from(open))
     }
 
-    /// Where its windows by time cut the slices of groups.
+    /// The boundaries that its windows by time set for the slices of groups.
     pub fn cuts(&self) -> SliceBoundaries {
         match (self.axis, &self.shape) {
             (Axis::Arrival | Axis::Event { .. }, Some(shape)) => shape.cuts_by(self.axis),
@@ -258,8 +257,9 @@ impl Collector {
         }
     }
 
-    /// Which of its windows by the events' own time are closed, told apart from what they hold: for whoever takes slices
-    /// in for several, and calls [`Collector::advance`] where windows are over. None where there are no such windows.
+    /// The open and closed windows by the events' own time, without their content. It is for a caller that takes slices
+    /// in for several collectors, and calls [`Collector::advance`] at the end of windows. None if there are no such
+    /// windows.
     pub fn timeline(&self) -> Option<Timeline> {
         match (self.axis, self.shape) {
             (Axis::Event { lateness }, Some(shape)) => Some(Timeline::new(shape, lateness)),
@@ -282,7 +282,7 @@ impl Collector {
         self.places = Some(places);
     }
 
-    /// Whether it leaves what it has used of its slices to others.
+    /// Sets the sharing of slices: if true, used slices are left for other queries.
     pub fn share(&mut self, shares: bool) {
         self.shares = shares;
     }
@@ -325,7 +325,7 @@ impl Collector {
         self.rows.bytes() + total + sessions + pattern + spans
     }
 
-    /// When, by arrival, the next window closes; for sessions and patterns that may change with every event.
+    /// Arrival time at which the next window closes; for sessions and patterns it may change with every event.
     pub fn due(&self) -> Option<Millis> {
         self.pattern_due().into_iter().chain(self.window_due()).min()
     }
@@ -417,7 +417,7 @@ impl Collector {
             } else if count == chunk.len() as u64 {
                 std::mem::take(&mut chunk.text)
             } else {
-                // What is left out is not held for as long as nobody reads the rest.
+                // The omitted records are freed before the reader has taken the rest.
                 Bytes::copy_from_slice(&chunk.text[..chunk.ends[count as usize - 1]])
             };
             self.streamed += count;
@@ -428,8 +428,7 @@ impl Collector {
         count as usize
     }
 
-    /// Where a slice of groups that a shard hands on by arrival is to be put: what says that it is of a window that is
-    /// closed counts into the first that is not.
+    /// Adds a slice of groups that a shard passes on by arrival: one of a closed window counts in the first open one.
     pub fn partial(&self, partial: Partial, slices: &mut Slices) {
         let start = match (self.axis, &self.shape) {
             (Axis::Arrival, Some(shape)) if self.closed > i64::MIN => {
@@ -700,7 +699,7 @@ impl Collector {
         let period = shape.period(number);
         // Otherwise a window closed at this very instant, and none is open.
         let newest = self.rows.last().into_iter().chain(slices.last(&self.epochs)).max();
-        // What lies in a gap is held as long as others need it, and says nothing.
+        // Slices in a gap between windows are held for other queries, and do not count here.
         let newest = newest.filter(|newest| shape.first_holding(*newest).is_some());
         let is_open = now > period || newest.is_some_and(|newest| number == 0 || newest >= period);
         let is_left_out = match self.axis {
@@ -713,7 +712,7 @@ impl Collector {
         if is_left_out && !self.query.dialect().ends_with_window() {
             return;
         }
-        // What is held at this very instant is in it. In Bullet it still says when it was to close.
+        // A window that ends early contains this very instant. In Bullet it still says when it was to close.
         let says_its_end = self.axis == Axis::Arrival && self.query.dialect().ends_with_window();
         let end = if says_its_end { shape.end(number) } else { now.max(period) };
         let result = self.window(&shape, number, end, slices, now_micros);

@@ -52,7 +52,7 @@ pub(crate) struct Matches<'b> {
     pub(crate) bindings: &'b [WantId],
     /// The length of a matched event's text, by its place among them.
     pub(crate) event_bytes: &'b dyn Fn(usize) -> usize,
-    /// When the batch arrived.
+    /// Arrival of the batch.
     pub(crate) now: Millis,
 }
 
@@ -197,8 +197,8 @@ impl ExplodeRun<'_, '_> {
         self.view(number + 1, events, &made.event_of_row, &made.slots)
     }
 
-    /// How many elements or entries a view of so many columns finds. A value that is there, but is no container of its
-    /// kind, is counted.
+    /// Number of elements or entries that a view of so many columns finds. A value that is there, but is no container
+    /// of its kind, is counted.
     fn parts(&mut self, container: &Value<'_>, columns: usize) -> usize {
         let parts = match (container, columns) {
             (Value::Null | Value::Error, _) => Some(0),

@@ -35,7 +35,7 @@ pub(crate) enum InputForm {
     Combinations,
 }
 
-/// What one aggregate takes in, by row.
+/// The input values of one aggregate, by row.
 #[derive(Debug)]
 pub(crate) enum InputValues<'v> {
     /// COUNT(*): the rows themselves.
@@ -45,7 +45,7 @@ pub(crate) enum InputValues<'v> {
     Pairs(Vec<Value<'v>>, Vec<Value<'v>>),
     /// Nothing here: they are in the input of the lanes.
     Words,
-    /// Of combinations of values; `None` where one does not count.
+    /// Hashes of combinations of values; `None` if one does not count.
     Hashes(Vec<Option<u64>>),
     Numbers(Vec<NumericInput>),
     Combinations(Combinations),
@@ -85,9 +85,9 @@ pub(crate) struct GroupInput<'v> {
     pub(crate) keys: Vec<Vec<Value<'v>>>,
     /// By aggregate.
     pub(crate) aggregates: Vec<InputValues<'v>>,
-    /// What counts and sums of whole numbers take in.
+    /// The input of counts and sums of whole numbers.
     pub(crate) lanes: CounterInput,
-    /// Of the aggregate that gives rows.
+    /// The input of the aggregate that returns rows.
     pub(crate) table: Option<InputValues<'v>>,
     pub(crate) order: StreamOrder<'v>,
     /// By row, whether it deletes its group; empty where none can.
@@ -95,7 +95,7 @@ pub(crate) struct GroupInput<'v> {
 }
 
 impl InputForm {
-    /// That of an aggregate.
+    /// The form for an aggregate.
     pub(crate) fn of(function: AggregateFunction, dialect: Dialect) -> InputForm {
         let adds_wholes = !dialect.aggregates_are_double();
         match function {
@@ -108,7 +108,7 @@ impl InputForm {
         }
     }
 
-    /// That of an aggregate that gives rows.
+    /// The form for an aggregate that returns rows.
     pub(crate) fn of_table(function: &TableFunction) -> InputForm {
         match function {
             TableFunction::Top { .. } => InputForm::Combinations,
@@ -241,7 +241,7 @@ impl<'p> SelectedRows<'p> {
         SelectedRows { groups, rows: Some(rows) }
     }
 
-    /// How many rows.
+    /// Number of rows.
     pub(crate) fn len(self) -> usize {
         self.groups.len()
     }

@@ -52,9 +52,9 @@ pub struct GroupTable {
     hasher: DefaultHashBuilder,
     /// All keys' bytes, one after another.
     key_bytes: Vec<u8>,
-    /// Where each group's key ends in `key_bytes`.
+    /// The end of each group's key in `key_bytes`.
     key_ends: Vec<usize>,
-    /// Of keys that are texts: the length of each value of each key.
+    /// The length of each value of each key, for keys that are texts.
     key_widths: Vec<u32>,
     /// Values of a key.
     key_values: usize,
@@ -66,7 +66,7 @@ pub struct GroupTable {
     table_cells: Option<TableCells>,
     /// The keys of each grouping set; none: all keys are one.
     sets: Arc<[Box<[usize]>]>,
-    /// What a key begins with besides the values of keys.
+    /// The parts of a key before the values of keys.
     lead: KeyPrefix,
     heap_bytes: usize,
     dialect: Dialect,
@@ -90,10 +90,10 @@ fn tag(hash: u64) -> u32 {
 /// Rows ahead whose groups' keys are asked for, and where these begin.
 const AHEAD: usize = 8;
 
-/// Of keys of fewer bytes all are near already.
+/// Bytes of keys below which all are in the cache already.
 const FAR_BYTES: usize = 1 << 18;
 
-/// What was deleted of a group by its own rows ([`CompiledGroup::deletes`]).
+/// The deletion of a group by its own rows ([`CompiledGroup::deletes`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Deletion {
     #[default]
@@ -113,7 +113,7 @@ pub(crate) struct GroupRows<'a> {
     pub(crate) group_of_row: Vec<u32>,
     /// And its grouping set, where there are such.
     pub(crate) set_of_row: Vec<u32>,
-    /// How exact approximate values in them are.
+    /// The precision of approximate values in them.
     pub(crate) sketches: Vec<SketchMeta>,
     /// In Bullet's dialect, why there are no rows.
     pub(crate) failure: Option<&'static str>,
@@ -337,7 +337,7 @@ impl GroupTable {
         let all: Vec<u32> = (0..other.len() as u32).collect();
         self.merge_some(other, &all);
         if self.dropped_from.is_some() {
-            // What of ours the other would have dropped was counted only here.
+            // The part of our groups that the other one would have dropped was counted only here.
             self.retain_below_bound();
         }
         self.drop_most();
@@ -618,7 +618,7 @@ impl GroupTable {
         self.group_hashed(table, hash, skipped, &[], key, widths)
     }
 
-    /// Of a key whose first bytes stand apart, by the hash of what is behind the skipped ones.
+    /// Finds or adds a key whose first bytes are separate, by the hash of the bytes after the skipped ones.
     fn group_hashed(
         &mut self,
         table: usize,
@@ -662,7 +662,7 @@ impl GroupTable {
         let groups = self.key_ends.len();
         self.lanes.resize(groups);
         for (place, cells) in self.cells.iter_mut().enumerate() {
-            // Of a lane they are there once they were needed.
+            // The cells of a lane exist once they were needed.
             if !self.lanes.has(place) || cells.is_in_use() {
                 cells.resize(groups);
             }

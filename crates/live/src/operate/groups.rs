@@ -20,7 +20,7 @@ pub struct Groups(GroupStorage);
 
 #[derive(Debug, Clone)]
 enum GroupStorage {
-    /// Of `COUNT(*)` alone, without keys.
+    /// The count of `COUNT(*)` alone, without keys.
     Rows {
         count: u64,
         /// True if the one group is there.
@@ -110,7 +110,7 @@ impl Groups {
 
     /// Leaves the cells of these aggregates, in this order, each once.
     pub(crate) fn pick_cells(&mut self, places: &[usize]) {
-        // What counts rows has one aggregate.
+        // Counted rows have one aggregate.
         if !matches!((&self.0, places), (GroupStorage::Rows { .. }, [0])) {
             self.table().pick_cells(places);
         }
@@ -158,7 +158,7 @@ impl Groups {
         }
     }
 
-    /// What a table holds.
+    /// The groups of a table.
     pub(crate) fn of_table(table: GroupTable) -> Groups {
         Groups(GroupStorage::Table(Box::new(table)))
     }
@@ -192,7 +192,7 @@ mod tests {
         group
     }
 
-    /// Of no group nothing is shown; else the count.
+    /// Returns nothing for no group, else the count.
     fn shown(groups: &Groups, group: &CompiledGroup) -> Vec<String> {
         let arena = Bump::new();
         let rows = groups.evaluate(group, &arena);

@@ -23,16 +23,16 @@ use super::{
 };
 use crate::expr::{encode_group_value, total_order};
 
-/// Where a row stands in its stream.
+/// The position of a row in its stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct RowPosition {
     /// The event's number in the stream, or the place of its first byte.
     pub(crate) event: u64,
-    /// Of the rows that lateral views make of the event, which one.
+    /// Number of the row among those that lateral views make of the event.
     pub(crate) row: u32,
 }
 
-/// Where the rows of an input stand, and their events; both empty where an aggregation does not ask for them.
+/// The positions of an input's rows, and their events; both empty if no aggregation needs them.
 #[derive(Debug, Default)]
 pub(crate) struct StreamOrder<'v> {
     /// By row.
@@ -48,7 +48,7 @@ pub(crate) enum OrderedCells {
     Collected { is_set: bool, values_max: u32, cells: Vec<CollectedValues> },
 }
 
-/// Which row's value is chosen.
+/// The row whose value is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RowChoice {
     First,
@@ -56,9 +56,9 @@ pub(crate) enum RowChoice {
     /// The event itself, kept as its text.
     FirstEvent,
     LastEvent,
-    /// Where another value is least; of equal ones the first.
+    /// The row with the least other value; of equal ones the first.
     Least,
-    /// Where it is greatest; of equal ones the first.
+    /// The row with the greatest other value; of equal ones the first.
     Greatest,
 }
 
@@ -117,7 +117,7 @@ impl OrderedCells {
         }
     }
 
-    /// What a group's cell has on the heap.
+    /// Bytes of a group's cell on the heap.
     pub(crate) fn heap_bytes(&self, group: usize) -> usize {
         match self {
             OrderedCells::Chosen { cells, .. } => cells[group].bytes(),
@@ -138,7 +138,7 @@ impl OrderedCells {
             (OrderedCells::Chosen { choice, cells }, InputValues::Rows | InputValues::Values(_)) => {
                 let value = |row: usize| match taken {
                     InputValues::Values(values) if !choice.is_event() => values[row],
-                    // What is told of an event is whether it counts.
+                    // The value for an event only says if it counts.
                     InputValues::Values(values) if matches!(values[row], Value::Null | Value::Error) => {
                         Value::Null
                     }
@@ -267,8 +267,8 @@ impl ChosenRow {
         self.by.heap_bytes() + self.value.heap_bytes()
     }
 
-    /// True if a row's value replaces the one that is there. Of two rows it is always the same one that stays,
-    /// whichever came first.
+    /// True if a row's value replaces the one that is there. The choice between two rows does not depend on
+    /// their order of arrival.
     fn is_replaced_by(&self, choice: RowChoice, at: RowPosition, by: &Value<'_>) -> bool {
         if self.is_none() {
             return true;

@@ -23,7 +23,7 @@ use crate::matching::prefetch;
 /// Rows ahead whose cells are asked for: about as many as can be underway at once.
 const AHEAD: usize = 8;
 
-/// Where an aggregate's cells are.
+/// The place of an aggregate's cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lane {
     /// In its [`Cells`].
@@ -50,7 +50,7 @@ pub(crate) struct PackedCounters {
     bounds: Vec<u64>,
 }
 
-/// What a batch brings to lanes.
+/// The input of a batch for lanes.
 #[derive(Debug, Default)]
 pub(crate) struct CounterInput {
     width: usize,
@@ -60,7 +60,7 @@ pub(crate) struct CounterInput {
     greatest: Vec<u64>,
     /// Rows, ascending, each with a word of which it has no value, and whether it has one that cannot be used.
     misses: Vec<(u32, u32, bool)>,
-    /// Where each row's are among them; empty where there are none.
+    /// The start of each row's misses among them; empty if there are none.
     miss_starts: Vec<u32>,
     /// Words of which no row has a value here.
     missed: Vec<usize>,
@@ -133,7 +133,7 @@ impl PackedCounters {
         }
         let width = self.width;
         self.widen_for(&input.greatest, rows.len() as u64, cells);
-        // Of few groups all is near already.
+        // A few groups are all in the cache already.
         let is_far = self.words.len() > 1 << 15;
         for (at, (group, row)) in rows.iter().enumerate() {
             if is_far && let Some(ahead) = rows.group_at(at + AHEAD) {
@@ -186,8 +186,8 @@ impl PackedCounters {
         }
     }
 
-    /// Retracts the words of another partial: the inverse of [`PackedCounters::merge`]. What of it is in wide cells here leaves
-    /// words that are less than 0, which the cells make up for.
+    /// Retracts the words of another partial: the inverse of [`PackedCounters::merge`]. Counts that are in wide cells here
+    /// leave negative words, for which the cells make up.
     pub(crate) fn retract(&mut self, other: &PackedCounters, group_of: &[u32], cells: &mut [Cells]) {
         if self.width == 0 {
             return;
@@ -222,7 +222,7 @@ impl PackedCounters {
         }
     }
 
-    /// How far from 0 a lane's words are at most.
+    /// The largest absolute value of a lane's words.
     fn greatest(&self, word: usize) -> u64 {
         let words = self.words.iter().skip(word).step_by(self.width);
         words.map(|word| word.unsigned_abs()).max().unwrap_or(0)
@@ -273,7 +273,7 @@ impl PackedCounters {
         *self = picked;
     }
 
-    /// How often a group was counted.
+    /// The count of a group.
     pub(crate) fn count(&self, aggregate: usize, group: usize) -> u64 {
         match self.of[aggregate] {
             Lane::Rows => self.words[group * self.width] as u64,
@@ -343,8 +343,8 @@ impl PackedCounters {
 }
 
 impl CounterInput {
-    /// Of so many rows, by what each aggregate takes in. Values of those that are taken are gone from `taken`; they stay where
-    /// they are not all whole, or too great to be added up.
+    /// The input of so many rows, from the input of each aggregate. Values that become words are removed from `taken`; they
+    /// stay if they are not all whole, or too great to be added up.
     pub(crate) fn of(rows: usize, aggregates: &mut [(InputForm, InputValues<'_>)]) -> CounterInput {
         let is_laned = |taken: &(InputForm, InputValues<'_>)| {
             matches!(taken, (InputForm::Ones | InputForm::Wholes, InputValues::Values(_)))

@@ -7,7 +7,7 @@ use swiftwater_sketch::{Distinct, Frequent, Quantiles};
 use super::group_input::{Combinations, NumericInput, PASSED_OVER, SelectedRows};
 use crate::expr::{encode_group_value, java_text};
 
-/// What Bullet puts between the texts of several values that are one.
+/// Bullet's separator between the texts of several values that are one.
 pub(crate) const SEPARATOR: char = '|';
 
 /// Appends the bytes that a combination of values is known by: equal combinations have equal bytes. False where it is

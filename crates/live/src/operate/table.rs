@@ -94,7 +94,7 @@ impl TableCells {
         self.heap_bytes(group) as isize - before
     }
 
-    /// What a group's cell has on the heap.
+    /// Bytes of a group's cell on the heap.
     pub(crate) fn heap_bytes(&self, group: usize) -> usize {
         match self {
             TableCells::Distribution { cells, .. } => cells[group].bytes(),
@@ -124,7 +124,7 @@ impl TableCells {
         Ok(())
     }
 
-    /// Why Bullet cannot tell what a distribution is at its points.
+    /// The reason for which Bullet cannot evaluate a distribution at its points.
     pub(crate) fn failure(&self, table: &CompiledTable, groups: &[u32]) -> Option<&'static str> {
         let TableCells::Distribution { cells, .. } = self else { return None };
         let mut sketches = groups.iter().filter_map(|&group| cells.get(group as usize));
@@ -171,7 +171,7 @@ impl TableCells {
         (columns, place_of_row)
     }
 
-    /// What is known of the least exact sketch.
+    /// The metadata of the least exact sketch.
     pub(crate) fn meta(&self, table: &CompiledTable) -> Option<SketchMeta> {
         match self {
             TableCells::Distribution { cells, .. } => quantiles_meta(&table.text, cells),

@@ -16,7 +16,7 @@ use crate::StandingQuery;
 pub struct Series {
     /// The distance of two cuts; at least 1.
     pub every: u64,
-    /// Where one of them is, in `[0, every)`.
+    /// The position of one of them, in `[0, every)`.
     pub phase: u64,
 }
 
@@ -39,7 +39,7 @@ pub struct CutCounts {
 /// A query's windows on its line; they are numbered, and close in the order of their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shape {
-    /// Where the period of window 0 begins.
+    /// Start of the period of window 0.
     pub(crate) origin: i64,
     /// From one period to the next.
     pub(crate) every: u64,
@@ -48,7 +48,7 @@ pub(crate) struct Shape {
     pub(super) begins: bool,
 }
 
-/// What a query's windows go by.
+/// The line on which a query's windows lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Axis {
     /// There is no window.
@@ -93,7 +93,7 @@ impl SliceBoundaries {
         }
     }
 
-    /// How many series every event is looked up in, at most.
+    /// Maximum number of series in which every event is looked up.
     pub fn series_count(&self) -> usize {
         self.series.len().max(self.reached.len())
     }
@@ -104,7 +104,7 @@ impl SliceBoundaries {
         self.reached.iter().map(|series| series.before(latest)).max().unwrap_or(Millis::MIN)
     }
 
-    /// Where the slice begins that an instant is in; the least of all instants where nothing is cut.
+    /// Start of the slice of an instant; the least of all instants if nothing is cut.
     pub fn start_of(&self, at: i64) -> i64 {
         self.series.iter().map(|series| series.before(at)).max().unwrap_or(i64::MIN)
     }
@@ -189,7 +189,7 @@ impl Shape {
         Shape { begins: false, ..self }
     }
 
-    /// Where slices must be cut for these windows.
+    /// The slice boundaries that these windows need.
     pub(crate) fn cuts(&self) -> SliceBoundaries {
         let main = Series::new(self.every, self.origin);
         let other = match self.take {
@@ -213,7 +213,7 @@ impl Shape {
         SliceBoundaries { reached, ..cuts }
     }
 
-    /// What such windows are called.
+    /// The name of such windows.
     pub(crate) fn kind(&self) -> &'static str {
         match self.take {
             WindowContents::First(_) => "tumbling",
@@ -232,7 +232,7 @@ impl Shape {
         matches!(self.take, WindowContents::Last(size) if size > self.every)
     }
 
-    /// Where the period of a window begins: the windows of two periods are emitted one period apart.
+    /// Start of the period of a window: the windows of two periods are emitted one period apart.
     pub(crate) fn period(&self, number: i64) -> i64 {
         self.at(number, 0)
     }
@@ -297,8 +297,8 @@ impl Shape {
         }
     }
 
-    /// The last window that holds an instant; none where it lies in a gap between windows. Where windows are additive it is
-    /// the last that there is.
+    /// The last window that holds an instant; none where it lies in a gap between windows. For additive windows it is the
+    /// last that exists.
     pub(crate) fn last_holding(&self, at: i64) -> Option<i64> {
         let first = self.first_holding(at)?;
         let at = if self.begins { at.max(self.origin) } else { at };

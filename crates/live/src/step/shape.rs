@@ -119,7 +119,7 @@ fn sharing(entry: &Entry) -> Option<&CompiledGroup> {
         && query.pattern.is_none()
         && matches!(query.plan.window, Window::None | Window::Time { .. });
     let is_plain = is_plain && group.sets.is_empty();
-    // Where the order of the events counts, what is taken in has positions, which are those of one query's matches.
+    // If the order of events counts, the input has positions, which are those of one query's matches.
     (is_plain && !group.is_ordered() && group.deletes.is_none() && query.dialect() == Dialect::Native)
         .then_some(group)
 }

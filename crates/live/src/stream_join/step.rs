@@ -8,12 +8,12 @@ use super::JoinEvent;
 /// A join has two sides, the left one, 0, and the right one.
 pub const SIDES: usize = 2;
 
-/// How far the events of a pair are apart, and how late each side's may be; microseconds.
+/// Bounds on the distance of a pair's events, and the lateness of each side's; microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JoinTimeBounds {
-    /// What the time of the right event, less that of the left one, is at least.
+    /// The least time of the right event minus that of the left one.
     pub low: i64,
-    /// What it is at most.
+    /// The greatest.
     pub high: i64,
     /// By how much events may be behind the latest of their stream.
     pub lateness: [i64; SIDES],
@@ -21,20 +21,20 @@ pub struct JoinTimeBounds {
     pub idle_after_ms: [Option<u64>; SIDES],
 }
 
-/// What is told of an event that is kept: its time, its number in its stream, and its values.
+/// The kept parts of an event: its time, its number in its stream, and its values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Match {
-    /// When it happened.
+    /// Its time.
     pub time: i64,
     /// Its offset.
     pub number: u64,
-    /// What pairs are made of.
+    /// The values for pairs.
     pub values: Box<[u8]>,
 }
 
 /// Events that are buffered for those of the other side.
 pub trait JoinBuffer {
-    /// Why they cannot be had.
+    /// The error of the buffer.
     type Error;
 
     /// Inserts an event.
@@ -73,12 +73,12 @@ pub struct JoinProgress {
     pub passed_over: u64,
 }
 
-/// Where a step goes on within the events that it is given.
+/// The position within the events of a step at which it continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct JoinPlace {
     /// So many events are done with.
     pub done: usize,
-    /// Of the next one, the pairs with events up to this one (time and number) are told.
+    /// The last event (time and number) of which the pair with the next event was returned.
     pub after: Option<(i64, u64)>,
 }
 
@@ -170,7 +170,7 @@ pub fn step<'e, K: JoinBuffer>(
                     break;
                 }
             }
-            // Where none is to come that it could meet, nobody need remember it.
+            // An event that no later one can meet need not be kept.
             if apart.first_needed(progress, side).is_none_or(|first| time >= first) {
                 kept.insert(side, event)?;
             }

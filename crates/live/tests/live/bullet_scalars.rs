@@ -26,7 +26,7 @@ const KNOWN_DIFFERENCES: &[(&str, &str)] = &[];
 /// The time of asking, 2026-01-01: the records that Bullet was shown lie before it or far behind.
 const NOW: i64 = 1_767_225_600_000;
 
-/// What became of one case.
+/// The outcome of one case.
 enum Outcome {
     Passed,
     OutOfScope(&'static str),

@@ -128,7 +128,7 @@ proptest! {
         prop_assert!(expected.check(&got).is_ok(), "{text}: {:?}", expected.check(&got));
     }
 
-    /// What any dimension comes to is the grand total.
+    /// The total over any dimension is the grand total.
     #[test]
     fn totals_of_every_dimension_are_the_grand_total(
         events in proptest::collection::vec(event(), 1..60),

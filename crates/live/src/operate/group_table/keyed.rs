@@ -54,12 +54,12 @@ impl GroupTable {
         self.merge_keyed(theirs, &chosen, &encoded(start));
     }
 
-    /// Where the window of a group begins.
+    /// Start of the window of a group.
     pub(crate) fn window(&self, group: usize) -> Millis {
         whole(self.key(group))
     }
 
-    /// Where the window of a key begins.
+    /// Start of the window of a key.
     pub(crate) fn window_of(key: &[u8]) -> Millis {
         whole(key)
     }
@@ -110,7 +110,7 @@ impl GroupTable {
         self.table_cells.iter().for_each(|cells| cells.encode(group, out));
     }
 
-    /// Puts a group with its state there; its key must be that of none that is. Where the bytes are no state, nothing is.
+    /// Adds a group with its state; its key must be new. If the bytes are no state, the table is unchanged.
     pub(crate) fn insert_state(&mut self, key: &[u8], mut state: &[u8]) -> Result<u32, InvalidState> {
         let group = self.len();
         if let Err(error) = self.read_state(&mut state) {

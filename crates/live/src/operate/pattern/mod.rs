@@ -44,17 +44,17 @@ use crate::{
 pub struct PatternEvent {
     /// Its row in its batch.
     pub row: u32,
-    /// When it arrived.
+    /// Its arrival.
     pub arrival: Millis,
-    /// When it happened, and the latest event time of its batch before it, where the pattern goes by that.
+    /// Its time, and the latest event time of its batch before it, if the pattern goes by event time.
     pub at: Millis,
     /// See `at`.
     pub peak: MaxEventTime,
     /// Its key.
     pub(crate) key: Box<[u8]>,
-    /// Which variables it may be, as bits, by itself.
+    /// The variables that it may be by itself, as bits.
     pub(crate) variables: u32,
-    /// What conditions and measures read of it.
+    /// The values that conditions and measures read of it.
     pub(crate) values: Box<[OwnedValue]>,
 }
 
@@ -72,7 +72,7 @@ pub struct PatternChunk {
 pub(crate) struct Match {
     pub(crate) key: Arc<[u8]>,
     pub(crate) start: Millis,
-    /// When it was complete.
+    /// Time at which it was complete.
     pub(crate) end: Millis,
     cells: Box<[Cell]>,
 }
@@ -82,13 +82,13 @@ pub(crate) struct Match {
 pub(crate) struct Matches {
     /// Those of each key, in the order of their first events.
     begun: HashMap<Arc<[u8]>, Vec<Partial>>,
-    /// When the time of each is over, with the number of its first event.
+    /// The time limit of each, with the number of its first event.
     ends: BTreeMap<(Millis, u64), Arc<[u8]>>,
     /// Events that wait for the watermark.
     waiting: BTreeMap<(Millis, u64), PatternEvent>,
     /// Events so far.
     events: u64,
-    /// How far time has come.
+    /// The present time.
     now: Millis,
     /// The latest event time.
     peak: MaxEventTime,
@@ -99,16 +99,16 @@ pub(crate) struct Matches {
     /// Values that could not be used, and operations that could not be done, since they were last taken.
     pub(crate) mistyped: u64,
     pub(crate) counts: EvalCounts,
-    /// Why it cannot go on.
+    /// The reason for which it cannot continue.
     pub(crate) failure: Option<Box<str>>,
     scratch: Scratch,
 }
 
-/// What a key with matches takes up besides them, and an event that waits besides its values.
+/// Bytes of a key with matches besides them, and of an event that waits besides its values.
 const KEY_BYTES: usize = 96;
 const WAITING_BYTES: usize = size_of::<PatternEvent>() + 48;
 
-/// What making matches needs to know.
+/// The parameters for making matches.
 #[derive(Clone, Copy)]
 pub(crate) struct Recognizer<'q> {
     pub(crate) pattern: &'q CompiledPattern,
@@ -250,7 +250,7 @@ impl Matches {
         self.insert(key, begun);
     }
 
-    /// What an event does to the matches of its key; answers whether one that it completes has it to itself.
+    /// Advances the matches of an event's key; returns true if a match that it completes has the event for itself.
     fn walk_all(
         &mut self,
         of: Recognizer<'_>,
