@@ -1,7 +1,7 @@
 //! The differences between the dialects, as a table of settings: the whole difference between Bullet's answers and native
 //! ones.
 
-/// Whose rules a query runs under.
+/// The rules of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Dialect {
     /// Ours: `/v1/queries`, `swiftwater query`.

@@ -15,7 +15,8 @@ pub struct Joined {
     pub name: Box<str>,
     /// Tells it from others that had its name before.
     pub id: u64,
-    /// Of a view, which column shows each value of its key; none: no column does. Of a table none: any columns will do.
+    /// For a view, the column that shows each value of its key; none: no column does. For a table none: any columns
+    /// will do.
     pub key: Option<Vec<Option<usize>>>,
     /// Its columns, by name and type; ANY where that is not known.
     pub columns: Vec<(Box<str>, Type)>,

@@ -90,7 +90,7 @@ fn expression() -> BoxedStrategy<String> {
 }
 
 fn expression_of(dialect: Dialect, leaf: BoxedStrategy<String>) -> BoxedStrategy<String> {
-    /// What only the native dialect has.
+    /// The words that only the native dialect has.
     const NATIVE: [&str; 13] = [
         "||",
         "LIKE",

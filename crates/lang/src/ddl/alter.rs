@@ -35,24 +35,24 @@ pub enum AlterError {
     Narrows {
         /// The column.
         column: String,
-        /// What it is.
+        /// The present type.
         from: Type,
-        /// What it would be.
+        /// The new type.
         to: Type,
     },
-    /// What would come out is not a stream that could be created.
+    /// The result is not a stream that could be created.
     #[error("stream `{stream}` cannot be altered so: {source}")]
     Invalid {
         /// The stream.
         stream: String,
-        /// What is wrong with it.
+        /// Its faults.
         #[source]
         source: QueryErrors,
     },
 }
 
 impl AlterError {
-    /// What to do about it.
+    /// The advice to the user.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             AlterError::ColumnExists { .. } => {

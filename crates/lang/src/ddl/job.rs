@@ -7,13 +7,13 @@ use super::options::{DurationText, Value, named, parse_duration_ms};
 pub struct CreateJob {
     /// Its name, by the rules of streams' names.
     pub name: Box<str>,
-    /// That there is one already is no error.
+    /// `IF NOT EXISTS`: an existing one is no error.
     pub if_not_exists: bool,
-    /// When it runs, as it is written: whoever runs it knows what that means.
+    /// The schedule as written: the scheduler parses it.
     pub schedule: Box<str>,
     /// `WITH (…)`.
     pub options: JobOptions,
-    /// What it runs, as it is written: one statement, or several with `;` between them.
+    /// The SQL as written: one statement, or several with `;` between them.
     pub sql: Box<str>,
 }
 
@@ -35,7 +35,7 @@ pub enum JobChange {
 /// The options that are set; `None` for those that are not.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct JobOptions {
-    /// Of each stored stream a run reads only what came since the last one that succeeded.
+    /// True if a run reads only the events of each stored stream since the last successful run.
     pub incremental: Option<bool>,
     /// The zone whose times the schedule names, as it is written: whoever runs it knows which there are.
     pub time_zone: Option<Box<str>>,

@@ -7,7 +7,7 @@
 pub struct StatementText<'a> {
     /// The statement, without the `;` and the space around it.
     pub text: &'a str,
-    /// Where it begins in the whole text, in bytes.
+    /// Its start in the whole text, in bytes.
     pub start: usize,
     /// The line on which it begins, from 1.
     pub line: u32,

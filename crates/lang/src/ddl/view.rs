@@ -7,7 +7,7 @@ use super::options::{DurationText, Value, named, parse_duration_ms};
 pub struct CreateView {
     /// Its name, by the rules of streams' names.
     pub name: Box<str>,
-    /// That there is one already is no error.
+    /// `IF NOT EXISTS`: an existing one is no error.
     pub if_not_exists: bool,
     /// `DELETE WHEN`: of which events a key is deleted; a condition over an event, as it is written: what it means depends
     /// on the stream.
@@ -25,7 +25,7 @@ pub struct ViewOptions {
     pub ttl_ms: Option<u64>,
     /// The events that the stream has already are counted, too.
     pub backfill: Option<bool>,
-    /// How long windows are kept after they are closed, by event time, in milliseconds; not set: for ever.
+    /// Time for which windows are kept after they are closed, by event time, in milliseconds; not set: for ever.
     pub retention_ms: Option<u64>,
 }
 

@@ -17,7 +17,7 @@ const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Node<'t> {
     text: &'t str,
-    /// Where `text` begins in the query.
+    /// Start of `text` in the query.
     start: usize,
 }
 

@@ -60,8 +60,8 @@ impl Parser<'_> {
         self.advance();
         let parenthesis = self.span();
         self.advance();
-        // What each kind of call needs is in functions of their own: calls lie within calls, and those that are not taken
-        // would have their room on the stack all the same.
+        // Each kind of call has a function of its own: calls are nested, and the variables of the other kinds would take
+        // space on the stack as well.
         if keyword == Some(Keyword::Cast) {
             return self.cast(start);
         }

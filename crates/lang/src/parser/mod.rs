@@ -74,7 +74,8 @@ pub(crate) fn parse(text: &str, dialect: Dialect, parameters: &[Literal]) -> Res
         }
     };
     if bullet {
-        // What cannot be a token ends the text for the parser: its own fault there is only that the text ends.
+        // For the parser, a part that is no token ends the text: the parser's own fault there is only that the text
+        // ends.
         let misspelt_at = misspelt.first().and_then(|fault| fault.span);
         faults.retain(|fault| {
             misspelt_at.is_none_or(|at| fault.span.is_some_and(|span| span.start < at.start))
@@ -297,7 +298,7 @@ impl Parser<'_> {
             Err(fault) => {
                 self.faults.push(fault);
                 self.nesting = 0;
-                // What stands in parentheses that the clause opened belongs to it.
+                // The rest of parentheses that the clause opened belongs to it.
                 let mut open = 0_i64;
                 for token in &self.tokens[self.clause_start..self.at] {
                     open += parens(&token.kind);

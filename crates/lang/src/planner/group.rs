@@ -43,7 +43,7 @@ impl<'a> Planner<'a> {
         }
         let mut arguments = Vec::new();
         aggregates.iter().for_each(|node| node.children(&mut |argument| arguments.push(argument)));
-        // Where all that is asked of the records is fields, Bullet reads them by the names that are written.
+        // If the records are read for fields alone, Bullet reads them by the names as written.
         self.sees_inner_texts = !nodes.iter().chain(&arguments).all(|node| is_plain(node));
         let faults = self.faults.len();
         let places: Vec<Option<usize>> = nodes.iter().map(|&node| self.key_of(node, clause)).collect();
@@ -155,8 +155,8 @@ impl<'a> Planner<'a> {
 
     // ---- Bullet's automatic TOP
 
-    /// Whether Bullet runs this as TOP: all keys and COUNT(*) selected, in the order of that, with a LIMIT. Answers the
-    /// count of rows and the threshold.
+    /// Detects a query that Bullet runs as TOP: all keys and COUNT(*) selected, in the order of that, with a LIMIT.
+    /// Answers the count of rows and the threshold.
     fn special_top(&self, ast: &ast::Query) -> Option<(u64, Option<u64>)> {
         let limit = ast.limit?;
         let group_by = ast.group_by.as_ref()?;

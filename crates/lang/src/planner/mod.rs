@@ -241,7 +241,7 @@ fn plan_query<'a>(
 struct ViewColumn {
     name: Box<str>,
     ty: Ty,
-    /// Of what is joined: which.
+    /// The joined object, for its columns.
     source: Option<usize>,
 }
 
@@ -259,7 +259,7 @@ struct Planner<'a> {
     view_columns: Vec<ViewColumn>,
     /// The stream, and what is joined, in the order of the text.
     sources: Vec<JoinSource<'a>>,
-    /// What can be joined.
+    /// The objects that can be joined.
     joined: Option<&'a [Joined]>,
     /// The event's own fields cannot be named: EXPLODE stands in the select list.
     only_views: bool,

@@ -135,7 +135,7 @@ struct WarningChecker<'f, 'a> {
 
 impl WarningChecker<'_, '_> {
     fn warn(&mut self, node: &Node, is_certain: bool, message: String, hint: String) {
-        // Where nothing is declared, a query that was taken so far is taken still.
+        // Without declarations, a query that was valid so far stays valid.
         self.found.push((Fault::at(node.span, message).hint(hint), is_certain && self.is_declared));
     }
 
@@ -240,7 +240,7 @@ impl WarningChecker<'_, '_> {
         self.warn(node, false, message, hint);
     }
 
-    /// What an operator is given.
+    /// Checks the operands of an operator.
     fn operator(&mut self, node: &Node, scope: Scope) {
         match &node.kind {
             NodeKind::Binary(Binary::Compare(_, Quantifier::One), left, right) => {
@@ -307,7 +307,7 @@ impl WarningChecker<'_, '_> {
         }
     }
 
-    /// Why two sides can never be compared, by their types.
+    /// The reason for which two sides can never be compared, by their types.
     fn never(
         &self,
         shown: &str,
@@ -515,7 +515,7 @@ impl Range {
     }
 }
 
-/// What a condition says of one expression, by constants.
+/// The range to which a condition limits one expression, by constants.
 fn range_of(condition: &Node) -> Option<(&Node, Range)> {
     match &condition.kind {
         NodeKind::Binary(Binary::Compare(comparison, Quantifier::One), left, right) => {

@@ -20,7 +20,7 @@ use crate::{
     source::{Fault, Span},
 };
 
-/// What stands between the parentheses of CREATE STREAM.
+/// The parsed text between the parentheses of CREATE STREAM.
 #[derive(Default)]
 pub(super) struct Declaration {
     pub(super) columns: Vec<DeclaredColumn>,

@@ -7,7 +7,7 @@ use crate::{
     source::{Fault, Span},
 };
 
-/// How options are found by their names (the error is a hint), and what they are called.
+/// The functions that find an option by its name (the error is a hint), and return its name.
 type OptionNames<O> = (fn(&str) -> Result<O, String>, fn(O) -> &'static str);
 
 impl Parser<'_> {
