@@ -28,7 +28,7 @@ pub(crate) fn full(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed()
 }
 
-/// Where a server is.
+/// The address of a server.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     authority: String,
@@ -110,7 +110,7 @@ impl Client {
     }
 }
 
-/// Whether an error means that nobody listens there (yet).
+/// Returns true if an error means that nobody listens there (yet).
 pub(crate) fn refused(error: &anyhow::Error) -> bool {
     let kind =
         |cause: &(dyn std::error::Error + 'static)| cause.downcast_ref::<io::Error>().map(io::Error::kind);
@@ -190,7 +190,7 @@ impl Lines {
     }
 }
 
-/// What a server says when it refuses something (RFC 9457).
+/// A server's error response (RFC 9457).
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Problem {
@@ -214,7 +214,7 @@ impl Problem {
         })
     }
 
-    /// What is wrong, in one sentence, and what to do.
+    /// The fault, in one sentence, and the hint.
     pub(crate) fn summary(&self) -> String {
         let what = if self.detail.is_empty() { &self.title } else { &self.detail };
         match &self.hint {
@@ -223,7 +223,7 @@ impl Problem {
         }
     }
 
-    /// What to show a person, with the place in `query` that is meant, if it is known.
+    /// The text for a person, with the place in `query`, if it is known.
     pub(crate) fn text(&self, query: Option<&str>) -> String {
         if !self.errors.is_empty() {
             return self.errors.iter().map(|error| error.text(query)).collect::<Vec<_>>().join("\n");

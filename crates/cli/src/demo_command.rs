@@ -60,7 +60,7 @@ pub(crate) fn run(args: &DemoArgs, clock: Arc<dyn Clock>) -> Outcome {
     served
 }
 
-/// Lets feeders wait, and stops them.
+/// Makes feeders wait, and stops them.
 #[derive(Default)]
 struct Pace {
     stopped: Mutex<bool>,
@@ -84,7 +84,7 @@ impl Pace {
     }
 }
 
-/// Where a source's events go.
+/// The destination of a source's events.
 struct Feed {
     engine: Engine,
     /// The server's, for streams that somebody has declared meanwhile.
@@ -111,7 +111,7 @@ impl Feed {
         let batch = batch.with_meta(meta);
         let (principal, stream) = (Principal::local(), &self.stream);
         match self.engine.append_blocking(&principal, stream, batch.clone(), options.clone()) {
-            // What is declared is stored on its way, which may have to be waited for.
+            // Events of a declared stream are stored, which may have to be waited for.
             Err(RuntimeError::Declared) => {
                 self.runtime.block_on(self.engine.append(&principal, stream, batch, options)).map(drop)
             }

@@ -2,15 +2,15 @@
 
 use std::{io, process::ExitCode};
 
-/// Why a command did not end well.
+/// The reason for which a command failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
     code: u8,
-    /// What to say; none where everything was said, or nobody listens.
+    /// The error; none if it was reported already, or nobody listens.
     error: Option<anyhow::Error>,
 }
 
-/// What a command comes to.
+/// The outcome of a command.
 pub(crate) type Outcome = Result<ExitCode, Failure>;
 
 impl Failure {
@@ -29,14 +29,14 @@ impl Failure {
 }
 
 impl Failure {
-    /// What there is to say.
+    /// The text of the error.
     pub(crate) fn text(&self) -> String {
         let told = self.error.as_ref().map(|error| swiftwater_event::causes(error.as_ref()));
         format!("error: {}", told.unwrap_or_default())
     }
 }
 
-/// Of a command that needs history, in a binary that was built without it.
+/// The failure of a command that needs history, in a binary that was built without it.
 #[cfg(not(feature = "history"))]
 pub(crate) fn without_history() -> Failure {
     Failure::coded(WITHOUT_HISTORY_CODE, anyhow::anyhow!(swiftwater_server::WITHOUT_HISTORY))

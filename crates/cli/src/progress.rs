@@ -57,7 +57,7 @@ impl Progress {
         Progress::counted(all, quiet, SECONDS)
     }
 
-    /// What is being done.
+    /// Shows the present action.
     pub(crate) fn set_status(&self, what: String) {
         self.0.set_message(what);
     }

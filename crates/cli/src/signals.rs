@@ -45,7 +45,8 @@ async fn received(signal: &mut Option<Signal>) {
     }
 }
 
-/// Whether the process ignores SIGHUP since it was started, as the kernel says it (proc_pid_status(5), `SigIgn`).
+/// Returns true if the process has ignored SIGHUP since it was started, according to the kernel (proc_pid_status(5),
+/// `SigIgn`).
 fn ignores_hangup() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -20,7 +20,7 @@ pub(crate) struct Table {
     held: Vec<Row>,
     widths: Option<Vec<Column>>,
     rows: u64,
-    /// How wide a cell may be.
+    /// Maximum width of a cell.
     cell_width_max: usize,
 }
 

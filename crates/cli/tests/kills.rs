@@ -47,7 +47,7 @@ fn sql(server: &TestServer, text: &str) -> Vec<Value> {
     serde_json::from_slice(&answer.body).unwrap()
 }
 
-/// Where the server is now; empty while there is none.
+/// The present address of the server; empty while there is none.
 type Address = Arc<Mutex<String>>;
 
 /// A client that sends batches until it is told to stop; answers how many events were acknowledged.
@@ -152,7 +152,7 @@ fn receiver() -> (SocketAddr, Requests) {
                 let length = header("content-length").and_then(|length| length.parse().ok());
                 if length.is_some_and(|length: usize| body.len() >= length) {
                     taken.lock().unwrap().push((header("idempotency-key").unwrap(), body.to_owned()));
-                    // Who asked may be killed.
+                    // The client may have been killed.
                     let answer = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
                     let _ = stream.write_all(answer.as_bytes());
                     break;

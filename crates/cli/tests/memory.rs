@@ -52,7 +52,7 @@ impl Statements {
         self.rng.pick(from).to_owned()
     }
 
-    /// How often something is repeated, or how long it is to be.
+    /// Numbers of repetitions, or lengths.
     fn count(&mut self) -> String {
         self.one(&[
             "0",
@@ -417,7 +417,7 @@ fn start(data: &Path) -> Tortured {
     ])
 }
 
-/// How a statement ended.
+/// The end of a statement.
 struct Ended {
     answer: String,
     was_cancelled: bool,

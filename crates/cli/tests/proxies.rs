@@ -39,7 +39,7 @@ fn put(text: &str, old: &str, new: &str) -> String {
     text.replace(old, new)
 }
 
-/// Where a program is; none, with a line that says so, where it cannot be had.
+/// The path of a program; none, with a line that says so, if it is not installed.
 fn program(name: &str) -> Option<PathBuf> {
     let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
     let found =

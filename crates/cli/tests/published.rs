@@ -67,7 +67,7 @@ fn grouped<'a>(readings: impl Iterator<Item = (&'a str, f32)>) -> BTreeMap<Strin
     groups
 }
 
-/// What each of the first five tables is to hold.
+/// The expected content of each of the first five tables.
 fn of_homes(events: &[Value]) -> Vec<Rows> {
     let text = |event: &Value, name: &str| event[name].as_str().unwrap().to_owned();
     // A FLOAT has 32 bits.
@@ -99,7 +99,7 @@ fn of_homes(events: &[Value]) -> Vec<Rows> {
     ]
 }
 
-/// What a run adds to each of the last four tables.
+/// The rows that a run adds to each of the last four tables.
 fn of_articles(events: &[Value]) -> Vec<Rows> {
     let total: f64 = events.iter().map(|event| event["length"].as_f64().unwrap()).sum();
     let count = events.len() as f64;

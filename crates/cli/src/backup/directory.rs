@@ -13,7 +13,7 @@ use swiftwater_engine::{BackupFile, BackupManifest, Checksum, MANIFEST_NAME};
 
 const LOCK: &str = "backup.lock";
 const UNFINISHED: &str = "unfinished";
-/// Where files lie; nothing else in the directory is ever deleted.
+/// Directories of the files; nothing else in the directory is ever deleted.
 const PARTS: [&str; 4] = ["catalog", "log", "tables", "views"];
 const PIECE_BYTES: usize = 1 << 20;
 
@@ -59,7 +59,7 @@ impl BackupDir {
         self.put(UNFINISHED, format!("{}\n", manifest.id).as_bytes())
     }
 
-    /// Where a file lies when it is whole, and while it is not.
+    /// The path of a complete file, and of one that is being fetched.
     pub(super) fn places(&self, file: &BackupFile) -> (PathBuf, PathBuf) {
         let place = file.place();
         (self.path.join(&place), self.path.join(format!("{place}.part")))

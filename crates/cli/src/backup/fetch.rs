@@ -30,7 +30,7 @@ const CUTS_MAX: usize = 10;
 const TRIES_MAX: usize = 5;
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// What was fetched.
+/// The result of a fetch.
 pub(super) struct Fetched {
     pub(super) manifest: BackupManifest,
     /// Bytes that came over the network.

@@ -12,7 +12,7 @@ use swiftwater_event::Clock;
 /// Blocks a second at which a low rate is kept, so that events come evenly.
 const RATE_BLOCKS_PER_SECOND: f64 = 20.0;
 
-/// How to cut.
+/// The rules for cutting.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cut {
     /// Bytes that are read at once.

@@ -53,7 +53,7 @@ pub(super) async fn follow(
     let mut patience = RetryDeadline::new(args);
     loop {
         let mut grown = false;
-        // What was there when the stop came is still sent.
+        // Lines that were there before the stop are still sent.
         let stopped = stop.stopped();
         for tail in &mut tails {
             let name = tail.path.display().to_string();
@@ -113,7 +113,7 @@ struct Piece {
 struct Tail {
     path: PathBuf,
     open: Option<Open>,
-    /// Whether it was told that the file is not there.
+    /// True if the missing file was reported.
     told_missing: bool,
 }
 
@@ -133,7 +133,7 @@ impl Open {
         Ok(Open { file, identity: (metadata.dev(), metadata.ino()), read: 0, lines: 0, partial: Vec::new() })
     }
 
-    /// What was appended, up to the last line's end; with `last`, to the very end.
+    /// The appended bytes, up to the last line's end; with `last`, to the very end.
     fn next(&mut self, last: bool) -> io::Result<Option<Piece>> {
         if self.file.metadata()?.len() < self.read {
             // Cut short: what is in it now is new.

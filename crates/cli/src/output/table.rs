@@ -27,7 +27,7 @@ pub(super) struct Grid {
 struct Column {
     name: String,
     width: usize,
-    /// Whether all values so far are numbers.
+    /// True if all values so far are numbers.
     numeric: bool,
 }
 
@@ -84,12 +84,12 @@ impl Grid {
         Ok(self.columns.len() > columns_before)
     }
 
-    /// Whether there is no row.
+    /// Returns true if there is no row.
     pub(super) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub(super) fn len(&self) -> usize {
         self.rows.len()
     }

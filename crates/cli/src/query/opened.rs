@@ -23,7 +23,7 @@ pub(crate) struct Opened {
     pub(crate) source: InputSource,
     pub(crate) bytes: Option<u64>,
     pub(crate) read: Option<Arc<AtomicU64>>,
-    /// What it holds, and what is known to be wrong with its records.
+    /// Its format, and the known faults of its records.
     pub(crate) form: (InputForm, CsvFaults),
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn open(place: &Place, stop: &StopReading, declared: &DeclaredFields)
     Ok(Opened { source: InputSource::Reader(reader), bytes: input.bytes, read: Some(read), form })
 }
 
-/// How far the input was read, as it lies there.
+/// Number of bytes of the input read, as stored there.
 pub(crate) fn read_so_far(read: Option<&Arc<AtomicU64>>, looked_at: u64) -> u64 {
     read.map_or(looked_at, |read| read.load(Ordering::Relaxed))
 }

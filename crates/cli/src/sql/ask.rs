@@ -20,10 +20,10 @@ use crate::{
     text_table::{self, Table},
 };
 
-/// How often a person is told how far a statement is.
+/// Interval of the shown progress of a statement.
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 
-/// How texts are asked.
+/// The way in which texts are sent.
 pub(crate) struct Asking {
     client: Client,
     pub(crate) form: SqlForm,
@@ -43,7 +43,7 @@ pub(crate) enum StatementOutcome {
     Cancelled,
 }
 
-/// How far a statement is, as the server tells it.
+/// The progress of a statement, as reported by the server.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Reading {

@@ -15,11 +15,11 @@ const HEADINGS: [&str; 7] = ["scenario", "what", "published", "ours", "ratio", "
 /// The whole of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Document {
-    /// How much was done, in a word.
+    /// The size of the run, in a word.
     pub(super) sizes: String,
-    /// What on, in a line.
+    /// The machine, in a line.
     pub(super) machine: String,
-    /// Whether all went well.
+    /// True if all scenarios passed.
     pub(super) passed: bool,
     pub(super) scenarios: Vec<ScenarioRecord>,
     pub(super) rows: Vec<FigureRecord>,
@@ -63,12 +63,12 @@ pub(super) struct FigureRecord {
     pub(super) published_unit: Option<String>,
     pub(super) ours: Option<f64>,
     pub(super) unit: Option<String>,
-    /// How many times better ours is.
+    /// The factor by which ours is better.
     pub(super) ratio: Option<f64>,
     pub(super) rate_asked: Option<f64>,
     pub(super) rate_reached: Option<f64>,
     pub(super) passed: bool,
-    /// That in words.
+    /// The ratio in words.
     pub(super) verdict: String,
     pub(super) conditions: String,
 }

@@ -26,7 +26,7 @@ const BODY_BYTES: usize = 256 << 10;
 const FEW_BYTES: usize = 64 << 10;
 /// Connections that share a rate: while one waits for its answer, others send.
 const CONNECTIONS: usize = 4;
-/// How long an answer may take before it counts as failed.
+/// Time after which an answer counts as failed.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Bodies of events, each a list of as many.
@@ -81,7 +81,7 @@ impl Bodies {
     }
 }
 
-/// What was sent.
+/// The result of sending.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FeedResult {
     /// Events that were acknowledged.
@@ -92,12 +92,12 @@ pub(super) struct FeedResult {
     pub(super) seconds: f64,
     /// Bodies that were refused or lost.
     pub(super) failures: u64,
-    /// How the requests ended, as in `200: 47, 429: 1`.
+    /// The outcomes of the requests, as in `200: 47, 429: 1`.
     pub(super) outcomes: String,
 }
 
 impl FeedResult {
-    /// What is wrong with it, if anything: `taken` is how many events the stream has.
+    /// The fault of the run, if it has one; `taken` is the number of events that the stream has.
     pub(super) fn fault(&self, taken: u64) -> Option<String> {
         if self.failures > 0 {
             return Some(format!("{} bodies of events failed ({})", self.failures, self.outcomes));
@@ -186,7 +186,7 @@ pub(super) fn send(
     Ok(feed_result(&report, bodies.events, 0.0))
 }
 
-/// Of a run that took no less than so many seconds.
+/// The result of a run that took at least so many seconds.
 fn feed_result(report: &Report, events: u64, seconds: f64) -> FeedResult {
     let total = report.total();
     let done = (total.latency.count() - total.failures) * events;

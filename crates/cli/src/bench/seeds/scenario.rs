@@ -14,25 +14,25 @@ use swiftwater_event::Clock;
 use swiftwater_plot::{Line, Plot};
 use tokio::runtime::Runtime;
 
-/// Of an asked rate this share is as good as all of it.
+/// The share of a requested rate that counts as reached.
 const HELD_SHARE: f64 = 0.95;
 
 /// One experiment.
 pub(super) struct Scenario {
     /// Its name on the command line.
     pub(super) id: &'static str,
-    /// What it does, in a line.
+    /// Its description in a line.
     pub(super) about: &'static str,
-    /// What it takes.
+    /// Its requirements.
     pub(super) needs: fn(Size) -> Needs,
     /// Does it.
     pub(super) run: fn(&Context) -> anyhow::Result<Measured>,
 }
 
-/// How much is done.
+/// The size of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Size {
-    /// Whether it works at all: seconds, with any build.
+    /// Checks that it works at all: seconds, with any build.
     Smoke,
     /// All scenarios together within ten minutes on two cores.
     Short,
@@ -56,12 +56,12 @@ impl Size {
     }
 }
 
-/// What a scenario takes, roughly.
+/// Approximate requirements of a scenario.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Needs {
     /// The most that lies on disk at once.
     pub(super) disk_bytes: u64,
-    /// How long it takes on two cores.
+    /// Its duration on two cores.
     pub(super) seconds: u64,
 }
 
@@ -71,7 +71,7 @@ impl Needs {
         Needs { disk_bytes: 0, seconds }
     }
 
-    /// Of both, one after the other.
+    /// The needs of both, one after the other.
     pub(super) fn and_then(self, next: Needs) -> Needs {
         Needs { disk_bytes: self.disk_bytes.max(next.disk_bytes), seconds: self.seconds + next.seconds }
     }
@@ -83,15 +83,15 @@ impl Needs {
     }
 }
 
-/// What scenarios are given.
+/// The context of scenarios.
 pub(super) struct Context {
-    /// How much is to be done.
+    /// The size of the run.
     pub(super) size: Size,
     /// The time.
     pub(super) clock: Arc<dyn Clock>,
     /// Set when a person wants it to end.
     pub(super) stop: Arc<AtomicBool>,
-    /// Where data directories are made.
+    /// Directory in which data directories are made.
     pub(super) directory: PathBuf,
     /// A running server, if one was given.
     pub(super) given: Option<String>,
@@ -108,7 +108,7 @@ impl Context {
         Ok(())
     }
 
-    /// Lets time pass, or less if a person wants it to end.
+    /// Waits for so long, or less if the user ends the run.
     pub(super) fn pause(&self, time: Duration) -> anyhow::Result<()> {
         let until = self.clock.monotonic_nanos() + time.as_nanos() as u64;
         loop {
@@ -130,19 +130,19 @@ impl Context {
     }
 }
 
-/// What came of a scenario.
+/// The result of a scenario.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Measured {
     /// Figures.
     pub(super) rows: Vec<Row>,
     /// Curves.
     pub(super) plots: Vec<Plot>,
-    /// Why a published figure has none of ours beside it: the beginning of its key, and the reason.
+    /// The published figures without one of ours: the beginning of the key, and the reason.
     pub(super) without: Vec<(String, String)>,
 }
 
 impl Measured {
-    /// What the first row that failed says.
+    /// The fault of the first row that failed.
     pub(super) fn fault(&self) -> Option<String> {
         self.rows.iter().find_map(|row| row.fault.as_ref().map(|fault| format!("{}: {fault}", row.what)))
     }
@@ -168,7 +168,7 @@ impl Measured {
 pub(super) struct Row {
     /// The key of the published figure that it stands beside.
     pub(super) key: Option<String>,
-    /// What it is.
+    /// The name of the figure.
     pub(super) what: String,
     /// The figure, in the unit of the published one if there is one.
     pub(super) figure: f64,
@@ -178,7 +178,7 @@ pub(super) struct Row {
     pub(super) conditions: String,
     /// A rate that was asked for, and what was reached of it.
     pub(super) rate: Option<(f64, f64)>,
-    /// What was wrong or missing in the answers.
+    /// The fault of the answers: wrong or missing ones.
     pub(super) fault: Option<String>,
 }
 
@@ -228,7 +228,7 @@ impl Row {
         self
     }
 
-    /// Whether the rate that was asked for was reached.
+    /// Returns true if the requested rate was reached.
     pub(super) fn is_held(&self) -> bool {
         self.rate.is_none_or(|(asked, reached)| reached >= asked * HELD_SHARE)
     }

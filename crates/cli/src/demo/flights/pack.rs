@@ -7,7 +7,7 @@ use crate::demo::DemoError;
 /// The pack, as `examples/flights/pack.py` wrote it.
 const PACK: &[u8] =
     include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/flights/flights.pack.zst"));
-/// What the pack may unpack to; it is 8.4 MB now.
+/// Limit of the unpacked size; it is 8.4 MB now.
 const PACK_BYTES_MAX: usize = 32 << 20;
 
 /// Stands for a missing value in a column of 16-bit values.
@@ -42,7 +42,7 @@ pub(super) struct Row {
     pub(super) arr_delay: i16,
     /// Minutes, or `MISSING` where the flight was cancelled or diverted.
     pub(super) air_time: i16,
-    /// Where `arr_delay` is missing but the arrival is known: its local minute of the day, or `MISSING`.
+    /// The local minute of the day of an arrival that is known though `arr_delay` is missing, or `MISSING`.
     pub(super) landed: i16,
 }
 
@@ -52,7 +52,7 @@ impl Row {
         self.departure + if SUMMER.contains(&self.departure) { 240 } else { 300 }
     }
 
-    /// When the flight happened: its departure, or, if it was cancelled, its scheduled departure; minutes as above.
+    /// Time of the flight: its departure, or, if it was cancelled, its scheduled departure; minutes as above.
     pub(super) fn happened(&self) -> i32 {
         self.scheduled() + self.departure_delay().unwrap_or(0)
     }
@@ -187,7 +187,7 @@ fn same_length(lengths: &[usize]) -> Result<(), DemoError> {
     same.then_some(()).ok_or(DemoError::Malformed { what: "columns of different lengths" })
 }
 
-/// What is still to be read.
+/// The rest to read.
 struct Reader<'a> {
     rest: &'a [u8],
 }

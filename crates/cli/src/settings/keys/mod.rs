@@ -11,9 +11,9 @@ use super::{
 pub(crate) struct Key {
     /// `section.name`.
     pub(crate) name: &'static str,
-    /// What it does, in sentences.
+    /// Its description, in sentences.
     pub(crate) doc: &'static str,
-    /// What its values are.
+    /// The kind of its values.
     pub(crate) kind: Kind,
     /// Its value.
     pub(crate) get: fn(&Settings) -> Value,
@@ -21,7 +21,7 @@ pub(crate) struct Key {
     pub(crate) set: fn(&mut Settings, Value),
 }
 
-/// What a setting's values are.
+/// The kind of a setting's values.
 pub(crate) enum Kind {
     /// Bytes, least and most.
     Bytes(u64, u64),
@@ -43,11 +43,11 @@ type Check = fn(&str) -> Result<(), String>;
 /// A setting's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Value {
-    /// Of [`Kind::Bytes`], [`Kind::Millis`] and [`Kind::Count`].
+    /// A value of [`Kind::Bytes`], [`Kind::Millis`] and [`Kind::Count`].
     Number(u64),
-    /// Of [`Kind::Choice`] and [`Kind::Text`].
+    /// A value of [`Kind::Choice`] and [`Kind::Text`].
     Text(String),
-    /// Of [`Kind::List`].
+    /// A value of [`Kind::List`].
     List(Vec<String>),
 }
 
@@ -87,7 +87,7 @@ impl Key {
         self.check(&value).map(|()| value)
     }
 
-    /// Whether a value may be this setting's.
+    /// Checks that a value is allowed for this setting.
     pub(crate) fn check(&self, value: &Value) -> Result<(), String> {
         match (&self.kind, value) {
             (
@@ -115,7 +115,7 @@ impl Key {
         }
     }
 
-    /// What is allowed, in words; empty where that is said otherwise.
+    /// The allowed values, in words; empty if that is said otherwise.
     pub(crate) fn allowed(&self) -> String {
         match &self.kind {
             Kind::Bytes(least, most) => format!("{} to {}", bytes_text(*least), bytes_text(*most)),

@@ -23,7 +23,7 @@ pub(super) const MATCHING: usize = 10;
 /// Settings of the servers: as many queries as anybody asks at once.
 pub(super) const SETTINGS: [&str; 3] =
     ["engine.default-stream=bullet", "bullet.queries-max=1000000", "engine.queries-max=1000000"];
-/// How long a query that ends by itself may take to.
+/// Time that a query may take to end by itself.
 const PATIENCE: Duration = Duration::from_secs(20);
 const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 

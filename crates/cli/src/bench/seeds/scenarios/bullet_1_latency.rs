@@ -61,7 +61,7 @@ fn run(context: &Context) -> anyhow::Result<Measured> {
     Ok(measured)
 }
 
-/// Of one query, in milliseconds from when it was received.
+/// The times of one query, in milliseconds from when it was received.
 struct Times {
     matched: f64,
     answered: f64,

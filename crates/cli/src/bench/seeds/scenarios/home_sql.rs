@@ -90,7 +90,7 @@ impl Usage {
     }
 }
 
-/// What the statements are to find in the events of all bodies once.
+/// The expected results of the statements over the events of all bodies once.
 #[derive(Debug, Default)]
 struct ExpectedTotals {
     readings: u64,
@@ -113,7 +113,7 @@ impl ExpectedTotals {
         }
     }
 
-    /// What is wrong with what a statement has written, if anything.
+    /// The fault in a statement's output, if it has one.
     fn fault(&self, server: &Server, table: &str, rounds: u64) -> anyhow::Result<Option<String>> {
         let rows = rows_of(server, table)?;
         let name = |row: &Value, column: &str| row[column].as_str().unwrap_or_default().to_owned();

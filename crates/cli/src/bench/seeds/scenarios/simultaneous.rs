@@ -15,15 +15,15 @@ use crate::bench::seeds::{
     server::Server,
 };
 
-/// How a load test is made.
+/// The parameters of a load test.
 pub(super) struct Load {
-    /// What the keys of the published figures begin with.
+    /// Prefix of the published figures' keys.
     pub(super) key: &'static str,
-    /// How long an event is; 0: as it comes.
+    /// Length of an event; 0: as it is made.
     pub(super) event_bytes: usize,
     /// Events a second.
     pub(super) rate: f64,
-    /// Of how many queries the published ones were.
+    /// Numbers of queries in the published tests.
     pub(super) published: &'static [usize],
     /// Beyond these as many more, doubled from one to the next, until something is missing.
     pub(super) queries_max: usize,
@@ -31,12 +31,12 @@ pub(super) struct Load {
     pub(super) wait: Duration,
 }
 
-/// What a round came to.
+/// The result of a round.
 struct Round {
     queries: usize,
     /// Records in an answer, on average.
     records: f64,
-    /// Of the server, in cores.
+    /// CPU use of the server, in cores.
     cores: f64,
     asked: f64,
     reached: f64,
