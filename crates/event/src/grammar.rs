@@ -14,7 +14,7 @@ pub(crate) const DEPTH_MAX: usize = 512;
 /// A fault is found by what stands in fewer bytes than this from its place on.
 pub(crate) const LOOK_AHEAD_MAX: usize = 16;
 
-/// What a checked text is.
+/// The result of a check of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Good up to here (exclusive).
@@ -25,7 +25,7 @@ pub(crate) enum Verdict {
     Incomplete,
 }
 
-/// What is wrong.
+/// The fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     Key,

@@ -20,7 +20,7 @@ impl StructuralPass {
         block::isas().map(|isa| StructuralPass { isa })
     }
 
-    /// What the instructions are called: `avx512`, `avx2`, `neon` or `portable`.
+    /// The name of the instruction set: `avx512`, `avx2`, `neon` or `portable`.
     pub fn name(self) -> &'static str {
         match self.isa {
             #[cfg(target_arch = "x86_64")]

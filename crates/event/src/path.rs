@@ -28,7 +28,7 @@ pub enum PathError {
     Syntax {
         /// The whole text.
         text: String,
-        /// Where reading stopped.
+        /// The byte at which reading stopped.
         at: usize,
     },
 }

@@ -11,7 +11,7 @@ use crate::{
 /// One path wanted as one type.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Want {
-    /// Where.
+    /// The path.
     pub path: Path,
     /// As what.
     pub ty: Type,
@@ -35,7 +35,7 @@ pub struct DecodePlan {
     pub(crate) node_count: usize,
 }
 
-/// What one of the events' own keys leads to.
+/// The target of one of the events' own keys.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Target {
     /// Its place in the root.
@@ -82,7 +82,7 @@ impl Search {
     }
 }
 
-/// What is wanted at and below one place.
+/// The wants at and below one place.
 #[derive(Debug, Default)]
 pub(crate) struct PlanNode {
     /// The number of this place in its plan, the root being 0.

@@ -12,7 +12,7 @@ pub(crate) const fn is_space(byte: u8) -> bool {
 /// True if the first byte of a value begins a list or an object.
 #[inline(always)]
 pub(crate) const fn is_open(first: u8) -> bool {
-    // Of a `[`, this bit makes a `{`.
+    // This bit turns a `[` into a `{`.
     first | 0x20 == b'{'
 }
 
@@ -146,11 +146,11 @@ pub(crate) fn same(bytes: &[u8], a: usize, b: usize, len: usize) -> bool {
     a.is_some() && a == b
 }
 
-/// Which of the 16 bytes from `a` on are those from `b` on.
+/// A bit for each of the 16 bytes from `a` on that equals that from `b` on.
 ///
 /// # Safety
 ///
-/// That many bytes must lie within `bytes` from both places on.
+/// From both places on, 16 bytes must be within `bytes`.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn equal_16(bytes: &[u8], a: usize, b: usize) -> u32 {

@@ -7,7 +7,7 @@ use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 
 use crate::{text::unescape, walk::Slot};
 
-/// Which rows are null, kept only once there is one.
+/// The null rows, recorded only once there is one.
 #[derive(Default)]
 pub(crate) struct Nulls {
     /// A bit a row up to the last null: 0 if it is null.

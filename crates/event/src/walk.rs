@@ -23,8 +23,8 @@ use crate::{
     text::{string_end, unescape},
 };
 
-/// Where a value lies in a buffer: 8 bytes. Of a list or object that is wanted as a list or a map of a known type, it is
-/// the bracket alone: where it ends is found by who reads what is in it.
+/// The place of a value in a buffer: 8 bytes. For a list or object that is wanted as a list or a map of a known type, it
+/// is the bracket alone: its end is found by the code that reads its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slot {
     start: u32,
@@ -74,7 +74,7 @@ pub(crate) struct SeenKey {
     /// The text from the bracket or comma before the key to before the first byte of the value.
     start: u32,
     len: u32,
-    /// Which of the node's keys it is.
+    /// The index of the key among those of the node.
     child: u32,
 }
 
@@ -242,7 +242,7 @@ impl Walk<'_> {
     #[inline(never)]
     fn below(&mut self, plan: &DecodePlan, target: Target, at: usize) {
         let (_, child) = &plan.root.keys[target.child as usize];
-        // Of equal keys the last counts: what an earlier one left must go.
+        // The last of equal keys counts: the values of an earlier one must be removed.
         if !child.is_leaf() {
             self.set(child, Slot::MISSING);
         }
@@ -314,7 +314,7 @@ impl Walk<'_> {
                 };
             } else {
                 let (_, child) = &node.keys[child as usize];
-                // Of equal keys the last counts: what an earlier one left must go.
+                // The last of equal keys counts: the values of an earlier one must be removed.
                 if !child.is_leaf() {
                     self.set(child, Slot::MISSING);
                 }

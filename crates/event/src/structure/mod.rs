@@ -312,7 +312,7 @@ impl Marks {
 unsafe fn write_places<B: Block>(marks: &Marks, places: &mut Vec<u32>) {
     let mut count = 0;
     for (block, (all, colons)) in marks.all.iter().zip(&marks.colons).enumerate() {
-        // What is written behind the last place is cut off again.
+        // The part after the last place is truncated at the end.
         if places.len() < count + 64 {
             places.resize((count + 64) * 2, 0);
         }
