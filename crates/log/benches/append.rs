@@ -122,7 +122,7 @@ fn throughput(directory: &Path, clock: &Arc<SystemClock>, requests: &[Vec<u8>]) 
     let packed = PackedPayload::new(&requests[0], Compression::Lz4).unwrap();
     let shrinks = requests[0].len() as f64 / packed.bytes() as f64;
     println!("published events of 1.85 KB, {REQUEST_EVENTS} a request, {shrinks:.2} times smaller as LZ4");
-    // What is measured is a log that has run for a while: its files were all written before.
+    // The measured log has run for a while: its files were all written before.
     append_round(&log, requests);
     let mut rates = [Vec::new(), Vec::new(), Vec::new(), Vec::new()];
     for _ in 0..ROUNDS {
@@ -197,7 +197,7 @@ fn compress_round(requests: &[Vec<u8>]) {
     });
 }
 
-/// What anybody would write: compress until a group is full, write it, sync it; over and over in one file.
+/// A simple writer: it compresses until a group is full, writes it and syncs it, over and over in one file.
 struct BareWriter {
     file: File,
     at: u64,

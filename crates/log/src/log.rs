@@ -19,10 +19,11 @@ use crate::{
     writer::Writer,
 };
 
-/// Payloads from this size on are not copied. What is smaller may be a little part of a buffer that would wait with it.
+/// Payloads from this size on are not copied. A smaller payload may be a small part of a buffer that would wait with
+/// it.
 const SHARED_BYTES_MIN: usize = 64 << 10;
 
-/// What a record of a few events takes.
+/// Bytes of a record of a few events.
 const SMALL_RECORD_BYTES: u64 = 1 << 10;
 
 /// One log, open. Closed, with all that was appended synced, when it is dropped.
@@ -174,7 +175,7 @@ impl Log {
     /// The bytes of the disk that the log has, and those that it needs to take records for ever.
     pub fn disk_room(&self) -> std::io::Result<DiskRoom> {
         let options = &self.shared.options;
-        // Where nobody needs what the log has, its files are used again.
+        // If no reader needs the log's content, its files are used again.
         let own =
             if self.resumes_after_record() { &self.shared.file_bytes } else { &self.shared.spare_bytes };
         let two = file_bytes(options).saturating_mul(2);
@@ -191,8 +192,8 @@ impl Log {
         self.shared.queue().resumes_after_record(&self.shared.options)
     }
 
-    /// Gives up what stands before a position, by whole segments, sooner or later. Whoever reads there can go on to
-    /// the end of the segment that they read.
+    /// Releases the segments before a position, sooner or later. A reader there can continue to the end of the
+    /// segment that it reads.
     pub fn trim(&self, before: LogPosition) {
         let mut queue = self.shared.queue();
         if before.0 > queue.trim_before {
@@ -213,7 +214,7 @@ impl Log {
         LogSnapshot::new(&self.shared)
     }
 
-    /// What the log takes.
+    /// The log's use of memory and disk.
     pub fn usage(&self) -> LogUsage {
         let (queued_bytes, synced) = {
             let queue = self.shared.queue();
@@ -234,8 +235,8 @@ impl Log {
         }
     }
 
-    /// Takes no more, syncs what was appended and ends. Where the disk fails, it is tried once more and given up:
-    /// [`LogError::Failing`] says that not all that was appended is synced.
+    /// Takes no more, syncs what was appended and ends. If the disk fails, one more attempt is made:
+    /// [`LogError::Failing`] says that not all appended records are synced.
     pub fn close(mut self) -> Result<(), LogError> {
         self.end();
         let queue = self.shared.queue();

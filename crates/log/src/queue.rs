@@ -51,7 +51,7 @@ impl MaintenanceRequests {
 }
 
 pub(crate) struct Queue {
-    /// What the log's thread has not taken.
+    /// The frames that the log's thread has not taken.
     pub(crate) frames: VecDeque<Queued>,
     /// Bytes of `frames`.
     pub(crate) waiting_bytes: u64,
@@ -61,7 +61,7 @@ pub(crate) struct Queue {
     pub(crate) reserved_bytes: u64,
     pub(crate) appended: u64,
     pub(crate) synced: u64,
-    /// What is appended should not go beyond this, or the disk, or what the log may take of it, would be full.
+    /// The limit of appended positions: beyond it the disk, or the log's share of it, would be full.
     pub(crate) position_max: u64,
     /// The same for what is urgent.
     pub(crate) urgent_position_max: u64,
@@ -163,7 +163,7 @@ impl Queue {
         self.waiting_bytes > options.group_bytes_max || self.appended - self.trim_before > room / 2
     }
 
-    /// Whoever waits longest for room, to be woken when there may be some.
+    /// The waker of the task that has waited longest for room.
     pub(crate) fn next_room_waiter(&self) -> Option<Waker> {
         self.room_waiters.first_key_value().map(|(_, waker)| waker.clone())
     }
@@ -175,7 +175,7 @@ impl Queue {
     }
 }
 
-/// What callers, readers and the log's thread share.
+/// State that callers, readers and the log's thread share.
 pub(crate) struct Shared {
     queue: Mutex<Queue>,
     /// There is something to do for the log's thread.

@@ -28,7 +28,7 @@ const CUT_BYTES_MIN: u64 = 64 << 10;
 pub(crate) struct RecoveredLog {
     pub(crate) live: LiveSegments,
     pub(crate) files: SegmentFiles,
-    /// Where the log ends.
+    /// End of the log.
     pub(crate) end: u64,
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn recover(disk: Arc<dyn Disk>, options: &LogOptions) -> Result<Recov
     }
     files.file_bytes += live.segments.iter().map(|segment| segment.file_bytes).sum::<u64>();
     files.reserve_trimmed(options, cut_bytes);
-    // What holds nothing is dropped: a segment in which nothing was synced before the next was begun, or the crash.
+    // Empty segments are removed: those in which nothing was synced before the next was begun, or before the crash.
     let mut index = 0;
     while let Some(segment) = live.segments.get(index) {
         let ends = live.segments.get(index + 1).map_or(end, |next| next.id.base);

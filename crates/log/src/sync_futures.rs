@@ -10,7 +10,7 @@ use std::{
 
 use crate::{LogError, LogPosition, frame::OVERHEAD_BYTES_MAX, queue::Shared};
 
-/// Room in the log's queue for one record. What is not used goes back when it is dropped.
+/// Room in the log's queue for one record. Drop returns the unused part.
 pub struct Reservation {
     shared: Arc<Shared>,
     bytes: u64,
@@ -120,7 +120,7 @@ impl Future for ReserveFuture {
             queue.maintenance.room = true;
             this.shared.notify_writer(&mut queue);
         }
-        // Whoever is next may find room as well, or has to be told the same.
+        // The next task in the queue may find room as well, or must get the same error.
         let next = queue.next_room_waiter();
         drop(queue);
         if let Some(next) = next {

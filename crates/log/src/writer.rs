@@ -5,7 +5,7 @@
 //! the thread writes zeros into a new file, preferably while nothing waits. The later syncs then have no metadata to
 //! write.
 //!
-//! Whatever fails, a record stays in memory until it is synced. After a failed write or sync the file is not synced
+//! After any failure, a record stays in memory until it is synced. After a failed write or sync the file is not synced
 //! again: a kernel may have dropped the pages that it could not write and report the next sync as a success (Rebello et
 //! al., "Can Applications Recover from fsync Failures?", ATC 2020). All unsynced records are written again into a new
 //! segment, which begins where the synced records end. A record has the same position there.
@@ -32,9 +32,9 @@ const COPIED_BYTES_MAX: usize = 2048;
 const AHEAD_BYTES: u64 = 1 << 20;
 /// Groups of this size need no zeros ahead: their syncs are rare enough.
 const LARGE_GROUP_BYTES: u64 = 256 << 10;
-/// So many of the zeros are written at a time while nothing waits for the log, so that hardly any group has to write them
-/// beside itself. Whoever comes meanwhile waits for no more than that, and past the page cache it leaves nothing to the next
-/// sync but metadata.
+/// Number of zeros written at a time while nothing waits for the log, so that hardly any group has to write them itself. A
+/// record that comes meanwhile waits for no more than that. Past the page cache, the zeros leave the next sync only
+/// metadata.
 const AHEAD_STEP_BYTES: u64 = crate::direct::BYTES_MIN;
 /// Small groups are filled up with zeros to the end of a page: a part of one that is not in the page cache would have to be
 /// read before it is written. The next group begins in a page that is there.
@@ -46,11 +46,11 @@ const RETRY: Backoff = Backoff::new(Duration::from_millis(5), Duration::from_mil
 pub(crate) struct Writer {
     shared: Arc<Shared>,
     files: SegmentFiles,
-    /// What is written to; `None` at first, and after a failure.
+    /// The segment being written; `None` at first, and after a failure.
     active: Option<Arc<Segment>>,
     /// The end of what is synced, and of what stands in `active`.
     synced: u64,
-    /// What is being written.
+    /// The records being written.
     group: Vec<Queued>,
     /// Fronts, small payloads and padding of the group.
     fronts: Vec<u8>,
@@ -60,7 +60,7 @@ pub(crate) struct Writer {
     writes_ahead: bool,
 }
 
-/// What the thread does next.
+/// The next step of the thread.
 enum Step {
     /// A group was taken.
     Write,
@@ -230,7 +230,8 @@ impl Writer {
             }
         };
         self.fronts.clear();
-        // Where a payload of its own comes between fronts: the end of the fronts before it, and whose it is.
+        // The cuts at which a separate payload comes between fronts: the end of the fronts before it, and the payload's
+        // record.
         let mut cuts = Vec::new();
         let mut padding = 0;
         let seed = active.id.seed();
@@ -286,7 +287,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Where zeros are to be written next, if any are while nothing waits.
+    /// The place of the next zeros, if any are written while nothing waits.
     fn place_ahead(&self) -> Option<u64> {
         let active = self.active.as_ref().filter(|_| self.writes_ahead)?;
         let written_to = active.written_to.load(Ordering::Relaxed);

@@ -31,7 +31,7 @@ fn options() -> LogOptions {
     }
 }
 
-/// What was appended, record by record; the test's own memory, which no crash takes.
+/// The appended records; the test's own memory, which no crash removes.
 #[derive(Default)]
 struct ExpectedLog {
     /// Payload and end of each record.
@@ -132,7 +132,7 @@ fn verify(log: &Log, truth: &mut ExpectedLog, what: &str) {
     truth.records.truncate(index);
 }
 
-/// Three lives on one disk, each ended by a loss of power; the first at `call`. Whether that call was reached.
+/// Three lives on one disk, each ended by a loss of power; the first at `call`. Returns true if that call was reached.
 fn lives(seed: u64, call: u64) -> bool {
     let what = format!("seed {seed}, call {call}");
     let disk = SimDisk::new(seed ^ call << 20);
@@ -222,7 +222,7 @@ fn call_that_fails_anywhere_is_got_over_without_help() {
             }
             truth.synced = log.horizons().synced;
             truth.trimmed = LogPosition(truth.synced.0 - 10_000);
-            // Whatever was not synced is lost; nothing that counts may be among it.
+            // Records that were not synced are lost; no record that counts may be among them.
             let after = disk.only_synced();
             verify(&open(&after, options()).0.unwrap(), &mut truth, &what);
             log.close().unwrap();

@@ -48,7 +48,7 @@ fn full_file_system_is_refused_before_and_got_over_after() {
         let room = log.reserve_blocking(packed.bytes())?;
         log.append(Head::Catalog, packed, room)
     };
-    // What somebody else wrote takes half of it; the log fills the rest.
+    // Another writer's file takes half of it; the log fills the rest.
     let hog = mount.path().join("hog");
     std::fs::write(&hog, vec![1; 2 << 20]).unwrap();
     let mut count = 0;
