@@ -30,8 +30,8 @@ pub struct Frequent {
 #[derive(Debug, Clone)]
 struct Map {
     items: FrequentItemsSketch<Vec<u8>>,
-    /// How often values came; more than the map's own weight, once the map was read from an image, which holds what was
-    /// left of them.
+    /// The number of values; more than the map's own weight once the map was read from an image, which contains the
+    /// rest of them.
     seen: u64,
     /// By how much counts were cut before the map was read from an image.
     cut: u64,
@@ -44,9 +44,9 @@ struct Map {
 pub struct FrequentItem {
     /// Its bytes.
     pub value: Vec<u8>,
-    /// How often it came at most.
+    /// The most times that it came.
     pub count: u64,
-    /// How often it came at least.
+    /// The least times that it came.
     pub least: u64,
 }
 
@@ -127,7 +127,7 @@ impl Frequent {
         self.map.is_none()
     }
 
-    /// How many different values are known.
+    /// Number of known distinct values.
     pub fn distinct_count(&self) -> u64 {
         self.map.as_ref().map_or(0, |map| map.items.num_active_items() as u64)
     }
