@@ -18,7 +18,7 @@ pub struct FileSink {
     path: PathBuf,
 }
 
-/// Why a file does not take a delivery.
+/// The reason for which a file does not accept a delivery.
 #[derive(Debug, thiserror::Error)]
 pub enum FileSinkError {
     /// Its path leads out of the root, or names no file.
@@ -39,7 +39,7 @@ pub enum FileSinkError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
@@ -59,7 +59,7 @@ impl FileSink {
         Ok(FileSink { root: root.into(), path: root.join(path) })
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }

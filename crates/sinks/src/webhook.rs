@@ -17,10 +17,10 @@ use reqwest::{
     redirect::Policy,
 };
 
-/// How deliveries are posted.
+/// Options of the delivery by POST.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookOptions {
-    /// What the body is, where the headers do not say otherwise.
+    /// The type of the body, unless the headers state another.
     pub content_type: &'static str,
     /// Headers of each request.
     pub headers: Vec<(String, String)>,
@@ -38,10 +38,10 @@ pub struct Webhook {
     headers: HeaderMap,
 }
 
-/// Why a webhook does not take a delivery.
+/// The reason for which a webhook does not accept a delivery.
 #[derive(Debug, thiserror::Error)]
 pub enum WebhookError {
-    /// What it is given is no URL, or no header.
+    /// The input is no URL, or no header.
     #[error("{0}")]
     Invalid(String),
     /// A header that the HTTP client or the delivery itself sets.
@@ -77,7 +77,7 @@ fn body_excerpt(body: &str) -> String {
 }
 
 impl WebhookError {
-    /// Whether to try again would end in the same.
+    /// Returns true if another attempt would fail in the same way.
     pub fn is_final(&self) -> bool {
         match self {
             WebhookError::Invalid(_)
