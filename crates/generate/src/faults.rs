@@ -5,7 +5,7 @@
 
 use crate::{Events, rng::Rng};
 
-/// What is done to an event.
+/// A change of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// An object within the event is left out; where there is none, a field.
@@ -36,7 +36,7 @@ impl Fault {
         Fault::Corrupt,
     ];
 
-    /// What it is called on the command line.
+    /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Fault::Missing => "missing",
@@ -64,7 +64,7 @@ pub struct FaultInjector {
     rng: Rng,
     /// In the order of [`Fault::ALL`]: the share, and how many have it so far.
     faults: [(f64, u64); Fault::ALL.len()],
-    /// Of the event at hand.
+    /// The members of the present event.
     members: Vec<Member>,
     open: Vec<Option<usize>>,
     tail: Vec<u8>,
@@ -73,7 +73,7 @@ pub struct FaultInjector {
 /// A field of an object in the event, by where it lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Member {
-    /// Of the quotation mark before its name.
+    /// The place of the quotation mark before its name.
     start: usize,
     value: usize,
     end: usize,

@@ -17,7 +17,7 @@ pub(crate) struct Zipf {
 const STRIDE: f64 = 0.618;
 
 impl Zipf {
-    /// Of `count` values, at most 2^24 and at least one; a skew of 0 draws all alike.
+    /// The law over `count` values, at most 2^24 and at least one; a skew of 0 draws all alike.
     pub(crate) fn new(count: usize, skew: f64) -> Zipf {
         debug_assert!((1..=1 << 24).contains(&count), "{count}");
         if skew == 0.0 || count == 1 {

@@ -33,7 +33,7 @@ const STACK_SHARE: f64 = 0.004;
 const FRAMES_OF_STACK: (usize, usize) = (20, 40);
 const DAY_MS: i64 = 86_400_000;
 
-/// Which times log lines have.
+/// The times of log lines.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LogsSettings {
     /// The time of the first line, in milliseconds since 1970.

@@ -3,7 +3,7 @@
 #[derive(Debug)]
 pub(super) struct Fragments {
     bytes: Vec<u8>,
-    /// Where each begins, and behind all of them the end.
+    /// Start of each, and after all of them the end.
     starts: Vec<u32>,
 }
 
