@@ -7,7 +7,7 @@ const HEAD_BYTES_MAX: usize = 64 << 10;
 /// And the line of a chunk's size, or one behind the last chunk.
 const LINE_BYTES_MAX: usize = 8 << 10;
 
-/// What an answer begins with.
+/// The head of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
     /// 200, 404 and so on.
@@ -29,7 +29,7 @@ pub enum Length {
     Close,
 }
 
-/// Why an answer is none.
+/// The reason for which bytes are no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     /// The first line has no status.
@@ -48,7 +48,7 @@ impl Head {
     ///
     /// # Errors
     ///
-    /// Where it has no status, or a wrong length.
+    /// The status is missing, or the length is wrong.
     pub fn parse(head: &[u8]) -> Result<Head, Malformed> {
         let mut lines = head.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
         let first = lines.next().unwrap_or_default();
@@ -88,7 +88,7 @@ fn number(text: &[u8]) -> Option<u64> {
 /// An answer that is being read.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
-    /// Of a head or a line that has not ended yet.
+    /// The bytes of a head or a line that has not ended yet.
     partial: Vec<u8>,
     at: At,
 }
@@ -112,7 +112,7 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// Where the bytes are no answer; the connection is of no more use.
+    /// The bytes are no answer; the connection cannot be used any more.
     pub(crate) fn read(&mut self, bytes: &[u8]) -> Result<(Option<Head>, usize), Malformed> {
         let mut taken = 0;
         loop {
@@ -126,7 +126,7 @@ impl Reader {
                     let head = Head::parse(&self.partial)?;
                     self.partial.clear();
                     self.at = match head.length {
-                        // What goes before an answer, such as `100 Continue`, is none.
+                        // An interim answer, such as `100 Continue`, is skipped.
                         _ if head.status < 200 => At::Head,
                         Length::Known(length) => At::Body(head, length),
                         Length::Chunked => At::ChunkSize(head),

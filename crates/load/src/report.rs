@@ -7,9 +7,9 @@ use crate::histogram::Histogram;
 /// One request that has come to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
-    /// Which kind, by its place in the plan.
+    /// The kind, by its place in the plan.
     pub request: usize,
-    /// When it was due, in nanoseconds since the beginning.
+    /// The time at which it was due, in nanoseconds since the beginning.
     pub due_nanos: u64,
     /// From then to the end of its answer, or to its failure.
     pub latency_nanos: u64,
@@ -17,7 +17,7 @@ pub struct Sample {
     pub outcome: Outcome,
     /// True if that is a failure.
     pub is_failure: bool,
-    /// How often it was sent.
+    /// Number of attempts.
     pub attempts: u32,
     /// Bytes of all attempts, heads included.
     pub sent_bytes: u64,
@@ -74,7 +74,7 @@ pub struct Counts {
     pub sent_bytes: u64,
     /// Bytes received.
     pub received_bytes: u64,
-    /// How many ended how.
+    /// Number of requests by outcome.
     pub outcomes: BTreeMap<Outcome, u64>,
 }
 
@@ -102,7 +102,7 @@ impl Counts {
     }
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
     /// By the requests' places in the plan.
@@ -122,15 +122,15 @@ impl Report {
     }
 }
 
-/// What came to an end within an interval.
+/// The requests that ended within an interval.
 #[derive(Debug, Clone)]
 pub struct Interval {
-    /// When it ended, in seconds since the beginning.
+    /// Its end, in seconds since the beginning.
     pub at_seconds: f64,
     /// Its duration.
     pub seconds: f64,
     /// Requests of all kinds.
     pub latency: Histogram,
-    /// Of these, those that failed.
+    /// Number of those that failed.
     pub failures: u64,
 }

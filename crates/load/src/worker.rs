@@ -27,21 +27,21 @@ use crate::{
 
 /// The time a connection rests after nobody could be reached, or its connection broke.
 const REST_NANOS: u64 = 50_000_000;
-/// How often is looked whether attempts have taken too long, or the run was stopped.
+/// Interval of the checks for attempts that have taken too long, and for a stop of the run.
 const SWEEP_NANOS: u64 = 20_000_000;
 /// Samples that are handed on at once.
 const SAMPLES: usize = 1024;
 /// Read at once.
 const SCRATCH_BYTES: usize = 64 << 10;
 
-/// What a thread has counted, for whoever reports.
+/// The counts of a thread, for reports.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) kinds: Vec<Counts>,
     /// Since somebody last took it.
     pub(crate) interval: Histogram,
     pub(crate) interval_failures: u64,
-    /// When the last request came to its end, in nanoseconds since the beginning.
+    /// The time at which the last request ended, in nanoseconds since the beginning.
     pub(crate) last_nanos: u64,
     pub(crate) unsent: u64,
 }
@@ -49,7 +49,7 @@ pub(crate) struct Tally {
 /// Consumes some samples, on the thread that has them.
 pub type SampleConsumer<'s> = dyn Fn(&[Sample]) + Sync + 's;
 
-/// What all threads of a run share.
+/// State that all threads of a run share.
 pub(crate) struct Run<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) clock: &'a dyn Clock,
@@ -81,19 +81,19 @@ pub(crate) struct Worker<'a> {
     samples: Vec<Sample>,
 }
 
-/// Which requests a thread has, and when.
+/// The numbers and times of a thread's requests.
 #[derive(Debug, Clone, Copy)]
 struct Numbers {
     thread: u64,
     threads: u64,
-    /// Of this thread.
+    /// The count of this thread.
     count: u64,
     rate: Option<f64>,
     /// No request is begun later, in a closed loop.
     end: u64,
 }
 
-/// What is to be done about the next request.
+/// The action for the next request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     /// Its number and when it is due, in nanoseconds since the beginning.
@@ -173,7 +173,7 @@ impl<'a> Worker<'a> {
     /// Sends until the run is over and all that is on its way has ended.
     pub(crate) fn work(mut self) -> io::Result<()> {
         let mut ready = Ready::with_capacity(1024);
-        // What is due by the end is sent as long as an attempt may take.
+        // Requests that are due by the end are sent as long as an attempt may take.
         let patience = self
             .run
             .plan
