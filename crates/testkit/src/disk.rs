@@ -17,7 +17,7 @@ use crate::{Power, Rng, power::Current};
 
 const SECTOR_BYTES: usize = 512;
 
-/// What goes wrong at a call.
+/// The fault of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The power goes off: this call and all that follow fail, until [`SimDisk::restart`].
@@ -56,7 +56,7 @@ struct State {
     files: BTreeMap<u64, Content>,
     names: Names,
     synced_names: Names,
-    /// What became of names since they were synced.
+    /// The changes of names since they were synced.
     name_changes: Vec<NameChange>,
     next_file: u64,
     calls: u64,
@@ -64,11 +64,11 @@ struct State {
     /// Everything fails like this.
     fails: Option<ErrorKind>,
     is_off: bool,
-    /// How often the power came back: files that were open before are not any more.
+    /// Number of times that the power came back: files that were open before are closed.
     lives: u64,
     bytes_max: u64,
     holds_syncs: bool,
-    /// What it hangs on, and under which name.
+    /// Its power supply, and its name there.
     power: Option<(Power, &'static str)>,
     rng: Rng,
 }
@@ -128,7 +128,7 @@ impl Content {
         }
     }
 
-    /// What is left of it when the power comes back.
+    /// Applies a loss of power: some unsynced changes remain.
     fn crash(&mut self, rng: &mut Rng) {
         let changes = std::mem::take(&mut self.changes);
         match rng.below(4) {
@@ -336,7 +336,7 @@ impl SimDisk {
     }
 
     /// Another disk, with what a loss of power at this moment could leave on this one: all that was synced, and of the
-    /// rest what chance has left, the last write torn. Whoever has this one open cannot reach the other.
+    /// rest what chance has left, the last write torn. Handles of this disk cannot reach the other.
     pub fn after_power_loss(&self, power: &Power, name: &'static str, seed: u64) -> SimDisk {
         let disk = SimDisk::on(power, name, seed);
         {
@@ -502,7 +502,7 @@ impl DiskFile for SimFile {
         self.call("sync", |content, _, outcome| {
             match &outcome {
                 Outcome::Done => content.sync(),
-                // What was to be written is taken for clean: no later sync writes it.
+                // The pages to be written count as clean: no later sync writes them.
                 Outcome::Partly(error) if error.raw_os_error().is_some() => content.changes.clear(),
                 Outcome::Partly(_) => {}
             }

@@ -22,7 +22,7 @@ use object_store::{
 
 use super::power::{Current, Power};
 
-/// When calls fail.
+/// The calls that fail.
 #[derive(Debug, Clone, Copy, Default)]
 struct Plan {
     calls: u64,
@@ -34,7 +34,7 @@ struct Plan {
     is_down: bool,
 }
 
-/// What a disk would still have after a loss of power.
+/// The content of a disk after a loss of power.
 #[derive(Debug, Default)]
 struct Disk {
     /// Names that are durable, with their bytes; what was not synced of those is torn.
@@ -49,7 +49,7 @@ struct Inner {
     plan: Mutex<Plan>,
     /// `None` where all that was answered is durable, as on object storage.
     disk: Option<Mutex<Disk>>,
-    /// What it hangs on.
+    /// Its power supply.
     power: Option<Power>,
 }
 
@@ -130,7 +130,7 @@ impl FailingStore {
         locked(&self.inner.plan).object_bytes_max = bytes_max;
     }
 
-    /// Whether there is room for an object of so many bytes.
+    /// Checks that there is room for an object of so many bytes.
     fn fits(&self, bytes: u64) -> Result<()> {
         match locked(&self.inner.plan).object_bytes_max {
             Some(bytes_max) if bytes > bytes_max => Err(failure("it is full")),
@@ -143,7 +143,7 @@ impl FailingStore {
         locked(&self.inner.plan).is_down
     }
 
-    /// What is found after the crash, by a store without faults.
+    /// The content after the crash, in a store without faults.
     pub async fn restart(&self) -> FailingStore {
         self.left(None).await
     }
@@ -234,7 +234,7 @@ impl FailingStore {
         if let Some(power) = &self.inner.power {
             match power.call("store", what) {
                 Current::On => {}
-                // Of a disk nothing is left of it; over the network it may be done all the same.
+                // On a disk nothing is left of the call; over the network it may take effect all the same.
                 Current::GoesOff { has_effect } if has_effect && self.inner.disk.is_none() => {
                     return Ok(CallOutcome::AnswerLost);
                 }
@@ -282,7 +282,7 @@ impl FailingStore {
     }
 }
 
-/// What an object is, by its name.
+/// The kind of an object, by its name.
 fn kind_of(location: &Path) -> &'static str {
     let name = location.as_ref();
     match () {
@@ -390,7 +390,7 @@ struct FailingUpload {
     upload: Box<dyn MultipartUpload>,
     store: FailingStore,
     location: Path,
-    /// Of its parts so far.
+    /// Bytes of its parts so far.
     bytes: u64,
 }
 

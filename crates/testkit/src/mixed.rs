@@ -136,7 +136,7 @@ impl MixedEvents {
             let maps: Vec<String> = (0..events.rng.below(3)).map(|_| events.map()).collect();
             format!("[{}]", maps.join(","))
         });
-        // Of equal keys the last one counts.
+        // The last of equal keys counts.
         if self.rng.chance(0.03) && !fields.is_empty() {
             let (name, value) = (self.rng.pick(&SCALAR_FIELDS), self.scalar());
             fields.push((name, value));

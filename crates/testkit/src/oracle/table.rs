@@ -11,7 +11,7 @@ const POINTS_MAX: usize = 100;
 /// The most rows of a TOP that does not say how many it wants.
 const TOP_DEFAULT: u64 = 500;
 
-/// What a table aggregate makes of a group.
+/// The result of a table aggregate for a group.
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) rows: Vec<Vec<Value>>,
@@ -80,7 +80,7 @@ fn ranges(points: &DistributionPoints, sorted: &[f64], is_cumulative: bool) -> V
             (Some(start), Some(end)) => format!("[{} to {})", shown(start), shown(end)),
         };
         let count = below(points.get(place)) - before.map_or(0, |start| below(Some(start)));
-        // Of no numbers, no share can be told.
+        // Without numbers, no share can be computed.
         let share = count as f64 / sorted.len() as f64;
         rows.push(vec![Value::String(range), Value::Double(share), Value::Double(count as f64)]);
     }
