@@ -31,7 +31,7 @@ pub enum Command {
     Copy,
     /// A statement of the engine's.
     Other,
-    /// There was no statement in the text.
+    /// The text has no statement.
     Nothing,
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct BoundedDialect {
 }
 
 impl BoundedDialect {
-    /// For a statement of so many tokens.
+    /// The dialect for a statement of so many tokens.
     pub(crate) fn new(inner: &'static dyn Dialect, tokens: usize) -> BoundedDialect {
         BoundedDialect { inner, left: AtomicUsize::new(ATTEMPTS_MIN + ATTEMPTS_PER_TOKEN * tokens) }
     }

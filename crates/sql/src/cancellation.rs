@@ -45,7 +45,7 @@ pub(crate) struct Cancellation {
     told: AtomicBool,
     /// The same, for who waits for it.
     changes: watch::Sender<bool>,
-    /// Not because of its reader, but because all end.
+    /// True if all runs end, rather than because of its reader.
     is_shutdown: AtomicBool,
     /// End of the time limit, and its duration.
     end: Option<(Instant, Duration)>,

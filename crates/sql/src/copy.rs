@@ -129,7 +129,7 @@ pub(crate) fn clear_unfinished(roots: &[PathBuf]) {
 /// A file, or a directory of files, that is being written. Drop removes the unfinished files.
 struct PartialOutput {
     directory: PathBuf,
-    /// Within the directory.
+    /// The unfinished file or directory within `directory`.
     written: PathBuf,
 }
 
@@ -152,7 +152,7 @@ impl PartialOutput {
         Ok(unfinished)
     }
 
-    /// Gives it its name.
+    /// Renames the output to its final name.
     async fn finish(self, target: &Target) -> Result<(), SqlError> {
         let target = target.clone();
         let finished = tokio::task::spawn_blocking(move || {
@@ -212,7 +212,7 @@ fn nested_as_json(field: &Field, column: Expr) -> Option<Expr> {
     field.data_type().is_nested().then(|| json_text().call(vec![column]))
 }
 
-/// In types that all readers know, as in answers.
+/// Casts a column to a type that all readers support, as in answers; none if it has such a type.
 fn plainly_typed(field: &Field, column: Expr) -> Option<Expr> {
     let ty = plain(field.data_type());
     (&ty != field.data_type()).then(|| cast(column, ty))

@@ -51,7 +51,7 @@ pub struct CopyIn {
 
 enum Piece {
     Rows(RecordBatch),
-    /// There are no more: without this they were broken off.
+    /// The end of the rows: without this the input is incomplete.
     End,
 }
 
@@ -159,12 +159,12 @@ impl CopyIn {
         Ok(())
     }
 
-    /// Puts all rows in; answers how many.
+    /// Inserts all rows; returns their number.
     pub async fn finish(mut self) -> Result<u64, SqlError> {
         if !self.lines.is_empty() {
             self.send().await?;
         }
-        // If nobody takes it, the insert has failed and says why.
+        // If the send fails, the insert has failed and returns its error.
         let _ = self.batches.send(Piece::End).await;
         self.ended().await
     }
@@ -197,7 +197,7 @@ impl CopyIn {
     }
 }
 
-/// Texts as a column; `lines` says where each stands.
+/// Texts as a column; `lines` has the line of each.
 fn column(field: &FieldRef, texts: &StringArray, lines: &[u64]) -> Result<ArrayRef, SqlError> {
     let fault = |row: usize, what: String| {
         SqlError::invalid(format!("line {}, column `{}`: {what}", lines[row], field.name()))

@@ -135,7 +135,7 @@ pub(crate) fn outer_column(expr: &Expr) -> Option<Column> {
     }
 }
 
-/// The input with a column that says whether the query has rows, and that column.
+/// The input with a column that is true if the query has rows, and that column.
 fn mark(input: LogicalPlan, query: &LogicalPlan, number: usize) -> DataFusionResult<(LogicalPlan, Expr)> {
     let mut pulled = PullUpCorrelatedExpr::new().with_exists_sub_query(true);
     let query = query.clone().rewrite(&mut pulled).data()?;

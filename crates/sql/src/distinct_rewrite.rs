@@ -125,7 +125,7 @@ fn distinct(expr: &Expr) -> Result<Option<Distinct>> {
 
 /// An aggregate that is computed from others over parts of its rows.
 struct DecomposedAggregate {
-    /// Over the rows of a part, and, under the same name, over all parts.
+    /// The aggregates over the rows of a part, and, under the same name, over all parts.
     parts: Vec<(String, Expr, Expr)>,
     /// The result, computed from the aggregates over all parts by their names.
     made: Expr,
@@ -235,7 +235,7 @@ fn is_better_apart(aggregate: &Aggregate, found: &[Option<Distinct>]) -> Result<
 /// A plan whose columns go on under other names.
 struct AggregateBranch {
     plan: LogicalPlan,
-    /// By the number of an aggregate.
+    /// The columns by the number of an aggregate.
     gives: Vec<(usize, Expr)>,
 }
 
@@ -430,7 +430,7 @@ mod tests {
         (rows, scans, distinct_left)
     }
 
-    /// Without the rule, and with it for each aim.
+    /// The sessions without the rule, and with it for each aim.
     async fn contexts() -> [SessionContext; 3] {
         let with = |aim| {
             let rule = Arc::new(DistinctRewrite(aim));
@@ -452,8 +452,8 @@ mod tests {
         contexts
     }
 
-    /// For each aim a statement gives what it gives without the rule, keeps no set of values, and reads `t` so often; `None`: as
-    /// often as without.
+    /// Checks that for each aim a statement returns the same as without the rule, has no set of values, and reads `t` so often;
+    /// `None`: as often as without.
     async fn all_are_grouped([plain, fast, small]: &[SessionContext; 3], text: &str, scans: Option<usize>) {
         let (expected, once, left) = answer(plain, text).await;
         assert_ne!(left, 0, "{text}");

@@ -1,4 +1,4 @@
-//! Gives each repeated column of a select list a name of its own, because DataFusion refuses two columns of one name.
+//! Names each repeated column of a select list, because DataFusion refuses two columns of one name.
 //!
 //! ```text
 //! SELECT length, length FROM wiki      becomes  SELECT length, length AS length_2 FROM wiki
@@ -256,7 +256,8 @@ fn name_of(expr: &Expr) -> Option<&str> {
     }
 }
 
-/// Without casts, time zones, brackets and the case of functions, none of which shows in the name that DataFusion gives it.
+/// The expression without casts, time zones, brackets and the case of functions, none of which is in DataFusion's name
+/// for it.
 fn bare(expr: &Expr) -> Expr {
     let mut bare = expr.clone();
     // It never breaks off.

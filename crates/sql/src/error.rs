@@ -37,9 +37,9 @@ pub enum ErrorKind {
 /// A place in the text of the statements: line and column, both from 1, columns in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// From 1.
+    /// The line, from 1.
     pub line: u64,
-    /// From 1, in characters.
+    /// The column, from 1, in characters.
     pub column: u64,
 }
 
@@ -135,7 +135,7 @@ impl SqlError {
     }
 }
 
-/// So that a [`Tables`](crate::Tables) gives its errors through DataFusion and they come out as they were.
+/// Converts the error so that a [`Tables`](crate::Tables) can return it through DataFusion unchanged.
 impl From<SqlError> for DataFusionError {
     fn from(error: SqlError) -> DataFusionError {
         DataFusionError::External(Box::new(error))
@@ -427,7 +427,7 @@ pub mod state {
     pub(crate) const NO_TABLE: &str = "42P01";
     pub(crate) const TABLE_EXISTS: &str = "42P07";
     pub(crate) const LIMIT: &str = "53000";
-    /// Something is longer than it may be.
+    /// A name or value is longer than allowed.
     pub const TOO_LONG: &str = "54000";
     /// The state of a named object does not allow the statement.
     pub const NOT_NOW: &str = "55000";

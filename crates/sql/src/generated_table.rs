@@ -56,8 +56,8 @@ pub trait RowGenerator: Send + Sync + 'static {
         false
     }
 
-    /// Generates the requested rows, in batches of the requested columns, until there are no more or `give` answers `false`:
-    /// nobody wants them. Rows that the condition leaves out may be among them. Answers how many keys were read. Called on a
+    /// Generates the requested rows, in batches of the requested columns, until there are no more or `give` returns `false`:
+    /// the reader is gone. Rows that the condition excludes may be among them. Returns the number of keys read. Called on a
     /// thread that may wait; `give` waits until there is room.
     fn generate(
         &self,
@@ -69,7 +69,7 @@ pub trait RowGenerator: Send + Sync + 'static {
 /// The rows and columns that a scan of a table reads.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScanRequest {
-    /// Columns, by their places; with none of them, batches say how many rows there are.
+    /// Columns, by their places; without columns, batches have only a number of rows.
     pub columns: Vec<usize>,
     /// All rows that satisfy this are wanted.
     pub condition: KeyCondition,
@@ -153,7 +153,7 @@ impl TableProvider for GeneratedTable {
 struct GeneratorExec {
     rows: Arc<dyn RowGenerator>,
     wanted: ScanRequest,
-    /// The conditions that say which keys are read.
+    /// The text of the conditions on keys.
     keys: String,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,

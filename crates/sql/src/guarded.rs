@@ -294,7 +294,7 @@ fn slice(arguments: &ScalarFunctionArgs, from: usize, to: usize) -> ScalarFuncti
 enum Bytes {
     /// All the same, about: numbers, or one constant.
     Each(u64),
-    /// By row.
+    /// Bytes by row.
     Rows(Vec<u64>),
 }
 

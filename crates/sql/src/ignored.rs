@@ -21,7 +21,7 @@ use crate::text::place_of_span;
 use crate::walk::walk_statement_mut;
 use crate::{SqlError, error::state};
 
-/// Puts what would be passed over into words that DataFusion knows, or refuses it.
+/// Rewrites clauses that DataFusion would ignore so that it knows them, or refuses them.
 pub(crate) fn none_ignored(statement: &mut Statement) -> Result<(), SqlError> {
     walk_statement_mut(statement, &mut Pass)
 }

@@ -44,7 +44,7 @@ const FUNCTIONS: [(&str, Growth); 13] = [
     ("generate_series", Growth::Range),
 ];
 
-/// Puts bounded functions into the place of those that a session has.
+/// Replaces functions of a session by their bounded forms.
 pub(crate) fn register(state: &mut SessionState, memory_bytes_max: usize) -> Result<()> {
     for (name, growth) in FUNCTIONS {
         let inner = state.udf(name)?;
@@ -105,7 +105,7 @@ enum Growth {
     Separate,
     /// A text, that many times.
     Repeat,
-    /// Up to that many characters.
+    /// A text padded to that many characters.
     Pad,
     /// An element, that many times.
     RepeatElement,
@@ -113,7 +113,7 @@ enum Growth {
     ReplaceElements,
     /// A list of that many elements.
     Resize,
-    /// From here to there, by steps.
+    /// A list of the values from one to another, by steps.
     Range,
 }
 
@@ -478,7 +478,7 @@ fn element_bytes(column: &ArrayRef) -> Int64Array {
     }
 }
 
-/// Whole numbers, or intervals in nanoseconds, a month at its shortest.
+/// The steps: whole numbers, or intervals in nanoseconds, a month at its shortest.
 fn steps(column: &ArrayRef) -> Option<Vec<i128>> {
     if let Some(intervals) = column.as_primitive_opt::<IntervalMonthDayNanoType>() {
         let nanos = intervals.iter().map(|step| {

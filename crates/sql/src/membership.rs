@@ -96,7 +96,7 @@ fn in_columns(node: LogicalPlan) -> DataFusionResult<Transformed<LogicalPlan>> {
     })
 }
 
-/// Has the comparisons of a sort, a window, a grouping or a join computed as columns of its input.
+/// Computes the comparisons of a sort, a window, a grouping or a join as columns of its input.
 fn before(node: LogicalPlan) -> DataFusionResult<Transformed<LogicalPlan>> {
     let columns = node.schema().columns();
     let inputs: Vec<LogicalPlan> = node.inputs().into_iter().cloned().collect();

@@ -45,7 +45,7 @@ const TABLES_TOLD: usize = 20;
 /// The tables that exist at the time a statement is planned.
 pub(crate) struct Names {
     tables: Vec<(String, TableKind)>,
-    /// There are no others.
+    /// True if there are no others.
     is_whole: bool,
 }
 
@@ -119,7 +119,7 @@ pub fn not_known(name: &str) -> SqlError {
         .with_hint("The server retries; streams accept events meanwhile.")
 }
 
-/// Says that a list of all tables would not have all.
+/// The error that a list of all tables would be incomplete.
 pub fn not_all_known() -> SqlError {
     SqlError::new(ErrorKind::Unavailable, "the tables cannot be listed: the store cannot be reached")
         .with_hint("The server retries; SHOW STREAMS and SHOW VIEWS list the other objects.")
@@ -179,7 +179,7 @@ pub(crate) struct TableReferences {
     qualifiers: Vec<(String, Option<String>)>,
 }
 
-/// Rewrites the tables of a statement to their own names, and tells which there are.
+/// Rewrites the tables of a statement to their own names, and returns them.
 pub(crate) fn resolve_tables(statement: &mut Statement, names: &Names) -> Result<TableReferences, SqlError> {
     let mut pass = TablePass { names, ctes: Vec::new(), reads: TableReferences::default() };
     walk_statement_mut(statement, &mut pass)?;
@@ -414,7 +414,7 @@ impl ColumnPass<'_> {
                 column.value = name;
                 ControlFlow::Continue(())
             }
-            // DataFusion tells what there is.
+            // DataFusion reports the known names.
             Ok(None) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error.at(place_of_span(column.span))),
         }

@@ -66,8 +66,8 @@ pub enum Dialect {
     /// DataFusion's SQL; names keep their case: exact match first, else whatever the case if that is unique.
     #[default]
     Native,
-    /// As published scripts for Hive and Spark were written: "x" is text, names in backticks, a join without a
-    /// condition is a cross join, the target of an INSERT is made by the first.
+    /// The dialect of published scripts for Hive and Spark: "x" is text, names are in backticks, a join
+    /// without a condition is a cross join, the target of an INSERT is made by the first.
     Spark,
 }
 
@@ -135,7 +135,7 @@ pub struct RunOptions {
     pub tables: Option<Arc<dyn Tables>>,
     /// Address of the client; none: the server's own. One client never has all places.
     pub client: Option<IpAddr>,
-    /// It waits for no turn: whoever asks sees to it that not too many run.
+    /// True if it waits for no turn: the caller limits the number of such runs.
     pub has_turn: bool,
     /// A name for [`Sql::cancel`](crate::Sql::cancel) and [`Sql::running`](crate::Sql::running); one is made if none is given.
     pub id: Option<String>,

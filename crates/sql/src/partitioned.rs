@@ -76,12 +76,12 @@ pub(crate) fn in_runs(
     Ok(Arc::new(DataSinkExec::new(input, Arc::new(runs), order)))
 }
 
-/// Has another sink write one run after another.
+/// Writes one run after another with another sink.
 #[derive(Debug)]
 struct PartitionRunSink {
     /// A [`DataSinkExec`].
     sink: Arc<dyn ExecutionPlan>,
-    /// Those whose values are the partitions, by their places.
+    /// The columns whose values are the partitions, by their places.
     columns: Vec<usize>,
 }
 
@@ -142,12 +142,12 @@ struct Run {
     schema: SchemaRef,
     left: Arc<Mutex<RemainingRows>>,
     columns: Vec<usize>,
-    /// Those that it has begun with.
+    /// Number of partitions that it has begun.
     partitions: usize,
 }
 
 impl Run {
-    /// As many rows from the beginning as belong to the run.
+    /// Number of rows from the beginning that belong to the run.
     fn length(&mut self, left: &RemainingRows, batch: &RecordBatch) -> Result<usize> {
         let columns: Vec<ArrayRef> =
             self.columns.iter().map(|column| Arc::clone(batch.column(*column))).collect();

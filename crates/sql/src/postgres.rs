@@ -28,7 +28,7 @@ use crate::SqlError;
 use crate::forms::PgType;
 use crate::names::{CATALOG, PG_CATALOG, SCHEMA};
 
-/// By their names, in PostgreSQL's spelling.
+/// The settings by name, in PostgreSQL's spelling.
 const SETTINGS: [(&str, &str); 16] = [
     ("server_version", concat!("16.0 (Swiftwater ", env!("CARGO_PKG_VERSION"), ")")),
     ("server_version_num", "160000"),

@@ -81,7 +81,7 @@ impl Progress {
         *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(plan));
     }
 
-    /// All statements have ended: the plans, and the files that they hold open, are let go.
+    /// Records the end of all statements: the plans, and the files that they hold open, are released.
     pub(crate) fn finish(&self) {
         self.accumulate();
         self.finished.store(1, Ordering::Relaxed);

@@ -101,7 +101,7 @@ impl Run {
         self.progress.finish();
         match (end, self.head.take()) {
             (Err(error), Some(head)) => {
-                // Nobody waits for the answer any more.
+                // The caller no longer waits for the answer.
                 let _ = head.send(Err(error));
             }
             (Err(error), None) => drop(self.end.send(Item::Failed(error))),
@@ -413,7 +413,7 @@ pub(crate) fn check_kind(statement: &Statement, text: &StatementText) -> Result<
     if is_run { Ok(()) } else { Err(refused(text)) }
 }
 
-/// Says of a column that there is none of, and that is written `"so"`, how a text is written.
+/// Adds a hint to the error for an unknown column that is written `"so"`: how a text is written.
 fn not_a_text(error: SqlError, text: &StatementText) -> SqlError {
     if error.state() != state::NO_COLUMN {
         return error;
@@ -479,7 +479,7 @@ fn moved(error: SqlError, text: &StatementText) -> SqlError {
     }
 }
 
-/// Puts values in for `$1`, `$2`, …, as the types that are wanted where they stand.
+/// Binds the values of `$1`, `$2`, …, as the types that their places require.
 fn bind(plan: LogicalPlan, parameters: &[Parameter]) -> Result<LogicalPlan, SqlError> {
     let wanted = plan.get_parameter_types()?;
     if wanted.is_empty() {

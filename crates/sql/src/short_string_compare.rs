@@ -29,7 +29,7 @@ use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
 /// Longer texts lie outside of their views.
 const SHORT_BYTES: usize = 12;
 
-/// Puts [`IsShortText`] into filters.
+/// Inserts [`IsShortText`] into filters.
 #[derive(Debug)]
 pub(crate) struct ShortStringCompare;
 

@@ -83,14 +83,14 @@ pub struct Running {
     pub id: Arc<str>,
     /// Its text, cut off where it is long.
     pub text: String,
-    /// For how long it has been running, or waiting for its turn.
+    /// Time since it has been running, or waiting for its turn.
     pub elapsed: Duration,
     /// Progress of the run.
     pub progress: Arc<Progress>,
 }
 
 impl Sql {
-    /// Over these tables. Starts `options.threads` threads, and takes away what an earlier process left unfinished of files
+    /// Opens SQL over these tables. Starts `options.threads` threads, and removes unfinished files of an earlier process
     /// under `options.output_roots`.
     pub fn new(options: SqlOptions, tables: Arc<dyn Tables>) -> Result<Sql, SqlError> {
         let threads = match options.threads {
@@ -123,7 +123,7 @@ impl Sql {
 
     /// Runs the statements of a text one after another; the last one answers.
     ///
-    /// Gives the answer once its columns and its first rows are known. An earlier failure is the error here, with
+    /// Returns the answer once its columns and its first rows are known. An earlier failure is the error here, with
     /// its place in the text; a later one is the end of the answer. Statements before one that fails have had their
     /// effect. Dropping the future, or the answer, ends the run.
     pub async fn run(&self, text: impl Into<String>, options: RunOptions) -> Result<Answer, SqlError> {
@@ -194,7 +194,7 @@ impl Sql {
         }
     }
 
-    /// Does work on the threads of statements.
+    /// Runs work on the threads of statements.
     pub(crate) fn spawn<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
@@ -246,7 +246,7 @@ impl Sql {
         }
     }
 
-    /// Ends all runs, and lets none begin: their answers end with an error that says why.
+    /// Ends all runs, and refuses new ones: their answers end with an error that has the reason.
     pub fn shut_down(&self) {
         self.inner.is_shutdown.store(true, Ordering::Release);
         for entry in self.inner.lock().values() {

@@ -31,7 +31,7 @@ pub enum TableKind {
 }
 
 impl TableKind {
-    /// As information_schema has it.
+    /// The name in information_schema.
     pub fn as_str(self) -> &'static str {
         match self {
             TableKind::Stream => "STREAM",
@@ -80,9 +80,9 @@ pub trait Tables: Send + Sync + 'static {
         Ok(self.table(name, None).await?.map(|table| table.schema()))
     }
 
-    /// Makes a table of rows, empty or with these rows in it, and tells how many they are. It is there with all of them or not at all,
-    /// and nobody sees it before: where that fails, or whoever asked goes away, nothing stays of it.
-    /// With `if_not_exists` one that is there already is left alone and none returned.
+    /// Makes a table of rows, empty or with these rows in it, and returns their number. It is visible with all of them or not
+    /// at all. If it fails, or its caller is dropped, nothing remains. With `if_not_exists` an existing table is unchanged and
+    /// none is returned.
     async fn create_table(
         &self,
         name: &str,
@@ -106,7 +106,8 @@ pub trait Tables: Send + Sync + 'static {
     /// Drops a table of rows; an error of kind NotFound if there is none.
     async fn drop_table(&self, name: &str) -> Result<(), SqlError>;
 
-    /// Puts rows into a table, or events into a stream, and tells how many: all of them, in one commit, or none.
+    /// Inserts rows into a table, or events into a stream, and returns their number: all of them, in one commit, or
+    /// none.
     ///
     /// The batches have the columns that the statement names, with the names and types of [`Tables::insertable`]; what
     /// is not named takes its default or is null. With `overwrite` the rows replace all that were there.

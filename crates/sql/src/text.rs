@@ -24,16 +24,16 @@ pub(crate) const NESTING_MAX: usize = 64;
 /// z`. The threads' stacks are large enough for more; but optimising a chain takes time by the square of its
 /// length.
 const CHAIN_MAX: usize = 1000;
-/// Stands between a table's name and the state of it that is asked for. No name of a table holds it.
+/// The separator between a table's name and its requested version. No name of a table holds it.
 const MARK: char = '\u{0}';
-/// Words that tell what a statement is.
+/// Number of words that determine the kind of a statement.
 const LEADING_WORDS: usize = 6;
 
 /// One statement of a text, not yet parsed.
 #[derive(Debug, Clone)]
 pub(crate) struct StatementText {
     tokens: Vec<TokenWithSpan>,
-    /// As written, without the `;`.
+    /// The text as written, without the `;`.
     pub(crate) text: String,
     /// Its bytes in the whole text.
     pub(crate) bytes: Range<usize>,

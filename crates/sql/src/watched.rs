@@ -223,7 +223,7 @@ pub(crate) fn rows_for_elsewhere(
 /// A future, or a stream, whose polls and whose end are those of a statement.
 pub(crate) struct Watched<F> {
     watch: Arc<RunMonitor>,
-    /// None once it is dropped.
+    /// The future; none once it is dropped.
     future: Option<Pin<Box<F>>>,
 }
 
@@ -283,7 +283,7 @@ impl JoinSetTracer for InheritStatement {
     }
 }
 
-/// Sees to it that spawned tasks are watched, from now on and in the whole process.
+/// Watches spawned tasks, from now on and in the whole process.
 pub(crate) fn watch_spawned_tasks() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -36,17 +36,17 @@ pub(crate) enum Source {
 /// Format of the rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopyForm {
-    /// As CSV, not as PostgreSQL's own text.
+    /// True for CSV, false for PostgreSQL's own text.
     pub is_csv: bool,
-    /// Stands between values.
+    /// Separator of values.
     pub delimiter: u8,
-    /// Stands for a null.
+    /// Text of a null.
     pub null: String,
     /// The first line names the columns.
     pub has_header: bool,
-    /// Stands around values of CSV that need it.
+    /// Quote around values of CSV that need it.
     pub quote: u8,
-    /// Stands before a quote within such a value.
+    /// Escape before a quote within such a value.
     pub escape: u8,
 }
 

@@ -98,7 +98,7 @@ impl PhysicalOptimizerRule for WithoutConstants {
 enum Hidden {
     Nothing,
     Order,
-    /// And with them all orders, which may be such because of them.
+    /// The constants, and all orders, which may depend on them.
     Constants,
     Everything,
 }

@@ -58,7 +58,7 @@ impl Run {
         }
         let name = match found {
             Some(name) => name,
-            // Somebody else has made it meanwhile.
+            // Another statement has made it meanwhile.
             None if self.options.dialect == Dialect::Spark => ident.value.clone(),
             None => return Err(names.missing(ident, &ident.value)),
         };

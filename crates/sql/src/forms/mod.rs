@@ -51,7 +51,7 @@ impl Form {
     /// All, the one that is given where any will do first.
     pub const ALL: [Form; 4] = [Form::Json, Form::Ndjson, Form::Csv, Form::Arrow];
 
-    /// As `Content-Type` names it.
+    /// Its name for `Content-Type`.
     pub fn media_type(self) -> &'static str {
         match self {
             Form::Json => "application/json",
@@ -86,7 +86,7 @@ enum Writer {
 }
 
 impl FormWriter {
-    /// For an answer with these columns.
+    /// The writer of an answer with these columns.
     pub fn new(form: Form, schema: &SchemaRef) -> Result<FormWriter, SqlError> {
         let writer = match form {
             Form::Json => Writer::Json(JsonWriter::array(schema)),

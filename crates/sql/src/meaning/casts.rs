@@ -95,7 +95,7 @@ enum Step {
     Rounded {
         to_even: bool,
     },
-    /// As the function `round` does it.
+    /// Rounding as by the function `round`.
     RoundFunction,
     /// The text of a time, with seconds where it has none; it fails where an offset from UTC would be passed over.
     TimeText {

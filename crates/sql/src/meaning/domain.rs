@@ -25,7 +25,7 @@ const FUNCTIONS: [&str; 14] = [
     "chr",
 ];
 
-/// Puts the functions that fail in the place of DataFusion's.
+/// Replaces DataFusion's functions by those that fail.
 pub(super) fn register(state: &mut SessionState) -> Result<()> {
     for name in FUNCTIONS {
         let inner = state.udf(name)?;

@@ -63,7 +63,7 @@ pub(super) enum Field {
     DayOfYear,
     IsoDayOfYear,
     Day,
-    /// From Sunday, which is 1, and from Monday.
+    /// The day of the week: from Sunday, which is 1, and from Monday.
     DayOfWeek,
     IsoDayOfWeek,
     JulianDay,

@@ -42,7 +42,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     Ok(())
 }
 
-/// Both.
+/// The functions for sums and averages.
 pub(crate) fn functions() -> [AggregateUDF; 2] {
     [Function::Sum, Function::Average].map(|function| AggregateUDF::from(SumAggregate::new(function)))
 }

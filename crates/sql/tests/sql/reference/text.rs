@@ -9,7 +9,7 @@ use super::{
 pub(crate) struct Renderer<'a> {
     tables: &'a [Table],
     subqueries: usize,
-    /// By their numbers.
+    /// The names by number.
     named: Vec<(usize, String)>,
 }
 
