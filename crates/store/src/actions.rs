@@ -20,7 +20,7 @@ use crate::table::Application;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Add {
-    /// Below the table, in URL encoding.
+    /// Path below the table, in URL encoding.
     pub(crate) path: String,
     pub(crate) partition_values: BTreeMap<String, Option<String>>,
     pub(crate) size: u64,

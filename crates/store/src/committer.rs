@@ -4,10 +4,10 @@
 //! first, then one conditional put into the Delta log, whatever the table's size, then the change that callers see, in
 //! one step.
 //!
-//! A commit says how far the stream is in the table (`txn`), so rows that are appended again are skipped. If a put
-//! succeeded but its answer was lost, the owner finds the commit in the log by its id and does not repeat it. New
-//! columns come with the commit that first has them. If the type of a number column grows, the table's files are
-//! rewritten.
+//! A commit records the stream's progress in the table (`txn`), so rows that are appended again are skipped. If a
+//! put succeeded but its answer was lost, the owner finds the commit in the log by its id and does not repeat it.
+//! New columns come with the commit that first has them. If the type of a number column grows, the table's files
+//! are rewritten.
 //!
 //! The owner retries a failing store for as long as it takes, with growing pauses, and the table's status reports the
 //! failure. In the pauses, expired files go: a full disk may get room by that. Rows read from the tail stay in the tail
@@ -81,7 +81,7 @@ enum MaintenanceResult {
 /// The result of an attempt to commit.
 pub(crate) enum Outcome {
     Committed,
-    /// Another writer came first; the ledger is that writer's, and the commit must be made anew.
+    /// Another writer came first; the ledger is that writer's, and the commit must be computed again.
     Moved,
     /// The store went away meanwhile, and is back without it, and perhaps without its files.
     Lost(StoreError),
@@ -100,9 +100,9 @@ pub(crate) struct Committer {
     upkeep: Option<(MaintenanceKind, JoinHandle<Result<MaintenanceResult>>)>,
     checkpointed: u64,
     vacuumed: Option<Millis>,
-    /// After a fault upkeep of its kind rests until the next tick.
+    /// The kinds of maintenance that pause until the next tick, after a fault.
     resting: Vec<MaintenanceKind>,
-    /// After a fault the tail rests until then; and how long it does after the next.
+    /// The time until which the tail pauses after a fault, and the pause after the next one.
     retry: Option<Instant>,
     backoff: Backoff,
     /// Bytes of the tail that the next commit takes at most: fewer after one that could not be written.
@@ -234,7 +234,7 @@ impl Committer {
         Ok(())
     }
 
-    /// Commits files of the tail, whoever else does.
+    /// Commits files of the tail, also if other writers commit.
     async fn commit_cut(&self, cut: &CommitBatch, layout: &Layout, adds: &[Add]) -> Result<Outcome> {
         loop {
             let ledger = Arc::clone(&self.shared.state().ledger);
@@ -327,8 +327,8 @@ impl Committer {
         Ok(())
     }
 
-    /// Puts a commit into the log as the version after the ledger's, and makes it what callers see; `taken` batches of the
-    /// tail are in it. Fails only if the table cannot go on.
+    /// Adds a commit to the log as the version after the ledger's, and publishes it; `taken` batches of the tail are in
+    /// it. Fails only if the table cannot go on.
     pub(crate) async fn commit(
         &self,
         ledger: &Arc<TableVersions>,
@@ -386,7 +386,7 @@ impl Committer {
         Ok(Outcome::Committed)
     }
 
-    /// Puts a commit where there is none of its version, or only looks which there is.
+    /// Writes a commit if its version does not exist, or only looks up the one that does.
     async fn put(&self, path: &Path, bytes: &bytes::Bytes, id: &str, is_put: bool) -> Result<VersionOwner> {
         let place = &self.shared.place;
         if is_put {
@@ -420,7 +420,7 @@ impl Committer {
         Ok(())
     }
 
-    /// Answers a request, and the insertions that wait behind it, if it is one.
+    /// Replies to a request, and to the insertions that wait behind it, if it is one.
     async fn answer(&mut self, request: Request) -> Result<()> {
         let mut next = Some(request);
         while let Some(request) = next.take() {

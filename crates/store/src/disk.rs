@@ -202,7 +202,8 @@ impl ObjectStore for Durable {
     }
 }
 
-/// An upload in parts that is durable when it is complete, and has its name then only: a checkpoint is read by whoever finds it.
+/// A multipart upload that is durable when it is complete, and has its name only then: any reader may find a
+/// checkpoint.
 #[derive(Debug)]
 struct DurableUpload {
     upload: Box<dyn MultipartUpload>,

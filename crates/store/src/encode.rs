@@ -114,8 +114,8 @@ fn repeats(sample: &ArrayRef) -> bool {
     different.len() * 4 < valued
 }
 
-/// Writes rows as files of a plain table, and tells how many there were. On failure no unfinished file remains; the finished
-/// ones belong to no version.
+/// Writes rows as files of a plain table, and returns their number. On failure no unfinished file remains; the finished ones
+/// belong to no version.
 pub(crate) async fn write_rows<E: Display>(
     place: &TableLocation,
     layout: &Layout,
@@ -152,7 +152,7 @@ pub(crate) async fn write_rows<E: Display>(
 /// One file that is being written.
 struct OpenFile {
     partition: Vec<ScalarValue>,
-    /// Below the table.
+    /// Path below the table.
     path: String,
     writer: ArrowWriter<Vec<u8>>,
     upload: Option<Box<dyn MultipartUpload>>,
@@ -179,7 +179,7 @@ impl OpenFile {
             }
         }
         path.push_str(&life.file_name());
-        // Arrow's own schema is left out: types are as Delta Lake says, whoever reads them.
+        // Arrow's own schema is omitted: types are those of Delta Lake, for any reader.
         let options = ArrowWriterOptions::new()
             .with_properties(properties(first, without_bounds))
             .with_skip_arrow_metadata(true);
@@ -314,14 +314,14 @@ impl Encoder {
         Ok(())
     }
 
-    /// Ends all files and says what they are.
+    /// Ends all files and returns them.
     pub(crate) async fn finish(mut self) -> Result<Vec<Add>> {
         self.finish_files().await?;
         Ok(std::mem::take(&mut self.finished))
     }
 
-    /// Gives up: uploads that were begun are aborted, files that are finished are deleted, as a full disk needs their room.
-    /// Vacuum removes the files that could not be deleted.
+    /// Aborts uploads that were begun, and deletes finished files, as a full disk needs their room. Vacuum removes the
+    /// files that could not be deleted.
     pub(crate) async fn abort(mut self) {
         for add in &self.finished {
             let _ = self.place.store.delete(&self.place.file(&add.path)).await;

@@ -27,12 +27,12 @@ pub enum StoreError {
     /// A location that names no object store.
     #[error("`{location}` cannot be a store's location: {why}")]
     Location {
-        /// As it was given.
+        /// The location as given.
         location: Box<str>,
         /// The reason.
         why: Box<str>,
     },
-    /// Not the store that is expected lies there.
+    /// The store at the location is not the expected one.
     #[error(
         "the store belongs to another data directory: its file `_swiftwater_store` {}, not `{expected}`",
         found.as_ref().map_or_else(|| "is missing".to_owned(), |found| format!("says `{found}`"))
@@ -48,7 +48,7 @@ pub enum StoreError {
     Setting {
         /// Its name.
         name: &'static str,
-        /// As it was given.
+        /// The value as given.
         value: Box<str>,
         /// The allowed values.
         why: &'static str,
@@ -61,13 +61,13 @@ pub enum StoreError {
         /// The reason.
         why: Box<str>,
     },
-    /// There is no such table.
+    /// The table does not exist.
     #[error("no table `{0}` in the store")]
     NoTable(Box<str>),
     /// A table was dropped while it was looked at.
     #[error("table `{0}` was dropped during the operation")]
     Dropped(Box<str>),
-    /// There is such a table already.
+    /// The table exists already.
     #[error("table `{0}` already exists")]
     TableExists(Box<str>),
     /// The version or time asked for is not, or no longer, there.
@@ -86,7 +86,7 @@ pub enum StoreError {
         /// The missing feature.
         what: Box<str>,
     },
-    /// Somebody else writes to the same stream's table.
+    /// Another process writes to the same stream's table.
     #[error("table `{table}` has another writer: it is at offset {theirs}, expected {ours}")]
     OtherOwner {
         /// The table.
@@ -104,7 +104,7 @@ pub enum StoreError {
         /// The reason.
         why: Box<str>,
     },
-    /// Some of several insertions that were to be made as one are in the table already.
+    /// Some of the insertions that were to be one commit are in the table already.
     #[error(
         "insertions {first} to {last} cannot be one commit: table `{table}` already has those up to {inserted}"
     )]
@@ -154,7 +154,7 @@ pub enum StoreError {
     /// A table that was there is not any more, and was not dropped.
     #[error("the files of table `{0}` are missing: its directory, or its Delta log, is gone")]
     Missing(Box<str>),
-    /// Something in the Delta log does not say what it should.
+    /// The Delta log has invalid content.
     #[error("the Delta log of table `{table}` has {what}")]
     Corrupt {
         /// The table.

@@ -36,7 +36,7 @@ pub(crate) const GROUPED_BYTES_MAX: usize = 64 << 10;
 pub(crate) enum InsertedRows {
     /// A few, in the table's layout.
     Rows(Vec<RecordBatch>),
-    /// More: files that are part of no version yet.
+    /// Further files, which are part of no version yet.
     Files(Vec<Add>),
 }
 
@@ -97,7 +97,7 @@ fn may_join(group: &[Insertion], next: &Insertion) -> bool {
 }
 
 impl Insertion {
-    /// In whose name it is made.
+    /// The application in whose name it is made.
     fn application(&self) -> Option<&str> {
         self.once.as_ref().map(|once| &*once.id)
     }

@@ -22,7 +22,7 @@ const MICROS_PER_HOUR: i64 = 3_600_000_000;
 /// The schema, partitioning and time column of a table.
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
-    /// For messages.
+    /// Name of the table, for messages.
     pub(crate) table: Box<str>,
     /// The columns that files hold, then the partition columns.
     pub(crate) schema: SchemaRef,
@@ -33,7 +33,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Puts partition columns last.
+    /// Makes a layout with the partition columns last.
     pub(crate) fn new(table: &str, fields: Vec<Field>, partition: &[Box<str>], time: Option<&str>) -> Layout {
         let is_partition = |field: &Field| partition.iter().position(|name| **name == **field.name());
         let (mut last, mut ordered): (Vec<Field>, Vec<Field>) =
@@ -85,8 +85,8 @@ impl Layout {
         &self.schema.fields()[self.schema.fields().len() - self.partitions..]
     }
 
-    /// Brings a batch into this layout: columns by name, missing ones null, values of another type converted, texts
-    /// copied out of buffers that they use a small part of, days and hours made from the time column.
+    /// Converts a batch to this layout: columns by name, missing ones null, values of another type converted, texts
+    /// copied out of buffers of which they use a small part, days and hours made from the time column.
     pub(crate) fn conform(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         if Arc::ptr_eq(batch.schema_ref(), &self.schema) {
             return Ok(batch.clone());
@@ -132,8 +132,8 @@ impl Layout {
         Ok(if field.name() == DAY_COLUMN { Arc::new(days(time)) } else { Arc::new(hours(time)) })
     }
 
-    /// Tells rows apart by their partition: pairs of the partition columns' values and the rows of the other columns,
-    /// in their order.
+    /// Divides rows by partition: pairs of the partition columns' values and the rows of the other columns, in their
+    /// order.
     pub(crate) fn split(&self, batch: &RecordBatch) -> Result<Vec<(Vec<ScalarValue>, RecordBatch)>> {
         let failed = StoreError::arrow("separating partitions");
         let held = batch.num_columns() - self.partitions;
@@ -197,7 +197,7 @@ pub(crate) fn is_in_calendar(day: i64) -> bool {
     (-719_162..=2_932_896).contains(&day)
 }
 
-/// None for a time out of the calendar.
+/// The days of times; none for a time out of the calendar.
 fn days(time: &TimestampMicrosecondArray) -> Date32Array {
     time.unary_opt(|micros| Some(day_of(micros)).filter(|day| is_in_calendar(*day)).map(|day| day as i32))
 }

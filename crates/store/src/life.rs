@@ -1,5 +1,5 @@
-//! Tells the files that were written since the store was opened from older ones, which nobody writes any more. The next
-//! vacuum deletes an older file that no log names.
+//! Distinguishes the files written since the store was opened from older ones, which no process writes any more. The
+//! next vacuum deletes an older file that no log names.
 //!
 //! ```text
 //! name = "part-" id ".zstd.parquet"       id is a UUID; its first group is one and the same for all files of a life

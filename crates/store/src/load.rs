@@ -245,7 +245,7 @@ impl TableLocation {
     }
 }
 
-/// By which a stream's progress stands in its table.
+/// The application under which a stream's progress is recorded in its table.
 pub(crate) fn app_id(table: &str) -> String {
     format!("swiftwater/{table}/0")
 }

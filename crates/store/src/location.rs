@@ -56,7 +56,7 @@ fn s3(
     settings: &[(String, String)],
     refuse: &dyn Fn(String) -> StoreError,
 ) -> Result<OpenedLocation> {
-    // Failed commits are tried again by whoever owns the table, and shown in its status: so the client gives up soon.
+    // The owner of the table tries failed commits again, and shows them in its status: so the client fails early.
     let retry =
         RetryConfig { max_retries: 3, retry_timeout: Duration::from_secs(15), ..RetryConfig::default() };
     let bucket = url.host_str().ok_or_else(|| refuse("it names no bucket".to_owned()))?;

@@ -27,8 +27,8 @@ use crate::{
 /// The pins that prevent the deletion of files.
 #[derive(Debug, Default)]
 pub(crate) struct Pins {
-    /// Held for reading while a file is deleted, for writing when a cut begins: a file is either gone before the cut looks,
-    /// or stays.
+    /// The gate, locked for reading while a file is deleted, and for writing when a snapshot begins: a file is either
+    /// deleted before the snapshot is taken, or stays.
     gate: RwLock<()>,
     standing: Mutex<Vec<Weak<Pin>>>,
 }
@@ -223,7 +223,7 @@ impl FilePut {
         Ok(())
     }
 
-    /// Gives it its name.
+    /// Completes the upload under its name.
     pub async fn finish(mut self) -> Result<()> {
         let failed = StoreError::store("completing a file");
         let rest = PutPayload::from(self.buffer.split().freeze());
@@ -238,7 +238,7 @@ impl FilePut {
         }
     }
 
-    /// Gives it up.
+    /// Aborts the upload.
     pub async fn abort(mut self) {
         if let Some(upload) = &mut self.upload {
             // An upload that cannot be aborted has no name; the object store has to delete it.

@@ -40,13 +40,13 @@ const FOOTER_BYTES: usize = 256 << 10;
 /// Average bytes on disk of a batch of rows with texts, lists or the like: DataFusion counts the rows of a batch, not their
 /// bytes, and a thousand events may be a gigabyte.
 const BATCH_BYTES: u64 = 16 << 20;
-/// Files from this size on tell how large rows are.
+/// Size from which a file counts for the estimate of rows' sizes.
 const LARGE_BYTES: u64 = 1 << 20;
 
 /// One snapshot of one table.
 pub(crate) struct Snapshot {
     pub(crate) place: TableLocation,
-    /// Under which URL DataFusion finds the store.
+    /// The URL of the store for DataFusion.
     pub(crate) url: ObjectStoreUrl,
     /// The present schema of the table; files may have fewer columns.
     pub(crate) layout: Layout,
@@ -267,7 +267,7 @@ impl TableProvider for Snapshot {
     }
 }
 
-/// Under which URL a store is known to DataFusion: stores of one process are told apart by a number.
+/// The URL of a store for DataFusion: stores of one process have different numbers.
 pub(crate) fn store_url(number: u64) -> datafusion_common::Result<ObjectStoreUrl> {
     ObjectStoreUrl::parse(format!("swiftwater://store-{number}"))
 }

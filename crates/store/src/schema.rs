@@ -70,7 +70,7 @@ pub(crate) fn stored_type(ty: &DataType) -> Option<DataType> {
     })
 }
 
-/// As [`stored_type`], for each of these.
+/// Converts each of these fields as [`stored_type`] does.
 pub(crate) fn stored_fields(fields: &Fields) -> Option<Fields> {
     fields
         .iter()

@@ -38,14 +38,14 @@ pub struct ColumnSpec {
 /// The partitioning of a table's files.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Partitioning {
-    /// Not at all: in the order of arrival.
+    /// No partitions: files are in the order of arrival.
     #[default]
     None,
-    /// By the UTC day of the time column; a column `_day` says it.
+    /// Partitions by the UTC day of the time column, in the column `_day`.
     Day,
-    /// By the UTC hour of the time column; columns `_day` and `_hour` say it.
+    /// Partitions by the UTC hour of the time column, in the columns `_day` and `_hour`.
     Hour,
-    /// By the values of declared columns, up to [`PARTITION_COLUMNS_MAX`].
+    /// Partitions by the values of declared columns, up to [`PARTITION_COLUMNS_MAX`].
     Columns(Vec<Box<str>>),
 }
 

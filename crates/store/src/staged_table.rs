@@ -74,7 +74,7 @@ impl StagedTable {
 /// before that deletes the written files.
 #[derive(Debug)]
 pub struct NewTable {
-    /// None when there is no more to do.
+    /// The state; none once it is committed or removed.
     begun: Option<StagedState>,
 }
 
@@ -125,7 +125,7 @@ impl NewTable {
         made
     }
 
-    /// Sees to what is left; done by whoever drops this, if it is not done to its end.
+    /// Removes the rest; a drop does it, too, if it is not complete.
     async fn end(&mut self) {
         if let Some(begun) = &self.begun {
             begun.clear().await;

@@ -321,7 +321,7 @@ impl Store {
         let list = self.inner.objects.list_with_delimiter(None).await.map_err(listing)?;
         for directory in list.common_prefixes {
             let Some(name) = directory.filename().filter(|name| check_name(name).is_ok()) else { continue };
-            // Nobody begins with it meanwhile.
+            // No other task begins with it meanwhile.
             let tables = self.inner.tables.lock().await;
             if tables.contains_key(name) || self.inner.making.has(name) {
                 continue;
@@ -362,7 +362,7 @@ impl Store {
         Ok(was_there)
     }
 
-    /// As [`Store::drop_table`], where the table is a stream's: a plain one of its name is left alone.
+    /// Drops a stream's table as [`Store::drop_table`] does; a plain one of its name is unchanged.
     pub async fn drop_stream_table(&self, name: &str) -> Result<bool> {
         match self.table(name).await {
             Ok(Some(table)) if table.is_stream() => self.drop_table(name).await,
@@ -430,7 +430,7 @@ impl Store {
         Ok(())
     }
 
-    /// Puts the first commit of a table: its schema, and the rows that it begins with.
+    /// Writes the first commit of a table: its schema, and its initial rows.
     async fn create(
         &self,
         place: &TableLocation,

@@ -17,7 +17,7 @@ use crate::{
     store::Store,
 };
 
-/// At the root of the store.
+/// Path of the id, at the root of the store.
 const MARK: &str = "_swiftwater_store";
 /// Ids are shorter.
 const ID_BYTES_MAX: usize = 256;
@@ -51,7 +51,7 @@ impl Store {
             self.objects().put_opts(&Path::from(MARK), payload, PutOptions::from(PutMode::Create)).await;
         match put {
             Ok(_) => Ok(id.into()),
-            // Somebody else was first.
+            // Another process was first.
             Err(object_store::Error::AlreadyExists { .. }) => {
                 read(self.objects()).await?.ok_or_else(|| self.expected().identity_mismatch(None))
             }
@@ -59,8 +59,8 @@ impl Store {
         }
     }
 
-    /// From here on, tables are opened, made, listed, dropped and committed to in the store of this id only: while that is not
-    /// there, all this is [`StoreError::Away`].
+    /// From now on, tables are opened, made, listed, dropped and committed to in the store of this id only. While it cannot be
+    /// found, all these operations return [`StoreError::Away`].
     pub fn expect(&self, id: &str) {
         // The caller that opens the store expects one.
         let _ = self.expected().0.set(id.into());

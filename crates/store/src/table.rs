@@ -59,7 +59,7 @@ pub enum At {
     Timestamp(Millis),
 }
 
-/// In whose name rows are inserted once.
+/// An application in whose name rows are inserted once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Application {
     /// Name of the application, unique among all.
@@ -131,7 +131,7 @@ pub struct Status {
 pub struct CommitFailure {
     /// The last error.
     pub error: StoreError,
-    /// Since when.
+    /// Time of its beginning.
     pub since: Millis,
     /// Number of attempts.
     pub tries: u64,
@@ -147,7 +147,7 @@ pub(crate) struct State {
     pub(crate) tail: PendingBatches,
     /// Offset after the last appended row.
     pub(crate) appended: u64,
-    /// Somebody waits for this offset to be committed.
+    /// The offset up to which callers wait for a commit.
     pub(crate) flush_to: u64,
     /// Rows wait to be appended, by [`Table::set_behind`].
     pub(crate) is_behind: bool,
@@ -351,7 +351,7 @@ impl Table {
         self.push(batch, last + 1).await
     }
 
-    /// Says whether many rows wait to be appended. While they do they have the machine: files are merged when there are very
+    /// Sets if many rows wait to be appended. While they do they have the machine: files are merged when there are very
     /// many, not as soon as that pays.
     pub fn set_behind(&self, is_behind: bool) {
         self.shared.state().is_behind = is_behind;
@@ -462,8 +462,8 @@ impl Table {
         self.provider_with_fields(at, &|_| None).await
     }
 
-    /// As [`Table::provider`], with fields of the same names and types that have metadata; `describe` has none for a field that
-    /// stays as it is.
+    /// Does the same as [`Table::provider`], with fields of the same names and types that have metadata; `describe` returns
+    /// none for a field without changes.
     pub async fn provider_with_fields(
         &self,
         at: Option<At>,
@@ -510,14 +510,14 @@ impl Table {
         Ok(Arc::new(Snapshot { place, url, layout, files, tail, companions }))
     }
 
-    /// Says how companions of the table's files are built and asked; none: the table has none, and those that are there go. Until
-    /// this is said, they are neither used nor deleted.
+    /// Sets the format of companions of the table's files; none: the table has none, and existing ones are deleted. Before this
+    /// call, they are neither used nor deleted.
     pub fn set_companions(&self, format: Option<Arc<dyn CompanionFormat>>) {
         self.shared.companions.set_format(format);
     }
 
-    /// Builds the companions again of files with rows of a range of time, in microseconds since 1970, its end excluded; answers how
-    /// many had one. Files whose times are not known are among them.
+    /// Builds the companions again of files with rows of a range of time, in microseconds since 1970, its end excluded; returns
+    /// the number that had one. Files whose times are not known are among them.
     pub fn rebuild_companions(&self, from: Option<i64>, to: Option<i64>) -> usize {
         let ledger = Arc::clone(&self.shared.state().ledger);
         let time = ledger.layout.schema.index_of(&ledger.layout.time_column).ok();
@@ -677,8 +677,8 @@ impl Table {
         self.put(rows, overwrite, None).await
     }
 
-    /// As [`Table::insert`], where that was not done yet in the name of this version of the application: the commit says
-    /// so (`txn`), and is looked for first. `None`: it was done, and nothing was read of the rows. Versions only grow.
+    /// Inserts as [`Table::insert`] does, unless this version of the application has inserted before: the commit records
+    /// it (`txn`), and is looked up first. `None`: it was done, and nothing was read of the rows. Versions only grow.
     pub async fn insert_once<E: std::fmt::Display>(
         &self,
         rows: impl Stream<Item = Result<RecordBatch, E>> + Send,

@@ -33,9 +33,9 @@ pub(crate) struct FileEntry {
     pub(crate) rows: Option<u64>,
     /// Values of the partition columns.
     pub(crate) partition: Vec<ScalarValue>,
-    /// Over all columns of the layout.
+    /// The statistics over all columns of the layout.
     pub(crate) statistics: Arc<Statistics>,
-    /// Those of its bytes, if they are known.
+    /// The checksums of its bytes, if they are known.
     pub(crate) checksums: Option<Arc<Checksums>>,
 }
 
@@ -106,7 +106,7 @@ pub(crate) struct TableVersions {
     pub(crate) version: u64,
     pub(crate) metadata: MetaData,
     pub(crate) layout: Layout,
-    /// In the order of their rows: by offset in a stream's table, else as they were added.
+    /// The files in the order of their rows: by offset in a stream's table, else as they were added.
     pub(crate) files: Vec<Arc<FileEntry>>,
     /// The next offset of the stream that is not in the table.
     pub(crate) committed: u64,

@@ -25,14 +25,14 @@ struct Mounts {
 
 #[derive(Debug, Default)]
 struct Mount {
-    /// Puts until it is unmounted.
+    /// Number of puts before it is unmounted.
     puts: Option<usize>,
     is_unmounted: bool,
     /// Number of reads of the store's id since then.
     looks: usize,
 }
 
-/// So often the id is looked for in the directory, then the disk is back.
+/// Number of lookups of the id in the directory after which the disk is back.
 const LOOKS: usize = 2;
 
 impl Mounts {

@@ -318,7 +318,7 @@ async fn table_of_a_stream_is_dropped_though_its_log_cannot_be_read() {
     assert!(store.table("homes").await.is_err());
     assert!(store.drop_stream_table("homes").await.unwrap());
     assert!(!damaged.exists());
-    // Nobody says that this is a stream's.
+    // No record says that this is a stream's.
     assert!(!matches!(store.drop_stream_table("foreign").await, Ok(true)));
     assert!(foreign.exists());
 }
