@@ -7,11 +7,11 @@ use crate::{analyzer::Analyzer, query::Number};
 /// The comparison of a column's texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TextKind {
-    /// By the words in them.
+    /// The texts are compared by their words.
     Words,
-    /// As a whole, exactly.
+    /// The texts are compared as a whole, exactly.
     Whole,
-    /// As a whole; a value is below each of its ancestors, which the separator divides.
+    /// The texts are compared as a whole; a value is below each of its ancestors, which the separator divides.
     Path {
         /// The separator.
         separator: Box<str>,

@@ -25,7 +25,7 @@ pub struct EventSearch {
     is_of_event: bool,
 }
 
-/// Gives each path a number when a query first names it.
+/// The numbers of paths, assigned when a query first names them.
 struct Paths {
     is_of_event: bool,
     found: RefCell<Vec<Box<[Box<str>]>>>,

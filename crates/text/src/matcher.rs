@@ -45,7 +45,7 @@ enum Bound {
 #[derive(Debug, Default)]
 pub struct MatcherScratch {
     analyzer: AnalyzerScratch,
-    /// By token set: how many values there are, and their tokens; none if they were not divided yet.
+    /// The number of values of each token set, and their tokens; none if they were not divided yet.
     sets: Vec<(Option<usize>, Vec<Tokens>)>,
 }
 

@@ -13,7 +13,7 @@ use crate::{
 pub struct Phrase {
     /// The terms, by position.
     pub terms: Vec<(u32, Term)>,
-    /// By how many positions terms may be displaced against one another.
+    /// Number of positions by which terms may be displaced against one another.
     pub slop: u32,
 }
 
@@ -22,7 +22,7 @@ pub struct Phrase {
 pub(crate) enum NoPhrase {
     /// It has no letters and digits.
     NoTokens,
-    /// There are wildcards within a run of a script without spaces.
+    /// A run of a script without spaces has wildcards.
     WildcardInRun,
     /// A word with differing characters is not one word.
     FuzzyOfSeveral,

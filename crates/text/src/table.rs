@@ -11,10 +11,10 @@
 //! | `column:word`, `column.path:word` | this column, or the part of it |
 //! | `_event.path:word` | fields that are no columns, where the row has the event's text |
 //!
-//! A field's metadata may say how a search index compares its values ([`ColumnIndex`]): then a word is looked for in the
-//! default columns of the index, and conditions follow the kinds and analysis of their columns.
+//! A field's metadata may describe the comparison of its values by a search index ([`ColumnIndex`]): then a word is
+//! searched in the default columns of the index, and conditions follow the kinds and analysis of their columns.
 //!
-//! Each row is analyzed. [`TableSearch::index_query`] says which rows an index excludes.
+//! Each row is analyzed. [`TableSearch::index_query`] returns the rows that an index excludes.
 
 use std::{
     cell::{OnceCell, RefCell},
@@ -125,7 +125,7 @@ pub struct Highlight {
 /// Columns of a batch, with the arrays of those that are read.
 struct Batch<'b> {
     search: &'b TableSearch,
-    /// By place in the table; none of a column that is not read.
+    /// The arrays by place in the table; none for a column that is not read.
     arrays: Vec<Option<&'b dyn Array>>,
     event: Option<&'b dyn Array>,
 }
@@ -138,7 +138,7 @@ struct Row<'r> {
 }
 
 impl SearchField {
-    /// The column of a field, whose metadata says whether its texts are JSON.
+    /// The column of a field, whose metadata has a flag for JSON texts.
     pub fn of(field: &Field) -> SearchField {
         let is_json = field.metadata().get(JSON_EXTENSION.0).is_some_and(|name| name == JSON_EXTENSION.1);
         let index = field.metadata().get(SEARCH_METADATA).map(|index| index.as_str().into());
@@ -220,7 +220,7 @@ impl TableSearch {
                 (None, Defaults::Texts(texts)) => {
                     needed.extend(texts);
                     needs_event = true;
-                    // They say which fields of the event's own text are no texts.
+                    // They determine which fields of the event's own text are no texts.
                     let is_typed = |place: &usize| is_written_as_text(&self.fields[*place].ty);
                     needed.extend((0..self.fields.len()).filter(is_typed));
                 }

@@ -31,11 +31,11 @@ pub enum Pattern {
     Prefix(Box<str>),
     /// It has these pieces, one after the other and nothing else.
     Wildcard(Box<[Piece]>),
-    /// At most so many characters are to be inserted, removed or replaced (Levenshtein, 1966).
+    /// A word from which at most so many characters are inserted, removed or replaced (Levenshtein, 1966).
     Fuzzy {
         /// The text.
         word: Box<str>,
-        /// So many.
+        /// The limit.
         distance: u8,
     },
 }
@@ -43,7 +43,7 @@ pub enum Pattern {
 /// A condition on one token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Term {
-    /// On its text.
+    /// The condition on its text.
     pub pattern: Pattern,
     /// True if it is on stems; else it is on words, parts, pairs and last characters.
     pub is_stem: bool,

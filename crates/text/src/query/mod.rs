@@ -71,7 +71,7 @@ pub enum Node {
     },
     /// One of them.
     Any(Vec<Clause>),
-    /// Not this one.
+    /// The clause must not match.
     Not(Box<Clause>),
     /// A condition on a column, or on the default columns.
     Condition {
@@ -105,7 +105,7 @@ pub enum Test {
     Phrase {
         /// Their text.
         text: String,
-        /// By how many positions the words may be displaced against one another.
+        /// Number of positions by which the words may be displaced against one another.
         slop: u32,
         /// True if the last word may continue.
         is_open: bool,
@@ -121,7 +121,7 @@ pub enum Test {
         /// The upper bound, and whether it is included.
         high: Option<(Scalar, bool)>,
     },
-    /// There is a value.
+    /// The value exists.
     Exists,
 }
 
