@@ -17,7 +17,7 @@ pub(crate) enum Form {
     Json,
 }
 
-/// In the order of preference where a client wants several equally: what streams comes first.
+/// The forms in the order of preference if a client wants several equally: forms that stream come first.
 const FORMS: [(Form, &str); 3] = [
     (Form::Ndjson, "application/x-ndjson"),
     (Form::ServerSentEvents, "text/event-stream"),

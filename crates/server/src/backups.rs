@@ -24,7 +24,7 @@ use crate::{
     status::json_response,
 };
 
-/// Begins a backup: answers what it consists of.
+/// Begins a backup: returns its manifest.
 pub(crate) async fn begin(State(shared): State<Arc<Shared>>, uri: Uri) -> Result<Response, Problem> {
     Parameters::parse(uri.query(), &[])?;
     let backup = shared.engine.start_backup(&Principal::anonymous()).await?;
@@ -35,7 +35,7 @@ pub(crate) async fn begin(State(shared): State<Arc<Shared>>, uri: Uri) -> Result
     Ok(response)
 }
 
-/// Tells what a backup that stands consists of.
+/// Returns the manifest of an open backup.
 pub(crate) async fn show(
     State(shared): State<Arc<Shared>>,
     path: Name,

@@ -28,7 +28,7 @@ const DEFLATE_WINDOW_BITS: u8 = 15;
 /// Work on up to this many bytes is done where it stands: it takes less than it costs to move it elsewhere.
 const INLINE_BYTES_MAX: usize = 128 << 10;
 
-/// Does work on `bytes` bytes so that other requests do not wait for it.
+/// Runs work on `bytes` bytes so that other requests do not wait for it.
 pub(crate) fn heavy<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     use tokio::runtime::{Handle, RuntimeFlavor::MultiThread};
     let can_block = Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == MultiThread);
@@ -91,9 +91,9 @@ pub(crate) enum BodyFault {
     Timeout,
     /// The body cannot be decompressed.
     Corrupt(String),
-    /// More bytes than are allowed.
+    /// The body has more bytes than allowed.
     TooLong,
-    /// There was no room to hold it.
+    /// The body found no room in memory.
     NotHeld(String),
     /// Clients have begun more than the server may hold of it.
     NoRoom,
@@ -120,7 +120,7 @@ pub(crate) struct Pieces {
     fault: Option<BodyFault>,
     /// The body is CSV, and its pieces are its events.
     csv: Option<CsvEvents>,
-    /// For what is held of the body.
+    /// The share of memory that it holds.
     share: Share,
     /// Bytes of it that its reader holds.
     held: usize,
@@ -312,7 +312,7 @@ impl Framing {
         }
     }
 
-    /// As `Content-Encoding` names it.
+    /// The name for `Content-Encoding`.
     fn name(self) -> &'static str {
         match self {
             Framing::Gzip => "gzip",

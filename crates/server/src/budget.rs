@@ -24,7 +24,7 @@ pub(crate) struct Budget {
     max: u64,
 }
 
-/// There is no room.
+/// The error that there is no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BudgetExceeded;
 
@@ -76,7 +76,7 @@ impl Drop for Share {
 }
 
 impl BudgetExceeded {
-    /// For a client of HTTP.
+    /// The problem for a client of HTTP.
     pub(crate) fn problem(self) -> Problem {
         let detail = "the bytes of unfinished requests have reached their limit";
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "limit-passed", "A limit was exceeded", detail)

@@ -45,7 +45,7 @@ pub(crate) async fn answer(shared: &Shared, endpoint: &Endpoint, request: Reques
     answered.unwrap_or_else(|fault| fault.into_response(endpoint.errors()))
 }
 
-/// There is no endpoint of this method; `allow` says of which there are.
+/// The answer if there is no endpoint of this method; `allow` lists the methods that there are.
 pub(crate) fn wrong_method(allow: &'static str, method: &str) -> Response {
     let mut response = Problem::new(
         StatusCode::METHOD_NOT_ALLOWED,

@@ -275,7 +275,7 @@ struct Ingest {
     stream: StreamName,
     options: Options,
     tally: Tally,
-    /// With `ack=none`: the last events that were checked, and the number refused with them.
+    /// The last checked events, and the number refused with them, with `ack=none`.
     waiting: Option<(Piece, RejectedEvents)>,
     /// The parts of a request with a number.
     parts: Option<Parts>,
@@ -478,7 +478,7 @@ impl Ingest {
         Ok(())
     }
 
-    /// After the body's end: the last part, and the disk.
+    /// Stores the last part after the body's end, and waits for the disk.
     async fn finish(&mut self) -> Result<(), IngestFailure> {
         let rest = self.parts.as_mut().map(Parts::rest).unwrap_or_default();
         for (piece, rejected, part) in rest {
@@ -492,14 +492,14 @@ impl Ingest {
         }
     }
 
-    /// Before the request is refused: waits for the sync, but not without end.
+    /// Waits for the sync before the request is refused, but not without end.
     async fn await_sync(&mut self) {
         let (Some(ticket), Ack::Disk) = (self.tally.ticket, self.options.ack) else { return };
         let is_synced = succeeds_within(SYNC_TIME_MAX, self.shared.engine.synced(ticket)).await;
         self.tally.is_unsure = !is_synced;
     }
 
-    /// Keeps the sample that was asked for.
+    /// Selects the requested sample.
     fn sample(&mut self, batch: EventBatch) -> EventBatch {
         let Some(share) = self.options.sample else { return batch };
         let count = batch.len() as u64;
@@ -676,7 +676,7 @@ impl Tally {
     }
 }
 
-/// Says in a problem's detail that nobody knows what of the events is stored.
+/// Adds to a problem's detail that it is unknown which events are stored.
 fn unsure(problem: Problem) -> Problem {
     let told = problem.to_json();
     let detail = told["detail"].as_str().unwrap_or_default();

@@ -56,7 +56,7 @@ pub(crate) struct Piece {
 /// The positions of events in the body.
 #[derive(Clone, Default)]
 pub(crate) struct Source {
-    /// From which row on which batch has the events, and where its buffer begins in the body; ascending.
+    /// The batches by their first row, with the start of each buffer in the body; ascending.
     segments: Vec<(u32, EventBatch, Origin)>,
 }
 
@@ -240,7 +240,7 @@ impl Parts {
         Numbered { producer, sequence, part, after, hash }
     }
 
-    /// Notes that a part is stored, now or before.
+    /// Records that a part is stored, now or before.
     pub(crate) fn stored(&mut self, part: u16) {
         self.after = part.saturating_add(1);
     }

@@ -153,7 +153,7 @@ impl Pusher {
     }
 }
 
-/// Says so where a collector refused some of the numbers.
+/// Logs a warning if a collector refused some of the numbers.
 fn report_partial(answer: &[u8]) {
     let Ok(answer) = serde_json::from_slice::<Value>(answer) else { return };
     let message = &answer["partialSuccess"]["errorMessage"];

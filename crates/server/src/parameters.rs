@@ -66,7 +66,7 @@ pub(crate) fn bad(detail: impl Into<String>) -> Problem {
     Problem::new(StatusCode::BAD_REQUEST, "parameter-invalid", "A parameter is not valid", detail)
 }
 
-/// At most 64 characters of a client's text, for an error message.
+/// The first 64 characters of a client's text, for an error message.
 pub(crate) fn cut(text: &str) -> String {
     text.chars().take(64).collect()
 }

@@ -88,7 +88,7 @@ pub(crate) async fn submit(State(shared): State<Arc<Shared>>, request: Request) 
     results::response(subscription, form, shared.config.keep_alive_ms).await
 }
 
-/// Says whether a query could be run, and what its answer would look like.
+/// Checks that a query could be run, and returns the shape of its answer.
 pub(crate) async fn validate(
     State(shared): State<Arc<Shared>>,
     request: Request,
@@ -264,7 +264,7 @@ pub(crate) async fn query(
     Ok(json_response(StatusCode::OK, &query_json(&status)))
 }
 
-/// Ends a query; whoever reads its results still gets the last emit.
+/// Ends a query; the reader of its results still gets the last emit.
 pub(crate) async fn end(
     State(shared): State<Arc<Shared>>,
     path: Name,

@@ -36,7 +36,7 @@ pub(crate) enum Source {
     Bql(String),
     /// Bullet's JSON form.
     Json(String),
-    /// With the prepared query of this id.
+    /// The prepared query of this id.
     Prepared(String),
 }
 
@@ -129,7 +129,7 @@ impl QueryRequest {
         }
     }
 
-    /// As JSON, without its parameters.
+    /// The request as JSON, without its parameters.
     pub(crate) fn json(&self) -> Map<String, Value> {
         let mut object = Map::new();
         object.insert("query".to_owned(), self.text().into());

@@ -23,7 +23,7 @@ const REST_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// A body, whose rest is read off in the background when it is dropped.
 pub(crate) struct Received {
-    /// Until the end was seen.
+    /// The body; none once its end was seen.
     body: Option<Incoming>,
     /// The sender waits to be told to send it.
     is_held_back: bool,
@@ -43,7 +43,7 @@ impl Received {
     }
 }
 
-/// Says that the connection ends, in an answer that may have come before all of the body.
+/// Marks that the connection ends, in an answer that may have come before all of the body.
 pub(crate) fn close(response: &mut Response) {
     if response.status().is_client_error() || response.status().is_server_error() {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));

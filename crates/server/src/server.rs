@@ -82,7 +82,7 @@ pub enum ServerError {
         #[source]
         source: std::io::Error,
     },
-    /// There is nothing to listen on.
+    /// The setting `listen` is empty.
     #[error("the setting `listen` names no address")]
     NoAddress,
     /// A setting cannot be followed.
@@ -120,9 +120,9 @@ pub(crate) struct Shared {
     pub(crate) sql: SqlState,
     pub(crate) postgres: postgres::Cancels,
     pub(crate) syslog: SyslogStats,
-    /// For all that clients have begun and not finished.
+    /// The budget for all that clients have begun and not finished.
     pub(crate) unfinished: Arc<Budget>,
-    /// For Parquet files that are held.
+    /// The places for Parquet files that are held.
     pub(crate) parquet_places: Semaphore,
     pub(crate) start_micros: i64,
     phase: watch::Sender<Phase>,
@@ -136,7 +136,7 @@ pub(crate) struct Connection {
     pub(crate) number: u64,
     /// The client's address.
     pub(crate) address: IpAddr,
-    /// There are too many: its first request is answered so, and it ends.
+    /// True if there are too many connections: its first request gets that error, and it ends.
     refused: bool,
     /// Events that came over it so far.
     pub(crate) events: AtomicU64,
@@ -203,7 +203,7 @@ impl Server {
         .await
     }
 
-    /// As [`bind`](Server::bind), with statements run elsewhere.
+    /// Binds as [`bind`](Server::bind) does, with statements run elsewhere.
     #[cfg(feature = "history")]
     pub async fn bind_with_sql(
         engine: Engine,
@@ -345,7 +345,7 @@ impl Server {
     }
 }
 
-/// After the grace, for what has then ended to say so: statements to their clients, the engine to its disk.
+/// Time after the grace in which statements send their end to their clients, and the engine writes to its disk.
 const HAND_OVER: Duration = Duration::from_secs(1);
 
 /// Takes a port.
@@ -473,7 +473,7 @@ fn too_many_connections() -> Problem {
         .closing()
 }
 
-/// Answers leave at once, and a peer that is gone without a word is noticed.
+/// Sends answers at once, and detects a peer that disappeared.
 pub(crate) fn prepare(stream: &TcpStream) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let keepalive = TcpKeepalive::new().with_time(PEER_SILENT).with_interval(PEER_SILENT / 10);

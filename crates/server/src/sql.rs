@@ -93,7 +93,7 @@ impl SqlState {
         self.lock().record_ended(id, told);
     }
 
-    /// Keeps why a statement failed, and gives it as its problem.
+    /// Records the failure of a statement, and returns its problem.
     fn failed(&self, id: &str, why: impl Into<Problem>) -> Problem {
         let problem = why.into();
         self.record_ended(id, failed_json(id, &problem));
@@ -158,7 +158,7 @@ pub(crate) async fn run(State(shared): State<Arc<Shared>>, request: Request) -> 
     let answer = match (access.sql.run(ask.text, options).await, id) {
         (Ok(answer), _) => answer,
         (Err(error), Some(id)) => return Err(shared.sql.failed(&id, error)),
-        // Nobody was told its name.
+        // The client does not know its name.
         (Err(error), None) => return Err(error.into()),
     };
     let id = answer.id().to_owned();

@@ -45,7 +45,7 @@ const BEATS_MISSED_MAX: u32 = 3;
 /// A session as it stands.
 struct Conversation {
     shared: Arc<Shared>,
-    /// None before CONNECT.
+    /// The version; none before CONNECT.
     version: Option<Version>,
     subscriptions: Vec<ClientSubscription>,
     query: Option<RunningQuery>,
@@ -71,7 +71,7 @@ struct RunningQuery {
     _place: OwnedSemaphorePermit,
 }
 
-/// Holds a conversation until either side ends it.
+/// Runs a conversation until either side ends it.
 pub(super) async fn converse(shared: Arc<Shared>, mut incoming: mpsc::Receiver<String>, outgoing: Outgoing) {
     let config = &shared.config.bullet;
     let mut reader = Reader::new(config.message_bytes_max);
@@ -254,7 +254,7 @@ impl Conversation {
         let id = frame.field("id").or(frame.field("destination")).ok_or("UNSUBSCRIBE has no `id`")?;
         self.subscriptions.retain(|subscribed| subscribed.id != id);
         if self.subscriptions.is_empty() {
-            // Nobody is left to answer.
+            // No client is left to answer.
             self.query = None;
         }
         Ok(())
@@ -344,7 +344,7 @@ impl Conversation {
     }
 }
 
-/// A message to whoever sends it on: it waits for room, at most so long.
+/// Sends a message to the task that forwards it: it waits for room, for a limited time.
 impl Outgoing {
     /// True if the message could be handed on.
     async fn send(&self, text: String) -> bool {

@@ -147,7 +147,7 @@ impl Drop for Receiving {
 }
 
 impl Receiving {
-    /// None where somebody else receives.
+    /// The receiver; none if the session has another one.
     fn begin(shared: &Shared, session: Arc<Session>) -> Option<Receiving> {
         let waiting = Arc::clone(&session.waiting).try_lock_owned().ok()?;
         session.is_attached.send_replace(true);

@@ -48,7 +48,7 @@ pub(crate) async fn plain_websocket(State(shared): State<Arc<Shared>>, request: 
     upgrade(shared, request, false).await
 }
 
-/// Everything below a session.
+/// Handles all requests below a session.
 pub(crate) async fn transport(
     State(shared): State<Arc<Shared>>,
     path: Result<Path<(String, String, String)>, PathRejection>,

@@ -148,7 +148,7 @@ pub(super) enum Received {
 pub(super) struct Reader {
     waiting: Vec<u8>,
     bytes_max: usize,
-    /// Nothing more can come of what waits before a further NUL or line end does.
+    /// True if the waiting bytes are no complete frame before a further NUL or line end comes.
     needs_more: bool,
 }
 

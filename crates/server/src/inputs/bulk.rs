@@ -27,7 +27,7 @@ use crate::{
     status::json_response,
 };
 
-/// Elasticsearch's version, where a client does not say which it understands.
+/// Elasticsearch's version, if a client does not state which it understands.
 const VERSION_MAJOR: u8 = 8;
 
 /// Streams that an answer warns of.
@@ -223,7 +223,7 @@ fn as_elasticsearch(status: StatusCode, value: &Value) -> Response {
 
 fn of_elasticsearch(response: impl IntoResponse) -> Response {
     let mut response = response.into_response();
-    // Its clients refuse to talk to whoever does not say so.
+    // Its clients refuse servers without this field.
     response.headers_mut().insert("x-elastic-product", HeaderValue::from_static("Elasticsearch"));
     response
 }

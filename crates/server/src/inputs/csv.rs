@@ -3,7 +3,7 @@
 //! The first record names the fields. An unquoted value that is written like a JSON number, `true` or `false` becomes that;
 //! an empty one is left out. All other values, and all quoted ones, are text. If a stream declares a column for a field, the
 //! column decides the type of a value, quoted or not. A STRING is text (`01234`, `12345`); JSON, lists and maps are parsed
-//! as JSON; for other columns, a value written like a number or a boolean becomes that. Answers of the server in CSV can
+//! as JSON; for other columns, a value written like a number or a boolean becomes that. The server's output in CSV can
 //! therefore be sent back.
 //!
 //! A record with fewer values than names leaves the last ones out. A record with more values is refused, and so is one with
@@ -34,12 +34,12 @@ const LONE_RETURN: &str = "has a carriage return that no newline follows";
 const EMPTY_NAME: &[u8] = b"\"\":";
 /// A name in a fault is cut near here.
 const NAME_BYTES_TOLD: usize = 32;
-/// Between a fault and the text of its record, where that is kept.
+/// The separator between a fault and the text of its record, if that is kept.
 const TEXT: u8 = b'\t';
 /// A newline of such a text: no text in UTF-8 has this byte.
 const NEWLINE: u8 = 0xFF;
 
-/// Puts what is wrong with records, and their texts, in the place of the lines that say so.
+/// Replaces the lines that describe faults by the faults of the records and their texts.
 pub(crate) fn report_faults(checked: &mut Checked) {
     for RefusedText { rejection, text, .. } in &mut checked.refused {
         let Some(told) = text.strip_prefix(FAULT) else { continue };
@@ -135,12 +135,12 @@ impl Declared {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum State {
-    /// At the beginning of a value.
+    /// The beginning of a value.
     #[default]
     Begin,
     Plain,
     Quoted,
-    /// Behind a quote within a value in quotes: its end, or half of a quote in it.
+    /// After a quote within a value in quotes: its end, or half of a quote in it.
     Quote,
 }
 
@@ -203,7 +203,7 @@ impl CsvEvents {
         self.has_return = false;
     }
 
-    /// Says in a line what is wrong with a record, whose text goes on with `rest`.
+    /// Writes the fault of a record as a line; the record's text continues with `rest`.
     fn push_fault(&self, told: &str, rest: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(FAULT);
         out.extend_from_slice(told.as_bytes());

@@ -176,7 +176,7 @@ impl At<'_> {
     }
 }
 
-/// From the root: `resourceLogs[0].resource`.
+/// Writes the path from the root: `resourceLogs[0].resource`.
 impl fmt::Display for At<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -193,7 +193,7 @@ fn member<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
     object.get(name).filter(|value| !value.is_null())
 }
 
-/// As [`member`], of one that is an object; an error says what is not as it should be.
+/// Returns a [`member`] that is an object; an error describes the fault.
 fn member_object<'a>(object: &'a Value, name: &str, at: &At<'_>) -> Result<Option<&'a Value>, String> {
     match member(object, name) {
         Some(value) if !value.is_object() => Err(at.is_not("an object")),
@@ -210,7 +210,7 @@ fn list<'a>(object: &'a Value, name: &str, at: &At<'_>) -> Result<&'a [Value], S
     }
 }
 
-/// As [`list`], of objects.
+/// Returns a [`list`] of objects.
 fn objects<'a>(object: &'a Value, name: &str, at: &At<'_>) -> Result<&'a [Value], String> {
     let list = list(object, name, at)?;
     match list.iter().position(|part| !part.is_object()) {
@@ -319,8 +319,8 @@ fn text(object: &Value, name: &'static str, at: &At<'_>) -> Result<Option<Value>
     }
 }
 
-/// As [`text`], of the identifier of a trace or span: hexadecimal text in OTLP's JSON form, where the case of its digits
-/// has no meaning, so it becomes lower case. Other text is kept as it is.
+/// Returns the [`text`] of the identifier of a trace or span: hexadecimal text in OTLP's JSON form, where the case of
+/// its digits has no meaning, so it becomes lower case. Other text is kept as it is.
 fn id(object: &Value, name: &'static str, at: &At<'_>) -> Result<Option<Value>, String> {
     let id = text(object, name, at)?;
     Ok(id.map(|id| match id {
@@ -331,14 +331,14 @@ fn id(object: &Value, name: &'static str, at: &At<'_>) -> Result<Option<Value>, 
     }))
 }
 
-/// As [`text`], of a whole number. Names of enumerations are none: OTLP has them as numbers.
+/// Returns a whole number, as [`text`] does. Names of enumerations are none: OTLP has them as numbers.
 fn number(object: &Value, name: &'static str, at: &At<'_>) -> Result<Option<Value>, String> {
     let Some(value) = member(object, name) else { return Ok(None) };
     let number = whole(value).ok_or_else(|| At::Member(at, name).is_not("a whole number"))?;
     Ok((number != 0).then(|| number.into()))
 }
 
-/// As [`text`], of nanoseconds since 1970, which become RFC 3339.
+/// Returns nanoseconds since 1970 as RFC 3339, as [`text`] does.
 fn time(object: &Value, name: &'static str, at: &At<'_>) -> Result<Option<Value>, String> {
     let Some(value) = member(object, name) else { return Ok(None) };
     let nanos = match value {

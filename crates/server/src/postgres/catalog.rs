@@ -91,8 +91,8 @@ const ONLY: [Only; 3] = [
     },
 ];
 
-/// In the order in which `psql` reads it: it may do what there is to do, but be copied. Two are there only where they are
-/// asked for.
+/// The role's attributes in the order in which `psql` reads them: it may do everything except replication. Two are there
+/// only where they are asked for.
 const ROLE: [(&str, &str); 11] = [
     ("rolsuper", "t"),
     ("rolinherit", "t"),

@@ -43,9 +43,9 @@ enum State {
     Plain,
     /// Text: after a backslash. CSV, within quotes: after the escape.
     Escaped,
-    /// Within quotes.
+    /// The state within quotes.
     Quoted,
-    /// Behind a quote within quotes, where that is the escape, too: the end, or half of a quote.
+    /// The state after a quote within quotes, where that is the escape, too: the end, or half of a quote.
     Quote,
 }
 
@@ -67,7 +67,7 @@ impl CopyReader {
         }
     }
 
-    /// Reads on, and adds the rows that are complete; the error says what is wrong, with its line.
+    /// Reads on, and adds the rows that are complete; the error has the fault and its line.
     pub(super) fn push(&mut self, bytes: &[u8], rows: &mut Vec<Row>) -> Result<(), String> {
         for &byte in bytes {
             if self.is_ended {
@@ -86,7 +86,7 @@ impl CopyReader {
         Ok(())
     }
 
-    /// There are no more bytes: adds the last row, if it has no end.
+    /// Ends the input: adds the last row, if it has no end.
     pub(super) fn finish(&mut self, rows: &mut Vec<Row>) -> Result<(), String> {
         if self.is_ended || self.row_bytes == 0 {
             return Ok(());

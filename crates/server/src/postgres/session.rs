@@ -63,7 +63,7 @@ pub(crate) struct Session {
     settings: Settings,
     statements: HashMap<String, Prepared>,
     portals: HashMap<String, Portal>,
-    /// For what it keeps, and for a message whose end has not come.
+    /// The share of memory for its state, and for an incomplete message.
     share: Share,
 }
 
@@ -155,7 +155,7 @@ impl Session {
         statements.chain(self.portals.values().map(|portal| portal.bytes)).sum()
     }
 
-    /// Everything up to the first ReadyForQuery; false if there is no session to be.
+    /// Exchanges the messages up to the first ReadyForQuery; false if there is no session.
     pub(crate) async fn begin(&mut self) -> io::Result<bool> {
         loop {
             let Some(length) = self.number_ahead().await? else { return Ok(false) };
@@ -216,7 +216,7 @@ impl Session {
         }
     }
 
-    /// Tells the client that there are too many sessions.
+    /// Sends the client the error that there are too many sessions.
     pub(crate) async fn refuse(&mut self, limit: usize) -> io::Result<()> {
         self.out.bytes.clear();
         let what = format!("there are {limit} sessions, which is the limit");
@@ -234,7 +234,7 @@ impl Session {
         self.fail_in(error, text, 0);
     }
 
-    /// As [`Self::fail`], of a statement before which so many characters stand in what the client sent.
+    /// Does the same as [`Self::fail`], for a statement that begins after so many characters of the client's text.
     fn fail_in(&mut self, error: &SqlError, statement: &str, before: usize) {
         self.shared.postgres.running(self.number, None);
         if self.state == b'T' {

@@ -192,7 +192,7 @@ fn priority(raw: &str) -> Option<(u8, &str)> {
     Some((number, rest))
 }
 
-/// Behind the version.
+/// Parses the part after the version.
 fn rfc5424(rest: &str) -> Result<Message<'_>, &'static str> {
     let mut rest = rest;
     let mut field = || {
@@ -255,7 +255,7 @@ fn structured_data(rest: &str) -> Option<(Vec<Element<'_>>, &str)> {
     Some((elements, rest))
 }
 
-/// Behind `[`, up to behind `]`.
+/// Parses an element after `[`, including `]`.
 fn element(rest: &str) -> Option<(Element<'_>, &str)> {
     let (id, mut rest) = sd_name(rest)?;
     let mut parameters = Vec::new();
@@ -275,7 +275,8 @@ fn sd_name(rest: &str) -> Option<(&str, &str)> {
     (end > 0).then(|| rest.split_at(end))
 }
 
-/// Up to behind the quote at its end. `\` stands before `"`, `\` and `]`; before anything else it means itself.
+/// Parses a value, including the quote at its end. `\` stands before `"`, `\` and `]`; before anything else it means
+/// itself.
 fn sd_value(rest: &str) -> Option<(Cow<'_, str>, &str)> {
     let mut from = 0;
     let mut unescaped: Option<String> = None;
@@ -299,7 +300,7 @@ fn sd_value(rest: &str) -> Option<(Cow<'_, str>, &str)> {
     Some((value, &rest[at + 1..]))
 }
 
-/// Behind the priority.
+/// Parses the part after the priority.
 fn rfc3164<'a>(rest: &'a str, around: &MessageContext<'_>) -> Result<Message<'a>, &'static str> {
     if let Some(message) = cisco::parse(rest, around) {
         return Ok(message);
@@ -622,7 +623,7 @@ mod tests {
         assert_eq!(event["message"], "\u{fffd}");
     }
 
-    /// As RFC 5424 would have it.
+    /// The escaped text, as in RFC 5424.
     fn sd_text(value: &str) -> String {
         value.replace('\\', "\\\\").replace('"', "\\\"").replace(']', "\\]")
     }

@@ -51,11 +51,11 @@ const DATAGRAMS_AT_ONCE: usize = 1024;
 const SOCKET_BUFFER_BYTES: usize = 4 << 20;
 /// Connections that have sent nothing yet; one more sends the oldest away.
 const NEWCOMERS_MAX: usize = 1000;
-/// Between attempts to hand over events while nothing can be stored.
+/// Pause between attempts to append events while nothing can be stored.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
-/// Between attempts to take connections, after one that failed for want of files.
+/// Pause between attempts to accept connections, after one that failed because no file descriptor was free.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// At most so often it is told that datagrams were lost.
+/// Interval between warnings about lost datagrams.
 const TELL_INTERVAL_NANOS: u64 = 10_000_000_000;
 
 /// Counts of the received messages.
@@ -199,7 +199,7 @@ struct Datagram {
     _room: OwnedSemaphorePermit,
 }
 
-/// Does nothing but read, so that the system's buffer is empty when more comes.
+/// Reads all the time, so that the system's buffer is empty when more datagrams come.
 async fn receive(
     socket: UdpSocket,
     queue: mpsc::Sender<Datagram>,
@@ -297,7 +297,7 @@ impl Events {
         self.count += 1;
     }
 
-    /// Hands the events to the engine, and waits until it takes them.
+    /// Appends the events to the engine, and waits until it takes them.
     async fn append(self, shared: &Shared) {
         if self.count == 0 {
             return;
@@ -336,7 +336,7 @@ impl Events {
                         && stats.unkept.fetch_add(appended.accepted, Ordering::Relaxed) == 0
                         && appended.accepted > 0
                     {
-                        // Nobody is answered; once is enough.
+                        // There is no client to answer; one warning is enough.
                         tracing::warn!(%stream, "{warning}");
                     }
                     return;

@@ -204,7 +204,7 @@ async fn sockjs_sessions_live_between_requests_and_no_longer() {
     assert_eq!(post("/0/a/xhr_send", &connect).await.status, 204);
     let frame = post("/0/a/xhr", "").await.text().await;
     assert!(frame.starts_with("a[\"CONNECTED\\nversion:1.2\\n"), "{frame}");
-    // Nobody receives: after a while there is room for another session.
+    // Without a receiver, there is room for another session after a while.
     soon(async { while post("/0/b/xhr", "").await.status != 200 {} }).await;
     assert_eq!(post("/0/a/xhr_send", &connect).await.status, 404);
     let mut streaming = post("/0/b/xhr_streaming", "").await;

@@ -114,7 +114,7 @@ impl Running {
         self.send("POST", &format!("/v1/streams/{stream}/events"), &[], body).await
     }
 
-    /// Asks a query and returns when it stands.
+    /// Submits a query and returns when it runs.
     pub(crate) async fn ask(&self, accept: &str, text: &str) -> Reply {
         let reply = self.send("POST", "/v1/queries", &[("accept", accept)], text.to_owned()).await;
         assert_eq!(reply.status, 200);

@@ -12,7 +12,7 @@ use crate::client::{Running, soon};
 
 const EVENTS: &str = "/v1/streams/s/events";
 
-/// So many bytes of space, packed in every way: a thousandth of that, or less.
+/// Compressed bodies of so many bytes of space, in each format: a thousandth of that, or less.
 fn bombs(bytes: usize) -> [(&'static str, Vec<u8>); 3] {
     let plain = vec![b' '; bytes];
     let level = flate2::Compression::best();
@@ -289,7 +289,7 @@ async fn a_head_that_does_not_come_in_time_ends_its_connection() {
     assert_eq!(results.records(1).await[0]["a"], 1);
 }
 
-/// There may be one emit a second.
+/// The configuration that allows one emit a second.
 fn rarely(fast_query: FastQuery) -> EngineConfig {
     EngineConfig { query_emits_max: 1, emits_interval_ms: 1000, fast_query, ..EngineConfig::default() }
 }

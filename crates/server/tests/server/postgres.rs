@@ -304,7 +304,7 @@ async fn rows(stream: &mut TcpStream, text: &str) -> Vec<String> {
     }
 }
 
-/// As [`rows`], with the fields of the error where there is one.
+/// Reads an answer as [`rows`] does, with the fields of the error if there is one.
 async fn answer(stream: &mut TcpStream, text: &str) -> (Vec<String>, Option<String>) {
     stream.write_all(&message(b'Q', &[text.as_bytes(), b"\0"].concat())).await.unwrap();
     let (mut rows, mut error) = (Vec::new(), None);

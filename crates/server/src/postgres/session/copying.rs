@@ -19,7 +19,7 @@ use crate::{
 };
 
 impl Session {
-    /// Sends the rows of a table or query; answers how many.
+    /// Sends the rows of a table or query; returns their number.
     pub(super) async fn copy_out(
         &mut self,
         copy: &WireCopy,
@@ -64,7 +64,7 @@ impl Session {
         Ok(Ok(sent))
     }
 
-    /// Takes rows into a table or stream, all or none; answers how many.
+    /// Takes rows into a table or stream, all or none; returns their number.
     pub(super) async fn copy_in(&mut self, copy: &WireCopy, text: &str) -> io::Result<Result<u64, Failed>> {
         let Ok(access) = self.shared.sql.access().cloned() else {
             return Ok(Err(Failed::new("57P03", "nothing is stored here")));

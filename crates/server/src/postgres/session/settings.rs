@@ -24,7 +24,7 @@ const TIMEOUT_MS_MAX: u64 = i32::MAX as u64;
 /// Settings of a session.
 #[derive(Default)]
 pub(super) struct Settings {
-    /// In milliseconds, 0 for none.
+    /// The timeout in milliseconds, 0 for none.
     timeout_ms: u64,
     /// The client's initial value, which RESET restores.
     first_ms: u64,
@@ -178,7 +178,7 @@ fn milliseconds(value: &str) -> Result<u64, Box<Failed>> {
     })
 }
 
-/// As PostgreSQL shows it: in the largest unit that leaves no rest.
+/// The text that PostgreSQL shows: in the largest unit without a remainder.
 fn spelled(ms: u64) -> String {
     let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s")];
     match units.into_iter().find(|(size, _)| ms.is_multiple_of(*size)) {
