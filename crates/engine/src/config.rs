@@ -94,7 +94,7 @@ pub struct HistoryConfig {
     pub joins_state_bytes_max: u64,
     /// The most sinks that there can be.
     pub sinks_max: usize,
-    /// Changes that are kept of a view for sinks that have not delivered them; of more, the oldest are let go of.
+    /// Changes kept of a view for sinks that have not delivered them; beyond the limit, the oldest are dropped.
     pub sinks_changes_max: u64,
     /// The directory that files of sinks are below; empty: `sinks` in the data directory.
     pub sinks_dir: String,

@@ -21,7 +21,7 @@ pub enum HistoryError {
         #[source]
         source: io::Error,
     },
-    /// Another process has it.
+    /// The directory is locked by another process.
     #[error("the data directory `{}` is in use by another process", .0.display())]
     Locked(PathBuf),
     /// A backup was being restored into it, and is not all there.
@@ -59,7 +59,7 @@ pub enum HistoryError {
         dir: PathBuf,
         /// The end of the log.
         end: u64,
-        /// Up to where it was synced once, at least.
+        /// The least position up to which it was synced.
         known: u64,
     },
     /// The log begins behind where the catalog was written down: its first segments are missing.

@@ -141,7 +141,7 @@ impl BackupManifest {
         Checksum::default().and(&serde_json::to_vec(&bare).expect("texts and numbers are JSON"))
     }
 
-    /// As it stands in its file.
+    /// The JSON of its file.
     pub fn to_json(&self) -> Vec<u8> {
         serde_json::to_vec_pretty(self).expect("texts and numbers are JSON")
     }

@@ -73,7 +73,7 @@ pub(crate) struct Backups {
     standing: OrderedMutex<HashMap<String, Arc<Backup>>>,
     /// Checksums of the last cut's files, of those that never change: the next cut need not read them.
     known: OrderedMutex<HashMap<(Box<str>, u64), Checksum>>,
-    /// Held while a cut is made.
+    /// Locked while a snapshot is made.
     beginning: tokio::sync::Mutex<()>,
     taken: AtomicU64,
     secret: RandomState,

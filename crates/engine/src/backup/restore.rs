@@ -44,7 +44,7 @@ pub struct BackupFault {
 /// The reason for which a backup cannot be verified or restored.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
-    /// There is no manifest.
+    /// The directory has no manifest.
     #[error("`{}` is not a complete backup: it has no {MANIFEST_NAME}", .0.display())]
     NoBackup(PathBuf),
     /// The manifest is none.
@@ -59,10 +59,10 @@ pub enum RestoreError {
     /// A file of the backup is missing or damaged.
     #[error("the backup is damaged")]
     Damaged(#[from] BackupFault),
-    /// Something is there already.
+    /// The destination is not empty.
     #[error("`{0}` is not empty")]
     NotEmpty(String),
-    /// Another backup was being restored.
+    /// The data directory has the restore of another backup.
     #[error("`{}` contains an unfinished restore of another backup", .0.display())]
     Other(PathBuf),
     /// A file cannot be read or written.
@@ -246,7 +246,7 @@ pub async fn restore(
     Ok(manifest)
 }
 
-/// Puts a file into the store, unless it is there: it has its name only when it is whole.
+/// Writes a file into the store, unless it exists: it has its name only when it is complete.
 async fn put(
     store: &Store,
     path: &str,

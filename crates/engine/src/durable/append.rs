@@ -59,8 +59,8 @@ impl History {
         }
     }
 
-    /// Puts good events into the log and in line; answers the offset after them. None are put where another declaration holds by
-    /// then than the one that they were validated by.
+    /// Appends good events to the log and to the feeds; returns the offset after them. Nothing is appended if the declaration
+    /// has changed since they were validated.
     async fn store_events(
         &self,
         shared: &Shared,

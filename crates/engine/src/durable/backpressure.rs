@@ -201,7 +201,7 @@ mod tests {
             }
         }
 
-        /// Offers a batch; answers whether it was taken in.
+        /// Offers a batch; returns true if it was taken in.
         fn offer(&mut self) -> bool {
             let oldest = self.arrivals.at(self.feed.given());
             let (start, fed) =

@@ -65,7 +65,7 @@ impl History {
 
     /// The position up to which the log may be trimmed: all before it is synced, and no object needs it.
     pub(crate) fn needed_from(&self) -> LogPosition {
-        // Read first: what is appended from here on is needed whoever asks.
+        // The position is read first: events appended from here on are retained in any case.
         let synced = self.log.horizons().synced;
         let retained = self.registry.retained_from(self);
         if let Some((LogPosition(position), object)) = &retained {

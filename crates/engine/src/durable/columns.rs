@@ -18,9 +18,9 @@ use swiftwater_store::{EVENT_COLUMN, OFFSET_COLUMN, Rows, TIME_COLUMN};
 /// The columns of a stream, compiled.
 #[derive(Debug)]
 pub(crate) enum Columns {
-    /// As they are declared.
+    /// The declared columns.
     Declared { names: Arc<[Box<str>]>, columns: Box<StreamColumns> },
-    /// As they were found in the events so far.
+    /// The columns found in the events so far.
     Found { columns: OrderedMutex<Arc<InferredColumns>>, event_bytes_max: usize },
 }
 
@@ -107,7 +107,8 @@ impl Columns {
         }
     }
 
-    /// Holds events against the columns: those that are good, their columns if they are worth keeping, and the others.
+    /// Validates events against the columns: returns the good ones, their columns if they are worth keeping, and the
+    /// others.
     pub(crate) fn accept(
         &self,
         batch: EventBatch,

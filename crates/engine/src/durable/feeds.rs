@@ -32,7 +32,7 @@ impl StoredStream {
         self.state.lock().feed_of(reader)?.behind()
     }
 
-    /// The log was read up to here; answers where the stream's last events end, if that was not all.
+    /// Records that the log was read up to here; returns the end of the stream's last events, if that was not all.
     pub(crate) fn caught_up(&self, reader: Reader, read: LogPosition) -> Option<LogPosition> {
         let left = self.state.lock().feed_of(reader)?.caught_up(read);
         self.went_on.notify_waiters();

@@ -44,7 +44,7 @@ use crate::{
 };
 use swiftwater_runtime::lock_order::{OrderedMutex, OrderedRwLock};
 
-/// Everything durable of one engine.
+/// The durable part of an engine.
 pub(crate) struct History {
     pub(crate) config: HistoryConfig,
     pub(crate) clock: Arc<dyn Clock>,
@@ -287,7 +287,7 @@ impl History {
         self.engine.get().and_then(Weak::upgrade).ok_or(EngineError::Runtime(RuntimeError::ShuttingDown))
     }
 
-    /// Looks at the catalog as it is now; no statement that changes it is waited for.
+    /// Reads the present catalog, without waiting for a statement that changes it.
     pub(crate) fn with_catalog<T>(&self, look: impl FnOnce(&Catalog) -> T) -> T {
         look(&self.catalog.newest())
     }

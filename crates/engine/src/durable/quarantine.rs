@@ -83,8 +83,8 @@ fn lines(of: &StreamName, bad: &[BadEvent<'_>]) -> Vec<u8> {
 }
 
 impl History {
-    /// Keeps bad events of a stream, with the reason, in the stream that is made for them: texts that are no events, and rows
-    /// of a batch. Those of a numbered request are kept once, as its good ones are.
+    /// Stores bad events of a stream, with the reason, in its quarantine stream: texts that are no events, and rows of a
+    /// batch. Those of a numbered request are kept once, as its good ones are.
     pub(crate) async fn quarantine(
         &self,
         shared: &Shared,

@@ -110,7 +110,7 @@ impl History {
         Ok(())
     }
 
-    /// Does what can be done at the start of the server, within the time that one answer may take.
+    /// Reconciles the store at the start of the server, within the time of one answer.
     pub(crate) async fn reconcile_at_start(&self, tables: &HistoryTables) {
         let settling = async {
             self.identify_store().await?;
@@ -124,7 +124,7 @@ impl History {
         let _ = tokio::time::timeout(START_TIME_MAX, settling).await;
     }
 
-    /// Does what is left to do in the store, until the engine ends.
+    /// Does the remaining work in the store, until the engine ends.
     pub(crate) async fn reconcile_store(self: Arc<Self>, shared: Weak<Shared>) {
         let mut stop = self.supervisor.stop_signal(TaskKind::Table);
         let working = async {
@@ -147,7 +147,7 @@ impl History {
         }
     }
 
-    /// Tries one thing after another, in every round another one first, up to the first that fails. Answers whether
+    /// Tries one thing after another, in every round another one first, up to the first that fails. Returns true if
     /// nothing is left.
     async fn reconcile_round(&self, shared: &Shared, round: usize) -> bool {
         let Some(tables) = shared.tables.get() else { return false };
@@ -234,7 +234,7 @@ impl History {
         Ok(())
     }
 
-    /// Sees to it that no table is in the way of a stream that is to be stored.
+    /// Removes a table that is in the way of a stream that is to be stored.
     pub(crate) async fn clear_name(&self, shared: &Shared, name: &StreamName) -> Result<(), EngineError> {
         self.clear_dropped(name).await?;
         let Some(tables) = shared.tables.get() else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! Brings the streams and views of the catalog back at a start, each from where it was.
+//! Reopens the streams and views of the catalog at a start, each at its last position.
 
 use super::history::History;
 use crate::durable::{

@@ -30,7 +30,7 @@ pub(crate) const ROWS_BYTES: usize = 4 << 20;
 /// Pauses between attempts.
 pub(crate) const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(30));
 
-/// After fewer bytes the next events are gathered for [`GATHER_TIME`], or until somebody waits for them.
+/// Bytes below which the next events are gathered for [`GATHER_TIME`], or until a caller waits for them.
 const GATHERED_BYTES: usize = 256 << 10;
 const GATHER_TIME: Duration = Duration::from_millis(20);
 
@@ -63,7 +63,7 @@ impl Maintained for StoredStream {
         StoredStream::drop_signal(self)
     }
 
-    /// For its table, and for the views and durable queries that read it, which have their feeds here.
+    /// The position for its table, and for the views and durable queries that read it, which have their feeds here.
     fn retains(&self, _: &History) -> Option<LogPosition> {
         self.retained_from()
     }
@@ -121,7 +121,7 @@ impl History {
         }
     }
 
-    /// Hands on what the log has from a place on, until the feed can be used again.
+    /// Reads the log again from a place on, until the feed can be used again.
     async fn read_again(
         &self,
         stored: &Arc<StoredStream>,
@@ -168,7 +168,7 @@ impl History {
         Ok(())
     }
 
-    /// Hands on what is made into rows together.
+    /// Appends the rows of one run of events together.
     async fn append_run(
         &self,
         stored: &Arc<StoredStream>,
@@ -217,7 +217,7 @@ impl History {
     }
 }
 
-/// Some events that a log has of a stream, and whether that is all it has.
+/// Reads some events of a stream from the log; the flag is true if these are all.
 pub(crate) fn read_some(
     reader: &mut LogReader,
     stream: StreamId,

@@ -56,7 +56,7 @@ impl Unstored {
         self.0.read().get(name).cloned()
     }
 
-    /// Holds the stream's events against this declaration from now on.
+    /// Validates the stream's events against this declaration from now on.
     pub(crate) fn declare(&self, entry: &StreamEntry) -> Result<(), EngineError> {
         let declared = Arc::new(Declared::new(entry)?);
         let mut all = self.0.write();
@@ -75,8 +75,9 @@ impl History {
         self.unstored.get(name)
     }
 
-    /// Counts and keeps the bad events of a request whose good ones, `accepted` in number, were taken in; answers what the
-    /// quarantine has of them. Before that nothing is done about bad ones: the request may still be refused, and sent again.
+    /// Counts and quarantines the bad events of a request after its good ones, `accepted` in number, were taken in; returns
+    /// their place in the quarantine. Before that nothing is done about bad ones: the request may still be refused, and sent
+    /// again.
     pub(crate) async fn quarantine_bad(
         &self,
         shared: &Shared,

@@ -20,7 +20,7 @@ pub(crate) type LastCommit = (Arc<ViewStore>, Option<(u64, ViewTime)>);
 /// The directory of the store, and the store once it is open.
 #[derive(Debug)]
 pub(crate) struct ViewFiles {
-    /// None if the history has no such directory.
+    /// The directory; none if the history has none.
     dir: Option<PathBuf>,
     store: OrderedMutex<Option<Arc<ViewStore>>>,
 }

@@ -33,7 +33,7 @@ impl Engine {
         self.history()?.endpoint(name)
     }
 
-    /// Answers a request of an endpoint that gives rows out; `wanted` is what its view is to count.
+    /// Answers a request of an endpoint that returns rows; `wanted` is the position that its view must reach.
     pub async fn answer(
         &self,
         _principal: &Principal,

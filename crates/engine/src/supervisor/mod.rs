@@ -34,7 +34,7 @@ pub(crate) use self::{
 use crate::durable::history::History;
 use swiftwater_runtime::parts::count_panic;
 
-/// Tells the task of an object that the object was dropped.
+/// Signals to the task of an object that the object was dropped.
 #[derive(Debug, Default)]
 pub(crate) struct DropSignal(watch::Sender<bool>);
 
@@ -50,7 +50,7 @@ pub(crate) enum Ended {
 /// The time of the next attempt of failed work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NextAttempt {
-    /// After a pause.
+    /// The next attempt is after a pause.
     After(Duration),
     /// Never: only a drop ends the object.
     Never,
@@ -71,7 +71,7 @@ pub(crate) trait Maintained: Send + Sync + 'static {
     /// The kind of its task: when it stops as the engine closes.
     fn task_kind(&self) -> TaskKind;
 
-    /// Tells its task that it was dropped.
+    /// The signal to its task that it was dropped.
     fn drop_signal(&self) -> &DropSignal;
 
     /// The first position of the log that it still needs; none if it needs nothing, as after its work has ended with success.

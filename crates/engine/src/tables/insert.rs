@@ -21,7 +21,7 @@ use swiftwater_sql::{
 use swiftwater_store::{Application, ErrorKind as StoreErrorKind, StoreError};
 
 impl HistoryTables {
-    /// As [`Tables::create_table`]; the table knows in whose name it was made.
+    /// Creates a table as [`Tables::create_table`] does, and records in whose name it was made.
     pub(crate) async fn create_once(
         &self,
         name: &str,
@@ -38,7 +38,7 @@ impl HistoryTables {
         let one_at_a_time = loop {
             self.plain.until_made(name).await;
             let turn = history.statement_lock.lock().await;
-            // Somebody may have begun to make it before this one's turn.
+            // Another statement may have begun to make it before this one's turn.
             if !self.plain.is_being_made(name) {
                 break turn;
             }
@@ -122,7 +122,7 @@ impl HistoryTables {
         }
     }
 
-    /// As [`Tables::insert`], where that was not done yet in the name of this version of the application.
+    /// Inserts as [`Tables::insert`] does, unless this version of the application has inserted before.
     ///
     /// Into a table that is exact. Into a stream it is where the rows are no more than [`INSERT_BYTES`]; of more, those of
     /// an attempt that did not come to its end stay.

@@ -40,7 +40,7 @@ async fn told(engine: &Engine) -> BTreeMap<i64, Vec<String>> {
     told
 }
 
-/// Asks until the answer is this: what an alert tells comes some time after what it is of.
+/// Repeats a query until it has this answer: an alert's messages come some time after its events.
 async fn until(engine: &Engine, expected: &BTreeMap<i64, Vec<String>>) {
     let asking = async {
         while &told(engine).await != expected {
@@ -203,7 +203,7 @@ async fn the_query_of_an_alert_is_its_own() {
         (&shown["view"], &shown["query"], &shown["target"]),
         (&Value::Null, &query.into(), &"told".into())
     );
-    // Nobody else finds what it keeps.
+    // No other statement finds its state.
     assert!(!sql(&engine, "SHOW VIEWS").await.contains("alert"));
     assert_eq!(engine.views(&Principal::local()).len(), 1);
     for text in [

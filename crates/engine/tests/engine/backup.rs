@@ -307,7 +307,7 @@ async fn interrupted_restore_goes_on_and_nobody_opens_what_it_has_left() {
     let places = places(copy.path());
     for path in &places {
         let (data, bytes) = (tempfile::tempdir().unwrap(), fs::read(path).unwrap());
-        // It comes to the damaged file, and stops there.
+        // The restore reaches the damaged file, and stops there.
         fs::write(path, &bytes[1..]).unwrap();
         restored(copy.path(), data.path()).await.unwrap_err();
         fs::write(path, &bytes).unwrap();

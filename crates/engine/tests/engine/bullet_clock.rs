@@ -159,7 +159,7 @@ impl Model {
         }
     }
 
-    /// Answers whether anything was sent on: rows only where there are some.
+    /// Returns true if anything was sent on: rows only if there are some.
     fn close_first(&mut self, now: i64) -> bool {
         if now < self.first.closes {
             return false;

@@ -98,7 +98,7 @@ async fn who_takes_all_changes_has_the_view() {
     }
 }
 
-/// Rows that a feed tells of up to a position, with how often they were told where that did not change them.
+/// The rows of a feed up to a position; returns how often a row was repeated without a change.
 async fn told_until(feed: &mut ViewChanges, known: &mut Known, position: u64) -> usize {
     let mut unchanged = 0;
     while known.position < position {

@@ -278,7 +278,7 @@ impl Machine {
         self.open_all(clock, EngineConfig { shards: 1, ..EngineConfig::default() }, settings).await
     }
 
-    /// With settings of the engine.
+    /// Opens the engine with these settings.
     pub(crate) async fn open_as(
         &self,
         clock: &Arc<TestClock>,
@@ -345,7 +345,7 @@ async fn open(client: &Client, machine: &Machine) -> Option<Engine> {
     }
 }
 
-/// Goes on with the step that the client is at; `false`: the power went off.
+/// Continues with the client's present step; `false`: the power went off.
 async fn go_on(client: &mut Client, machine: &Machine, engine: &mut Option<Engine>) -> bool {
     if let Step::Restart = client.steps[client.at] {
         if let Some(engine) = engine.take() {

@@ -18,7 +18,8 @@ const FLIGHTS: &str = "CREATE STREAM flights (
   seen TIMESTAMP(s) NOT NULL, landed TIMESTAMP, delay INT, n LONG, ratio DOUBLE, ok BOOLEAN, tags LIST[STRING],
   fees MAP[DOUBLE], WATERMARK FOR seen AS seen - INTERVAL '5 seconds')";
 
-/// Whole and other numbers in one field, times as numbers and as texts, a field that only looks like a column.
+/// Events with whole and other numbers in one field, times as numbers and as texts, a field that only looks like a
+/// column.
 const EVENTS: &str = r#"{"carrier":"AA","route":{"from":"JFK","stops":1},"origin":"nowhere","seen":1700000000,"landed":"2023-11-14T22:13:21.5Z","delay":5,"n":9007199254740993,"ratio":1,"ok":true,"tags":["a","b"],"fees":{"x":1,"y":0.5}}
 {"carrier":"BB","route":{"from":"LAX","stops":2.0},"seen":1700000003,"landed":1700000001000,"delay":-5.0,"n":2,"ratio":0.5,"ok":false,"tags":[],"fees":{}}
 {"carrier":"CC","route":{},"seen":"2023-11-14T23:13:20+01:00","delay":7,"n":-1,"ratio":1e300,"tags":["b"]}

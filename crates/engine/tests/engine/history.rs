@@ -35,8 +35,8 @@ async fn open(dir: &Path) -> Engine {
     open_when_free(config, quick(dir), Arc::new(SystemClock::new())).await
 }
 
-/// Opens a directory, if need be when the engine before has let go of it: one that was given no time ends its threads
-/// after its shutdown.
+/// Opens a directory, if necessary after the earlier engine has released it: one that was given no time ends its
+/// threads after its shutdown.
 pub(crate) async fn open_when_free(
     config: EngineConfig,
     history: HistoryConfig,
@@ -47,7 +47,7 @@ pub(crate) async fn open_when_free(
     loop {
         match Engine::open(config.clone(), history.clone(), Arc::clone(&clock)).await {
             Ok(engine) => return engine,
-            // The files of views are let go of when their last commit is written.
+            // The files of views are released when their last commit is written.
             Err(HistoryError::Locked(_) | HistoryError::View(_)) if patience.monotonic_nanos() < deadline => {
                 tokio::task::yield_now().await
             }
@@ -56,7 +56,7 @@ pub(crate) async fn open_when_free(
     }
 }
 
-/// Without time nothing is committed any more.
+/// Stops the engine; without time nothing is committed any more.
 pub(crate) async fn stop(engine: Engine, grace: Duration) {
     engine.shutdown(grace).await;
 }
@@ -532,7 +532,7 @@ async fn stream_that_was_live_is_stored_from_its_alteration_on() {
     assert_eq!(sql(&engine, select).await, "{\"a\":2,\"_offset\":1}\n");
 }
 
-/// Asks until this is the answer.
+/// Repeats a statement until this is the answer.
 pub(crate) async fn until_said(engine: &Engine, text: &str, expected: &str) {
     let asked = tokio::time::timeout(Duration::from_secs(60), async {
         while try_sql(engine, text).await.ok().as_deref() != Some(expected) {

@@ -41,7 +41,7 @@ pub(crate) async fn rows(engine: &Engine, text: &str) -> Vec<Value> {
     answer.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Asks until a condition gives so many rows.
+/// Repeats a query until it returns so many rows.
 pub(crate) async fn until(engine: &Engine, count: usize, text: &str) {
     let waited = tokio::time::timeout(Duration::from_secs(30), async {
         while rows(engine, text).await.len() != count {

@@ -130,8 +130,8 @@ async fn check_after(left: &Parts, clock: &Arc<TestClock>, what: &str) {
     engine.shutdown(Duration::ZERO).await;
 }
 
-/// Makes the power be lost at a run's first call to the log, at its second, and so on until it is done before that. Gives the
-/// number of calls.
+/// Makes the power be lost at a run's first call to the log, at its second, and so on until it is done before that. Returns
+/// the number of calls.
 async fn lose_power_at_each_call<B, C>(before: B, check: C) -> u64
 where
     B: AsyncFn(&Parts, &Arc<TestClock>) -> Engine,
@@ -164,7 +164,7 @@ async fn loss_of_power_at_any_call_to_the_log_neither_doubles_nor_loses() {
 }
 
 /// Makes a run crash at its first call to the store, at its second, and so on until it is done before that; each call
-/// has its effect or not. Gives the number of calls.
+/// has its effect or not. Returns the number of calls.
 async fn crash_at_each_call<B, C>(before: B, check: C) -> u64
 where
     B: AsyncFn(&Parts, &Arc<TestClock>) -> Engine,

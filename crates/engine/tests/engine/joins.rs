@@ -226,7 +226,7 @@ async fn live_queries_get_the_rows_that_are_there() {
         )
         .unwrap();
     assert!(plan.contains("join       left join view users on id = swiper"), "{plan}");
-    // A query whose rows are gone ends, and says why.
+    // A query whose rows are gone ends, with the reason.
     drop((all, outer, groups));
     sql(&engine, "DROP VIEW users").await;
     append(&engine, "swipes", r#"{"swiper":2,"n":5}"#, None).await;

@@ -76,7 +76,7 @@ fn segments(dir: &Path) -> Vec<std::path::PathBuf> {
     paths.filter(|path| path.extension().is_some_and(|extension| extension == "segment")).collect()
 }
 
-/// Changes a bit wherever a text stands in the log; answers how often that was.
+/// Changes a bit wherever a text occurs in the log; returns the number of places.
 fn damage(dir: &Path, text: &[u8]) -> usize {
     let mut damaged = 0;
     for segment in segments(dir) {

@@ -31,7 +31,7 @@ fn same(found: f64, expected: f64) -> bool {
     (found - expected).abs() <= 1e-9 * expected.abs().max(1.0)
 }
 
-/// By loops over what is read of the views below.
+/// Compares the views with loops over the rows of the views below.
 async fn check(engine: &Engine, seed: u64) {
     #[derive(Default)]
     struct Group {

@@ -53,8 +53,7 @@ impl Receiver {
         self.requests.lock().unwrap().clone()
     }
 
-    /// The lines that were taken, in order: of requests with one key the first, as whoever takes them knows it again. All
-    /// with one key say the same.
+    /// The lines that were received, in order; repeated keys count once. All with one key say the same.
     pub(crate) fn lines(&self) -> Vec<String> {
         let (mut known, mut lines) = (std::collections::BTreeMap::new(), Vec::new());
         for request in self.requests() {

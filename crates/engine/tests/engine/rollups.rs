@@ -398,7 +398,7 @@ async fn windows_that_a_table_has_and_the_log_does_not_know_of_are_not_inserted_
 /// Keys of the only view that are on disk. The engine was stopped.
 async fn keys_on_disk(dir: &Path) -> usize {
     for _ in 0..600 {
-        // Its files are let go of when its threads have ended.
+        // Its files are released when its threads have ended.
         let opened = ViewStore::open(&dir.join("views"), ViewStoreOptions { cache_bytes: 1 << 20 });
         let Ok(store) = opened else {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -523,7 +523,7 @@ async fn what_a_webhook_does_not_take_is_tried_again_and_then_goes_elsewhere() {
     let engine = open_local(dir.path()).await;
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    // Answers each request by what the row says, the first of a key always by 503.
+    // The webhook answers each request by the row's status, the first of a key always by 503.
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let mut keys = std::collections::HashSet::new();

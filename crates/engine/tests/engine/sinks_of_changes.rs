@@ -27,7 +27,7 @@ fn row_at(events: &[(i64, i64)], key: i64, position: usize) -> Value {
     if count > 0 && sum < 40 { json!({"k": key, "n": count, "s": sum}) } else { Value::Null }
 }
 
-/// Checks changes in the order in which they were delivered; answers what they come to.
+/// Checks changes in the order in which they were delivered; returns the final rows.
 fn check(changes: &[Value], events: &[(i64, i64)]) -> BTreeMap<i64, Value> {
     let (mut rows, mut last) = (BTreeMap::new(), (0, -1));
     for change in changes {

@@ -124,7 +124,7 @@ impl Source {
         }
     }
 
-    /// Some events of one stream.
+    /// Random events of one stream.
     fn some(&mut self, count: usize) -> Vec<Told> {
         let is_payment = self.rng.chance(0.5);
         (0..count).map(|_| self.one(is_payment)).collect()

@@ -460,7 +460,7 @@ async fn keys_without_events_go_when_their_time_is_over() {
     clock.advance_ms(9 * MINUTE);
     append(&engine, "beats", &beat("b"), None).await;
     assert_eq!(row(&engine, "alive", &["a"]).await, r#"{"device":"a","n":2}"#);
-    // Nobody has sent anything: readers go by the clock.
+    // No event was sent: readers go by the clock.
     clock.advance_ms(MINUTE);
     assert_eq!(row(&engine, "alive", &["a"]).await, "");
     assert_eq!(sql(&engine, "SELECT * FROM alive").await.trim(), r#"{"device":"b","n":2}"#);

@@ -24,7 +24,7 @@ pub(crate) fn repeats() -> u64 {
     number("SOAK_REPEATS").unwrap_or(1)
 }
 
-/// Says what a test has done: shown where it fails, or is asked to show it.
+/// Prints the steps of a test: shown if it fails, or if asked for.
 pub(crate) fn show(text: &str) {
     eprintln!("{text}");
 }
@@ -35,7 +35,7 @@ pub(crate) const WIDE: LanguageFeatures = LanguageFeatures::ALL;
 /// An event and when it arrives.
 pub(crate) type Timed = (i64, String);
 
-/// So many events that arrive from `start` on within some seconds, each with its arrival in the field `at` and a time
+/// Random events that arrive from `start` on within some seconds, each with its arrival in the field `at` and a time
 /// of its own, often earlier, in `ts`.
 pub(crate) fn timed_events(seed: u64, start: i64, count: usize) -> Vec<Timed> {
     let mut rng = Rng::new(seed.wrapping_mul(31) + 5);

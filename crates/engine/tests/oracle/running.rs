@@ -95,7 +95,7 @@ fn story(seed: u64) -> Story {
     Story { seed, texts, steps, shards, is_disturbed }
 }
 
-/// A clock that holds up whoever looks at it, now and then: so threads meet in the middle of what they do.
+/// A clock that delays its readers now and then: so threads interleave in the middle of their work.
 #[derive(Debug)]
 struct SlowClock {
     clock: Arc<TestClock>,
@@ -134,7 +134,7 @@ struct Watching {
 }
 
 impl Watching {
-    /// Looks at all queries again and again: who looks at them gets into the way of those who change them.
+    /// Lists all queries again and again: the readers interfere with the threads that change them.
     fn of(engine: &Engine) -> Watching {
         let (engine, stop) = (engine.clone(), Arc::new(AtomicBool::new(false)));
         let stopped = Arc::clone(&stop);

@@ -188,7 +188,7 @@ async fn check(name: &str, dir: &Path, count: usize, create: impl AsyncFn(usize)
     let before = Footprint::now(dir);
     let most = round(0..count).await;
     until(dir, name, &before, |now| now.is_back_at(&before)).await;
-    // Memory goes when the last task has let go of it.
+    // Memory is freed when the last task has released it.
     let left_max = if WITH_KEYSPACE.contains(&name) { KEYSPACE_BYTES_LEFT_MAX } else { BYTES_LEFT_MAX };
     let allowed = before.bytes + BYTES_ONCE_MAX + count * left_max;
     until(dir, name, &before, |now| now.bytes <= allowed).await;

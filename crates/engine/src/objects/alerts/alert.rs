@@ -135,7 +135,7 @@ impl Alert {
         &self.entry.create.name
     }
 
-    /// Under which name its messages are numbered. No other has this one's number and time of creation.
+    /// The producer of its messages. No other has this one's number and time of creation.
     pub(super) fn id(&self) -> String {
         format!("swiftwater/alert/{}-{}", self.entry.id, self.entry.created)
     }

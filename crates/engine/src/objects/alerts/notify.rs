@@ -20,7 +20,7 @@ use crate::{
 };
 
 impl History {
-    /// Tells what is to be told, until nothing is left. A stream has each number once, a webhook knows it again.
+    /// Sends the pending messages, until none is left. A stream stores each number once; a webhook recognises it.
     pub(super) async fn send_messages(
         &self,
         alert: &Alert,

@@ -17,7 +17,7 @@ use crate::durable::{
 use swiftwater_runtime::parts::WantedQuery;
 
 impl History {
-    /// Writes down how far the queries are, where that has changed, and lets go of what they need no more of the log.
+    /// Records changed progress of the queries, and releases the part of the log that they no longer need.
     pub(super) async fn checkpoint_queries(&self, follower: &Arc<Follower>) {
         let (changed, needed, position) = {
             let mut plan = follower.plan.lock();

@@ -149,8 +149,8 @@ impl History {
         self.follower(name).map_or(0, |follower| follower.stream.running_count())
     }
 
-    /// As [`History::follower`], made if there is none; that begins with the event at `from`, or with the next one. `plan` is
-    /// called with its plan, which no event comes into meanwhile.
+    /// Calls `plan` with the plan of a stream's follower ([`History::follower`]); no event is added to the plan meanwhile. A
+    /// missing follower is made, and begins with the event at `from`, or with the next one.
     pub(super) fn with_follower<T>(
         self: &Arc<Self>,
         shared: &Arc<Shared>,

@@ -52,7 +52,7 @@ impl History {
         }
     }
 
-    /// Goes on at an offset: whoever needs what is not there ends.
+    /// Continues at an offset: queries that need the missing events end.
     pub(super) async fn pass_gap(
         self: &Arc<Self>,
         shared: &Arc<Shared>,
@@ -90,7 +90,7 @@ impl History {
         Ok(())
     }
 
-    /// Gives some events that follow one another and have one arrival.
+    /// Appends consecutive events of one arrival.
     pub(super) async fn feed_batch(
         self: &Arc<Self>,
         shared: &Arc<Shared>,
@@ -141,7 +141,7 @@ impl History {
         }
     }
 
-    /// Does what is to be done before the next event.
+    /// Runs the steps that are due before the next event.
     pub(super) async fn carry_out(
         &self,
         shared: &Arc<Shared>,

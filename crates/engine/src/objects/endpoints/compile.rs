@@ -357,7 +357,7 @@ fn program(expr: &Expr) -> Result<Program, EngineError> {
     compiled.map_err(|error| unfit(error.to_string(), ""))
 }
 
-/// Errors of an expression, which say where in it they are.
+/// Errors of an expression, with their places in it.
 fn at(errors: QueryErrors, text: &str) -> EngineError {
     EngineError::Expression { text: text.into(), errors }
 }

@@ -39,7 +39,7 @@ struct Member {
 }
 
 impl GroupCommit {
-    /// Puts an event by; answers whether it is the first, for which somebody must see to it that they are taken in.
+    /// Adds an event to the group; returns true if it is the first one, whose caller must append the group.
     fn enqueue(&self, event: &[u8]) -> (oneshot::Receiver<Result<u64, EndpointError>>, bool) {
         let (told, told_later) = oneshot::channel();
         let mut groups = self.0.lock();
@@ -83,7 +83,7 @@ impl Shared {
                 }
             });
         }
-        // Nobody tells any more where the server ends.
+        // The sender is dropped at the end of the server.
         told.await.unwrap_or(Err(EngineError::Runtime(RuntimeError::ShuttingDown).into()))
     }
 }
@@ -154,7 +154,7 @@ async fn append(
 /// The outcomes of appended events, one after another.
 struct Offsets {
     row: u32,
-    /// After the event before.
+    /// The offset after the event before.
     offset: u64,
     refusals: std::iter::Peekable<std::vec::IntoIter<crate::Refusal>>,
 }

@@ -22,7 +22,7 @@ use super::{EndpointError, EndpointLimits, EndpointPlace};
 /// The values of a request.
 #[derive(Debug, Default)]
 pub struct EndpointInput<'r> {
-    /// For each parameter of the path and of the query string, what is said of it, decoded; nothing for one of the body.
+    /// The text for each parameter of the path and of the query string, decoded; none for one of the body.
     pub texts: Vec<Option<Cow<'r, str>>>,
     /// The body.
     pub body: Bytes,
@@ -279,7 +279,7 @@ impl Parameter {
         EndpointError::refused(400, message)
     }
 
-    /// As whoever sends it knows it.
+    /// The name for the client.
     fn sent_as(&self) -> Cow<'_, str> {
         match &self.place {
             EndpointPlace::Path(_) => Cow::Borrowed(&self.name),

@@ -89,8 +89,8 @@ impl EventShape {
         Ok(())
     }
 
-    /// Writes the fields that have a value, and those of `others` that lie elsewhere; answers whether there are any. An object
-    /// that would have none is left out. A field of `others` that nothing can replace is not lost: it conflicts.
+    /// Writes the fields that have a value, and the other fields of `others`; returns true if there are any. An object that
+    /// would have none is left out. A field of `others` that nothing can replace is not lost: it conflicts.
     pub(super) fn write<'a>(
         &self,
         said: &RequestValues<'a>,

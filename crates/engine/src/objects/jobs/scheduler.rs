@@ -33,14 +33,14 @@ pub(crate) struct Jobs {
 #[derive(Default)]
 struct State {
     is_stopping: bool,
-    /// By the jobs' numbers.
+    /// The active jobs by number.
     at_work: HashMap<u32, Work>,
 }
 
 enum Work {
     /// An attempt is made; it ends when this says so.
     Attempt(watch::Sender<bool>),
-    /// After a failure, until the monotonic clock shows this.
+    /// A pause after a failure, until the monotonic clock shows this.
     Rest { until_nanos: u64 },
 }
 
@@ -116,7 +116,7 @@ impl Jobs {
 struct AttemptGuard {
     history: Arc<History>,
     id: u32,
-    /// For how long the job rests now.
+    /// The pause of the job after this attempt.
     rest: Option<Duration>,
 }
 

@@ -32,7 +32,7 @@ use swiftwater_runtime::lock_order::OrderedRwLock;
 
 /// The interval between checks whether joined tables have changed.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// So often nobody may have been joined with a table that is held all the same.
+/// Checks without a join after which a table is removed from memory.
 const IDLE_LOOKS_MAX: u32 = 60;
 /// Numbers of tables begin here; below are those of views.
 const FIRST_ID: u64 = 1 << 32;
@@ -46,7 +46,7 @@ pub(crate) struct JoinedTable {
     /// It, when it is open.
     table: OnceLock<Table>,
     state: OrderedRwLock<TableState>,
-    /// Held while it is read: one at a time.
+    /// Locked while it is read: one task at a time.
     reading: tokio::sync::Mutex<()>,
     is_dropped: AtomicBool,
     idle_looks: AtomicU32,
@@ -194,7 +194,7 @@ impl JoinedRows for JoinedTable {
 }
 
 impl History {
-    /// Sees to it that the tables which the text of a query names in joins are held in memory.
+    /// Loads the tables that the text of a query names in joins into memory.
     pub(crate) async fn pin_joined(
         &self,
         shared: &Shared,

@@ -44,7 +44,7 @@ pub(crate) enum DeliverError {
     File(#[from] FileSinkError),
     #[error(transparent)]
     Webhook(#[from] WebhookError),
-    /// Some rows of it, at least one, in order.
+    /// Some of its rows, at least one, in order, are invalid.
     #[error("the rows are not valid events of the stream: {}", .0.first().map_or("", |refusal| &*refusal.message))]
     Refused(Vec<Refusal>),
 }
@@ -74,7 +74,7 @@ impl DeliverError {
 /// One delivery. A repetition is the same in all fields.
 #[derive(Debug, Clone)]
 pub(crate) struct Delivery {
-    /// In whose name. No other has it.
+    /// The writer. No other has it.
     pub(crate) by: String,
     /// Number of the delivery.
     pub(crate) number: u64,
@@ -104,8 +104,8 @@ impl Target {
         })
     }
 
-    /// Delivers some rows, of a view as they were at a time. A file has `length` bytes of what was delivered before; answers
-    /// how many it has then.
+    /// Delivers some rows, of a view as they were at a time. A file has `length` bytes of earlier deliveries; returns its
+    /// new length.
     pub(super) async fn deliver(
         &mut self,
         history: &History,
@@ -238,7 +238,7 @@ impl History {
     }
 
     /// Rows that are at fault go to the stream for that, if there is one: an event a row, with the reason. `what` and `name`
-    /// say whose they were. Answers how many they are.
+    /// say whose they were. Returns their number.
     pub(crate) async fn to_dead_letter(
         &self,
         shared: &Arc<Shared>,

@@ -16,7 +16,7 @@ const RETRY: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_s
 pub(crate) struct Retry(OrderedMutex<Option<(String, Backoff)>>);
 
 impl Retry {
-    /// Notes a try that failed. Answers whether its reason is news, and how long to wait before the next one.
+    /// Records a failed attempt. Returns true if its reason is new, and the pause before the next one.
     pub(crate) fn failed(&self, why: String) -> (bool, Duration) {
         let mut failing = self.0.lock();
         let (before, mut backoff) = failing.take().unwrap_or((String::new(), RETRY));

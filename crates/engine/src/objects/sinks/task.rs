@@ -37,7 +37,7 @@ pub(crate) struct SinkTasks {
 /// A sink whose task runs.
 #[derive(Debug)]
 pub(super) struct SinkTask {
-    /// As it was when its task began, or its last attempt failed.
+    /// The sink's state when its task began, or its last attempt failed.
     entry: OrderedMutex<SinkEntry>,
     object: Object,
     dropped: DropSignal,
@@ -216,13 +216,13 @@ struct DeliveryRun<'r> {
     work: &'r SinkTask,
     /// The last delivery that a table had before, once it was asked.
     inserted: Option<Option<u64>>,
-    /// So many deliveries go one by one, as they failed together.
+    /// Number of deliveries to make one by one, as they failed together.
     alone: u64,
 }
 
 /// The outcome of an attempt to deliver.
 enum DeliveryOutcome {
-    /// Some rows were delivered, or left out; there may be more.
+    /// Some rows were delivered, or skipped; there may be more.
     Delivered,
     /// All that is on disk was delivered.
     NothingLeft,
@@ -355,7 +355,7 @@ pub(super) fn rows_of_portion(entry: &SinkEntry) -> u64 {
     u64::from(entry.create.options.batch_rows.unwrap_or(BATCH_ROWS))
 }
 
-/// In whose name a sink writes. No other has this one's number and time of creation.
+/// The writer for a sink's deliveries. No other has this one's number and time of creation.
 pub(super) fn id_of(entry: &SinkEntry) -> String {
     format!("swiftwater/sink/{}-{}", entry.id, entry.created)
 }

@@ -58,7 +58,7 @@ struct Bucket {
     parts: [Part; PARTS],
     events: u64,
     bytes: u64,
-    /// Since the last commit.
+    /// True if it has changed since the last commit.
     has_changed: bool,
 }
 

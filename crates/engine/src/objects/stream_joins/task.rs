@@ -40,7 +40,7 @@ const PAIRS_AT_ONCE: (usize, usize) = (1024, 4 << 20);
 const TOLD_BYTES: usize = 2 << 20;
 /// Bytes of pairs that go into the target at once.
 const PART_BYTES: usize = 1 << 20;
-/// So many bytes of events, or of the log, are put on disk without waiting for more.
+/// Bytes of events, or of the log, from which on a commit does not wait for more.
 const COMMIT_BYTES: usize = 8 << 20;
 /// Pairs under so many numbers may wait for a target that cannot take them.
 const WAITING_MAX: usize = 1024;
@@ -114,9 +114,9 @@ struct Input {
 struct JoinStep {
     /// Lines that are to go into the target.
     pairs: Vec<u8>,
-    /// So much is not on disk that a commit is due.
+    /// True if so much is not on disk that a commit is due.
     is_much: bool,
-    /// There were events to pair, or other records to read past.
+    /// True if there were events to pair, or other records to skip.
     has_read: bool,
 }
 
@@ -173,7 +173,7 @@ impl Maintained for Join {
 }
 
 impl History {
-    /// Goes on with a join from what is on disk.
+    /// Continues a join from its state on disk.
     async fn run_join(&self, join: &Join) -> Result<Infallible, JoinError> {
         let mut known = self.load_join(join)?;
         let mut committed = known.position;
@@ -269,7 +269,7 @@ impl History {
         Ok(JoinStep { pairs, is_much, has_read })
     }
 
-    /// Puts what is known of a join on disk, with pairs that are to go into the target.
+    /// Writes the state of a join to disk, with pairs for the target.
     async fn commit_pairs(
         &self,
         join: &Join,

@@ -22,7 +22,7 @@ use crate::{
     },
 };
 
-/// With no more events than these to come, the log keeps those that follow.
+/// Number of remaining events below which the log retains the following ones.
 const NEAR_EVENTS: u64 = 1_000_000;
 
 /// The reason for which a view does not get the events that it lacks.

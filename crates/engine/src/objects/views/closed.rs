@@ -21,7 +21,7 @@ pub(crate) struct Portion {
     pub(crate) now: Millis,
 }
 
-/// Some groups of one window that is closed.
+/// A part of the groups of one closed window.
 #[derive(Debug)]
 pub(crate) struct ClosedGroups {
     /// The start of the window.
@@ -73,7 +73,7 @@ impl View {
         Ok(read.map(|(window, last)| ClosedGroups { window, groups, last }))
     }
 
-    /// Walks over some groups of one window; answers where that begins, and the last key.
+    /// Reads some groups of one window; returns its start, and the last key.
     fn walk_closed(
         &self,
         (after, from): (Option<&[u8]>, Option<Millis>),

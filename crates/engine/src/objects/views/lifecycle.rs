@@ -195,7 +195,7 @@ impl History {
         self.view_at_work(name)
     }
 
-    /// A view at work that is in the catalog, whoever has it.
+    /// An active view of the catalog, with any owner.
     pub(crate) fn view_at_work(&self, name: &str) -> Result<Arc<View>, EngineError> {
         let views = self.objects.views.read();
         if let Some(view) = views.get(name) {

@@ -13,7 +13,7 @@ use crate::durable::{
 /// The next events of a stream.
 pub(crate) enum Next {
     Events(Vec<QueuedBatch>),
-    /// None before this offset: they were counted once, and are lost with a part of the log.
+    /// The events before this offset are lost: they were counted once, and a part of the log is gone.
     Lost(u64),
 }
 

@@ -249,8 +249,8 @@ impl<'v> RowFold<'v> {
         Ok(RowFold { view, lower, shard, fold, made_of, rows_came: 0 })
     }
 
-    /// Takes in the next rows that are there already, where the view lacks any, from the lowest key on. Answers which it
-    /// then counts.
+    /// Takes in the next rows that are there already, where the view lacks any, from the lowest key on. Returns the part
+    /// that it then counts.
     fn fill(
         &mut self,
         snapshot: &ViewSnapshot,

@@ -38,7 +38,7 @@ pub struct ViewReading {
     pub created: Millis,
 }
 
-/// Some rows of a view.
+/// A page of a view's rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ViewPage {
     /// JSON objects, a line each, in the order of their keys.
@@ -55,13 +55,13 @@ pub struct ViewPage {
 /// that kind: `12` as it is written numbers by the number, and texts by the text.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ViewRange {
-    /// From this key on, or from these first values of one.
+    /// The first key, or the first values of one.
     pub from: Option<Vec<KeyValue>>,
-    /// Up to this key, without it.
+    /// The key at the end, exclusive.
     pub to: Option<Vec<KeyValue>>,
     /// Keys that begin with these values, whatever of what they may be they are.
     pub prefix: Option<Vec<KeyValue>>,
-    /// Behind the key that an earlier page ended with.
+    /// The last key of an earlier page; the rows after it follow.
     pub after: Option<Vec<u8>>,
     /// The most rows.
     pub limit: u64,

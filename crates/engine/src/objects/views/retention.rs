@@ -28,7 +28,7 @@ pub(crate) enum NeededBy {
 pub(super) type Needed = HashMap<NeededBy, Millis>;
 
 impl View {
-    /// From now on no window is deleted until this one says which need not be kept.
+    /// Retains all windows until this reader states which it no longer needs.
     pub(crate) fn needs_windows(&self, by: NeededBy) {
         self.needed.lock().insert(by, NO_TIME);
     }
@@ -48,7 +48,7 @@ impl View {
 }
 
 impl History {
-    /// The readers in the catalog of the closed windows of a view, which continues. Each will say where it is.
+    /// The readers in the catalog of the closed windows of a view, which continues. Each will report its position.
     pub(super) fn readers_of_windows(&self, view: &View) -> Needed {
         self.with_catalog(|catalog| {
             let sinks =

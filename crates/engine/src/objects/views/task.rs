@@ -105,7 +105,7 @@ type CommitTask = JoinHandle<CommitOutcome>;
 
 /// The state of a view between two events: something to commit, and room for more.
 struct CommitState {
-    /// Something is to be committed when the interval ends.
+    /// True if there is something to commit when the interval ends.
     is_uncommitted: bool,
     /// Further events may be taken in before the commit.
     has_room: bool,
@@ -339,7 +339,7 @@ impl History {
         })
     }
 
-    /// Answers whether it is kept.
+    /// Records the end of a commit; returns true if it succeeded.
     fn record_commit(&self, view: &View, kept: Result<CommitOutcome, JoinError>) -> bool {
         let why = match kept.flatten() {
             Ok((Ok(raised), at)) => {
@@ -397,7 +397,7 @@ impl History {
     }
 }
 
-/// Says that a view goes on at `end`, behind events that are not there.
+/// Logs that a view continues at `end`, after lost events.
 fn report_lost(view: &View, end: u64) {
     tracing::error!(
         view = view.name(),
@@ -408,7 +408,7 @@ fn report_lost(view: &View, end: u64) {
     );
 }
 
-/// Notes why a view does not go on.
+/// Records the reason for which a view does not continue.
 fn record_error(view: &View, error: &MaintainError) {
     if error.is_of_the_start() {
         return;
