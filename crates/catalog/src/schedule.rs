@@ -18,7 +18,7 @@ use swiftwater_event::Millis;
 /// A schedule that was read.
 #[derive(Clone)]
 pub struct Schedule {
-    /// As they were given, by which schedules are told apart.
+    /// The text as given, by which schedules are compared.
     text: Box<str>,
     zone: Tz,
     cron: Arc<Cron>,
@@ -30,7 +30,7 @@ pub enum ScheduleError {
     /// It is no cron expression.
     #[error("the schedule `{schedule}` cannot be read: {why}")]
     Cron {
-        /// As it is written.
+        /// The text as written.
         schedule: String,
         /// The fault.
         why: String,
@@ -38,7 +38,7 @@ pub enum ScheduleError {
     /// Its time never comes.
     #[error("the schedule `{0}` names a time that never occurs")]
     Never(String),
-    /// There is no such zone.
+    /// The time zone does not exist.
     #[error("no time zone `{0}`")]
     Zone(String),
 }
@@ -93,7 +93,7 @@ impl Schedule {
         last.ok().map(|last| last.timestamp_millis())
     }
 
-    /// Whole seconds: what is due is due at the beginning of one.
+    /// The time in whole seconds: a schedule is due at the beginning of one.
     fn at(&self, time: Millis) -> Option<DateTime<Tz>> {
         let time = Utc.timestamp_opt(time.div_euclid(1000), 0).single()?;
         Some(time.with_timezone(&self.zone))

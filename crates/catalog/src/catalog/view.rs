@@ -19,7 +19,7 @@ impl Catalog {
         self.views.values()
     }
 
-    /// Gives a number out, to a view, an alert or a join.
+    /// Allocates a number for a view, an alert or a join.
     pub(crate) fn allocate_view_id(&mut self) -> u32 {
         self.next_view += 1;
         self.next_view - 1
@@ -41,7 +41,7 @@ impl Catalog {
         self.views.contains_key(name)
     }
 
-    /// A view of a name, whoever owns it.
+    /// A view of a name, with any owner.
     pub(crate) fn any_view(&self, name: &str) -> Option<&ViewEntry> {
         self.views.get(name)
     }

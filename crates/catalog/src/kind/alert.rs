@@ -25,7 +25,7 @@ pub struct AlertStart {
     /// Its query is of the stream's events from this offset on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub events_from: Option<u64>,
-    /// As in [`AlertEntry`].
+    /// The start, as in [`AlertEntry`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<Millis>,
 }

@@ -35,7 +35,7 @@ pub struct DurableQueryEntry {
     pub first: u64,
     /// The time at which it was received, and the end of its duration.
     pub received: Millis,
-    /// As [`DurableQueryEntry::received`].
+    /// The end of its duration, as for [`DurableQueryEntry::received`].
     pub ends: Option<Millis>,
     /// Its progress.
     #[serde(default)]
@@ -68,11 +68,11 @@ pub enum EndReason {
     EndOfInput,
     /// Its client went away or ended it.
     Client,
-    /// Somebody killed it.
+    /// A client killed it.
     Killed,
     /// The server is shutting down.
     Shutdown,
-    /// It answered more often than it may; the text says how often that is.
+    /// It exceeded its rate of answers, which the text has.
     RateLimited(String),
     /// It passed a limit; the text names it.
     Failed(String),
@@ -106,13 +106,13 @@ pub struct ResumePoint {
 pub struct QueryCheckpoint {
     /// Emits up to this number need not be made again.
     pub gone: u64,
-    /// Those up to this number were read or lost.
+    /// The number up to which emits were read or lost.
     pub read: u64,
     /// Records lost.
     pub dropped: u64,
     /// Time had come so far.
     pub time: Millis,
-    /// From where on its events are needed; none: from the first on.
+    /// The point from which on its events are needed; none: from the first on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<ResumePoint>,
     /// The amount emitted up to the last of the emits that need not be made again.
@@ -139,7 +139,7 @@ enum Parameter {
 pub enum DurableQueryStep {
     /// One was asked.
     Began(Box<DurableQueryEntry>),
-    /// Some are so far.
+    /// The progress of some.
     Noted(Vec<(Box<str>, QueryCheckpoint)>),
     /// One has ended; its results are kept.
     Ended {
@@ -148,7 +148,7 @@ pub enum DurableQueryStep {
         /// Its end.
         ended: Ended,
     },
-    /// Nothing is left of one.
+    /// The state of one was removed.
     Forgotten(Box<str>),
 }
 
@@ -230,7 +230,7 @@ impl DurableQueries {
         self.0.values().filter(|entry| entry.stream == stream).map(DurableQueryEntry::first_needed).min()
     }
 
-    /// Does nothing for a query that is gone.
+    /// Applies a step; without effect for a query that is gone.
     pub(crate) fn apply(&mut self, step: &DurableQueryStep) {
         match step {
             DurableQueryStep::Began(entry) => {

@@ -19,11 +19,11 @@ pub struct EndpointEntry {
     pub create: CreateEndpoint,
 }
 
-/// All endpoints. A stream or view that one names is there as long as the endpoint is: whoever drops those asks first.
+/// All endpoints. A stream or view that one names exists as long as the endpoint: it cannot be dropped before.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Endpoints {
     next: u32,
-    /// By the shape of the path, then by method.
+    /// The endpoints by the shape of the path, then by method.
     entries: BTreeMap<(String, &'static str), EndpointEntry>,
 }
 

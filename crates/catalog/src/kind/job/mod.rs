@@ -39,13 +39,13 @@ pub struct JobEntry {
     /// The results of all its runs, counted.
     pub totals: JobTotals,
     schedule: Schedule,
-    /// Nothing is due any more up to here.
+    /// The time up to which nothing is due any more.
     covered: Millis,
     /// The same while the clock is long before that: it was wrong, and will not come there soon, or is wrong, and will.
     covered_meanwhile: Option<Millis>,
     /// The next due time, whether the job is enabled or not.
     due: Option<Millis>,
-    /// For streams, by their numbers in the log, where the next incremental run begins to read.
+    /// The offset at which the next incremental run begins to read each stream, by the stream's number in the log.
     read_to: BTreeMap<u32, u64>,
 }
 
