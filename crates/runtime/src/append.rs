@@ -34,7 +34,7 @@ pub struct AppendOptions {
     pub refused_part: u16,
     /// The sender's own number for them: a stored stream stores each number once.
     pub numbered: Option<Numbered>,
-    /// If one of them is refused by the stream's columns, none is taken in.
+    /// True if none of them is taken in when the stream's columns refuse one.
     pub all_or_none: bool,
     /// The time of their sender's answer. SQL over a stored stream sees all events that were acknowledged before. With
     /// [`Ack::Disk`] these are the synced ones, which the caller acknowledges once [`crate::Runtime::synced`] has

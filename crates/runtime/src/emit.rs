@@ -98,7 +98,7 @@ pub struct QueryMeta {
 pub struct WindowMeta {
     /// `tumbling`, `hopping`, `additive`, `session` or `record`.
     pub kind: &'static str,
-    /// From 1.
+    /// The number, from 1.
     pub number: u64,
     /// The matched events of a window by record; 0 for other windows.
     pub records: u64,

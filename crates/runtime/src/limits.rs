@@ -48,7 +48,7 @@ pub(crate) struct Full {
     pub(crate) setting: &'static str,
     /// Bytes, or emits, that wait.
     pub(crate) held: u64,
-    /// As many may.
+    /// The limit.
     pub(crate) limit: u64,
 }
 

@@ -18,7 +18,7 @@ use crate::{EndReason, operator::Operator, query::active::Running, query::totals
 #[derive(Debug, Default)]
 pub(crate) struct Merge {
     pub(crate) running: HashMap<QueryNumber, Box<Running>>,
-    /// Those that queries share, by their numbers in the index.
+    /// The operators that queries share, by their numbers in the index.
     pub(crate) operators: HashMap<QueryNumber, Box<Operator>>,
     /// The operators of each meaning, those opened last at the end.
     pub(crate) by_meaning: HashMap<FingerprintKey, Vec<QueryNumber>>,

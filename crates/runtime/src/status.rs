@@ -43,7 +43,7 @@ pub struct QueryStatus {
     pub state_bytes: u64,
     /// Its share of the work.
     pub cost: QueryCost,
-    /// As in an emit's meta.
+    /// The lag, as in an emit's meta.
     pub lag_ms: u64,
 }
 

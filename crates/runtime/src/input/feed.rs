@@ -14,7 +14,7 @@ const BLOCK_BYTES: usize = 512 << 10;
 const CUT_BYTES_MAX: usize = 64 << 20;
 /// Blocks per shard that may be under way; a faster shard then waits.
 const BLOCKS_AHEAD: u64 = 8;
-/// Hands out pieces of the input, in order.
+/// Distributes pieces of the input, in order.
 pub(super) struct Feed {
     check: CheckLimits,
     ahead_max: u64,
@@ -55,7 +55,7 @@ enum PieceSource {
 
 /// A part of the input.
 pub(super) enum Piece {
-    /// To be checked; it begins at this byte.
+    /// A block to check; it begins at this byte.
     Block(Bytes, u64),
     /// Checked; its first event has this number, and so many bytes were read for it.
     Checked(Checked, u64, u64),

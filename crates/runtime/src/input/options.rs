@@ -12,7 +12,7 @@ use crate::{EngineConfig, QueryForm, RuntimeError};
 pub enum InputSource {
     /// All of them at once: a mapped file. Cut into blocks that all shards check and look at in parallel.
     Bytes(Bytes),
-    /// Read to the end, by one shard after another.
+    /// A reader, read to the end by one shard after another.
     Reader(Box<dyn std::io::Read + Send>),
 }
 

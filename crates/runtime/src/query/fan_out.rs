@@ -15,8 +15,8 @@ use crate::{
 };
 
 impl Shared {
-    /// Gives an operator one shard's step on one batch, whose first event has the offset `first`, and its members what
-    /// comes of that. Answers whether the agenda has changed.
+    /// Passes one shard's step on one batch, whose first event has the offset `first`, to an operator, and the results
+    /// to its members. Returns true if the agenda has changed.
     pub(crate) fn accept_shared_step(
         &self,
         merge: &mut Merge,
@@ -54,7 +54,7 @@ impl Shared {
         is_due_changed
     }
 
-    /// Gives each member the matched events of a batch: it sees those that come after it has joined, as if it were alone.
+    /// Passes the matched events of a batch to each member: it sees those after it has joined, as if it were alone.
     fn pass_on(&self, merge: &mut Merge, step: &QueryStep, first: u64, context: &EmitContext<'_>) -> bool {
         let Some(operator) = merge.operators.get(&step.number) else { return false };
         let mut is_due_changed = false;
@@ -74,7 +74,7 @@ impl Shared {
         is_due_changed
     }
 
-    /// Gives a member's results out; answers whether the agenda has changed.
+    /// Emits a member's results; returns true if the agenda has changed.
     fn emit_to_member(
         &self,
         merge: &mut Merge,
@@ -159,7 +159,7 @@ impl Merge {
     }
 }
 
-/// As [`Merge::set_due_sooner`], of a query in hand.
+/// Does the same as [`Merge::set_due_sooner`] for a given query.
 pub(crate) fn set_due_sooner(agenda: &mut BTreeSet<(Millis, QueryNumber)>, running: &mut Running) -> bool {
     let Some(next) = running.next_due() else { return false };
     if running.due.is_some_and(|due| due <= next) {

@@ -64,7 +64,7 @@ impl Shared {
         }
     }
 
-    /// As [`Shared::end`], for whoever holds the stream's `tick`: no window is closed meanwhile.
+    /// Ends a query as [`Shared::end`] does, for the holder of the stream's `tick`: no window is closed meanwhile.
     pub fn end_held(&self, stream: &Stream, handle: &QueryHandle, reason: EndReason, now: Millis) -> bool {
         let Some(leaving) = DetachingQuery::start(stream, handle.number, now) else { return false };
         let groups = leaving.collect_groups(stream);
@@ -146,7 +146,7 @@ impl Shared {
         }
     }
 
-    /// Has it written down that a durable query has ended; answers when that was.
+    /// Records the end of a durable query; returns its time.
     fn record_end(&self, running: &Running, context: &EmitContext<'_>) -> Millis {
         let handle = &running.handle;
         let Some(following) = &handle.following else { return context.now };
@@ -161,7 +161,7 @@ impl Shared {
         ended
     }
 
-    /// Has it written down that nothing is left of a durable query.
+    /// Records that a durable query was removed.
     fn record_forgotten(&self, handle: &QueryHandle) {
         if handle.following.is_some()
             && let Some(durable) = self.durable.get()
@@ -225,7 +225,8 @@ impl Shared {
         }
     }
 
-    /// As [`Shared::forget_if_empty`] for all: whoever held one while its last query ended does so no longer.
+    /// Does the same as [`Shared::forget_if_empty`] for all: a holder of a stream whose last query ended meanwhile has
+    /// released it by now.
     pub(crate) fn forget_empty_streams(&self) {
         let mut streams = self.streams.write();
         streams.retain(|_, stream| {
@@ -292,7 +293,7 @@ impl DetachingQuery {
                 groups.extend(state.shard.remove(self.number));
                 continue;
             };
-            // Put down before the shard is let go: whoever comes through next leaves after this.
+            // The slices are stored before the shard is released: the next thread leaves after this.
             let slices = match self.is_last {
                 true => state.shard.remove(operator),
                 false => state.shard.flush_epochs(operator, self.last_position),

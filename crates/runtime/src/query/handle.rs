@@ -43,7 +43,7 @@ pub enum Fleeting {
     Unstored,
     /// Its events are joined first.
     Joined,
-    /// So many go on that no further one may.
+    /// The number of durable queries has reached its limit.
     TooMany,
 }
 

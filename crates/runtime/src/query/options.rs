@@ -44,10 +44,10 @@ pub struct Detached {
 /// The way a query is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum QueryForm {
-    /// As BQL.
+    /// The text is BQL.
     #[default]
     Bql,
-    /// As a JSON object, Bullet's older form.
+    /// The text is a JSON object, Bullet's older form.
     Json,
 }
 

@@ -37,7 +37,7 @@ pub struct ResumePoints {
     /// The point from which it resumes.
     pub from: QueryCheckpoint,
     points: OrderedMutex<VecDeque<ResumePoint>, level::ResumePoints>,
-    /// Up to where emits were not to be made again at each of the last times that this was asked, the first of them first.
+    /// The numbers up to which emits were not to be repeated, at each of the last calls, the oldest one first.
     gone: OrderedMutex<VecDeque<u64>>,
     /// Its recorded end, if it has ended.
     pub ended: OnceLock<Millis>,

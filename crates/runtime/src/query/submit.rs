@@ -165,7 +165,7 @@ impl Shared {
         }
     }
 
-    /// Gives a query that has just begun its warnings at once: it may never have another emit.
+    /// Sends a new query its warnings at once: it may never have another emit.
     pub(crate) fn emit_warnings(&self, stream: &Stream, handle: &QueryHandle) {
         let mut merge = stream.merge.lock();
         let context = self.context(stream, merge.position);

@@ -85,7 +85,8 @@ impl Runtime {
         Ok((statement?, sources))
     }
 
-    /// Does something with what a query's text is read under; also answers what its events are joined with.
+    /// Calls a function with the parse options of a query's text; also returns the objects that its events are joined
+    /// with.
     pub(crate) fn with_parse_options<R>(
         &self,
         text: &str,

@@ -34,7 +34,7 @@ pub(crate) struct Work {
     pub(crate) events: u64,
     /// Bytes that it took up while it waited.
     pub(crate) bytes: usize,
-    /// More is waiting.
+    /// True if more events wait.
     pub(crate) more: bool,
     /// It is one event, which closes windows.
     pub(crate) closes: bool,
@@ -105,8 +105,8 @@ impl Stream {
         }))
     }
 
-    /// Takes all that waits, where nobody asks for it and nothing is due: whoever appended it passes it over at once, and no
-    /// shard wakes up for it.
+    /// Takes all waiting events, if no query reads them and nothing is due: their sender skips them at once, and no shard
+    /// wakes up for it.
     pub(crate) fn drain_unread(&self) -> Option<Work> {
         let mut intake = self.intake.lock();
         let latest = intake.waiting.back()?.meta().arrival;
@@ -179,8 +179,8 @@ impl Intake {
         (sequence, events, before)
     }
 
-    /// Makes the first event that waits a batch of its own; answers whether there were others in its batch. These keep
-    /// what the batch takes up, which all share.
+    /// Makes the first waiting event a batch of its own; returns true if its batch had others. These keep what the
+    /// batch takes up, which all share.
     fn part_first(&mut self) -> bool {
         let Some(batch) = self.waiting.front().filter(|batch| batch.len() > 1) else { return false };
         let rows: Vec<u32> = (1..batch.len() as u32).collect();

@@ -38,12 +38,12 @@ pub(super) struct Intake {
 /// The number of events that are taken at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Pace {
-    /// As many as a batch may have.
+    /// Events are taken in full batches.
     #[default]
     Batches,
     /// One: there are queries of which each event closes a window.
     Singly,
-    /// None, until the windows are closed that one of this arrival closes, which was taken alone.
+    /// No events are taken until the windows are closed that the event of this arrival closes, which was taken alone.
     Waits(Millis),
 }
 

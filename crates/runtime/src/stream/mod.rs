@@ -48,9 +48,9 @@ pub struct Stream {
     has_changed: AtomicBool,
     /// Notified whenever `merge.position` has advanced.
     pub(crate) delivered: Condvar,
-    /// Held while the set of standing queries changes.
+    /// Locked while the set of standing queries changes.
     pub change: OrderedMutex<(), level::QueryChange>,
-    /// Held while windows are closed.
+    /// Locked while windows are closed.
     pub tick: OrderedMutex<(), level::Tick>,
     /// Time of the next close of a window or end of a query; `i64::MAX`: never.
     next_due: AtomicI64,

@@ -19,8 +19,8 @@ impl Stream {
         self.next_due.load(Ordering::Acquire)
     }
 
-    /// Up to when windows may be closed at `now`: events that wait belong to the windows of their arrival, however long
-    /// they wait.
+    /// The time up to which windows may be closed at `now`: events that wait belong to the windows of their arrival,
+    /// however long they wait.
     pub(crate) fn settle(&self, now: Millis) -> Millis {
         let mut intake = self.intake.lock();
         let until = intake.waiting.front().map_or(now, |oldest| oldest.meta().arrival.min(now));
@@ -79,8 +79,8 @@ impl Stream {
         due.map(|due| due.max(idle_from)).filter(|due| *due <= now)
     }
 
-    /// Appends an idle tick: a batch without events, which advances event time. Does nothing if events wait, as they do it
-    /// themselves. Returns whether the stream must be put in the line of those with work.
+    /// Appends an idle tick: a batch without events, which advances event time. Without effect if events wait, as they
+    /// advance it themselves. Returns whether the stream must be put in the line of those with work.
     pub fn advance_idle(&self, at: Millis) -> bool {
         let mut intake = self.intake.lock();
         if !intake.waiting.is_empty() {

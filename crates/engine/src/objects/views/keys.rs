@@ -24,8 +24,8 @@ pub(super) const KEY_MEANINGS_MAX: usize = 4096;
 /// One value of a key as a reader writes it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum KeyValue {
-    /// Written text, whose meanings are tried in turn: a number, a truth value, null, a list or a map (JSON), a time (RFC
-    /// 3339) or a number that is not finite (`NaN`, `Infinity`, `-Infinity`), text. In double quotes it is text.
+    /// Written text, whose meanings are tried in turn: a number, a truth value, null, a list or a map (JSON), a time
+    /// (RFC 3339) or a number that is not finite (`NaN`, `Infinity`, `-Infinity`), text. In double quotes it is text.
     Written(String),
     /// A JSON value; a text may also be a time, or a number that is not finite, as these are written so. In a list or a map,
     /// either no text is read so, or each one that can be.

@@ -34,8 +34,8 @@ pub(crate) struct EmitContext<'e> {
 }
 
 impl Running {
-    /// Gives results to the reader, and leaves none. With `finished`, the last of them (or an empty one) is the query's
-    /// last emit. Answers why the query must be ended, if it must.
+    /// Passes results to the reader, and leaves none. With `finished`, the last of them (or an empty one) is the
+    /// query's last emit. Returns the reason for which the query must end, if it must.
     pub(crate) fn emit_results(
         &mut self,
         results: &mut Vec<ResultSet>,
@@ -205,7 +205,7 @@ impl Running {
         Some(EndReason::RateLimited(too_often))
     }
 
-    /// As [`Running::rate`], with the intervals ended in Bullet that ended before `until` while nothing was told.
+    /// Returns [`Running::rate`] after ending Bullet's intervals that ended before `until` without an emit.
     fn rate_until(&mut self, until: Millis, context: &EmitContext<'_>) -> &mut EmitRate {
         let is_bullet = self.handle.dialect == Dialect::Bullet;
         let rate = self.rate(context.config);

@@ -23,7 +23,7 @@ pub(crate) struct Running {
     pub(crate) handle: Arc<QueryHandle>,
     query: Arc<StandingQuery>,
     limits: CollectorLimits,
-    /// Made when there is something to do: most of very many queries wait for a first match.
+    /// The state, made when there is something to do: most of very many queries wait for a first match.
     work: Option<Box<QueryWork>>,
     /// The first event that it sees.
     pub(crate) first_offset: u64,
@@ -121,17 +121,17 @@ impl Running {
         self.work.as_ref().and_then(|work| work.collector.is_over_before(now))
     }
 
-    /// As [`Collector::closes_singly`].
+    /// Returns true if windows close singly, as [`Collector::closes_singly`].
     pub(crate) fn closes_singly(&self) -> bool {
         self.work.as_ref().is_some_and(|work| work.collector.closes_singly())
     }
 
-    /// As [`Collector::lags`].
+    /// Returns true if closed windows wait, as [`Collector::lags`].
     pub(crate) fn lags(&self) -> bool {
         self.work.as_ref().is_some_and(|work| work.collector.lags())
     }
 
-    /// From where on it needs slices.
+    /// The position from which on it needs slices.
     pub(crate) fn needs_from(&self) -> i64 {
         self.work.as_ref().map_or(i64::MIN, |work| work.collector.needs_from())
     }
