@@ -26,7 +26,8 @@ pub struct FingerprintKey(u64, u64);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fingerprint {
     key: FingerprintKey,
-    /// And whether taking values in may leave something to be told of: what could not be done, or used.
+    /// The aggregates, with true for those whose input may cause counted errors: failed operations, or values that
+    /// could not be used.
     aggregates: Box<[(FingerprintKey, bool)]>,
 }
 
@@ -111,7 +112,7 @@ impl StandingQuery {
     }
 }
 
-/// True if something may be counted of an aggregate's values. Bullet tells how many bytes its groups take up.
+/// True if something may be counted of an aggregate's values. Bullet reports the bytes of its groups.
 fn may_be_told_of(aggregate: &Aggregate, dialect: Dialect) -> bool {
     let is_quiet = matches!(aggregate.function, AggregateFunction::Count | AggregateFunction::CountDistinct);
     let is_plain = |argument: &Expr| matches!(argument, Expr::Path { ty: Type::Any, .. });

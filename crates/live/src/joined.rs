@@ -13,7 +13,7 @@ use swiftwater_event::{Millis, Value};
 
 /// Rows by key.
 pub trait JoinedRows: fmt::Debug + Send + Sync {
-    /// For each key its rows: none, one, or where a key need not be of one row several.
+    /// The rows of each key: none, one, or, if a key need not be of one row, several.
     fn look_up<'a>(
         &self,
         look_up: &LookupRequest<'_>,

@@ -101,7 +101,7 @@ pub struct CompiledView {
 pub struct CompiledViews {
     /// They.
     pub views: Vec<CompiledView>,
-    /// Keeps a row only where this is true; over the event and the views' slots.
+    /// The condition on a row, over the event and the views' slots.
     pub filter: Option<Program>,
 }
 
@@ -133,7 +133,7 @@ pub enum CompiledBody {
 /// A compiled aggregation.
 #[derive(Debug)]
 pub struct CompiledGroup {
-    /// Over paths.
+    /// The keys over paths.
     pub keys: Vec<Program>,
     /// The aggregates that give a value.
     pub aggregates: Vec<CompiledAggregate>,
@@ -143,17 +143,18 @@ pub struct CompiledGroup {
     pub sets: Arc<[Box<[usize]>]>,
     /// The keys that each GROUPING asks of.
     pub groupings: Vec<Box<[usize]>>,
-    /// Over slots.
+    /// The condition of HAVING, over slots.
     pub having: Option<Program>,
-    /// Over slots.
+    /// The columns over slots.
     pub columns: Vec<CompiledColumn>,
-    /// Over slots.
+    /// The sort keys over slots.
     pub order: Vec<(Program, KeyOrder)>,
     /// Sizes of its sketches.
     pub sizes: SketchSizes,
     /// The shape, shared with other aggregations that take in the same values.
     pub shape: Shape,
-    /// Over the event: if it is true, the earlier content of its group is deleted, the event with it. For views only.
+    /// The condition over the event: if it is true, the earlier content of its group is deleted, the event with it. For
+    /// views only.
     pub deletes: Option<Program>,
 }
 
@@ -189,9 +190,9 @@ impl Shape {
 pub struct CompiledAggregate {
     /// The function.
     pub function: AggregateFunction,
-    /// Over the event; none for COUNT(*). They are null where the aggregate's FILTER is not true.
+    /// The arguments over the event; none for COUNT(*). They are null where the aggregate's FILTER is not true.
     pub arguments: Vec<Program>,
-    /// As the plan prints it.
+    /// The text that the plan prints.
     pub text: Box<str>,
 }
 
@@ -200,13 +201,13 @@ pub struct CompiledAggregate {
 pub struct CompiledTable {
     /// The function.
     pub function: TableFunction,
-    /// Over the event.
+    /// The arguments over the event.
     pub arguments: Vec<Program>,
     /// Points of a distribution at most.
     pub points_max: usize,
     /// The columns of its rows if they are a list: [`TableAggregate::listed`].
     pub listed: Vec<Box<str>>,
-    /// As the plan prints it.
+    /// The text that the plan prints.
     pub text: Box<str>,
 }
 
@@ -255,13 +256,13 @@ impl StandingQuery {
         StandingQuery::compile_sized(plan, SketchSizes::default())
     }
 
-    /// As [`compile`](StandingQuery::compile), with sketches of these sizes.
+    /// Compiles as [`compile`](StandingQuery::compile) does, with sketches of these sizes.
     pub fn compile_sized(plan: Query, sizes: SketchSizes) -> Result<StandingQuery, CompileError> {
         StandingQuery::compile_one(plan, sizes, false, None)
     }
 
-    /// As [`compile_sized`](StandingQuery::compile_sized), of a view whose groups are deleted by the events for which a
-    /// condition is true.
+    /// Compiles as [`compile_sized`](StandingQuery::compile_sized) does, for a view whose groups are deleted by the
+    /// events for which a condition is true.
     pub fn compile_view(
         plan: Query,
         sizes: SketchSizes,

@@ -94,7 +94,7 @@ pub struct QueryStep {
     pub expression_errors: u64,
     /// Nanoseconds spent on its residual and operators; sampled where many queries match.
     pub nanos: u64,
-    /// By how much its state grew, in bytes.
+    /// Bytes by which its state grew.
     pub grown_bytes: i64,
     /// Its records, if it is RAW.
     pub rows: Option<Box<RowChunk>>,
@@ -137,7 +137,7 @@ pub struct Shard {
 /// Slices of a query's groups; mostly there is one.
 type QuerySlices = SmallVec<[Partial; 1]>;
 
-/// So many queries before one is operated on, its memory is asked for.
+/// Distance in queries at which the memory of a query is prefetched.
 const AHEAD: usize = 8;
 
 /// Room for records that is kept from one query to the next.
@@ -145,11 +145,11 @@ const TEXT_KEPT_BYTES: usize = 1 << 20;
 
 /// If more queries than this match in a batch, reading the clock for each would cost more than many of them do.
 const TIMED_EACH_MAX: usize = 64;
-/// Then one batch of so many is timed, and stands for all of them.
+/// One batch of so many is then timed, and stands for all of them.
 const TIMED_ONE_OF: u64 = 16;
 
 impl Shard {
-    /// Looks at a batch for all queries of the index.
+    /// Matches a batch with all queries of the index.
     pub fn step(&mut self, index: &Index, input: &StepInput<'_>, out: &mut Vec<QueryStep>) -> StepNanos {
         let rows = input.batch.len();
         if rows == 0 {

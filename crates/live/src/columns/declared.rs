@@ -49,7 +49,7 @@ struct Condition {
     column: Option<usize>,
     /// The condition's negation.
     fails: Program,
-    /// By place in its wants: a column, or behind all columns one of `others`.
+    /// The wants by place: a column, or after all columns one of `others`.
     bindings: Vec<WantId>,
 }
 
@@ -135,7 +135,7 @@ impl StreamColumns {
         self.columns.iter().map(|column| (&*column.name, &column.ty))
     }
 
-    /// Holds a batch against the columns; `now` is when it arrived. Vectorised: nothing is allocated per good event, and
+    /// Validates a batch against the columns; `now` is its arrival. Vectorised: nothing is allocated per good event, and
     /// where all are good, none is copied.
     pub fn accept(&self, batch: &EventBatch, now: Millis, scratch: &mut ColumnsScratch) -> ValidatedBatch {
         let (decoded, mut text_needed) = scratch.decoder.decode_whole(batch, &self.plan);
@@ -191,7 +191,7 @@ impl StreamColumns {
     }
 
     /// Makes empty texts null in columns that the table is partitioned by, as they would be once they are in the table:
-    /// a partition's value of no characters is null in Delta Lake. The events' own text says what they were.
+    /// a partition's value of no characters is null in Delta Lake. The events' own text has the original values.
     fn nullify_empty_texts(&self, columns: &mut [ArrayRef], text_needed: &mut Option<BooleanBuffer>) {
         for (column, array) in self.columns.iter().zip(columns) {
             let empty = array.as_string_view_opt().filter(|_| column.partitions).and_then(empty_texts);

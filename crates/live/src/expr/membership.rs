@@ -165,8 +165,8 @@ struct Search {
 }
 
 impl Search {
-    /// Takes in one comparison; gives the answer if it ends the search. Bullet: at a comparison that throws, native:
-    /// at a hit only, so that no order of elements matters.
+    /// Takes in one comparison; returns the result if it ends the search. Bullet: at a comparison that throws,
+    /// native: at a hit only, so that no order of elements matters.
     fn step(
         &mut self,
         element: &Value<'_>,
@@ -184,7 +184,7 @@ impl Search {
         None
     }
 
-    /// The answer if nothing ended the search.
+    /// The result if nothing ended the search.
     fn end(self, otherwise: Truth) -> Truth {
         match self {
             Search { incomparable: true, .. } => Truth::Error,

@@ -160,7 +160,7 @@ impl Number {
 /// 2^63: doubles below it, and not below its negative, have a whole part that fits.
 const LIMIT: f64 = 9_223_372_036_854_775_808.0;
 
-/// Without rounding: by the whole part, then by the fraction.
+/// Compares without rounding: by the whole part, then by the fraction.
 fn compare_exactly(whole: i64, double: f64) -> Ordering {
     if double.is_nan() || double >= LIMIT {
         return Ordering::Less;

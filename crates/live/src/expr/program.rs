@@ -47,7 +47,7 @@ pub enum Rows<'a> {
     },
     /// The slots of aggregated rows, one vector per slot.
     Slots {
-        /// By slot, then by row.
+        /// The values by slot, then by row.
         columns: &'a [Vec<Value<'a>>],
         /// Rows.
         count: usize,
@@ -56,7 +56,7 @@ pub enum Rows<'a> {
     },
     /// The slots of a single row.
     Row {
-        /// By slot.
+        /// The values by slot.
         slots: &'a [Value<'a>],
         /// The time of the result.
         now: Millis,
@@ -64,7 +64,7 @@ pub enum Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// Some of the rows to run over, by place. Slots are run over as a whole: they stay as they are.
+    /// A part of the rows, by place. Slots are run over as a whole: they stay as they are.
     pub(crate) fn part(self, places: Range<usize>) -> Rows<'a> {
         match self {
             Rows::Events { decoded, bindings, rows, now } => {

@@ -11,7 +11,7 @@ use super::compare::{compare, holds};
 #[derive(Debug)]
 pub(super) struct TextMatch {
     text: Box<str>,
-    /// Not for `NaN` and infinities, which such texts do not mean.
+    /// The number; none for `NaN` and infinities, which such texts do not mean.
     long: Option<i64>,
     double: Option<f64>,
     truth: Option<bool>,

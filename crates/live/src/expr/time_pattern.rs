@@ -328,7 +328,7 @@ fn read_offset(rest: &mut &str) -> Option<()> {
     Some(())
 }
 
-/// From fields to seconds.
+/// Converts fields to seconds.
 fn resolve(fields: &Fields) -> Option<i64> {
     let get = |field: Field| fields[field as usize];
     let within = |value: i64, from: i64, to: i64| (from..=to).contains(&value).then_some(value);

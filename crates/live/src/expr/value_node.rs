@@ -438,7 +438,7 @@ impl UndecidedRows {
         self.rows.push(row);
     }
 
-    /// Keeps the rows for which `keep(how many came before it here, place, row)` is true.
+    /// Retains the rows for which `keep(number of rows before it here, place, row)` is true.
     pub(super) fn retain(&mut self, mut keep: impl FnMut(usize, u32, u32) -> bool) {
         let mut kept = 0;
         for at in 0..self.rows.len() {

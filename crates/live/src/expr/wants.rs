@@ -12,7 +12,7 @@ pub struct Wants {
     places: Option<HashMap<Want, usize>>,
 }
 
-/// So many are looked through one by one.
+/// Number of wants that are searched one by one.
 const FEW: usize = 32;
 
 impl Wants {

@@ -3,7 +3,8 @@
 //! A batch is folded into groups of its own ([`KeyedQuery::fold`]), which are merged into the groups that the view has
 //! in memory. These lie in parts ([`KeyedPart`]) by the hash of the key, so that a reader waits only for the part that
 //! it reads. A part has recent changes and what fits; the owner of the store has the rest. States leave a part as bytes
-//! ([`Changes`]) and return as bytes. Does no I/O: the owner fetches the keys that a part reports as missing.
+//! ([`Changes`]) and return as bytes. The owner fetches the keys that a part reports as missing, so that this module
+//! does no I/O.
 //!
 //! A key that its events delete stays in its part as deleted until that is committed, so no reader finds its old state
 //! on disk any more. So does a key whose time is over by the arrivals that the log records. The effect of an event on
@@ -96,7 +97,7 @@ pub enum UnsupportedView {
         "`retention` is the time for which closed windows are stored, and the query has no windows: it needs WINDOWING"
     )]
     Retention,
-    /// By Bullet's rules.
+    /// The query runs under Bullet's rules.
     #[error("a view follows the native rules")]
     Bullet,
     /// Rows that lateral views make are to be deleted.
@@ -131,7 +132,7 @@ pub struct Fold {
     pub groups: Option<GroupTable>,
     /// Events that it is of.
     pub matched: u64,
-    /// Those of them with a value that does not fit its wanted type.
+    /// Number of them with a value that does not fit its wanted type.
     pub mistyped: u64,
     /// Operations that could not be done.
     pub expression_errors: u64,
@@ -148,9 +149,9 @@ pub struct Fold {
 /// A key of a view.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Key {
-    /// As groups have it.
+    /// The key as groups have it.
     grouped: Vec<u8>,
-    /// In the order of its values, for a store that keeps keys sorted.
+    /// The key in the order of its values, for a store that keeps keys sorted.
     pub ordered: Vec<u8>,
 }
 
@@ -325,7 +326,7 @@ impl KeyedQuery {
         fold
     }
 
-    /// Without groups.
+    /// A table without groups.
     pub fn no_groups(&self) -> Option<GroupTable> {
         match &self.query.body {
             CompiledBody::Group(group) if self.windows.is_some() => Some(GroupTable::windowed(group)),
@@ -492,7 +493,7 @@ impl Key {
         Key { grouped, ordered }
     }
 
-    /// As groups have it.
+    /// The key as groups have it.
     pub fn as_group(&self) -> &[u8] {
         &self.grouped
     }
@@ -550,7 +551,7 @@ impl Key {
         out
     }
 
-    /// In which of so many parts it lies. The same in every run.
+    /// The part in which it is, of so many. The same in every run.
     pub fn part(&self, parts: usize) -> usize {
         part_of(&self.grouped, parts)
     }

@@ -27,9 +27,9 @@ pub struct KeyedPart {
 /// The place of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyLocation {
-    /// In the part, as this group, until the part changes.
+    /// The key is in the part, as this group, until the part changes.
     Here(u32),
-    /// Not in the part; it may be kept elsewhere.
+    /// The key is not in the part; it may be kept elsewhere.
     Elsewhere,
     /// The key does not exist.
     Nowhere,
@@ -87,7 +87,7 @@ impl Changes {
 }
 
 impl KeyedPart {
-    /// Nothing is held. `is_whole`: nothing is kept elsewhere either.
+    /// An empty part. `is_whole`: nothing is kept elsewhere either.
     pub fn new(query: &KeyedQuery, is_whole: bool) -> Option<KeyedPart> {
         let groups = query.no_groups()?;
         Some(KeyedPart {
@@ -169,8 +169,8 @@ impl KeyedPart {
         }
     }
 
-    /// Makes empty what groups of a batch deleted, or what is past by then. Answers which groups are still to be merged: not
-    /// those that delete what is nowhere.
+    /// Makes empty what groups of a batch deleted, or what is past by then. Resets the groups that a batch deleted, or that
+    /// have expired by then. Returns the groups that are still to be merged: not those that delete a missing key.
     fn reset_deleted(
         &mut self,
         query: &KeyedQuery,
@@ -196,7 +196,7 @@ impl KeyedPart {
         left
     }
 
-    /// Notes that a group changed.
+    /// Records that a group changed.
     fn mark(&mut self, group: u32, stamp: KeyMeta, is_deleted: bool) {
         let note = &mut self.notes[group as usize];
         self.deleted = self.deleted + usize::from(is_deleted) - usize::from(note.is_deleted);
@@ -207,7 +207,7 @@ impl KeyedPart {
         }
     }
 
-    /// Deletes a key whose time is over by now; it may be here or be kept elsewhere only. Answers whether it was there.
+    /// Deletes a key whose time is over by now; it may be here or be kept elsewhere only. Returns true if it was there.
     pub fn delete_past(&mut self, query: &KeyedQuery, key: &Key, now: Millis) -> bool {
         let group = match self.groups.find(&key.grouped) {
             Some(group) => {

@@ -23,7 +23,7 @@ pub struct RowsFold {
     went: Option<GroupTable>,
     /// Rows that came, and that it is of.
     pub matched: u64,
-    /// Those of them with a value that does not fit its wanted type.
+    /// Number of them with a value that does not fit its wanted type.
     pub mistyped: u64,
     /// Operations that could not be done.
     pub expression_errors: u64,
@@ -46,7 +46,7 @@ pub enum RowsError<E> {
     /// The kept bytes of a key are no state.
     #[error(transparent)]
     State(#[from] InvalidState),
-    /// More rows went than came.
+    /// More rows left than came.
     #[error("a row is to be taken out of a group that does not have it")]
     NotThere,
     /// The kept states cannot be read.
@@ -54,8 +54,8 @@ pub enum RowsError<E> {
     Kept(E),
 }
 
-/// Sees to it that a query can be a view of another view's rows: it then counts the rows of each group. Answers the number
-/// of the aggregate that does, for [`KeyedQuery::of_rows`].
+/// Adds the count of each group's rows to a query, so that it can be a view of another view's rows. Returns the number of
+/// the aggregate that counts them, for [`KeyedQuery::of_rows`].
 pub fn count_rows(query: &mut Query) -> Result<usize, UnsupportedView> {
     if query.window != Window::None {
         return Err(UnsupportedView::WindowsOfRows);

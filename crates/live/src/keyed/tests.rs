@@ -391,7 +391,7 @@ fn what_a_batch_changes_is_told_from_what_a_row_shows() {
     }
 }
 
-/// Does all that to a view; answers it, and the events.
+/// Applies all that to a view; returns it, and the events.
 fn act(new: fn() -> KeyedQuery, actions: Vec<Action>) -> (Model, Vec<Event>) {
     let mut model = Model::new(new());
     let mut events: Vec<Event> = Vec::new();
@@ -438,7 +438,7 @@ fn act(new: fn() -> KeyedQuery, actions: Vec<Action>) -> (Model, Vec<Event>) {
     (model, events)
 }
 
-/// Some keys, by their values.
+/// Different keys, by their values.
 fn some_keys() -> Vec<[Value<'static>; 2]> {
     let first = [
         Value::Long(0),

@@ -18,7 +18,7 @@ use crate::{
     step::QueryStep,
 };
 
-/// In how many windows of a view an event can be at most: a day by the minute.
+/// Maximum number of windows of a view that contain an event: a day by the minute.
 pub(super) const HOLDING_MAX: u64 = 1440;
 
 /// The windows of a view.
@@ -27,7 +27,7 @@ pub struct ViewWindows {
     shape: Shape,
     /// The length of each, in milliseconds.
     size: u64,
-    /// By the events' own time: how far the latest may be ahead. None: by arrival.
+    /// The lateness, for windows by the events' own time. None: by arrival.
     lateness_ms: Option<u64>,
     /// The idle time after which event time advances with the clock; none: never.
     idle_after_ms: Option<u64>,
@@ -69,7 +69,7 @@ pub(super) struct FoldedWindows {
 }
 
 impl ViewWindows {
-    /// Those of a query; none where it has none.
+    /// The windows of a query; none if it has none.
     pub(super) fn of(query: &StandingQuery) -> Result<Option<ViewWindows>, UnsupportedView> {
         let lateness_ms = match &query.plan.window {
             Window::None => return Ok(None),

@@ -20,7 +20,7 @@ pub(super) struct Mask([u32; 4]);
 /// Odd, and with bits of all kinds; a word's high bits are products of all that is below.
 const FACTORS: [u32; 4] = [0x9e37_79b1, 0x85eb_ca77, 0xc2b2_ae3d, 0x27d4_eb2f];
 
-/// Most bits of a sieve: then its words are numbered by 26 bits.
+/// Maximum number of bits of a filter: its words are then numbered by 26 bits.
 const BITS_MAX: usize = 1 << 31;
 
 impl Mask {

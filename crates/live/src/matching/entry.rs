@@ -19,7 +19,7 @@ pub(crate) struct Entry {
     pub(crate) query: Arc<StandingQuery>,
     /// The division of groups into slices.
     pub(crate) slices: Arc<SlicePlan>,
-    /// Those of the conditions, the residual, the event time and the body, in this order.
+    /// The paths of the conditions, the residual, the event time and the body, in this order.
     columns: SmallVec<[WantId; 4]>,
     /// Starts in `columns` of those of the residual, the event time and the body.
     starts: [u32; 3],
@@ -34,7 +34,7 @@ pub(crate) struct Entry {
 pub(crate) enum CountsRows {
     /// All it ever sees.
     Whole,
-    /// In windows by arrival.
+    /// The rows are counted in windows by arrival.
     Sliced,
 }
 

@@ -94,7 +94,7 @@ impl Filter {
     }
 }
 
-/// By what is written in it: 0.0 and -0.0 are told apart.
+/// The hash of a filter's text: 0.0 and -0.0 differ.
 fn hash_of(filter: &Expr, dialect: Dialect) -> u128 {
     struct Sink([DefaultHasher; 2]);
     impl Write for Sink {
@@ -125,8 +125,8 @@ struct FilterBuilder {
 }
 
 impl FilterBuilder {
-    /// Adds a thing that must hold to others; a condition that was just made becomes part of one on the same path, where
-    /// one can say both. Answers where it went.
+    /// Adds a condition to others that must hold; a new one is merged into one on the same path, if a single test can
+    /// express both. Returns its place.
     fn push(&mut self, node: Node, all: &mut Vec<Node>) -> usize {
         if let Node::Test(number) = node {
             let joined = all.iter().position(|other| match other {
@@ -142,7 +142,7 @@ impl FilterBuilder {
         all.len() - 1
     }
 
-    /// Makes the first condition say what both say, where one condition can: bounds of one path, as a rule.
+    /// Merges the second condition into the first, if one test can express both: bounds of one path, as a rule.
     fn join(&mut self, first: usize, second: usize) -> bool {
         let (before, after) = self.conditions.split_at_mut(second);
         let (Some(one), Some(other)) = (before.get_mut(first), after.first()) else { return false };
@@ -314,7 +314,7 @@ fn sized(
     Some((want, Test::Size(spans.into()), true))
 }
 
-/// In Bullet what containers are depends on their declared types.
+/// True if the value may be a container; in Bullet its declared type decides that.
 fn may_be_container(want: &Want, dialect: Dialect) -> bool {
     dialect == Dialect::Native && want.ty == Type::Any
 }

@@ -39,13 +39,13 @@ pub struct Index {
     pub(crate) all: Arc<DecodePlan>,
     /// Decoded of events that matched a query with a late body.
     pub(crate) late: Arc<DecodePlan>,
-    /// Into which queries are added, the smallest first.
+    /// The levels into which queries are added, the smallest first.
     fresh: [Level; FRESH],
     /// The merged results of the largest of these, each time that it was full.
     waiting: Vec<Level>,
     /// Merged of what waited since the main level was built.
     middle: Level,
-    /// As large as it has to be.
+    /// The main level, of any size.
     main: Level,
     pub(crate) statistics: Arc<Statistics>,
     /// A rebuild was handed out and is not yet back: what it is built of stays as it is until then.
@@ -66,7 +66,7 @@ struct Level {
 /// A merge that was started and has not returned.
 #[derive(Debug, Clone, Copy)]
 struct PendingMerge {
-    /// So many of those that wait, the first.
+    /// Number of the waiting levels that are merged, from the first on.
     waiting: usize,
     main: bool,
 }
@@ -76,7 +76,8 @@ const FRESH: usize = 3;
 /// Maximum queries of each of them. The first is rebuilt for every query added, the second for every 16th, the third for
 /// every 64th: some 15 queries are built again for one that is added, and never more than a few hundred at once.
 const FRESH_MAX: [usize; FRESH] = [16, 64, 256];
-/// So many may wait; then whoever adds a query merges them, if nobody has asked for a [`Rebuild`] till then.
+/// Number of levels that may wait; beyond it, the thread that adds a query merges them, if no [`Rebuild`] was asked
+/// for.
 const WAITING_MAX: usize = 32;
 /// The main level is built anew when what stands before it is more than this, and more than this part of it.
 const BEFORE_MAIN_MAX: usize = 512;
@@ -98,7 +99,7 @@ pub struct Rebuild {
 struct MergeInputs {
     waiting: Vec<Level>,
     middle: Level,
-    /// None: the middle level is built.
+    /// The main level; none: the middle level is built.
     main: Option<Level>,
 }
 
@@ -190,7 +191,7 @@ impl Rebuilt {
     }
 }
 
-/// Notes which wants of every event a query has.
+/// Records the wants of every event that a query has.
 fn record_wanted(entry: &Entry, wanted: &mut [bool]) {
     entry.columns_of_all().iter().for_each(|column| wanted[column.0 as usize] = true);
 }
@@ -296,7 +297,7 @@ impl Index {
             place <= handed_out || level.len() > 0
         });
         if index.is_empty() {
-            // Nobody wants anything any more; what is being rebuilt will find nothing that it fits.
+            // No query is left; the present rebuild will find nothing that it fits.
             return Index { statistics: index.statistics, ..Index::default() };
         }
         index
@@ -338,7 +339,7 @@ impl Index {
         all - self.main.len() > FRESH_MAX[0]
     }
 
-    /// As [`rebuild`](Index::rebuild), of all that stand, whether it is time or not; none only while one is under way.
+    /// Does the same as [`rebuild`](Index::rebuild), for all queries, due or not; none only while one is under way.
     pub fn rebuild_now(&mut self) -> Option<Rebuild> {
         self.rebuilding.is_none().then(|| self.start_merge(true, true))
     }
@@ -517,8 +518,9 @@ pub struct Matching {
 }
 
 impl Matching {
-    /// Tells each query with a match, with the rows that it matches, ascending. The batch must have been decoded by the
-    /// index's own [`plan`](Index::plan). Queries of samples see the rows as the first events of their source.
+    /// Calls `each` for each query with a match, with the rows that it matches, ascending. The batch must have been
+    /// decoded by the index's own [`plan`](Index::plan). Queries of samples see the rows as the first events of their
+    /// source.
     pub fn matches(&mut self, index: &Index, decoded: &Decoded, mut each: impl FnMut(QueryNumber, &[u32])) {
         let input = MatchInput { decoded, now: 0, place: &u64::from, nanos: &|| 0 };
         for found in index.find(&input, &mut self.finder, &mut self.scratch).iter() {

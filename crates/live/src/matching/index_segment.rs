@@ -47,7 +47,7 @@ pub(crate) struct IndexSegment {
     pub(super) expected: f64,
     scanned: usize,
     bytes: usize,
-    /// By entry, how its group is found, where that is known and will be asked for again.
+    /// The way in which the group of each entry is found, if it is known and will be needed again.
     accesses: Vec<Option<Option<Access>>>,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct IndexEntry {
 /// The effort for building a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BuildEffort {
-    /// Somebody waits for it: what was chosen before is not chosen again, and automata of patterns are not made.
+    /// A caller waits for it: earlier choices are reused, and automata of patterns are not made.
     Quick,
     /// It is built in the background, and will stay.
     Thorough,
@@ -298,7 +298,7 @@ pub(crate) struct Access {
 /// The facts proven by a condition by which a group is filed.
 struct ConditionProof<'f> {
     condition: u16,
-    /// By being found.
+    /// True if it is proven by being found.
     is_proven: bool,
     /// Index of its node in the filter's AND.
     node: usize,
@@ -402,7 +402,8 @@ fn rarest(
     }
 }
 
-/// As [`rarest`], of each operand of an OR; `outer`: the branch that all of it is of, if it is within one.
+/// Does the same as [`rarest`], for each operand of an OR; `outer`: the branch that contains all of it, if it is within
+/// one.
 fn rarest_of_each(
     filter: &Filter,
     branches: &[Box<[Node]>],

@@ -123,7 +123,7 @@ impl IntervalIndex {
         IntervalIndex { domain, pieces, nodes: nodes.into(), postings, grid }
     }
 
-    /// Tells the postings of all intervals that hold the key.
+    /// Passes the postings of all intervals that contain the key to `found`.
     #[inline]
     pub(crate) fn stab(&self, key: u64, mut found: impl FnMut(&[u32])) {
         let bucket = self.grid.bucket(value_of(self.domain, key));
@@ -147,7 +147,7 @@ impl IntervalIndex {
         }
     }
 
-    /// Asks for the memory that a stab at the value will read.
+    /// Prefetches the memory that a search for the value will read.
     #[inline]
     pub(crate) fn prefetch(&self, value: f64) {
         prefetch(&self.pieces, self.grid.starts[self.grid.bucket(value)] as usize);

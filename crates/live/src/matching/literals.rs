@@ -14,7 +14,7 @@ pub(crate) enum RequiredText {
     Contains(Box<[u8]>),
 }
 
-/// More alternatives are not told apart.
+/// Number of alternatives that are distinguished.
 const PREFIXES_MAX: usize = 16;
 
 /// Longer ones are cut.

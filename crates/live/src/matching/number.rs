@@ -123,7 +123,8 @@ impl Spans {
     }
 }
 
-/// From the first key that is not less to the one after the last that is not greater; `None`: past the last key.
+/// The range from the first key that is not less to the one after the last that is not greater; `None`: past the last
+/// key.
 type EqualRange = (Option<u64>, Option<u64>);
 
 fn equal_range(first: u64, last: u64) -> EqualRange {

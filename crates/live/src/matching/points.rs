@@ -8,7 +8,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::bloom_filter::{BloomFilter, Mask};
 
-/// Asks for the memory of an element that will be needed soon.
+/// Prefetches the memory of an element that will be needed soon.
 #[inline(always)]
 pub(crate) fn prefetch<T>(of: &[T], at: usize) {
     #[cfg(target_arch = "x86_64")]
@@ -161,7 +161,7 @@ impl PointIndex {
         self.sieve.has(sieve_hash(key))
     }
 
-    /// Asks for the memory that a look-up of the key will read.
+    /// Prefetches the memory that a look-up of the key will read.
     #[inline]
     pub(crate) fn prefetch(&self, key: u64) {
         self.slots.prefetch(fold(key, 0));
@@ -241,7 +241,7 @@ impl TextPointIndex {
         &self.sieve
     }
 
-    /// Asks for the memory that a look-up of the key will read.
+    /// Prefetches the memory that a look-up of the key will read.
     #[inline]
     pub(crate) fn prefetch(&self, key: TextKey) {
         self.short.prefetch(key.hash());
@@ -356,7 +356,7 @@ struct PrefixRow {
 }
 
 impl Prefixes {
-    /// None may be empty.
+    /// Makes the index of prefixes, of which none may be empty.
     pub(crate) fn new(mut pairs: Vec<(&[u8], u32)>) -> Prefixes {
         pairs.sort_unstable();
         pairs.dedup();
@@ -394,7 +394,7 @@ impl Prefixes {
         self.postings.is_empty()
     }
 
-    /// Tells the postings of all that a text begins with, whose key this is.
+    /// Passes the postings of all prefixes of a text, which has this key, to `found`.
     #[inline]
     pub(crate) fn find(&self, key: TextKey, text: &[u8], mut found: impl FnMut(&[u32])) {
         for class in &self.classes {
@@ -409,7 +409,7 @@ impl Prefixes {
         &self.classes
     }
 
-    /// As [`find`](Prefixes::find), of one class.
+    /// Does the same as [`find`](Prefixes::find), for one class.
     #[inline]
     pub(crate) fn find_in(&self, class: &PrefixClass, text: &[u8], mut found: impl FnMut(&[u32])) {
         if text.len() < class.length {

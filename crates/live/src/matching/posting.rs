@@ -29,7 +29,7 @@ pub(super) struct Posting {
     pub(super) check_count: u16,
     /// The group has one member, and its rows are neither sampled nor tested by an expression.
     pub(super) is_plain: bool,
-    /// So it is, the group has this way only, and nothing is left to test but `bounds`.
+    /// True if it is plain, the group has this way only, and nothing is left to test but `bounds`.
     pub(super) is_simple: bool,
     /// The checks do not say all: the filter's conditions are gone through as they are joined.
     pub(super) is_tree: bool,
@@ -45,12 +45,12 @@ pub(super) struct Bounds {
     doubles: Span,
 }
 
-/// Something that must hold of a candidate besides what found it.
+/// A further condition that a candidate must meet.
 #[derive(Debug)]
 pub(super) enum Check {
     /// A number within these.
     Number(Bounds),
-    /// Another condition, by its number.
+    /// A condition of another kind, by its number.
     Other {
         /// The column.
         column: WantId,
@@ -126,14 +126,14 @@ impl Check {
 /// The columns of a batch, and what is known of each as a whole.
 pub(super) struct Columns<'c> {
     pub(super) decoded: &'c Decoded,
-    /// By column.
+    /// The views by column.
     pub(super) views: Vec<View<'c>>,
 }
 
 /// A column of one kind of values without nulls, or any other.
 #[derive(Clone, Copy)]
 pub(super) enum View<'c> {
-    /// Whole numbers only.
+    /// Whole numbers.
     Longs(&'c [i64]),
     /// Other numbers only.
     Doubles(&'c [f64]),

@@ -351,7 +351,7 @@ impl PathTable {
     }
 }
 
-/// Looks up all rows' keys.
+/// Looks up the keys of all rows.
 fn all_points(
     points: &PointIndex,
     rows: usize,
@@ -366,7 +366,7 @@ fn all_points(
     ahead(passed, |row| points.prefetch(key(row)), |row| add(hits, points.get(key(row)), row));
 }
 
-/// Looks up which intervals hold each row's value.
+/// Looks up the intervals that contain each row's value.
 fn all_spans(
     spans: &IntervalIndex,
     rows: usize,
@@ -477,9 +477,9 @@ fn piece_key(piece: u64) -> u64 {
 /// Texts that are looked for within texts, all at once (Aho and Corasick, CACM 1975).
 #[derive(Debug)]
 struct Contains {
-    /// None where the literals are too many for it (2^31 states): then each is looked for by itself.
+    /// The automaton; none if the literals are too many for it (2^31 states): then each is searched by itself.
     automaton: Option<AhoCorasick>,
-    /// In the order of the automaton's patterns.
+    /// The literals in the order of the automaton's patterns.
     literals: Vec<Literal>,
 }
 

@@ -94,7 +94,7 @@ impl Cells {
         }
     }
 
-    /// Gives every group below `groups` a cell.
+    /// Adds cells for all groups below `groups`.
     pub(crate) fn resize(&mut self, groups: usize) {
         match self {
             Cells::Count(cells) => cells.resize(groups, 0),
@@ -106,7 +106,7 @@ impl Cells {
         }
     }
 
-    /// Makes a group's cell a new one. Answers the bytes newly on the heap.
+    /// Makes a group's cell a new one. Returns the change of bytes on the heap.
     pub(crate) fn reset(&mut self, group: usize) -> isize {
         let before = self.heap_bytes(group) as isize;
         match self {
@@ -144,7 +144,8 @@ impl Cells {
         }
     }
 
-    /// Takes in rows. Answers how many values could not be used for their type, and the bytes newly on the heap.
+    /// Takes in rows. Returns the number of values that could not be used for their type, and the new bytes on the
+    /// heap.
     pub(crate) fn update(
         &mut self,
         rows: SelectedRows<'_>,

@@ -34,7 +34,7 @@ use crate::{
 pub struct CollectorLimits {
     /// One answer is wanted at the end, rather than each match as it comes.
     pub one_answer: bool,
-    /// Rows of such an answer where the query states no LIMIT.
+    /// Number of rows of such an answer if the query states no LIMIT.
     pub answer_rows_default: u64,
     /// Windows that nothing fell into are emitted too.
     pub emits_empty_windows: bool,
@@ -46,14 +46,15 @@ pub struct CollectorLimits {
     pub pattern_partials_max: usize,
 }
 
-/// After which results a query that has emitted something can resume elsewhere.
+/// The results after which a query that has emitted something can resume elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResumeGranularity {
-    /// From its first event alone: what it holds depends on all that it has seen.
+    /// The query resumes from its first event only: its state depends on all that it has seen.
     Never,
-    /// After so many windows by arrival, each of which is one result, with the events of those that are open then.
+    /// The query resumes after so many windows by arrival, each of which is one result, with the events of those that
+    /// are open then.
     ByWindows,
-    /// After so many records: it holds nothing.
+    /// The query resumes after so many records: it has no state.
     ByRecords,
 }
 
@@ -81,7 +82,7 @@ pub struct ResultSet {
 pub struct ResultWindow {
     /// `tumbling`, `hopping`, `additive`, `session` or `record`.
     pub kind: &'static str,
-    /// From 1, by emits.
+    /// The number, from 1, by emits.
     pub number: u64,
     /// The number of matched events in a window by record; 0 for others.
     pub records: u64,
@@ -91,8 +92,8 @@ pub struct ResultWindow {
     pub end: Millis,
 }
 
-/// After a leap of the clock (a machine that slept), this many windows are emitted though they are empty; earlier
-/// empty ones are skipped. If windows close singly, so many may wait for their turn.
+/// Number of empty windows emitted after a leap of the clock (a machine that slept); earlier empty ones are
+/// skipped. If windows close singly, so many may wait for their turn.
 const WINDOWS_LATE_MAX: u64 = 1000;
 
 /// The state of a window.
@@ -127,7 +128,7 @@ pub struct Collector {
     open: i64,
     /// The same where events are matched: where windows close singly that may be ahead.
     open_for_matches: i64,
-    /// And how many windows were closed there.
+    /// Number of windows that were closed there.
     parts: u64,
     /// True if the waiting matches were lost.
     is_cut_off: bool,
@@ -267,7 +268,7 @@ impl Collector {
         }
     }
 
-    /// From now on it reads these epochs of slices alone.
+    /// Restricts it to these epochs of slices.
     pub fn restrict_epochs(&mut self, epochs: Range<u64>) {
         self.epochs = epochs;
     }
@@ -310,7 +311,7 @@ impl Collector {
         self.is_done
     }
 
-    /// Reads what taking records in needs; what it answers means nothing. For whoever asks for the memory of several.
+    /// Reads the fields that taking records needs, to load the memory of several collectors; the result means nothing.
     pub fn touch(&self) -> u64 {
         let limits = u64::from(self.limits.times) ^ self.order.limit.unwrap_or(0);
         limits ^ self.streamed ^ self.emits ^ self.late ^ u64::from(self.streams) ^ u64::from(self.is_done)
@@ -346,8 +347,8 @@ impl Collector {
     }
 
     /// Takes the records of one batch; batches must come in the order of the stream. `now_micros` is when what is
-    /// given out at once is answered. Answers how many were taken: fewer than there are where LIMIT is reached. Their
-    /// text may be gone then.
+    /// given out at once is answered. Returns the number of records taken: fewer than there are if LIMIT is reached.
+    /// Their text may be gone then.
     pub fn rows(&mut self, chunk: &mut RowChunk, now_micros: i64, out: &mut Vec<ResultSet>) -> usize {
         if self.is_done || chunk.is_empty() {
             return 0;
@@ -609,7 +610,7 @@ impl Collector {
         }
     }
 
-    /// From where on it needs slices.
+    /// The position from which on it needs slices.
     pub fn needs_from(&self) -> i64 {
         match &self.shape {
             Some(shape) if self.open > i64::MIN => shape.from(self.open),

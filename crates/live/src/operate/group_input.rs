@@ -18,7 +18,7 @@ use crate::{
     standing::CompiledGroup,
 };
 
-/// In place of a group's number: the row is of no group, and nothing is taken in of it.
+/// The value in place of a group's number for a row of no group, which is not taken in.
 pub(crate) const PASSED_OVER: u32 = u32::MAX;
 
 /// The form in which an aggregate consumes values.
@@ -43,7 +43,7 @@ pub(crate) enum InputValues<'v> {
     Values(Vec<Value<'v>>),
     /// Values, and others to choose among them by.
     Pairs(Vec<Value<'v>>, Vec<Value<'v>>),
-    /// Nothing here: they are in the input of the lanes.
+    /// The values are in the input of the lanes.
     Words,
     /// Hashes of combinations of values; `None` if one does not count.
     Hashes(Vec<Option<u64>>),
@@ -70,7 +70,7 @@ pub(crate) struct Combinations {
     ends: Vec<usize>,
 }
 
-/// Some rows of what is taken in, each with its group.
+/// A selection of input rows, each with its group.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SelectedRows<'p> {
     groups: &'p [u32],
@@ -81,16 +81,16 @@ pub(crate) struct SelectedRows<'p> {
 /// All that an aggregation takes in.
 #[derive(Debug, Default)]
 pub(crate) struct GroupInput<'v> {
-    /// By key, then by row.
+    /// The keys by key, then by row.
     pub(crate) keys: Vec<Vec<Value<'v>>>,
-    /// By aggregate.
+    /// The inputs by aggregate.
     pub(crate) aggregates: Vec<InputValues<'v>>,
     /// The input of counts and sums of whole numbers.
     pub(crate) lanes: CounterInput,
     /// The input of the aggregate that returns rows.
     pub(crate) table: Option<InputValues<'v>>,
     pub(crate) order: StreamOrder<'v>,
-    /// By row, whether it deletes its group; empty where none can.
+    /// True for each row that deletes its group; empty if none can.
     pub(crate) deletes: Vec<bool>,
 }
 
@@ -170,8 +170,8 @@ impl NumericInput {
 }
 
 impl Combinations {
-    /// Those of so many rows, as `encode` appends them; false: the row's does not count. With `share`, equal ones have
-    /// one place.
+    /// The combinations of so many rows, as `encode` appends them; it returns false if the row does not count. With
+    /// `share`, equal ones have one place.
     fn new(rows: usize, share: bool, mut encode: impl FnMut(usize, &mut Vec<u8>) -> bool) -> Combinations {
         let mut all = Combinations::default();
         let (hasher, mut table) = (DefaultHashBuilder::default(), HashTable::<u32>::new());
@@ -236,7 +236,7 @@ impl<'p> SelectedRows<'p> {
         SelectedRows { groups, rows: None }
     }
 
-    /// Some rows, and the group of each.
+    /// The selection of these rows, with the group of each.
     pub(crate) fn some(rows: &'p [u32], groups: &'p [u32]) -> SelectedRows<'p> {
         SelectedRows { groups, rows: Some(rows) }
     }

@@ -34,7 +34,7 @@ pub(crate) struct GroupResult<'b> {
 /// First instants of windows, and the first ones after them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Bounds<'b> {
-    /// There is no window by time.
+    /// The result has no window by time.
     None,
     /// All groups are of one window.
     One(Millis, Millis),

@@ -70,7 +70,7 @@ pub struct GroupTable {
     lead: KeyPrefix,
     heap_bytes: usize,
     dialect: Dialect,
-    /// By group, what was deleted of it; empty where nothing was.
+    /// The deletions by group; empty if there were none.
     deletions: Vec<Deletion>,
 }
 
@@ -111,11 +111,11 @@ pub(crate) struct GroupRows<'a> {
     pub(crate) slots: Vec<Vec<Value<'a>>>,
     /// The group that each row is of, ascending.
     pub(crate) group_of_row: Vec<u32>,
-    /// And its grouping set, where there are such.
+    /// The grouping set of each row, if there are sets.
     pub(crate) set_of_row: Vec<u32>,
     /// The precision of approximate values in them.
     pub(crate) sketches: Vec<SketchMeta>,
-    /// In Bullet's dialect, why there are no rows.
+    /// The reason for which there are no rows, in Bullet's dialect.
     pub(crate) failure: Option<&'static str>,
 }
 
@@ -197,7 +197,7 @@ impl GroupTable {
         size_of::<GroupTable>() + keys + self.len() * per_group + self.heap_bytes
     }
 
-    /// Takes in rows. Answers how many values could not be used for their type.
+    /// Takes in rows. Returns the number of values that could not be used for their type.
     pub(super) fn update(&mut self, rows: usize, input: &GroupInput<'_>) -> u64 {
         if !self.sets.is_empty() {
             return self.update_sets(rows, input);
@@ -269,8 +269,8 @@ impl GroupTable {
         }
     }
 
-    /// As [`GroupTable::update`], of some rows of an input whose keys were encoded before; native only. The group of each
-    /// key is looked for once.
+    /// Does the same as [`GroupTable::update`], for some rows of an input whose keys were encoded before; native only.
+    /// The group of each key is looked for once.
     pub(super) fn update_some(&mut self, rows: &[u32], input: &GroupInput<'_>, keys: &Combinations) -> u64 {
         let mut group_of_key = vec![PASSED_OVER; keys.places()];
         let mut group_of = |row: u32| {
@@ -343,7 +343,7 @@ impl GroupTable {
         self.drop_most();
     }
 
-    /// Answers which group of ours each chosen one is.
+    /// Merges the chosen groups; returns our group for each.
     fn merge_some(&mut self, other: &GroupTable, chosen: &[u32]) -> Vec<u32> {
         self.merge_keyed(other, chosen, &[])
     }
@@ -392,7 +392,7 @@ impl GroupTable {
         group_of
     }
 
-    /// Leaves the cells of these aggregates, in this order, each once.
+    /// Retains the cells of these aggregates, in this order, each once.
     pub(super) fn pick_cells(&mut self, places: &[usize]) {
         if places.iter().copied().eq(0..self.cells.len()) {
             return;
@@ -557,7 +557,7 @@ impl GroupTable {
         }
     }
 
-    /// Keeps memory bounded where groups are sampled.
+    /// Bounds the memory if groups are sampled.
     fn drop_most(&mut self) {
         if self.is_sampled() && self.len() > SAMPLED_HELD_MAX {
             let (groups, bound) = self.sample();
@@ -581,7 +581,7 @@ impl GroupTable {
         *self = kept;
     }
 
-    /// Without groups.
+    /// A table of the same form, without groups.
     fn emptied(&self) -> GroupTable {
         let cells = self.cells.iter().map(Cells::emptied).collect();
         let table_cells = self.table_cells.as_ref().map(TableCells::emptied);

@@ -35,7 +35,7 @@ pub(crate) struct RowPosition {
 /// The positions of an input's rows, and their events; both empty if no aggregation needs them.
 #[derive(Debug, Default)]
 pub(crate) struct StreamOrder<'v> {
-    /// By row.
+    /// The positions by row.
     pub(crate) positions: Vec<RowPosition>,
     /// The text of each row's event.
     pub(crate) events: Vec<&'v str>,
@@ -66,7 +66,7 @@ pub(crate) enum RowChoice {
 #[derive(Debug, Clone)]
 pub(crate) struct ChosenRow {
     at: RowPosition,
-    /// By what it was chosen; null where that is the position.
+    /// The value by which it was chosen; null if that is the position.
     by: OwnedValue,
     /// Null where there is none yet.
     value: OwnedValue,
@@ -93,7 +93,7 @@ impl OrderedCells {
         }
     }
 
-    /// Gives every group below `groups` a cell.
+    /// Adds cells for all groups below `groups`.
     pub(crate) fn resize(&mut self, groups: usize) {
         match self {
             OrderedCells::Chosen { cells, .. } => cells.resize_with(groups, || ChosenRow::NONE),
@@ -125,7 +125,8 @@ impl OrderedCells {
         }
     }
 
-    /// Takes in rows. Answers how many values could not be used for their type, and the bytes newly on the heap.
+    /// Takes in rows. Returns the number of values that could not be used for their type, and the new bytes on the
+    /// heap.
     pub(crate) fn update(
         &mut self,
         rows: SelectedRows<'_>,
@@ -187,7 +188,7 @@ impl OrderedCells {
     }
 
     /// Takes in the cells of another partial: its group `g` is our group `group_of[g]`, where it is not passed over.
-    /// Answers the bytes newly on the heap.
+    /// Returns the new bytes on the heap.
     pub(crate) fn merge(&mut self, other: &OrderedCells, group_of: &[u32]) -> isize {
         match (self, other) {
             (OrderedCells::Chosen { choice, cells: ours }, OrderedCells::Chosen { cells: theirs, .. }) => {
@@ -284,7 +285,7 @@ impl ChosenRow {
         order.is_lt()
     }
 
-    /// Answers the bytes newly on the heap.
+    /// Takes a value if it replaces the present one; returns the new bytes on the heap.
     fn take(&mut self, choice: RowChoice, at: RowPosition, by: &Value<'_>, value: &Value<'_>) -> isize {
         if matches!(value, Value::Null | Value::Error) || !self.is_replaced_by(choice, at, by) {
             return 0;

@@ -26,7 +26,7 @@ const AHEAD: usize = 8;
 /// The place of an aggregate's cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lane {
-    /// In its [`Cells`].
+    /// The cells are in the aggregate's [`Cells`].
     None,
     /// The rows themselves: COUNT(*).
     Rows,
@@ -39,14 +39,14 @@ enum Lane {
 /// The counts and sums of all groups.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PackedCounters {
-    /// By aggregate.
+    /// The lanes by aggregate.
     of: Vec<Lane>,
     /// Words of a group; 0: there are no lanes.
     width: usize,
     words: Vec<i64>,
-    /// As `words`, or empty: nothing was missed yet.
+    /// The missed counts, in the layout of `words`; empty if nothing was missed yet.
     misses: Vec<i64>,
-    /// By word: none is further from 0.
+    /// The bound of each word's absolute values.
     bounds: Vec<u64>,
 }
 
@@ -54,9 +54,9 @@ pub(crate) struct PackedCounters {
 #[derive(Debug, Default)]
 pub(crate) struct CounterInput {
     width: usize,
-    /// By row: 1, and the values.
+    /// The words by row: 1, and the values.
     words: Vec<i64>,
-    /// By word: no value is further from 0.
+    /// The bound of each word's absolute values.
     greatest: Vec<u64>,
     /// Rows, ascending, each with a word of which it has no value, and whether it has one that cannot be used.
     misses: Vec<(u32, u32, bool)>,
@@ -67,7 +67,7 @@ pub(crate) struct CounterInput {
 }
 
 impl PackedCounters {
-    /// Those of aggregates, each a function and whether it has an argument.
+    /// The counters of aggregates, each a function with a flag for its argument.
     pub(crate) fn new(
         aggregates: impl Iterator<Item = (AggregateFunction, bool)>,
         dialect: Dialect,
@@ -102,7 +102,7 @@ impl PackedCounters {
         self.of.get(aggregate).is_some_and(|lane| *lane != Lane::None)
     }
 
-    /// Gives every group below `groups` its words.
+    /// Adds words for all groups below `groups`.
     pub(crate) fn resize(&mut self, groups: usize) {
         self.words.resize(groups * self.width, 0);
         if !self.misses.is_empty() {
@@ -116,7 +116,7 @@ impl PackedCounters {
         self.width * size_of::<i64>() * kinds
     }
 
-    /// Takes in rows; all their groups have words. Answers how many values could not be used for their type.
+    /// Takes in rows; all their groups have words. Returns the number of values that could not be used for their type.
     pub(crate) fn update(
         &mut self,
         rows: SelectedRows<'_>,
@@ -206,7 +206,7 @@ impl PackedCounters {
         }
     }
 
-    /// Sees to it that values up to these can be added so often.
+    /// Makes room so that values up to these can be added so often.
     fn widen_for(&mut self, greatest: &[u64], times: u64, cells: &mut [Cells]) {
         for (word, greatest) in greatest.iter().enumerate().skip(1) {
             let more = greatest.saturating_mul(times);
@@ -239,7 +239,7 @@ impl PackedCounters {
         }
     }
 
-    /// Leaves those of these aggregates, in this order, as they are where there are no others.
+    /// Retains the lanes of these aggregates, in this order, as they are without the others.
     pub(crate) fn pick(&mut self, places: &[usize]) {
         let mut from = vec![0];
         let of: Vec<Lane> = places
@@ -295,8 +295,8 @@ impl PackedCounters {
         cell
     }
 
-    /// Puts a group behind the others: how often each aggregate counted, and its sum where it fits a word; answers whether it
-    /// does. Sums that do not fit count as missed here.
+    /// Appends a group: the count of each aggregate, and its sum if it fits a word; returns true if it does. Sums that do not
+    /// fit count as missed here.
     pub(crate) fn push(&mut self, values: &[Option<(u64, i64)>]) {
         if self.width == 0 {
             return;

@@ -16,7 +16,7 @@ use crate::expr::push_java_double;
 /// 10 to the power of the places that made points are rounded to.
 const PLACES: f64 = 1e6;
 
-/// The rows of one group's distribution, as columns; appended to `columns`. Answers how many.
+/// The rows of one group's distribution, as columns; appended to `columns`. Returns their number.
 pub(crate) fn distribution_rows<'a>(
     function: &TableFunction,
     sketch: &Quantiles,

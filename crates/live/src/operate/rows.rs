@@ -14,7 +14,7 @@ use crate::{MaxEventTime, expr::KeyOrder};
 /// The times at which the events of a chunk were sent (0: unknown), read and matched: microseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RowTimes {
-    /// As the sender says.
+    /// The sender's time.
     pub sent: i64,
     /// Its last byte was here.
     pub read: i64,
@@ -39,7 +39,7 @@ pub struct RowChunk {
     /// For windows by the events' own time: the time of each, and the latest of all events of the batch before it;
     /// the least of all instants if there is none.
     pub event_times: Vec<(Millis, MaxEventTime)>,
-    /// For lateral views, the number of matched events up to that of each record, inclusive. Empty where each matched
+    /// The number of matched events up to that of each record, inclusive, for lateral views. Empty where each matched
     /// event is one record.
     pub(crate) matched: Vec<u64>,
     /// The sort keys of each; empty if the query has no ORDER BY.
@@ -67,7 +67,7 @@ impl RowChunk {
         }
     }
 
-    /// Those records alone, in the order given.
+    /// The records at these places, in the order given.
     pub fn pick(&self, places: &[usize]) -> RowChunk {
         let mut chunk = RowChunk { is_cut: self.is_cut, times: self.times, ..RowChunk::default() };
         let mut text = Vec::new();
@@ -176,8 +176,8 @@ impl RowStore {
         is_comparable
     }
 
-    /// The result: its records' text, with times where `answered` says when they are given out. Answers how many there
-    /// are; `None`, and nothing is written, where they have no order.
+    /// The result: its records' text, with times where `answered` says when they are given out. Returns their number;
+    /// `None`, and nothing is written, if they have no order.
     pub(crate) fn write(mut self, order: &RowOrder, answered: Option<i64>, out: &mut Vec<u8>) -> Option<u64> {
         if !self.sort(order) {
             return None;
@@ -208,7 +208,7 @@ impl RowSlices {
         self.slices.entry(start).or_default()
     }
 
-    /// As [`Slices::window`](super::Slices), for rows.
+    /// Does the same as [`Slices::window`](super::Slices), for rows.
     pub(crate) fn window(&mut self, starts: Range<i64>, takes: bool) -> Option<RowStore> {
         if starts.is_empty() {
             return None;

@@ -56,7 +56,7 @@ const SESSION_BYTES: usize = 128;
 const CLOSED_BYTES: usize = 96;
 
 impl Sessions {
-    /// Without sessions. `keeps_closed_ends` where the times of events may go back.
+    /// A state without sessions. `keeps_closed_ends` where the times of events may go back.
     pub(crate) fn new(gap: u64, keeps_closed_ends: bool) -> Sessions {
         Sessions {
             gap: gap.max(1),

@@ -62,7 +62,8 @@ pub(crate) fn update_distinct(
     })
 }
 
-/// Takes numbers into their groups' sketches; answers how many values were no numbers, and the bytes newly on the heap.
+/// Takes numbers into their groups' sketches; returns the number of values that were no numbers, and the new bytes on
+/// the heap.
 pub(crate) fn update_quantiles(
     cells: &mut [Quantiles],
     rows: SelectedRows<'_>,

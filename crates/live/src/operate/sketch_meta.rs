@@ -40,7 +40,7 @@ pub enum SketchFigures {
         items_seen: u64,
         /// Combinations that the sketch knows.
         active_items: u64,
-        /// By how much a count may be too high.
+        /// Largest error of a count, which is never too low.
         count_error: u64,
     },
 }

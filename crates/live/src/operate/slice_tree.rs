@@ -24,7 +24,7 @@ type Interval = (u64, u32);
 
 #[derive(Debug)]
 struct Node {
-    /// None: it is not worth keeping.
+    /// The groups; none: it is not worth keeping.
     groups: Option<Groups>,
     /// The first and the last epoch in it.
     epochs: (u64, u64),
@@ -99,7 +99,7 @@ impl SliceTree {
         whole
     }
 
-    /// Makes the merges of an interval and of all within it; answers whether there is one, or need be none.
+    /// Makes the merges of an interval and of all within it; returns true if there is one, or need be none.
     fn build(&mut self, slices: &SliceMap, first: i64, last: i64, bytes_max: usize) -> bool {
         if first == last {
             return true;

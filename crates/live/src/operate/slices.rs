@@ -36,7 +36,7 @@ pub struct Slices {
 }
 
 impl Slices {
-    /// Keeps epochs from `epoch` on apart from those before it.
+    /// Separates epochs from `epoch` on from those before it.
     pub fn add_border(&mut self, epoch: u64) {
         *self.borders.entry(epoch).or_default() += 1;
     }
@@ -68,7 +68,7 @@ impl Slices {
         let epoch = match self.borders.range(..=partial.epoch).next_back() {
             Some((&border, _)) => border,
             None if self.borders.is_empty() => 0,
-            // Nobody who stands saw it.
+            // No present query saw it.
             None => return,
         };
         let Partial { start, mut groups, .. } = partial;

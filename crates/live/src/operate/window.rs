@@ -24,7 +24,7 @@ pub struct Series {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SliceBoundaries {
     series: Vec<Series>,
-    /// By the events' own time: where the latest time is when the watermark reaches a cut. Queries that share slices may
+    /// The latest times at which the watermark reaches a cut, for the events' own time. Queries that share slices may
     /// have different latenesses.
     reached: Vec<Series>,
 }
@@ -41,17 +41,17 @@ pub struct CutCounts {
 pub(crate) struct Shape {
     /// Start of the period of window 0.
     pub(crate) origin: i64,
-    /// From one period to the next.
+    /// The distance from one period to the next.
     pub(crate) every: u64,
     pub(super) take: WindowContents,
-    /// There is nothing before the origin: what says it is, is at it.
+    /// True if there is nothing before the origin: earlier times count at it.
     pub(super) begins: bool,
 }
 
 /// The line on which a query's windows lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Axis {
-    /// There is no window.
+    /// The query has no window.
     None,
     /// Arrival.
     Arrival,
@@ -133,7 +133,7 @@ impl CutCounts {
         }
     }
 
-    /// Those of all that are there.
+    /// The boundaries of all series.
     pub fn cuts(&self) -> SliceBoundaries {
         SliceBoundaries {
             series: self.series.keys().copied().collect(),
@@ -201,7 +201,7 @@ impl Shape {
         cut(main).and(&cut(other))
     }
 
-    /// As [`Shape::cuts`], of a query on this axis.
+    /// Does the same as [`Shape::cuts`], for a query on this axis.
     pub(crate) fn cuts_by(&self, axis: Axis) -> SliceBoundaries {
         let cuts = self.cuts();
         let Axis::Event { lateness } = axis else { return cuts };
@@ -255,7 +255,7 @@ impl Shape {
         }
     }
 
-    /// From where on slices belong to a window, or, where it is additive, to it and to none before it.
+    /// The start from which on slices belong to a window, or, if it is additive, to it and to none before it.
     pub(crate) fn from(&self, number: i64) -> i64 {
         let from = match self.take {
             WindowContents::All if !self.begins => i64::MIN,

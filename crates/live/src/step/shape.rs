@@ -20,7 +20,7 @@ use crate::{
     standing::{CompiledBody, CompiledGroup},
 };
 
-/// Fewer aggregations of a shape evaluate by themselves.
+/// Number of aggregations of a shape below which each evaluates by itself.
 const SHARERS_MIN: usize = 3;
 
 /// One shape's input: a row per row of the decoded columns.
@@ -59,7 +59,7 @@ impl<'a> ShapeInput<'a> {
 }
 
 impl<'a> Shapes<'a> {
-    /// Looks at what matched, and evaluates what many will need.
+    /// Evaluates the values of the matches that many queries need.
     pub(super) fn of(
         matched: &[Matched<'a>],
         decoded: &'a Decoded,

@@ -172,8 +172,8 @@ impl JoinQuery {
         (0..batch.len()).map(event).collect()
     }
 
-    /// Writes what pairs are made into: a JSON object a line, for those that the condition on pairs is true of. Answers how many.
-    /// Fails where what was kept of an event cannot be read.
+    /// Writes what pairs are made into: a JSON object a line, for those that the condition on pairs is true of. Returns their
+    /// number. Fails where what was kept of an event cannot be read.
     pub fn write(
         &self,
         pairs: &[JoinPair<'_>],

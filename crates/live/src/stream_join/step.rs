@@ -15,7 +15,7 @@ pub struct JoinTimeBounds {
     pub low: i64,
     /// The greatest.
     pub high: i64,
-    /// By how much events may be behind the latest of their stream.
+    /// The lateness of each side's events behind the latest of their stream.
     pub lateness: [i64; SIDES],
     /// The idle time in milliseconds after which a side's event time advances with the arrivals of the other side; none: never.
     pub idle_after_ms: [Option<u64>; SIDES],
@@ -76,7 +76,7 @@ pub struct JoinProgress {
 /// The position within the events of a step at which it continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct JoinPlace {
-    /// So many events are done with.
+    /// Number of events that are done.
     pub done: usize,
     /// The last event (time and number) of which the pair with the next event was returned.
     pub after: Option<(i64, u64)>,
@@ -108,7 +108,7 @@ impl JoinTimeBounds {
         }
     }
 
-    /// Behind this time a side's events are late; none while it had no event.
+    /// The time before which a side's events are late; none while it had no event.
     pub fn watermark(&self, progress: &JoinProgress, side: usize) -> Option<i64> {
         progress.latest[side].map(|latest| latest.saturating_sub(self.lateness[side]))
     }
@@ -122,7 +122,8 @@ impl JoinTimeBounds {
 }
 
 /// Takes events, each with its side, in the order of the log, and finds pairs until all are taken, or there are `pairs_max`, or
-/// more than `bytes_max` of their values. Each event's pairs come in the order of the other event's time and number. Answers where to go on.
+/// more than `bytes_max` of their values. Each event's pairs come in the order of the other event's time and number. Returns
+/// the place at which to continue.
 pub fn step<'e, K: JoinBuffer>(
     apart: &JoinTimeBounds,
     (progress, kept): (&mut JoinProgress, &mut K),

@@ -184,8 +184,8 @@ fn answer(case: &Json, query: &plan::Query, raw: &plan::Raw) -> Result<Vec<Answe
     Ok(answer)
 }
 
-/// The records as columns. Bullet's records carry the types of their values: they, not the schema, say what a path is
-/// decoded as.
+/// The records as columns. Bullet's records carry the types of their values: these, not the schema, determine the
+/// type as which a path is decoded.
 fn decode(
     records: &[&Map<String, Json>],
     wants: &[Want],

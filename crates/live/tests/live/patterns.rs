@@ -37,7 +37,7 @@ struct Condition {
     kinds: Option<Vec<&'static str>>,
     /// Its x is more than that of the last event of another variable.
     more_than: Option<usize>,
-    /// There are at most so many events of another variable.
+    /// The maximum number of events of another variable.
     at_most: Option<(usize, u64)>,
 }
 

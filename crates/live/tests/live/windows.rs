@@ -37,7 +37,7 @@ struct InputSplit {
     shards: usize,
     /// Lengths of the batches, over and over.
     batches: Vec<usize>,
-    /// After which batches somebody looks at the clock, over and over.
+    /// True for each batch after which the clock is read, over and over.
     ticks: Vec<bool>,
     emits_empty: bool,
 }

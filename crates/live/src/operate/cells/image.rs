@@ -25,7 +25,7 @@ use swiftwater_sketch::{Distinct, ExactSum, Quantiles, Specials};
 
 use super::{Cells, OwnedValue, SumCell};
 
-/// In the form of a sum: it is followed by how many addends were of which kind.
+/// Flag in the form of a sum: the numbers of addends of each kind follow it.
 const COUNTED: u8 = 2;
 
 /// Maximum nesting of a value: beyond that of events.

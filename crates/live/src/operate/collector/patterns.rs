@@ -28,8 +28,8 @@ pub struct PatternFaults {
 }
 
 impl Collector {
-    /// Takes the events of a batch that may be of a pattern; batches must come in the order of the stream. Answers how many
-    /// were taken: fewer than there are where LIMIT is reached.
+    /// Takes the events of a batch that may be of a pattern; batches must come in the order of the stream. Returns the
+    /// number of events taken: fewer than there are if LIMIT is reached.
     pub fn pattern_events(
         &mut self,
         chunk: PatternChunk,
@@ -74,7 +74,7 @@ impl Collector {
         });
     }
 
-    /// By arrival: it is `now`.
+    /// Advances a pattern by arrival to `now`.
     pub(super) fn expire_pattern(
         &mut self,
         now: Millis,
@@ -89,7 +89,7 @@ impl Collector {
         });
     }
 
-    /// Nothing more comes, and it is `now`.
+    /// Ends a pattern at `now`.
     pub(super) fn finish_pattern(
         &mut self,
         now: Millis,
@@ -223,7 +223,7 @@ impl Collector {
     }
 }
 
-/// Some rows of columns.
+/// The given rows of columns.
 fn picked<'a>(columns: &[Vec<Value<'a>>], rows: &[u32]) -> Vec<Vec<Value<'a>>> {
     columns.iter().map(|column| rows.iter().map(|&row| column[row as usize]).collect()).collect()
 }

@@ -22,7 +22,7 @@ use crate::{
 
 /// The place of records of the open window while events are matched, as if slices began there.
 pub(super) const MATCHES: i64 = i64::MAX - 1;
-/// And those that were sent on from there.
+/// The place of those that were sent on from there.
 const SENT: i64 = i64::MAX - 2;
 
 impl Collector {
@@ -91,7 +91,7 @@ impl Collector {
         }
     }
 
-    /// Closes the window that is open where events are matched; answers whether anything is sent.
+    /// Closes the window that is open while events are matched; returns true if anything is sent.
     fn send(&mut self) -> bool {
         self.open_for_matches += 1;
         self.parts += 1;

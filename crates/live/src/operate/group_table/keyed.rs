@@ -26,7 +26,7 @@ impl GroupTable {
         self.tables.get(table)?.find(hash, is_it).map(|slot| slot.group)
     }
 
-    /// As [`GroupTable::merge`], of some groups; appends which groups of ours they are. Native only.
+    /// Does the same as [`GroupTable::merge`], for some groups; appends our group for each. Native only.
     pub(crate) fn merge_chosen(&mut self, other: &GroupTable, chosen: &[u32], ours: &mut Vec<u32>) {
         let group_of = self.merge_some(other, chosen);
         ours.extend(
@@ -64,7 +64,7 @@ impl GroupTable {
         whole(key)
     }
 
-    /// Some groups by themselves.
+    /// A table of the chosen groups.
     pub(crate) fn subset(&self, chosen: &[u32]) -> GroupTable {
         let mut subset = self.emptied();
         subset.merge_some(self, chosen);

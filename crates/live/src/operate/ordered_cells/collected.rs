@@ -84,7 +84,7 @@ impl Values {
         self.entries.push(Entry { at, end: self.bytes.len() as u32 });
     }
 
-    /// Keeps the first so many.
+    /// Retains the first values.
     fn truncate(&mut self, count: usize) {
         self.entries.truncate(count);
         self.bytes.truncate(self.entries.last().map_or(0, |last| last.end as usize));
@@ -155,7 +155,7 @@ impl CollectedValues {
         }
     }
 
-    /// Nothing from there on is among the first.
+    /// Removes the values from there on: they are not among the first.
     fn cut_at(&mut self, cut: Option<RowPosition>) {
         let Some(cut) = cut.filter(|cut| self.cut.is_none_or(|ours| *cut < ours)) else { return };
         self.cut = Some(cut);

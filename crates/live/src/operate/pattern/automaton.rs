@@ -24,7 +24,7 @@ struct Step {
     next: SmallVec<[usize; 2]>,
     /// Variables of which no event may come then.
     absent: SmallVec<[usize; 1]>,
-    /// Nothing more is needed behind it.
+    /// True if the pattern may end here.
     ends: bool,
 }
 

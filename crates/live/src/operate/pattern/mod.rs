@@ -80,7 +80,7 @@ pub(crate) struct Match {
 /// The matches that are begun.
 #[derive(Debug)]
 pub(crate) struct Matches {
-    /// Those of each key, in the order of their first events.
+    /// The partial matches of each key, in the order of their first events.
     begun: HashMap<Arc<[u8]>, Vec<Partial>>,
     /// The time limit of each, with the number of its first event.
     ends: BTreeMap<(Millis, u64), Arc<[u8]>>,
@@ -140,7 +140,7 @@ impl Matches {
         self.bytes
     }
 
-    /// By arrival: when the time of the first match is over that is complete then.
+    /// The time at which the first match is complete because its time is over, for patterns by arrival.
     pub(crate) fn due(&self, pattern: &CompiledPattern) -> Option<Millis> {
         let waits = pattern.lateness_ms.is_none() && pattern.automaton.waits();
         waits.then(|| self.ends.first_key_value().map(|((end, _), _)| *end)).flatten()
@@ -165,7 +165,7 @@ impl Matches {
         self.waiting.insert((event.at, self.events), event);
     }
 
-    /// By the events' own time: the latest of all events so far is this.
+    /// Advances to the latest event time so far, for patterns by the events' own time.
     pub(crate) fn advance_to(&mut self, of: Recognizer<'_>, latest: MaxEventTime, out: &mut Vec<Match>) {
         let Some(lateness) = of.pattern.lateness_ms else { return };
         if latest.time > self.peak.time {
@@ -188,7 +188,7 @@ impl Matches {
         self.peak.idle_arrival_of(next.checked_add_unsigned(lateness)?)
     }
 
-    /// By the events' own time: takes what has waited, up to the watermark.
+    /// Takes the events that have waited, up to the watermark, for patterns by the events' own time.
     fn release(&mut self, of: Recognizer<'_>, watermark: Millis, out: &mut Vec<Match>) {
         while let Some(first) = self.waiting.first_entry().filter(|first| first.key().0 <= watermark) {
             let ((at, _), event) = first.remove_entry();
@@ -198,7 +198,7 @@ impl Matches {
         self.expire(of, watermark, out);
     }
 
-    /// Nothing more comes: what waited is taken, and time stops at `now`, or with the latest event.
+    /// Ends the input: waiting events are taken, and time stops at `now`, or with the latest event.
     pub(crate) fn finish(&mut self, of: Recognizer<'_>, now: Millis, out: &mut Vec<Match>) {
         match of.pattern.lateness_ms {
             None => self.expire(of, now, out),
@@ -331,7 +331,8 @@ impl Matches {
         begun.push(partial);
     }
 
-    /// There is a match whose last event has this number: where no event is in two, drops what began up to it.
+    /// Drops the partial matches that began up to the last event of a match, which has this number, if no event may be
+    /// in two matches.
     fn drop_common(&mut self, of: Recognizer<'_>, begun: &mut Vec<Partial>, last: u64) {
         if of.pattern.skip == Skip::PastLastRow {
             for partial in begun.extract_if(.., |partial| partial.first <= last) {
@@ -340,7 +341,7 @@ impl Matches {
         }
     }
 
-    /// Leaves out a match of those that are begun.
+    /// Removes a partial match.
     fn forget(&mut self, of: Recognizer<'_>, partial: &Partial) {
         self.bytes -= partial.bytes();
         self.ends.remove(&(end_of(of, partial), partial.first));

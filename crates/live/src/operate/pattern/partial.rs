@@ -51,7 +51,7 @@ impl Partial {
         measures.iter().map(|measure| Cell::new(measure.function)).collect()
     }
 
-    /// Takes an event in as a variable's; answers how many of its values could not be used.
+    /// Takes an event in as a variable's; returns the number of its values that could not be used.
     pub(super) fn take(
         &mut self,
         measures: &[Measure],
