@@ -27,7 +27,7 @@ pub(crate) struct Query {
     pub(crate) source: Source,
     /// The stream's name in this query.
     pub(crate) alias: Option<Name>,
-    /// In the order of the text.
+    /// The joins in the order of the text.
     pub(crate) joins: Vec<Join>,
     pub(crate) recognize: Option<Box<Recognize>>,
     pub(crate) sample: Option<f64>,
@@ -302,9 +302,9 @@ pub(crate) enum Builtin {
     UnixTimestamp,
     Hash,
     Between,
-    /// In patterns.
+    /// FIRST of a pattern.
     First,
-    /// In patterns.
+    /// LAST of a pattern.
     Last,
 }
 
@@ -413,7 +413,7 @@ impl Node {
         visit_children!(&self.kind, iter, visit);
     }
 
-    /// As [`Node::children`], to change them.
+    /// Visits the children as [`Node::children`] does, to change them.
     pub(crate) fn children_mut(&mut self, visit: &mut dyn FnMut(&mut Node)) {
         visit_children!(&mut self.kind, iter_mut, visit);
     }

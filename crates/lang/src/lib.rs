@@ -97,8 +97,8 @@ pub fn parse(text: &str, options: &ParseOptions<'_>) -> Result<plan::Statement, 
         .map_err(|faults| locate(text, faults, options.dialect))
 }
 
-/// As [`parse`], with the names and types of the columns that the query's records have, as far as they are told: none where
-/// they hold fields of the events (`*`).
+/// Parses as [`parse`] does, and returns the names and types of the columns of the query's records, as far as they are
+/// stated: none if they have fields of the events (`*`).
 pub fn parse_typed(text: &str, options: &ParseOptions<'_>) -> Result<TypedStatement, QueryErrors> {
     check_length(text, options)?;
     parser::parse(text, options.dialect, options.parameters)
@@ -116,7 +116,7 @@ pub struct QueryWarning {
 }
 
 impl std::fmt::Display for QueryWarning {
-    /// On one line: `1:34: no recent event has a field `hots`. Did you mean `host`?`
+    /// Writes one line: `1:34: no recent event has a field `hots`. Did you mean `host`?`
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if let (Some(line), Some(column)) = (self.warning.line, self.warning.column) {
             write!(f, "{line}:{column}: ")?;
@@ -204,7 +204,7 @@ pub fn parse_expression(text: &str, options: &ParseOptions<'_>) -> Result<plan::
     typed_expression(text, options, |_, _| Ok(()))
 }
 
-/// As [`parse_expression`], of a condition: one whose type is known, and is not BOOLEAN, is refused.
+/// Parses a condition as [`parse_expression`] does: one whose type is known, and is not BOOLEAN, is refused.
 pub fn parse_condition(text: &str, options: &ParseOptions<'_>) -> Result<plan::Expr, QueryErrors> {
     typed_expression(text, options, |node, ty| match ty {
         Some(ty) if *ty != Type::BOOLEAN => {
@@ -250,8 +250,7 @@ pub fn parse_ddl(text: &str, options: &ParseOptions<'_>) -> Result<Option<ddl::D
     parser::parse_ddl(text, false).map_err(|faults| locate(text, faults, Dialect::Native))
 }
 
-/// As [`parse_ddl`], for a statement that was taken once and is read again from where it was kept: what has come to be
-/// refused since then is let through.
+/// Parses as [`parse_ddl`] does, for a logged statement: restrictions introduced since then do not apply.
 pub fn parse_kept_ddl(text: &str, options: &ParseOptions<'_>) -> Result<Option<ddl::Ddl>, QueryErrors> {
     check_length(text, options)?;
     parser::parse_ddl(text, true).map_err(|faults| locate(text, faults, Dialect::Native))

@@ -53,7 +53,7 @@ pub struct Query {
     /// Lateral views and joins: what each event is made into before `filter`; none: itself. Their columns, one's after
     /// another's, are the slots of all expressions over the event.
     pub views: Vec<LateralView>,
-    /// Keeps an event (a row of the views, where there are any) only where this is true.
+    /// The condition on an event (on a row of the views, if there are any).
     pub filter: Option<Expr>,
     /// The operation on the selected events.
     pub body: Body,
@@ -89,7 +89,7 @@ pub struct LateralView {
 pub struct Join {
     /// Its name.
     pub name: Box<str>,
-    /// Tells it from others that had its name before.
+    /// The number that distinguishes it from earlier objects of its name.
     pub id: u64,
     /// It is a view, rather than a table.
     pub is_view: bool,
@@ -141,7 +141,7 @@ pub struct Group {
     /// GROUPING (native): the slots before the last two. Each is a LONG with a bit for each of these keys, the first
     /// one's most significant: 1 where the key is not in the row's set.
     pub groupings: Vec<Box<[usize]>>,
-    /// Keeps a group only where this is true; over slots.
+    /// The condition on a group, over slots.
     pub having: Option<Expr>,
     /// The columns of the result; over slots.
     pub columns: Vec<OutputColumn>,
@@ -284,7 +284,7 @@ pub enum TableFunction {
     Top {
         /// The most rows; 0: the default size.
         count: u64,
-        /// Only combinations counted so often.
+        /// The least count of a combination in the result.
         threshold: Option<u64>,
     },
 }
@@ -303,9 +303,9 @@ impl TableFunction {
 /// The points of a distribution.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DistributionPoints {
-    /// So many, evenly over [0, 1] for QUANTILE, over the data's own range else.
+    /// So many points, evenly over [0, 1] for QUANTILE, over the data's own range otherwise.
     Linear(u64),
-    /// From, to, and the step between them.
+    /// The points of a range: from, to, and the step between them.
     Region {
         /// The first point.
         start: f64,
@@ -325,14 +325,14 @@ pub struct SortKey {
     pub expr: Expr,
     /// Largest first. Nulls come first ascending and last descending.
     pub descending: bool,
-    /// In Bullet's dialect, that a CAST makes what rows are ordered by: a null of that has a type, and cannot be compared.
+    /// True if a CAST makes the sort key, in Bullet's dialect: its null has a type, and cannot be compared.
     pub is_cast: bool,
 }
 
 /// The times at which results are emitted, and their content.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Window {
-    /// As they come (RAW, native), or once at the end.
+    /// Records are emitted as they come (RAW, native), or once at the end.
     None,
     /// Every so many milliseconds.
     Time {
@@ -341,7 +341,7 @@ pub enum Window {
         every_ms: u64,
         /// The content of each, in milliseconds.
         take: WindowContents,
-        /// By which time.
+        /// The clock of the windows.
         clock: WindowClock,
     },
     /// Every so many matched events.
@@ -355,7 +355,7 @@ pub enum Window {
     Session {
         /// Milliseconds without an event that end a session.
         gap_ms: u64,
-        /// By which time.
+        /// The clock of the sessions.
         clock: WindowClock,
     },
 }
@@ -377,7 +377,7 @@ pub enum WindowContents {
     First(u64),
     /// The last so much before its end: hopping or sliding; never `Last(n)`, which is `First(n)`.
     Last(u64),
-    /// Everything since the query began.
+    /// All events since the query began.
     All,
 }
 
@@ -440,11 +440,11 @@ pub enum Expr {
     Path {
         /// The path.
         path: Path,
-        /// As what; for a path below a hinted or declared field, the type of the value at the path's end.
+        /// The wanted type; for a path below a hinted or declared field, the type of the value at the path's end.
         ty: Type,
     },
-    /// Over an event: a column of its lateral views. Over groups: keys, then aggregates, then the columns of an
-    /// aggregate that gives rows, then the window's start and end.
+    /// A slot. Over an event: a column of its lateral views. Over groups: keys, then aggregates, then the
+    /// columns of an aggregate that gives rows, then the window's start and end.
     Slot(usize),
     /// A function or operator.
     Call {
@@ -692,7 +692,7 @@ impl Query {
         exprs
     }
 
-    /// As [`event_exprs`](Query::event_exprs), to change them; none within a pattern.
+    /// Visits the expressions as [`event_exprs`](Query::event_exprs) does, to change them; none within a pattern.
     pub fn event_exprs_mut(&mut self) -> Vec<&mut Expr> {
         let mut exprs: Vec<&mut Expr> = self.filter.iter_mut().collect();
         if self.pattern.is_some() {

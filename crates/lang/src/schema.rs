@@ -32,7 +32,7 @@ pub struct TimeBounds {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Schema {
     fields: BTreeMap<Box<str>, Type>,
-    /// Those that do not lie in the event's field of their name.
+    /// The paths that are not the event's field of their name.
     paths: BTreeMap<Box<str>, Path>,
     watermark: Option<(Box<str>, TimeBounds)>,
 }

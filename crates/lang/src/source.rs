@@ -15,7 +15,7 @@ impl Span {
         Span { start: start as u32, end: end as u32 }
     }
 
-    /// From the start of this to the end of `other`.
+    /// The span from the start of this to the end of `other`.
     pub(crate) fn to(self, other: Span) -> Span {
         Span { start: self.start, end: other.end.max(self.start) }
     }

@@ -308,7 +308,7 @@ fn bullet(text: &str) -> Option<(Query, String)> {
     Some((query, printed))
 }
 
-/// Whole queries in Bullet's dialect, of expressions.
+/// Random queries in Bullet's dialect, of expressions.
 fn bullet_query() -> impl Strategy<Value = String> {
     let shape = prop::sample::select(vec![
         "SELECT A AS x FROM STREAM() WHERE B",

@@ -35,7 +35,7 @@ pub(crate) enum JoinCondition {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct JoinBound {
     pub(crate) value: Node,
-    /// In milliseconds, what is added.
+    /// The lower bound, with the milliseconds added.
     pub(crate) low: (Node, i64),
     pub(crate) high: (Node, i64),
 }

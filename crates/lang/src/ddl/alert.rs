@@ -39,7 +39,7 @@ pub struct CreateAlert {
 pub enum AlertSource {
     /// A view's.
     View(Box<str>),
-    /// Those of a query, as it is written, which is kept as a view of the alert's own.
+    /// The rows of a query, as written, which is maintained as a view of the alert's own.
     Query(Box<str>),
 }
 
@@ -96,7 +96,7 @@ impl AlertOption {
 }
 
 impl AlertOptions {
-    /// Sets one; the error says what it takes.
+    /// Sets one; the error has the allowed values.
     pub(crate) fn set(&mut self, option: AlertOption, value: &Value) -> Result<(), String> {
         match (option, value) {
             (AlertOption::Resolve, Value::Text(text)) if text.eq_ignore_ascii_case("true") => {

@@ -30,7 +30,7 @@ pub enum AlterError {
         /// The stream.
         stream: String,
     },
-    /// Not all that the column holds would fit.
+    /// The new type cannot represent all values of the column.
     #[error("column `{column}` cannot become {to}: it is {from}")]
     Narrows {
         /// The column.

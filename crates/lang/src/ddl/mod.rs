@@ -337,7 +337,7 @@ pub struct Check {
 pub struct Watermark {
     /// A declared column: a TIMESTAMP, or a LONG of milliseconds since 1970.
     pub column: Box<str>,
-    /// In milliseconds.
+    /// The lateness in milliseconds.
     pub lateness_ms: u64,
     /// `MAX AHEAD`: an event whose time is further ahead of its arrival does not move the watermark and belongs to no
     /// window. In milliseconds; none: any number.
@@ -367,7 +367,7 @@ pub struct AlterStream {
     pub name: StreamName,
     /// `IF EXISTS`: a missing one is no error.
     pub if_exists: bool,
-    /// In order; at least one.
+    /// The changes in order; at least one.
     pub changes: Vec<StreamChange>,
 }
 

@@ -28,7 +28,7 @@ pub enum OnBadEvent {
 /// The partitioning of a table's files.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum PartitionBy {
-    /// Nothing.
+    /// The files are not partitioned.
     None,
     /// The day (UTC).
     Day,
@@ -146,7 +146,7 @@ impl StreamOption {
 }
 
 impl StreamOptions {
-    /// Sets one; the error says what it takes.
+    /// Sets one; the error has the allowed values.
     pub(crate) fn set(&mut self, option: StreamOption, value: &Value) -> Result<(), String> {
         let wrong = || format!("`{}` must be {}", option.text(), option.accepted_values());
         let text = match value {
@@ -233,7 +233,7 @@ impl StreamOptions {
         self.event_bytes_max = other.event_bytes_max.or(self.event_bytes_max);
     }
 
-    /// Those that are set, with their values as they are written.
+    /// The options that are set, with their values as written.
     pub fn settings(&self) -> impl Iterator<Item = (StreamOption, String)> + '_ {
         let quoted = |text: &dyn fmt::Display| format!("'{text}'");
         StreamOption::ALL.into_iter().filter_map(move |option| {

@@ -131,7 +131,7 @@ impl SinkOption {
 }
 
 impl SinkOptions {
-    /// Sets one; the error says what it takes.
+    /// Sets one; the error has the allowed values.
     pub(crate) fn set(&mut self, option: SinkOption, value: &Value) -> Result<(), String> {
         self.set_known(option, value)
             .ok_or_else(|| format!("`{}` must be {}", option.text(), option.accepted_values()))
@@ -174,7 +174,7 @@ impl SinkOptions {
         self.headers.iter().flat_map(|text| header_lines(text).flatten())
     }
 
-    /// Those that are set, with their values as they are written.
+    /// The options that are set, with their values as written.
     pub(super) fn settings(&self) -> impl Iterator<Item = (SinkOption, String)> + '_ {
         let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
         SinkOption::ALL.into_iter().filter_map(move |option| {

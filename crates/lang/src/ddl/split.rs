@@ -15,8 +15,8 @@ pub struct StatementText<'a> {
     pub column: u32,
 }
 
-/// The statements of a text, in order; what holds nothing but space and comments is none. Quotes that are not closed go
-/// on to the end: whoever reads the statement says so. Linear in the text.
+/// The statements of a text, in order; what holds nothing but space and comments is none. An open quote continues to
+/// the end: the parser of the statement reports it. Linear in the text.
 pub fn split_statements(text: &str) -> Vec<StatementText<'_>> {
     let mut pieces = Vec::new();
     let mut place = TextCursor { at: 0, line: 1, line_start: 0 };

@@ -21,7 +21,7 @@ pub struct CreateView {
 /// The options that are set; `None` for those that are not.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct ViewOptions {
-    /// After so many milliseconds without an event a key is deleted.
+    /// Milliseconds without an event after which a key is deleted.
     pub ttl_ms: Option<u64>,
     /// The events that the stream has already are counted, too.
     pub backfill: Option<bool>,
@@ -60,7 +60,7 @@ impl ViewOption {
 }
 
 impl ViewOptions {
-    /// Sets one; the error says what it takes.
+    /// Sets one; the error has the allowed values.
     pub(crate) fn set(&mut self, option: ViewOption, value: &Value) -> Result<(), String> {
         match (option, value) {
             (ViewOption::Ttl, value) => {
@@ -89,7 +89,7 @@ impl ViewOptions {
         Ok(())
     }
 
-    /// Those that are set, with their values as they are written.
+    /// The options that are set, with their values as written.
     pub fn settings(&self) -> impl Iterator<Item = (ViewOption, String)> + '_ {
         ViewOption::ALL.into_iter().filter_map(|option| {
             let value = match option {

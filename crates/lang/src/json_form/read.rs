@@ -119,7 +119,7 @@ impl<'t> Object<'t> {
         found.map(|(_, node)| node).filter(|node| !node.is_null())
     }
 
-    /// As [`Object::get`], where it must be there; `owner` is this object.
+    /// Does the same as [`Object::get`] for a required member; `owner` is this object.
     pub(super) fn need(&self, key: &str, owner: &Node<'t>) -> Result<&Node<'t>, Fault> {
         self.get(key).ok_or_else(|| Fault::at(owner.span(), format!("`{key}` is missing here")))
     }

@@ -90,7 +90,7 @@ impl Parser<'_> {
         self.builtin(keyword, &word, (start, parenthesis))
     }
 
-    /// Behind `CAST(`.
+    /// Parses the part after `CAST(`.
     fn cast(&mut self, start: Span) -> Parsed<Node> {
         let operand = self.expression()?;
         self.expect_keyword(Keyword::As)?;
@@ -108,14 +108,14 @@ impl Parser<'_> {
         self.node(NodeKind::Cast(Box::new(operand), ty), start.to(self.last_span()))
     }
 
-    /// Behind `FIRST(` and `LAST(` of a pattern.
+    /// Parses the part after `FIRST(` and `LAST(` of a pattern.
     fn call_of_pattern(&mut self, builtin: Builtin, start: Span) -> Parsed<Node> {
         let argument = self.expression()?;
         self.expect_symbol(Symbol::RightParen)?;
         self.node(NodeKind::Call(builtin, vec![argument]), start.to(self.last_span()))
     }
 
-    /// Behind the name of a function and its parenthesis.
+    /// Parses the part after the name of a function and its parenthesis.
     fn builtin(
         &mut self,
         keyword: Option<Keyword>,

@@ -153,7 +153,7 @@ struct Parser<'a> {
     /// FIRST, LAST and `COUNT(A.*)` are those of patterns here.
     is_in_pattern: bool,
     faults: Vec<Fault>,
-    /// In Bullet's dialect, that a number is too large: a fault only where there is no other.
+    /// The fault of a number that is too large, in Bullet's dialect: reported only if there is no other.
     too_large: Option<Fault>,
     /// The text was taken once: what is refused only since then is let through.
     is_kept: bool,
@@ -288,7 +288,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Notes the fault, if any, and skips to the next clause.
+    /// Records the fault, if any, and skips to the next clause.
     fn recover<T>(&mut self, parsed: Parsed<T>) -> Option<T> {
         match parsed {
             Ok(value) => {

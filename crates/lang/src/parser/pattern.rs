@@ -135,7 +135,7 @@ impl Parser<'_> {
         Ok(order)
     }
 
-    /// Behind AFTER.
+    /// Parses the part after AFTER.
     fn skip(&mut self) -> Parsed<Skip> {
         self.expect_word("MATCH")?;
         self.expect_word("SKIP")?;

@@ -13,7 +13,7 @@ pub struct JoinPlan {
     pub low_ms: i64,
     /// The greatest.
     pub high_ms: i64,
-    /// Keeps a pair only where this is true. Over slots: the left side's values, then the right side's.
+    /// The condition on a pair. Over slots: the left side's values, then the right side's.
     pub filter: Option<Expr>,
     /// The columns of a pair, over the same slots.
     pub columns: Vec<OutputColumn>,
@@ -26,9 +26,9 @@ pub struct JoinSide {
     pub stream: StreamName,
     /// The time of an event; a path.
     pub time: Expr,
-    /// By how many milliseconds events may be late.
+    /// Milliseconds by which events may be late.
     pub lateness_ms: u64,
-    /// By how many milliseconds an event's time may be ahead of its arrival; none: any number.
+    /// Milliseconds by which an event's time may be ahead of its arrival; none: no limit.
     pub max_ahead_ms: Option<u64>,
     /// The time without an event, in milliseconds, after which its event time advances; none: never.
     pub idle_after_ms: Option<u64>,

@@ -16,7 +16,7 @@ pub struct Pattern {
     pub elements: Vec<Element>,
     /// A match takes less time than this, from its first event on.
     pub within_ms: u64,
-    /// In whose order, and by which times.
+    /// The clock, which determines the order of the events and their times.
     pub clock: WindowClock,
     /// Rule for matches that have events in common.
     pub skip: Skip,
@@ -24,7 +24,7 @@ pub struct Pattern {
     pub values: Vec<Expr>,
     /// The measures kept of a match while it is made.
     pub measures: Vec<Measure>,
-    /// Keeps a match only where this is true; over its slots.
+    /// The condition on a match, over its slots.
     pub filter: Option<Expr>,
 }
 
@@ -44,9 +44,9 @@ pub struct Variable {
 pub struct Element {
     /// The variable of its events.
     pub variable: usize,
-    /// So many at least.
+    /// The least number.
     pub least: u32,
-    /// So many at most; `None`: any number.
+    /// The greatest number; `None`: no limit.
     pub most: Option<u32>,
     /// Variables of which no event may come once it has its least, until the next step's first event is taken (behind the
     /// last step: until the time is over).
@@ -56,9 +56,9 @@ pub struct Element {
 /// The place at which the search for further matches of a key continues after a match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Skip {
-    /// Behind its last event: no event is in two matches.
+    /// The search continues after its last event: no event is in two matches.
     PastLastRow,
-    /// Behind its first event.
+    /// The search continues after its first event.
     ToNextRow,
 }
 
@@ -82,13 +82,13 @@ pub enum MeasureFunction {
     Last,
     /// The number of values that are not null; without a value, the number of events.
     Count,
-    /// As the aggregate.
+    /// The sum, as by the aggregate.
     Sum,
-    /// As the aggregate.
+    /// The average, as by the aggregate.
     Avg,
-    /// As the aggregate.
+    /// The minimum, as by the aggregate.
     Min,
-    /// As the aggregate.
+    /// The maximum, as by the aggregate.
     Max,
 }
 

@@ -54,9 +54,9 @@ struct NameScope {
     fields: Option<HashMap<String, Ty>>,
     /// Texts of expressions that have another name.
     aliases: HashMap<String, String>,
-    /// Nothing below can be named.
+    /// True if no layer below can be named.
     is_locked: bool,
-    /// Some name is more than a word, so that it may be the text of an expression.
+    /// True if a name is more than a word, so that it may be the text of an expression.
     has_texts: bool,
 }
 
@@ -79,7 +79,7 @@ enum HiddenBy {
 
 struct Checker {
     now: i64,
-    /// From the stream up.
+    /// The layers from the stream up.
     layers: Vec<NameScope>,
     /// The fields of the next layer.
     fields: HashMap<String, Ty>,

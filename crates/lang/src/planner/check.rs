@@ -14,7 +14,7 @@ use crate::{
 /// The knowledge about a value's type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Ty {
-    /// Nothing.
+    /// The type is unknown.
     Unknown,
     /// It is NULL.
     Null,

@@ -15,20 +15,20 @@ pub(super) struct Fields<'a> {
     schema: Option<Cow<'a, Schema>>,
     /// The types as which values are wanted; if missing, those of the schema.
     types: Option<Cow<'a, Schema>>,
-    /// There are no others than those of the schema.
+    /// True if there are no others than those of the schema.
     is_closed: bool,
     /// They are the columns of an inner query.
     pub(super) are_columns: bool,
     /// They are what a pattern gives.
     pub(super) of_pattern: bool,
-    /// By name in lower case; `None` where several have it.
+    /// The fields by name in lower case; `None` if several have it.
     by_folded_name: HashMap<String, Option<Box<str>>>,
-    /// In Bullet's dialect, the texts of an inner query's expressions that have another name.
+    /// The texts of an inner query's expressions that have another name, in Bullet's dialect.
     aliases: HashMap<String, Box<str>>,
 }
 
 impl<'a> Fields<'a> {
-    /// Those of a stream.
+    /// The fields of a stream.
     pub(super) fn of_stream(options: &ParseOptions<'a>) -> Fields<'a> {
         let fields = Fields {
             schema: options.schema.map(Cow::Borrowed),
@@ -42,8 +42,8 @@ impl<'a> Fields<'a> {
         fields.folded(options.dialect)
     }
 
-    /// Those of an inner query's records: columns, each with its type as it is checked and as it is. `others`: the
-    /// fields of the events, which the inner query passes on, less those it leaves out.
+    /// The fields of an inner query's records: columns, each with its type for checks and its own type. `others`:
+    /// the fields of the events, which the inner query passes on, less those it leaves out.
     pub(super) fn of_query(
         columns: Vec<(Box<str>, Type, Type)>,
         others: Option<(&Fields<'a>, &[Box<str>])>,

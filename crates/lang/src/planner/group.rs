@@ -14,14 +14,13 @@ use crate::{
 /// The most keys of GROUP BY or DISTINCT, and the most arguments of COUNT(DISTINCT …) and TOP.
 pub(super) const KEYS_MAX: usize = 256;
 
-/// While expressions are planned, how many aggregates there will be is not known: until then the slots behind those
-/// are counted from here.
+/// Offset of the slots behind the aggregates while expressions are planned: their number is not known until then.
 pub(super) const BEHIND_AGGREGATES: usize = 1 << 40;
 
-/// Those behind the columns of the aggregate that gives rows from here.
+/// Offset of the slots behind the columns of the aggregate that returns rows.
 pub(super) const BEHIND_TABLE: usize = 1 << 41;
 
-/// And those behind the values of GROUPING from here.
+/// Offset of the slots behind the values of GROUPING.
 pub(super) const BEHIND_GROUPINGS: usize = 1 << 42;
 
 impl<'a> Planner<'a> {
@@ -131,7 +130,7 @@ impl<'a> Planner<'a> {
         Some(place)
     }
 
-    /// In the native dialect, a whole number or the name of a column stands for what is selected there.
+    /// The selected expression that a whole number or the name of a column stands for, in the native dialect.
     fn group_item(&self, written: &'a Node, clause: &str) -> Result<&'a Node, Fault> {
         if clause != "GROUP BY" || self.dialect == Dialect::Bullet {
             return Ok(written);
@@ -156,7 +155,7 @@ impl<'a> Planner<'a> {
     // ---- Bullet's automatic TOP
 
     /// Detects a query that Bullet runs as TOP: all keys and COUNT(*) selected, in the order of that, with a LIMIT.
-    /// Answers the count of rows and the threshold.
+    /// Returns the count of rows and the threshold.
     fn special_top(&self, ast: &ast::Query) -> Option<(u64, Option<u64>)> {
         let limit = ast.limit?;
         let group_by = ast.group_by.as_ref()?;

@@ -140,7 +140,7 @@ impl<'a> Planner<'a> {
         place
     }
 
-    /// Notes a name by itself that does not say of what it is; `None`: it does not.
+    /// Records a fault for a name without its source if there are several; `None` then.
     pub(super) fn is_of_one_source(&mut self, node: &Node, name: &Name) -> Option<()> {
         if self.sources.is_empty() || self.dialect == Dialect::Bullet {
             return Some(());

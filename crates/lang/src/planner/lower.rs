@@ -280,8 +280,8 @@ impl Planner<'_> {
         Typed { expr: Expr::Literal(Literal::Null), ty: Ty::Unknown }
     }
 
-    /// Notes a fault. In Bullet's dialect, where all that is wrong was told before, what has one is null: Bullet takes
-    /// for a column what it does not find later.
+    /// Records a fault. In Bullet's dialect, where all that is wrong was told before, what has one is null: Bullet
+    /// takes for a column what it does not find later.
     pub(super) fn unknown_for(&mut self, fault: Fault) -> Option<Typed> {
         if self.dialect == Dialect::Bullet {
             return Some(self.unknown());

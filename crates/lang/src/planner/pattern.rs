@@ -230,7 +230,7 @@ fn reads_only(expr: &Expr, columns: &HashMap<Box<str>, Expr>) -> bool {
     is_only
 }
 
-/// Puts what columns hold into the place of their names.
+/// Replaces the names of columns by their expressions.
 fn substitute(expr: &mut Expr, columns: &HashMap<Box<str>, Expr>) {
     match expr {
         Expr::Call { args, .. } => args.iter_mut().for_each(|arg| substitute(arg, columns)),

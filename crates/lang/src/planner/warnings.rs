@@ -474,9 +474,9 @@ fn is_never(condition: &Node) -> bool {
 /// The values that conditions leave.
 #[derive(Debug, Clone, Default)]
 struct Range {
-    /// Not below this; and not this itself.
+    /// The lower bound, and true if it excludes itself.
     low: Option<(f64, bool)>,
-    /// Not above this; and not this itself.
+    /// The upper bound, and true if it excludes itself.
     high: Option<(f64, bool)>,
     /// This text alone.
     text: Option<String>,

@@ -34,7 +34,7 @@ pub const PARAMETERS_MAX: usize = 256;
 
 /// The most rows that an endpoint answers with, and those where none are stated.
 pub const ENDPOINT_ROWS_MAX: u64 = 10_000;
-/// Rows of an endpoint's answer where no LIMIT is stated.
+/// Number of rows of an endpoint's answer if no LIMIT is stated.
 pub const ENDPOINT_ROWS_DEFAULT: u64 = 100;
 
 /// `CREATE ENDPOINT`.
@@ -127,7 +127,7 @@ pub struct EndpointColumn {
 /// A status that is answered instead of what was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// From 400 to 499.
+    /// The status, from 400 to 499.
     pub status: u16,
     /// The message; `None`: the fault.
     pub message: Option<Box<str>>,

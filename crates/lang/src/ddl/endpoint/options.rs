@@ -27,10 +27,10 @@ pub enum Answer {
 /// The treatment of the body's fields that are no parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum OtherFields {
-    /// They are fields of the event, unless a SELECT says what that has.
+    /// They are fields of the event, unless a SELECT determines its fields.
     #[default]
     Keep,
-    /// Nothing.
+    /// They are ignored.
     Ignore,
     /// The request is refused.
     Refuse,
@@ -94,7 +94,7 @@ impl EndpointOption {
 }
 
 impl EndpointOptions {
-    /// Sets one; the error says what it takes.
+    /// Sets one; the error has the allowed values.
     pub(crate) fn set(&mut self, option: EndpointOption, value: &Value) -> Result<(), String> {
         let text = match value {
             Value::Text(text) => text.trim().to_ascii_lowercase(),
@@ -124,7 +124,7 @@ impl EndpointOptions {
         Ok(())
     }
 
-    /// Those that are set, with their values as they are written.
+    /// The options that are set, with their values as written.
     pub fn settings(&self) -> impl Iterator<Item = (EndpointOption, String)> + '_ {
         EndpointOption::ALL.into_iter().filter_map(|option| {
             let value = match option {

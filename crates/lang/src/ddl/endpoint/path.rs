@@ -36,7 +36,7 @@ pub fn is_reserved_path(path: &str) -> bool {
 }
 
 impl PathTemplate {
-    /// Reads a path; the error says what is wrong with it. A `/` at its end means nothing.
+    /// Parses a path; the error has its fault. A `/` at its end means nothing.
     pub(crate) fn parse(text: &str) -> Result<PathTemplate, String> {
         let Some(path) = text.strip_prefix('/') else {
             return Err("a path must begin with `/`".to_owned());

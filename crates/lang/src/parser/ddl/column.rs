@@ -79,7 +79,7 @@ impl Parser<'_> {
                 column.def.not_null = true;
                 column.not_null = Some(span.to(self.last_span()));
             } else if self.accept_word("NULL") {
-                // SQL's way to say what holds anyway.
+                // SQL allows this, and it holds anyway.
             } else if self.accept_word("DEFAULT") {
                 if column.default.replace(self.default_value()?).is_some() {
                     return Err(Fault::at(span, "a column has one DEFAULT"));

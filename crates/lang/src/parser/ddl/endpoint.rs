@@ -153,7 +153,7 @@ impl Parser<'_> {
                 declared.not_null = Some(span.to(self.last_span()));
                 parameter.not_null = true;
             } else if self.accept_word("NULL") {
-                // SQL's way to say what holds anyway.
+                // SQL allows this, and it holds anyway.
             } else if self.accept_word("DEFAULT") {
                 if declared.default.replace(self.default_value()?).is_some() {
                     return Err(Fault::at(span, "a parameter has one DEFAULT"));
@@ -289,7 +289,7 @@ impl Parser<'_> {
         Ok(EndpointAction::Select { columns, source, otherwise })
     }
 
-    /// Behind FROM.
+    /// Parses the part after FROM.
     fn row_source(&mut self, parameters: &[Parameter]) -> Parsed<RowSource> {
         let span = self.span();
         if self.at_word(0, "STREAM") && self.symbol_at(1) == Some(Symbol::LeftParen) {

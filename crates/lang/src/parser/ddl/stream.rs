@@ -53,7 +53,7 @@ impl Parser<'_> {
         Ok(CreateStream { name, if_not_exists, columns, checks, watermark, options })
     }
 
-    /// Goes to the end of an item that has a fault.
+    /// Skips to the end of an item that has a fault.
     pub(super) fn skip_item(&mut self) {
         self.nesting = 0;
         let mut open: i64 =

@@ -82,7 +82,7 @@ impl Checker {
             NodeKind::Call(builtin, args) => self.builtin(node, *builtin, args),
             NodeKind::Cast(operand, ty) => self.call(node, Function::Cast(ty.clone()), [&**operand]),
             NodeKind::Aggregate { function, arguments, .. } => self.aggregate(node, *function, arguments),
-            // None is of this dialect; the planner tells what is wrong with them.
+            // These are not of this dialect; the planner reports their faults.
             NodeKind::Case { .. } | NodeKind::Grouping(_) | NodeKind::Table { .. } => Ty::Unknown,
         }
     }

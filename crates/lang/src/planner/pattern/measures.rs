@@ -48,7 +48,7 @@ impl Planner<'_> {
         Some(())
     }
 
-    /// Lowers an expression over events; also answers which variables it names.
+    /// Lowers an expression over events; also returns the variables that it names.
     pub(super) fn seeing(&mut self, node: &Node) -> Option<(Typed, u64)> {
         let recognizing = self.recognizing.as_mut()?;
         (recognizing.seen, recognizing.unqualified, recognizing.sees_match) = (0, None, false);
