@@ -65,7 +65,7 @@ impl Client {
         Ok(Client { authority: format!("{host}:{port}"), host: bare, port })
     }
 
-    /// Opens a connection. The error says whether nobody was there: see [`refused`].
+    /// Opens a connection. See [`refused`] for the error if no server listens.
     pub(crate) async fn connect(&self) -> anyhow::Result<Connection> {
         let connected = TcpStream::connect((self.host.as_str(), self.port)).await;
         let stream = connected.with_context(|| {
@@ -149,7 +149,7 @@ pub(crate) async fn read_all(response: Response<Incoming>) -> anyhow::Result<Byt
 pub(crate) struct Lines {
     body: Incoming,
     buffer: BytesMut,
-    /// Up to here the buffer has no line end.
+    /// The place up to which the buffer has no line end.
     searched: usize,
     ended: bool,
 }

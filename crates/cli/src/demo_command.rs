@@ -29,7 +29,7 @@ const BATCH_EVENTS_MAX: usize = 5_000;
 const BATCH_INTERVAL_MS: u64 = 10;
 /// The most time between looks at the clock, should it be set.
 const LOOK_INTERVAL_MS: u64 = 1_000;
-/// Between samples of this machine.
+/// Interval between samples of this machine.
 const HOST_INTERVAL_MS: u64 = 1_000;
 
 /// Runs the command.
@@ -68,7 +68,7 @@ struct Pace {
 }
 
 impl Pace {
-    /// Waits; answers whether to go on.
+    /// Waits; returns true if the replay is to continue.
     fn wait_ms(&self, wait_ms: u64) -> bool {
         let stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
         let wait = Duration::from_millis(wait_ms);
@@ -162,7 +162,7 @@ fn feed_flights(
     })
 }
 
-/// Appends the events that are due; answers how long to wait for the next ones.
+/// Appends the events that are due; returns the time until the next ones.
 fn replay_due(replay: &mut Replay, feed: &mut Feed, lines: &mut Vec<u8>) -> Result<u64, EngineError> {
     let taken = replay.push_due(feed.clock.now(), lines, BATCH_EVENTS_MAX);
     if taken > 0 {
@@ -196,7 +196,7 @@ fn feed_host(engine: &Engine, clock: &Arc<dyn Clock>, pace: &Arc<Pace>) -> anyho
     })
 }
 
-/// Into a stream of this name. Within the server's runtime.
+/// The feed into a stream of this name. Within the server's runtime.
 fn feed_of(name: &str, engine: &Engine, clock: &Arc<dyn Clock>) -> Feed {
     let (engine, clock) = (engine.clone(), Arc::clone(clock));
     Feed { engine, runtime: Handle::current(), stream: stream(name), clock, sample: None }
@@ -220,7 +220,7 @@ fn stream(name: &str) -> StreamName {
     StreamName::new(name).expect("a name of the demo is a stream's name")
 }
 
-/// Says where the server is and what to try; each of these answers within two seconds.
+/// Prints the address of the server and some commands to try; each of these answers within two seconds.
 fn welcome(args: &DemoArgs, addresses: &[SocketAddr]) -> Result<(), Failure> {
     let Some(address) = addresses.first() else { return Ok(()) };
     let program = std::env::args().next().filter(|name| !name.contains(char::is_whitespace));

@@ -23,9 +23,9 @@ use crate::{
     stdio::{complain, stdout_is_terminal},
 };
 
-/// So many bytes are made before they are written.
+/// Bytes that are made before they are written.
 const BLOCK_BYTES: usize = 1 << 20;
-/// With a rate, the most events between two looks at the clock.
+/// Maximum number of events between two readings of the clock, with a rate.
 const PACED_EVENTS_MAX: u64 = 1000;
 
 /// Runs the command.

@@ -26,16 +26,16 @@ const FIRST_READ_BYTES: usize = 64 << 10;
 /// The compression of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Packing {
-    /// Not at all.
+    /// The input is not compressed.
     None,
-    /// By gzip (RFC 1952).
+    /// The input is compressed by gzip (RFC 1952).
     Gzip,
-    /// By zstd (RFC 8878).
+    /// The input is compressed by zstd (RFC 8878).
     Zstd,
 }
 
 impl Packing {
-    /// Tells it by a file's first bytes. None of these can begin JSON.
+    /// Detects the compression by a file's first bytes. None of these can begin JSON.
     pub(crate) fn of(start: &[u8]) -> Packing {
         match start {
             [0x1f, 0x8b, ..] => Packing::Gzip,
@@ -46,7 +46,7 @@ impl Packing {
         }
     }
 
-    /// As HTTP calls it.
+    /// The name in HTTP.
     pub(crate) fn content_encoding(self) -> Option<&'static str> {
         match self {
             Packing::None => None,
@@ -89,7 +89,7 @@ impl Place {
         }
     }
 
-    /// For people.
+    /// The name for people.
     pub(crate) fn name(&self) -> String {
         match self {
             Place::Stdin => "standard input".to_owned(),
@@ -113,7 +113,7 @@ pub(crate) struct Input {
 pub(crate) struct StopReading(Arc<AtomicBool>);
 
 impl StopReading {
-    /// From now on there is no more input.
+    /// Ends the input.
     pub(crate) fn stop(&self) {
         self.0.store(true, Ordering::Relaxed);
     }

@@ -109,7 +109,7 @@ async fn stop(mut interrupts: Interrupts) {
     });
 }
 
-/// For programs: the first line of output names the addresses to connect to.
+/// Prints the addresses to connect to, for programs, as the first lines of output.
 fn report_ready(addresses: &[SocketAddr]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     let said = addresses.iter().try_for_each(|address| writeln!(out, "listening on http://{address}"));

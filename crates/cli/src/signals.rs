@@ -11,12 +11,12 @@ pub(crate) const INTERRUPTED: u8 = 130;
 pub(crate) struct Interrupts {
     interrupt: Signal,
     terminate: Signal,
-    /// None where the process was started so that it ignores it, as `nohup` does.
+    /// The signal; none if the process was started so that it ignores it, as `nohup` does.
     hangup: Option<Signal>,
 }
 
 impl Interrupts {
-    /// From here on the signals no longer end the process by themselves. Needs a tokio runtime.
+    /// Catches the signals, which then no longer end the process by themselves. Needs a tokio runtime.
     pub(crate) fn catch() -> io::Result<Interrupts> {
         Ok(Interrupts {
             interrupt: signal(SignalKind::interrupt())?,

@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::exit::{Failure, Outcome};
 
-/// Says something to the person: a line on standard error. A missing listener is no fault.
+/// Prints a line for the person on standard error. A missing listener is no fault.
 pub(crate) fn complain(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }
@@ -35,8 +35,8 @@ pub(crate) fn stdin_is_input() -> bool {
     file_type.is_fifo() || file_type.is_file()
 }
 
-/// Ends the process, quietly and at once, when whoever reads standard output leaves, though nothing is being written:
-/// a query may wait long for its next record. Does nothing where standard output is no pipe or socket.
+/// Ends the process, quietly and at once, when the reader of standard output leaves, though nothing is being written:
+/// a query may wait long for its next record. Without effect if standard output is no pipe or socket.
 pub(crate) fn exit_when_stdout_closes() {
     if !file_type(io::stdout().as_fd()).is_some_and(|kind| kind.is_fifo() || kind.is_socket()) {
         return;

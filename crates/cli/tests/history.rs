@@ -115,7 +115,7 @@ impl Steady {
     }
 }
 
-/// Tells the others that it is over, also where a test fails.
+/// Signals the end to the other threads, also if a test fails.
 struct OnEnd<'o>(&'o AtomicBool);
 
 impl Drop for OnEnd<'_> {
@@ -298,7 +298,7 @@ fn reader_of_stored_events_that_does_not_read_holds_nobody_up() {
     let rounds = amount(40, 1_000) as u64;
     (0..rounds).for_each(|_| steady.round(2_000));
     until_committed(&server, "steady");
-    // Answers of many megabytes, of which the first bytes are read and no more; more than statements may run at once
+    // Answers of many megabytes of which only the first bytes are read; more than statements may run at once
     // (`sql.statements_max`, 8): one that is not read loses its place.
     let mut readers: Vec<Connection> = (0..12).map(|_| server.connect()).collect();
     for reader in &mut readers {

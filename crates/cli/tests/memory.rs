@@ -33,7 +33,8 @@ const STATEMENT_BYTES: u64 = 64 * MIB;
 const BEYOND_BYTES: u64 = 1 << 30;
 /// Milliseconds that a cancelled statement may go on: three times as many where DataFusion is not optimized, beside other tests.
 const END_MS_MAX: u64 = if cfg!(debug_assertions) { 6_000 } else { 2_000 };
-/// Beyond these the server is killed, before the machine has no memory, and the test goes on with another one.
+/// Memory beyond which the server is killed, before the machine has no memory left; the test continues with another
+/// one.
 const GIVEN_UP_BYTES: u64 = 3 << 30;
 const GIVEN_UP_MS: u64 = 20_000;
 /// Milliseconds after which a statement is cancelled, in a short run and in a long one.

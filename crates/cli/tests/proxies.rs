@@ -33,7 +33,7 @@ fn block(language: &str) -> String {
     rest.split_once("\n```\n").unwrap().0.to_owned() + "\n"
 }
 
-/// Puts `new` in the place of `old`, which the document has.
+/// Replaces `old`, which the document has, by `new`.
 fn put(text: &str, old: &str, new: &str) -> String {
     assert!(text.contains(old), "docs/how-to/proxy.md has `{old}`");
     text.replace(old, new)

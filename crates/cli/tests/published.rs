@@ -196,7 +196,7 @@ impl Published {
         }
     }
 
-    /// Holds the first five tables, which are overwritten, against all events.
+    /// Compares the first five tables, which are overwritten, with all events.
     fn check_homes(&self) {
         for (statement, expected) in STATEMENTS.iter().zip(of_homes(&self.homes)) {
             let table = target(statement);
@@ -207,7 +207,7 @@ impl Published {
         }
     }
 
-    /// Holds the others against all runs so far, each of which added its rows.
+    /// Compares the others with all runs so far, each of which added its rows.
     fn check_articles(&self, runs: &[Vec<Rows>]) {
         for (place, statement) in STATEMENTS[5..].iter().enumerate() {
             let table = target(statement);
@@ -265,7 +265,8 @@ fn published_statements_give_what_a_plain_look_at_the_events_gives() {
     read_by_duckdb(&data.path().join("tables"));
 }
 
-/// Has DuckDB run the same over the streams' Delta tables, and hold its rows against those of the tables written.
+/// Runs the same statements over the streams' Delta tables in DuckDB, and compares the rows with those of the tables
+/// written.
 fn read_by_duckdb(tables: &Path) {
     let Some(python) = std::env::var_os("SWIFTWATER_PYTHON") else {
         println!("skipped: SWIFTWATER_PYTHON names no Python with tests/delta/requirements.txt");

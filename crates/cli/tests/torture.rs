@@ -588,7 +588,7 @@ fn memory_does_not_grow_however_long_it_goes_on() {
     server.ends_well();
 }
 
-/// Tells the others that it is over, also where a test fails.
+/// Signals the end to the other threads, also if a test fails.
 struct OnEnd<'o>(&'o AtomicBool);
 
 impl Drop for OnEnd<'_> {

@@ -54,7 +54,7 @@ impl BackupDir {
         Some(id.trim().to_owned()).filter(|id| !id.is_empty())
     }
 
-    /// Says which cut is being fetched from now on.
+    /// Records which snapshot is being fetched from now on.
     pub(super) fn begin(&self, manifest: &BackupManifest) -> anyhow::Result<()> {
         self.put(UNFINISHED, format!("{}\n", manifest.id).as_bytes())
     }
@@ -88,7 +88,7 @@ impl BackupDir {
         remove(&self.path.join(UNFINISHED))
     }
 
-    /// Puts a file in the place of another, durably.
+    /// Replaces a file by another, durably.
     fn put(&self, name: &str, bytes: &[u8]) -> anyhow::Result<()> {
         let (place, new) = (self.path.join(name), self.path.join(format!("{name}.new")));
         let put = || -> io::Result<()> {

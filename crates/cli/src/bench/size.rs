@@ -22,7 +22,7 @@ use crate::{
 /// The exit status when what is asked for cannot be.
 const NOT_BEGUN: u8 = 2;
 
-/// Whence the table's figures are. Each constant below says which one it is.
+/// Whence the table's figures are. The constants below name the document of each.
 const SOURCE: &str =
     "bench/RESULTS.md (Intel Xeon) and docs/reference/tuning.md (AMD EPYC), 2 cores each, release builds";
 
@@ -133,7 +133,7 @@ struct Sized {
     parts: Vec<Part>,
     /// The needs of all parts together.
     total: Part,
-    /// With as much idle as was asked for.
+    /// The cores, including the requested idle share.
     cores: f64,
     machines: f64,
     /// The need that determines the number of machines.
@@ -225,7 +225,7 @@ impl Costs {
         }
     }
 
-    /// With what was measured in place of what the table has.
+    /// Replaces the figures of the table by measured ones.
     fn but(self, measured: &costs::Measured, events_per_request: f64) -> Costs {
         Costs {
             intake: measured.intake_nanos + REQUEST_NANOS / events_per_request,

@@ -113,7 +113,7 @@ pub(crate) struct Replay {
     speed: Speed,
     lap: u64,
     next: usize,
-    /// For the event's own time, and for the times of 2013.
+    /// The writers of the event's own time, and of the times of 2013.
     moved: TimeWriter,
     original: TimeWriter,
 }
@@ -129,7 +129,8 @@ impl Replay {
         self.start_ms.saturating_add((offset_ms / self.speed.0) as i64)
     }
 
-    /// Appends the events that are due up to and at `now_ms`, a line each, but at most `events_max`; says how many.
+    /// Appends the events that are due up to and at `now_ms`, a line each, but at most `events_max`; returns their
+    /// number.
     ///
     /// An event's `time` is when it was due, however late it is taken; at `Speed::MAX` it is `now_ms`. After the year's
     /// last flight follows its first one.

@@ -25,7 +25,7 @@ use crate::{
     stdio::complain,
 };
 
-/// Between looks at files that did not grow.
+/// Interval between checks of files that did not grow.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 /// The most bytes of one request; a longer line is a request of its own.
 const REQUEST_BYTES: usize = 4 << 20;
@@ -102,7 +102,7 @@ pub(super) async fn follow(
     }
 }
 
-/// Whole lines of a file, and where they begin.
+/// Whole lines of a file, with their start.
 #[derive(Debug, PartialEq)]
 struct Piece {
     lines: Bytes,
@@ -200,7 +200,7 @@ impl Tail {
             };
         };
         let named = std::fs::metadata(&self.path).ok().map(|metadata| (metadata.dev(), metadata.ino()));
-        // Until another file has the name, whoever writes may still write to this one.
+        // Until another file has the name, the writer may still write to this one.
         let rotated = named.is_some_and(|named| named != open.identity);
         if let Some(piece) = open.next(rotated)? {
             return Ok(Some(piece));

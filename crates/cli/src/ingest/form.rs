@@ -86,7 +86,7 @@ impl<R> CsvLines<R> {
         CsvLines { reader, csv, lines: Lines::default(), made: 0, faults, ended: false }
     }
 
-    /// Looks through the lines that have just been made, which are whole ones.
+    /// Searches the new lines, which are complete, for faults.
     fn record_faults(&mut self) {
         let mut begin = 0;
         for end in memchr::memchr_iter(b'\n', &self.lines.text) {

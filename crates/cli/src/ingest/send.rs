@@ -66,18 +66,18 @@ struct Answer {
     rejected: Option<u64>,
     sampled_out: u64,
     errors: Vec<EventError>,
-    /// In a refusal: where the first event stands that was not taken.
+    /// The place of the first event that was not taken, in a refusal.
     next: Option<TextPosition>,
-    /// In a refusal: what kind it is.
+    /// The kind of a refusal.
     #[serde(rename = "type")]
     kind: String,
-    /// In a refusal: the setting that says so.
+    /// The setting that caused a refusal.
     setting: String,
     /// A warning: the sender may not know where its events went.
     warning: Option<String>,
     /// The request, or a part of it, was stored before.
     repeated: bool,
-    /// In a refusal: the number is too low to be told from a new one, and this is the first that can.
+    /// The least number that can be deduplicated, in the refusal of a lower one.
     lowest: Option<u64>,
 }
 
@@ -586,7 +586,7 @@ impl Reading {
                 }
                 told
             });
-            // Nobody takes it: the server has answered already.
+            // The receiver is gone: the server has answered already.
             if self.sender.blocking_send(block).is_err() || failed {
                 return;
             }
@@ -603,8 +603,8 @@ async fn more(blocks: &Mutex<SharedBlocks>) -> bool {
     poll_fn(|context| locked(blocks).poll_more(context)).await
 }
 
-/// Blocks as a request's body. It ends where the input ends, or pauses for long: servers give up on bodies that do, and
-/// whoever sends a few events wants to know what became of them.
+/// Blocks as a request's body. It ends where the input ends, or pauses for long: servers time out such bodies, and a
+/// sender of a few events needs their outcome.
 struct BlockBody {
     request: u64,
     blocks: Arc<Mutex<SharedBlocks>>,

@@ -108,7 +108,7 @@ pub(super) struct RetryDeadline {
     span: Duration,
     /// The time for which a server that does not answer is waited for.
     lost_span: Duration,
-    /// Since when it has taken no event.
+    /// The time since which it has taken no event.
     since: Option<Instant>,
     /// True once it was reported that it has no room, and that it does not answer.
     told: [bool; 2],
@@ -124,7 +124,7 @@ impl RetryDeadline {
         }
     }
 
-    /// Waits as long as the server asks, and connects again. Says so the first time.
+    /// Waits as long as the server asks, and connects again. The first wait is reported.
     pub(super) async fn wait(
         &mut self,
         client: &Client,
@@ -183,7 +183,7 @@ fn is_array(text: &[u8]) -> Option<bool> {
     text.iter().find(|byte| !byte.is_ascii_whitespace()).map(|byte| *byte == b'[')
 }
 
-/// Reads up to a place; also tells whether the input is an array.
+/// Reads up to a place; returns the rest, and true if the input is an array.
 pub(super) fn skip(
     reader: Box<dyn Read + Send>,
     to: TextPosition,

@@ -77,7 +77,7 @@ pub(crate) struct QueryPart {
 pub(crate) struct WindowPart {
     /// The kind of windows.
     pub(crate) kind: String,
-    /// From 1.
+    /// The number, from 1.
     pub(crate) number: u64,
     /// Its first instant.
     pub(crate) start: String,
@@ -103,11 +103,11 @@ pub(crate) struct CountsPart {
     pub(crate) seen: u64,
     /// Matched.
     pub(crate) matched: u64,
-    /// With a value that did not fit.
+    /// Number of events with a value that did not fit.
     pub(crate) mistyped: u64,
-    /// After their window.
+    /// Number of events after their window.
     pub(crate) late: u64,
-    /// With a time too far ahead of their arrival.
+    /// Number of events with a time too far ahead of their arrival.
     pub(crate) ahead: u64,
     /// Lost because this reader was slow.
     pub(crate) dropped: u64,
@@ -115,7 +115,7 @@ pub(crate) struct CountsPart {
     pub(crate) expression_errors: u64,
 }
 
-/// Puts answers into a form.
+/// Writes answers in a form.
 pub(crate) trait Form {
     /// The next emit.
     fn emit(&mut self, emit: &Emit<'_>) -> io::Result<()>;
@@ -127,7 +127,7 @@ pub(crate) trait Form {
     }
 }
 
-/// A form, writing to `out`. `terminal` says how wide and high it is where a person looks at it.
+/// A form, writing to `out`. `terminal` has its width and height if the output is a terminal.
 pub(crate) fn form<'a>(
     form: OutputForm,
     out: Box<dyn Write + 'a>,

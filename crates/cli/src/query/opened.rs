@@ -27,8 +27,8 @@ pub(crate) struct Opened {
     pub(crate) form: (InputForm, CsvFaults),
 }
 
-/// Opens an input; a file of JSON that is not packed is looked at where it lies. CSV and Parquet, as a file's name says, are
-/// read as `swiftwater ingest` reads them; `declared` says what values of CSV are.
+/// Opens an input; a file of JSON that is not packed is looked at where it lies. CSV and Parquet, detected by a file's name,
+/// are read as `swiftwater ingest` reads them; `declared` has the types of CSV values.
 pub(crate) fn open(place: &Place, stop: &StopReading, declared: &DeclaredFields) -> anyhow::Result<Opened> {
     let form = match place {
         Place::Stdin => InputForm::Json,
@@ -94,7 +94,7 @@ pub(crate) fn refused(error: RuntimeError) -> Failure {
     Failure::coded(code, anyhow::anyhow!("{error}{hint}"))
 }
 
-/// Says which events were rejected.
+/// Reports the rejected events.
 pub(crate) fn report_rejections(
     summary: &InputSummary,
     place: &Place,

@@ -22,7 +22,7 @@ const FACTS_WAIT: Duration = Duration::from_secs(2);
 /// Time that a query which was told to end may take for its final result.
 const FINAL_RESULT_WAIT: Duration = Duration::from_secs(5);
 
-/// Asks, and writes the answer.
+/// Submits the query, and writes the answer.
 pub(super) fn run(args: &QueryArgs, text: &str) -> Outcome {
     let runtime = client_runtime().context("cannot start")?;
     runtime.block_on(ask(args, text))
@@ -137,7 +137,7 @@ fn path_segment(text: &str) -> String {
 enum Interrupted {
     /// Ends the query at the server, which then gives its final result.
     Ends,
-    /// Leaves it.
+    /// Leaves the query running.
     Leaves,
 }
 
@@ -191,7 +191,7 @@ async fn stream(
     answer.end()
 }
 
-/// Writes one emit; answers whether it is the last.
+/// Writes one emit; returns true if it is the last.
 fn write_line(answer: &mut Answer, line: &[u8]) -> Result<bool, Failure> {
     let written = with_wire_emit(line, |emit| answer.emit(emit.records, emit.meta_text, emit.meta.clone()));
     written.context("the server's answer is not an emit")??;

@@ -30,7 +30,7 @@ pub(crate) struct Sources {
 pub(crate) struct Loaded {
     /// The settings in effect.
     pub(crate) settings: Settings,
-    /// For each of [`KEYS`].
+    /// The origin of each of [`KEYS`].
     pub(crate) origins: Vec<Origin>,
 }
 

@@ -85,16 +85,16 @@ impl Settings {
 pub(crate) enum Origin {
     /// Nowhere: it is the default.
     Default,
-    /// In the settings file.
+    /// The settings file.
     File {
         /// The file.
         path: PathBuf,
         /// The line, from 1.
         line: usize,
     },
-    /// In this environment variable.
+    /// This environment variable.
     Environment(String),
-    /// In this flag.
+    /// This flag.
     Flag(String),
 }
 

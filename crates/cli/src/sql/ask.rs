@@ -59,7 +59,7 @@ impl Asking {
         Asking { client, form, spark, parameters, count: 0 }
     }
 
-    /// Asks, writes the answer as it comes, and ends the statement at Ctrl-C.
+    /// Sends the text, writes the answer as it comes, and ends the statement at Ctrl-C.
     pub(crate) async fn execute(
         &mut self,
         text: &str,
@@ -182,7 +182,7 @@ impl Drop for Bar {
     }
 }
 
-/// Hands each piece of a body on; the inner error says that the body broke off.
+/// Passes each piece of a body on; the inner error is that of an interrupted body.
 async fn each_piece(
     response: Response<Incoming>,
     mut then: impl FnMut(&[u8]) -> std::io::Result<()>,

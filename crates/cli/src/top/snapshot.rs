@@ -24,7 +24,7 @@ pub(super) struct Snapshot {
     pub(super) metrics: Series,
 }
 
-/// As `/v1/streams` tells it.
+/// A stream in the answer of `/v1/streams`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Stream {
@@ -38,7 +38,7 @@ pub(super) struct Stream {
     pub(super) lag_ms: u64,
 }
 
-/// As `/v1/queries` tells it.
+/// A query in the answer of `/v1/queries`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Query {
@@ -61,8 +61,8 @@ pub(super) struct Cost {
 }
 
 impl Snapshot {
-    /// Asks the server. If there are very many queries, it gets those that are first in the order, by their total cost
-    /// so far.
+    /// Takes a snapshot from the server. If there are very many queries, it gets those that are first in the order, by
+    /// their total cost so far.
     pub(super) async fn take(client: &Client, clock: &dyn Clock, sort: TopSort) -> anyhow::Result<Snapshot> {
         let streams = fetch(client, "/v1/streams").await?;
         let sort = match sort {

@@ -88,7 +88,7 @@ impl Running {
         Running::spawn(swiftwater(args))
     }
 
-    /// By another program, which is told what to run.
+    /// Starts it by another program, which runs the command.
     pub(crate) fn start_by(args: &[&str], by: impl FnOnce(&mut Command) -> Command) -> Running {
         let mut command = by(&mut swiftwater(args));
         command.stdin(Stdio::null());

@@ -128,7 +128,7 @@ impl Tortured {
         number.unwrap_or_else(|| panic!("no {start}in {metrics}")).parse().unwrap()
     }
 
-    /// None once the process has ended.
+    /// The memory; none once the process has ended.
     pub(crate) fn memory(&self) -> Option<Memory> {
         let path = format!("/proc/{}/status", self.server.running.child.id());
         let status = std::fs::read_to_string(path).ok()?;

@@ -27,9 +27,9 @@ const CPU_SECONDS: f64 = 1.0;
 /// Bodies that are sent at first; then twice as many, until it took long enough.
 const BODIES_FIRST: u64 = 48;
 const BODIES_MAX: u64 = 1 << 20;
-/// So many measurements of one part may have requests that fail: others are made again.
+/// Number of measurements of one part that may have failed requests: others are made again.
 const FAILED_MAX: u32 = 3;
-/// More queries are not asked: from there on a table says what more cost.
+/// Number of queries above which a table gives the cost instead of a measurement.
 const QUERIES_MAX: u64 = 100_000;
 /// Bytes of the lines by which it is measured what is left of them on disk.
 const ONCE_BYTES_MAX: usize = 16 << 20;
@@ -122,7 +122,7 @@ fn directory() -> PathBuf {
     std::env::temp_dir()
 }
 
-/// So many queries that no event matches, over the fields of an event that are text, by turns.
+/// The texts of so many queries that no event matches, over the fields of an event that are text, by turns.
 fn texts(event: &[u8], queries: u64) -> anyhow::Result<Vec<String>> {
     if queries == 0 {
         return Ok(Vec::new());

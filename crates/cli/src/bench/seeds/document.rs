@@ -58,7 +58,7 @@ pub(super) struct FigureRecord {
     pub(super) key: Option<String>,
     pub(super) system: Option<String>,
     pub(super) what: String,
-    /// None with a unit: it was not told.
+    /// The published figure; none with a unit: it was not published.
     pub(super) published: Option<f64>,
     pub(super) published_unit: Option<String>,
     pub(super) ours: Option<f64>,
@@ -128,7 +128,7 @@ impl Document {
         writeln!(out, "\n{}\n{}", self.summary(), self.machine)
     }
 
-    /// As JSON.
+    /// The document as JSON.
     pub(super) fn json(&self) -> String {
         serde_json::to_string_pretty(self).expect("texts and numbers are JSON")
     }
@@ -184,7 +184,7 @@ fn with_unit(figure: f64, unit: &str) -> String {
     format!("{} {unit}", number(figure))
 }
 
-/// As many digits as say something.
+/// The number with its significant digits.
 pub(super) fn number(number: f64) -> String {
     let size = number.abs();
     let text = match size {

@@ -20,9 +20,9 @@ use super::{scenario::Context, server::Server};
 
 /// Different bodies.
 const BODIES: usize = 48;
-/// About the bytes of one.
+/// Approximate bytes of a body.
 const BODY_BYTES: usize = 256 << 10;
-/// About the bytes of one that has few events.
+/// Approximate bytes of a body with few events.
 const FEW_BYTES: usize = 64 << 10;
 /// Connections that share a rate: while one waits for its answer, others send.
 const CONNECTIONS: usize = 4;
@@ -44,12 +44,12 @@ impl Bodies {
         Bodies::many(BODIES, make)
     }
 
-    /// So many bodies.
+    /// Makes so many bodies.
     pub(super) fn many(bodies: usize, make: impl FnMut(&mut Vec<u8>)) -> Bodies {
         Bodies::sized(bodies, BODY_BYTES, make)
     }
 
-    /// So many bodies of about so many bytes.
+    /// Makes so many bodies of about so many bytes.
     pub(super) fn sized(bodies: usize, body_bytes: usize, mut make: impl FnMut(&mut Vec<u8>)) -> Bodies {
         let mut event = Vec::new();
         make(&mut event);
@@ -59,7 +59,7 @@ impl Bodies {
         for _ in 0..bodies {
             for place in 0..events {
                 all.push(if place == 0 { b'[' } else { b',' });
-                // The first event has told how long they are.
+                // The first event has determined their length.
                 if !is_first {
                     event.clear();
                     make(&mut event);
@@ -88,7 +88,7 @@ pub(super) struct FeedResult {
     pub(super) events: u64,
     /// A second.
     pub(super) reached: f64,
-    /// Until it was ended, or the last answer came.
+    /// Time until it was ended, or the last answer came.
     pub(super) seconds: f64,
     /// Bodies that were refused or lost.
     pub(super) failures: u64,
@@ -144,7 +144,7 @@ fn plan(server: &Server, stream: &str, bodies: &Bodies, rate: Option<f64>) -> an
 }
 
 impl Feed {
-    /// At so many events a second, or as fast as they are taken, until it is ended.
+    /// Starts sending so many events a second, or as fast as they are taken, until it is ended.
     pub(super) fn start(
         context: &Context,
         server: &Server,

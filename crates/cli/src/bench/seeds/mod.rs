@@ -129,7 +129,7 @@ struct Planned {
 }
 
 impl Planned {
-    /// As much as was asked for; of the published sizes, what so many free bytes hold.
+    /// Plans the requested size; for published sizes, one for which the free bytes suffice.
     fn new(scenario: &'static Scenario, size: Size, free: Option<u64>) -> Planned {
         let needs = (scenario.needs)(size).disk_bytes;
         match free {
@@ -197,7 +197,7 @@ fn list() -> Outcome {
     write_out(|out| out.write_all(text.as_bytes()))
 }
 
-/// Those that are named, in the order of the list; all if none is. A name may be the beginning of several.
+/// The named scenarios, in the order of the list; all if none is named. A name may be the beginning of several.
 fn chosen(only: &[String]) -> anyhow::Result<Vec<&'static Scenario>> {
     let mut chosen = BTreeSet::new();
     for name in only {

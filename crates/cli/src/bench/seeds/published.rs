@@ -8,17 +8,17 @@ const FILE: &str = include_str!("published.csv");
 /// A published figure.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Figure {
-    /// Tells it from all others.
+    /// The key, which is unique.
     pub(super) key: String,
     /// The system that was measured.
     pub(super) system: String,
     /// The name of the figure.
     pub(super) what: String,
-    /// None where the experiment gave none.
+    /// The figure; none if the experiment has none.
     pub(super) figure: Option<f64>,
     /// Its unit.
     pub(super) unit: String,
-    /// Under which conditions.
+    /// The conditions of the measurement.
     pub(super) conditions: String,
     /// The scenario that measures ours, or the reason for which none does yet.
     pub(super) scenario: Result<String, String>,

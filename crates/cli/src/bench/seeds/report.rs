@@ -27,7 +27,7 @@ pub(super) struct Report {
     pub(super) size: Size,
     /// The machine.
     pub(super) about: String,
-    /// In the order in which they ran.
+    /// The scenarios in the order in which they ran.
     pub(super) finished: Vec<Finished>,
 }
 

@@ -25,7 +25,7 @@ pub(super) struct Scenario {
     pub(super) about: &'static str,
     /// Its requirements.
     pub(super) needs: fn(Size) -> Needs,
-    /// Does it.
+    /// Runs it.
     pub(super) run: fn(&Context) -> anyhow::Result<Measured>,
 }
 
@@ -36,7 +36,7 @@ pub(super) enum Size {
     Smoke,
     /// All scenarios together within ten minutes on two cores.
     Short,
-    /// As published.
+    /// The published size.
     Full,
 }
 
@@ -50,7 +50,7 @@ impl Size {
         }
     }
 
-    /// In a word.
+    /// The name in a word.
     pub(super) fn name(self) -> &'static str {
         self.of("smoke", "short", "full")
     }
@@ -66,7 +66,7 @@ pub(super) struct Needs {
 }
 
 impl Needs {
-    /// Nothing on disk, and so many seconds.
+    /// The needs of so many seconds, without disk.
     pub(super) fn seconds(seconds: u64) -> Needs {
         Needs { disk_bytes: 0, seconds }
     }
@@ -76,7 +76,7 @@ impl Needs {
         Needs { disk_bytes: self.disk_bytes.max(next.disk_bytes), seconds: self.seconds + next.seconds }
     }
 
-    /// In words.
+    /// The needs in words.
     pub(super) fn text(self) -> String {
         let gib = self.disk_bytes as f64 / f64::from(1 << 30);
         format!("up to {gib:.1} GiB of disk and about {} min", self.seconds.div_ceil(60))
@@ -95,7 +95,7 @@ pub(super) struct Context {
     pub(super) directory: PathBuf,
     /// A running server, if one was given.
     pub(super) given: Option<String>,
-    /// For talking to servers.
+    /// The runtime of clients.
     pub(super) runtime: Runtime,
 }
 
@@ -157,7 +157,7 @@ impl Measured {
         }
     }
 
-    /// Says why published figures whose keys begin so have none of ours beside them.
+    /// Records the reason for which published figures with this prefix of the key have none of ours.
     pub(super) fn without(&mut self, key: &str, why: impl Into<String>) {
         self.without.push((key.to_owned(), why.into()));
     }
@@ -174,7 +174,7 @@ pub(super) struct Row {
     pub(super) figure: f64,
     /// Its unit.
     pub(super) unit: String,
-    /// Under which conditions.
+    /// The conditions of the measurement.
     pub(super) conditions: String,
     /// A rate that was asked for, and what was reached of it.
     pub(super) rate: Option<(f64, f64)>,
@@ -202,13 +202,13 @@ impl Row {
         self
     }
 
-    /// Under these conditions.
+    /// Sets the conditions.
     pub(super) fn under(mut self, conditions: impl Into<String>) -> Row {
         self.conditions = conditions.into();
         self
     }
 
-    /// And under this one.
+    /// Adds a condition.
     pub(super) fn add_condition(&mut self, condition: &str) {
         if !self.conditions.is_empty() {
             self.conditions.push_str("; ");
@@ -216,13 +216,13 @@ impl Row {
         self.conditions.push_str(condition);
     }
 
-    /// At such a rate.
+    /// Sets the requested and the reached rate.
     pub(super) fn at_rate(mut self, asked: f64, reached: f64) -> Row {
         self.rate = Some((asked, reached));
         self
     }
 
-    /// With something wrong, if there is.
+    /// Sets the fault, if there is one.
     pub(super) fn unless(mut self, fault: Option<String>) -> Row {
         self.fault = fault;
         self

@@ -123,7 +123,7 @@ impl Server {
         Some(bytes_below(&directory.path().join("data")))
     }
 
-    /// For connections of one's own.
+    /// The client for connections of its own.
     pub(super) fn client(&self) -> Client {
         self.client.clone()
     }
@@ -159,7 +159,7 @@ impl Server {
         lines.map(|line| serde_json::from_slice(line).context("a row is no JSON")).collect()
     }
 
-    /// Asks a live query and leaves it standing; its id.
+    /// Submits a detached live query; returns its id.
     pub(super) fn detach(&self, query: &str) -> anyhow::Result<String> {
         let headers = [("content-type", "text/plain")];
         let bytes = self.ask(Method::POST, "/v1/queries?detach=true", &headers, query.to_owned())?;

@@ -10,7 +10,7 @@ const PACK: &[u8] =
 /// Limit of the unpacked size; it is 8.4 MB now.
 const PACK_BYTES_MAX: usize = 32 << 20;
 
-/// Stands for a missing value in a column of 16-bit values.
+/// The mark of a missing value in a column of 16-bit values.
 pub(super) const MISSING: i16 = i16::MIN;
 /// 2013-01-01T00:00:00Z in minutes since 1970-01-01T00:00:00Z.
 pub(super) const YEAR_START_MINUTES: i64 = 22_616_640;
@@ -83,7 +83,7 @@ pub(super) struct Weather<'a> {
     pub(super) origin: u16,
     /// UTC hours since 2013-01-01T00:00Z.
     pub(super) hour: u16,
-    /// As `WEATHER_VALUES`, in the text of the table; `NA` is missing.
+    /// The values in the order of `WEATHER_VALUES`, as text of the table; `NA` is missing.
     pub(super) values: [&'a str; 9],
 }
 
@@ -98,7 +98,7 @@ pub(super) struct Pack<'a> {
     pub(super) routes: Vec<&'a str>,
     pub(super) tailnums: Vec<&'a str>,
     pub(super) weather: Vec<Weather<'a>>,
-    /// In the order of the pack: by schedule, then by day.
+    /// The rows in the order of the pack: by schedule, then by day.
     pub(super) rows: Vec<Row>,
 }
 

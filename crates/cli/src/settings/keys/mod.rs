@@ -17,7 +17,7 @@ pub(crate) struct Key {
     pub(crate) kind: Kind,
     /// Its value.
     pub(crate) get: fn(&Settings) -> Value,
-    /// Puts a value that [`Key::check`] let pass.
+    /// Sets a value that [`Key::check`] accepted.
     pub(crate) set: fn(&mut Settings, Value),
 }
 
@@ -37,7 +37,7 @@ pub(crate) enum Kind {
     List(Check),
 }
 
-/// Says what is wrong with a text.
+/// Returns the fault of a text.
 type Check = fn(&str) -> Result<(), String>;
 
 /// A setting's value.
@@ -62,12 +62,12 @@ impl Key {
         self.name.split_once('.').map_or(self.name, |(_, field)| field)
     }
 
-    /// As a flag, without the dashes before it.
+    /// The name of its flag, without the dashes before it.
     pub(crate) fn flag(&self) -> String {
         self.name.replace('_', "-")
     }
 
-    /// As an environment variable.
+    /// The name of its environment variable.
     pub(crate) fn variable(&self) -> String {
         format!("SWIFTWATER_{}", self.name.replace('.', "__").to_uppercase())
     }

@@ -65,7 +65,7 @@ fn run(context: &Context) -> anyhow::Result<Measured> {
 struct Times {
     matched: f64,
     answered: f64,
-    /// From before it was sent to when its answer was read.
+    /// Time from before it was sent to when its answer was read.
     whole: f64,
 }
 

@@ -19,7 +19,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
     run,
 };
 
-/// As published: `INSERT OVERWRITE TABLE name SELECT …;`, one a line.
+/// The published statements: `INSERT OVERWRITE TABLE name SELECT …;`, one a line.
 const STATEMENTS: &str = include_str!("../../../../../../examples/smart-home/published.sql");
 const TEN_MILLION: u64 = 10_000_000;
 const PUBLISHED_MOST: u64 = 1_000_000_000;
@@ -96,7 +96,7 @@ struct ExpectedTotals {
     readings: u64,
     by_metro: BTreeMap<String, Usage>,
     by_state: BTreeMap<String, Usage>,
-    /// In Seattle, at peak times.
+    /// The usage by house, in Seattle at peak times.
     by_house: BTreeMap<u64, Usage>,
 }
 

@@ -21,7 +21,7 @@ const BODIES: u64 = 48;
 const BEHIND_BYTES_MAX: f64 = 16e9;
 /// Threads of SQL for statements whose time is measured.
 pub(super) const THREADS: [u32; 2] = [1, 2];
-/// Between two looks at how far the table is.
+/// Interval between checks of the table's progress.
 const CAUGHT_UP_LOOKS: Duration = Duration::from_millis(50);
 
 /// A stream and what comes into it.

@@ -25,9 +25,9 @@ pub(super) struct Load {
     pub(super) rate: f64,
     /// Numbers of queries in the published tests.
     pub(super) published: &'static [usize],
-    /// Beyond these as many more, doubled from one to the next, until something is missing.
+    /// Maximum number of queries: beyond the published numbers, it is doubled until something is missing.
     pub(super) queries_max: usize,
-    /// From the last query to the records.
+    /// Time from the last query to the records.
     pub(super) wait: Duration,
 }
 
@@ -40,7 +40,7 @@ struct Round {
     cores: f64,
     asked: f64,
     reached: f64,
-    /// From sending the records to the last answer.
+    /// Time from sending the records to the last answer.
     answered_ms: f64,
     fault: Option<String>,
 }
@@ -153,7 +153,7 @@ fn run_round(
     Ok((cores, answered_ms, sizes))
 }
 
-/// Waits for tasks one after another: they run whoever waits.
+/// Waits for tasks one after another: all of them run meanwhile.
 async fn join_all(tasks: Vec<JoinHandle<anyhow::Result<usize>>>) -> anyhow::Result<Vec<usize>> {
     let mut all = Vec::with_capacity(tasks.len());
     for task in tasks {

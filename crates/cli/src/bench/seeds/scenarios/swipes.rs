@@ -57,9 +57,9 @@ pub(super) fn get(weight: u32, what: &str) -> anyhow::Result<Request> {
 
 /// The pace of requests.
 pub(super) enum Pace {
-    /// So many, over so many connections, each as soon as the last was answered.
+    /// So many requests over so many connections, each as soon as the last was answered.
     Requests(u64, usize),
-    /// So many a second for so long.
+    /// So many requests a second for so long.
     Rate(f64, Duration),
 }
 
@@ -127,7 +127,7 @@ pub(super) fn fault(
     }))
 }
 
-/// Swipes of all users, many a request, so that whoever is asked for is there; how many.
+/// Sends swipes of all users, many a request, so that each user exists; returns their number.
 pub(super) fn fill(context: &Context, server: &Server, swipes: u64) -> anyhow::Result<u64> {
     let mut made = Workload::Swipes(SwipesSettings::default()).begin(5)?;
     let bodies = Bodies::new(|out| made.push(out));

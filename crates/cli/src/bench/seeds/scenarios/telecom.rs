@@ -36,7 +36,7 @@ pub(super) fn server(context: &Context, shards: usize) -> anyhow::Result<Server>
     Server::start(context, &settings, false)
 }
 
-/// So many bodies of records as `swiftwater generate telecom` makes them.
+/// Bodies of records as `swiftwater generate telecom` makes them.
 pub(super) fn records(bodies: usize) -> anyhow::Result<Bodies> {
     let mut records = Workload::Telecom(TelecomSettings::default()).begin(7)?;
     Ok(Bodies::many(bodies, move |out| records.push(out)))
