@@ -99,7 +99,7 @@ impl EventBatch {
         &self.meta
     }
 
-    /// Some of the events, by row, sharing the buffer; times are kept, offsets are not theirs.
+    /// Selects events by row, sharing the buffer; times are unchanged, and offsets do not apply.
     #[must_use]
     pub fn select(&self, rows: &[u32]) -> EventBatch {
         let spans = rows.iter().map(|&row| self.spans[row as usize]).collect();

@@ -45,7 +45,7 @@ pub(crate) struct Source<'a> {
     doubled: Vec<u32>,
 }
 
-/// As [`Source::column`], with the instructions of `B` allowed.
+/// Does the same as [`Source::column`], with the instructions of `B` allowed.
 ///
 /// # Safety
 ///
@@ -389,7 +389,8 @@ impl<'a> Source<'a> {
 }
 
 impl Values {
-    /// As an Arrow array. A tagged column inside a container does not occur; it would be its containers' texts.
+    /// Converts the values to an Arrow array. A tagged column inside a container does not occur; it would be its
+    /// containers' texts.
     fn into_array(self) -> ArrayRef {
         match self {
             Values::Boolean(array) => Arc::new(array),
@@ -421,7 +422,7 @@ fn timestamp(text: &[u8], unit: TimeUnit, scratch: &mut Vec<u8>) -> Option<i64> 
     }
 }
 
-/// For how many parts of these containers there should be room.
+/// Number of parts of these containers for which there should be room.
 fn likely_parts(containers: &[Slot]) -> usize {
     2 * containers.iter().filter(|slot| slot.is_there()).count()
 }
@@ -468,7 +469,7 @@ impl Parts for Elements {
 struct Entries {
     keys: Views,
     values: Vec<Slot>,
-    /// By their place, keys of earlier objects.
+    /// Keys of earlier objects, by their place.
     seen: Vec<SeenField>,
     /// Starts of objects that have a key twice.
     doubled: Vec<u32>,

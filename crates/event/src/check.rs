@@ -137,7 +137,7 @@ pub struct Checker {
     is_last: bool,
     /// The beginning of an unfinished event.
     carry: Vec<u8>,
-    /// Has read `carry`: while it finds no end, the event need not be checked again.
+    /// The skipper that has read `carry`: while it finds no end, the event need not be checked again.
     ahead: Option<Skipper>,
     /// Start of `carry`, or else of the next chunk.
     base: TextPosition,
@@ -169,19 +169,19 @@ struct TextPosition {
 
 #[derive(Debug)]
 enum State {
-    /// Nothing but white space was seen; or not even that, if `fresh`.
+    /// Only white space was read; or not even that, if `fresh`.
     Start { fresh: bool },
-    /// Between two events that are not in an array.
+    /// The position between two events that are not in an array.
     Between,
-    /// In an array, where this may come.
+    /// The position in an array, where this may come next.
     Array(Expect),
-    /// Within an event that was refused, up to its end.
+    /// The position within an event that was refused, up to its end.
     Skip { skipper: Skipper, undecided: Option<PendingSizeLimit> },
-    /// On the rest of a line that is not read.
+    /// The position on the rest of a line that is not read.
     RestOfLine,
-    /// After an array's end.
+    /// The position after an array's end.
     Ended,
-    /// Nothing more is read.
+    /// The input has ended.
     Done,
 }
 
@@ -544,7 +544,8 @@ impl Checker {
         true
     }
 
-    /// If another event begins before the fault at `at`, or there: the end of what stands before it, and where it begins.
+    /// The end of the text before the fault at `at`, and the start of another event there, if one begins at or before
+    /// the fault.
     fn boundary(&self, bytes: &[u8], begin: usize, at: usize) -> Option<(usize, usize)> {
         if self.array {
             return None;

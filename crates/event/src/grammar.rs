@@ -19,7 +19,7 @@ pub(crate) const LOOK_AHEAD_MAX: usize = 16;
 pub(crate) enum Verdict {
     /// Good up to here (exclusive).
     End(usize),
-    /// Something at this place can stand in no JSON text.
+    /// The byte at this place cannot occur there in any JSON text.
     Fault(usize, Fault),
     /// Good as far as it goes.
     Incomplete,

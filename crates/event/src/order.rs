@@ -46,14 +46,14 @@ impl KeyPredictor {
         self.pause = 0;
     }
 
-    /// Before the keys of an event.
+    /// Begins the keys of an event.
     pub(crate) fn begin_event(&mut self) -> KeyCursor {
         let guess = self.pause == 0;
         self.pause = self.pause.saturating_sub(1);
         KeyCursor { guess, place: 0, wrong: 0 }
     }
 
-    /// After them.
+    /// Ends the keys of an event.
     pub(crate) fn end_event(&mut self, event: &KeyCursor) {
         if self.pause == 0 && event.wrong * 2 > event.place {
             self.pause = Self::PAUSE;

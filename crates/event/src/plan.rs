@@ -13,7 +13,7 @@ use crate::{
 pub struct Want {
     /// The path.
     pub path: Path,
-    /// As what.
+    /// The wanted type.
     pub ty: Type,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Target {
     pub(crate) child: u32,
     /// The one column to fill with its value; [`Target::NONE`]'s if there are more, or any below it.
     pub(crate) want: u32,
-    /// As [`PlanNode::whole`].
+    /// True if the whole value is wanted, as [`PlanNode::whole`].
     pub(crate) whole: bool,
 }
 
@@ -55,10 +55,10 @@ impl Target {
 #[derive(Debug, Default)]
 pub(crate) struct Search {
     pub(crate) table: KeyTable,
-    /// By the place of each key in the table, which is its place in the root.
+    /// The targets by the place of each key in the table, which is its place in the root.
     pub(crate) targets: Vec<Target>,
-    /// Only keys that this passes are looked at; `None`: search for nothing, but walk through the keys as through those of
-    /// any object.
+    /// The filter of the keys to look up; `None`: nothing is searched for, and the keys are visited like those of any
+    /// object.
     pub(crate) filter: Option<Filter>,
 }
 

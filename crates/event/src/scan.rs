@@ -25,7 +25,8 @@ pub(crate) fn skip_space(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// As [`skip_space`], between the tokens of text that is known to be good: what is not above a space is white space there.
+/// Does the same as [`skip_space`], between the tokens of text that is known to be good: any byte up to a space is
+/// white space there.
 #[inline(always)]
 pub(crate) fn skip_blank(bytes: &[u8], at: usize) -> usize {
     if bytes[at] > b' ' { at } else { skip_blanks(bytes, at) }

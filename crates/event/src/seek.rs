@@ -20,11 +20,11 @@ use crate::structure::{
     block::{self, Block, Isa, with_block},
 };
 
-/// Tells keys that may be wanted from those that are not.
+/// A filter of keys by their last bytes.
 #[derive(Debug)]
 pub(crate) struct Suffixes {
-    /// For the byte two, three and four places before the colon: by its lower half and by its upper half, the groups of
-    /// keys, a bit each, that may have it there.
+    /// The groups of keys, a bit each, that may have a byte two, three and four places before the colon: by its lower
+    /// half and by its upper half.
     tables: [[[u8; 16]; 2]; 3],
 }
 
@@ -57,7 +57,7 @@ impl Suffixes {
     }
 }
 
-/// Tells keys that may be wanted from those that are not, by their last three bytes: one bit for each hash of those.
+/// A filter of keys by their last three bytes: one bit for each hash of those.
 #[derive(Debug)]
 pub(crate) struct Tails {
     bits: Box<[u64; Tails::WORDS]>,
@@ -137,7 +137,7 @@ pub(crate) struct Colons {
 }
 
 impl Colons {
-    /// So many bytes are searched at once.
+    /// Bytes that are searched at once.
     pub(crate) const BYTES_MAX: usize = 8 << 10;
     /// Searches without [`Tails`] once they passed all.
     const UNFILTERED: u32 = 32;

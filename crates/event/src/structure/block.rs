@@ -11,7 +11,7 @@ use super::wide::{self, Wide};
 ///
 /// The methods are only to be called on a machine that has the instructions of the type; [`widest`] knows.
 pub(crate) trait Block: Copy {
-    /// For eight masks at once.
+    /// The type of eight masks.
     type Wide: Wide;
 
     /// The 64 bytes from `at` on, which must all be readable.
@@ -26,7 +26,7 @@ pub(crate) trait Block: Copy {
     unsafe fn digits(self) -> u64;
     /// A bit for each byte beyond ASCII.
     unsafe fn non_ascii(self) -> u64;
-    /// In each byte the bits that `low` has for its lower half and `high` for its upper one. If that costs more than it
+    /// The bits of each byte that `low` has for its lower half and `high` for its upper one. If that costs more than it
     /// saves, all bits.
     unsafe fn buckets(self, low: &[u8; 16], high: &[u8; 16]) -> Self;
     /// A bit for each byte that has a bit in all three.
@@ -52,7 +52,7 @@ pub(crate) trait Block: Copy {
             }
         }
     }
-    /// Has the memory there, if it is any, brought close.
+    /// Prefetches the memory at an address, if there is any.
     #[inline(always)]
     fn fetch(_: *const u8) {}
 }

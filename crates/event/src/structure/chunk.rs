@@ -15,7 +15,7 @@ impl Default for Masks {
 }
 
 impl Masks {
-    /// Those of the eight blocks of a group.
+    /// The masks of the eight blocks of a group.
     ///
     /// # Safety
     ///
@@ -55,7 +55,7 @@ pub(super) struct Chunk {
     pub(super) bytes: Masks,
     /// A bit a block: not all is ASCII.
     pub(super) non_ascii: u64,
-    /// From each opening quote to before the closing one.
+    /// The bytes from each opening quote to before the closing one.
     pub(super) in_string: Masks,
     // The state of the brackets at each byte; at a bracket, the state before it.
     /// It lies in an object.

@@ -30,13 +30,13 @@ pub(super) struct Events {
 }
 
 impl Events {
-    /// Before the first event, which begins here.
+    /// The state before the first event, which begins here.
     pub(super) fn new(begin: usize) -> Events {
         Events { depth: 0, kinds: 0, begin, comma: NONE, non_ascii: false, stop: NONE }
     }
 
-    /// Notes the events that end in the chunk, and what its brackets tell of other bytes. Gives the place of the first
-    /// that lies too deep, or ends an event that is too long or not text.
+    /// Records the events that end in the chunk, and the state of the brackets at other bytes. Returns the place of
+    /// the first byte that is too deep, or ends an event that is too long or not text.
     ///
     /// # Safety
     ///
@@ -87,9 +87,9 @@ impl Events {
 
     /// Brackets that nest no deeper than [`SHALLOW`], 512 bytes at a time: the depth at each byte is a number of two bits,
     /// kept in two masks. The lower bit changes with every bracket, so it is their parity; the higher one where the lower
-    /// is carried over. An object at some level is recognised by the parity of the curly brackets of that level. Gives the
-    /// depth after the chunk, and the kinds of brackets that are open then; `None` if it is deeper somewhere, or may not
-    /// be as deep. Without `CHECK`, kinds are of no account.
+    /// is carried over. An object at some level is recognised by the parity of the curly brackets of that level. Returns
+    /// the depth after the chunk, and the kinds of brackets that are open then; `None` if it is deeper somewhere, or may
+    /// not be as deep. Without `CHECK`, kinds are of no account.
     ///
     /// # Safety
     ///
@@ -151,7 +151,7 @@ impl Events {
         Some((depth, kinds))
     }
 
-    /// The same for any depth, one bracket after another. Gives the place of the first that lies too deep.
+    /// The same for any depth, one bracket after another. Returns the place of the first byte that is too deep.
     ///
     /// # Safety
     ///

@@ -45,7 +45,7 @@ pub(crate) struct Task<'a> {
 #[derive(Debug, Default)]
 struct Carries {
     escaped: u64,
-    /// Up to where escapes were checked.
+    /// The place up to which escapes were checked.
     escapes_end: usize,
     in_string: Carry,
     in_key: Carry,
@@ -122,7 +122,7 @@ pub(super) unsafe fn read<B: Block, const CHECK: bool>(task: &mut Task<'_>) {
         }
         first += blocks;
         if first * 64 >= to || (first * 64).saturating_sub(events.begin) > task.event_bytes_max {
-            // The last event has no end, or comes to it too late.
+            // The last event has no end, or it is too late.
             task.marks.clear_from(events.begin, first - 1);
             return;
         }
@@ -201,7 +201,7 @@ unsafe fn classify<B: Block, const CHECK: bool>(
     }
 }
 
-/// The second step: what lies in strings. Gives the place of the first bad escape.
+/// The second step: finds the bytes in strings. Returns the place of the first bad escape.
 ///
 /// # Safety
 ///

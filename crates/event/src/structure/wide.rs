@@ -54,7 +54,7 @@ pub(crate) unsafe fn through<W: Wide>(markers: W, runs: W, carry: &mut Carry) ->
     unsafe { markers.plus(runs, carry).and_not(runs) }
 }
 
-/// In eight general registers, or what the compiler makes of that.
+/// Eight words in general registers, or in those that the compiler chooses.
 #[derive(Clone, Copy)]
 pub(crate) struct Words([u64; 8]);
 
