@@ -14,7 +14,7 @@ use crate::{
     direct::{BLOCK, DirectFile, Staging, take},
 };
 
-/// Held locked while the directory is in use; it is no file of the log.
+/// The file that is locked while the directory is in use; it is no file of the log.
 const LOCK: &str = "lock";
 /// The most parts of one system call; Linux allows 1,024.
 const PARTS_MAX: usize = 1024;

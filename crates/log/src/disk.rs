@@ -13,7 +13,7 @@ pub trait Disk: Send + Sync {
     fn create(&self, name: &str, bytes: u64) -> io::Result<Box<dyn DiskFile>>;
     /// Opens a file to read and write.
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
-    /// Gives a file another name, which nothing else may have.
+    /// Renames a file to a name that no other file has.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     /// Removes a file. An open file remains readable.
     fn remove(&self, name: &str) -> io::Result<()>;

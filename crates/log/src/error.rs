@@ -27,7 +27,7 @@ pub enum LogError {
     Io {
         /// The attempted operation.
         action: &'static str,
-        /// With which file; `.` is the directory.
+        /// The file; `.` is the directory.
         name: Box<str>,
         /// The error of the disk.
         #[source]
@@ -71,7 +71,7 @@ pub enum LogError {
     Corrupt {
         /// The position.
         position: LogPosition,
-        /// In which file.
+        /// The file.
         name: Box<str>,
         /// The byte in that file.
         at: u64,

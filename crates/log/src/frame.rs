@@ -61,7 +61,7 @@ pub(crate) struct FrameHeader {
     pub(crate) payload_bytes: usize,
     pub(crate) unpacked_bytes: usize,
     payload_crc: u32,
-    /// Everything before this was synced when the frame was written.
+    /// The position before which everything was synced when the frame was written.
     pub(crate) synced_before: u64,
 }
 

@@ -49,7 +49,8 @@ impl Log {
         let recovered = recovery::recover(Arc::clone(&disk), &options)?;
         let end = recovered.end;
         let mut queue = Queue::new(recovered.live.oldest().unwrap_or(end), end);
-        // Nothing is taken for which there is no room. A disk that does not say how much is free is found out by writing.
+        // Nothing is taken for which there is no room. The free space of a disk that does not report it is found out by
+        // writing.
         let room = recovered.files.room(&options).unwrap_or(u64::MAX);
         queue.allow(end.saturating_add(room), &options);
         let shared = Arc::new(Shared::new(queue, recovered.live, options, clock, on_progress));
@@ -69,13 +70,13 @@ impl Log {
         try_reserve(&self.shared, bytes)
     }
 
-    /// As [`try_reserve`](Self::try_reserve), but waits while the queue is full: here is where producers wait. Fails
-    /// at once, and with [`LogError::Full`] or [`LogError::Failing`], where waiting may be long.
+    /// Does the same as [`try_reserve`](Self::try_reserve), but waits while the queue is full: producers wait here.
+    /// Fails at once, and with [`LogError::Full`] or [`LogError::Failing`], where waiting may be long.
     pub fn reserve(&self, bytes: u64) -> ReserveFuture {
         ReserveFuture::new(&self.shared, bytes, false)
     }
 
-    /// As [`reserve`](Self::reserve), for threads that may stand still.
+    /// Does the same as [`reserve`](Self::reserve), for threads that may block.
     pub fn reserve_blocking(&self, bytes: u64) -> Result<Reservation, LogError> {
         block_on(self.reserve(bytes))
     }
@@ -99,8 +100,8 @@ impl Log {
         }
     }
 
-    /// As [`reserve`](Self::reserve), also where the log has no room for anything else: a segment's bytes are kept for what may
-    /// make room, and they are taken from the disk ahead. For few and small records.
+    /// Does the same as [`reserve`](Self::reserve), also if the log has no room for other records: a segment's bytes are
+    /// reserved for records that may make room, and are allocated on the disk in advance. For few and small records.
     pub fn reserve_urgent(&self, bytes: u64) -> ReserveFuture {
         ReserveFuture::new(&self.shared, bytes, true)
     }
@@ -145,7 +146,7 @@ impl Log {
         Synced::new(&self.shared, position)
     }
 
-    /// As [`synced`](Self::synced), for threads that may stand still.
+    /// Does the same as [`synced`](Self::synced), for threads that may block.
     pub fn wait_synced(&self, position: LogPosition) -> Result<(), LogError> {
         block_on(self.synced(position))
     }

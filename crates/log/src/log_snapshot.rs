@@ -70,7 +70,7 @@ impl LogSnapshotFile {
     }
 }
 
-/// While it lives, the log deletes no segments.
+/// The guard while which the log deletes no segments.
 pub struct LogRetentionGuard {
     shared: Arc<Shared>,
 }

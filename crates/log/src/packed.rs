@@ -16,7 +16,7 @@ const ZSTD_LEVEL: i32 = 1;
 /// The compression of payloads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Compression {
-    /// Not at all.
+    /// The payload is not compressed.
     None,
     /// LZ4 blocks: about half.
     #[default]
@@ -28,8 +28,8 @@ pub enum Compression {
 /// The rule for compressing payloads, and the method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CompressionPolicy {
-    /// By LZ4 where the disk or the room on it is short, which [`Log::pack`](crate::Log::pack) sees; else not at all, as
-    /// compressing takes longer than writing.
+    /// Payloads are compressed by LZ4 if the disk is slow or has little room, which [`Log::pack`](crate::Log::pack)
+    /// detects; otherwise not at all, as compressing takes longer than writing.
     #[default]
     AsNeeded,
     /// Each, where that gains anything.

@@ -172,7 +172,7 @@ impl Scan {
         Ok(next)
     }
 
-    /// Reads the last segment and says where it ends.
+    /// Reads the last segment and returns its end.
     fn last(&mut self, segment: &Segment) -> Result<u64, LogError> {
         let place = ReadLimit { file: &*segment.file, id: segment.id, limit: segment.position_max() };
         let failed = |source| LogError::io("read", &segment.name, source);
@@ -200,7 +200,7 @@ impl Scan {
         Ok(position)
     }
 
-    /// Goes on over good frames up to the limit; `Some`: a bad one stands there.
+    /// Reads good frames up to the limit; `Some`: the next frame is bad.
     fn walk(&mut self, place: &ReadLimit, position: &mut u64) -> io::Result<Option<(u64, FrameFault)>> {
         while *position < place.limit {
             match self.window.check(place, *position)? {

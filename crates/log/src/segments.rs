@@ -28,7 +28,8 @@ pub(crate) struct Segment {
     pub(crate) name: Box<str>,
     pub(crate) file: Box<dyn DiskFile>,
     pub(crate) file_bytes: u64,
-    /// Up to here the file was written once, with whatever: writing there again costs no metadata at the sync.
+    /// The place up to which the file was written once, with any content: writing there again costs no metadata at the
+    /// sync.
     pub(crate) written_to: AtomicU64,
 }
 
@@ -42,11 +43,11 @@ impl Segment {
 /// The segments that can be read.
 #[derive(Default)]
 pub(crate) struct LiveSegments {
-    /// In order; never two with the same base. A segment ends where the next begins.
+    /// The segments in order; no two have the same base. A segment ends where the next begins.
     pub(crate) segments: VecDeque<Arc<Segment>>,
     /// The ranges that were damaged when the log was opened, and are skipped.
     pub(crate) holes: Vec<Range<u64>>,
-    /// As long as there are any, no segment is given up.
+    /// Number of snapshots; while there are any, no segment is deleted.
     pub(crate) holds: usize,
 }
 
@@ -221,8 +222,8 @@ impl SegmentFiles {
         }
     }
 
-    /// Gives files in reserve back to the disk, all but one, where less is free than the log leaves to others: what tables cannot
-    /// commit for want of room cannot be trimmed either, and then nothing would go on.
+    /// Returns spare files to the disk, all but one, if less is free than the log leaves to others: rows that tables cannot
+    /// commit for lack of room cannot be trimmed either, and then nothing would advance.
     pub(crate) fn release_spares(&mut self, options: &LogOptions) {
         while self.spares.len() > 1 && self.doomed.is_empty() && !self.has_free_reserve(options) {
             let spare = self.spares.remove(0);
@@ -290,7 +291,7 @@ impl SegmentFiles {
         self.spares.iter().map(|spare| spare.file_bytes).sum()
     }
 
-    /// Gives up a segment that failed before anything in it was synced.
+    /// Abandons a segment that failed before anything in it was synced.
     pub(crate) fn abandon_last(&mut self, shared: &Shared) {
         if let Some(segment) = shared.live().segments.pop_back() {
             self.doom(segment.name.clone(), segment.file_bytes);
@@ -312,7 +313,7 @@ impl SegmentFiles {
         }
     }
 
-    /// At most one or two files are doomed at a time: while there are any, no new segment is begun.
+    /// Removes the doomed files, of which there are one or two at most: while there are any, no new segment is begun.
     fn clear_doomed(&mut self) -> io::Result<()> {
         while let Some((name, bytes)) = self.doomed.last() {
             match self.disk.remove(name) {
@@ -326,7 +327,7 @@ impl SegmentFiles {
         Ok(())
     }
 
-    /// Gives up the oldest segment, if all of it stands before a position; whether it did.
+    /// Removes the oldest segment, if all of it is before a position; returns true if it did.
     ///
     /// One at a time, so that writing does not wait for many: each costs a sync of the directory.
     pub(crate) fn trim_one(&mut self, shared: &Shared, before: u64) -> io::Result<bool> {
@@ -345,7 +346,7 @@ impl SegmentFiles {
             live.segments.pop_front()
         };
         let Some(segment) = segment else { return Ok(false) };
-        // Nobody can begin to read it now. A present reader would read the next content of the file.
+        // No reader can begin to read it now. A present reader would read the next content of the file.
         let is_read = Arc::strong_count(&segment) > 1;
         let fits = may_be_spare(segment.file_bytes, &shared.options, self.spares.is_empty());
         let has_room = self.spares.len() < shared.options.spare_segments_max.max(1)

@@ -28,7 +28,7 @@ impl Reservation {
         self.bytes
     }
 
-    /// It is used up; what it held is accounted for by whoever does this.
+    /// Uses the reservation up: the caller accounts for its bytes.
     pub(crate) fn spend(mut self) {
         self.bytes = 0;
     }
@@ -78,7 +78,7 @@ fn queue_bytes(shared: &Shared, bytes: u64) -> Result<u64, LogError> {
     Ok((bytes + OVERHEAD_BYTES_MAX).min(shared.options.queue_bytes_max))
 }
 
-/// Waits for room in the log's queue; whoever asked first gets it first. Can be dropped at any time.
+/// Waits for room in the log's queue, in the order of the calls. Can be dropped at any time.
 #[must_use = "it does nothing until it is awaited"]
 pub struct ReserveFuture {
     shared: Arc<Shared>,

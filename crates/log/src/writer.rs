@@ -27,7 +27,7 @@ use crate::{
 
 /// Payloads up to this are copied next to their fronts: a part more of a system call costs as much.
 const COPIED_BYTES_MAX: usize = 2048;
-/// So many zeros are written ahead of small groups into a file that was not written before, so that only few syncs
+/// Number of zeros written ahead of small groups into a file that was not written before, so that only few syncs
 /// have to write metadata.
 const AHEAD_BYTES: u64 = 1 << 20;
 /// Groups of this size need no zeros ahead: their syncs are rare enough.
@@ -142,7 +142,7 @@ impl Writer {
         if !shared.options.linger.is_zero() {
             queue.writer_waits = true;
             let more = |queue: &mut Queue| {
-                // Appending wakes whoever waits, and takes the mark away.
+                // An append wakes the thread, and clears the mark.
                 queue.writer_waits = true;
                 queue.waiting_bytes < shared.options.group_bytes_max && !queue.closing
             };
@@ -311,7 +311,7 @@ impl Writer {
         self.group.last().map_or(self.synced, |frame| frame.position + frame.frame_bytes())
     }
 
-    /// Leaves a segment that failed; what is synced in it stays.
+    /// Abandons a segment that failed; its synced records remain.
     fn abandon_active(&mut self) {
         if let Some(active) = self.active.take()
             && active.id.base == self.synced
@@ -388,13 +388,13 @@ impl Writer {
         self.report_room();
     }
 
-    /// Says how much may still be appended.
+    /// Reports how much may still be appended.
     fn report_room(&self) {
         let files = &self.files;
         self.shared.file_bytes.store(files.file_bytes, Ordering::Relaxed);
         self.shared.spares.store(files.spares.len() as u64, Ordering::Relaxed);
         self.shared.spare_bytes.store(files.spare_bytes(), Ordering::Relaxed);
-        // A disk that does not say how much is free is found out by writing.
+        // The free space of a disk that does not report it is found out by writing.
         let room = files.room(&self.shared.options).unwrap_or(u64::MAX);
         let end = self.active.as_ref().map_or(self.synced, |active| active.position_max());
         let mut queue = self.shared.queue();

@@ -17,7 +17,7 @@ use swiftwater_log::{
 };
 use swiftwater_testkit::{Fault, Rng, SimDisk, at_once};
 
-/// Segments of a few records each, so that a short run makes, gives up and reuses several.
+/// Options with segments of a few records each, so that a short run makes, deletes and reuses several.
 fn options() -> LogOptions {
     LogOptions {
         segment_bytes: 6 << 10,
@@ -112,7 +112,7 @@ fn wait(log: &Log, end: LogPosition) -> Result<(), LogError> {
     }
 }
 
-/// Holds what can be read against what was appended, and forgets what was lost.
+/// Compares the readable records with the appended ones, and forgets the lost ones.
 fn verify(log: &Log, truth: &mut ExpectedLog, what: &str) {
     let oldest = log.usage().oldest;
     assert!(oldest <= truth.trimmed.max(LogPosition(0)), "{what}: it begins behind what was trimmed");
@@ -377,7 +377,7 @@ fn full_disk_is_got_over_when_there_is_room() {
     fill(&mut truth, &mut rng);
     let before = truth.records.len();
     assert!(log.usage().file_bytes <= 56 << 10, "{:?}", log.usage());
-    // Somebody else frees space; nobody tells the log.
+    // Another process frees space, without notice to the log.
     disk.set_bytes_max(128 << 10);
     while truth.records.len() <= before + 10 {
         fill(&mut truth, &mut rng);

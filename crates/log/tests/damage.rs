@@ -97,7 +97,7 @@ fn damage_in_the_middle_is_told_by_position_and_skipped_when_told_to() {
     assert_eq!(count, 59 * 6);
 }
 
-/// In which file a position stands, and where.
+/// The file of a position, and the place in it.
 fn place(disk: &SimDisk, names: &[Box<str>], position: u64) -> (Box<str>, u64) {
     let mut found = None;
     for name in names {

@@ -52,7 +52,7 @@ fn events(number: u64) -> Head {
     })
 }
 
-/// About `bytes` bytes that do not shrink much.
+/// A payload of about `bytes` bytes that does not shrink much.
 fn payload(number: u64, bytes: usize) -> Vec<u8> {
     let mut state = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     std::iter::repeat_with(|| {
@@ -344,7 +344,7 @@ fn files_in_reserve_are_given_back_to_a_disk_that_has_less_free_than_the_log_lea
     }
     let kept = log.usage();
     assert!(kept.spares >= 5, "{kept:?}");
-    // Others take what the log would leave to them. It says what it has when it next looks at what may be trimmed.
+    // Others take what the log would leave to them. It returns its spare files at the next check for segments to trim.
     disk.set_bytes_max(kept.file_bytes + (1 << 20));
     while log.usage().spares > 1 {
         log.trim(end);
@@ -394,7 +394,7 @@ fn reader_of_a_trimmed_segment_reads_it_to_its_end() {
     assert!(number > 2, "{number}");
 }
 
-/// Puts the files of a cut into a directory.
+/// Copies the files of a snapshot into a directory.
 fn copied(log: &LogSnapshot, to: &Path) {
     for file in log.files() {
         let mut bytes = vec![0; file.bytes() as usize];
