@@ -92,7 +92,7 @@ pub enum ViewStoreError {
 pub struct ViewStore {
     path: PathBuf,
     options: ViewStoreOptions,
-    /// None while it is opened anew.
+    /// The open store; none while it is opened again.
     opened: RwLock<Option<Opened>>,
     /// The recorded content that it must have; locked after `opened`.
     mark: Arc<Mutex<StoreManifest>>,
@@ -105,7 +105,7 @@ struct Opened {
     views: HashMap<u32, Keyspace>,
     /// The changes of views, by the place of each change: see [`place_of`].
     logs: HashMap<u32, Keyspace>,
-    /// For whoever holds the files for long.
+    /// The flag for holders of the files.
     is_closed: Arc<AtomicBool>,
 }
 
@@ -120,7 +120,7 @@ impl Drop for Opened {
 pub struct LogSnapshot<'c> {
     /// Changes up to this place go.
     pub done: &'c [u8],
-    /// And so many of the rest, the oldest first.
+    /// Number of further changes to remove, the oldest first.
     pub over: u64,
     /// Keys whose changes do not go into the log, in order.
     pub without: &'c [&'c [u8]],
@@ -129,9 +129,9 @@ pub struct LogSnapshot<'c> {
 /// Changes that a commit pruned from a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PrunedChanges {
-    /// Those that were done with.
+    /// Number of delivered changes.
     pub done: u64,
-    /// Those that were not.
+    /// Number of changes that were not delivered.
     pub over: u64,
 }
 
@@ -167,7 +167,7 @@ pub struct Commit<'c, C> {
     pub changes: C,
     /// The view's position after it.
     pub position: u64,
-    /// Some bytes beside the position.
+    /// Bytes beside the position.
     pub note: &'c [u8],
     /// No keys below this one are left: those that are there go, up to [`CLEARED_AT_ONCE`] of them, and changed ones are
     /// passed over.
@@ -317,7 +317,7 @@ impl ViewStore {
         self.locked_mark().views.get(&view).is_some_and(|marked| marked.is_lost)
     }
 
-    /// There were neither files nor a mark of them when it was opened.
+    /// True if there were neither files nor a mark of them when it was opened.
     pub fn is_new(&self) -> bool {
         self.is_new
     }
@@ -350,7 +350,7 @@ impl ViewStore {
         recorded_error(&self.path, &self.mark, error)
     }
 
-    /// Does something with the files; one that finds them closed opens them.
+    /// Calls a function with the files, and opens them if they are closed.
     fn with<T>(&self, work: impl Fn(&Opened) -> fjall::Result<T>) -> Result<T, ViewStoreError> {
         loop {
             let opened: RwLockReadGuard<'_, _> = self.opened.read().unwrap_or_else(PoisonError::into_inner);
@@ -392,7 +392,8 @@ impl ViewStore {
         self.commit_all(&[Commit { view, changes, position, note: &[], below: None, log: None }]).map(|_| ())
     }
 
-    /// As [`ViewStore::commit`], of several views: all of it is durable, or none. Answers what went out of the log of each.
+    /// Does the same as [`ViewStore::commit`], for several views: all of it is durable, or none. Returns the changes
+    /// removed from the log of each.
     pub fn commit_all<'c, C>(&self, commits: &[Commit<'c, C>]) -> Result<Vec<PrunedChanges>, ViewStoreError>
     where
         C: Iterator<Item = (&'c [u8], Option<&'c [u8]>)> + Clone,
@@ -553,7 +554,7 @@ fn decode_checkpoint(bytes: &[u8]) -> Option<(u64, Vec<u8>)> {
 }
 
 impl ViewSnapshot {
-    /// As [`ViewStore::checkpoint`], as it was then.
+    /// The checkpoint at the time of the snapshot, as [`ViewStore::checkpoint`].
     pub fn checkpoint(&self) -> Result<Option<(u64, Vec<u8>)>, ViewStoreError> {
         let bytes = self.snapshot.get(&self.positions, self.view.to_be_bytes());
         Ok(bytes.map_err(|error| self.error(&error))?.and_then(|bytes| decode_checkpoint(&bytes)))

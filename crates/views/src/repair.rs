@@ -202,7 +202,7 @@ fn lacks(opened: &Opened, id: u32, marked: Option<&ViewEntry>) -> fjall::Result<
 }
 
 impl ViewStore {
-    /// Opens the files, as they are or repaired; answers what the store must have from now on.
+    /// Opens the files, as they are or repaired; returns the content that the store must have from now on.
     pub(crate) fn open_or_repair(&self) -> Result<(Opened, StoreManifest), ViewStoreError> {
         let (path, repaired) = (&self.path, beside(&self.path, ".repaired"));
         if repaired.join(DONE).exists() {
@@ -349,7 +349,7 @@ impl ViewStore {
         Ok((opened, mark))
     }
 
-    /// Gives a repaired store the name of the damaged one.
+    /// Renames a repaired store to the name of the damaged one.
     fn swap(&self, repaired: &Path) -> io::Result<()> {
         let damaged = beside(&self.path, ".damaged");
         if self.path.exists() {
