@@ -33,7 +33,7 @@ struct Map {
     /// The number of values; more than the map's own weight once the map was read from an image, which contains the
     /// rest of them.
     seen: u64,
-    /// By how much counts were cut before the map was read from an image.
+    /// The amount by which counts were reduced before the map was read from an image.
     cut: u64,
     /// Bytes of the values that are known, about: when some are dropped, so large a share of them is.
     value_bytes: usize,
@@ -107,7 +107,7 @@ impl Frequent {
         items
     }
 
-    /// By how much a count may be too high, and how often a value may have come that is not known; 0 while exact.
+    /// Largest error of a count, and largest count of an unknown value; 0 while exact.
     pub fn error(&self) -> u64 {
         self.map.as_ref().map_or(0, |map| map.items.maximum_error() + map.cut)
     }

@@ -31,7 +31,7 @@ pub struct Quantiles {
 
 #[derive(Debug, Clone)]
 enum State {
-    /// At most `k`.
+    /// All values, at most `k`.
     Few(Vec<f64>),
     Many(Box<Kll>),
 }

@@ -30,7 +30,7 @@ pub struct TopK {
 }
 
 impl TopK {
-    /// With sketches of this size.
+    /// The function with sketches of this size.
     pub fn new(sizes: SketchSizes) -> TopK {
         TopK { entries: sizes.top_entries }
     }
