@@ -64,8 +64,8 @@ impl FileSink {
         &self.path
     }
 
-    /// Appends bytes behind the first `delivered` ones, on disk when this returns; what is behind those is cut off. Answers
-    /// how many bytes it has then. Waits for the disk.
+    /// Appends bytes behind the first `delivered` ones, on disk when this returns; what is behind those is cut off. Returns
+    /// its new length. Waits for the disk.
     pub fn append(&self, delivered: u64, bytes: &[u8]) -> Result<u64, FileSinkError> {
         let failed = |source| FileSinkError::Io { path: self.path.clone(), source };
         let folder = self.folder()?;

@@ -69,7 +69,7 @@ pub enum WebhookError {
     },
 }
 
-/// So much of an answer is told.
+/// Bytes of an answer that an error shows.
 const TOLD_BYTES: usize = 200;
 
 fn body_excerpt(body: &str) -> String {
@@ -123,7 +123,7 @@ fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// By IANA's registry of special-purpose IPv4 addresses (RFC 6890 and later).
+/// Returns true for a public address, by IANA's registry of special-purpose IPv4 addresses (RFC 6890 and later).
 fn is_public_v4(address: Ipv4Addr) -> bool {
     let is_special = match address.octets() {
         // "This network", carriers' shared addresses, multicast and what is reserved.
@@ -139,8 +139,9 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         || address.is_documentation())
 }
 
-/// By IANA's registry of special-purpose IPv6 addresses. An address of NAT64 is the IPv4 address in it. Tunnels that
-/// nobody should use any more (6to4, Teredo, IPv4-compatible) lead to addresses in them, and are not public.
+/// Returns true for a public address, by IANA's registry of special-purpose IPv6 addresses. An address of NAT64 is
+/// the IPv4 address in it. Tunnels that nobody should use any more (6to4, Teredo, IPv4-compatible) lead to addresses
+/// in them, and are not public.
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let segments = address.segments();
     match segments {
