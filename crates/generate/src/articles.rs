@@ -91,7 +91,7 @@ impl Articles {
     }
 }
 
-/// To the power of four, in this order on every machine.
+/// The fourth power, computed in this order on every machine.
 fn fourth(share: f64) -> f64 {
     let square = share * share;
     square * square

@@ -62,7 +62,7 @@ impl Fault {
 pub struct FaultInjector {
     events: Box<dyn Events>,
     rng: Rng,
-    /// In the order of [`Fault::ALL`]: the share, and how many have it so far.
+    /// The share of each fault, and the number of events that have it so far, in the order of [`Fault::ALL`].
     faults: [(f64, u64); Fault::ALL.len()],
     /// The members of the present event.
     members: Vec<Member>,
@@ -99,7 +99,7 @@ impl FaultInjector {
         counted.filter(|(_, (share, _))| *share > 0.0).map(|(fault, (_, count))| (fault, count))
     }
 
-    /// Puts bytes in the place of others.
+    /// Replaces bytes by others.
     fn replace(&mut self, out: &mut Vec<u8>, from: usize, to: usize, by: &[u8]) {
         self.tail.clear();
         self.tail.extend_from_slice(&out[to..]);
@@ -115,7 +115,7 @@ impl FaultInjector {
         self.members.iter().filter(|member| holds(member)).nth(chosen).copied()
     }
 
-    /// Does this to the event that begins there and ends the text, and says whether it could be done.
+    /// Applies a fault to the event that begins there and ends the text; returns true if it was possible.
     fn apply(&mut self, fault: Fault, out: &mut Vec<u8>, start: usize) -> bool {
         find_members(&out[start..out.len() - 1], start, &mut self.members, &mut self.open);
         let first = |member: &Member| out[member.value];

@@ -58,7 +58,7 @@ pub enum WorkloadError {
     Users(u32),
     /// A rate that is not above 0.
     Rate(f64),
-    /// More noise than [`NOISE_MAX`].
+    /// The noise exceeds [`NOISE_MAX`].
     Noise(u32),
 }
 

@@ -140,7 +140,7 @@ impl PublishedEvents {
         self.queries_of("")
     }
 
-    /// As [`PublishedEvents::queries`], over a named stream.
+    /// The queries of [`PublishedEvents::queries`], over a named stream.
     pub fn queries_over(&self, stream: &str) -> Vec<String> {
         self.queries_of(&format!("{stream}, "))
     }
@@ -264,7 +264,7 @@ impl Template {
         self.text("\"");
     }
 
-    /// So many digits; the first is no zero.
+    /// Writes so many digits; the first is no zero.
     fn long(&mut self, digits: usize, rng: &mut Rng) {
         self.bytes.push(rng.pick(b"123456789"));
         self.slot(digits - 1, PlaceholderKind::Digits);

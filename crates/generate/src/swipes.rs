@@ -16,7 +16,7 @@ pub struct SwipesSettings {
     pub swipees: u32,
     /// Skew of Zipf's law, by which some swipe and are swiped more than others; 0: all alike.
     pub skew: f64,
-    /// As the body of `POST /swipe/{leftorright}/` has it: the numbers as texts, and no direction, which the path says.
+    /// True for the body of `POST /swipe/{leftorright}/`: the numbers as texts, and no direction, which is in the path.
     pub posted: bool,
 }
 

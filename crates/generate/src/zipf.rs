@@ -9,7 +9,8 @@ use crate::{exact, rng::Rng};
 #[derive(Debug, Clone)]
 pub(crate) struct Zipf {
     count: usize,
-    /// By value: the share of its place that is its own, of 2^32, and whose the rest is. None where all are alike.
+    /// The share of each value's place that is its own, of 2^32, and the value that has the rest. None where all are
+    /// alike.
     places: Vec<(u32, u32)>,
 }
 

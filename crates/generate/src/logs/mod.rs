@@ -95,7 +95,7 @@ pub(crate) struct Logs {
     count: u64,
     traces: Vec<Trace>,
     templates: Vec<Template>,
-    /// By template: the share of all that it and those before it have.
+    /// The cumulative share of each template and those before it.
     shares: Vec<f64>,
     translated: Vec<Vec<Part>>,
     services: Zipf,

@@ -8,7 +8,7 @@ pub(super) struct Fragments {
 }
 
 impl Fragments {
-    /// So many texts, each added to the buffer by a call.
+    /// Makes so many texts, each added to the buffer by a call.
     pub(super) fn new(count: usize, mut add: impl FnMut(usize, &mut Vec<u8>)) -> Fragments {
         let mut fragments = Fragments { bytes: Vec::new(), starts: vec![0] };
         for number in 0..count {

@@ -36,7 +36,7 @@ pub struct TelecomSettings {
 pub const NOISE_MAX: u32 = 1000;
 
 impl Default for TelecomSettings {
-    /// From 2026 on, 100,000 a second.
+    /// Records from 2026 on, 100,000 a second.
     fn default() -> TelecomSettings {
         TelecomSettings {
             skew: 1.0,

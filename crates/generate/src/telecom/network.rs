@@ -102,13 +102,13 @@ pub(super) struct Network {
     pub(super) sessions: Fragments,
     /// All of `out`; the first is how it should be.
     pub(super) outcomes: Fragments,
-    /// Nobody asks for these: lists of names of messages.
+    /// Lists of names of messages, which no query reads.
     pub(super) messages: Fragments,
     /// Nor for these: objects with undecoded parts of messages.
     pub(super) elements: Fragments,
 }
 
-/// Some number that belongs to a value of a kind, always the same.
+/// A number for a value of a kind, always the same.
 fn mix(kind: u64, value: usize) -> u64 {
     Rng::new(kind << 40 ^ value as u64).bits()
 }
