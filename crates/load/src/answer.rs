@@ -1,10 +1,10 @@
-//! Parses HTTP/1.1 answers from pieces of any size. Does no I/O.
+//! Parses HTTP/1.1 answers from pieces of any size. This module does no I/O.
 //!
 //! Reads only the fields that determine a body's end; bodies are counted and skipped.
 
 /// The most bytes that the head of an answer may have.
 const HEAD_BYTES_MAX: usize = 64 << 10;
-/// And the line of a chunk's size, or one behind the last chunk.
+/// Maximum bytes of the line of a chunk's size, or of one behind the last chunk.
 const LINE_BYTES_MAX: usize = 8 << 10;
 
 /// The head of an answer.
@@ -21,11 +21,11 @@ pub struct Head {
 /// The way an answer's body ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Length {
-    /// After so many bytes.
+    /// The body ends after so many bytes.
     Known(u64),
-    /// With an empty chunk.
+    /// The body ends with an empty chunk.
     Chunked,
-    /// With the connection.
+    /// The body ends with the connection.
     Close,
 }
 
@@ -97,12 +97,12 @@ pub(crate) struct Reader {
 enum At {
     #[default]
     Head,
-    /// So many bytes are to come.
+    /// The bytes of the body that are to come.
     Body(Head, u64),
     ChunkSize(Head),
-    /// So many bytes of a chunk are to come, its line break included.
+    /// The bytes of a chunk that are to come, its line break included.
     Chunk(Head, u64),
-    /// In the lines behind the last chunk.
+    /// The lines behind the last chunk.
     Trailer(Head),
     UntilClose(Head),
 }
@@ -187,7 +187,7 @@ impl Reader {
         }
     }
 
-    /// Gathers bytes up to an end, itself included; answers how many of these it took, none where the end is not among them.
+    /// Gathers bytes up to and including an end; returns the number taken, none if the end is not among them.
     fn until(&mut self, bytes: &[u8], end: &[u8], most: usize) -> Result<Option<usize>, Malformed> {
         let before = self.partial.len();
         self.partial.extend_from_slice(&bytes[..bytes.len().min(most)]);

@@ -116,7 +116,7 @@ impl Connection {
                 Err(_) => return self.closed(),
             };
             let Some(job) = &mut self.job else {
-                // Nobody asked for it.
+                // No request asked for it.
                 self.stream = None;
                 return ConnectionState::Waiting;
             };
@@ -150,7 +150,7 @@ impl Connection {
         }
     }
 
-    /// Gives the connection up.
+    /// Drops the connection.
     pub(crate) fn drop_stream(&mut self) {
         self.stream = None;
     }

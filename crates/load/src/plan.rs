@@ -77,7 +77,7 @@ pub struct Request {
 
 /// The body of a request.
 pub enum Body {
-    /// Nothing, not even a length.
+    /// The request has no body, and not even a length.
     None,
     /// A text whose places are filled.
     Text(Template),

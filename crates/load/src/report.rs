@@ -11,7 +11,7 @@ pub struct Sample {
     pub request: usize,
     /// The time at which it was due, in nanoseconds since the beginning.
     pub due_nanos: u64,
-    /// From then to the end of its answer, or to its failure.
+    /// Time from then to the end of its answer, or to its failure.
     pub latency_nanos: u64,
     /// The way the last attempt ended.
     pub outcome: Outcome,
@@ -21,20 +21,20 @@ pub struct Sample {
     pub attempts: u32,
     /// Bytes of all attempts, heads included.
     pub sent_bytes: u64,
-    /// And of their answers.
+    /// Bytes of their answers.
     pub received_bytes: u64,
 }
 
 /// The way an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
-    /// With this status.
+    /// The answer had this status.
     Answered(u16),
-    /// Nobody could be connected to.
+    /// The server could not be reached.
     Unreachable,
     /// The connection ended before the answer.
     Closed,
-    /// There was no answer in time.
+    /// The answer was late.
     TimedOut,
     /// The answer was not HTTP/1.1.
     Malformed,
@@ -49,7 +49,7 @@ impl Outcome {
         }
     }
 
-    /// In a word or a number.
+    /// The name in a word or a number.
     pub fn name(self) -> String {
         match self {
             Outcome::Answered(status) => status.to_string(),
@@ -64,7 +64,7 @@ impl Outcome {
 /// Requests of one kind, or of all.
 #[derive(Debug, Clone, Default)]
 pub struct Counts {
-    /// In nanoseconds, of failures too.
+    /// Latencies in nanoseconds, of failures too.
     pub latency: Histogram,
     /// Requests that failed with their last attempt.
     pub failures: u64,
@@ -105,9 +105,9 @@ impl Counts {
 /// The result of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
-    /// By the requests' places in the plan.
+    /// The counts by the requests' places in the plan.
     pub kinds: Vec<Counts>,
-    /// From the end of the warm-up to the last answer.
+    /// Time from the end of the warm-up to the last answer.
     pub seconds: f64,
     /// Requests that were due and not sent before the run was over.
     pub unsent: u64,
