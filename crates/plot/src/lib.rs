@@ -6,7 +6,7 @@ use std::fmt;
 
 use plotters::{coord::Shift, prelude::*};
 
-/// Some lines over one pair of axes.
+/// A plot of lines over one pair of axes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plot {
     /// Its title.
