@@ -7,7 +7,7 @@ use std::{
 
 use swiftwater_event::{Clock, Millis};
 
-/// A clock for tests. Shared by `Arc`; whoever holds it can move it.
+/// A clock for tests. It is shared by `Arc`; each holder can move it.
 ///
 /// ```
 /// use swiftwater_event::Clock;

@@ -61,7 +61,7 @@ struct State {
     next_file: u64,
     calls: u64,
     faults: BTreeMap<u64, Fault>,
-    /// Everything fails like this.
+    /// The error with which all calls fail.
     fails: Option<ErrorKind>,
     is_off: bool,
     /// Number of times that the power came back: files that were open before are closed.
@@ -175,7 +175,7 @@ enum Outcome {
 }
 
 impl State {
-    /// Counts a call, and says what becomes of it.
+    /// Counts a call, and returns its outcome.
     fn call(&mut self, what: &str) -> io::Result<Outcome> {
         if self.is_off {
             return Err(io::Error::other("the power is off"));
@@ -253,7 +253,8 @@ impl SimDisk {
         }
     }
 
-    /// As [`SimDisk::new`], hanging on a power that other devices share; `name` is what its calls are counted under.
+    /// Makes a disk as [`SimDisk::new`] does, on a power supply that other devices share; its calls are counted under
+    /// `name`.
     pub fn on(power: &Power, name: &'static str, seed: u64) -> SimDisk {
         let disk = SimDisk::new(seed);
         disk.state().power = Some((power.clone(), name));
@@ -284,7 +285,7 @@ impl SimDisk {
         self.state().bytes_max = bytes_max;
     }
 
-    /// From now on syncs of files wait, until it is called with `false`: a disk as slow as can be.
+    /// Blocks syncs of files until it is called with `false`: a very slow disk.
     pub fn block_syncs(&self, holds: bool) {
         self.state().holds_syncs = holds;
         self.released.notify_all();
@@ -318,7 +319,7 @@ impl SimDisk {
         self.released.notify_all();
     }
 
-    /// Another disk, with what was synced on this one and nothing else.
+    /// Another disk, with only the synced content of this one.
     pub fn only_synced(&self) -> SimDisk {
         let disk = SimDisk::new(0);
         {
@@ -335,8 +336,8 @@ impl SimDisk {
         disk
     }
 
-    /// Another disk, with what a loss of power at this moment could leave on this one: all that was synced, and of the
-    /// rest what chance has left, the last write torn. Handles of this disk cannot reach the other.
+    /// Another disk, with the content that a loss of power at this moment could leave on this one: all synced data,
+    /// and a random part of the rest, the last write torn. Handles of this disk cannot reach the other.
     pub fn after_power_loss(&self, power: &Power, name: &'static str, seed: u64) -> SimDisk {
         let disk = SimDisk::on(power, name, seed);
         {

@@ -85,12 +85,12 @@ impl FailingStore {
         FailingStore::with(InMemory::new(), None, None)
     }
 
-    /// As [`FailingStore::disk`], of a machine whose power other disks share.
+    /// Makes a store as [`FailingStore::disk`] does, on a machine whose power other disks share.
     pub fn disk_on(power: &Power) -> FailingStore {
         FailingStore::with(InMemory::new(), Some(Disk::default()), Some(power.clone()))
     }
 
-    /// As [`FailingStore::remote`], asked by a machine whose power other disks share.
+    /// Makes a store as [`FailingStore::remote`] does, for a machine whose power other disks share.
     pub fn remote_on(power: &Power) -> FailingStore {
         FailingStore::with(InMemory::new(), None, Some(power.clone()))
     }
@@ -105,7 +105,7 @@ impl FailingStore {
         locked(&self.inner.plan).calls
     }
 
-    /// From the call of this number on (the first is 0) all fail; `has_effect` says whether that one is still done.
+    /// Fails all calls from the one of this number on (the first is 0); with `has_effect` that one still takes effect.
     pub fn crash_at(&self, call: u64, has_effect: bool) {
         locked(&self.inner.plan).crash_at = Some((call, has_effect));
     }
@@ -115,12 +115,12 @@ impl FailingStore {
         locked(&self.inner.plan).fail_at = Some((call, has_effect));
     }
 
-    /// While it is away all calls fail.
+    /// Makes all calls fail while it is away.
     pub fn set_away(&self, is_away: bool) {
         locked(&self.inner.plan).is_away = is_away;
     }
 
-    /// While it is full nothing can be put.
+    /// Makes all puts fail while it is full.
     pub fn set_full(&self, is_full: bool) {
         locked(&self.inner.plan).is_full = is_full;
     }
@@ -148,7 +148,7 @@ impl FailingStore {
         self.left(None).await
     }
 
-    /// As [`FailingStore::restart`], hanging on a power of its own.
+    /// Restarts as [`FailingStore::restart`] does, on a power supply of its own.
     pub async fn after_power_loss(&self, power: &Power) -> FailingStore {
         self.left(Some(power.clone())).await
     }
@@ -269,7 +269,7 @@ impl FailingStore {
         }
     }
 
-    /// Another name for the same bytes.
+    /// Records another name for the same bytes.
     fn copy_synced(&self, from: &Path, to: &Path) {
         if let Some(disk) = &self.inner.disk {
             let mut disk = locked(disk);

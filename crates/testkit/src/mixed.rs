@@ -89,7 +89,7 @@ impl MixedEvents {
         MixedEvents { rng: Rng::new(seed) }
     }
 
-    /// So many events' texts, each one JSON object on one line.
+    /// Random texts of so many events, each one JSON object on one line.
     pub fn events(&mut self, count: usize) -> Vec<String> {
         (0..count).map(|_| self.event()).collect()
     }

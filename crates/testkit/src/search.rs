@@ -35,7 +35,7 @@ pub enum SearchQuery {
     And(Vec<SearchQuery>),
     /// One of them.
     Or(Vec<SearchQuery>),
-    /// Not this one.
+    /// The query must not match.
     Not(Box<SearchQuery>),
     /// A condition on a column, or on one of the default columns.
     Test(Option<&'static str>, SearchTest),
@@ -63,7 +63,7 @@ pub enum SearchTest {
     Literal(String),
     /// A number between two, each included or not.
     Between(Option<(i64, bool)>, Option<(i64, bool)>),
-    /// There is a value.
+    /// The value exists.
     Exists,
 }
 

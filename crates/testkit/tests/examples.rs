@@ -7,7 +7,7 @@
 //! --print-config`, and its ` ```sh ` blocks run in the folder. ` ```json ` and ` ```ndjson ` blocks are parsed. [`SHOWN`]
 //! lists the languages whose blocks are not run, each with the reason; a block of any other language fails the test.
 //!
-//! A comment on the line before a block may say how:
+//! A comment on the line before a block may select another mode:
 //!
 //! ```text
 //! <!-- example: server -->           its first line starts the server: the test has started one, with that line's flags
@@ -63,7 +63,7 @@ enum Language {
     Json,
     /// A JSON value a line.
     JsonLines,
-    /// Only shown: the block's mode has the reason.
+    /// The block is only shown: its mode has the reason.
     Shown,
 }
 

@@ -64,8 +64,8 @@ impl Answer {
         self.compare(got, true)
     }
 
-    /// As [`Answer::check`], for answers whose rows may come in any order (as those of several shards do, streamed) and
-    /// that say nothing of which rows a LIMIT keeps.
+    /// Checks as [`Answer::check`] does, an answer whose rows may come in any order (as those of several shards do,
+    /// streamed) and which does not depend on the rows that a LIMIT selects.
     pub fn check_unordered(&self, got: &[Map<String, Json>]) -> Result<(), Disagreement> {
         let mut any_order = self.clone();
         any_order.ties_in_order = false;

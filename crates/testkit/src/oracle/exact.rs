@@ -27,7 +27,7 @@ impl Units {
         self.carry();
     }
 
-    /// Brings all digits but the last into `[0, 2^32)`; the last then has the sum's sign.
+    /// Normalises all digits but the last into `[0, 2^32)`; the last then has the sum's sign.
     fn carry(&mut self) {
         for limb in 0..LIMBS - 1 {
             let over = self.limbs[limb].div_euclid(1 << 32);

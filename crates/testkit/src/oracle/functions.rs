@@ -198,7 +198,7 @@ pub(crate) fn on_text(value: &Value, function: impl Fn(&str) -> String) -> Value
     if let Value::String(text) = value { Value::String(function(text)) } else { Value::Null }
 }
 
-/// Without characters up to U+0020 at its ends.
+/// The text without characters up to U+0020 at its ends.
 pub(crate) fn trimmed(text: &str) -> &str {
     text.trim_matches(|c: char| c <= ' ')
 }
@@ -295,7 +295,8 @@ fn double(value: &Value) -> Option<f64> {
     }
 }
 
-/// As Java reads a double: with a letter for its type at the end, perhaps; NaN and Infinity in this spelling only.
+/// Parses a double as Java does: with a letter for its type at the end, perhaps; NaN and Infinity in this spelling
+/// only.
 fn parsed_double(text: &str) -> Option<f64> {
     let text = trimmed(text);
     let unsigned = text.trim_start_matches(['+', '-']);

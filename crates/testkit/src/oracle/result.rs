@@ -65,7 +65,7 @@ struct UnorderedAnswer {
     rows: Vec<AnswerRow>,
     /// Rows that may stand in place of equals.
     spare: Vec<AnswerRow>,
-    /// Some rows may come in another order.
+    /// True if some rows may come in another order.
     has_ties: bool,
 }
 

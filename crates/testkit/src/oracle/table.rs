@@ -8,7 +8,7 @@ use super::{Key, aggregate::sorted_numbers, functions::text, value::Value};
 
 /// The most points that a distribution is looked at.
 const POINTS_MAX: usize = 100;
-/// The most rows of a TOP that does not say how many it wants.
+/// Maximum rows of a TOP that does not state their number.
 const TOP_DEFAULT: u64 = 500;
 
 /// The result of a table aggregate for a group.
@@ -118,7 +118,8 @@ fn steps(start: f64, step: f64, count: usize) -> Vec<f64> {
     points
 }
 
-/// To six places, half a place up; of large numbers by way of their text, for a product would have lost those places.
+/// Rounds to six places, half a place up; large numbers are rounded by their text, since a product would have lost
+/// those places.
 fn rounded(number: f64) -> f64 {
     if number.abs() < 1e9 {
         return (number * 1e6 + 0.5).floor() / 1e6;
