@@ -23,7 +23,7 @@ pub enum ErrorKind {
     Limit,
 }
 
-/// The reason for which a statement does not change the catalog.
+/// The reason why a statement does not change the catalog.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum CatalogError {
     /// The object does not exist.
@@ -129,7 +129,7 @@ pub enum CatalogError {
     },
 }
 
-/// The reason for which an object of a kind needs a stored stream.
+/// The reason why an object of a kind needs a stored stream.
 fn needs_stored(by: ObjectKind) -> &'static str {
     match by {
         ObjectKind::Alert => "an alert needs a stored target stream",
@@ -250,7 +250,7 @@ impl CatalogError {
     }
 }
 
-/// The reason for which a snapshot or a change of the catalog cannot be read back.
+/// The reason why a snapshot or a change of the catalog cannot be read back.
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
     /// A newer version wrote it.

@@ -24,7 +24,7 @@ pub struct Schedule {
     cron: Arc<Cron>,
 }
 
-/// The reason for which a schedule cannot be used.
+/// The reason why a schedule cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScheduleError {
     /// It is no cron expression.

@@ -2,7 +2,7 @@
 
 use std::{io, process::ExitCode};
 
-/// The reason for which a command failed.
+/// The reason why a command failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
     code: u8,

@@ -271,7 +271,7 @@ impl Engine {
         self.shared.ack(stream)
     }
 
-    /// The reason for which events cannot be stored at present; none also if nothing is stored.
+    /// The reason why events cannot be stored at present; none also if nothing is stored.
     pub fn not_ready(&self) -> Option<EngineError> {
         self.shared.history.get()?.not_ready()
     }

@@ -6,7 +6,7 @@ use swiftwater_catalog::WireError;
 
 use crate::{EngineError, ErrorKind};
 
-/// The reason for which a data directory cannot be opened, or an operation in it fails.
+/// The reason why a data directory cannot be opened, or an operation in it fails.
 #[derive(Debug, thiserror::Error)]
 pub enum HistoryError {
     /// A view cannot be opened.

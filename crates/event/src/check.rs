@@ -145,7 +145,7 @@ pub struct Checker {
     described: usize,
     rejected: u64,
     rejections: Vec<Rejection>,
-    /// The reason for which an event has just been refused, if texts are kept.
+    /// The reason why an event has just been refused, if texts are kept.
     refusal: Option<Rejection>,
     /// The text that is being skipped.
     skipped: Option<SkippedText>,

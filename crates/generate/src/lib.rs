@@ -49,7 +49,7 @@ pub const SKEW_MAX: f64 = 4.0;
 /// The most values that are drawn of.
 pub const VALUES_MAX: u32 = 1 << 24;
 
-/// The reason for which a workload cannot be generated.
+/// The reason why a workload cannot be generated.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum WorkloadError {
     /// A skew that is not in `[0, SKEW_MAX]`.

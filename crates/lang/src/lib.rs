@@ -106,7 +106,7 @@ pub fn parse_typed(text: &str, options: &ParseOptions<'_>) -> Result<TypedStatem
         .map_err(|faults| locate(text, faults, options.dialect))
 }
 
-/// The reason for which a valid query may answer less than its author expects.
+/// The reason why a valid query may answer less than its author expects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueryWarning {
     /// The message, its place and the correct text.

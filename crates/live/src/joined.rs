@@ -37,7 +37,7 @@ pub struct LookupRequest<'k> {
     pub now: Millis,
 }
 
-/// The reason for which rows could not be looked up: then nothing is known of the events.
+/// The reason why rows could not be looked up: then nothing is known of the events.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct JoinFailure(pub String);

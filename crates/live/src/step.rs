@@ -104,7 +104,7 @@ pub struct QueryStep {
     pub pattern: Option<Box<PatternChunk>>,
     /// The contribution of the batch by the events' own time, if its windows go by that.
     pub timed: Option<Box<EventTimeFold>>,
-    /// The reason for which its events could not be joined: then nothing of this counts.
+    /// The reason why its events could not be joined: then nothing of this counts.
     pub failure: Option<Box<JoinFailure>>,
 }
 

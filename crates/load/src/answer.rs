@@ -29,7 +29,7 @@ pub enum Length {
     Close,
 }
 
-/// The reason for which bytes are no answer.
+/// The reason why bytes are no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     /// The first line has no status.

@@ -22,7 +22,7 @@ enum Piece {
     Sequence,
 }
 
-/// The reason for which a text is no template.
+/// The reason why a text is no template.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{{{place}}}`: {why}")]
 pub struct TemplateError {

@@ -13,11 +13,11 @@ pub struct Horizons {
     pub appended: LogPosition,
     /// The end of what is synced: it is there after any crash.
     pub synced: LogPosition,
-    /// The reason for which nothing is synced at present.
+    /// The reason why nothing is synced at present.
     pub trouble: Option<StallReason>,
 }
 
-/// The reason for which the log is stalled; it tries again by itself, and no appended record is lost meanwhile.
+/// The reason why the log is stalled; it tries again by itself, and no appended record is lost meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StallReason {
     /// The disk is full, or the log has reached the bytes it may take.

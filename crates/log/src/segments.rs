@@ -84,7 +84,7 @@ impl SpareFile {
     }
 }
 
-/// The reason for which there is no new segment.
+/// The reason why there is no new segment.
 #[derive(Debug)]
 pub(crate) enum BeginError {
     /// The log has all that it may take.

@@ -28,7 +28,7 @@ pub struct Line {
     pub points: Vec<(f64, f64)>,
 }
 
-/// The reason for which a picture could not be drawn.
+/// The reason why a picture could not be drawn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlotError(String);
 

@@ -59,7 +59,7 @@ pub struct EmitMeta {
     pub sketches: Vec<SketchMeta>,
     /// If the records are an outer query's: the error bounds of the result that it read.
     pub inner_sketches: Option<Vec<SketchMeta>>,
-    /// The reason for which there are no records, if this result could not be made; the query continues.
+    /// The reason why there are no records, if this result could not be made; the query continues.
     pub failure: Option<Box<str>>,
     /// Warnings for the client.
     pub warnings: Vec<String>,

@@ -43,7 +43,7 @@ pub(crate) struct Output {
     pub(crate) position: u64,
     /// Bytes that it takes up among those pending, until it is delivered.
     pub(crate) bytes: usize,
-    /// The reason for which the queries that were to see the batch must end, if it could not be matched.
+    /// The reason why the queries that were to see the batch must end, if it could not be matched.
     pub(crate) fault: Option<EndReason>,
 }
 

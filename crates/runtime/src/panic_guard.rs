@@ -20,7 +20,7 @@ pub fn faults() -> u64 {
     FAULTS.load(Ordering::Relaxed)
 }
 
-/// Does the work; if it panics, returns the reason for which the queries concerned must end. State that the work was
+/// Does the work; if it panics, returns the reason why the queries concerned must end. State that the work was
 /// changing must not be used any more, unless it is valid after any change.
 pub(crate) fn guarded<T>(what: &'static str, work: impl FnOnce() -> T) -> Result<T, EndReason> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| {

@@ -29,7 +29,7 @@ pub struct QueryStatus {
     pub detached: bool,
     /// True if it goes on after a restart.
     pub durable: bool,
-    /// The reason for which it does not, if it outlives its client.
+    /// The reason why it does not, if it outlives its client.
     pub fleeting: Option<Box<str>>,
     /// True if somebody reads its results.
     pub attached: bool,

@@ -82,7 +82,7 @@ pub(crate) fn unsupported(detail: impl Into<String>) -> Problem {
     )
 }
 
-/// The reason for which a body was not read to its end.
+/// The reason why a body was not read to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum BodyFault {
     /// The client went away, or framed the body wrongly.
@@ -113,10 +113,10 @@ pub(crate) struct Pieces {
     pause_max: Option<Duration>,
     /// Bytes that may still come, after decompression.
     bytes_left: u64,
-    /// The reason for which the connection delivers no more bytes, though the body has not ended; the earlier ones
+    /// The reason why the connection delivers no more bytes, though the body has not ended; the earlier ones
     /// still count.
     cut_off: Option<BodyFault>,
-    /// The reason for which no more pieces come.
+    /// The reason why no more pieces come.
     fault: Option<BodyFault>,
     /// The body is CSV, and its pieces are its events.
     csv: Option<CsvEvents>,

@@ -59,7 +59,7 @@ pub(crate) fn wrong_method(allow: &'static str, method: &str) -> Response {
     response
 }
 
-/// The reason for which a request is not answered as requested.
+/// The reason why a request is not answered as requested.
 struct Fault {
     problem: Problem,
     /// The progress of the view that was read.

@@ -62,7 +62,7 @@ impl Guard {
         Guard { usual: usual.collect(), ..guard }
     }
 
-    /// Checks a request; the error has the reason for which it is refused.
+    /// Checks a request; the error has the reason why it is refused.
     pub(crate) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<AdmittedRequest, Problem> {
         let is_probe = PROBES.contains(&uri.path());
         let host = match single(headers, &header::HOST)? {

@@ -164,7 +164,7 @@ impl RejectedEvents {
     }
 }
 
-/// The reason for which the rest of a body was not ingested.
+/// The reason why the rest of a body was not ingested.
 enum IngestFailure {
     Body(BodyFault),
     Engine(EngineError),

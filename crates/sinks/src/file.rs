@@ -18,7 +18,7 @@ pub struct FileSink {
     path: PathBuf,
 }
 
-/// The reason for which a file does not accept a delivery.
+/// The reason why a file does not accept a delivery.
 #[derive(Debug, thiserror::Error)]
 pub enum FileSinkError {
     /// Its path leads out of the root, or names no file.

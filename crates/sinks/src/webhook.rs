@@ -38,7 +38,7 @@ pub struct Webhook {
     headers: HeaderMap,
 }
 
-/// The reason for which a webhook does not accept a delivery.
+/// The reason why a webhook does not accept a delivery.
 #[derive(Debug, thiserror::Error)]
 pub enum WebhookError {
     /// The input is no URL, or no header.

@@ -10,7 +10,7 @@
 /// The version of the images that are written, and the only one that is read.
 const VERSION: u8 = 1;
 
-/// The reason for which bytes are no sketch.
+/// The reason why bytes are no sketch.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
     /// They were written by a later version, or are something else.

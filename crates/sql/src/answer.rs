@@ -74,7 +74,7 @@ impl Drop for Task {
 }
 
 impl Task {
-    /// Returns the reason for which the task ended without sending a result.
+    /// Returns the reason why the task ended without sending a result.
     pub(crate) fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<SqlError> {
         let end = std::task::ready!(Pin::new(&mut self.handle).poll(context));
         Poll::Ready(match end {

@@ -93,7 +93,7 @@ impl Cancellation {
         self.cancel();
     }
 
-    /// The reason for which the run was stopped.
+    /// The reason why the run was stopped.
     pub(crate) fn why(&self) -> SqlError {
         if self.is_shutdown.load(Ordering::Relaxed) { shutting_down() } else { cancelled() }
     }

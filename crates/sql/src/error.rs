@@ -49,7 +49,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// The reason for which a statement did not run, or not to its end.
+/// The reason why a statement did not run, or not to its end.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct SqlError {

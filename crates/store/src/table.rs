@@ -153,7 +153,7 @@ pub(crate) struct State {
     pub(crate) is_behind: bool,
     pub(crate) failing: Option<CommitFailure>,
     pub(crate) upkeep_failing: Option<StoreError>,
-    /// The reason for which nothing can be appended any more.
+    /// The reason why nothing can be appended any more.
     pub(crate) ended: Option<StoreError>,
     pub(crate) commits: u64,
     old: VecDeque<Arc<TableVersions>>,

@@ -105,7 +105,7 @@ fn tool_knows(name: &str) -> Option<&'static [&'static str]> {
     TOOLS.iter().find(|(tool, _)| *tool == name).map(|(_, knows)| *knows)
 }
 
-/// The reason for which `from` may not depend on `to`, both rooms; `None` if it may.
+/// The reason why `from` may not depend on `to`, both rooms; `None` if it may.
 fn arrow_fault(from: &str, to: &str, wanted_for: Use) -> Option<String> {
     let fault = |why: &str| Some(format!("`{from}` depends on `{to}`: {why}"));
     match (from, to) {

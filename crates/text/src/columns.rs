@@ -29,7 +29,7 @@ pub struct SearchColumn {
     pub analyzer: Arc<Analyzer>,
 }
 
-/// The reason for which there is no such column.
+/// The reason why there is no such column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownColumn {
     /// The fault.

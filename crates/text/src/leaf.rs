@@ -62,7 +62,7 @@ pub(crate) enum Bound {
     Text(Box<str>),
 }
 
-/// The reason for which a condition cannot be evaluated.
+/// The reason why a condition cannot be evaluated.
 #[derive(Debug)]
 pub(crate) struct TestFault {
     pub(crate) message: String,

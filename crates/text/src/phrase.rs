@@ -17,7 +17,7 @@ pub struct Phrase {
     pub slop: u32,
 }
 
-/// The reason for which a text is no phrase.
+/// The reason why a text is no phrase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoPhrase {
     /// It has no letters and digits.

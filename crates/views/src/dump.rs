@@ -35,7 +35,7 @@ const END: u8 = 0;
 /// Bytes of files in memory while a store is made, which reads none.
 const CACHE_BYTES: u64 = 1 << 20;
 
-/// The reason for which a store cannot be dumped, or loaded from a dump.
+/// The reason why a store cannot be dumped, or loaded from a dump.
 #[derive(Debug, thiserror::Error)]
 pub enum DumpError {
     /// The store failed.

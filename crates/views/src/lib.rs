@@ -62,7 +62,7 @@ pub struct ViewStoreOptions {
     pub cache_bytes: u64,
 }
 
-/// The reason for which views cannot be persisted, or read.
+/// The reason why views cannot be persisted, or read.
 #[derive(Debug, thiserror::Error)]
 pub enum ViewStoreError {
     /// The files cannot be used.

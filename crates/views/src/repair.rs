@@ -410,7 +410,7 @@ impl ViewStore {
 /// The file by which a repaired store is known to be whole.
 const DONE: &str = "repaired";
 
-/// The reason for which a store cannot be opened.
+/// The reason why a store cannot be opened.
 #[derive(Debug, thiserror::Error)]
 enum OpenError {
     #[error("{0}")]

@@ -17,7 +17,7 @@ mod text;
 pub(crate) use flights::{Flights, Replay, Speed};
 pub(crate) use host::HostSampler;
 
-/// The reason for which a demo stream could not be opened.
+/// The reason why a demo stream could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DemoError {
     /// The embedded flights are not a zstd frame, which no build from a whole work tree shows.

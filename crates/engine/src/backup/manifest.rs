@@ -104,7 +104,7 @@ impl BackupFile {
     }
 }
 
-/// The reason for which a text is no manifest.
+/// The reason why a text is no manifest.
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
     /// It cannot be read.

@@ -116,7 +116,7 @@ enum Place {
     Views(Arc<ViewsFile>),
 }
 
-/// The reason for which a file of a snapshot cannot be read.
+/// The reason why a file of a snapshot cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupReadError {
     /// It is in the log.

@@ -41,7 +41,7 @@ pub struct BackupFault {
     pub source: Option<io::Error>,
 }
 
-/// The reason for which a backup cannot be verified or restored.
+/// The reason why a backup cannot be verified or restored.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
     /// The directory has no manifest.

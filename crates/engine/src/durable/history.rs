@@ -273,7 +273,7 @@ impl History {
         self.log.synced(self.log.horizons().appended).await.map_err(unavailable)
     }
 
-    /// The reason for which the log accepts nothing at present, if so.
+    /// The reason why the log accepts nothing at present, if so.
     pub(crate) fn stall_error(&self) -> Option<EngineError> {
         let of_log = self.log.horizons().trouble.map(|trouble| match trouble {
             StallReason::Full => EngineError::DiskFull,

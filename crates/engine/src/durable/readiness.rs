@@ -54,7 +54,7 @@ impl History {
         }
     }
 
-    /// The reason for which events are refused, independently of the log, if they are. One load where they are not.
+    /// The reason why events are refused, independently of the log, if they are. One load where they are not.
     pub(crate) fn refusal(&self) -> Option<EngineError> {
         match self.readiness.refuses.load(Ordering::Acquire) {
             true => self.readiness.why.lock().clone(),
@@ -62,7 +62,7 @@ impl History {
         }
     }
 
-    /// The reason for which no event can be stored now, if so.
+    /// The reason why no event can be stored now, if so.
     pub(crate) fn not_ready(&self) -> Option<EngineError> {
         self.check_readiness();
         let full = || self.log_is_full().then_some(EngineError::DiskFull);
@@ -94,7 +94,7 @@ impl History {
         })
     }
 
-    /// Logs the reason for which the server takes no events, if it starts so.
+    /// Logs the reason why the server takes no events, if it starts so.
     pub(crate) fn report_if_not_ready(&self) {
         if let Some(error) = self.not_ready() {
             let hint = error.hint().unwrap_or_default();

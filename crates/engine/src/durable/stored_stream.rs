@@ -76,7 +76,7 @@ pub(crate) struct StoredStream {
     declared: OrderedRwLock<Arc<Declared>>,
     /// Opened when the store can be reached; until then events wait in the log.
     table: SetOnce<Table>,
-    /// The reason for which it is not open.
+    /// The reason why it is not open.
     unopened: OrderedMutex<Option<String>>,
     /// The offset of the next event when this began.
     began: u64,
@@ -216,7 +216,7 @@ impl StoredStream {
         self.table.wait().await
     }
 
-    /// The reason for which its table is not open, if opening was tried.
+    /// The reason why its table is not open, if opening was tried.
     pub(crate) fn unopened(&self) -> Option<String> {
         self.unopened.lock().clone()
     }

@@ -34,7 +34,7 @@ pub(crate) const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Durati
 const GATHERED_BYTES: usize = 256 << 10;
 const GATHER_TIME: Duration = Duration::from_millis(20);
 
-/// The reason for which a stream's events do not reach its table, or a view.
+/// The reason why a stream's events do not reach its table, or a view.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TableWriterError {
     #[error("the log cannot be read")]

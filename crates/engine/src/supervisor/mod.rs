@@ -38,7 +38,7 @@ use swiftwater_runtime::parts::count_panic;
 #[derive(Debug, Default)]
 pub(crate) struct DropSignal(watch::Sender<bool>);
 
-/// The reason for which a task ends before its work does.
+/// The reason why a task ends before its work does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// The engine closes.

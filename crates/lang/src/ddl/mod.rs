@@ -82,7 +82,7 @@ pub const NAME_BYTES_MAX: usize = 255;
 /// can have one of these names, in whatever letter case.
 pub const SYSTEM_COLUMNS: [&str; 5] = ["_offset", "_time", "_event", "_day", "_hour"];
 
-/// The reason for which a column cannot have this name; `None`: it can. Tables are written in a format that has rules
+/// The reason why a column cannot have this name; `None`: it can. Tables are written in a format that has rules
 /// for it.
 pub fn column_name_fault(name: &str) -> Option<&'static str> {
     if name.is_empty() {

@@ -307,7 +307,7 @@ impl WarningChecker<'_, '_> {
         }
     }
 
-    /// The reason for which two sides can never be compared, by their types.
+    /// The reason why two sides can never be compared, by their types.
     fn never(
         &self,
         shown: &str,

@@ -57,7 +57,7 @@ pub struct KeyedQuery {
     counting: Option<usize>,
 }
 
-/// The reason for which a query cannot be maintained as a view.
+/// The reason why a query cannot be maintained as a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UnsupportedView {
     /// It has no groups.
@@ -142,7 +142,7 @@ pub struct Fold {
     pub late: u64,
     /// Events whose times are too far ahead of their arrival.
     pub ahead: u64,
-    /// The reason for which its events could not be joined: then nothing of this counts.
+    /// The reason why its events could not be joined: then nothing of this counts.
     pub failure: Option<JoinFailure>,
 }
 

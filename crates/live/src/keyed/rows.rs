@@ -40,7 +40,7 @@ pub struct RowsChanges {
     pub long_keys: u64,
 }
 
-/// The reason for which rows cannot be taken in.
+/// The reason why rows cannot be taken in.
 #[derive(Debug, thiserror::Error)]
 pub enum RowsError<E> {
     /// The kept bytes of a key are no state.

@@ -73,7 +73,7 @@ pub struct ResultSet {
     pub sketches: Vec<SketchMeta>,
     /// If the records are an outer query's: the `sketches` of the result that it read.
     pub inner_sketches: Option<Vec<SketchMeta>>,
-    /// The reason for which it has no records, if it could not be made.
+    /// The reason why it has no records, if it could not be made.
     pub failure: Option<Box<str>>,
 }
 

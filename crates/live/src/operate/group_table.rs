@@ -115,7 +115,7 @@ pub(crate) struct GroupRows<'a> {
     pub(crate) set_of_row: Vec<u32>,
     /// The precision of approximate values in them.
     pub(crate) sketches: Vec<SketchMeta>,
-    /// The reason for which there are no rows, in Bullet's dialect.
+    /// The reason why there are no rows, in Bullet's dialect.
     pub(crate) failure: Option<&'static str>,
 }
 

@@ -51,7 +51,7 @@ pub(crate) fn distribution_rows<'a>(
     }
 }
 
-/// The reason for which Bullet can read no point of a distribution. QUANTILE has a point outside of 0 to 1, or the
+/// The reason why Bullet can read no point of a distribution. QUANTILE has a point outside of 0 to 1, or the
 /// other functions have points that do not ascend, as between infinities or where rounding makes two points equal.
 pub(crate) fn wrong_points(
     function: &TableFunction,

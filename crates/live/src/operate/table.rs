@@ -125,7 +125,7 @@ impl TableCells {
         Ok(())
     }
 
-    /// The reason for which Bullet cannot evaluate a distribution at its points.
+    /// The reason why Bullet cannot evaluate a distribution at its points.
     pub(crate) fn failure(&self, table: &CompiledTable, groups: &[u32]) -> Option<&'static str> {
         let TableCells::Distribution { cells, .. } = self else { return None };
         let mut sketches = groups.iter().filter_map(|&group| cells.get(group as usize));

@@ -26,13 +26,13 @@ pub struct QueryHandle {
     pub(crate) mailbox: SubscriberQueue,
     /// The resume points of a durable query.
     pub following: Option<Box<ResumePoints>>,
-    /// The reason for which a query that outlives its client is not durable.
+    /// The reason why a query that outlives its client is not durable.
     pub(crate) fleeting: OnceLock<Fleeting>,
     /// The warnings for its client, in its first emit and in its last.
     pub(crate) warnings: Box<[String]>,
 }
 
-/// The reason for which a query that outlives its client does not outlive the server.
+/// The reason why a query that outlives its client does not outlive the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fleeting {
     /// It is one of Bullet's.

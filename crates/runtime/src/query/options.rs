@@ -35,7 +35,7 @@ pub struct SubmitOptions {
 pub struct Detached {
     /// Its identity.
     pub id: QueryId,
-    /// The reason for which it does not outlive the server; none if it does.
+    /// The reason why it does not outlive the server; none if it does.
     pub fleeting: Option<Box<str>>,
     /// The warnings for its client.
     pub warnings: Vec<String>,

@@ -105,14 +105,14 @@ fn options(shared: &Shared, text: &str) -> SubmitOptions {
     }
 }
 
-/// Starts a query, or returns a result with the reason for which it cannot.
+/// Starts a query, or returns a result with the reason why it cannot.
 fn submit(shared: &Shared, text: &str, detach: bool) -> Result<Subscription, String> {
     let options = SubmitOptions { detach, ..options(shared, text) };
     heavy(heaviness(text), || shared.engine.submit(&Principal::anonymous(), text, options))
         .map_err(|error| refusal(&error))
 }
 
-/// A result with the reason for which a query was refused.
+/// A result with the reason why a query was refused.
 fn refusal(error: &RuntimeError) -> String {
     match error {
         RuntimeError::ShuttingDown => unavailable(),

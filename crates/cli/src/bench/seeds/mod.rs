@@ -124,7 +124,7 @@ fn write(document: &Document, form: SeedsForm) -> Outcome {
 struct Planned {
     scenario: &'static Scenario,
     size: Size,
-    /// The reason for which that is less than was asked for.
+    /// The reason why that is less than was asked for.
     instead: Option<String>,
 }
 

@@ -20,7 +20,7 @@ pub(super) struct Figure {
     pub(super) unit: String,
     /// The conditions of the measurement.
     pub(super) conditions: String,
-    /// The scenario that measures ours, or the reason for which none does yet.
+    /// The scenario that measures ours, or the reason why none does yet.
     pub(super) scenario: Result<String, String>,
 }
 

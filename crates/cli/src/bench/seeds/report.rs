@@ -15,7 +15,7 @@ pub(super) struct Finished {
     pub(super) scenario: &'static Scenario,
     /// Its duration.
     pub(super) seconds: f64,
-    /// The reason for which it failed.
+    /// The reason why it failed.
     pub(super) fault: Option<String>,
     /// Its measurements.
     pub(super) measured: Measured,
@@ -36,7 +36,7 @@ struct Line<'r> {
     scenario: &'r str,
     published: Option<&'r Figure>,
     ours: Option<&'r Row>,
-    /// The reason for which there is none of ours.
+    /// The reason why there is none of ours.
     reason: String,
 }
 

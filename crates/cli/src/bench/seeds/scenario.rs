@@ -157,7 +157,7 @@ impl Measured {
         }
     }
 
-    /// Records the reason for which published figures with this prefix of the key have none of ours.
+    /// Records the reason why published figures with this prefix of the key have none of ours.
     pub(super) fn without(&mut self, key: &str, why: impl Into<String>) {
         self.without.push((key.to_owned(), why.into()));
     }

@@ -56,7 +56,7 @@ pub(super) enum NotificationTarget {
     Webhook(Box<Webhook>),
 }
 
-/// The reason for which an alert does not continue.
+/// The reason why an alert does not continue.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WatchError {
     /// The firing keys, and the number of the last sent message, are known from its files alone.

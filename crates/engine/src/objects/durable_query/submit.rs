@@ -239,7 +239,7 @@ impl History {
     }
 }
 
-/// The reason for which a durable query cannot continue: the log no longer has all events from an offset on that it needs,
+/// The reason why a durable query cannot continue: the log no longer has all events from an offset on that it needs,
 /// and the rows of the table do not suffice.
 fn unavailable_events(stored: &StoredStream, needed: u64, rows_suffice: bool) -> Option<String> {
     let is_lost = stored.view_lacks_up_to(FOLLOWER).is_some_and(|first| needed < first);

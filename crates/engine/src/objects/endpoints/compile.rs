@@ -127,7 +127,7 @@ impl Endpoint {
         }
     }
 
-    /// The reason for which it cannot be used, if so.
+    /// The reason why it cannot be used, if so.
     pub fn broken(&self) -> Option<&str> {
         match &self.action {
             Action::Broken(why) => Some(why),

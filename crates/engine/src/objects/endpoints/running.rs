@@ -41,7 +41,7 @@ pub struct EndpointAnswer {
     pub is_repeated: bool,
 }
 
-/// The reason for which a request is not answered as requested.
+/// The reason why a request is not answered as requested.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum EndpointError {
     /// The request violates the declaration.

@@ -22,7 +22,7 @@ use crate::{
 /// The time between looks at the clock, whether an attempt has taken too long.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The reason for which an attempt did not succeed.
+/// The reason why an attempt did not succeed.
 #[derive(Debug)]
 pub(super) enum AttemptError {
     /// The engine ends, or the job was dropped: nothing is wrong with it.

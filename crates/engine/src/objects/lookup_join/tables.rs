@@ -56,11 +56,11 @@ pub(crate) struct JoinedTable {
 struct TableState {
     /// Its rows, and the version that they are of.
     rows: Option<(u64, Arc<MemoryRows>)>,
-    /// The reason for which its rows can no longer be held in memory.
+    /// The reason why its rows can no longer be held in memory.
     failed: Option<String>,
 }
 
-/// The reason for which a table cannot be read.
+/// The reason why a table cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TableError {
     #[error("table `{0}`, which its events are joined with, was dropped")]

@@ -33,7 +33,7 @@ use crate::{
 /// The time a webhook may take where nothing is said.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The reason for which a delivery failed.
+/// The reason why a delivery failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DeliverError {
     #[error(transparent)]
@@ -59,7 +59,7 @@ impl DeliverError {
         }
     }
 
-    /// The reason for which a row of the delivery is not delivered; none if other rows are the reason.
+    /// The reason why a row of the delivery is not delivered; none if other rows are the reason.
     fn of_row(&self, row: usize) -> Option<String> {
         match self {
             DeliverError::Refused(refusals) => {

@@ -48,7 +48,7 @@ pub(crate) struct Join {
     pub(super) dropped: DropSignal,
 }
 
-/// The reason for which a join does not continue.
+/// The reason why a join does not continue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Failing {
     pub(super) why: String,
@@ -117,7 +117,7 @@ struct Note {
 
 const FORMAT: u32 = 1;
 
-/// The reason for which the state on disk of a join cannot be used.
+/// The reason why the state on disk of a join cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LoadError {
     #[error("its state cannot be read")]

@@ -45,7 +45,7 @@ const COMMIT_BYTES: usize = 8 << 20;
 /// Pairs under so many numbers may wait for a target that cannot take them.
 const WAITING_MAX: usize = 1024;
 
-/// The reason for which a join does not continue.
+/// The reason why a join does not continue.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum JoinError {
     #[error("its state cannot be persisted")]

@@ -11,7 +11,7 @@ use swiftwater_event::{EventBatch, EventMeta, Millis, Offset};
 use swiftwater_live::{Fold, GroupTable, JoinFailure, RowHash, by_part};
 use swiftwater_views::ViewStoreError;
 
-/// The reason for which a view cannot take events.
+/// The reason why a view cannot take events.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AcceptError {
     #[error(transparent)]

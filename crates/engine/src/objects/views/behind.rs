@@ -25,7 +25,7 @@ use crate::{
 /// Number of remaining events below which the log retains the following ones.
 const NEAR_EVENTS: u64 = 1_000_000;
 
-/// The reason for which a view does not get the events that it lacks.
+/// The reason why a view does not get the events that it lacks.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BackfillError {
     #[error("the stream's table cannot be read")]

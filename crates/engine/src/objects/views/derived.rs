@@ -285,7 +285,7 @@ impl View {
         }
     }
 
-    /// Records the reason for which it, and all views over it, are not maintained or do not continue.
+    /// Records the reason why it, and all views over it, are not maintained or do not continue.
     pub(super) fn break_off(&self, why: &str, is_for_good: bool) {
         if self.record_failure(why.to_owned(), is_for_good) && is_for_good {
             tracing::error!(view = self.name(), why, "a view of a view is stopped");

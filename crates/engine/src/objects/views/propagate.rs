@@ -41,7 +41,7 @@ pub(super) struct PropagatedChanges {
     counts: [u64; 4],
 }
 
-/// The reason for which rows cannot be taken in.
+/// The reason why rows cannot be taken in.
 #[derive(Debug, thiserror::Error)]
 enum PropagateError {
     #[error(transparent)]

@@ -57,7 +57,7 @@ pub struct ViewStatus {
     pub reads: (u64, u64),
     /// The time up to which the windows of a view are closed.
     pub watermark: Option<Millis>,
-    /// The reason for which it is not maintained, or does not continue, if so.
+    /// The reason why it is not maintained, or does not continue, if so.
     pub failing: Option<String>,
 }
 

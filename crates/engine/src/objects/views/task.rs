@@ -45,7 +45,7 @@ const RETRY_SOON: Duration = Duration::from_millis(50);
 /// The number of events from the table whose changes are committed together.
 const KEPT_PAST_EVENTS: u64 = 500_000;
 
-/// The reason for which a view does not continue.
+/// The reason why a view does not continue.
 #[derive(Debug, thiserror::Error)]
 enum MaintainError {
     #[error("its events cannot be read")]
@@ -408,7 +408,7 @@ fn report_lost(view: &View, end: u64) {
     );
 }
 
-/// Records the reason for which a view does not continue.
+/// Records the reason why a view does not continue.
 fn record_error(view: &View, error: &MaintainError) {
     if error.is_of_the_start() {
         return;

@@ -70,7 +70,7 @@ pub(crate) struct View {
     pub(super) is_untyped: bool,
     /// The types of its columns that follow from its rows so far.
     pub(super) found: OrderedMutex<FoundKinds>,
-    /// The reason for which it is not maintained, or does not continue, and true if that is permanent.
+    /// The reason why it is not maintained, or does not continue, and true if that is permanent.
     failing: OrderedMutex<Option<(String, bool)>>,
     /// It is for good. Readers ask for that alone, and none waits for another.
     is_broken: AtomicBool,
@@ -271,12 +271,12 @@ impl View {
         self.committed.load(Ordering::Relaxed)
     }
 
-    /// The reason for which it is not maintained or does not continue, if so.
+    /// The reason why it is not maintained or does not continue, if so.
     pub(crate) fn failing(&self) -> Option<String> {
         self.failing.lock().as_ref().map(|(why, _)| why.clone())
     }
 
-    /// The reason for which it does not continue, if that is permanent.
+    /// The reason why it does not continue, if that is permanent.
     pub(crate) fn broken(&self) -> Option<String> {
         self.is_broken.load(Ordering::Acquire).then(|| self.failing()).flatten()
     }

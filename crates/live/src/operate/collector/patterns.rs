@@ -114,7 +114,7 @@ impl Collector {
         }
     }
 
-    /// The reason for which it cannot continue.
+    /// The reason why it cannot continue.
     pub fn failure(&self) -> Option<&str> {
         self.pattern.as_ref()?.failure.as_deref()
     }

@@ -99,7 +99,7 @@ pub(crate) struct Matches {
     /// Values that could not be used, and operations that could not be done, since they were last taken.
     pub(crate) mistyped: u64,
     pub(crate) counts: EvalCounts,
-    /// The reason for which it cannot continue.
+    /// The reason why it cannot continue.
     pub(crate) failure: Option<Box<str>>,
     scratch: Scratch,
 }

@@ -35,7 +35,7 @@ pub(crate) struct EmitContext<'e> {
 
 impl Running {
     /// Passes results to the reader, and leaves none. With `finished`, the last of them (or an empty one) is the
-    /// query's last emit. Returns the reason for which the query must end, if it must.
+    /// query's last emit. Returns the reason why the query must end, if it must.
     pub(crate) fn emit_results(
         &mut self,
         results: &mut Vec<ResultSet>,
@@ -194,7 +194,7 @@ impl Running {
         }
     }
 
-    /// The reason for which it must be ended, if it answers more often than Bullet allows: that is found out before a
+    /// The reason why it must be ended, if it answers more often than Bullet allows: that is found out before a
     /// window closes.
     pub(crate) fn exceeds_rate(&mut self, context: &EmitContext<'_>) -> Option<EndReason> {
         if self.handle.dialect == Dialect::Native || self.is_ending {

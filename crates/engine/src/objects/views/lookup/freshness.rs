@@ -24,7 +24,7 @@ pub(crate) struct Awaited {
     tables: Vec<Arc<JoinedTable>>,
 }
 
-/// The reason for which a joined object does not get there.
+/// The reason why a joined object does not get there.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WaitError {
     #[error("view `{view}`, which its events are joined with, is stopped: {why}")]
