@@ -113,7 +113,7 @@ impl Distinct {
         match &other.state {
             State::Few(hashes) => hashes.iter().for_each(|&hash| self.update_hash(hash)),
             State::Many(theirs) => {
-                // Of two sizes the smaller one counts: values that the other never kept are unknown.
+                // The smaller one of two sizes counts: values that the other never kept are unknown.
                 let (before, lg_k) = (self.lg_k, self.lg_k.min(other.lg_k));
                 let ours = self.grow();
                 let mut merged = match ours.merged.take() {

@@ -247,7 +247,7 @@ fn shown(event: &[u8]) -> String {
 pub(super) struct RowsFailure(Arc<OrderedMutex<Option<SqlError>>>);
 
 impl RowsFailure {
-    /// That error, or the error of the table.
+    /// Returns that error, or the error of the table.
     pub(super) fn or(&self, error: StoreError) -> SqlError {
         self.0.lock().take().unwrap_or_else(|| from_store(error))
     }

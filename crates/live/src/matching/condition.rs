@@ -221,7 +221,7 @@ impl TextSpan {
                 (Some(a), Some(b)) => {
                     let ordering = super::order_text(&a.0, &b.0, self.utf16);
                     let ordering = if low { ordering } else { ordering.reverse() };
-                    // Of equal bounds, the exclusive one is tighter.
+                    // The exclusive one of two equal bounds is tighter.
                     let first_is_tighter = ordering.is_gt() || ordering.is_eq() && !a.1;
                     Some(if first_is_tighter { a.clone() } else { b.clone() })
                 }

@@ -92,7 +92,7 @@ impl ResumePoints {
         if points.back().is_some_and(|last| last.number == point.number && last.offset >= point.offset) {
             return;
         }
-        // Of several places after one emit, the last is sufficient.
+        // The last of several places after one emit is sufficient.
         if self.resumes == ResumeGranularity::ByRecords
             && points.back().is_some_and(|last| last.number == point.number)
         {

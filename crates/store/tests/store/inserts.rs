@@ -88,7 +88,7 @@ async fn insertion_that_fails_does_not_fail_those_that_wait_with_it() {
     assert_eq!(unknown.unwrap_err().kind(), ErrorKind::Invalid);
     assert!(matches!(partly.unwrap_err(), StoreError::PartlyInserted { first: 2, last: 5, inserted: 3, .. }));
     assert_eq!(text(&sql(&table, "SELECT COUNT(*), MIN(n) FROM t").await), ["11|1"]);
-    // Of two insertions of one application, the second is done when the first is; both are requested before either.
+    // The second of two insertions of one application is done when the first is; both are requested before either.
     let (first, second) = join(once(several(4, 6), 3), once(several(4, 8), 4)).await;
     assert_eq!(first.unwrap(), Some(1));
     assert!(matches!(second.unwrap_err(), StoreError::PartlyInserted { inserted: 6, .. }));

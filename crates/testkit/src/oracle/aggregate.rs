@@ -119,7 +119,7 @@ fn has_order(value: &&Value) -> bool {
     !matches!(value, Value::List(_) | Value::Map(_))
 }
 
-/// Of equal numbers a LONG is least and a FLOAT greatest, so that their order of arrival does not matter.
+/// The order of equal numbers: a LONG is least and a FLOAT greatest, so that their order of arrival does not matter.
 fn ordered(a: &Value, b: &Value) -> Ordering {
     fn kind(value: &Value) -> u8 {
         match value {
