@@ -80,7 +80,7 @@ impl Workload {
     ///
     /// # Errors
     ///
-    /// A setting is out of its range.
+    /// Fails if a setting is out of its range.
     pub fn begin(&self, seed: u64) -> Result<Box<dyn Events>, WorkloadError> {
         let skew = |skew: f64| {
             if (0.0..=SKEW_MAX).contains(&skew) { Ok(()) } else { Err(WorkloadError::Skew(skew)) }

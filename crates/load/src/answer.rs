@@ -48,7 +48,7 @@ impl Head {
     ///
     /// # Errors
     ///
-    /// The status is missing, or the length is wrong.
+    /// Fails if the status is missing, or the length is wrong.
     pub fn parse(head: &[u8]) -> Result<Head, Malformed> {
         let mut lines = head.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
         let first = lines.next().unwrap_or_default();
@@ -112,7 +112,7 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// The bytes are no answer; the connection cannot be used any more.
+    /// Fails if the bytes are no answer; the connection cannot be used any more.
     pub(crate) fn read(&mut self, bytes: &[u8]) -> Result<(Option<Head>, usize), Malformed> {
         let mut taken = 0;
         loop {

@@ -25,7 +25,7 @@ use crate::{
 ///
 /// # Errors
 ///
-/// A thread cannot be started or cannot wait for its connections. Failures of requests are counted.
+/// Fails if a thread cannot be started or cannot wait for its connections. Failures of requests are counted.
 pub fn run(
     plan: &Plan,
     clock: &dyn Clock,

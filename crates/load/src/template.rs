@@ -35,7 +35,7 @@ impl Template {
     ///
     /// # Errors
     ///
-    /// A place has the form of one, and no number or no word to be filled with.
+    /// Fails if a place has the form of one, and no number or no word to be filled with.
     pub fn new(text: &str) -> Result<Template, TemplateError> {
         let mut pieces = Vec::new();
         let mut plain = Vec::new();

@@ -55,7 +55,7 @@ impl Plot {
     ///
     /// # Errors
     ///
-    /// There is no point above 0.
+    /// Fails if there is no point above 0.
     pub fn svg(&self) -> Result<String, PlotError> {
         let mut text = String::new();
         // Errors of drawing borrow from the drawing; as text they do not.

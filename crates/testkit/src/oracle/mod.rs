@@ -84,7 +84,7 @@ impl std::error::Error for Unsupported {}
 ///
 /// # Panics
 ///
-/// A text is not JSON.
+/// Panics if a text is not JSON.
 pub fn read<T: AsRef<str>>(events: &[T]) -> Vec<Json> {
     events.iter().map(|event| serde_json::from_str(event.as_ref()).expect("events are JSON")).collect()
 }
