@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// The reason why a companion cannot be read. In each case its data file is scanned instead; what is damaged or foreign is built anew.
+/// The reason for which a companion cannot be read. In each case its data file is scanned instead; what is damaged or foreign is built anew.
 #[derive(Debug, thiserror::Error)]
 pub enum CompanionError {
     /// Its bytes cannot be had now.

@@ -105,7 +105,7 @@ pub trait CompanionBytes: Send + Sync + fmt::Debug {
     fn read(&self, range: Range<usize>) -> io::Result<Vec<u8>>;
 }
 
-/// The reason why a companion gives no answer. Its data file is scanned.
+/// The reason for which a companion gives no answer. Its data file is scanned.
 #[derive(Debug)]
 pub enum CompanionFault {
     /// Its bytes cannot be had now.
