@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 
-/// What `--help` says.
+/// The text of `--help`.
 pub(crate) const HELP: &str = "\
 Usage: swiftwater-bench [OPTIONS]
 
@@ -81,7 +81,7 @@ pub(crate) struct Args {
     pub(crate) tuning: Tuning,
 }
 
-/// What can be tried out; 0: the default.
+/// The settings that can be varied; 0: the default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Tuning {
     pub(crate) block_kib: usize,
@@ -139,7 +139,7 @@ impl Args {
         self.only.is_empty() || self.only.iter().any(|(only, _)| *only == part)
     }
 
-    /// Whether a piece of a part is wanted; `piece` is one of [`PIECES`].
+    /// Returns true if a piece of a part is wanted; `piece` is one of [`PIECES`].
     pub(crate) fn wants_piece(&self, part: Part, piece: &str) -> bool {
         let is_it =
             |(only, alone): &(Part, Option<&str>)| *only == part && alone.is_none_or(|alone| alone == piece);
@@ -176,7 +176,7 @@ impl Args {
         self.data.clone().or_else(beside_sources).unwrap_or_else(std::env::temp_dir)
     }
 
-    /// Where what is written down belongs.
+    /// The directory of the results.
     pub(crate) fn results(&self) -> PathBuf {
         sources().unwrap_or_default()
     }

@@ -45,7 +45,7 @@ impl Bodies {
         Ok(Bodies(bodies))
     }
 
-    /// How many there are.
+    /// Number of bodies.
     pub(crate) fn len(&self) -> u64 {
         self.0.len() as u64
     }
@@ -55,7 +55,7 @@ impl Bodies {
         &self.0[(number % self.len()) as usize]
     }
 
-    /// How often the body at each place is sent when so many are.
+    /// The number of times that the body at each place is sent for `count` bodies.
     pub(crate) fn times(&self, count: u64) -> impl Iterator<Item = (&Body, u64)> {
         let (whole, rest) = (count / self.len(), count % self.len());
         self.0.iter().zip(0..).map(move |(body, place)| (body, whole + u64::from(place < rest)))

@@ -82,7 +82,7 @@ pub(crate) fn run(args: &Args, table: &mut Table) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is wrong with the counts of the queries that stood all the time: the events are made again, as many as flowed.
+/// The fault of the counts of the queries that stood all the time: the events are made again, as many as were sent.
 fn fault(spec: Spec, outcome: &Outcome) -> Option<String> {
     let mut workload = spec.begin();
     let mut text = Vec::new();

@@ -11,7 +11,7 @@ use crate::{
     task::{Kind, Task},
 };
 
-/// What the child does.
+/// Runs the task of the child.
 pub(crate) fn run(words: &[String]) -> anyhow::Result<()> {
     let [task] = words else { anyhow::bail!("a child has one argument") };
     let task: Task = serde_json::from_str(task).context("a child's task is JSON")?;

@@ -18,11 +18,11 @@ use crate::{
 
 /// The first argument of this program when its instructions are counted; the second, if there is one, names the case.
 pub(crate) const WORD: &str = "counted";
-/// Of one case, at most so many: a counting program takes fifty times as long.
+/// Events of one case, at most: a counting program takes fifty times as long.
 const EVENTS: usize = 560;
 const BLOCK_EVENTS: usize = 140;
 
-/// What is counted: the symbol is looked for by its name.
+/// The counted work: the symbol is found by its name.
 #[inline(never)]
 fn swiftwater_counted(work: &mut dyn FnMut()) {
     work();

@@ -21,7 +21,7 @@ struct Point {
     cores: f64,
 }
 
-/// What varies, and the numbers it takes.
+/// The quantity that varies, and its values.
 struct Sweep {
     name: &'static str,
     title: &'static str,

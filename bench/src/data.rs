@@ -28,7 +28,7 @@ pub(crate) struct Load {
     pub(crate) events: u64,
     /// Matches of each query.
     pub(crate) truth: Vec<u64>,
-    /// What [`GROUPS_QUERY`] finds, in events of the published shape.
+    /// The groups that [`GROUPS_QUERY`] finds, in events of the published shape.
     pub(crate) groups: Groups,
 }
 

@@ -46,11 +46,11 @@ const READ_BYTES: usize = 256 << 10;
 const WRITE_BYTES: usize = 64 << 10;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is delivered.
+/// The delivered records.
 struct Case {
     what: &'static str,
     select: &'static str,
-    /// What each record begins with, and nothing else holds.
+    /// The prefix of each record, which occurs nowhere else.
     mark: &'static [u8],
     events: u64,
 }
@@ -108,7 +108,7 @@ pub(crate) fn run(args: &Args, table: &mut Table) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What came of one side.
+/// The result of one side.
 struct Delivered {
     seconds: f64,
     /// Over all connections.
@@ -218,7 +218,7 @@ fn receive(
     Ok(delivered)
 }
 
-/// Lets a bare writer write these bytes to each connection.
+/// Writes these bytes to each connection with a simple writer.
 fn write_bare(bytes: &[u8], case: &Case, events: u64) -> anyhow::Result<Delivered> {
     let mut file = tempfile::tempfile().context("cannot make a file")?;
     file.write_all(bytes)?;
@@ -270,7 +270,7 @@ pub(crate) fn run_writer() -> anyhow::Result<()> {
             writer.join().map_err(|_| anyhow::anyhow!("a thread panicked"))?.context("cannot write")
         })
     })?;
-    // Whoever reads closes first, or ends this process.
+    // The reader closes first, or ends this process.
     let mut rest = Vec::new();
     streams[0].read_to_end(&mut rest).context("cannot wait for the reader")?;
     Ok(())

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Client {
     stream: TcpStream,
     host: String,
-    /// What was read and not yet taken.
+    /// The bytes that were read and not yet taken.
     buffer: Vec<u8>,
 }
 

@@ -17,12 +17,12 @@ use crate::{args::Tuning, http::Client, task::Blocks};
 pub(crate) const BODY_BYTES: usize = 1 << 20;
 /// Queries that are sent before the first of them is answered.
 const QUERIES_AHEAD: usize = 64;
-/// How often is asked whether the server has looked at everything.
+/// Interval of the checks that the server has processed everything.
 const ASK_EVERY: Duration = Duration::from_millis(2);
 /// Nothing that waits takes longer.
 const ASKS_MAX: usize = 30_000;
 
-/// What became of events.
+/// The outcome of sent events.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sent {
     /// From the first byte sent to the last event looked at.
@@ -142,7 +142,7 @@ fn wait_until_looked_at(client: &mut Client, stream: &str, events: u64) -> anyho
     anyhow::bail!("the server has not looked at everything within a minute")
 }
 
-/// How many events each query has matched.
+/// Number of events that each query has matched.
 pub(crate) fn matches(address: SocketAddr, ids: &[String]) -> anyhow::Result<Vec<u64>> {
     let answer = Client::connect(address)?.get("/v1/queries")?;
     let Listing { queries: listed } = serde_json::from_slice(&answer).context("queries are not listed")?;

@@ -46,7 +46,7 @@ const TRICKLE: u32 = 10_000;
 const LOAD_EVENTS: usize = 128;
 /// Different bodies of load.
 const LOAD_BODIES: usize = 8;
-/// What p50 and p99 should be below, in milliseconds, on an idle server and on one that is half-loaded.
+/// Goals for p50 and p99, in milliseconds, on an idle server and on one that is half-loaded.
 const IDLE_MS_MAX: (f64, f64) = (0.150, 0.600);
 const LOADED_MS_MAX: (f64, f64) = (1.0, 5.0);
 /// About the bytes of an event.
@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Args, table: &mut Table) -> anyhow::Result<()> {
         needed: String::new(),
         verdict: Verdict::Told,
     });
-    // What waits is looked at before anything is measured.
+    // The waiting events are processed before anything is measured.
     event_to_client(&mut probe, 10)?;
     let load = Load::start(server.address, Some(capacity / 2.0))?;
     let sent = event_to_client(&mut probe, samples)?;

@@ -37,7 +37,7 @@ pub(crate) fn pin_to_cores(cores: usize) -> anyhow::Result<()> {
     rustix::thread::sched_setaffinity(None, &set).context("cannot keep to some cores")
 }
 
-/// What of the processor's vectors programs may use.
+/// The vector instructions that programs may use.
 fn vectors() -> String {
     #[cfg(target_arch = "x86_64")]
     let known = [
@@ -64,7 +64,7 @@ pub(crate) fn cores() -> usize {
 pub(crate) struct Memory {
     /// Now in memory.
     pub(crate) resident: u64,
-    /// Of it, what is its own, and no mapped file.
+    /// The process's own part of it, without mapped files.
     pub(crate) own: u64,
     /// The most that ever was in memory (`VmHWM`).
     pub(crate) peak: u64,

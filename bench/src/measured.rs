@@ -57,7 +57,7 @@ impl Measured {
         Ok(all)
     }
 
-    /// What was wrong with any round's answers.
+    /// The fault of any round's answers.
     pub(crate) fn fault(&self) -> Option<&str> {
         self.fault.as_deref()
     }

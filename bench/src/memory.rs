@@ -16,14 +16,14 @@ const STREAM: &str = "memory";
 const QUERIES: usize = 99_999;
 const AT_REST_MIB_MAX: f64 = 60.0;
 const QUERY_BYTES_MAX: u64 = 1024;
-/// What an allocator gives back, it gives back by then.
+/// Time after which an allocator has returned memory.
 const SETTLED: Duration = Duration::from_secs(2);
 
 /// Measures both and adds their rows.
 pub(crate) fn run(args: &Args, table: &mut Table) -> anyhow::Result<()> {
     let queries = if args.quick { QUERIES / 10 } else { QUERIES };
     let server = Running::start()?;
-    // Whatever the first request and the first query bring with them is no query's own.
+    // The costs of the first request and of the first query belong to no query.
     let asked = PublishedEvents::new(7, queries + 1, 0.0).queries();
     thread::sleep(SETTLED);
     let idle = machine::memory(&server.process()).resident;

@@ -14,12 +14,12 @@ const QUERIES: usize = 100_000;
 const EVENTS_MIN: f64 = 1e6;
 const MATCHING_EVENTS_MIN: f64 = 1.2e6;
 
-/// Of events, for the first look at how fast it goes.
+/// Bytes of events for the first estimate of the speed.
 const TRIAL_BYTES: u64 = 64 << 20;
 /// The longest that one point should take.
 const SECONDS_MAX: f64 = 60.0;
 
-/// How many bytes of events are run through: as many as are asked for, unless that would take too long.
+/// Bytes of events to run through: as many as requested, unless that would take too long.
 fn worth(args: &Args, spec: Spec, queries: usize) -> anyhow::Result<u64> {
     let load = Load::generate(&args.data(), spec, TRIAL_BYTES)?;
     let outcome = Task::new(Kind::Engine, spec, queries, args.tuning).run(&load)?;

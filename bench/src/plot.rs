@@ -8,7 +8,7 @@ use swiftwater_plot::{Line, Plot};
 /// One curve.
 pub(crate) struct Curve<'t> {
     pub(crate) title: &'t str,
-    /// What `x` is.
+    /// The label of `x`.
     pub(crate) axis: &'t str,
     /// `x`, and nanoseconds an event.
     pub(crate) points: Vec<(f64, f64)>,

@@ -49,7 +49,7 @@ pub(crate) fn phase(is_quick: bool) -> Duration {
     Duration::from_secs(if is_quick { 1 } else { 5 })
 }
 
-/// Lets the queries stand; measures without changes, with paced ones, and with as many as can be.
+/// Submits the queries; measures without changes, with paced ones, and with as many as possible.
 pub(crate) fn run(task: Task, bytes: Bytes, is_quick: bool) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let engine = Engine::start(config(task.tuning)?, Arc::new(SystemClock::new()));
@@ -134,7 +134,7 @@ struct Changes<'e> {
     here: VecDeque<Subscription>,
 }
 
-/// How long each change took, and how many there were a second.
+/// The duration of each change, and their number per second.
 struct ChangeDurations {
     adds: Vec<Duration>,
     ends: Vec<Duration>,
@@ -142,7 +142,7 @@ struct ChangeDurations {
 }
 
 impl Changes<'_> {
-    /// Lets as many come as are there at a time, so that from here on one ends for each that comes.
+    /// Adds as many as are present at a time, so that from here on one ends for each new one.
     fn fill(&mut self) -> anyhow::Result<()> {
         while self.here.len() < COMING {
             self.add()?;
@@ -185,8 +185,8 @@ impl Changes<'_> {
     }
 }
 
-/// Of the batches between two moments: the bound below which 99 % were, that of the slowest, and how many there were. The
-/// last bucket has no bound: twice the one before stands for it.
+/// The batches between two moments: the bound below which 99 % were, that of the slowest, and their number. The last
+/// bucket has no bound: twice the one before stands for it.
 fn batches(before: &Metrics, after: &Metrics) -> Vec<f64> {
     let counts: Vec<u64> =
         after.read_to_match.iter().zip(before.read_to_match).map(|(after, before)| after - before).collect();

@@ -45,7 +45,7 @@ pub(crate) fn stream() -> anyhow::Result<StreamName> {
     StreamName::new("load").context("`load` is a name")
 }
 
-/// Lets the queries stand, appends all events, and counts what each query answers.
+/// Submits the queries, appends all events, and counts the answers of each query.
 pub(crate) fn run(task: Task, bytes: Bytes) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let engine = Engine::start(config(task.tuning)?, Arc::new(SystemClock::new()));
@@ -106,7 +106,7 @@ pub(crate) fn feed(engine: &Engine, blocks: &Blocks) -> anyhow::Result<(u64, u64
     Ok((events, rejected))
 }
 
-/// What the reader got.
+/// The answers that the reader got.
 pub(crate) struct Read {
     pub(crate) subscriptions: Vec<Subscription>,
     /// By subscription.

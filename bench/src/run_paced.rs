@@ -26,8 +26,8 @@ pub(crate) const READ_TO_ANSWER: &str = "read to answer";
 /// About a millisecond's events.
 const BLOCK_KIB: usize = 128;
 
-/// Lets the queries stand, appends all events at their rate, and only then reads: nothing that waits to be read slows
-/// the shard down, and a reader of as many mailboxes would.
+/// Submits the queries, appends all events at their rate, and only then reads: answers that wait to be read do not
+/// slow the shard down, and a reader of as many mailboxes would.
 pub(crate) fn run(task: Task, bytes: Bytes) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let engine = Engine::start(config(task.tuning)?, Arc::new(SystemClock::new()));

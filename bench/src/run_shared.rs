@@ -14,7 +14,7 @@ use crate::{
     task::{Blocks, Outcome, Stopwatch, Task},
 };
 
-/// Lets the queries stand, appends all events, and reads each query's answer.
+/// Submits the queries, appends all events, and reads each query's answer.
 pub(crate) fn run(task: Task, set: Set, bytes: Bytes) -> anyhow::Result<Outcome> {
     let queries: Vec<String> = (0..task.standing).map(|place| set.query(place)).collect();
     run_queries(task, &queries, bytes)

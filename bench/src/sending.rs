@@ -20,7 +20,7 @@ use crate::http::Client;
 /// Connections over which bodies are sent: while one waits for its acknowledgement, others send.
 const CONNECTIONS: usize = 6;
 
-/// What is to be sent.
+/// The plan of sending.
 #[derive(Clone)]
 pub(crate) struct Plan {
     pub(crate) address: SocketAddr,
@@ -50,7 +50,7 @@ pub(crate) struct AckedBody {
     pub(crate) bytes: u64,
 }
 
-/// What became of it.
+/// The outcome of sending.
 #[derive(Debug)]
 pub(crate) struct Sent {
     pub(crate) began: SystemTime,
@@ -94,7 +94,7 @@ impl Sending {
             let (shared, plan) = (Arc::clone(&shared), plan.clone());
             let work = move || {
                 let sent = send(&plan, &shared, start);
-                // Whoever fails ends it for all.
+                // A failure ends it for all threads.
                 shared.is_over.fetch_or(sent.is_err(), Ordering::AcqRel);
                 sent
             };

@@ -22,7 +22,7 @@ pub(crate) const READY: &str = "listening on http://";
 pub(crate) struct Running {
     child: Child,
     pub(crate) address: SocketAddr,
-    /// What it is, for the table.
+    /// Its name, for the table.
     pub(crate) what: &'static str,
 }
 

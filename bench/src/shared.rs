@@ -63,7 +63,7 @@ impl Set {
         }
     }
 
-    /// What is wrong with the answer of the query of this place: the sum of its column `n`, and its records.
+    /// The fault in the answer of the query of this place: the sum of its column `n`, and its records.
     fn fault(self, place: usize, (sum, records): (u64, u64), load: &Load) -> Option<String> {
         let truth: u64 = load.groups.iter().take(self.below(place)).map(|(count, _)| count).sum();
         let is_right = match self {
@@ -149,7 +149,7 @@ pub(crate) fn run(args: &Args, table: &mut Table) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is wrong with a run's answers, if anything.
+/// The fault of a run's answers, if there is one.
 fn fault((set, standing): Point, outcome: &Outcome, load: &Load) -> Option<String> {
     if outcome.events != load.events || outcome.rejected != 0 {
         let Outcome { events, rejected, .. } = outcome;

@@ -18,11 +18,11 @@ use crate::{
     server::{Running, binary},
 };
 
-/// How long views may take until they have counted what there is: a statement over them waits for less.
+/// Time that views may take until they have counted all events: a statement over them waits for less.
 const VIEWS_PATIENCE: Duration = Duration::from_secs(1800);
 const VIEWS_LOOK: Duration = Duration::from_millis(10);
 
-/// Where servers store, with room for so many bytes, if there is a server.
+/// The directory in which servers store, with room for so many bytes, if there is a server.
 pub(crate) fn directory(args: &Args, bytes: u64) -> anyhow::Result<PathBuf> {
     binary()?;
     let directory = args.data();

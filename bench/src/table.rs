@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What came of a row.
+/// The result of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Nothing is needed; its answers, if it has any, are right.
@@ -16,7 +16,7 @@ pub(crate) enum Verdict {
 }
 
 impl Verdict {
-    /// Whether an aim is met.
+    /// The verdict for a goal that is met or missed.
     pub(crate) fn of(passed: bool) -> Verdict {
         if passed { Verdict::Passed } else { Verdict::Missed }
     }
@@ -33,7 +33,7 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// Of what could not be measured.
+    /// The row of a value that could not be measured.
     pub(crate) fn not_measured(what: &str, why: &anyhow::Error) -> Row {
         Row {
             what: what.to_owned(),

@@ -25,7 +25,7 @@ use crate::{
 pub(crate) const WORD: &str = "child";
 const BLOCK_BYTES: usize = 256 << 10;
 
-/// What a child does.
+/// The kind of a child's task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum Kind {
     /// All queries stand on a stream that the events are appended to.
@@ -62,11 +62,11 @@ pub(crate) enum Set {
     Top,
 }
 
-/// What a child is told.
+/// The task of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Task {
     pub(crate) kind: Kind,
-    /// What the events were made for.
+    /// The workload for which the events were made.
     pub(crate) spec: Spec,
     /// The first of its queries that stands.
     pub(crate) first: usize,
@@ -77,7 +77,7 @@ pub(crate) struct Task {
     pub(crate) tuning: Tuning,
 }
 
-/// What a child found.
+/// The results of a child.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Outcome {
     pub(crate) events: u64,
@@ -94,13 +94,13 @@ pub(crate) struct Outcome {
     /// Records of each standing query.
     pub(crate) matches: Vec<u64>,
     pub(crate) groups: Groups,
-    /// Of each query that was asked for one answer: the sum of its column `n`, and its records.
+    /// For each query of one answer: the sum of its column `n`, and its records.
     pub(crate) answers: Vec<(u64, u64)>,
     /// Memory that came with the queries and what they hold.
     pub(crate) bytes_per_query: u64,
     /// Seconds of the stage that was measured alone.
     pub(crate) stage_seconds: f64,
-    /// Whatever else was measured, by name.
+    /// Other measurements, by name.
     pub(crate) spans: Vec<(String, Vec<f64>)>,
     /// Records that were lost for a slow reader.
     pub(crate) dropped: u64,
@@ -119,7 +119,7 @@ impl Task {
         queries.split_off(self.first.min(queries.len()))
     }
 
-    /// What is wrong with the counts of an outcome, if anything.
+    /// The fault of an outcome's counts, if there is one.
     pub(crate) fn fault(self, load: &Load, outcome: &Outcome) -> Option<String> {
         if outcome.events != load.events || outcome.rejected != 0 {
             let Outcome { events, rejected, .. } = outcome;
@@ -153,7 +153,7 @@ impl Task {
 }
 
 impl Outcome {
-    /// What was measured under a name.
+    /// The measurements under a name.
     pub(crate) fn span(&self, name: &str) -> anyhow::Result<&[f64]> {
         let span = self.spans.iter().find(|(known, _)| known == name);
         span.map(|(_, values)| values.as_slice()).with_context(|| format!("{name} was not measured"))

@@ -99,7 +99,7 @@ fn run_points(args: &Args, points: &[Point], all: &mut HashMap<Point, Measured>)
     Ok(())
 }
 
-/// What is wrong with a point's answers, if anything.
+/// The fault of a point's answers, if there is one.
 fn fault(task: Task, load: &Load, outcome: &Outcome) -> Option<String> {
     if task.kind != Kind::InputGroups {
         return task.fault(load, outcome);

@@ -25,7 +25,7 @@ fn record() -> BTreeMap<String, f64> {
     pairs.map(|(case, count)| (case.to_owned(), count.trim().parse().unwrap())).collect()
 }
 
-/// Why nothing can be counted here.
+/// The reason why nothing can be counted here.
 fn hindrance() -> Option<&'static str> {
     if cfg!(debug_assertions) {
         return Some(

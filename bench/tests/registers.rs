@@ -10,7 +10,7 @@ use std::{hint::black_box, time::Instant};
 use swiftwater_event::{CheckLimits, EventBatch, check_block, measure::StructuralPass};
 use swiftwater_testkit::published::PublishedEvents;
 
-/// How many times as fast AVX-512 is to be as AVX2, at least: with the grammar checked, and without.
+/// The factor by which AVX-512 must be faster than AVX2, at least: with the grammar checked, and without.
 const LEAST: [f64; 2] = [2.0, 1.15];
 const ROUNDS: usize = 15;
 

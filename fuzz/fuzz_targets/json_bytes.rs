@@ -136,7 +136,7 @@ fn written(decoded: &Decoded, row: usize) -> Vec<u8> {
         write_json(&value, &mut one);
         write_json(&again[0], &mut other);
         assert_eq!(one, other);
-        // What is written can be read.
+        // Written text can be read.
         assert!(std::str::from_utf8(&one).is_ok_and(|text| parse_value(text, &arena).is_some()));
     }
     out

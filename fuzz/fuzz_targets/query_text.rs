@@ -19,7 +19,7 @@ fn columns(query: &Query) -> Vec<&Expr> {
     }
 }
 
-/// Whether all numbers of a plan are finite: others have no text.
+/// Returns true if all numbers of a plan are finite: others have no text.
 fn is_finite(expr: &Expr) -> bool {
     let mut finite = true;
     expr.visit(&mut |expr| match expr {
@@ -53,7 +53,7 @@ fn check(text: &str, dialect: Dialect, parameters: &[Literal]) {
                 assert_eq!(columns(&again), [expr]);
             }
         }
-        // What is left out with parentheses may make another query of it, or none, or one with too large numbers.
+        // A text without some of its parentheses may be another query, or none, or one with too large numbers.
         Dialect::Bullet => {
             if let Ok(again) = parse(&query.printed, &options) {
                 assert_eq!(again.query.printed, query.printed);

@@ -16,7 +16,7 @@ mod stomp;
 use frames::{messages_frame, messages_of};
 use stomp::{Frame, Reader, Received, Version};
 
-/// What a frame may have; small, so that the limit is met.
+/// The limit of a frame; small, so that it is met.
 const BYTES_MAX: usize = 300;
 
 fuzz_target!(|input: (u8, [u8; 3], &str)| {

@@ -15,7 +15,7 @@ mod message;
 #[path = "../../crates/server/src/wire/time.rs"]
 mod time;
 
-/// Where `message` looks for times.
+/// The module in which `message` expects times.
 mod wire {
     pub(crate) use crate::time::parse_time;
 }
@@ -23,7 +23,7 @@ mod wire {
 use frames::{Frame, Frames};
 use message::{MessageContext, write_event};
 
-/// What a message may have; small, so that the limit is met.
+/// The limit of a message; small, so that it is met.
 const MESSAGE_BYTES_MAX: usize = 200;
 
 fuzz_target!(|input: (u8, i64, i16, &[u8])| {
@@ -33,7 +33,7 @@ fuzz_target!(|input: (u8, i64, i16, &[u8])| {
     for (bytes, is_cut) in whole {
         assert!(bytes.len() <= MESSAGE_BYTES_MAX);
         let around = MessageContext {
-            // Of the years 1 to 9999, and of zones that there may be.
+            // The times are of the years 1 to 9999, and the zones are possible ones.
             arrival_micros: arrival_micros % 250_000_000_000_000_000,
             utc_offset_minutes: utc_offset_minutes % 1440,
             peer: "::1",

@@ -12,7 +12,7 @@ pub(crate) struct Block {
     pub(crate) batch: EventBatch,
 }
 
-/// Of an event's fields.
+/// The order of an event's fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Order {
     Kept,

@@ -9,7 +9,7 @@ use arrow_array::{
 };
 use hashbrown::HashMap;
 
-/// What a field of the published events holds.
+/// The type of a field of the published events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Text,
@@ -20,7 +20,7 @@ pub(super) enum Kind {
     Maps,
 }
 
-/// What a map holds.
+/// The type of a map's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scalar {
     Text,
@@ -78,9 +78,9 @@ pub(super) trait Json<'v>: Copy {
     fn double(self) -> Option<f64>;
     fn boolean(self) -> Option<bool>;
     fn get(self, name: &str) -> Option<Self>;
-    /// Whether it is an object; takes its entries until `each` says that it is enough.
+    /// Returns true if it is an object; takes its entries until `each` says that it is enough.
     fn entries(self, each: impl FnMut(&'v str, Self) -> bool) -> bool;
-    /// Whether it is a list.
+    /// Returns true if it is a list.
     fn items(self, each: impl FnMut(Self)) -> bool;
 }
 

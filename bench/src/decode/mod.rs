@@ -53,17 +53,17 @@ const NATIVE: &str = "SWIFTWATER_BENCH_NATIVE";
 const BYTES: usize = 640 << 20;
 /// Over which more than 2 GiB are walked.
 const ROUNDS: usize = 4;
-/// How many paths are wanted of each event; none: it is only checked.
+/// Number of paths wanted of each event; none: it is only checked.
 const PATHS: [usize; 5] = [0, 1, 4, 20, 92];
 
-/// How much is measured.
+/// The size of a measurement.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Extent {
     bytes: usize,
     rounds: usize,
 }
 
-/// What all were measured at.
+/// The conditions of a comparison.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Contest {
     order: Order,
@@ -140,7 +140,7 @@ fn measure(extent: Extent) -> anyhow::Result<(Vec<structure::Passes>, Vec<Contes
     })
 }
 
-/// What is timed, by name: it takes a block and answers its events.
+/// A timed function and its name: it takes a block and returns its number of events.
 type Turn<'w> = (&'static str, &'w mut dyn FnMut(&Block) -> anyhow::Result<usize>);
 
 /// Times each contestant by turns over all blocks.
@@ -186,7 +186,7 @@ fn contest(blocks: &[Block], order: Order, paths: usize, extent: Extent) -> anyh
     Ok(Contest { order, paths, extent, fault, speeds: race(blocks, extent.rounds, &mut turns)? })
 }
 
-/// What it costs to know that events are valid, before anything is made of them.
+/// Measures the cost of checking events without using them.
 fn checks(blocks: &[Block], extent: Extent) -> anyhow::Result<Contest> {
     let mut simd_json = others::SimdJson::new(&[]);
     let speeds = race(
@@ -206,7 +206,7 @@ pub(crate) fn ours(paths: usize) -> Ours {
     Ours::new(&fields(paths), false)
 }
 
-/// What it makes of a block.
+/// The columns of a block.
 pub(crate) fn columns_of(ours: &mut Ours, block: &Block) -> anyhow::Result<Vec<ArrayRef>> {
     ours.decode(block)
 }

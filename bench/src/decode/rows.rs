@@ -8,7 +8,7 @@ use crate::{
     table::{Row, Table, Verdict, mib},
 };
 
-/// What ours should reach, in GB/s.
+/// The goal for ours, in GB/s.
 fn goal(order: Order, paths: usize) -> Option<f64> {
     match (order, paths) {
         (Order::Kept, 1) => Some(6.0),
@@ -22,7 +22,7 @@ fn goal(order: Order, paths: usize) -> Option<f64> {
     }
 }
 
-/// How many times as fast as which other ours should be; no name: as the best of them.
+/// The factor by which ours should be faster, and than which other; no name: than the best of them.
 fn lead(order: Order, paths: usize) -> Option<(f64, Option<&'static str>)> {
     match (order, paths) {
         (Order::Kept, 4) => Some((4.0, None)),

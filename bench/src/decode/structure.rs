@@ -11,7 +11,7 @@ use crate::{
     table::{Row, Table, Verdict, mib},
 };
 
-/// What it should reach with these instructions, in GB/s.
+/// The goal with these instructions, in GB/s.
 fn goal(instructions: &str) -> Option<f64> {
     match instructions {
         "avx512" => Some(8.0),
@@ -20,7 +20,7 @@ fn goal(instructions: &str) -> Option<f64> {
     }
 }
 
-/// What is measured with one set of instructions.
+/// The measurements with one set of instructions.
 pub(super) struct Passes {
     instructions: &'static str,
     /// Places, bits, and bits with the check.

@@ -45,7 +45,7 @@ pub(super) fn run(
     asked::run(args, &stored, &delta.paths(), &questions(&tally), duckdb, table)
 }
 
-/// What the articles come to, by plain search of their text.
+/// The totals of the articles, by plain search of their text.
 #[derive(Debug, Default)]
 struct Tally<'b> {
     articles: u64,
@@ -103,8 +103,8 @@ impl<'b> Tally<'b> {
     }
 }
 
-/// The published queries. Who wrote how much is summed up in both engines, so that only the query is measured and not how
-/// its many rows are handed over.
+/// The published queries. The result per contributor is summed up in both engines, so that only the query is measured and
+/// not the transfer of its many rows.
 const CONTRIBUTORS: &str = "SELECT count(*) AS names, sum(page_count) AS pages, min(page_count) AS least, \
                             max(page_count) AS most FROM (SELECT contributor_username, COUNT(*) AS page_count FROM wiki \
                             GROUP BY contributor_username)";

@@ -14,13 +14,13 @@ use crate::{
 
 const ROUNDS: usize = 5;
 const RATIO_MAX: f64 = 1.2;
-/// Where DuckDB takes no longer than this, ours may take as much more.
+/// Time of DuckDB up to which ours may take as much more.
 const SHORT_SECONDS: f64 = 0.1;
 const ROWS_PER_SECOND_MIN: f64 = 100e6;
 /// Fewer rows are asked in less time than a statement takes to be planned, whatever their rate.
 const ROWS_MIN: u64 = 10_000_000;
 
-/// What is wrong with an answer, if anything.
+/// Returns the fault of an answer, if it has one.
 pub(super) type Fault<'t> = Box<dyn Fn(&[Value]) -> Option<String> + 't>;
 
 /// A query, in both engines.
@@ -28,16 +28,16 @@ pub(super) struct Question<'t> {
     pub(super) what: &'static str,
     pub(super) ours: String,
     pub(super) theirs: String,
-    /// What the other engine runs before it, unmeasured.
+    /// The statement that the other engine runs before it, unmeasured.
     pub(super) before: Option<String>,
-    /// Of whose files it reads.
+    /// The stream whose files it reads.
     pub(super) stream: &'static str,
     /// Rows that it is asked of; 0: a few, whose rate is not told.
     pub(super) rows: u64,
     pub(super) fault: Fault<'t>,
 }
 
-/// Whether a number is this one, but for the order in which it was summed.
+/// Returns true if a number is this one, except for the order in which it was summed.
 pub(super) fn is_close(value: &Value, expected: f64) -> bool {
     value.as_f64().is_some_and(|value| (value - expected).abs() <= 1e-9 * expected.abs())
 }
@@ -135,7 +135,7 @@ fn row(
     }
 }
 
-/// Whether seconds are no more than they may be beside the other engine's.
+/// Returns true if seconds are within the allowed ratio to the other engine's.
 fn is_as_fast(seconds: f64, other: f64) -> bool {
     if other > SHORT_SECONDS { seconds <= RATIO_MAX * other } else { seconds <= other + SHORT_SECONDS }
 }

@@ -22,7 +22,7 @@ const PAUSE_SECONDS_MAX: f64 = 1.0;
 /// Events come for so long before.
 const BEFORE: Duration = Duration::from_secs(2);
 
-/// Lets it stand still, and adds the row. All that was sent before is in the table.
+/// Measures the catching up after a stop, and adds the row. All that was sent before is in the table.
 pub(super) fn run(
     args: &Args,
     stored: &Stored,

@@ -11,9 +11,9 @@ use std::{
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
-/// How often is looked for the next commit.
+/// Interval of the checks for the next commit.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Where nothing is committed for so long, all is done.
+/// Time without a commit after which all is done.
 const QUIET: Duration = Duration::from_secs(8);
 /// Nobody waits longer for commits to get on.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -136,7 +136,7 @@ impl Delta {
         self.files.values().map(|file| file.rows).sum()
     }
 
-    /// Where they are.
+    /// Their paths.
     pub(super) fn paths(&self) -> Vec<PathBuf> {
         self.files.keys().map(|path| self.directory.join(path)).collect()
     }

@@ -14,7 +14,7 @@ use crate::bodies::Bodies;
 
 /// Sends, and says how long that took.
 const SCRIPT: &str = include_str!("kafka.py");
-/// Where the broker is.
+/// The variable with the broker's address.
 const ADDRESS: &str = "SWIFTWATER_KAFKA";
 
 /// A broker that was named.

@@ -23,7 +23,7 @@ use crate::{
 const STREAM: &str = "published";
 const BYTES_PER_SECOND_MIN: f64 = 300e6;
 const SHARE_MIN: f64 = 0.7;
-/// Of the speed of a Kafka broker, which does not sync.
+/// The required share of the speed of a Kafka broker, which does not sync.
 const KAFKA_SHARE_MIN: f64 = 2.0;
 /// Bytes that Kafka is sent, of each.
 const KAFKA_BYTES: u64 = 1 << 30;
@@ -137,7 +137,7 @@ fn recovered(mut stored: Stored, away: BlockedTable) -> anyhow::Result<u64> {
     stream["position"].as_u64().context("a stream has no position")
 }
 
-/// What the log has written so far.
+/// The bytes and groups that the log has written so far.
 #[derive(Debug, Clone, Copy)]
 struct Written {
     bytes: f64,

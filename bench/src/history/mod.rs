@@ -40,11 +40,11 @@ use crate::{
 };
 use duckdb::DuckDb;
 
-/// What an event of this kind takes at most while it is stored: in the log, in files and in those that were merged.
+/// Maximum bytes of an event of this kind while it is stored: in the log, in files and in those that were merged.
 const SMART_HOME_BYTES: u64 = 100;
 /// And an article.
 const ARTICLE_BYTES: u64 = 2000;
-/// What all other measurements take at most.
+/// Maximum bytes of all other measurements.
 const OTHER_BYTES: u64 = 10 << 30;
 
 /// Measures all of it and adds the rows.
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Args, table: &mut Table) -> anyhow::Result<()> {
     let needed = args.history_events() * SMART_HOME_BYTES + args.articles() * ARTICLE_BYTES + other;
     let directory = match directory(args, needed) {
         Ok(directory) => directory,
-        // What other parts have found is not lost for it.
+        // A failure does not discard the results of other parts.
         Err(why) => {
             table.push(Row::not_measured("what is stored", &why));
             return Ok(());

@@ -15,7 +15,7 @@ use crate::{
 
 const LOG_BYTES: u64 = 1 << 30;
 const SECONDS_MAX: f64 = 5.0;
-/// How often is looked how large the log is.
+/// Interval of the checks of the log's size.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Fills the log, kills the server, starts it again, and adds the row.

@@ -137,7 +137,7 @@ impl Spread {
     }
 }
 
-/// What the events come to, by plain search of their text: nothing of what is measured has a part in it.
+/// The totals of the events, by plain search of their text, independent of the measured code.
 #[derive(Debug, Default, PartialEq)]
 struct Tally {
     events: u64,
@@ -148,7 +148,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// Of so many bodies.
+    /// The totals of so many bodies.
     fn of(bodies: &Bodies, count: u64) -> anyhow::Result<Tally> {
         let mut tally = Tally::default();
         for (body, times) in bodies.times(count).filter(|(_, times)| *times > 0) {
@@ -212,7 +212,7 @@ impl Tally {
         let means = self.states.values().map(Spread::mean);
         let overall = means.sum::<f64>() / self.states.len() as f64;
         groups_fault(rows, "state", &self.states, |row, spread| {
-            // What is left of two numbers that are nearly equal has fewer right digits.
+            // The difference of two nearly equal numbers has fewer correct digits.
             let difference = row["avg_usage_difference"].as_f64();
             difference.is_some_and(|value| (value - (spread.mean() - overall)).abs() < 1e-6)
         })

@@ -2,7 +2,7 @@
 //! committed. The rate counts from the first event sent.
 //!
 //! The time of a commit is that of its file in the Delta log. Rows that remain when the last event has arrived wait for the
-//! maximum time that rows may wait. That wait is no part of the rate, nor of the tenths, which begin with the first commit.
+//! maximum time that rows may wait. This wait is no part of the rate, nor of the tenths, which begin with the first commit.
 
 use anyhow::ensure;
 
@@ -14,11 +14,11 @@ use crate::{
     table::{Row, Table, Verdict, grouped, mib},
 };
 
-/// How much slower the last tenth may be than the first.
+/// The least share of the first tenth's speed that the last one must reach.
 const FLAT_SHARE_MIN: f64 = 0.9;
 const TENTHS: usize = 10;
 
-/// How fast it has to be.
+/// The required speed.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum RequiredRate {
     /// Events a second, and no slower in the end than in the beginning.
@@ -111,14 +111,14 @@ impl Curve {
     fn new(mut points: Vec<(f64, f64)>) -> anyhow::Result<Curve> {
         ensure!(!points.is_empty(), "nothing was committed");
         let end = points[points.len() - 1].0;
-        // What was left over waited for its time, however much it was.
+        // The remaining rows wait for their time, independently of their number.
         if points.len() > 1 {
             points.pop();
         }
         Ok(Curve { points, end })
     }
 
-    /// When everything was there.
+    /// Time at which everything was committed.
     fn end(&self) -> f64 {
         self.end
     }
@@ -129,7 +129,7 @@ impl Curve {
         events / at
     }
 
-    /// When so many events were there, in between commits by a straight line.
+    /// Time at which so many events were committed, interpolated between commits.
     fn at(&self, events: f64) -> f64 {
         let after = self.points.partition_point(|point| point.1 < events);
         let before = if after == 0 { (0.0, 0.0) } else { self.points[after - 1] };

@@ -41,7 +41,7 @@ const COMMENT_LETTERS: usize = 256;
 const REQUESTS: usize = 20_000;
 /// Swipes that are there before anybody reads: about 40 of each user, so that each has some.
 const SWIPES_BEFORE: u64 = 2_000_000;
-/// What comes in while others read.
+/// The swipes that are sent while others read.
 const SWIPES_PER_SECOND: usize = 5000;
 const SWIPES_OF_A_BODY: u64 = 50;
 const POSTS_SHARE_DISK: f64 = 0.45;
@@ -66,7 +66,7 @@ pub(super) fn run(args: &Args, directory: &Path, table: &mut Table) -> anyhow::R
     visible::run(args, &stored, half, table)
 }
 
-/// How `wrk` is run.
+/// The parameters of `wrk`.
 struct Run<'t> {
     seconds: u64,
     rounds: usize,
@@ -76,7 +76,7 @@ struct Run<'t> {
 /// A server's address, and its process.
 type At = (SocketAddr, String);
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug)]
 struct RunResult {
     report: Report,
@@ -104,7 +104,7 @@ fn start_stored(directory: &Path) -> anyhow::Result<Stored> {
     Ok(stored)
 }
 
-/// Of some runs: requests a second, the 99th percentile, and the server's processor time.
+/// The summary of some runs: requests a second, the 99th percentile, and the server's processor time.
 struct RunSummary {
     rate: Samples,
     p99_ms: Samples,

@@ -24,14 +24,14 @@ const KEYS: usize = 100_000;
 const EVENTS: usize = 6_000_000;
 const EVENTS_QUICK: usize = 600_000;
 const PLACES: usize = 1000;
-/// How long it may take until all is told.
+/// Time until all results must be there.
 const PATIENCE: Duration = Duration::from_secs(600);
 const LOOK: Duration = Duration::from_millis(20);
 
 /// One thing that is made of the events.
 struct Case {
     what: &'static str,
-    /// What is declared besides the view by key; the rows of `place_of` are there before any event.
+    /// The statements besides the view by key; the rows of `place_of` are there before any event.
     declared: &'static str,
     /// Asks for one number, and what it must come to in the end.
     asked: &'static str,
@@ -72,7 +72,7 @@ const CASES: [Case; 4] = [
 struct DerivedInput {
     bodies: Arc<Bodies>,
     total: u64,
-    /// What is often for a key: about as many come so often as do not.
+    /// The count from which a key is frequent: about half of the keys are.
     often: u64,
     /// Keys that came so often.
     often_keys: u64,

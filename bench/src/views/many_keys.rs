@@ -19,10 +19,10 @@ use crate::{
 
 const KEYS: usize = 10_000_000;
 const KEYS_QUICK: usize = 500_000;
-/// What of keys may be in memory, as set: what views hold, and the cache of their files.
+/// The memory limits for keys: those of views, and of the cache of their files.
 const SETTINGS: [&str; 2] = ["--views.memory-bytes-max=256MiB", "--views.cache-bytes=256MiB"];
 const SET_BYTES: u64 = 512 << 20;
-/// What a server has beside keys when nothing is on its way: the program, buffers of files, what the allocator keeps.
+/// The other memory of an idle server: the program, buffers of files, the allocator's caches.
 const OTHER_BYTES: u64 = 512 << 20;
 const RESTART_SECONDS_MAX: f64 = 10.0;
 

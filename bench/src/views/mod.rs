@@ -29,7 +29,7 @@ use crate::{
     table::{Row, Table},
 };
 
-/// What all of it takes on disk at most.
+/// Maximum bytes of all of it on disk.
 const BYTES: u64 = 12 << 30;
 
 /// Measures all of it and adds the rows.

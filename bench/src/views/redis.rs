@@ -39,7 +39,7 @@ pub(super) fn gets(value: &str) -> anyhow::Result<f64> {
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
     let redis =
         Redis { child: child.context("there is no `redis-server`: Debian's package `redis` has it")?, port };
-    // Whoever connects before it listens waits for ever.
+    // A client that connects before it listens waits for ever.
     let mut tries = 0;
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
         tries += 1;
@@ -61,7 +61,7 @@ fn benchmark(redis: &Redis, command: &str, value: &str, requests: usize) -> anyh
     rate(&said, command).with_context(|| format!("redis-benchmark says what is not understood: {said}"))
 }
 
-/// Of lines of `"GET","81234.56",…`.
+/// The rate in lines of `"GET","81234.56",…`.
 fn rate(said: &str, command: &str) -> Option<f64> {
     let name = format!("\"{}\"", command.to_uppercase());
     let line = said.lines().find(|line| line.starts_with(&name))?;

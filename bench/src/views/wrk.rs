@@ -12,7 +12,7 @@ use anyhow::{Context, ensure};
 /// Connections of all runs.
 pub(super) const CONNECTIONS: usize = 200;
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Report {
     pub(super) per_second: f64,
@@ -24,7 +24,7 @@ pub(super) struct Report {
     pub(super) failures: u64,
 }
 
-/// Whether it is installed.
+/// Checks that it is installed.
 pub(super) fn is_there() -> anyhow::Result<()> {
     // `wrk -v` says its version, and ends with 1.
     let said = Command::new("wrk").arg("-v").stdin(Stdio::null()).output();

@@ -32,16 +32,16 @@ const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 /// The first string field that holds such texts: those before hold UUIDs.
 const TEXT_FIRST: usize = 4;
 
-/// What a query asks for.
+/// The kind of a query's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum Answer {
     /// One field of each event that matches, as it comes.
     Field,
-    /// How many there are, at the end.
+    /// The number of matches, at the end.
     Count,
 }
 
-/// What a path holds.
+/// The type of a path.
 #[derive(Debug, Clone, Copy)]
 enum Path {
     /// A string field.
@@ -129,7 +129,7 @@ fn paths() -> Vec<Path> {
 }
 
 impl Path {
-    /// How many different values there are.
+    /// Number of distinct values.
     fn values(self) -> u64 {
         match self {
             Path::Text(_) => VALUES,
@@ -154,7 +154,7 @@ impl Path {
             Path::Text(_) => String::new(),
             Path::Long(long) => format!("{}L", value + 10_u64.pow(4 * (long as u32 + 1) - 1)),
             Path::MapLong(_) => format!("{}", value + 10_000),
-            // What ends a range may be beyond all values.
+            // The end of a range may be beyond all values.
             Path::MapDouble(_) => format!("{}.{:04}", value / 10_000, value % 10_000),
         }
     }
@@ -395,7 +395,7 @@ impl Workload for Mixed {
                 };
                 for &(query, branch) in &keys[rank][key] {
                     let branches = &queries[query as usize];
-                    // What an earlier branch finds is counted there.
+                    // An event that an earlier branch finds is counted there.
                     let (earlier, this) = branches.split_at(branch as usize);
                     if holds(&this[0]) && !earlier.iter().any(holds) {
                         truth[query as usize] += 1;

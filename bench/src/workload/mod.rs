@@ -21,14 +21,14 @@ const SEED: u64 = 20_260_101;
 pub(crate) enum Spec {
     /// Equality queries spread over 50 paths; 1 % of the events match one of them.
     Published {
-        /// How many; 0: no event matches anything.
+        /// Their number; 0: no event matches anything.
         queries: usize,
     },
     /// The sets of [`EQUALITY_SETS`], one after another; 1 % of the events match one query of each set.
     Equality,
     /// As the first, with the number of paths chosen, and how many of the queries an event matches.
     Planted {
-        /// How many.
+        /// Their number.
         queries: usize,
         /// Over which they are spread.
         paths: usize,
@@ -37,14 +37,14 @@ pub(crate) enum Spec {
     },
     /// Queries of six forms over 50 paths by Zipf's law; an event matches about ten of 100,000.
     Mixed {
-        /// How many.
+        /// Their number.
         queries: usize,
-        /// What each asks for.
+        /// The kind of each answer.
         answer: Answer,
     },
     /// A thousand equality queries on one path of events of about so many bytes; 1 % of the events match.
     Sized {
-        /// Of an event.
+        /// Bytes of an event.
         bytes: usize,
     },
 }
@@ -59,7 +59,7 @@ pub(crate) trait Workload {
     fn queries(&self) -> Vec<String>;
     /// Appends so many events, each on a line.
     fn write(&mut self, events: usize, out: &mut Vec<u8>);
-    /// How many of the events written so far match each query.
+    /// Number of the events written so far that match each query.
     fn truth(&self) -> &[u64];
 }
 

@@ -18,13 +18,13 @@ pub(super) struct Set {
     pub(super) paths: usize,
 }
 
-/// What one query asks for.
+/// The condition of one query.
 struct Query {
     field: usize,
     value: Vec<u8>,
 }
 
-/// How queries and events are brought together.
+/// The way in which queries and events match.
 enum Plan {
     /// An event matches a query of one of the sets, or none: each set has its share.
     Exclusive { sets: Vec<Range<usize>> },

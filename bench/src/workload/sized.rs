@@ -8,7 +8,8 @@ use super::{MATCH_SHARE, Workload, query_text};
 
 const QUERIES: usize = 1000;
 const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
-/// Of an event's random bytes; anything random would be too slow for a megabyte, anything repeated too easy.
+/// Length of the fields of an event's random bytes; other random content would be too slow for a megabyte, and repeated
+/// content too easy.
 const FIELD_LETTERS: usize = 12;
 
 /// Events with an `id` and as many short fields as make the size.

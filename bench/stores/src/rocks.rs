@@ -47,7 +47,7 @@ unsafe extern "C" {
 /// None, as views have it.
 const NO_COMPRESSION: c_int = 0;
 
-/// An open database. What it is opened with lives as long as the process: there are few.
+/// An open database. Its options live as long as the process: there are few.
 pub struct Rocks {
     db: handle,
     write: handle,

@@ -31,7 +31,7 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChangeRecord {
     format: u32,
-    /// When it was made.
+    /// Time of the change.
     pub at: Millis,
     /// The change.
     pub change: Change,
@@ -150,7 +150,7 @@ impl Catalog {
         Ok(has_changed.then(|| Change::Ddl(ddl.to_string())))
     }
 
-    /// As [`Catalog::check`], of a view, and which stream and which view it is of.
+    /// Checks a view as [`Catalog::check`] does, and returns its stream and the view below it.
     pub fn check_view(&self, create: &CreateView) -> Result<Option<SourceNames>, CatalogError> {
         let (stream, below) = self.source_of_view(create)?;
         let source = (stream.create.name.clone(), below.map(|below| below.create.name.clone()));
@@ -158,8 +158,8 @@ impl Catalog {
         Ok(changed.create_view(create, (0, &[]), 0)?.then_some(source))
     }
 
-    /// As [`Catalog::check`], of `CREATE SEARCH INDEX` over the columns of the stream or table, as its owner has them. The
-    /// change names the columns as they are declared there.
+    /// Checks `CREATE SEARCH INDEX` over the columns of the stream or table, as its owner has them. The change names the
+    /// columns as they are declared there.
     pub fn check_create_index(
         &self,
         create: &CreateSearchIndex,
@@ -169,7 +169,7 @@ impl Catalog {
         Ok(create.map(|create| Change::Ddl(create.to_string())))
     }
 
-    /// As [`Catalog::check_create_index`], of `ALTER SEARCH INDEX`.
+    /// Checks `ALTER SEARCH INDEX` as [`Catalog::check_create_index`] does.
     pub fn check_alter_index(
         &self,
         alter: &AlterSearchIndex,

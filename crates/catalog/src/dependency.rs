@@ -21,7 +21,7 @@ impl Catalog {
             }
         }
         for view in self.views() {
-            // What an alert owns goes with the alert, and is named as the alert.
+            // A view that an alert owns is dropped with the alert, and is named as the alert.
             let dependent =
                 view.owner.as_ref().map_or(view.object(), |alert| ObjectKind::Alert.named(&**alert));
             if let Some(stream) = self.stream_of_number(view.stream) {

@@ -23,13 +23,13 @@ pub enum ErrorKind {
     Limit,
 }
 
-/// Why a statement does not change the catalog.
+/// The reason why a statement does not change the catalog.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum CatalogError {
-    /// There is no such object.
+    /// The object does not exist.
     #[error("no {0}")]
     NotFound(Object),
-    /// There is an object of this name.
+    /// An object of this name exists.
     #[error("{0} already exists")]
     Exists(Object),
     /// Another object depends on it.
@@ -99,7 +99,7 @@ pub enum CatalogError {
     /// The definition of a search index is refused.
     #[error(transparent)]
     Definition(#[from] DefinitionError),
-    /// There is no stream or table of a name for a search index.
+    /// A search index names a stream or table that does not exist.
     #[error("no stream or table `{0}`")]
     NothingToIndex(String),
     /// A search index would be of a view.
@@ -129,7 +129,7 @@ pub enum CatalogError {
     },
 }
 
-/// Why an object of a kind needs a stream that is stored.
+/// The reason why an object of a kind needs a stored stream.
 fn needs_stored(by: ObjectKind) -> &'static str {
     match by {
         ObjectKind::Alert => "an alert needs a stored target stream",
@@ -140,17 +140,17 @@ fn needs_stored(by: ObjectKind) -> &'static str {
 }
 
 impl CatalogError {
-    /// There is no object of this kind and name.
+    /// The error for a missing object of this kind and name.
     pub fn not_found(kind: ObjectKind, name: impl Into<String>) -> CatalogError {
         CatalogError::NotFound(kind.named(name))
     }
 
-    /// There is an object of this kind and name already.
+    /// The error for an object of this kind and name that exists already.
     pub fn exists(kind: ObjectKind, name: impl Into<String>) -> CatalogError {
         CatalogError::Exists(kind.named(name))
     }
 
-    /// There is an object of this kind and name already, which is no error where that is fine; then nothing changes.
+    /// The error for an existing object of this kind and name; if `is_fine`, nothing changes instead.
     pub(crate) fn unless(is_fine: bool, kind: ObjectKind, name: &str) -> Result<bool, CatalogError> {
         if is_fine { Ok(false) } else { Err(CatalogError::exists(kind, name)) }
     }
@@ -250,7 +250,7 @@ impl CatalogError {
     }
 }
 
-/// Why a snapshot or a change of the catalog cannot be read back.
+/// The reason why a snapshot or a change of the catalog cannot be read back.
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
     /// A newer version wrote it.
@@ -268,9 +268,9 @@ pub enum WireError {
     /// It is not JSON of the expected form.
     #[error("cannot read {what} in the data directory")]
     Form {
-        /// Which part.
+        /// The part.
         what: &'static str,
-        /// Why.
+        /// The cause.
         #[source]
         source: serde_json::Error,
     },
@@ -279,7 +279,7 @@ pub enum WireError {
     Statement {
         /// The statement.
         text: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
 }

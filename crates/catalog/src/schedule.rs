@@ -1,8 +1,8 @@
 //! Computes when a job is due: a cron expression of five fields, or `@hourly` and its like, in a time zone.
 //!
-//! Pure: the caller passes the time. When clocks change, it follows cron. A time that is skipped is due at the first moment
-//! after the gap; a time that comes twice is due once. A schedule at intervals (`*` or a step among the hours or minutes) is
-//! due as often as time passes.
+//! Pure: the caller passes the time. Changes of the clock are treated as in cron. A time that is skipped is due at the first
+//! moment after the gap; a time that comes twice is due once. A schedule at intervals (`*` or a step among the hours or
+//! minutes) is due as often as time passes.
 
 use std::{fmt, sync::Arc};
 
@@ -18,19 +18,19 @@ use swiftwater_event::Millis;
 /// A schedule that was read.
 #[derive(Clone)]
 pub struct Schedule {
-    /// As they were given, by which schedules are told apart.
+    /// The text as given, by which schedules are compared.
     text: Box<str>,
     zone: Tz,
     cron: Arc<Cron>,
 }
 
-/// Why a schedule cannot be used.
+/// The reason why a schedule cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScheduleError {
     /// It is no cron expression.
     #[error("the schedule `{schedule}` cannot be read: {why}")]
     Cron {
-        /// As it is written.
+        /// The text as written.
         schedule: String,
         /// The fault.
         why: String,
@@ -38,7 +38,7 @@ pub enum ScheduleError {
     /// Its time never comes.
     #[error("the schedule `{0}` names a time that never occurs")]
     Never(String),
-    /// There is no such zone.
+    /// The time zone does not exist.
     #[error("no time zone `{0}`")]
     Zone(String),
 }
@@ -93,7 +93,7 @@ impl Schedule {
         last.ok().map(|last| last.timestamp_millis())
     }
 
-    /// Whole seconds: what is due is due at the beginning of one.
+    /// The time in whole seconds: a schedule is due at the beginning of one.
     fn at(&self, time: Millis) -> Option<DateTime<Tz>> {
         let time = Utc.timestamp_opt(time.div_euclid(1000), 0).single()?;
         Some(time.with_timezone(&self.zone))

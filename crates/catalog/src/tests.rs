@@ -190,7 +190,7 @@ fn snapshot_reads_back_as_the_same_catalog() {
     assert_eq!((again.position, &again.streams[0].numbers), (99, &numbers));
     let mut read_back = Catalog::from_snapshot(&again).unwrap();
     assert_eq!(read_back, catalog);
-    // What comes after does the same to both.
+    // The later statements do the same to both.
     for text in [
         "ALTER JOB j ENABLE",
         "CREATE JOB k SCHEDULE '@hourly' AS SELECT 2",
@@ -232,7 +232,7 @@ fn snapshot_and_the_changes_after_it_come_to_the_same() {
         let (mut catalog, mut other) = (Catalog::default(), Catalog::default());
         for at in 0..60 {
             let change = if rng.chance(0.4) {
-                // What is refused is not logged.
+                // A refused statement is not logged.
                 let Ok(Some(change)) = catalog.check(&ddl(TEXTS[rng.below(TEXTS.len())])) else {
                     continue;
                 };

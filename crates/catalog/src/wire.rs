@@ -63,13 +63,13 @@ pub struct Snapshot {
     search_indexes: SearchIndexesSnapshot,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     plain: Vec<Box<str>>,
-    /// Not in a backup: what is restored lies in another store.
+    /// The id of the store; none in a backup, which is restored to another store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store: Option<Box<str>>,
 }
 
 impl Snapshot {
-    /// Up to where the log was synced at least when this was written down: all that is counted here is there before.
+    /// The least position up to which the log was synced when this was written: all events counted here are before it.
     pub fn log_end(&self) -> u64 {
         self.streams.iter().map(|stream| stream.numbers.position).fold(self.position, u64::max)
     }
@@ -87,7 +87,7 @@ impl Snapshot {
 }
 
 impl Catalog {
-    /// The snapshot of the catalog; `numbers` says how far a stream is, if it is stored.
+    /// The snapshot of the catalog; `numbers` returns the numbers of a stream, if it is stored.
     pub fn snapshot(
         &self,
         position: u64,

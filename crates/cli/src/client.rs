@@ -28,7 +28,7 @@ pub(crate) fn full(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed()
 }
 
-/// Where a server is.
+/// The address of a server.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     authority: String,
@@ -65,7 +65,7 @@ impl Client {
         Ok(Client { authority: format!("{host}:{port}"), host: bare, port })
     }
 
-    /// Opens a connection. The error says whether nobody was there: see [`refused`].
+    /// Opens a connection. See [`refused`] for the error if no server listens.
     pub(crate) async fn connect(&self) -> anyhow::Result<Connection> {
         let connected = TcpStream::connect((self.host.as_str(), self.port)).await;
         let stream = connected.with_context(|| {
@@ -110,7 +110,7 @@ impl Client {
     }
 }
 
-/// Whether an error means that nobody listens there (yet).
+/// Returns true if an error means that nobody listens there (yet).
 pub(crate) fn refused(error: &anyhow::Error) -> bool {
     let kind =
         |cause: &(dyn std::error::Error + 'static)| cause.downcast_ref::<io::Error>().map(io::Error::kind);
@@ -149,7 +149,7 @@ pub(crate) async fn read_all(response: Response<Incoming>) -> anyhow::Result<Byt
 pub(crate) struct Lines {
     body: Incoming,
     buffer: BytesMut,
-    /// Up to here the buffer has no line end.
+    /// The place up to which the buffer has no line end.
     searched: usize,
     ended: bool,
 }
@@ -190,7 +190,7 @@ impl Lines {
     }
 }
 
-/// What a server says when it refuses something (RFC 9457).
+/// A server's error response (RFC 9457).
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Problem {
@@ -214,7 +214,7 @@ impl Problem {
         })
     }
 
-    /// What is wrong, in one sentence, and what to do.
+    /// The fault, in one sentence, and the hint.
     pub(crate) fn summary(&self) -> String {
         let what = if self.detail.is_empty() { &self.title } else { &self.detail };
         match &self.hint {
@@ -223,7 +223,7 @@ impl Problem {
         }
     }
 
-    /// What to show a person, with the place in `query` that is meant, if it is known.
+    /// The text for a person, with the place in `query`, if it is known.
     pub(crate) fn text(&self, query: Option<&str>) -> String {
         if !self.errors.is_empty() {
             return self.errors.iter().map(|error| error.text(query)).collect::<Vec<_>>().join("\n");

@@ -29,7 +29,7 @@ const BATCH_EVENTS_MAX: usize = 5_000;
 const BATCH_INTERVAL_MS: u64 = 10;
 /// The most time between looks at the clock, should it be set.
 const LOOK_INTERVAL_MS: u64 = 1_000;
-/// Between samples of this machine.
+/// Interval between samples of this machine.
 const HOST_INTERVAL_MS: u64 = 1_000;
 
 /// Runs the command.
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &DemoArgs, clock: Arc<dyn Clock>) -> Outcome {
     served
 }
 
-/// Lets feeders wait, and stops them.
+/// Makes feeders wait, and stops them.
 #[derive(Default)]
 struct Pace {
     stopped: Mutex<bool>,
@@ -68,7 +68,7 @@ struct Pace {
 }
 
 impl Pace {
-    /// Waits; answers whether to go on.
+    /// Waits; returns true if the replay is to continue.
     fn wait_ms(&self, wait_ms: u64) -> bool {
         let stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
         let wait = Duration::from_millis(wait_ms);
@@ -84,7 +84,7 @@ impl Pace {
     }
 }
 
-/// Where a source's events go.
+/// The destination of a source's events.
 struct Feed {
     engine: Engine,
     /// The server's, for streams that somebody has declared meanwhile.
@@ -111,7 +111,7 @@ impl Feed {
         let batch = batch.with_meta(meta);
         let (principal, stream) = (Principal::local(), &self.stream);
         match self.engine.append_blocking(&principal, stream, batch.clone(), options.clone()) {
-            // What is declared is stored on its way, which may have to be waited for.
+            // Events of a declared stream are stored, which may have to be waited for.
             Err(RuntimeError::Declared) => {
                 self.runtime.block_on(self.engine.append(&principal, stream, batch, options)).map(drop)
             }
@@ -162,7 +162,7 @@ fn feed_flights(
     })
 }
 
-/// Appends the events that are due; answers how long to wait for the next ones.
+/// Appends the events that are due; returns the time until the next ones.
 fn replay_due(replay: &mut Replay, feed: &mut Feed, lines: &mut Vec<u8>) -> Result<u64, EngineError> {
     let taken = replay.push_due(feed.clock.now(), lines, BATCH_EVENTS_MAX);
     if taken > 0 {
@@ -196,7 +196,7 @@ fn feed_host(engine: &Engine, clock: &Arc<dyn Clock>, pace: &Arc<Pace>) -> anyho
     })
 }
 
-/// Into a stream of this name. Within the server's runtime.
+/// The feed into a stream of this name. Within the server's runtime.
 fn feed_of(name: &str, engine: &Engine, clock: &Arc<dyn Clock>) -> Feed {
     let (engine, clock) = (engine.clone(), Arc::clone(clock));
     Feed { engine, runtime: Handle::current(), stream: stream(name), clock, sample: None }
@@ -220,7 +220,7 @@ fn stream(name: &str) -> StreamName {
     StreamName::new(name).expect("a name of the demo is a stream's name")
 }
 
-/// Says where the server is and what to try; each of these answers within two seconds.
+/// Prints the address of the server and some commands to try; each of these answers within two seconds.
 fn welcome(args: &DemoArgs, addresses: &[SocketAddr]) -> Result<(), Failure> {
     let Some(address) = addresses.first() else { return Ok(()) };
     let program = std::env::args().next().filter(|name| !name.contains(char::is_whitespace));

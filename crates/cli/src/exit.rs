@@ -2,15 +2,15 @@
 
 use std::{io, process::ExitCode};
 
-/// Why a command did not end well.
+/// The reason why a command failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
     code: u8,
-    /// What to say; none where everything was said, or nobody listens.
+    /// The error; none if it was reported already, or nobody listens.
     error: Option<anyhow::Error>,
 }
 
-/// What a command comes to.
+/// The outcome of a command.
 pub(crate) type Outcome = Result<ExitCode, Failure>;
 
 impl Failure {
@@ -19,7 +19,7 @@ impl Failure {
         Failure { code, error: Some(error.into()) }
     }
 
-    /// Standard output could not be written: nothing to say if its reader just left.
+    /// The failure that standard output could not be written: silent if its reader just left.
     pub(crate) fn output(error: io::Error) -> Failure {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Failure { code: 0, error: None };
@@ -29,20 +29,20 @@ impl Failure {
 }
 
 impl Failure {
-    /// What there is to say.
+    /// The text of the error.
     pub(crate) fn text(&self) -> String {
         let told = self.error.as_ref().map(|error| swiftwater_event::causes(error.as_ref()));
         format!("error: {}", told.unwrap_or_default())
     }
 }
 
-/// Of a command that needs history, in a binary that was built without it.
+/// The failure of a command that needs history, in a binary that was built without it.
 #[cfg(not(feature = "history"))]
 pub(crate) fn without_history() -> Failure {
     Failure::coded(WITHOUT_HISTORY_CODE, anyhow::anyhow!(swiftwater_server::WITHOUT_HISTORY))
 }
 
-/// As sysexits.h has it for a service that is not there.
+/// The code of sysexits.h for an unavailable service.
 #[cfg(not(feature = "history"))]
 const WITHOUT_HISTORY_CODE: u8 = 69;
 
@@ -52,7 +52,7 @@ impl From<anyhow::Error> for Failure {
     }
 }
 
-/// The process's exit status; `complain` is told what went wrong, and what lay under it.
+/// The process's exit status; `complain` receives the error and its causes.
 pub(crate) fn code(outcome: Outcome, complain: impl FnOnce(&str)) -> ExitCode {
     let Failure { code, error } = match outcome {
         Ok(code) => return code,

@@ -23,9 +23,9 @@ use crate::{
     stdio::{complain, stdout_is_terminal},
 };
 
-/// So many bytes are made before they are written.
+/// Bytes that are made before they are written.
 const BLOCK_BYTES: usize = 1 << 20;
-/// With a rate, the most events between two looks at the clock.
+/// Maximum number of events between two readings of the clock, with a rate.
 const PACED_EVENTS_MAX: u64 = 1000;
 
 /// Runs the command.
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &GenerateArgs, clock: Arc<dyn Clock>) -> Outcome {
 ///
 /// # Errors
 ///
-/// Where a flag is of another workload, or its value out of range.
+/// A flag of another workload, or a value out of range, is an error.
 pub(crate) fn begin(
     workload: Workload,
     args: &MadeArgs,
@@ -122,7 +122,7 @@ pub(crate) fn begin(
     Ok(FaultInjector::new(made.begin(*seed)?, *seed, variants))
 }
 
-/// What a workload is called on the command line.
+/// The name of a workload on the command line.
 fn name(workload: Workload) -> String {
     clap::ValueEnum::to_possible_value(&workload)
         .map_or_else(String::new, |value| value.get_name().to_owned())

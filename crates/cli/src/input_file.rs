@@ -17,25 +17,25 @@ use flate2::read::MultiGzDecoder;
 
 use crate::stdio::readable_within;
 
-/// How often a wait for standard input looks whether it is to end.
+/// Interval at which a wait for standard input checks if it must end.
 const LOOK_AROUND_MS: u16 = 100;
 
-/// What is read of an input to see how it is packed.
+/// Bytes of an input that are read to detect its compression.
 const FIRST_READ_BYTES: usize = 64 << 10;
 
-/// How a file is packed.
+/// The compression of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Packing {
-    /// Not at all.
+    /// The input is not compressed.
     None,
-    /// By gzip (RFC 1952).
+    /// The input is compressed by gzip (RFC 1952).
     Gzip,
-    /// By zstd (RFC 8878).
+    /// The input is compressed by zstd (RFC 8878).
     Zstd,
 }
 
 impl Packing {
-    /// Tells it by a file's first bytes. None of these can begin JSON.
+    /// Detects the compression by a file's first bytes. None of these can begin JSON.
     pub(crate) fn of(start: &[u8]) -> Packing {
         match start {
             [0x1f, 0x8b, ..] => Packing::Gzip,
@@ -46,7 +46,7 @@ impl Packing {
         }
     }
 
-    /// As HTTP calls it.
+    /// The name in HTTP.
     pub(crate) fn content_encoding(self) -> Option<&'static str> {
         match self {
             Packing::None => None,
@@ -65,7 +65,7 @@ impl Packing {
     }
 }
 
-/// Where input comes from.
+/// The source of input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Place {
     /// Standard input.
@@ -80,7 +80,8 @@ impl Place {
         if path == Path::new("-") { Place::Stdin } else { Place::File(path.to_owned()) }
     }
 
-    /// Whether what was read is gone: of standard input, and of a pipe with a name (`<(…)` in a shell is one).
+    /// Returns true if the input can be read once only: standard input, and a pipe with a name (`<(…)` in a shell is
+    /// one).
     pub(crate) fn is_read_once(&self) -> bool {
         match self {
             Place::Stdin => true,
@@ -88,7 +89,7 @@ impl Place {
         }
     }
 
-    /// For people.
+    /// The name for people.
     pub(crate) fn name(&self) -> String {
         match self {
             Place::Stdin => "standard input".to_owned(),
@@ -99,9 +100,9 @@ impl Place {
 
 /// An opened input.
 pub(crate) struct Input {
-    /// What it holds, still packed.
+    /// Its content, still compressed.
     pub(crate) reader: Box<dyn Read + Send>,
-    /// How it is packed.
+    /// Its compression.
     pub(crate) packing: Packing,
     /// Its length as it lies there, where it is a file.
     pub(crate) bytes: Option<u64>,
@@ -112,7 +113,7 @@ pub(crate) struct Input {
 pub(crate) struct StopReading(Arc<AtomicBool>);
 
 impl StopReading {
-    /// From now on there is no more input.
+    /// Ends the input.
     pub(crate) fn stop(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -140,7 +141,7 @@ pub(crate) fn open(place: &Place, stop: &StopReading) -> anyhow::Result<Input> {
     Ok(Input { reader: Box::new(io::Cursor::new(start).chain(reader)), packing, bytes })
 }
 
-/// What is there first; enough to tell packings apart, if there is that much.
+/// The first bytes; enough to distinguish compressions, if there are as many.
 fn first_bytes(reader: &mut dyn Read) -> io::Result<Vec<u8>> {
     let mut start = vec![0; FIRST_READ_BYTES];
     let mut len = 0;
@@ -179,8 +180,9 @@ pub(crate) fn map(path: &Path) -> anyhow::Result<Option<Bytes>> {
     if Packing::of(&start[..read]) != Packing::None {
         return Ok(None);
     }
-    // SAFETY: the mapping is private and read-only. Whoever cuts the file short meanwhile makes reading beyond its new
-    // end fail with SIGBUS, which ends this process and harms nothing else; changed bytes are checked as any input is.
+    // SAFETY: the mapping is private and read-only. If another process truncates the file meanwhile, reading beyond
+    // its new end fails with SIGBUS, which ends this process and harms nothing else; changed bytes are checked like
+    // any input.
     let map = unsafe { memmap2::MmapOptions::new().map(&file) };
     let Ok(map) = map else { return Ok(None) };
     // Only advice: that it is not taken costs some time.

@@ -22,7 +22,8 @@ fn count_allocated(_bytes: usize) {}
 #[cfg(not(feature = "history"))]
 fn count_freed(_bytes: usize) {}
 
-/// Queries allocate small and often, from many threads. What statements of SQL allocate is counted, each against its limit.
+/// Queries allocate small and often, from many threads. Allocations of SQL's statements are counted, each against its
+/// limit.
 #[global_allocator]
 static ALLOCATOR: Counted = Counted(mimalloc::MiMalloc);
 
@@ -62,8 +63,8 @@ unsafe impl GlobalAlloc for Counted {
 const PURGE_DELAY: mi_option_t = 15;
 const PURGE_DELAY_MS: c_long = 30;
 
-/// How often it is looked for what has been free for so long: by itself mimalloc looks only where something is freed, and a
-/// server may have nothing to do.
+/// Interval of the search for memory that has been free for so long: by itself mimalloc searches only when something is
+/// freed, and a server may have nothing to do.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Releases free memory from now on, until the process ends.

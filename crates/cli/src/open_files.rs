@@ -8,7 +8,8 @@ use std::io;
 /// Open files that are kept for other things than connections, where there are as many.
 const RESERVE: u64 = 2048;
 
-/// Raises the limit of open files, and answers how many connections there may be: `wanted`, or fewer, with a warning.
+/// Raises the limit of open files, and returns the number of connections that are possible: `wanted`, or fewer, with a
+/// warning.
 pub(crate) fn connections_max(wanted: usize) -> usize {
     let limit = match raise_limit() {
         Ok(limit) => limit,

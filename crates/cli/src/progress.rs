@@ -36,7 +36,7 @@ impl Progress {
         Progress(bar)
     }
 
-    /// So many things of a kind, which the template tells.
+    /// A progress bar of counted objects, which the template names.
     fn counted(all: u64, quiet: bool, template: &'static str) -> Progress {
         if quiet || !stderr_is_terminal() {
             return Progress(ProgressBar::hidden());
@@ -47,7 +47,7 @@ impl Progress {
         Progress(bar)
     }
 
-    /// So many events.
+    /// A progress bar of events.
     pub(crate) fn events(all: u64, quiet: bool) -> Progress {
         Progress::counted(all, quiet, EVENTS)
     }
@@ -57,17 +57,17 @@ impl Progress {
         Progress::counted(all, quiet, SECONDS)
     }
 
-    /// What is being done.
+    /// Shows the present action.
     pub(crate) fn set_status(&self, what: String) {
         self.0.set_message(what);
     }
 
-    /// So far, in bytes or whatever is counted.
+    /// Sets the progress so far, in bytes or counted objects.
     pub(crate) fn set(&self, done: u64) {
         self.0.set_position(done);
     }
 
-    /// Does something else on the same terminal, the bar out of the way.
+    /// Runs a function on the same terminal, with the bar hidden.
     pub(crate) fn suspend<T>(&self, then: impl FnOnce() -> T) -> T {
         self.0.suspend(then)
     }

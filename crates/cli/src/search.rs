@@ -35,7 +35,7 @@ use crate::{
 /// Bold and red, as grep marks what it found; and back.
 const MARK: (&str, &str) = ("\x1b[1;31m", "\x1b[0m");
 
-/// How words side by side are joined.
+/// The operator between words side by side.
 const OPERATOR: Operator = Operator::And;
 
 /// Runs the command.
@@ -136,7 +136,7 @@ fn options(search: &EventSearch) -> anyhow::Result<InputOptions> {
 /// Writes the events that were found.
 struct Found {
     search: EventSearch,
-    /// Whether the places of matches are marked.
+    /// True if the places of matches are marked.
     marks: bool,
     scratch: MatcherScratch,
     out: Vec<u8>,

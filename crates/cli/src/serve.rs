@@ -60,8 +60,8 @@ pub(crate) fn serve(
 ) -> Outcome {
     logging::start(settings)?;
     memory::release_free_memory();
-    // What blocks does nothing but compute, apart from a name that is looked up now and then: with more threads for it
-    // than cores, each would only hold memory that the allocator keeps for it.
+    // Blocking work is only computation, apart from an occasional lookup of a name: more threads for it than cores
+    // would only hold memory that the allocator keeps for each.
     let threads_max = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) + 1;
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.enable_all().thread_name("http").max_blocking_threads(threads_max).build();
@@ -109,25 +109,25 @@ async fn stop(mut interrupts: Interrupts) {
     });
 }
 
-/// For programs: the first line of output names the addresses to connect to.
+/// Prints the addresses to connect to, for programs, as the first lines of output.
 fn report_ready(addresses: &[SocketAddr]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     let said = addresses.iter().try_for_each(|address| writeln!(out, "listening on http://{address}"));
-    // Who started the server and does not listen to it does not stop it.
+    // A parent process that does not read the output does not stop the server.
     match said.and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::output(error)),
         _ => Ok(()),
     }
 }
 
-/// What can be done about a data directory that cannot be opened.
+/// The error for a data directory that cannot be opened, with its hint.
 #[cfg(feature = "history")]
 fn not_opened(error: HistoryError) -> anyhow::Error {
     let hint = error.hint().map(|hint| format!("\n{hint}")).unwrap_or_default();
     anyhow::anyhow!("{}{hint}", swiftwater_event::causes(&error))
 }
 
-/// What can be done about an address that cannot be had.
+/// The error for an address that cannot be used, with its hint.
 fn explained(error: ServerError) -> anyhow::Error {
     let kind = match &error {
         ServerError::Listen { source, .. } => Some(source.kind()),

@@ -11,12 +11,12 @@ pub(crate) const INTERRUPTED: u8 = 130;
 pub(crate) struct Interrupts {
     interrupt: Signal,
     terminate: Signal,
-    /// None where the process was started so that it ignores it, as `nohup` does.
+    /// The signal; none if the process was started so that it ignores it, as `nohup` does.
     hangup: Option<Signal>,
 }
 
 impl Interrupts {
-    /// From here on the signals no longer end the process by themselves. Needs a tokio runtime.
+    /// Catches the signals, which then no longer end the process by themselves. Needs a tokio runtime.
     pub(crate) fn catch() -> io::Result<Interrupts> {
         Ok(Interrupts {
             interrupt: signal(SignalKind::interrupt())?,
@@ -45,7 +45,8 @@ async fn received(signal: &mut Option<Signal>) {
     }
 }
 
-/// Whether the process ignores SIGHUP since it was started, as the kernel says it (proc_pid_status(5), `SigIgn`).
+/// Returns true if the process has ignored SIGHUP since it was started, according to the kernel (proc_pid_status(5),
+/// `SigIgn`).
 fn ignores_hangup() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

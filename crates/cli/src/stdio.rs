@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::exit::{Failure, Outcome};
 
-/// Says something to the person: a line on standard error. That nobody listens is no fault.
+/// Prints a line for the person on standard error. A missing listener is no fault.
 pub(crate) fn complain(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }
@@ -28,15 +28,15 @@ pub(crate) fn write_out(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) ->
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether standard input holds data that somebody means to be read: a pipe or a file. A terminal, a socket and
+/// Returns true if standard input holds data to read: it is a pipe or a file. A terminal, a socket and
 /// `/dev/null` (which also stands for a closed one) are not.
 pub(crate) fn stdin_is_input() -> bool {
     let Some(file_type) = file_type(io::stdin().as_fd()) else { return false };
     file_type.is_fifo() || file_type.is_file()
 }
 
-/// Ends the process, quietly and at once, when whoever reads standard output leaves, though nothing is being written:
-/// a query may wait long for its next record. Does nothing where standard output is no pipe or socket.
+/// Ends the process, quietly and at once, when the reader of standard output leaves, though nothing is being written:
+/// a query may wait long for its next record. Without effect if standard output is no pipe or socket.
 pub(crate) fn exit_when_stdout_closes() {
     if !file_type(io::stdout().as_fd()).is_some_and(|kind| kind.is_fifo() || kind.is_socket()) {
         return;
@@ -59,7 +59,7 @@ pub(crate) fn exit_when_stdout_closes() {
     let _ = std::thread::Builder::new().name("stdout-watch".to_owned()).spawn(watch);
 }
 
-/// Whether there is something to read, or the end of it; waits up to `timeout_ms`.
+/// Returns true if there is something to read, or the end of it; waits up to `timeout_ms`.
 pub(crate) fn readable_within(fd: BorrowedFd<'_>, timeout_ms: u16) -> io::Result<bool> {
     let timeout = rustix::event::Timespec { tv_sec: 0, tv_nsec: i64::from(timeout_ms) * 1_000_000 };
     match poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&timeout)) {
@@ -69,12 +69,12 @@ pub(crate) fn readable_within(fd: BorrowedFd<'_>, timeout_ms: u16) -> io::Result
     }
 }
 
-/// Whether a person sees standard output.
+/// Returns true if standard output is a terminal.
 pub(crate) fn stdout_is_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
-/// Whether a person sees standard error, and it can be redrawn.
+/// Returns true if standard error is a terminal that can be redrawn.
 pub(crate) fn stderr_is_terminal() -> bool {
     io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }

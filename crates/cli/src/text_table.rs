@@ -8,7 +8,7 @@ use unicode_width::UnicodeWidthStr;
 
 /// Rows from which widths are found.
 const ROWS_MEASURED: usize = 1000;
-/// On a terminal a cell is cut beyond this width.
+/// Width beyond which a cell is cut on a terminal.
 const CELL_WIDTH_MAX: usize = 80;
 
 type Row = Vec<Option<String>>;
@@ -20,7 +20,7 @@ pub(crate) struct Table {
     held: Vec<Row>,
     widths: Option<Vec<Column>>,
     rows: u64,
-    /// How wide a cell may be.
+    /// Maximum width of a cell.
     cell_width_max: usize,
 }
 
@@ -42,7 +42,7 @@ impl Table {
         self.rows
     }
 
-    /// More of the answer, cut anywhere.
+    /// Adds a part of the answer, cut anywhere.
     pub(crate) fn push(&mut self, bytes: &[u8], out: &mut dyn Write) -> io::Result<()> {
         self.rest.extend_from_slice(bytes);
         let whole = whole_records(&self.rest);
@@ -132,7 +132,7 @@ fn shown(cell: &str, width_max: usize) -> String {
     cut
 }
 
-/// Up to where there are whole records.
+/// The end of the whole records.
 fn whole_records(bytes: &[u8]) -> usize {
     let (mut quoted, mut whole) = (false, 0);
     for (at, byte) in bytes.iter().enumerate() {

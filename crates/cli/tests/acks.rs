@@ -26,7 +26,7 @@ const CALLS: &str = "trace=fdatasync,fsync,write,writev,sendto,sendmsg,pwrite64,
 #[derive(Debug, Clone, PartialEq)]
 struct Call {
     name: String,
-    /// What it was made on: a path, or a socket.
+    /// Its file: a path, or a socket.
     on: String,
     arguments: String,
     result: i64,
@@ -78,7 +78,7 @@ fn calls(trace: &str) -> Vec<Call> {
 /// A request that was acknowledged: what marks its event, and the offset that it was told.
 type Told = (String, u64);
 
-/// What is wrong with an acknowledgement; none if its event was synced before.
+/// The fault of an acknowledgement; none if its event was synced before.
 fn fault(calls: &[Call], (mark, offset): &Told) -> Option<String> {
     let marked = format!("\"mark\":\"{mark}\"");
     let is_record =
@@ -109,7 +109,7 @@ fn fault(calls: &[Call], (mark, offset): &Told) -> Option<String> {
     })
 }
 
-/// Whether this machine lets processes be traced; else why not.
+/// Checks that this machine allows processes to be traced; the error has the reason.
 fn can_trace(dir: &Path) -> Result<(), String> {
     let out = dir.join("probe");
     let probe =

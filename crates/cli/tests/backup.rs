@@ -158,7 +158,7 @@ fn second_backup_fetches_what_has_changed_and_what_is_damaged() {
     let ran = run(&["restore", dir.path().to_str().unwrap(), "--data", to]);
     assert_eq!(ran.code, Some(2), "{}", ran.err);
     assert!(ran.err.contains(parquet.to_str().unwrap()), "{}", ran.err);
-    // What was half restored is opened by nobody.
+    // A directory that is restored in part is not opened.
     let ran = run(&["serve", "--listen", "127.0.0.1:0", "--data", to]);
     assert_eq!(ran.code, Some(1));
     assert!(ran.err.contains("the restore of the data directory"), "{}", ran.err);
@@ -205,7 +205,7 @@ fn backup_is_restored_into_an_object_store_and_taken_from_one() {
     };
     ask(&server.url, "/v1/streams/t/events", &lines(0..3000));
     common::until("a commit", || sql(&server, "SHOW STREAMS")[0]["committed"] == 3000);
-    // Of these some are in the log alone.
+    // Some of these are in the log alone.
     ask(&server.url, "/v1/streams/t/events", &lines(3000..3500));
     let expected = counted(&server);
     assert_eq!((&expected["events"], &expected["plain"]), (&Value::from(3500), &Value::from(499_500)));
@@ -237,7 +237,7 @@ fn backup_is_restored_into_an_object_store_and_taken_from_one() {
         !again.path().join("tables").exists()
             || fs::read_dir(again.path().join("tables")).unwrap().next().is_none()
     );
-    // What is there is not written over.
+    // Existing files are not overwritten.
     let other = tempfile::tempdir().unwrap();
     let ran = restore(other.path().to_str().unwrap());
     assert_eq!(ran.code, Some(1), "{}", ran.err);

@@ -146,7 +146,7 @@ fn request(listener: &TcpListener) -> (TcpStream, BufReader<TcpStream>) {
             write!(stream, "HTTP/1.1 409 Conflict\r\ncontent-length: {length}\r\n\r\n{body}").unwrap();
             continue;
         }
-        // Somebody may look whether there is a server again, and say nothing.
+        // Another connection may only check for a server, and send nothing.
         if !head.is_empty() {
             assert!(head.to_lowercase().contains("transfer-encoding: chunked"), "{head}");
             return (stream, reader);
@@ -154,7 +154,7 @@ fn request(listener: &TcpListener) -> (TcpStream, BufReader<TcpStream>) {
     }
 }
 
-/// A server that reads so many bytes of a request before it says that it took none, and then answers what a second one has.
+/// A server that reads so many bytes of a request before it refuses it, and then returns the content of a second one.
 fn server_that_reads_ahead(bytes: u64) -> (String, JoinHandle<Vec<u8>>) {
     let answer = |stream: &mut TcpStream, status: &str, body: &Value| {
         let body = body.to_string();

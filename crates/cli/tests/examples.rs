@@ -16,12 +16,12 @@ fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name)
 }
 
-/// What an example prints, with so many events.
+/// The output of an example, with so many events.
 fn output(name: &str, events: u64) -> String {
     script(name, "run.sh", events)
 }
 
-/// What a script of an example prints.
+/// The output of an example's script.
 fn script(name: &str, script: &str, events: u64) -> String {
     let binary = std::env::var_os("SWIFTWATER_BIN");
     let mut command = Command::new("sh");
@@ -83,7 +83,7 @@ fn flights_are_kept_by_airport_route_and_weather() {
 #[test]
 fn swipes_are_answered_as_published_and_none_is_lost() {
     let out = output("swipes", 600);
-    // What each request of the script was answered, in its order.
+    // The answer to each request of the script, in its order.
     let answers: Vec<&str> = out.lines().filter_map(|line| line.strip_prefix("    ")).take(18).collect();
     let codes: Vec<&str> = answers.iter().map(|answer| answer.split(' ').next().unwrap()).collect();
     let expected = "200 201 201 201 201 200 200 200 400 400 400 400 400 400 400 404 404 404";

@@ -25,7 +25,7 @@ use swiftwater_testkit::{Mount, Rng};
 /// Events of a request, each of about a kilobyte.
 const EVENTS: u64 = 1_000;
 
-/// Which disk is small.
+/// The disk that is small.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Small {
     Log,
@@ -213,7 +213,8 @@ fn full_disk_of_everything_loses_nothing() {
     full(Small::Both);
 }
 
-/// What cannot be kept of a view, nor of the view over it, is kept when there is room, and nothing is counted twice.
+/// Changes of a view, and of the view over it, that cannot be persisted are persisted when there is room, and nothing
+/// is counted twice.
 #[test]
 fn views_that_cannot_be_kept_for_a_while_count_nothing_twice() {
     let (roomy, mounted) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -259,7 +260,8 @@ fn views_that_cannot_be_kept_for_a_while_count_nothing_twice() {
     check(&server, &client, "after a kill");
 }
 
-/// What makes room can be said though there is none, and is enough: nobody has to find files that may be deleted.
+/// The statements that make room are accepted though there is none, and are sufficient: nobody has to find files that
+/// may be deleted.
 #[test]
 fn full_disk_takes_the_statements_that_make_room_and_goes_on() {
     let mounted = tempfile::tempdir().unwrap();
@@ -268,7 +270,7 @@ fn full_disk_takes_the_statements_that_make_room_and_goes_on() {
         Err(why) => return println!("skipped: 1 test, no file system can be mounted here: {why}"),
     };
     let disks = Disks { data: mount.path().join("data"), tables: mount.path().join("tables") };
-    // What waits in the log is less than what is dropped.
+    // The events that wait in the log are fewer than those that are dropped.
     let start =
         || disks.start_with(&["--data.log-free-bytes-min", "48MiB", "--data.log-bytes-max", "128MiB"]);
     let mut server = start();

@@ -27,8 +27,8 @@ use common::{
 use serde_json::{Value, json};
 use swiftwater_event::{Clock, SystemClock};
 
-/// What a server may hold that does not depend on what is sent: the binary, stacks, buffers, the queues of the log and of
-/// tables that are kept small below, what SQL takes for a moment.
+/// The memory of a server that does not depend on its input: the binary, stacks, buffers, the queues of the log and of
+/// tables that are kept small below, and the temporary memory of SQL.
 fn base() -> u64 {
     tortured::base(600 * MIB, 128 * MIB)
 }
@@ -115,7 +115,7 @@ impl Steady {
     }
 }
 
-/// Tells the others that it is over, also where a test fails.
+/// Signals the end to the other threads, also if a test fails.
 struct OnEnd<'o>(&'o AtomicBool);
 
 impl Drop for OnEnd<'_> {
@@ -239,7 +239,7 @@ fn store_that_is_away_and_comes_back_gets_all_that_was_taken_meanwhile() {
         if is_started_without {
             server.signal("KILL");
             drop(server);
-            // What the server makes of its location when it starts, it finds there.
+            // The server opens its location when it starts, so it must be a directory.
             std::fs::remove_file(&tables).unwrap();
             std::fs::create_dir(&tables).unwrap();
             std::fs::write(tables.join("steady"), "no directory either").unwrap();
@@ -268,7 +268,7 @@ fn store_that_is_away_and_comes_back_gets_all_that_was_taken_meanwhile() {
             steady.longest
         ));
         server.check_peak("a store that was away", base());
-        // That takes memory for each number, up to the limit.
+        // This takes memory for each number, up to the limit.
         steady.check(&server);
         if is_started_without {
             // An empty directory has no tables: that there is one of copies is seen at the next start.
@@ -298,7 +298,7 @@ fn reader_of_stored_events_that_does_not_read_holds_nobody_up() {
     let rounds = amount(40, 1_000) as u64;
     (0..rounds).for_each(|_| steady.round(2_000));
     until_committed(&server, "steady");
-    // Answers of many megabytes, of which the first bytes are read and no more; more than statements may run at once
+    // Answers of many megabytes of which only the first bytes are read; more than statements may run at once
     // (`sql.statements_max`, 8): one that is not read loses its place.
     let mut readers: Vec<Connection> = (0..12).map(|_| server.connect()).collect();
     for reader in &mut readers {
@@ -322,7 +322,7 @@ fn long_numbered_request_goes_on_behind_a_part_without_a_good_event() {
     let dir = tempfile::tempdir().unwrap();
     let server = start(dir.path(), &[]);
     sql(&server, "CREATE STREAM t (n LONG NOT NULL, pad STRING)");
-    // Of such events 31 are a part; none is in the first, nor in the third.
+    // A part has 31 such events; none is in the first, nor in the third.
     let pad = "x".repeat(1 << 19);
     let event = |n: usize| match (n / 31) % 2 {
         0 => format!("{{\"n\":\"no number\",\"pad\":\"{pad}\"}}\n"),
@@ -420,7 +420,7 @@ fn memory_and_log_do_not_grow_however_long_events_are_stored() {
     // Within seconds a server has not even warmed up.
     let growth_max = amount(400, 150) as u64 * MIB;
     assert!(last < first + growth_max, "{first} bytes in the first quarter, {last} in the last: {memory:?}");
-    // What is written, what the tables have yet to commit, and segments that are kept to be used again.
+    // The log has the segment being written, the rows that tables have yet to commit, and segments kept for reuse.
     assert!(log < 16 * 33 * MIB, "the log has {} MiB", log / MIB);
     server.check_peak("a long history", base() + 400 * MIB);
     server.ends_well();

@@ -276,7 +276,7 @@ fn an_interrupted_input_gives_its_final_result() {
     // The pipe stays open all the while.
     let ran: common::ProcessOutput = child.wait_with_output().unwrap().into();
     assert_eq!((ran.code, ran.out.as_str()), (Some(0), "{\"n\":0}\n"), "{}", ran.err);
-    // Whether it is read does not matter any more.
+    // It does not matter any more if it is read.
     let _ = stdin.write_all(b"{}\n");
 }
 

@@ -47,10 +47,10 @@ fn sql(server: &TestServer, text: &str) -> Vec<Value> {
     serde_json::from_slice(&answer.body).unwrap()
 }
 
-/// Where the server is now; empty while there is none.
+/// The present address of the server; empty while there is none.
 type Address = Arc<Mutex<String>>;
 
-/// A client that sends batches until it is told to stop; answers how many events were acknowledged.
+/// Runs a client that sends batches until it is stopped; returns the number of acknowledged events.
 fn client(
     number: u64,
     address: Address,
@@ -152,7 +152,7 @@ fn receiver() -> (SocketAddr, Requests) {
                 let length = header("content-length").and_then(|length| length.parse().ok());
                 if length.is_some_and(|length: usize| body.len() >= length) {
                     taken.lock().unwrap().push((header("idempotency-key").unwrap(), body.to_owned()));
-                    // Who asked may be killed.
+                    // The client may have been killed.
                     let answer = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
                     let _ = stream.write_all(answer.as_bytes());
                     break;
@@ -163,8 +163,8 @@ fn receiver() -> (SocketAddr, Requests) {
     (address, requests)
 }
 
-/// A stream and a webhook were told of each window what a loop over the windows comes to, in their order; the webhook of none
-/// twice without the key by which it knows it again.
+/// Compares the messages to a stream and to a webhook with a loop over the windows, in their order; the webhook got none
+/// twice without the key by which it is recognised.
 fn check_alerts(server: &TestServer, requests: &Requests, seed: u64) {
     let closed = "SELECT w, client, n FROM arrived WHERE client IS NOT NULL AND w < (SELECT max(w) FROM arrived) ORDER BY w, client";
     let mut windows: BTreeMap<i64, BTreeMap<i64, Value>> = BTreeMap::new();
@@ -313,7 +313,7 @@ fn check_views(server: &TestServer, seed: u64) {
     }
 }
 
-/// Runs the job again and again until it is told to stop; answers how often that was answered.
+/// Runs the job again and again until it is stopped; returns the number of successful answers.
 fn runner(address: Address, stop: Arc<AtomicBool>) -> JoinHandle<u64> {
     std::thread::spawn(move || {
         let mut ran = 0;
@@ -357,7 +357,7 @@ fn check_copies(server: &TestServer, events: u64, seed: u64) -> u64 {
     runs.last().unwrap()["run"].as_u64().unwrap()
 }
 
-/// Asks a query that outlives its asker, and the server; answers where it is.
+/// Submits a query that outlives its client, and the server; returns its place.
 fn detached(server: &TestServer, text: &str) -> String {
     let mut connection = Connection::open(server.url.strip_prefix("http://").unwrap()).unwrap();
     let answer = connection.ask_with("POST", "/v1/queries?detach=true", &[], text.as_bytes()).unwrap();
@@ -379,8 +379,8 @@ fn ended(server: &TestServer, place: &str) -> (Vec<Value>, u64) {
     (answer["records"].as_array().unwrap().clone(), answer["meta"]["counts"]["seen"].as_u64().unwrap())
 }
 
-/// Reads the windows of such a query as they come, through all kills, each time after the last that it has; answers how many events each
-/// counted, once the query has ended.
+/// Reads the windows of such a query as they come, through all kills, each time after the last one; returns the counts of their
+/// events, once the query has ended.
 fn window_reader(address: Address, place: String) -> JoinHandle<Vec<u64>> {
     std::thread::spawn(move || {
         let mut counts: Vec<u64> = Vec::new();

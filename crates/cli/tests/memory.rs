@@ -33,7 +33,8 @@ const STATEMENT_BYTES: u64 = 64 * MIB;
 const BEYOND_BYTES: u64 = 1 << 30;
 /// Milliseconds that a cancelled statement may go on: three times as many where DataFusion is not optimized, beside other tests.
 const END_MS_MAX: u64 = if cfg!(debug_assertions) { 6_000 } else { 2_000 };
-/// Beyond these the server is killed, before the machine has no memory, and the test goes on with another one.
+/// Memory beyond which the server is killed, before the machine has no memory left; the test continues with another
+/// one.
 const GIVEN_UP_BYTES: u64 = 3 << 30;
 const GIVEN_UP_MS: u64 = 20_000;
 /// Milliseconds after which a statement is cancelled, in a short run and in a long one.
@@ -52,7 +53,7 @@ impl Statements {
         self.rng.pick(from).to_owned()
     }
 
-    /// How often something is repeated, or how long it is to be.
+    /// Numbers of repetitions, or lengths.
     fn count(&mut self) -> String {
         self.one(&[
             "0",
@@ -417,7 +418,7 @@ fn start(data: &Path) -> Tortured {
     ])
 }
 
-/// How a statement ended.
+/// The end of a statement.
 struct Ended {
     answer: String,
     was_cancelled: bool,

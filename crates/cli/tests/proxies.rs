@@ -33,13 +33,13 @@ fn block(language: &str) -> String {
     rest.split_once("\n```\n").unwrap().0.to_owned() + "\n"
 }
 
-/// Puts `new` in the place of `old`, which the document has.
+/// Replaces `old`, which the document has, by `new`.
 fn put(text: &str, old: &str, new: &str) -> String {
     assert!(text.contains(old), "docs/how-to/proxy.md has `{old}`");
     text.replace(old, new)
 }
 
-/// Where a program is; none, with a line that says so, where it cannot be had.
+/// The path of a program; none, with a line that says so, if it is not installed.
 fn program(name: &str) -> Option<PathBuf> {
     let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
     let found =

@@ -67,7 +67,7 @@ fn grouped<'a>(readings: impl Iterator<Item = (&'a str, f32)>) -> BTreeMap<Strin
     groups
 }
 
-/// What each of the first five tables is to hold.
+/// The expected content of each of the first five tables.
 fn of_homes(events: &[Value]) -> Vec<Rows> {
     let text = |event: &Value, name: &str| event[name].as_str().unwrap().to_owned();
     // A FLOAT has 32 bits.
@@ -99,7 +99,7 @@ fn of_homes(events: &[Value]) -> Vec<Rows> {
     ]
 }
 
-/// What a run adds to each of the last four tables.
+/// The rows that a run adds to each of the last four tables.
 fn of_articles(events: &[Value]) -> Vec<Rows> {
     let total: f64 = events.iter().map(|event| event["length"].as_f64().unwrap()).sum();
     let count = events.len() as f64;
@@ -196,7 +196,7 @@ impl Published {
         }
     }
 
-    /// Holds the first five tables, which are overwritten, against all events.
+    /// Compares the first five tables, which are overwritten, with all events.
     fn check_homes(&self) {
         for (statement, expected) in STATEMENTS.iter().zip(of_homes(&self.homes)) {
             let table = target(statement);
@@ -207,7 +207,7 @@ impl Published {
         }
     }
 
-    /// Holds the others against all runs so far, each of which added its rows.
+    /// Compares the others with all runs so far, each of which added its rows.
     fn check_articles(&self, runs: &[Vec<Rows>]) {
         for (place, statement) in STATEMENTS[5..].iter().enumerate() {
             let table = target(statement);
@@ -265,7 +265,8 @@ fn published_statements_give_what_a_plain_look_at_the_events_gives() {
     read_by_duckdb(&data.path().join("tables"));
 }
 
-/// Has DuckDB run the same over the streams' Delta tables, and hold its rows against those of the tables written.
+/// Runs the same statements over the streams' Delta tables in DuckDB, and compares the rows with those of the tables
+/// written.
 fn read_by_duckdb(tables: &Path) {
     let Some(python) = std::env::var_os("SWIFTWATER_PYTHON") else {
         println!("skipped: SWIFTWATER_PYTHON names no Python with tests/delta/requirements.txt");

@@ -30,7 +30,7 @@ fn sql(server: &TestServer, text: &str) -> Value {
     answer.json()
 }
 
-/// Over a directory, at an address that stays.
+/// Starts a server over a directory, at a fixed address.
 fn start(data: &Path, listen: &str) -> TestServer {
     let args = ["--data", data.to_str().unwrap(), "--data.log-free-bytes-min", "0"];
     TestServer::start_as(&["serve", "--listen", listen, "--log", "error"], &args)
@@ -156,7 +156,7 @@ fn request_whose_answer_was_lost_is_stored_once_and_counted() {
     assert_eq!(ran.err.matches("waiting until the server answers").count(), 1, "{}", ran.err);
     check(&server, "retried", 12_000);
 
-    // Without --retry it fails, and says how to go on.
+    // Without --retry it fails, and prints how to continue.
     let proxy = cutting_proxy(address(&server.url), 2);
     let ran = run(&["ingest", "resumed", file, "--server", &proxy]);
     assert_eq!(ran.code, Some(2), "{}", ran.err);

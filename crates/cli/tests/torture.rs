@@ -29,12 +29,12 @@ use common::{
 use swiftwater_event::{Clock, SystemClock};
 use swiftwater_testkit::Rng;
 
-/// What a server may hold that does not depend on what is sent: the binary, stacks, buffers of a few connections, and
-/// what the allocator keeps for each thread though nobody uses it.
+/// The memory of a server that does not depend on its input: the binary, stacks, buffers of a few connections, and
+/// the allocator's caches for each thread.
 fn base() -> u64 {
     tortured::base(256 * MIB, 64 * MIB)
 }
-/// What one more connection may hold while it sends: what was read ahead, a piece, and one that waits for room.
+/// The memory of one more connection while it sends: bytes read ahead, a piece, and one that waits for room.
 const SENDER: u64 = 2 * MIB;
 
 /// A line of about a hundred bytes.
@@ -152,7 +152,7 @@ fn garbage_is_answered_or_dropped_and_changes_nothing() {
         }
     });
     server.until_no_query_stands();
-    // What the server told is what it has, but for bodies that nobody waited to be told of.
+    // The counts of the server equal its answers, except for bodies whose answer nobody waited for.
     let streams = server.get("/v1/streams");
     let told_of = |name: &str| ["broken", "bombs", "mixed", "deep"].contains(&name);
     let streams = streams["streams"].as_array().unwrap();
@@ -588,7 +588,7 @@ fn memory_does_not_grow_however_long_it_goes_on() {
     server.ends_well();
 }
 
-/// Tells the others that it is over, also where a test fails.
+/// Signals the end to the other threads, also if a test fails.
 struct OnEnd<'o>(&'o AtomicBool);
 
 impl Drop for OnEnd<'_> {

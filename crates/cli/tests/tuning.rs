@@ -67,7 +67,7 @@ fn another_number_of_shards_and_other_limits_keep_all_that_is_kept() {
     check(&server, 1000);
     ended(server);
 
-    // Whatever the experiments sweep, smaller than it was.
+    // All settings that the experiments sweep, with smaller values.
     let small = [
         "--engine.shards",
         "3",
@@ -134,7 +134,7 @@ fn a_setting_that_does_nothing_is_refused_with_what_it_lacks() {
     assert!(ran.code == Some(2) && ran.err.contains("--engine.shards"), "{}", ran.err);
 }
 
-/// What a query that holds too much is told, and what the log has.
+/// The error of a query that holds too much, and the lines of the log.
 fn failed(setting: &str, value: &str, query: &str, events: &str) -> (String, String) {
     let server = TestServer::start(&[setting, value]);
     let id = run(&["query", "--server", &server.url, "--detach", query]).out;

@@ -227,7 +227,7 @@ fn make(data: &Path) {
     server.running.child.wait().unwrap();
 }
 
-/// What a server over the directory answers to everything.
+/// The answers of a server over the directory to all requests.
 fn answers(data: &Path) -> String {
     let server = start(data, 50);
     until("the second window to be delivered", || {

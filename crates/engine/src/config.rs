@@ -8,16 +8,16 @@ use swiftwater_store::StoreOptions;
 
 use crate::Ack;
 
-/// Where and how events are stored.
+/// Location and settings of stored events.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HistoryConfig {
     /// The data directory.
     pub dir: PathBuf,
-    /// When events of a stored stream are acknowledged, unless its declaration or the request says otherwise.
+    /// Acknowledgement of events of a stored stream, unless its declaration or the request says otherwise.
     pub ack: Ack,
     /// Streams that begin by their first events are stored, as `CREATE STREAM name WITH (store = true)` declares them.
     pub store_new_streams: bool,
-    /// When and how events are compressed in the log.
+    /// Compression of events in the log.
     pub log_compression: CompressionPolicy,
     /// The most bytes that the log writes before it syncs.
     pub log_commit_bytes: u64,
@@ -39,7 +39,7 @@ pub struct HistoryConfig {
     pub feed_bytes_max: usize,
     /// Milliseconds that a table or a view may lag, once events do not fit there, before senders wait for it; 0: they never do.
     pub feed_lag_ms_max: u64,
-    /// Where tables lie: a directory, or `s3://bucket/prefix`; empty: in the data directory.
+    /// Location of the tables: a directory, or `s3://bucket/prefix`; empty: in the data directory.
     pub store_location: String,
     /// Options of the object store, as `name=value`.
     pub store_options: Vec<String>,
@@ -94,7 +94,7 @@ pub struct HistoryConfig {
     pub joins_state_bytes_max: u64,
     /// The most sinks that there can be.
     pub sinks_max: usize,
-    /// Changes that are kept of a view for sinks that have not delivered them; of more, the oldest are let go of.
+    /// Changes kept of a view for sinks that have not delivered them; beyond the limit, the oldest are dropped.
     pub sinks_changes_max: u64,
     /// The directory that files of sinks are below; empty: `sinks` in the data directory.
     pub sinks_dir: String,

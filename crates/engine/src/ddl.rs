@@ -56,7 +56,7 @@ pub(crate) trait Statement: Sync {
 
 /// A statement that is logged as it is written, and has nothing to prepare.
 pub(crate) trait LoggedAsWritten: Sync {
-    /// As [`Statement::take_effect`].
+    /// Applies the effects, as [`Statement::take_effect`].
     fn take_effect(&self, context: Context<'_>) -> impl Future<Output = Result<(), EngineError>> + Send;
 }
 
@@ -87,7 +87,7 @@ impl History {
     }
 }
 
-/// Carries out a statement of one kind; answers whether it changed anything.
+/// Runs a statement of one kind; returns true if it changed anything.
 pub(crate) async fn carry_out<S: Statement>(
     context: Context<'_>,
     statement: &S,

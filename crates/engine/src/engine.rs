@@ -54,7 +54,8 @@ impl Engine {
         Engine { shared: Arc::new(Shared::new(Runtime::start(config, clock))) }
     }
 
-    /// As [`Engine::start`], with what is kept in a data directory: stored streams go on where they were.
+    /// Starts an engine as [`Engine::start`] does, with a data directory: stored streams continue at their last
+    /// position.
     pub async fn open(
         config: EngineConfig,
         history: HistoryConfig,
@@ -73,7 +74,7 @@ impl Engine {
         Engine::open_on(config, history, (Some(dir), disks, store), clock).await
     }
 
-    /// As [`Engine::open`], on disks and a store that are given: for tests that have them fail.
+    /// Opens an engine as [`Engine::open`] does, on given disks and a given store: for tests in which they fail.
     pub async fn open_with(
         config: EngineConfig,
         history: HistoryConfig,
@@ -145,9 +146,9 @@ impl Engine {
         self.shared.history.get().ok_or(EngineError::NoHistory)
     }
 
-    /// Appends checked events to a stream, which comes to be with its first one; waits while too many bytes wait to be
-    /// looked at, or to be stored. An empty batch only counts its rejections. A stored stream's events are on disk when
-    /// [`Engine::synced`] says so.
+    /// Appends checked events to a stream, which exists from its first one on; waits while too many bytes wait to be
+    /// matched, or to be stored. An empty batch only counts its rejections. A stored stream's events are on disk when
+    /// [`Engine::synced`] returns.
     pub async fn append(
         &self,
         _principal: &Principal,
@@ -260,28 +261,28 @@ impl Engine {
         self.shared.history.get().map(|history| self.shared.searches(history))
     }
 
-    /// Who carries out the statements that are not SQL's but the engine's.
+    /// The executor of the engine's own statements, which are not SQL.
     pub fn statements(&self) -> Arc<dyn OtherStatements> {
         Arc::new(Statements::new(&self.shared))
     }
 
-    /// When events of a stream are acknowledged unless the request says otherwise; none if the stream is not stored.
+    /// Acknowledgement of a stream's events unless the request says otherwise; none if the stream is not stored.
     pub fn ack(&self, stream: &StreamName) -> Option<Ack> {
         self.shared.ack(stream)
     }
 
-    /// Why events cannot be stored at present, where they are to be; none also where nothing is stored.
+    /// The reason why events cannot be stored at present; none also if nothing is stored.
     pub fn not_ready(&self) -> Option<EngineError> {
         self.shared.history.get()?.not_ready()
     }
 
-    /// Waits until events that were appended are on disk. Where the log cannot write them for ten seconds it says why: they may
-    /// be stored later, or never.
+    /// Waits until events that were appended are on disk. If the log cannot write them for ten seconds, the error has the
+    /// cause: they may be stored later, or never.
     pub async fn synced(&self, ticket: Ticket) -> Result<(), EngineError> {
         self.shared.synced(ticket).await
     }
 
-    /// Sees to it that the tables which a query is joined with are held in memory: before it is looked at or submitted.
+    /// Loads the tables that a query is joined with into memory: call it before the query is planned or submitted.
     pub async fn pin_joined(&self, text: &str, options: &SubmitOptions) -> Result<(), EngineError> {
         let Some(history) = self.shared.history.get().filter(|_| options.form == QueryForm::Bql) else {
             return Ok(());
@@ -316,7 +317,7 @@ impl Engine {
         Ok(self.shared.runtime.explain_analyze(principal, text, options).await?)
     }
 
-    /// As [`Runtime::end_query`], of a durable query, too.
+    /// Ends a query as [`Runtime::end_query`] does, also a durable one.
     pub fn end_query(
         &self,
         principal: &Principal,
@@ -347,9 +348,9 @@ impl Engine {
         }
     }
 
-    /// Takes no more events and queries, looks at what waits, gives every query its final result, and stops; after
-    /// `grace` it no longer waits for events to be looked at. Whoever calls it beside another waits for the same end; where
-    /// the first is given up half-way, the next goes on with it.
+    /// Takes no more events and queries, looks at what waits, gives every query its final result, and stops; after `grace`
+    /// it no longer waits for events to be looked at. A second caller waits for the same end; if the first is dropped
+    /// half-way, the second continues.
     pub async fn shutdown(&self, grace: Duration) {
         let Some(history) = self.shared.history.get() else {
             return self.shared.runtime.shutdown(grace).await;

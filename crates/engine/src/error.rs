@@ -41,7 +41,7 @@ pub enum EngineError {
     ObjectUnavailable {
         /// The object.
         object: Object,
-        /// Why.
+        /// The cause.
         why: String,
     },
     /// A query cannot be a view.
@@ -72,7 +72,7 @@ pub enum EngineError {
     KeyMeanings {
         /// The view.
         view: String,
-        /// So many they may be.
+        /// The limit.
         most: usize,
     },
     /// Changes are asked for from a position that there is not yet.
@@ -82,7 +82,7 @@ pub enum EngineError {
         stream: String,
         /// The position.
         position: u64,
-        /// That of the next event.
+        /// The position of the next event.
         end: u64,
     },
     /// An expression of an endpoint, or the query of an alert, cannot be used.
@@ -96,7 +96,7 @@ pub enum EngineError {
     /// An endpoint cannot be so.
     #[error("{message}")]
     EndpointUnfit {
-        /// Why not.
+        /// The reason.
         message: String,
         /// The remedy.
         hint: &'static str,
@@ -110,7 +110,7 @@ pub enum EngineError {
     /// A stream whose events are kept cannot be made one whose events are not.
     #[error("stream `{0}` is stored, and cannot become live-only")]
     StaysStored(String),
-    /// Nothing can be stored without a data directory.
+    /// Storing needs a data directory.
     #[error("this server stores nothing: it was started without a data directory")]
     NoHistory,
     /// The log's disk is full, or the log has as many bytes as it may have.
@@ -137,7 +137,7 @@ pub enum EngineError {
     /// The disk neither finishes a sync nor fails it.
     #[error("nothing can be stored at present: the disk has not finished a sync for {seconds} s")]
     DiskStalled {
-        /// For how long.
+        /// Seconds that the caller waited.
         seconds: u64,
     },
     /// The data directory, or a part of it, is not the one that was opened.
@@ -170,7 +170,7 @@ fn cannot_be_read(object: &Object) -> String {
     }
 }
 
-/// So many values of a key.
+/// The text for a number of a key's values.
 fn values(count: usize) -> String {
     match count {
         0 => "no values".to_owned(),
@@ -189,7 +189,7 @@ impl From<CatalogError> for EngineError {
 }
 
 impl EngineError {
-    /// There is no object of this kind and name.
+    /// The error for a missing object of this kind and name.
     pub fn not_found(kind: ObjectKind, name: impl Into<String>) -> EngineError {
         EngineError::Runtime(RuntimeError::not_found(kind, name))
     }

@@ -6,7 +6,7 @@ use swiftwater_catalog::WireError;
 
 use crate::{EngineError, ErrorKind};
 
-/// Why a data directory cannot be opened, or something in it cannot be done.
+/// The reason why a data directory cannot be opened, or an operation in it fails.
 #[derive(Debug, thiserror::Error)]
 pub enum HistoryError {
     /// A view cannot be opened.
@@ -17,11 +17,11 @@ pub enum HistoryError {
     Directory {
         /// Its directory.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// Another process has it.
+    /// The directory is locked by another process.
     #[error("the data directory `{}` is in use by another process", .0.display())]
     Locked(PathBuf),
     /// A backup was being restored into it, and is not all there.
@@ -44,7 +44,7 @@ pub enum HistoryError {
     LogUnopened {
         /// The log's directory.
         dir: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: swiftwater_log::LogError,
     },
@@ -59,7 +59,7 @@ pub enum HistoryError {
         dir: PathBuf,
         /// The end of the log.
         end: u64,
-        /// Up to where it was synced once, at least.
+        /// The least position up to which it was synced.
         known: u64,
     },
     /// The log begins behind where the catalog was written down: its first segments are missing.
@@ -72,7 +72,7 @@ pub enum HistoryError {
         dir: PathBuf,
         /// The start of the log.
         begins: u64,
-        /// Where the catalog was written down: what came behind is in the log only.
+        /// The position of the catalog's snapshot: later changes are in the log only.
         known: u64,
     },
     /// Events that are counted are neither in the log nor in their table.
@@ -104,7 +104,7 @@ pub enum HistoryError {
         stream: String,
         /// The offset after the last event that is counted.
         counted: u64,
-        /// Who has more.
+        /// The object that has more.
         by: String,
         /// The offset after the last event that it has.
         committed: u64,

@@ -115,7 +115,7 @@ impl History {
     }
 }
 
-/// Carries a statement out to its end, also where whoever asked goes away: what is written down is to be done, too.
+/// Runs a statement to its end, even if its caller is dropped: a logged change must take effect, too.
 async fn carry_out(history: &Arc<History>, shared: &Arc<Shared>, ddl: Ddl) -> Result<bool, EngineError> {
     let (reply, answer) = oneshot::channel();
     let (changing, shared) = (Arc::clone(history), Arc::clone(shared));

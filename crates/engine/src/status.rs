@@ -120,7 +120,7 @@ pub struct SinkStatus {
     pub view: String,
     /// Its target: `STREAM s`.
     pub target: String,
-    /// When it was created.
+    /// Time of its creation.
     pub created: Millis,
     /// Deliveries so far, and rows in them.
     pub delivered: (u64, u64),
@@ -128,11 +128,11 @@ pub struct SinkStatus {
     pub dead_rows: u64,
     /// Milliseconds of event time from the end of what is delivered to the last window that is closed; none before the first.
     pub behind_ms: Option<u64>,
-    /// Of a sink of changes: those that are held for the sinks of its view, and how many of them went undelivered as there
-    /// were too many, since the start.
+    /// For a sink of changes: the changes held for the sinks of its view, and those of them that went undelivered since
+    /// the start because there were too many.
     pub changes: Option<(u64, u64)>,
     /// Tries since the last delivery.
     pub tries: u32,
-    /// Why the last one failed, if it did.
+    /// The error of the last attempt, if it failed.
     pub failing: Option<String>,
 }

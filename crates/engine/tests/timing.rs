@@ -14,7 +14,7 @@ use swiftwater_testkit::TestClock;
 
 const START: i64 = 1_700_000_000_000;
 
-/// A clock by which a shard is stopped: one that looks at it for accounting waits until it is let go.
+/// A clock by which a shard is stopped: a thread that reads it for accounting waits until it is released.
 #[derive(Debug)]
 struct StoppingClock {
     clock: TestClock,

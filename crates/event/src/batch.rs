@@ -19,14 +19,14 @@ pub struct EventBatch {
     meta: EventMeta,
 }
 
-/// What holds for all events of a batch.
+/// The properties that all events of a batch share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EventMeta {
-    /// When the batch arrived.
+    /// Arrival of the batch.
     pub arrival: Millis,
-    /// When its sender says it was sent, in microseconds since 1970; 0: it does not say.
+    /// The time at which its sender says it was sent, in microseconds since 1970; 0: not stated.
     pub sent_micros: i64,
-    /// When its last byte was read, in microseconds since 1970.
+    /// Time at which its last byte was read, in microseconds since 1970.
     pub read_micros: i64,
     /// The offset of the first event in its stream; the others follow without a gap.
     pub first: Offset,
@@ -69,7 +69,7 @@ impl EventBatch {
         &self.bytes[self.span(row)]
     }
 
-    /// Where event `row` lies in [`EventBatch::bytes`].
+    /// The range of event `row` in [`EventBatch::bytes`].
     pub fn span(&self, row: usize) -> Range<usize> {
         let (start, end) = self.spans[row];
         start as usize..end as usize
@@ -89,7 +89,7 @@ impl EventBatch {
         self.spans.iter().map(|&(start, end)| (end - start) as usize).sum()
     }
 
-    /// Where the structure of the events lies.
+    /// The structure of the events.
     pub(crate) fn marks(&self) -> &Marks {
         &self.marks
     }
@@ -99,7 +99,7 @@ impl EventBatch {
         &self.meta
     }
 
-    /// Some of the events, by row, sharing the buffer; times are kept, offsets are not theirs.
+    /// Selects events by row, sharing the buffer; times are unchanged, and offsets do not apply.
     #[must_use]
     pub fn select(&self, rows: &[u32]) -> EventBatch {
         let spans = rows.iter().map(|&row| self.spans[row as usize]).collect();

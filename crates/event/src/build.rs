@@ -41,11 +41,11 @@ pub(crate) struct Source<'a> {
     /// Scratch for the parts of a column of containers, and for the keys of objects.
     parts: Vec<Slot>,
     seen: Vec<SeenField>,
-    /// Where objects begin of whose fields some were left out, as another of the same key follows.
+    /// Starts of objects of which some fields were omitted, as a later one has the same key.
     doubled: Vec<u32>,
 }
 
-/// As [`Source::column`], with the instructions of `B` allowed.
+/// Does the same as [`Source::column`], with the instructions of `B` allowed.
 ///
 /// # Safety
 ///
@@ -76,7 +76,8 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Where objects begin that columns do not say whole, as they have a key twice: places in the buffer, in no order.
+    /// Starts of objects that columns do not describe completely, as they have a key twice: places in the buffer, in no
+    /// order.
     pub(crate) fn into_doubled(self) -> Vec<u32> {
         self.doubled
     }
@@ -216,12 +217,12 @@ impl<'a> Source<'a> {
         let mut offsets = Vec::with_capacity(rows);
         let (mut booleans, mut longs, mut doubles) = (Vec::new(), Vec::new(), Vec::new());
         let (mut strings, mut containers) = (Views::default(), Views::default());
-        // Whatever is nothing else: so each turn takes a row at least.
+        // Any other value counts as a number, so each turn takes at least one row.
         let is_number = |first: Option<u8>| !matches!(first, None | Some(b'"' | b'{' | b'[' | b't' | b'f'));
         while kinds.len() < rows {
             let rest = &slots[kinds.len()..];
             let firsts = rest.iter().map(|&slot| self.first_byte(slot));
-            // How many rows are of the kind, and the place of the first of them among its values.
+            // The number of rows of the kind, and the place of the first of them among its values.
             let (kind, count, from) = match self.first_byte(rest[0]) {
                 None => {
                     let count = firsts.take_while(Option::is_none).count();
@@ -388,7 +389,8 @@ impl<'a> Source<'a> {
 }
 
 impl Values {
-    /// As an Arrow array. A tagged column inside a container does not occur; it would be its containers' texts.
+    /// Converts the values to an Arrow array. A tagged column inside a container does not occur; it would be its
+    /// containers' texts.
     fn into_array(self) -> ArrayRef {
         match self {
             Values::Boolean(array) => Arc::new(array),
@@ -420,7 +422,7 @@ fn timestamp(text: &[u8], unit: TimeUnit, scratch: &mut Vec<u8>) -> Option<i64> 
     }
 }
 
-/// For how many parts of these containers there should be room.
+/// Number of parts of these containers for which there should be room.
 fn likely_parts(containers: &[Slot]) -> usize {
     2 * containers.iter().filter(|slot| slot.is_there()).count()
 }
@@ -467,9 +469,9 @@ impl Parts for Elements {
 struct Entries {
     keys: Views,
     values: Vec<Slot>,
-    /// By their place, keys of earlier objects.
+    /// Keys of earlier objects, by their place.
     seen: Vec<SeenField>,
-    /// Where objects begin that have a key twice.
+    /// Starts of objects that have a key twice.
     doubled: Vec<u32>,
 }
 
@@ -479,7 +481,7 @@ struct SeenField {
     /// The text from the bracket or comma before the key to before the first byte of the value.
     start: u32,
     len: u32,
-    /// What the key says.
+    /// The key, as a view.
     view: u128,
 }
 
@@ -516,8 +518,8 @@ impl Entries {
         (view, value)
     }
 
-    /// Of fields with equal keys from the place `from` on, leaves the last; they are those of the object that begins at
-    /// `at`.
+    /// Removes all but the last of the fields with equal keys from the place `from` on; they are those of the object
+    /// that begins at `at`.
     fn dedup_last(&mut self, bytes: &[u8], at: usize, from: usize) {
         const FEW: usize = 12;
         let keys = &self.keys.views[from..];

@@ -1,7 +1,7 @@
 //! Formats an error with its causes as text.
 
-/// An error with all that caused it, on one line. Many an error says what caused it in its own text, those of object stores
-/// over several levels: what is said already is not said again.
+/// An error with all that caused it, on one line. Many errors contain their cause in their own text, those of object stores
+/// over several levels: a repeated text is omitted.
 pub fn causes(error: &dyn std::error::Error) -> String {
     let mut told = error.to_string();
     let mut next = error.source();

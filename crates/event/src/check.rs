@@ -34,7 +34,7 @@ use crate::{
     structure::{Marks, StructureLimits},
 };
 
-/// What is refused, and how much is said of it.
+/// The limits beyond which events are refused, and the detail of the reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CheckLimits {
     /// The longest event, in bytes.
@@ -43,7 +43,7 @@ pub struct CheckLimits {
     pub depth_max: usize,
     /// The number of rejections that are described; all are counted.
     pub rejections_described_max: usize,
-    /// How many bytes of the text of each refused event are kept; 0: nothing is.
+    /// Bytes kept of the text of each refused event; 0: none.
     pub refused_bytes_kept: usize,
 }
 
@@ -65,7 +65,7 @@ pub struct Rejection {
     pub line: u64,
     /// Column of the fault, in bytes from 1.
     pub column: u64,
-    /// What is wrong there.
+    /// The fault.
     pub message: String,
     /// True if it was refused for its size.
     pub oversize: bool,
@@ -74,7 +74,7 @@ pub struct Rejection {
 /// The text of an event that was refused, up to where reading went on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusedText {
-    /// Why.
+    /// The reason.
     pub rejection: Rejection,
     /// It, without the white space around it; it need not be UTF-8.
     pub text: Vec<u8>,
@@ -82,26 +82,26 @@ pub struct RefusedText {
     pub is_cut: bool,
 }
 
-/// What became of a piece of input.
+/// The result of a piece of input.
 #[derive(Debug)]
 pub struct Checked {
     /// The good events, in order.
     pub batch: EventBatch,
-    /// How many were refused.
+    /// Number of refused events.
     pub rejected: u64,
     /// The first of them.
     pub rejections: Vec<Rejection>,
     /// Texts of those whose end was reached, where they are kept ([`CheckLimits::refused_bytes_kept`]).
     pub refused: Vec<RefusedText>,
-    /// Where the batch's buffer begins.
+    /// Start of the batch's buffer.
     pub begins: Origin,
 }
 
-/// Where a buffer begins within an input, for telling places in it.
+/// The start of a buffer within an input, to report places in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Origin {
     line: u64,
-    /// Where that line starts; before the buffer if negative.
+    /// Start of that line; before the buffer if negative.
     line_start: i64,
 }
 
@@ -137,15 +137,15 @@ pub struct Checker {
     is_last: bool,
     /// The beginning of an unfinished event.
     carry: Vec<u8>,
-    /// Has read `carry`: while it finds no end, the event need not be checked again.
+    /// The skipper that has read `carry`: while it finds no end, the event need not be checked again.
     ahead: Option<Skipper>,
-    /// Where `carry`, or else the next chunk, begins.
+    /// Start of `carry`, or else of the next chunk.
     base: TextPosition,
     /// Rejections described so far.
     described: usize,
     rejected: u64,
     rejections: Vec<Rejection>,
-    /// Where texts are kept: why an event has just been refused.
+    /// The reason why an event has just been refused, if texts are kept.
     refusal: Option<Rejection>,
     /// The text that is being skipped.
     skipped: Option<SkippedText>,
@@ -169,19 +169,19 @@ struct TextPosition {
 
 #[derive(Debug)]
 enum State {
-    /// Nothing but white space was seen; or not even that, if `fresh`.
+    /// Only white space was read; or not even that, if `fresh`.
     Start { fresh: bool },
-    /// Between two events that are not in an array.
+    /// The position between two events that are not in an array.
     Between,
-    /// In an array, where this may come.
+    /// The position in an array, where this may come next.
     Array(Expect),
-    /// Within an event that was refused, up to its end.
+    /// The position within an event that was refused, up to its end.
     Skip { skipper: Skipper, undecided: Option<PendingSizeLimit> },
-    /// On the rest of a line that is not read.
+    /// The position on the rest of a line that is not read.
     RestOfLine,
-    /// After an array's end.
+    /// The position after an array's end.
     Ended,
-    /// Nothing more is read.
+    /// The input has ended.
     Done,
 }
 
@@ -255,8 +255,8 @@ impl Checker {
         self.carry.len()
     }
 
-    /// Ends the input. What is left of it is an event that ends too early, if anything; but where that had a fault
-    /// before, events may follow. The checker is used up.
+    /// Ends the input. The rest of it, if any, is an event that ends too early; but if that had a fault before,
+    /// events may follow. The checker is used up.
     pub fn finish(&mut self) -> Checked {
         let rest = std::mem::take(&mut self.carry);
         self.is_last = true;
@@ -274,7 +274,7 @@ impl Checker {
         {
             self.reject(self.base, "the text ends before the array does".to_owned(), false);
         }
-        // What was skipped up to here has its end.
+        // The skipped text ends here.
         self.state = State::Ended;
         self.retain_refused(&[]);
         self.state = State::Done;
@@ -544,7 +544,8 @@ impl Checker {
         true
     }
 
-    /// If another event begins before the fault at `at`, or there: the end of what stands before it, and where it begins.
+    /// The end of the text before the fault at `at`, and the start of another event there, if one begins at or before
+    /// the fault.
     fn boundary(&self, bytes: &[u8], begin: usize, at: usize) -> Option<(usize, usize)> {
         if self.array {
             return None;
@@ -655,7 +656,7 @@ struct Lines {
     /// Newlines are counted up to here.
     counted: usize,
     line: u64,
-    /// Where `line` starts; before the buffer if negative.
+    /// Start of `line`; before the buffer if negative.
     line_start: i64,
 }
 

@@ -3,7 +3,8 @@
 /// Milliseconds since 1970-01-01T00:00:00Z.
 pub type Millis = i64;
 
-/// Tells the time. Only the edges of the system (listeners, the ticker of `engine`) ask; all else gets `now` as data.
+/// The source of the time. Only the edges of the system (listeners, the ticker of `engine`) ask; all else gets `now` as
+/// data.
 pub trait Clock: Send + Sync {
     /// The time now, in microseconds since 1970-01-01T00:00:00Z.
     fn now_micros(&self) -> i64;

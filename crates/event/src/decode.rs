@@ -5,10 +5,10 @@
 //! ([`crate::structure`]).
 //!
 //! Rejected: dropping events by a search for the constants of the queries before anything else is known of them (Palkar
-//! et al., "Filter Before You Parse", VLDB 2018). That saves parsing. Here every event is checked, whoever queries it,
-//! and the check is most of the cost. By `bench/RESULTS.md` the check runs at 3.5 GB/s on one core with AVX-512, and
-//! decoding four fields at 8.6 GB/s. So for an event of 1.85 KB, all but some 215 of 740 ns are spent before a search
-//! could spare anything, and the search for each constant is itself a pass over the bytes.
+//! et al., "Filter Before You Parse", VLDB 2018). This would save parsing. Here every event is checked, for any
+//! queries, and the check is most of the cost. By `bench/RESULTS.md` the check runs at 3.5 GB/s on one core with
+//! AVX-512, and decoding four fields at 8.6 GB/s. So for an event of 1.85 KB, all but some 215 of 740 ns are spent
+//! before a search could spare anything, and the search for each constant is itself a pass over the bytes.
 //!
 //! A missing value and `null` are null. A key that a map does not have is missing, and so is everything below a `null`.
 //! An element past the end of a list does not exist, nor does a step into a value without such parts. Both are null, with
@@ -38,7 +38,7 @@ use crate::{
     whole,
 };
 
-/// Decodes batches. Keeps its scratch memory from one to the next, so one per thread is best.
+/// Decodes batches. Its scratch memory is reused, so one per thread is best.
 #[derive(Debug, Default)]
 pub struct Decoder {
     slots: Vec<Slot>,
@@ -48,7 +48,7 @@ pub struct Decoder {
     key: Vec<u8>,
     /// Keys of each event that are not accounted for.
     keys: Vec<u32>,
-    /// Where objects begin that have a key twice, of those that were decoded last.
+    /// Starts of objects that have a key twice, among those decoded last.
     doubled: Vec<u32>,
 }
 

@@ -14,18 +14,18 @@ pub(crate) const DEPTH_MAX: usize = 512;
 /// A fault is found by what stands in fewer bytes than this from its place on.
 pub(crate) const LOOK_AHEAD_MAX: usize = 16;
 
-/// What a checked text is.
+/// The result of a check of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Good up to here (exclusive).
     End(usize),
-    /// Something at this place can stand in no JSON text.
+    /// The byte at this place cannot occur there in any JSON text.
     Fault(usize, Fault),
     /// Good as far as it goes.
     Incomplete,
 }
 
-/// What is wrong.
+/// The fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     Key,

@@ -20,7 +20,7 @@ impl StructuralPass {
         block::isas().map(|isa| StructuralPass { isa })
     }
 
-    /// What the instructions are called: `avx512`, `avx2`, `neon` or `portable`.
+    /// The name of the instruction set: `avx512`, `avx2`, `neon` or `portable`.
     pub fn name(self) -> &'static str {
         match self.isa {
             #[cfg(target_arch = "x86_64")]
@@ -40,13 +40,13 @@ impl StructuralPass {
         marks.places(self.isa, places);
     }
 
-    /// Finds the structure of events that are known to be good, as bits: what the decoder needs. Answers how many brackets,
-    /// commas and own colons there are in the first and last blocks of 64 bytes, so that the work is not left out.
+    /// Finds the structure of events that are known to be good, as bits: what the decoder needs. Returns the number of
+    /// brackets, commas and own colons in the first and last blocks of 64 bytes, so that the work is not optimised away.
     pub fn bits(self, batch: &EventBatch) -> u32 {
         Marks::with(self.isa, batch.bytes(), batch.spans()).ends()
     }
 
-    /// Reads good events, one after another, against the whole grammar; answers how many there are.
+    /// Checks good events, one after another, by the whole grammar; returns their number.
     pub fn check(self, batch: &EventBatch) -> usize {
         let CheckLimits { event_bytes_max, depth_max, .. } = CheckLimits::default();
         let bounds = StructureLimits { array: false, event_bytes_max, depth_max };

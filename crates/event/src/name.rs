@@ -13,7 +13,7 @@ pub struct StreamName(Arc<str>);
 pub struct NameError {
     /// The name, cut to 128 characters.
     pub name: String,
-    /// Which rule it breaks.
+    /// The rule that it breaks.
     pub why: &'static str,
 }
 

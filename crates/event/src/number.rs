@@ -51,7 +51,7 @@ fn eight_digits(bytes: &[u8; 8], len: usize) -> Option<u64> {
     }
     // Each digit's value; zeros before the first.
     let digits = (u64::from_le_bytes(*bytes) ^ repeat(b'0')) & (u64::MAX << (64 - 8 * len));
-    // What is above 9 reaches 0x80.
+    // A value above 9 reaches 0x80.
     if (digits.wrapping_add(repeat(0x76)) | digits) & repeat(0x80) != 0 {
         return None;
     }

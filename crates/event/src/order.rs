@@ -21,7 +21,7 @@ struct PredictedKey {
     /// The last 16 bytes up to the key's end, and those bits of them that are the key's.
     last: u128,
     mask: u128,
-    /// Where a longer key lies.
+    /// Start of a longer key.
     start: u32,
     len: u32,
     target: Target,
@@ -30,7 +30,7 @@ struct PredictedKey {
 /// The position among the predicted keys of one event.
 pub(crate) struct KeyCursor {
     guess: bool,
-    /// Which key is next.
+    /// The place of the next key.
     place: usize,
     /// Keys that were guessed wrong.
     wrong: usize,
@@ -46,22 +46,22 @@ impl KeyPredictor {
         self.pause = 0;
     }
 
-    /// Before the keys of an event.
+    /// Begins the keys of an event.
     pub(crate) fn begin_event(&mut self) -> KeyCursor {
         let guess = self.pause == 0;
         self.pause = self.pause.saturating_sub(1);
         KeyCursor { guess, place: 0, wrong: 0 }
     }
 
-    /// After them.
+    /// Ends the keys of an event.
     pub(crate) fn end_event(&mut self, event: &KeyCursor) {
         if self.pause == 0 && event.wrong * 2 > event.place {
             self.pause = Self::PAUSE;
         }
     }
 
-    /// What the event's next key leads to, which ends right before `colon`; where it is not the one that is expected,
-    /// `find` tells, given where it begins.
+    /// The target of the event's next key, which ends right before `colon`. If it is not the expected one, `find`
+    /// returns the target, given the key's start.
     #[inline(always)]
     pub(crate) fn next(
         &mut self,
@@ -90,7 +90,7 @@ impl KeyPredictor {
     #[cold]
     fn record_key(&mut self, place: usize, bytes: &[u8], start: usize, end: usize, target: Target) {
         let len = end - start;
-        // What is too close to the buffer's beginning is remembered as what no key is.
+        // A key that is too close to the buffer's beginning is remembered as a value that matches no key.
         let (last, mask) = bytes[..end].last_chunk().map_or((1, 0), |last| {
             let mask = u128::MAX << (128 - 8 * len.min(16));
             (u128::from_le_bytes(*last) & mask, mask)

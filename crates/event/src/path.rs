@@ -5,9 +5,9 @@ use std::{fmt, sync::Arc};
 /// One step down into a value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Step {
-    /// Into an object, by key.
+    /// A step into an object, by key.
     Key(Box<str>),
-    /// Into a list, by place, from 0.
+    /// A step into a list, by place, from 0.
     Index(u32),
 }
 
@@ -28,7 +28,7 @@ pub enum PathError {
     Syntax {
         /// The whole text.
         text: String,
-        /// Where reading stopped.
+        /// The byte at which reading stopped.
         at: usize,
     },
 }

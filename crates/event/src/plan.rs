@@ -11,9 +11,9 @@ use crate::{
 /// One path wanted as one type.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Want {
-    /// Where.
+    /// The path.
     pub path: Path,
-    /// As what.
+    /// The wanted type.
     pub ty: Type,
 }
 
@@ -35,14 +35,14 @@ pub struct DecodePlan {
     pub(crate) node_count: usize,
 }
 
-/// What one of the events' own keys leads to.
+/// The target of one of the events' own keys.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Target {
     /// Its place in the root.
     pub(crate) child: u32,
     /// The one column to fill with its value; [`Target::NONE`]'s if there are more, or any below it.
     pub(crate) want: u32,
-    /// As [`PlanNode::whole`].
+    /// True if the whole value is wanted, as [`PlanNode::whole`].
     pub(crate) whole: bool,
 }
 
@@ -55,10 +55,10 @@ impl Target {
 #[derive(Debug, Default)]
 pub(crate) struct Search {
     pub(crate) table: KeyTable,
-    /// By the place of each key in the table, which is its place in the root.
+    /// The targets by the place of each key in the table, which is its place in the root.
     pub(crate) targets: Vec<Target>,
-    /// Only keys that this passes are looked at; `None`: search for nothing, but walk through the keys as through those of
-    /// any object.
+    /// The filter of the keys to look up; `None`: nothing is searched for, and the keys are visited like those of any
+    /// object.
     pub(crate) filter: Option<Filter>,
 }
 
@@ -82,7 +82,7 @@ impl Search {
     }
 }
 
-/// What is wanted at and below one place.
+/// The wants at and below one place.
 #[derive(Debug, Default)]
 pub(crate) struct PlanNode {
     /// The number of this place in its plan, the root being 0.

@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Offset(pub u64);
 
-/// What makes recovery exact: which source, which of its partitions, and the next event to read there.
+/// The position for exact recovery: the source, its partition, and the next event to read there.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Position {
     /// The source's name; for events that came in over HTTP, the stream's.

@@ -12,7 +12,7 @@ pub(crate) const fn is_space(byte: u8) -> bool {
 /// True if the first byte of a value begins a list or an object.
 #[inline(always)]
 pub(crate) const fn is_open(first: u8) -> bool {
-    // Of a `[`, this bit makes a `{`.
+    // This bit turns a `[` into a `{`.
     first | 0x20 == b'{'
 }
 
@@ -25,7 +25,8 @@ pub(crate) fn skip_space(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// As [`skip_space`], between the tokens of text that is known to be good: what is not above a space is white space there.
+/// Does the same as [`skip_space`], between the tokens of text that is known to be good: any byte up to a space is
+/// white space there.
 #[inline(always)]
 pub(crate) fn skip_blank(bytes: &[u8], at: usize) -> usize {
     if bytes[at] > b' ' { at } else { skip_blanks(bytes, at) }
@@ -146,11 +147,11 @@ pub(crate) fn same(bytes: &[u8], a: usize, b: usize, len: usize) -> bool {
     a.is_some() && a == b
 }
 
-/// Which of the 16 bytes from `a` on are those from `b` on.
+/// A bit for each of the 16 bytes from `a` on that equals that from `b` on.
 ///
 /// # Safety
 ///
-/// That many bytes must lie within `bytes` from both places on.
+/// From both places on, 16 bytes must be within `bytes`.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn equal_16(bytes: &[u8], a: usize, b: usize) -> u32 {

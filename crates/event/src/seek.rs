@@ -20,18 +20,18 @@ use crate::structure::{
     block::{self, Block, Isa, with_block},
 };
 
-/// Tells keys that may be wanted from those that are not.
+/// A filter of keys by their last bytes.
 #[derive(Debug)]
 pub(crate) struct Suffixes {
-    /// For the byte two, three and four places before the colon: by its lower half and by its upper half, the groups of
-    /// keys, a bit each, that may have it there.
+    /// The groups of keys, a bit each, that may have a byte two, three and four places before the colon: by its lower
+    /// half and by its upper half.
     tables: [[[u8; 16]; 2]; 3],
 }
 
 impl Suffixes {
     const GROUPS: usize = 8;
 
-    /// That tells these keys, which are spelled plainly.
+    /// The filter for these keys, which are spelled plainly.
     pub(crate) fn new<'k>(keys: impl Iterator<Item = &'k str>) -> Suffixes {
         // Neighbours by their ends are put in one group: what a group lets pass are all mixtures of its keys' bytes.
         let mut reversed: Vec<Vec<u8>> = keys.map(|key| key.bytes().rev().collect()).collect();
@@ -57,7 +57,7 @@ impl Suffixes {
     }
 }
 
-/// Tells keys that may be wanted from those that are not, by their last three bytes: one bit for each hash of those.
+/// A filter of keys by their last three bytes: one bit for each hash of those.
 #[derive(Debug)]
 pub(crate) struct Tails {
     bits: Box<[u64; Tails::WORDS]>,
@@ -66,7 +66,7 @@ pub(crate) struct Tails {
 impl Tails {
     const WORDS: usize = 256;
 
-    /// That tells these keys, which are spelled plainly.
+    /// The filter for these keys, which are spelled plainly.
     pub(crate) fn new<'k>(keys: impl Iterator<Item = &'k str>) -> Tails {
         let mut tails = Tails { bits: Box::new([0; Self::WORDS]) };
         for key in keys {
@@ -86,7 +86,7 @@ impl Tails {
         self.bits[word] |= 1 << bit;
     }
 
-    /// Where the bit is of the four bytes before a colon, the closing quote being one of them.
+    /// The word and the bit for the four bytes before a colon, of which the closing quote is one.
     #[inline(always)]
     fn place(before: [u8; 4]) -> (usize, u32) {
         // Fibonacci hashing (Knuth, The Art of Computer Programming, 6.4).
@@ -104,20 +104,20 @@ impl Tails {
     }
 }
 
-/// What is looked at first of each key.
+/// The first test of each key.
 #[derive(Debug)]
 pub(crate) enum Filter {
-    /// Where few keys are wanted.
+    /// The filter for a few wanted keys.
     Suffixes(Suffixes),
-    /// Where many are.
+    /// The filter for many wanted keys.
     Tails(Tails),
 }
 
 impl Filter {
-    /// Of more keys than this, the groups of [`Suffixes`] pass too much else.
+    /// Number of keys beyond which the groups of [`Suffixes`] pass too many other keys.
     const SUFFIXES_MAX: usize = 12;
 
-    /// That tells these keys, which are spelled plainly.
+    /// The filter for these keys, which are spelled plainly.
     pub(crate) fn new<'k>(keys: impl Iterator<Item = &'k str> + Clone) -> Filter {
         if keys.clone().count() <= Self::SUFFIXES_MAX {
             Filter::Suffixes(Suffixes::new(keys))
@@ -137,7 +137,7 @@ pub(crate) struct Colons {
 }
 
 impl Colons {
-    /// So many bytes are searched at once.
+    /// Bytes that are searched at once.
     pub(crate) const BYTES_MAX: usize = 8 << 10;
     /// Searches without [`Tails`] once they passed all.
     const UNFILTERED: u32 = 32;
@@ -280,7 +280,7 @@ impl KeyTable {
         (mixed >> (64 - self.slots.len().trailing_zeros())) as usize
     }
 
-    /// Which key `bytes[start..end]` is.
+    /// The index of the key `bytes[start..end]`.
     #[inline(always)]
     pub(crate) fn find(&self, bytes: &[u8], start: usize, end: usize) -> Option<usize> {
         let wanted = tail(bytes, start, end);
@@ -325,7 +325,7 @@ fn tail(bytes: &[u8], start: usize, end: usize) -> u64 {
     }
 }
 
-/// Where the plainly spelled key begins whose closing quote is right before `colon`.
+/// Start of the plainly spelled key whose closing quote is right before `colon`.
 #[inline(always)]
 pub(crate) fn key_start(bytes: &[u8], colon: usize) -> usize {
     let quote = colon - 1;

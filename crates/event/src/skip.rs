@@ -5,7 +5,7 @@ use crate::{
     scan::{is_space, quote_or_backslash},
 };
 
-/// Why a [`Skipper`] stopped; with the place of the byte at which it did.
+/// The reason why a [`Skipper`] stopped, with the place of the byte at which it did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
     /// The bracket that closes the outermost one; it is read.

@@ -94,7 +94,8 @@ fn bracket_or_quote(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Goes through the elements of the list at `at`: given an element's place, `element` gives its end. Gives the list's.
+/// Visits the elements of the list at `at`: `element` receives an element's place and returns its end. Returns the end
+/// of the list.
 #[inline(always)]
 pub(crate) fn each_element(bytes: &[u8], at: usize, mut element: impl FnMut(usize) -> usize) -> usize {
     let mut at = skip_space(bytes, at + 1);
@@ -110,8 +111,8 @@ pub(crate) fn each_element(bytes: &[u8], at: usize, mut element: impl FnMut(usiz
     }
 }
 
-/// Goes through the fields of the object at `at`: `field` is given the place of a key (without its quotes), whether it
-/// has escapes, and the place of the value, and gives the value's end.
+/// Visits the fields of the object at `at`: `field` receives the place of a key (without its quotes), a flag for its
+/// escapes, and the place of the value, and returns the value's end.
 #[inline(always)]
 pub(crate) fn each_field(
     bytes: &[u8],

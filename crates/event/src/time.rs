@@ -19,7 +19,7 @@ pub fn from_rfc3339(text: &[u8]) -> Option<i64> {
     read(text, true)
 }
 
-/// As [`from_rfc3339`], for a text that must name its zone.
+/// Parses as [`from_rfc3339`] does, a text that must name its zone.
 pub fn from_rfc3339_with_zone(text: &[u8]) -> Option<i64> {
     read(text, false)
 }

@@ -38,10 +38,11 @@ pub enum Primitive {
     Timestamp(TimeUnit),
 }
 
-/// What a path is wanted as. Containers nest at most two levels deep ([`Type::list`], [`Type::map`] check it).
+/// The type as which a path is wanted. Containers nest at most two levels deep ([`Type::list`], [`Type::map`] check
+/// it).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Type {
-    /// Whatever is there: decodes to a tagged column, so no answer depends on the values of other events.
+    /// Any type: decodes to a tagged column, so no answer depends on the values of other events.
     Any,
     /// One primitive.
     Primitive(Primitive),

@@ -199,7 +199,7 @@ pub fn parse_value<'a>(json: &'a str, arena: &'a Bump) -> Option<Value<'a>> {
 }
 
 /// The fields of an event that was checked ([`crate::EventBatch::event`]): names, and values as they are written. Of
-/// equal names the last is there. Text that was not checked may give nonsense, or panic.
+/// fields with equal names, the last one is returned. Text that was not checked may give nonsense, or panic.
 pub fn event_fields<'a>(event: &'a str, arena: &'a Bump) -> Vec<(&'a str, &'a str)> {
     let mut fields = Vec::new();
     if event.starts_with('{') {
@@ -259,7 +259,7 @@ fn read_scalar<'a>(text: &'a str, place: Range<usize>, escaped: bool, arena: &'a
     }
 }
 
-/// What the string says whose text, without its quotes, is at `place`.
+/// The content of the string whose text, without its quotes, is at `place`.
 fn read_string<'a>(text: &'a str, place: Range<usize>, escaped: bool, arena: &'a Bump) -> &'a str {
     let inner = &text[place];
     if !escaped {

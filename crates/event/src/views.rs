@@ -7,7 +7,7 @@ use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 
 use crate::{text::unescape, walk::Slot};
 
-/// Which rows are null, kept only once there is one.
+/// The null rows, recorded only once there is one.
 #[derive(Default)]
 pub(crate) struct Nulls {
     /// A bit a row up to the last null: 0 if it is null.
@@ -121,7 +121,7 @@ fn len(view: u128) -> usize {
     view as u32 as usize
 }
 
-/// By length: the bytes of a view that are the text.
+/// The masks by length, of the bytes of a view that are the text.
 const TEXT: [u128; INLINE_MAX + 1] = {
     let mut masks = [0; INLINE_MAX + 1];
     let mut len = 0;

@@ -23,8 +23,8 @@ use crate::{
     text::{string_end, unescape},
 };
 
-/// Where a value lies in a buffer: 8 bytes. Of a list or object that is wanted as a list or a map of a known type, it is
-/// the bracket alone: where it ends is found by who reads what is in it.
+/// The place of a value in a buffer: 8 bytes. For a list or object that is wanted as a list or a map of a known type, it
+/// is the bracket alone: its end is found by the code that reads its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slot {
     start: u32,
@@ -35,7 +35,7 @@ pub(crate) struct Slot {
 const ESCAPED: u32 = 1 << 31;
 
 impl Slot {
-    /// There is no value.
+    /// The slot of a missing value.
     pub(crate) const MISSING: Slot = Slot { start: u32::MAX, end: 0 };
     /// The value cannot be had.
     pub(crate) const ERROR: Slot = Slot { start: u32::MAX, end: 1 };
@@ -74,13 +74,13 @@ pub(crate) struct SeenKey {
     /// The text from the bracket or comma before the key to before the first byte of the value.
     start: u32,
     len: u32,
-    /// Which of the node's keys it is.
+    /// The index of the key among those of the node.
     child: u32,
 }
 
 const NO_CHILD: u32 = u32::MAX;
 
-/// As [`Walk::members`], with the instructions of `B` allowed.
+/// Does the same as [`Walk::members`], with the instructions of `B` allowed.
 ///
 /// # Safety
 ///
@@ -109,14 +109,14 @@ pub(crate) struct Walk<'a> {
     pub(crate) isa: Isa,
     pub(crate) order: &'a mut KeyPredictor,
     pub(crate) colons: &'a mut Colons,
-    /// By the number of the node.
+    /// The seen keys by the number of the node.
     pub(crate) seen: &'a mut [Vec<SeenKey>],
-    /// For keys with escapes.
+    /// The buffer for keys with escapes.
     pub(crate) key: &'a mut Vec<u8>,
 }
 
 impl Walk<'_> {
-    /// Notes what the plan wants of all events.
+    /// Records the values that the plan wants of all events.
     pub(crate) fn events(&mut self, batch: &EventBatch, plan: &DecodePlan) {
         let mut row = 0;
         while row < batch.len() {
@@ -145,7 +145,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Notes what the plan wants of these events, whose keys are spelled plainly.
+    /// Records the values that the plan wants of these events, whose keys are spelled plainly.
     fn search(&mut self, batch: &EventBatch, plan: &DecodePlan, filter: &Filter, rows: Range<usize>) {
         let root = &plan.root;
         for row in rows.clone() {
@@ -175,7 +175,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Notes what is wanted of the values of these events; their keys are guessed or not.
+    /// Records the wanted values of these events; their keys are guessed or not.
     #[inline(always)]
     fn members<const GUESS: bool>(
         &mut self,
@@ -210,7 +210,7 @@ impl Walk<'_> {
         *self.colons = colons;
     }
 
-    /// Notes what is wanted of the value after this colon.
+    /// Records the wanted parts of the value after this colon.
     #[inline(always)]
     fn member<const GUESS: bool>(&mut self, plan: &DecodePlan, colon: usize, event: &mut KeyCursor) {
         let bytes = self.bytes;
@@ -238,18 +238,18 @@ impl Walk<'_> {
         self.slots[target.want as usize * self.rows + self.row] = slot;
     }
 
-    /// Notes what is wanted of the value at `at`, more than once or below it.
+    /// Records the wanted parts of the value at `at`, more than once or below it.
     #[inline(never)]
     fn below(&mut self, plan: &DecodePlan, target: Target, at: usize) {
         let (_, child) = &plan.root.keys[target.child as usize];
-        // Of equal keys the last counts: what an earlier one left must go.
+        // The last of equal keys counts: the values of an earlier one must be removed.
         if !child.is_leaf() {
             self.set(child, Slot::MISSING);
         }
         self.visit(child, at);
     }
 
-    /// Notes what is wanted at and below `node`, whose value begins at `at`; gives the value's end.
+    /// Records the wanted values at and below `node`, whose value begins at `at`; returns the value's end.
     fn visit(&mut self, node: &PlanNode, at: usize) -> usize {
         let end = if node.is_leaf() { self.value_end(at) } else { self.inside(node, at) };
         let slot = self.slot(at, end);
@@ -314,7 +314,7 @@ impl Walk<'_> {
                 };
             } else {
                 let (_, child) = &node.keys[child as usize];
-                // Of equal keys the last counts: what an earlier one left must go.
+                // The last of equal keys counts: the values of an earlier one must be removed.
                 if !child.is_leaf() {
                     self.set(child, Slot::MISSING);
                 }

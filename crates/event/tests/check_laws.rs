@@ -106,12 +106,12 @@ impl std::ops::Deref for Shown {
     }
 }
 
-/// What serde_json says; it refuses numbers beyond a double, which are not refused here.
+/// The result of serde_json, which refuses numbers beyond a double; these are accepted here.
 fn is_object(line: &[u8]) -> bool {
     match serde_json::from_slice::<serde_json::Value>(line) {
         Ok(value) => value.is_object(),
         Err(error) if error.to_string().starts_with("number out of range") => {
-            // What is ignored is not held to be UTF-8 there.
+            // serde_json does not check that an ignored value is UTF-8.
             line.trim_ascii().starts_with(b"{")
                 && std::str::from_utf8(line).is_ok()
                 && serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok()
@@ -189,7 +189,7 @@ proptest! {
             Some(byte) => spoilt[at] = byte,
             None => drop(spoilt.remove(at)),
         }
-        // What is no longer one line of that length is another law's.
+        // A text that is no longer one line of that length belongs to another law.
         if spoilt.contains(&b'\n') || spoilt.trim_ascii().is_empty() || spoilt.trim_ascii() != spoilt {
             return Ok(());
         }

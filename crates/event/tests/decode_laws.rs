@@ -29,7 +29,7 @@ fn written(value: &Value<'_>) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// What a want gives in one event, as JSON text or `error`, and whether it is mistyped.
+/// The value of a want in one event, as JSON text or `error`, and true if it is mistyped.
 fn expected(event: &Json, want: &Want) -> (String, bool) {
     let mut value = event;
     for step in want.path.steps() {

@@ -34,7 +34,7 @@ fn other_fields_and_fields_that_come_twice_are_more() {
     check(r#"{"a":1,"a":2}"#, true);
     check(r#"{"a":1,"\u0061":2}"#, true);
     check(r#"{"A":1}"#, true);
-    // Of `c` only a part is wanted.
+    // Only a part of `c` is wanted.
     check(r#"{"c":{"d":1}}"#, true);
     check(&format!(r#"{{"a":"{}"}}"#, "x".repeat(300)), false);
     check(&format!(r#"{{"{}":1}}"#, "x".repeat(300)), true);
@@ -48,7 +48,7 @@ fn key_that_comes_twice_within_a_map_is_more() {
         r#"{"m":{"k":1,"\u006b":1},"j":null}"#,
         r#"{"l":[{"k":1},{"k":1}]}"#,
         r#"{"l":[{"k":1},{"a":1,"k":1,"b":2,"k":3}]}"#,
-        // What is no map keeps its text.
+        // A value other than a map keeps its text.
         r#"{"j":{"k":1,"k":2}}"#,
         r#"{"m":null}"#,
     ];

@@ -12,12 +12,12 @@ use crate::{Events, exact, rng::Rng};
 const PROSE: &str = include_str!("prose.txt");
 const CONSONANTS: &[u8; 16] = b"bcdfghklmnprstvw";
 const VOWELS: &[u8; 8] = b"aeiouaei";
-/// Of as many contributors at most.
+/// Maximum number of contributors.
 const CONTRIBUTORS: f64 = 2_000_000.0;
 const TEXT_CHARS_MIN: usize = 400;
 /// The mean of what comes on top of these.
 const TEXT_CHARS_MORE: f64 = 2600.0;
-/// Of every so many runs of words one is a link, a name or a number.
+/// Number of runs of words of which one is a link, a name or a number.
 const RARE: usize = 9;
 /// 2001-01-15 and 2014-12-31, in seconds.
 const TIMES: (i64, i64) = (979_516_800, 1_419_984_000);
@@ -27,7 +27,7 @@ const TIMES: (i64, i64) = (979_516_800, 1_419_984_000);
 pub(crate) struct Articles {
     rng: Rng,
     prose: Vec<u8>,
-    /// Where each word begins, and behind all of them the end.
+    /// Start of each word, and after all of them the end.
     words: Vec<u32>,
 }
 
@@ -91,7 +91,7 @@ impl Articles {
     }
 }
 
-/// To the power of four, in this order on every machine.
+/// The fourth power, computed in this order on every machine.
 fn fourth(share: f64) -> f64 {
     let square = share * share;
     square * square

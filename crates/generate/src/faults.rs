@@ -5,7 +5,7 @@
 
 use crate::{Events, rng::Rng};
 
-/// What is done to an event.
+/// A change of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// An object within the event is left out; where there is none, a field.
@@ -36,7 +36,7 @@ impl Fault {
         Fault::Corrupt,
     ];
 
-    /// What it is called on the command line.
+    /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Fault::Missing => "missing",
@@ -62,9 +62,9 @@ impl Fault {
 pub struct FaultInjector {
     events: Box<dyn Events>,
     rng: Rng,
-    /// In the order of [`Fault::ALL`]: the share, and how many have it so far.
+    /// The share of each fault, and the number of events that have it so far, in the order of [`Fault::ALL`].
     faults: [(f64, u64); Fault::ALL.len()],
-    /// Of the event at hand.
+    /// The members of the present event.
     members: Vec<Member>,
     open: Vec<Option<usize>>,
     tail: Vec<u8>,
@@ -73,7 +73,7 @@ pub struct FaultInjector {
 /// A field of an object in the event, by where it lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Member {
-    /// Of the quotation mark before its name.
+    /// The place of the quotation mark before its name.
     start: usize,
     value: usize,
     end: usize,
@@ -99,7 +99,7 @@ impl FaultInjector {
         counted.filter(|(_, (share, _))| *share > 0.0).map(|(fault, (_, count))| (fault, count))
     }
 
-    /// Puts bytes in the place of others.
+    /// Replaces bytes by others.
     fn replace(&mut self, out: &mut Vec<u8>, from: usize, to: usize, by: &[u8]) {
         self.tail.clear();
         self.tail.extend_from_slice(&out[to..]);
@@ -115,7 +115,7 @@ impl FaultInjector {
         self.members.iter().filter(|member| holds(member)).nth(chosen).copied()
     }
 
-    /// Does this to the event that begins there and ends the text, and says whether it could be done.
+    /// Applies a fault to the event that begins there and ends the text; returns true if it was possible.
     fn apply(&mut self, fault: Fault, out: &mut Vec<u8>, start: usize) -> bool {
         find_members(&out[start..out.len() - 1], start, &mut self.members, &mut self.open);
         let first = |member: &Member| out[member.value];

@@ -23,13 +23,13 @@ pub use telecom::{DIMENSIONS, MEASURES, NOISE_MAX, TelecomSettings};
 
 use std::fmt;
 
-/// What makes events of one kind, one after another.
+/// A generator of events of one kind, one after another.
 pub trait Events: Send {
     /// Adds the next event and a line break.
     fn push(&mut self, out: &mut Vec<u8>);
 }
 
-/// Whose events are made.
+/// The kind of events to generate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Workload {
     /// Readings of devices in houses, 115 bytes each.
@@ -49,7 +49,7 @@ pub const SKEW_MAX: f64 = 4.0;
 /// The most values that are drawn of.
 pub const VALUES_MAX: u32 = 1 << 24;
 
-/// Why a workload cannot be made.
+/// The reason why a workload cannot be generated.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum WorkloadError {
     /// A skew that is not in `[0, SKEW_MAX]`.
@@ -58,7 +58,7 @@ pub enum WorkloadError {
     Users(u32),
     /// A rate that is not above 0.
     Rate(f64),
-    /// More noise than [`NOISE_MAX`].
+    /// The noise exceeds [`NOISE_MAX`].
     Noise(u32),
 }
 
@@ -76,11 +76,11 @@ impl fmt::Display for WorkloadError {
 impl std::error::Error for WorkloadError {}
 
 impl Workload {
-    /// Begins with the first event. What is drawn from (up to 50 MB) is made here, in a fraction of a second.
+    /// Begins with the first event. The tables to draw from (up to 50 MB) are made here, in a fraction of a second.
     ///
     /// # Errors
     ///
-    /// Where a setting is out of its range.
+    /// Fails if a setting is out of its range.
     pub fn begin(&self, seed: u64) -> Result<Box<dyn Events>, WorkloadError> {
         let skew = |skew: f64| {
             if (0.0..=SKEW_MAX).contains(&skew) { Ok(()) } else { Err(WorkloadError::Skew(skew)) }

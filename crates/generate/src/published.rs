@@ -30,7 +30,7 @@ const HEX: &[u8; 16] = b"0123456789abcdef";
 const UUID_FIELDS: usize = 4;
 const TEMPLATES: usize = 64;
 
-/// What a random place is filled with.
+/// The content of a random place.
 #[derive(Debug, Clone, Copy)]
 enum PlaceholderKind {
     Letters,
@@ -51,11 +51,11 @@ struct Template {
     /// One event and a line break.
     bytes: Vec<u8>,
     slots: Vec<Placeholder>,
-    /// Where the text of each string field begins.
+    /// Start of the text of each string field.
     strings: Vec<usize>,
-    /// Where the digits of each long begin.
+    /// Start of the digits of each long.
     longs: Vec<usize>,
-    /// Where the first value of each map begins; of a fraction, its digits after the point.
+    /// Start of the first value of each map; of a fraction, its digits after the point.
     maps: Vec<usize>,
 }
 
@@ -79,8 +79,8 @@ impl EventText<'_> {
         &mut self.bytes[at..at + 4 * (long + 1)]
     }
 
-    /// The digits of the first value of a map, which has the key `a`; maps are numbered from 0. Where `map % 4` is 1
-    /// they are four after `0.`, where it is 2 they are a whole number's five; other maps hold no numbers.
+    /// The digits of the first value of a map, which has the key `a`; maps are numbered from 0. If `map % 4` is 1,
+    /// they are four after `0.`; if it is 2, they are a whole number's five; other maps have no numbers.
     pub fn map(&mut self, map: usize) -> &mut [u8] {
         let at = self.template.maps[map];
         &mut self.bytes[at..at + if map % 4 == 1 { 4 } else { 5 }]
@@ -92,7 +92,7 @@ pub fn string_len_of(field: usize) -> usize {
     if field < UUID_FIELDS { 36 } else { 4 + field % 7 }
 }
 
-/// What one query asks for.
+/// The condition of one query.
 #[derive(Debug, Clone)]
 struct Planted {
     field: usize,
@@ -140,7 +140,7 @@ impl PublishedEvents {
         self.queries_of("")
     }
 
-    /// As [`PublishedEvents::queries`], over a named stream.
+    /// The queries of [`PublishedEvents::queries`], over a named stream.
     pub fn queries_over(&self, stream: &str) -> Vec<String> {
         self.queries_of(&format!("{stream}, "))
     }
@@ -153,7 +153,7 @@ impl PublishedEvents {
         self.planted.iter().map(text).collect()
     }
 
-    /// How many of the events written so far match each query.
+    /// Number of the events written so far that match each query.
     pub fn truth(&self) -> &[u64] {
         &self.truth
     }
@@ -264,7 +264,7 @@ impl Template {
         self.text("\"");
     }
 
-    /// So many digits; the first is no zero.
+    /// Writes so many digits; the first is no zero.
     fn long(&mut self, digits: usize, rng: &mut Rng) {
         self.bytes.push(rng.pick(b"123456789"));
         self.slot(digits - 1, PlaceholderKind::Digits);

@@ -42,7 +42,7 @@ impl Rng {
     ///
     /// # Panics
     ///
-    /// Where there is none.
+    /// Panics if there is none.
     pub fn pick<T: Clone>(&mut self, from: &[T]) -> T {
         from[self.below(from.len())].clone()
     }

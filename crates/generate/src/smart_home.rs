@@ -28,7 +28,7 @@ const METROS: [(&str, &str); 10] = [
 #[derive(Debug)]
 pub(crate) struct SmartHome {
     rng: Rng,
-    /// By house and metro: the event up to the device's number.
+    /// The event up to the device's number, by house and metro.
     beginnings: Vec<Vec<u8>>,
 }
 

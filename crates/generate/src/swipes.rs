@@ -7,16 +7,16 @@ const COMMENT_LETTERS: usize = 256;
 /// A letter by five bits.
 const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz eaoin";
 
-/// What swipes are about.
+/// The parameters of swipes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SwipesSettings {
-    /// Who swipes: as many, from 1 on.
+    /// Number of users that swipe, from 1 on.
     pub swipers: u32,
-    /// Whom: as many, from 1 on.
+    /// Number of users that are swiped, from 1 on.
     pub swipees: u32,
-    /// Of Zipf's law, by which some swipe and are swiped more than others; 0: all alike.
+    /// Skew of Zipf's law, by which some swipe and are swiped more than others; 0: all alike.
     pub skew: f64,
-    /// As the body of `POST /swipe/{leftorright}/` has it: the numbers as texts, and no direction, which the path says.
+    /// True for the body of `POST /swipe/{leftorright}/`: the numbers as texts, and no direction, which is in the path.
     pub posted: bool,
 }
 

@@ -9,7 +9,8 @@ use crate::{exact, rng::Rng};
 #[derive(Debug, Clone)]
 pub(crate) struct Zipf {
     count: usize,
-    /// By value: the share of its place that is its own, of 2^32, and whose the rest is. None where all are alike.
+    /// The share of each value's place that is its own, of 2^32, and the value that has the rest. None where all are
+    /// alike.
     places: Vec<(u32, u32)>,
 }
 
@@ -17,7 +18,7 @@ pub(crate) struct Zipf {
 const STRIDE: f64 = 0.618;
 
 impl Zipf {
-    /// Of `count` values, at most 2^24 and at least one; a skew of 0 draws all alike.
+    /// The law over `count` values, at most 2^24 and at least one; a skew of 0 draws all alike.
     pub(crate) fn new(count: usize, skew: f64) -> Zipf {
         debug_assert!((1..=1 << 24).contains(&count), "{count}");
         if skew == 0.0 || count == 1 {

@@ -56,7 +56,7 @@ fn read(line: &[u8]) -> Value {
     serde_json::from_slice(line).unwrap()
 }
 
-/// How many values of an event are such.
+/// Number of an event's values for which the condition holds.
 fn count(value: &Value, is_such: &dyn Fn(&Value) -> bool) -> usize {
     let within = match value {
         Value::Object(members) => members.values().map(|value| count(value, is_such)).sum(),

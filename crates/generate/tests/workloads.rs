@@ -211,7 +211,7 @@ fn swipes_are_as_published() {
     assert!(right + left == 5000 && (2300..2700).contains(&right), "{right}, {left}");
 }
 
-/// What probes' records are made of, with how many values there are at most.
+/// The dimensions of probes' records, with the maximum number of values.
 const VALUES_MAX: [(&str, usize); 62] = [
     ("probe.id", 64),
     ("probe.vendor", 49),
@@ -277,7 +277,7 @@ const VALUES_MAX: [(&str, usize); 62] = [
     ("out.retry", 2),
 ];
 
-/// What follows from what.
+/// The functional dependencies.
 const FOLLOWS: [(&str, &[&str]); 10] = [
     ("probe.link", &["probe.id", "probe.iface"]),
     ("probe.id", &["probe.vendor", "probe.sw", "probe.site"]),
@@ -335,12 +335,12 @@ fn telecom_records_have_their_fields_and_follow_their_dependencies() {
     for (path, most) in VALUES_MAX {
         let found = values[path].len();
         assert!(found <= most && found > 1 || path == "radio.mcc", "{path}: {found} values");
-        // Where there are few, all of them come.
+        // A dimension with few values has all of them.
         assert!(most >= 300 || most == 49 || found == most, "{path}: {found} values of {most}");
     }
     let bytes = text.len() / events.len();
     assert!((1900..2200).contains(&bytes), "{bytes}");
-    // What nobody asks for: its share of the record.
+    // The share of the record that no query reads.
     let raw: usize = events.iter().map(|event| event["raw"].to_string().len() + 7).sum();
     let share = raw as f64 / text.len() as f64;
     assert!((0.35..0.45).contains(&share), "{share}");

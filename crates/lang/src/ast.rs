@@ -25,9 +25,9 @@ pub(crate) struct Query {
     pub(crate) distinct: Option<Span>,
     pub(crate) items: Vec<Item>,
     pub(crate) source: Source,
-    /// What the stream is called in this query.
+    /// The stream's name in this query.
     pub(crate) alias: Option<Name>,
-    /// In the order of the text.
+    /// The joins in the order of the text.
     pub(crate) joins: Vec<Join>,
     pub(crate) recognize: Option<Box<Recognize>>,
     pub(crate) sample: Option<f64>,
@@ -52,7 +52,7 @@ pub(crate) enum Item {
     Explode(View),
 }
 
-/// What a query is over.
+/// The source of a query.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Source {
     Stream(Stream),
@@ -98,7 +98,7 @@ pub(crate) struct Join {
     pub(crate) name: Name,
     pub(crate) alias: Option<Name>,
     pub(crate) on: Node,
-    /// How many lateral views stand before it.
+    /// The number of lateral views before it.
     pub(crate) behind: usize,
 }
 
@@ -140,7 +140,7 @@ pub(crate) enum WindowShape {
     Session(WindowSize),
 }
 
-/// What a window that is emitted every so often holds.
+/// The content of a window that is emitted at intervals.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Include {
     All,
@@ -157,7 +157,7 @@ pub(crate) struct WindowSize {
     pub(crate) unit_span: Span,
 }
 
-/// What windows are counted in.
+/// The unit of windows.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Unit {
     Time,
@@ -190,7 +190,7 @@ pub(crate) struct Node {
     pub(crate) depth: usize,
 }
 
-/// What an expression is.
+/// The kind of an expression.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum NodeKind {
     Literal(Literal),
@@ -302,9 +302,9 @@ pub(crate) enum Builtin {
     UnixTimestamp,
     Hash,
     Between,
-    /// In patterns.
+    /// FIRST of a pattern.
     First,
-    /// In patterns.
+    /// LAST of a pattern.
     Last,
 }
 
@@ -413,7 +413,7 @@ impl Node {
         visit_children!(&self.kind, iter, visit);
     }
 
-    /// As [`Node::children`], to change them.
+    /// Visits the children as [`Node::children`] does, to change them.
     pub(crate) fn children_mut(&mut self, visit: &mut dyn FnMut(&mut Node)) {
         visit_children!(&mut self.kind, iter_mut, visit);
     }

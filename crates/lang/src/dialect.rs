@@ -1,7 +1,7 @@
 //! The differences between the dialects, as a table of settings: the whole difference between Bullet's answers and native
 //! ones.
 
-/// Whose rules a query runs under.
+/// The rules of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Dialect {
     /// Ours: `/v1/queries`, `swiftwater query`.
@@ -94,13 +94,13 @@ impl Dialect {
         self == Dialect::Bullet
     }
 
-    /// Whole numbers of events that fit 32 bits are INTEGER, rather than all LONG; integer arithmetic wraps, rather
-    /// than being an error on overflow.
+    /// True if whole numbers of events that fit 32 bits are INTEGER, rather than all LONG, and integer arithmetic
+    /// wraps, rather than being an error on overflow.
     pub fn narrows_integers(self) -> bool {
         self == Dialect::Bullet
     }
 
-    /// A type hint says what a path is wanted as, rather than only what its use is checked against.
+    /// True if a type hint determines the type as which a path is wanted, rather than only the checks of its use.
     pub fn hints_convert(self) -> bool {
         self == Dialect::Native
     }

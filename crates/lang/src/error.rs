@@ -9,9 +9,9 @@ pub struct QueryError {
     pub line: Option<u32>,
     /// Column, in characters from 1.
     pub column: Option<u32>,
-    /// What is wrong, lowercase, without a final stop.
+    /// The fault, lowercase, without a final stop.
     pub message: String,
-    /// What to do about it.
+    /// The advice to the user.
     pub hint: Option<String>,
     /// The line of the text and a caret under the fault; empty where there is no place.
     pub excerpt: String,

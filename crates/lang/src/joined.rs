@@ -13,9 +13,10 @@ use crate::{
 pub struct Joined {
     /// Its name.
     pub name: Box<str>,
-    /// Tells it from others that had its name before.
+    /// The number that distinguishes it from earlier objects of its name.
     pub id: u64,
-    /// Of a view, which column shows each value of its key; none: no column does. Of a table none: any columns will do.
+    /// The column of a view that shows each value of its key; none: no column does. For a table none: any columns
+    /// will do.
     pub key: Option<Vec<Option<usize>>>,
     /// Its columns, by name and type; ANY where that is not known.
     pub columns: Vec<(Box<str>, Type)>,

@@ -26,7 +26,7 @@ pub(crate) struct Token {
     pub(crate) span: Span,
 }
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum TokenKind {
     /// A name or keyword without quotes; its text is the span's.
@@ -76,7 +76,7 @@ impl Symbol {
 
 /// Tokens, the last of them [`TokenKind::End`], and what could not be made into any.
 pub(crate) struct Tokens {
-    /// What stands where names do and cannot be one: faults where there is none of grammar before (Bullet).
+    /// Words in the place of names that cannot be names: they are faults if no fault of grammar precedes them (Bullet).
     pub(crate) no_names: Vec<Fault>,
     pub(crate) tokens: Vec<Token>,
     pub(crate) faults: Vec<Fault>,
@@ -133,7 +133,7 @@ struct Lexer<'a> {
     parameters: &'a [Literal],
     /// Parameters have names.
     has_named: bool,
-    /// Which of them the text names.
+    /// True for each parameter that the text names.
     used: Vec<bool>,
     at: usize,
     tokens: Vec<Token>,

@@ -45,21 +45,21 @@ pub use joined::{Joined, joined_names};
 pub use schema::{Schema, SchemaError, TimeBounds};
 use source::{Fault, locate};
 
-/// What a text is read under.
+/// Options of the parser.
 #[derive(Debug, Clone, Copy)]
 pub struct ParseOptions<'a> {
-    /// Whose rules hold.
+    /// The dialect of the text.
     pub dialect: Dialect,
     /// Declared types of the stream's fields, where it has any: what the query is checked against.
     pub schema: Option<&'a Schema>,
-    /// What the events hold, where that is known: values are wanted as these types, and a field that is not among them
-    /// as whatever it is. Nothing is checked against them. Without them, values are wanted as the schema says.
+    /// The known types of the events' fields: values are wanted as these types, and any other field as any type.
+    /// Nothing is checked against them. Without them, values are wanted as the schema says.
     pub types: Option<&'a Schema>,
-    /// What events can be joined with, of what [`joined_names`] tells; none where there is nothing stored.
+    /// The definitions of the names that [`joined_names`] returns; none if nothing is stored.
     pub joined: Option<&'a [Joined]>,
-    /// What `$1`, `$2`, … stand for. The text must use each of them.
+    /// The values of `$1`, `$2`, …. The text must use each of them.
     pub parameters: &'a [plan::Literal],
-    /// Where an aggregate gives rows, it gives a list of them as one value: a row by key has no room for others.
+    /// True if an aggregate that returns rows returns a list of them as one value: a row by key has no room for others.
     pub lists_rows: bool,
     /// The time that NOW stands for.
     pub now: Millis,
@@ -97,8 +97,8 @@ pub fn parse(text: &str, options: &ParseOptions<'_>) -> Result<plan::Statement, 
         .map_err(|faults| locate(text, faults, options.dialect))
 }
 
-/// As [`parse`], with the names and types of the columns that the query's records have, as far as they are told: none where
-/// they hold fields of the events (`*`).
+/// Parses as [`parse`] does, and returns the names and types of the columns of the query's records, as far as they are
+/// stated: none if they have fields of the events (`*`).
 pub fn parse_typed(text: &str, options: &ParseOptions<'_>) -> Result<TypedStatement, QueryErrors> {
     check_length(text, options)?;
     parser::parse(text, options.dialect, options.parameters)
@@ -106,17 +106,17 @@ pub fn parse_typed(text: &str, options: &ParseOptions<'_>) -> Result<TypedStatem
         .map_err(|faults| locate(text, faults, options.dialect))
 }
 
-/// Why a sound query may answer less than its author expects.
+/// The reason why a valid query may answer less than its author expects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueryWarning {
-    /// What, where, and what to write.
+    /// The message, its place and the correct text.
     pub warning: QueryError,
     /// Declared types prove it, whatever the events hold.
     pub is_certain: bool,
 }
 
 impl std::fmt::Display for QueryWarning {
-    /// On one line: `1:34: no recent event has a field `hots`. Did you mean `host`?`
+    /// Writes one line: `1:34: no recent event has a field `hots`. Did you mean `host`?`
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if let (Some(line), Some(column)) = (self.warning.line, self.warning.column) {
             write!(f, "{line}:{column}: ")?;
@@ -132,9 +132,9 @@ impl std::fmt::Display for QueryWarning {
 /// The most warnings of one query.
 const WARNINGS_MAX: usize = 10;
 
-/// What makes a query of the native dialect match less than its author may expect: none of a text that is no query, and none in
-/// Bullet's dialect. `seen`: names of fields that recent events of its stream had; empty where these are not known. Takes
-/// about the time of [`parse`].
+/// The reasons for which a query of the native dialect may match less than its author expects: none for a text that is no
+/// query, and none in Bullet's dialect. `seen`: names of fields that recent events of its stream had; empty where these are not
+/// known. Takes about the time of [`parse`].
 pub fn warnings(text: &str, options: &ParseOptions<'_>, seen: &[&str]) -> Vec<QueryWarning> {
     if check_length(text, options).is_err() || options.dialect != Dialect::Native {
         return Vec::new();
@@ -204,7 +204,7 @@ pub fn parse_expression(text: &str, options: &ParseOptions<'_>) -> Result<plan::
     typed_expression(text, options, |_, _| Ok(()))
 }
 
-/// As [`parse_expression`], of a condition: one whose type is known, and is not BOOLEAN, is refused.
+/// Parses a condition as [`parse_expression`] does: one whose type is known, and is not BOOLEAN, is refused.
 pub fn parse_condition(text: &str, options: &ParseOptions<'_>) -> Result<plan::Expr, QueryErrors> {
     typed_expression(text, options, |node, ty| match ty {
         Some(ty) if *ty != Type::BOOLEAN => {
@@ -229,8 +229,8 @@ fn typed_expression(
     planned().map_err(|faults| locate(text, faults, options.dialect))
 }
 
-/// Reads one statement that declares or asks for streams, views and jobs ([`ddl`]); `None`: it is none of these, whatever else
-/// it may be. Of the options, only the longest text counts.
+/// Parses one statement that declares or asks for streams, views and jobs ([`ddl`]); `None`: it is none of these. The only
+/// option that counts is the longest text.
 ///
 /// ```
 /// use swiftwater_lang::{Dialect, ParseOptions, ddl::Ddl, parse_ddl};
@@ -250,8 +250,7 @@ pub fn parse_ddl(text: &str, options: &ParseOptions<'_>) -> Result<Option<ddl::D
     parser::parse_ddl(text, false).map_err(|faults| locate(text, faults, Dialect::Native))
 }
 
-/// As [`parse_ddl`], for a statement that was taken once and is read again from where it was kept: what has come to be
-/// refused since then is let through.
+/// Parses as [`parse_ddl`] does, for a logged statement: restrictions introduced since then do not apply.
 pub fn parse_kept_ddl(text: &str, options: &ParseOptions<'_>) -> Result<Option<ddl::Ddl>, QueryErrors> {
     check_length(text, options)?;
     parser::parse_ddl(text, true).map_err(|faults| locate(text, faults, Dialect::Native))

@@ -5,8 +5,8 @@ use serde_json::Value;
 use crate::plan::Literal;
 
 impl Literal {
-    /// The constant that a JSON value is: as the same digits in a query's text would be, so 5 is an INTEGER. What it is
-    /// instead, where it is none: a list, an object, or a number that neither a LONG nor a DOUBLE holds.
+    /// The constant that a JSON value is: as the same digits in a query's text would be, so 5 is an INTEGER. For a
+    /// list, an object, or a number that neither a LONG nor a DOUBLE can represent, the error names it.
     pub fn of_json(value: &Value) -> Result<Literal, &'static str> {
         match value {
             Value::Null => Ok(Literal::Null),

@@ -283,7 +283,7 @@ impl NormalizedExpr<'_> {
         Ok(())
     }
 
-    /// What is the text of an argument: in Bullet's dialect parentheses count.
+    /// The node of an argument's text: in Bullet's dialect parentheses count.
     fn argument<'n>(&self, node: &'n Node) -> &'n Node {
         if self.is_bullet() { node } else { node.bare() }
     }

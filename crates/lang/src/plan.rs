@@ -14,7 +14,7 @@ use crate::{Dialect, names::aggregate_text};
 pub use join::{JoinPlan, JoinSide};
 pub use pattern::{Element, Measure, MeasureFunction, Pattern, Skip, Variable};
 
-/// What one text asks for.
+/// The request of one text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Statement {
     /// Show the plan rather than the answer.
@@ -23,12 +23,12 @@ pub struct Statement {
     pub query: Query,
 }
 
-/// What is to be shown of a query rather than its answer.
+/// The output that is wanted of a query instead of its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Explain {
     /// The way it would run.
     Plan,
-    /// That, and what it cost to run it.
+    /// The plan, and the cost of running it.
     Analyze,
 }
 
@@ -39,7 +39,7 @@ pub struct Query {
     pub text: Arc<str>,
     /// The text as it is shown: in Bullet's dialect its normal form, with the outer query where there is one.
     pub printed: Arc<str>,
-    /// Whose rules hold.
+    /// The dialect of the query.
     pub dialect: Dialect,
     /// The stream; `None`: the server's default stream.
     pub stream: Option<StreamName>,
@@ -53,15 +53,15 @@ pub struct Query {
     /// Lateral views and joins: what each event is made into before `filter`; none: itself. Their columns, one's after
     /// another's, are the slots of all expressions over the event.
     pub views: Vec<LateralView>,
-    /// Keeps an event (a row of the views, where there are any) only where this is true.
+    /// The condition on an event (on a row of the views, if there are any).
     pub filter: Option<Expr>,
-    /// What becomes of what is kept.
+    /// The operation on the selected events.
     pub body: Body,
     /// Order of the result's rows; over the event in [`Body::Raw`], over the group's slots in [`Body::Group`].
     pub order_by: Vec<SortKey>,
     /// Rows of a result (of each window's); `None`: the dialect's default.
     pub limit: Option<u64>,
-    /// When results are emitted.
+    /// The window, which determines when results are emitted.
     pub window: Window,
     /// A query over the records of each result of this one, run afresh for each; its own result takes that one's
     /// place. Its events are those records; it has no stream, duration, sample, window or outer query of its own.
@@ -72,11 +72,11 @@ pub struct Query {
 /// join, which adds the one row of something stored that a key is of, if there is one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LateralView {
-    /// A list or map; over the event's paths and the slots of the views before this one. Of a join, the list of its key's
-    /// values.
+    /// A list or map; over the event's paths and the slots of the views before this one. For a join, it is the list of
+    /// its key's values.
     pub expr: Expr,
-    /// What has no elements, or is no list or map, gives one row, its new columns null, rather than none. Of a join, so does
-    /// what has no row: LEFT JOIN.
+    /// True if a value without elements, or one that is no list or map, makes one row with null in the new columns, rather
+    /// than none. For a join, a key without a row does the same: LEFT JOIN.
     pub is_outer: bool,
     /// Names of the new columns: one for a list's elements, two for a map's keys and values, those of the row of a join.
     pub columns: Vec<Box<str>>,
@@ -84,22 +84,22 @@ pub struct LateralView {
     pub join: Option<Box<Join>>,
 }
 
-/// What events are joined with.
+/// The join partner of events.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Join {
     /// Its name.
     pub name: Box<str>,
-    /// Tells it from others that had its name before.
+    /// The number that distinguishes it from earlier objects of its name.
     pub id: u64,
     /// It is a view, rather than a table.
     pub is_view: bool,
     /// Places among its columns of the key's values: of a view, in the order of its key.
     pub key: Vec<usize>,
-    /// What its columns hold.
+    /// The types of its columns.
     pub types: Vec<Type>,
 }
 
-/// What becomes of the events that a query keeps.
+/// The operation on the events that a query selects.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Body {
     /// They are answered one by one.
@@ -141,7 +141,7 @@ pub struct Group {
     /// GROUPING (native): the slots before the last two. Each is a LONG with a bit for each of these keys, the first
     /// one's most significant: 1 where the key is not in the row's set.
     pub groupings: Vec<Box<[usize]>>,
-    /// Keeps a group only where this is true; over slots.
+    /// The condition on a group, over slots.
     pub having: Option<Expr>,
     /// The columns of the result; over slots.
     pub columns: Vec<OutputColumn>,
@@ -159,9 +159,10 @@ pub struct OutputColumn {
 /// An aggregate over the events of a group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Aggregate {
-    /// Which.
+    /// The function.
     pub function: AggregateFunction,
-    /// Of what: none for COUNT(*), FIRST(*) and LAST(*), one or more for COUNT(DISTINCT …), two for ARG_MIN and ARG_MAX, one for the others.
+    /// Its arguments: none for COUNT(*), FIRST(*) and LAST(*), one or more for COUNT(DISTINCT …), two for ARG_MIN and
+    /// ARG_MAX, one for the others.
     pub arguments: Vec<Expr>,
     /// `FILTER (WHERE …)` (native): only events for which this is true are taken in.
     pub filter: Option<Expr>,
@@ -253,12 +254,12 @@ impl AggregateFunction {
 /// An aggregate whose result is rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TableAggregate {
-    /// Which.
+    /// The function.
     pub function: TableFunction,
-    /// Of what: one for a distribution, one or more for TOP.
+    /// Its arguments: one for a distribution, one or more for TOP.
     pub arguments: Vec<Expr>,
-    /// Where its rows are a list, which fills one slot: what each value of a row is called in the map that is the row.
-    /// Empty: a slot holds each column.
+    /// The keys of the map that stands for each row, if its rows are a list, which fills one slot. Empty: a slot holds
+    /// each column.
     pub listed: Vec<Box<str>>,
 }
 
@@ -283,7 +284,7 @@ pub enum TableFunction {
     Top {
         /// The most rows; 0: the default size.
         count: u64,
-        /// Only combinations counted so often.
+        /// The least count of a combination in the result.
         threshold: Option<u64>,
     },
 }
@@ -299,12 +300,12 @@ impl TableFunction {
     }
 }
 
-/// Where a distribution is looked at.
+/// The points of a distribution.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DistributionPoints {
-    /// So many, evenly over [0, 1] for QUANTILE, over the data's own range else.
+    /// So many points, evenly over [0, 1] for QUANTILE, over the data's own range otherwise.
     Linear(u64),
-    /// From, to, and the step between them.
+    /// The points of a range: from, to, and the step between them.
     Region {
         /// The first point.
         start: f64,
@@ -320,41 +321,41 @@ pub enum DistributionPoints {
 /// One key of an order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SortKey {
-    /// What rows are ordered by.
+    /// The sort key of rows.
     pub expr: Expr,
     /// Largest first. Nulls come first ascending and last descending.
     pub descending: bool,
-    /// In Bullet's dialect, that a CAST makes what rows are ordered by: a null of that has a type, and cannot be compared.
+    /// True if a CAST makes the sort key, in Bullet's dialect: its null has a type, and cannot be compared.
     pub is_cast: bool,
 }
 
-/// When results are emitted, and of what.
+/// The times at which results are emitted, and their content.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Window {
-    /// As they come (RAW, native), or once at the end.
+    /// Records are emitted as they come (RAW, native), or once at the end.
     None,
     /// Every so many milliseconds.
     Time {
         /// Milliseconds from one window's start to the next one's: from the query's start on by arrival, from 1970 on by
         /// event time.
         every_ms: u64,
-        /// What each holds, in milliseconds.
+        /// The content of each, in milliseconds.
         take: WindowContents,
-        /// By which time.
+        /// The clock of the windows.
         clock: WindowClock,
     },
     /// Every so many matched events.
     Records {
         /// Matched events from one emit to the next.
         every: u64,
-        /// What each emit holds, in matched events.
+        /// The content of each emit, in matched events.
         take: WindowContents,
     },
     /// Whenever no matched event (of a group, where there are groups) came for so long.
     Session {
         /// Milliseconds without an event that end a session.
         gap_ms: u64,
-        /// By which time.
+        /// The clock of the sessions.
         clock: WindowClock,
     },
 }
@@ -369,32 +370,32 @@ impl Window {
     }
 }
 
-/// Which events a window that is emitted every n contains.
+/// The events that a window contains which is emitted every n.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WindowContents {
     /// The first so much of each n, at most n: `First(n)` is a tumbling window.
     First(u64),
     /// The last so much before its end: hopping or sliding; never `Last(n)`, which is `First(n)`.
     Last(u64),
-    /// Everything since the query began.
+    /// All events since the query began.
     All,
 }
 
 /// The time that windows go by.
 #[derive(Debug, Clone, PartialEq)]
 pub enum WindowClock {
-    /// When events arrived.
+    /// The arrival of events.
     Arrival,
-    /// When they happened. The watermark is the latest such time of all events of the stream so far, less the lateness;
-    /// a window closes when the watermark reaches its end.
+    /// The event time. The watermark is the latest such time of all events of the stream so far, less the lateness; a
+    /// window closes when the watermark reaches its end.
     Event {
         /// A TIMESTAMP, or a number of milliseconds since 1970; an event without one, or with one further from 1970
         /// than 8.64e15 ms, belongs to no window and is counted as mistyped.
         time: Expr,
-        /// How far behind the latest an event may be.
+        /// Lateness: maximum distance of an event behind the latest one.
         lateness_ms: u64,
-        /// How far its time may be ahead of its arrival. An event that is further ahead does not move the watermark, belongs
-        /// to no window and is counted as ahead. None: any number.
+        /// Maximum distance of its time ahead of its arrival. An event that is further ahead does not move the watermark,
+        /// belongs to no window and is counted as ahead. None: any number.
         max_ahead_ms: Option<u64>,
         /// The time without an event of the stream after which event time advances with the clock; none: never.
         idle_after_ms: Option<u64>,
@@ -412,7 +413,7 @@ impl Window {
         Window::Records { every, take: WindowContents::First(every) }
     }
 
-    /// What it goes by; none without windows and for those by record.
+    /// The clock of the windows; none without windows and for those by record.
     pub fn clock(&self) -> Option<&WindowClock> {
         match self {
             Window::Time { clock, .. } | Window::Session { clock, .. } => Some(clock),
@@ -437,17 +438,17 @@ pub enum Expr {
     Literal(Literal),
     /// The value at a constant path, wanted as a type (ANY where neither hint nor schema says one).
     Path {
-        /// Where.
+        /// The path.
         path: Path,
-        /// As what; for a path below a hinted or declared field, the type of the value at the path's end.
+        /// The wanted type; for a path below a hinted or declared field, the type of the value at the path's end.
         ty: Type,
     },
-    /// Over an event: a column of its lateral views. Over groups: keys, then aggregates, then the columns of an
-    /// aggregate that gives rows, then the window's start and end.
+    /// A slot. Over an event: a column of its lateral views. Over groups: keys, then aggregates, then the
+    /// columns of an aggregate that gives rows, then the window's start and end.
     Slot(usize),
     /// A function or operator.
     Call {
-        /// Which.
+        /// The function.
         function: Function,
         /// Its operands, in order.
         args: Vec<Expr>,
@@ -591,7 +592,8 @@ pub enum Function {
     /// `UNIXTIMESTAMP([s[, pattern]])`; without operands it is replaced by a literal when the query is parsed… except
     /// in the Bullet dialect, where it stays and means the batch's arrival time.
     UnixTimestamp,
-    /// When the batch of the event arrived, in milliseconds since 1970: what `DEFAULT NOW` of a column means. No text says it.
+    /// Arrival of the event's batch, in milliseconds since 1970: the meaning of `DEFAULT NOW` in a column. No text says
+    /// it.
     Arrival,
     /// `HASH(x)`.
     Hash,
@@ -626,7 +628,7 @@ impl Expr {
 }
 
 impl Query {
-    /// How far ahead of their arrival the times of events may be; none: any number, or it goes by their arrival.
+    /// Maximum distance of events' times ahead of their arrival; none: no limit, or it goes by arrival.
     pub fn max_ahead_ms(&self) -> Option<u64> {
         match self.pattern.as_ref().map(|pattern| &pattern.clock).or_else(|| self.window.clock()) {
             Some(WindowClock::Event { max_ahead_ms, .. }) => *max_ahead_ms,
@@ -690,7 +692,7 @@ impl Query {
         exprs
     }
 
-    /// As [`event_exprs`](Query::event_exprs), to change them; none within a pattern.
+    /// Visits the expressions as [`event_exprs`](Query::event_exprs) does, to change them; none within a pattern.
     pub fn event_exprs_mut(&mut self) -> Vec<&mut Expr> {
         let mut exprs: Vec<&mut Expr> = self.filter.iter_mut().collect();
         if self.pattern.is_some() {

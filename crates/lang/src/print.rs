@@ -71,7 +71,7 @@ fn write_expr(f: &mut fmt::Formatter<'_>, expr: &Expr, loosest: u8) -> fmt::Resu
     }
 }
 
-/// How tightly what a function prints as binds.
+/// The precedence level of a function's printed form.
 fn level_of(function: &Function) -> u8 {
     match function {
         Function::Or => level::OR,

@@ -32,7 +32,7 @@ pub struct TimeBounds {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Schema {
     fields: BTreeMap<Box<str>, Type>,
-    /// Those that do not lie in the event's field of their name.
+    /// The paths that are not the event's field of their name.
     paths: BTreeMap<Box<str>, Path>,
     watermark: Option<(Box<str>, TimeBounds)>,
 }
@@ -41,7 +41,7 @@ pub struct Schema {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct SchemaError {
-    /// What is wrong, and where.
+    /// The fault and its place.
     pub message: String,
 }
 
@@ -80,7 +80,7 @@ impl Schema {
         self.fields.get(name)
     }
 
-    /// Where a field lies in an event.
+    /// The path of a field in an event.
     pub fn path(&self, name: &str) -> Path {
         self.paths.get(name).cloned().unwrap_or_else(|| Path::field(name))
     }

@@ -15,7 +15,7 @@ impl Span {
         Span { start: start as u32, end: end as u32 }
     }
 
-    /// From the start of this to the end of `other`.
+    /// The span from the start of this to the end of `other`.
     pub(crate) fn to(self, other: Span) -> Span {
         Span { start: self.start, end: other.end.max(self.start) }
     }
@@ -39,7 +39,7 @@ impl Fault {
         Fault { span: None, message: message.into(), hint: None }
     }
 
-    /// What the language has, and this version of it has not.
+    /// The fault for a part of the language that this version does not support yet.
     pub(crate) fn not_yet(span: Span, what: &str) -> Fault {
         Fault::at(span, format!("{what} is not supported yet"))
     }
@@ -100,7 +100,7 @@ fn floor_char(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
 }
 
-/// Where the line that begins at `start` ends, and where the next one begins; `None` for the last line.
+/// The end of the line that begins at `start`, and the start of the next one; `None` for the last line.
 fn line_end(text: &str, start: usize) -> Option<(usize, usize)> {
     let found = start + text[start..].find(['\n', '\r'])?;
     let width = if text[found..].starts_with("\r\n") { 2 } else { 1 };

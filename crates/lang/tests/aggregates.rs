@@ -292,7 +292,7 @@ fn what_bullet_sees_behind_an_aggregation() {
         "SELECT SUM(a) AS s, s + 1 AS t, t + 1 AS u FROM STREAM()",
         "1:33: `t` is neither a key of the groups nor within an aggregate",
     );
-    // What is computed under the name of an aggregate takes its place.
+    // A column with the name of an aggregate replaces it.
     bullet(
         "SELECT AVG(a), AVG(a) + 5 AS \"AVG(a)\" FROM STREAM() ORDER BY AVG(a)",
         "aggregates #0 = AVG(a) | columns AVG(a) = #0 + 5 | order by #0 + 5",

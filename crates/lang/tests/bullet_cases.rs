@@ -36,7 +36,7 @@ fn columns(query: &Query) -> Option<BTreeSet<String>> {
     Some(columns.iter().map(|column| column.name.to_string()).collect())
 }
 
-/// Where our faults are, in order; those of the query as a whole are "".
+/// The places of our faults, in order; those of the query as a whole are "".
 fn places(errors: &QueryErrors) -> Vec<String> {
     let place = |error: &swiftwater_lang::QueryError| match (error.line, error.column) {
         (Some(line), Some(column)) => format!("{line}:{column}"),

@@ -17,7 +17,7 @@ fn schema() -> Schema {
     Schema::new(fields.map(|(name, ty)| (name.into(), Type::parse(ty).unwrap_or(Type::Any))))
 }
 
-/// Where the faults are (`-`: of the query as a whole), or the query's printed form.
+/// The places of the faults (`-`: of the query as a whole), or the query's printed form.
 fn answer(text: &str, schema: Option<&Schema>) -> String {
     let mut options = ParseOptions::new(Dialect::Bullet, 0);
     options.schema = schema;
@@ -90,7 +90,7 @@ fn names_of_windows_and_columns() {
     typed("SELECT s FROM STREAM() ORDER BY nosuch WINDOWING EVERY(5, RECORD, ALL)", "-");
     untyped("SELECT \"COUNT(*)\", COUNT(*) FROM STREAM() GROUP BY \"COUNT(*)\"", "-");
     untyped("SELECT COUNT(*) AS a, COUNT(*) AS b, 5 + 'x' FROM STREAM()", "-");
-    // What hides behind an alias is a name for the outer query, though nothing has it.
+    // A name that an alias hides is still a name for the outer query, though nothing has it.
     untyped(
         "SELECT a FROM (SELECT DISTINCT a AS b FROM STREAM())",
         "SELECT a FROM (SELECT DISTINCT a AS b FROM STREAM())",

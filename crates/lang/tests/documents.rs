@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use swiftwater_event::Type;
 use swiftwater_lang::{Dialect, Joined, ParseOptions, ddl::split_statements, parse, parse_ddl};
 
-/// What the documents join.
+/// The objects that the documents join.
 fn joined() -> [Joined; 2] {
     let joined = |name: &str, key, columns: [&str; 3]| Joined {
         name: name.into(),

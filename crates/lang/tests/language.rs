@@ -171,12 +171,12 @@ fn operators() {
     expr("a AND b AND (c AND d) OR e OR f", "a AND b AND c AND d OR e OR f", "a AND b AND c AND d OR e OR f");
     expr("a OR b XOR c AND d", "a OR b XOR c AND d", "a OR b XOR c AND d");
     expr("a AND (b OR c)", "a AND (b OR c)", "a AND (b OR c)");
-    // What differs.
+    // The differences follow.
     expr("NOT a = b", "NOT a = b", "(NOT a) = b");
     expr("NOT a AND b", "NOT a AND b", "NOT a AND b");
     native("SELECT a / b IS NULL AS x FROM STREAM()", "columns x = a / b IS NULL");
     fault(Dialect::Bullet, "5 / 2 IS NULL", "2:1: `5 / 2 IS NULL` needs two numbers, not INTEGER, BOOLEAN");
-    // What is not known is not looked at.
+    // An unknown type is not checked.
     bullet("SELECT a / 2 IS NULL AS x FROM STREAM()", "columns x = a / (2 IS NULL)");
     expr("a = b IS NULL", "a = b IS NULL", "a = (b IS NULL)");
 }

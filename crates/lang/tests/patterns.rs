@@ -7,7 +7,7 @@ mod common;
 use common::{NOW, bullet, native};
 use swiftwater_lang::{Dialect, ParseOptions, Schema, TimeBounds, parse};
 
-/// What a pattern is planned as; `inner` is what stands behind the first parenthesis.
+/// Compares the plan of a pattern; `inner` is the text after the first parenthesis.
 #[track_caller]
 fn pattern(inner: &str, expected: &str) {
     native(&format!("SELECT * FROM STREAM() MATCH_RECOGNIZE (\n{inner}"), expected);

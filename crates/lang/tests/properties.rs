@@ -90,7 +90,7 @@ fn expression() -> BoxedStrategy<String> {
 }
 
 fn expression_of(dialect: Dialect, leaf: BoxedStrategy<String>) -> BoxedStrategy<String> {
-    /// What only the native dialect has.
+    /// The words that only the native dialect has.
     const NATIVE: [&str; 13] = [
         "||",
         "LIKE",
@@ -308,7 +308,7 @@ fn bullet(text: &str) -> Option<(Query, String)> {
     Some((query, printed))
 }
 
-/// Whole queries in Bullet's dialect, of expressions.
+/// Random queries in Bullet's dialect, of expressions.
 fn bullet_query() -> impl Strategy<Value = String> {
     let shape = prop::sample::select(vec![
         "SELECT A AS x FROM STREAM() WHERE B",

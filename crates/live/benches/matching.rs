@@ -170,7 +170,7 @@ fn index_of(queries: &[Arc<StandingQuery>], sample: &EventBatch) -> (Index, Dura
     (index, total / queries.len().max(1) as u32)
 }
 
-/// What a loop over some of the queries finds in some of the events must be what the index finds.
+/// Compares the index with a loop over some of the queries and some of the events.
 fn check(queries: &[Arc<StandingQuery>], index: &Index, texts: &[String], batch: &EventBatch) {
     let decoded = Decoder::default().decode(batch, index.plan());
     let mut found: BTreeMap<u64, usize> = BTreeMap::new();
@@ -186,7 +186,7 @@ fn check(queries: &[Arc<StandingQuery>], index: &Index, texts: &[String], batch:
     }
 }
 
-/// What this thread has run for so far: of a machine that others use too, that says more than the time that passed.
+/// Time that this thread has run so far: on a shared machine it is more exact than the time passed.
 fn ran() -> Duration {
     let told = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux tells it");
     let nanos = told.split(' ').next().and_then(|nanos| nanos.parse().ok()).expect("a number of nanoseconds");

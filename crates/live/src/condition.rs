@@ -14,7 +14,7 @@ use crate::{
 /// The one query of the index.
 const NUMBER: u64 = 0;
 
-/// What a query over single events keeps, without what it makes of them.
+/// The filter of a query over single events, without its columns.
 #[derive(Debug)]
 pub struct RowCondition {
     index: Index,

@@ -12,7 +12,8 @@ use crate::{
     standing::{CompiledBody, StandingQuery, joined, split_filter},
 };
 
-/// Says how a query runs: what is decoded, how its events are found, what is tested besides, what becomes of them.
+/// Explains how a query runs: the decoded paths, the search for its events, the other tests, and the operations on
+/// them.
 pub fn explain(query: &StandingQuery) -> String {
     let mut out = String::new();
     let plan = &query.plan;

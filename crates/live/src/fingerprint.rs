@@ -17,16 +17,17 @@ use swiftwater_lang::{
 
 use crate::StandingQuery;
 
-/// What an aggregation is of: equal for queries that keep the same groups of the same events. A hash of 128 bits, so that
-/// it weighs nothing and two are never equal by chance.
+/// The input and keys of an aggregation: equal for queries that keep the same groups of the same events. A hash of 128
+/// bits, so that it weighs nothing and two are never equal by chance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FingerprintKey(u64, u64);
 
-/// What an aggregation is: of what, and which aggregates.
+/// The meaning of an aggregation: its input and keys, and its aggregates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fingerprint {
     key: FingerprintKey,
-    /// And whether taking values in may leave something to be told of: what could not be done, or used.
+    /// The aggregates, with true for those whose input may cause counted errors: failed operations, or values that
+    /// could not be used.
     aggregates: Box<[(FingerprintKey, bool)]>,
 }
 
@@ -42,13 +43,13 @@ impl FingerprintKey {
 }
 
 impl Fingerprint {
-    /// What it is of.
+    /// Its input and keys.
     pub fn key(&self) -> FingerprintKey {
         self.key
     }
 
-    /// Where its aggregates are among those of another; none where that one cannot serve it: it has not all of them, or
-    /// has others of which something may be counted.
+    /// The places of its aggregates among those of another one. None if the other one cannot serve it: it lacks some of
+    /// them, or has others that may count errors.
     pub fn places_in(&self, other: &Fingerprint) -> Option<Box<[usize]>> {
         let place =
             |(of, _): &(FingerprintKey, bool)| other.aggregates.iter().position(|(there, _)| there == of);
@@ -61,19 +62,19 @@ impl Fingerprint {
 }
 
 impl StandingQuery {
-    /// What is equal for queries whose aggregations can be made as one; none where groups cannot be shared:
-    /// for RAW queries, and windows over ALL by the events' own time (what is late for one is in the next, so what is in
-    /// which depends on when a query began).
+    /// The meaning, equal for queries whose aggregations can be shared. None if groups cannot be shared: for RAW
+    /// queries, and for windows over ALL by the events' own time. (An event that is late for one of these windows counts
+    /// in the next one, so the windows depend on the query's beginning.)
     ///
-    /// Of sessions and windows by record only what is made of each event is the same: where a session or window begins
-    /// depends on when a query began ([`StandingQuery::is_of_single_events`]).
+    /// For sessions and windows by record, only the values computed from each event are shared: the beginning of a
+    /// session or window depends on that of the query ([`StandingQuery::is_of_single_events`]).
     ///
-    /// Which operand of an AND is tested first is nobody's promise: of queries that differ in that alone, operations that
-    /// could not be done are counted as they arise in one of them.
+    /// The order in which operands of an AND are tested is not defined: if queries differ in that order only, errors are
+    /// counted as they occur in one of them.
     pub fn meaning(&self) -> Option<Fingerprint> {
         let plan = &self.plan;
         let Body::Group(group) = &plan.body else { return None };
-        // What is begun when a query begins is its own.
+        // A match depends on the beginning of its query, so it is not shared.
         if plan.pattern.is_some() {
             return None;
         }
@@ -111,7 +112,7 @@ impl StandingQuery {
     }
 }
 
-/// True if something may be counted of an aggregate's values. Bullet tells how many bytes its groups take up.
+/// True if something may be counted of an aggregate's values. Bullet reports the bytes of its groups.
 fn may_be_told_of(aggregate: &Aggregate, dialect: Dialect) -> bool {
     let is_quiet = matches!(aggregate.function, AggregateFunction::Count | AggregateFunction::CountDistinct);
     let is_plain = |argument: &Expr| matches!(argument, Expr::Path { ty: Type::Any, .. });
@@ -218,7 +219,7 @@ mod tests {
         let places = |aggregates: &str| of(aggregates).places_in(&all).map(Vec::from);
         assert_eq!(places("COUNT(c), SUM(a), COUNT(*), COUNT(DISTINCT b)"), Some(vec![3, 1, 0, 2]));
         assert_eq!(places("SUM(a), COUNT(*)"), Some(vec![1, 0]));
-        // What cannot be added is counted.
+        // Values that cannot be added are counted as errors.
         assert_eq!(places("COUNT(*)"), None);
         assert_eq!(places("SUM(a), MIN(a)"), None);
         assert_eq!(

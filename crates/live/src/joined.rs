@@ -13,7 +13,7 @@ use swiftwater_event::{Millis, Value};
 
 /// Rows by key.
 pub trait JoinedRows: fmt::Debug + Send + Sync {
-    /// For each key its rows: none, one, or where a key need not be of one row several.
+    /// The rows of each key: none, one, or, if a key need not be of one row, several.
     fn look_up<'a>(
         &self,
         look_up: &LookupRequest<'_>,
@@ -31,13 +31,13 @@ pub struct LookupRequest<'k> {
     pub keys: &'k [&'k [Value<'k>]],
     /// The places of the columns whose values these are.
     pub key: &'k [usize],
-    /// Whether each column's value is asked for.
+    /// True for each column whose value is needed.
     pub columns: &'k [bool],
-    /// When the events arrived.
+    /// Arrival of the events.
     pub now: Millis,
 }
 
-/// Why rows could not be looked up: then nothing is known of the events.
+/// The reason why rows could not be looked up: then nothing is known of the events.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct JoinFailure(pub String);
@@ -45,9 +45,9 @@ pub struct JoinFailure(pub String);
 /// A join of a compiled query.
 #[derive(Debug)]
 pub struct CompiledJoin {
-    /// Which rows, by number.
+    /// The number of the joined table or view.
     pub id: u64,
-    /// What they are called.
+    /// Its name.
     pub name: Box<str>,
     /// The places among their columns of the key's values, in the key's order.
     pub key: Box<[usize]>,

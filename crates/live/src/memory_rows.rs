@@ -28,12 +28,12 @@ pub struct MemoryRows {
     bindings: Vec<WantId>,
     rows: Vec<Box<[OwnedValue]>>,
     bytes: usize,
-    /// By the columns that rows are looked up by.
+    /// The places by the columns used for look-ups.
     places: Mutex<HashMap<Box<[usize]>, Arc<Places>>>,
 }
 
 impl MemoryRows {
-    /// None yet, of these columns.
+    /// A table without rows, with these columns.
     pub fn new(columns: &[(Box<str>, Type)]) -> MemoryRows {
         let want = |(name, ty): &(Box<str>, Type)| Want { path: Path::field(name.clone()), ty: ty.clone() };
         let wants: Vec<Want> = columns.iter().map(want).collect();
@@ -63,7 +63,7 @@ impl MemoryRows {
         self.places.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// How many.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         self.rows.len()
     }

@@ -88,8 +88,8 @@ impl PlanInterner {
     }
 }
 
-/// Leaves out what does not matter to who has the compiled query. Lateral views are compiled with what of the filter
-/// reads their columns, so theirs stays.
+/// Removes the parts that do not matter for the compiled query. Lateral views are compiled with the part of the
+/// filter that reads their columns, so theirs stays.
 fn strip(plan: &mut Query) {
     let nothing: Arc<str> = Arc::default();
     if plan.views.is_empty() {

@@ -32,24 +32,24 @@ pub struct StandingQuery {
     pub(crate) common: Arc<SharedPlan>,
     /// The conditions of its filter by which the matcher finds it, and which it checks itself.
     pub filter: Filter,
-    /// What is left to be tested where they hold; `None`: nothing.
+    /// The rest of the filter to test if they hold; `None`: nothing.
     pub residual: Option<Box<Residual>>,
 }
 
-/// What of a compiled query does not depend on how its events are found. Queries that are equal in it share it:
-/// [`PlanInterner`](crate::Commons).
+/// The parts of a compiled query that do not depend on the search for its events. Queries that are equal in it
+/// share it: [`PlanInterner`](crate::Commons).
 #[derive(Debug)]
 pub struct SharedPlan {
     /// The plan that it was compiled from; where it is shared, without its texts and what the matcher knows of it.
     pub plan: Query,
     /// Paths that the body reads.
     pub body_wants: Wants,
-    /// What each matched event is made into, where it is more than itself: lateral views, and what is left of the filter
-    /// that reads their columns.
+    /// The rows that each matched event is made into, if there are lateral views, and the part of the filter that reads
+    /// their columns.
     pub views: Option<Box<CompiledViews>>,
-    /// What matched events are looked through for: then the body is of its matches.
+    /// The pattern for which matched events are searched: then the body is over its matches.
     pub pattern: Option<Box<CompiledPattern>>,
-    /// What becomes of matched events.
+    /// The operation on matched events.
     pub body: CompiledBody,
     /// The time that windows go by, where it is not that of arrival; over the event.
     pub event_time: Option<Box<EventTime>>,
@@ -75,7 +75,7 @@ pub struct EventTime {
     pub text: String,
     /// It, compiled.
     pub program: Program,
-    /// How far ahead of its arrival it may be; none: any number.
+    /// Maximum distance of the time ahead of its arrival; none: no limit.
     pub max_ahead_ms: Option<u64>,
     /// The idle time after which it advances with the clock; none: never.
     pub idle_after_ms: Option<u64>,
@@ -88,7 +88,7 @@ pub struct EventTime {
 pub struct CompiledView {
     /// Its container, or a join's key, over the event and the slots of the views before it.
     pub container: Program,
-    /// What has no rows gives one.
+    /// True if an event without rows gets one row of nulls.
     pub is_outer: bool,
     /// The number of columns it has.
     pub columns: usize,
@@ -101,7 +101,7 @@ pub struct CompiledView {
 pub struct CompiledViews {
     /// They.
     pub views: Vec<CompiledView>,
-    /// Keeps a row only where this is true; over the event and the views' slots.
+    /// The condition on a row, over the event and the views' slots.
     pub filter: Option<Program>,
 }
 
@@ -123,7 +123,7 @@ pub enum CompiledBody {
         star: Option<Star>,
         /// Computed columns.
         columns: Vec<CompiledColumn>,
-        /// What records are ordered by, and how.
+        /// The sort keys of records, and their order.
         order: Vec<(Program, KeyOrder)>,
     },
     /// One record per group.
@@ -133,7 +133,7 @@ pub enum CompiledBody {
 /// A compiled aggregation.
 #[derive(Debug)]
 pub struct CompiledGroup {
-    /// Over paths.
+    /// The keys over paths.
     pub keys: Vec<Program>,
     /// The aggregates that give a value.
     pub aggregates: Vec<CompiledAggregate>,
@@ -143,17 +143,18 @@ pub struct CompiledGroup {
     pub sets: Arc<[Box<[usize]>]>,
     /// The keys that each GROUPING asks of.
     pub groupings: Vec<Box<[usize]>>,
-    /// Over slots.
+    /// The condition of HAVING, over slots.
     pub having: Option<Program>,
-    /// Over slots.
+    /// The columns over slots.
     pub columns: Vec<CompiledColumn>,
-    /// Over slots.
+    /// The sort keys over slots.
     pub order: Vec<(Program, KeyOrder)>,
-    /// Of its sketches.
+    /// Sizes of its sketches.
     pub sizes: SketchSizes,
-    /// Which others take in the same values.
+    /// The shape, shared with other aggregations that take in the same values.
     pub shape: Shape,
-    /// Over the event: where this is true, what its group was so far is deleted, the event with it. Of views only.
+    /// The condition over the event: if it is true, the earlier content of its group is deleted, the event with it. For
+    /// views only.
     pub deletes: Option<Program>,
 }
 
@@ -187,26 +188,26 @@ impl Shape {
 /// A compiled aggregate.
 #[derive(Debug)]
 pub struct CompiledAggregate {
-    /// Which.
+    /// The function.
     pub function: AggregateFunction,
-    /// Over the event; none for COUNT(*). They are null where the aggregate's FILTER is not true.
+    /// The arguments over the event; none for COUNT(*). They are null where the aggregate's FILTER is not true.
     pub arguments: Vec<Program>,
-    /// As the plan prints it.
+    /// The text that the plan prints.
     pub text: Box<str>,
 }
 
 /// A compiled aggregate that gives rows.
 #[derive(Debug)]
 pub struct CompiledTable {
-    /// Which.
+    /// The function.
     pub function: TableFunction,
-    /// Over the event.
+    /// The arguments over the event.
     pub arguments: Vec<Program>,
     /// Points of a distribution at most.
     pub points_max: usize,
-    /// Where its rows are a list: [`TableAggregate::listed`].
+    /// The columns of its rows if they are a list: [`TableAggregate::listed`].
     pub listed: Vec<Box<str>>,
-    /// As the plan prints it.
+    /// The text that the plan prints.
     pub text: Box<str>,
 }
 
@@ -255,13 +256,13 @@ impl StandingQuery {
         StandingQuery::compile_sized(plan, SketchSizes::default())
     }
 
-    /// As [`compile`](StandingQuery::compile), with sketches of these sizes.
+    /// Compiles as [`compile`](StandingQuery::compile) does, with sketches of these sizes.
     pub fn compile_sized(plan: Query, sizes: SketchSizes) -> Result<StandingQuery, CompileError> {
         StandingQuery::compile_one(plan, sizes, false, None)
     }
 
-    /// As [`compile_sized`](StandingQuery::compile_sized), of a view whose groups are deleted by the events for which a
-    /// condition is true.
+    /// Compiles as [`compile_sized`](StandingQuery::compile_sized) does, for a view whose groups are deleted by the
+    /// events for which a condition is true.
     pub fn compile_view(
         plan: Query,
         sizes: SketchSizes,
@@ -397,7 +398,7 @@ impl StandingQuery {
         matches!(&self.body, CompiledBody::Group(group) if group.deletes.is_some())
     }
 
-    /// Whose rules hold.
+    /// The dialect of the query.
     pub fn dialect(&self) -> Dialect {
         self.plan.dialect
     }
@@ -430,7 +431,7 @@ fn compiled_views(
     plan: &Query,
     wants: &mut Wants,
 ) -> Result<Vec<CompiledView>, CompileError> {
-    // Of what is joined, only what is read is fetched.
+    // Only those columns of a join that are read are fetched.
     let mut read: Vec<bool> = vec![false; views.iter().map(|view| view.columns.len()).sum()];
     for expr in plan.event_exprs() {
         expr.visit(&mut |expr| {

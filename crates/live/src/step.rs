@@ -36,11 +36,11 @@ pub use fold::{EventTimeFold, Generation, SingleRow};
 use shape::{ShapeInput, Shapes};
 use shared_outputs::SharedOutputs;
 
-/// What a step is told besides the batch.
+/// The input of a step.
 pub struct StepInput<'b> {
     /// The events.
     pub batch: &'b EventBatch,
-    /// When each event arrived, ascending; empty: all when the batch did.
+    /// Arrival of each event, ascending; empty: that of the batch.
     pub arrivals: &'b [Millis],
     /// The arrival of the stream's last event before the batch; none if there was none, or it is unknown.
     pub before: Option<Millis>,
@@ -57,7 +57,7 @@ pub struct StepInput<'b> {
 /// Rows whose columns are computed before the first of them is written.
 const PART_ROWS: usize = 1024;
 
-/// Where events stand in their source: what sampling goes by.
+/// The position of events in their source, for sampling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SourcePosition {
     /// The first event's number; the others follow it.
@@ -75,10 +75,10 @@ impl SourcePosition {
     }
 }
 
-/// What a step did for one query.
+/// The result of a step for one query.
 #[derive(Debug)]
 pub struct QueryStep {
-    /// Which query.
+    /// Number of the query.
     pub number: QueryNumber,
     /// Events that its access predicate found.
     pub candidates: u64,
@@ -94,7 +94,7 @@ pub struct QueryStep {
     pub expression_errors: u64,
     /// Nanoseconds spent on its residual and operators; sampled where many queries match.
     pub nanos: u64,
-    /// By how much its state grew, in bytes.
+    /// Bytes by which its state grew.
     pub grown_bytes: i64,
     /// Its records, if it is RAW.
     pub rows: Option<Box<RowChunk>>,
@@ -102,9 +102,9 @@ pub struct QueryStep {
     pub single_rows: Vec<SingleRow>,
     /// Each matched event by itself, if it looks for a pattern.
     pub pattern: Option<Box<PatternChunk>>,
-    /// What the batch brings by the events' own time, if its windows go by that.
+    /// The contribution of the batch by the events' own time, if its windows go by that.
     pub timed: Option<Box<EventTimeFold>>,
-    /// Why its events could not be joined: then nothing of this counts.
+    /// The reason why its events could not be joined: then nothing of this counts.
     pub failure: Option<Box<JoinFailure>>,
 }
 
@@ -125,7 +125,7 @@ pub struct Shard {
     decoder: Decoder,
     scratch: Scratch,
     finder: Finder,
-    /// Of lateral views, whose rows are operated on while they are made.
+    /// Scratch space of lateral views, whose rows are operated on while they are made.
     view_scratch: Scratch,
     /// Records of the query in hand.
     text: Vec<u8>,
@@ -137,19 +137,19 @@ pub struct Shard {
 /// Slices of a query's groups; mostly there is one.
 type QuerySlices = SmallVec<[Partial; 1]>;
 
-/// So many queries before one is operated on, its memory is asked for.
+/// Distance in queries at which the memory of a query is prefetched.
 const AHEAD: usize = 8;
 
 /// Room for records that is kept from one query to the next.
 const TEXT_KEPT_BYTES: usize = 1 << 20;
 
-/// Where more queries than this match in a batch, looking at the clock for each would cost more than many of them do.
+/// If more queries than this match in a batch, reading the clock for each would cost more than many of them do.
 const TIMED_EACH_MAX: usize = 64;
-/// Then one batch of so many is timed, and stands for all of them.
+/// One batch of so many is then timed, and stands for all of them.
 const TIMED_ONE_OF: u64 = 16;
 
 impl Shard {
-    /// Looks at a batch for all queries of the index.
+    /// Matches a batch with all queries of the index.
     pub fn step(&mut self, index: &Index, input: &StepInput<'_>, out: &mut Vec<QueryStep>) -> StepNanos {
         let rows = input.batch.len();
         if rows == 0 {
@@ -282,7 +282,7 @@ impl Shard {
         Some(MaterializedColumns { decoded, places })
     }
 
-    /// What a batch brings to a query that only counts: one addition. `None` where its rows may be of several slices.
+    /// Adds a batch to a query that only counts: one addition. `None` if its rows may be of several slices.
     fn count(
         &mut self,
         input: &StepInput<'_>,
@@ -555,7 +555,7 @@ fn drain_where(slices: &mut QuerySlices, is_taken: impl Fn(&Partial) -> bool) ->
 }
 
 impl QueryStep {
-    /// What finding a query's matches has told, and nothing made of them yet.
+    /// The counts of finding a query's matches, without results yet.
     fn of(found: &Matched<'_>) -> QueryStep {
         QueryStep {
             candidates: found.candidates,
@@ -624,17 +624,17 @@ impl EventTimeFold {
 /// The values of some columns, by row.
 type Evaluated<'v> = SmallVec<[Vec<Value<'v>>; 4]>;
 
-/// What the operators of a query read of a batch.
+/// The input from a batch for the operators of a query.
 struct BatchContext<'s> {
     input: &'s StepInput<'s>,
     entry: &'s Entry,
     /// The events' own times, where its windows go by these.
     times: Option<&'s EventTimes>,
-    /// What aggregations of its shape take in of the batch, where that was worked out for all of them.
+    /// The shared input of aggregations of its shape, if it was computed for all of them.
     shape: Option<&'s ShapeInput<'s>>,
 }
 
-/// What a body reads: columns, and for each matched event its row in them.
+/// The input of a body: columns, and for each matched event its row in them.
 struct Body<'d> {
     decoded: &'d Decoded,
     rows: &'d [u32],
@@ -643,6 +643,6 @@ struct Body<'d> {
 /// Columns of matched events only.
 struct MaterializedColumns {
     decoded: Decoded,
-    /// Where each matched event of the batch is in them.
+    /// The row of each matched event of the batch in them.
     places: Vec<u32>,
 }

@@ -1,13 +1,13 @@
-//! Parses HTTP/1.1 answers from pieces of any size. Does no I/O.
+//! Parses HTTP/1.1 answers from pieces of any size. This module does no I/O.
 //!
 //! Reads only the fields that determine a body's end; bodies are counted and skipped.
 
 /// The most bytes that the head of an answer may have.
 const HEAD_BYTES_MAX: usize = 64 << 10;
-/// And the line of a chunk's size, or one behind the last chunk.
+/// Maximum bytes of the line of a chunk's size, or of one behind the last chunk.
 const LINE_BYTES_MAX: usize = 8 << 10;
 
-/// What an answer begins with.
+/// The head of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
     /// 200, 404 and so on.
@@ -21,15 +21,15 @@ pub struct Head {
 /// The way an answer's body ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Length {
-    /// After so many bytes.
+    /// The body ends after so many bytes.
     Known(u64),
-    /// With an empty chunk.
+    /// The body ends with an empty chunk.
     Chunked,
-    /// With the connection.
+    /// The body ends with the connection.
     Close,
 }
 
-/// Why an answer is none.
+/// The reason why bytes are no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     /// The first line has no status.
@@ -48,7 +48,7 @@ impl Head {
     ///
     /// # Errors
     ///
-    /// Where it has no status, or a wrong length.
+    /// Fails if the status is missing, or the length is wrong.
     pub fn parse(head: &[u8]) -> Result<Head, Malformed> {
         let mut lines = head.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
         let first = lines.next().unwrap_or_default();
@@ -88,7 +88,7 @@ fn number(text: &[u8]) -> Option<u64> {
 /// An answer that is being read.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
-    /// Of a head or a line that has not ended yet.
+    /// The bytes of a head or a line that has not ended yet.
     partial: Vec<u8>,
     at: At,
 }
@@ -97,12 +97,12 @@ pub(crate) struct Reader {
 enum At {
     #[default]
     Head,
-    /// So many bytes are to come.
+    /// The bytes of the body that are to come.
     Body(Head, u64),
     ChunkSize(Head),
-    /// So many bytes of a chunk are to come, its line break included.
+    /// The bytes of a chunk that are to come, its line break included.
     Chunk(Head, u64),
-    /// In the lines behind the last chunk.
+    /// The lines behind the last chunk.
     Trailer(Head),
     UntilClose(Head),
 }
@@ -112,7 +112,7 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// Where the bytes are no answer; the connection is of no more use.
+    /// Fails if the bytes are no answer; the connection cannot be used any more.
     pub(crate) fn read(&mut self, bytes: &[u8]) -> Result<(Option<Head>, usize), Malformed> {
         let mut taken = 0;
         loop {
@@ -126,7 +126,7 @@ impl Reader {
                     let head = Head::parse(&self.partial)?;
                     self.partial.clear();
                     self.at = match head.length {
-                        // What goes before an answer, such as `100 Continue`, is none.
+                        // An interim answer, such as `100 Continue`, is skipped.
                         _ if head.status < 200 => At::Head,
                         Length::Known(length) => At::Body(head, length),
                         Length::Chunked => At::ChunkSize(head),
@@ -187,7 +187,7 @@ impl Reader {
         }
     }
 
-    /// Gathers bytes up to an end, itself included; answers how many of these it took, none where the end is not among them.
+    /// Gathers bytes up to and including an end; returns the number taken, none if the end is not among them.
     fn until(&mut self, bytes: &[u8], end: &[u8], most: usize) -> Result<Option<usize>, Malformed> {
         let before = self.partial.len();
         self.partial.extend_from_slice(&bytes[..bytes.len().min(most)]);

@@ -16,9 +16,9 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Job {
     pub(crate) request: usize,
-    /// When it was due.
+    /// The time at which it was due.
     pub(crate) due: u64,
-    /// When its last attempt began.
+    /// Start of its last attempt.
     pub(crate) begun: u64,
     pub(crate) attempts: u32,
     pub(crate) sent_bytes: u64,
@@ -99,7 +99,7 @@ impl Connection {
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // What the server said before it closed may still be there to be read.
+                // The server's last answer before it closed may still be there to be read.
                 Err(_) => break,
             }
         }
@@ -116,7 +116,7 @@ impl Connection {
                 Err(_) => return self.closed(),
             };
             let Some(job) = &mut self.job else {
-                // Nobody asked for it.
+                // No request asked for it.
                 self.stream = None;
                 return ConnectionState::Waiting;
             };
@@ -150,7 +150,7 @@ impl Connection {
         }
     }
 
-    /// Gives the connection up.
+    /// Drops the connection.
     pub(crate) fn drop_stream(&mut self) {
         self.stream = None;
     }

@@ -55,7 +55,7 @@ impl Histogram {
         *self = Histogram { counts, ..Histogram::default() };
     }
 
-    /// How many values.
+    /// Number of values.
     pub fn count(&self) -> u64 {
         self.count
     }

@@ -13,31 +13,31 @@ pub const WEIGHTS_MAX: u32 = 10_000;
 
 /// One run.
 pub struct Plan {
-    /// Where requests go.
+    /// The destination of requests.
     pub address: SocketAddr,
     /// The `Host` field.
     pub host: String,
-    /// What is sent, by turns; at least one.
+    /// The requests, sent by turns; at least one.
     pub requests: Vec<Request>,
-    /// When requests are due.
+    /// The times at which requests are due.
     pub arrival: Arrival,
     /// Ends after so many requests.
     pub requests_max: Option<u64>,
     /// Ends after so long.
     pub duration: Option<Duration>,
-    /// What is due before is sent and not counted.
+    /// Requests that are due before are sent and not counted.
     pub warm_up: Duration,
     /// Connections that are kept, at least one and no fewer than threads.
     pub connections: usize,
     /// Threads that share them.
     pub threads: usize,
-    /// How often a request that failed is sent again before it counts as failed.
+    /// Number of further attempts of a failed request before it counts as failed.
     pub retries: u32,
     /// Statuses of 400 and above that are as good as others.
     pub expected: Vec<u16>,
     /// The longest that an attempt may take.
     pub timeout: Duration,
-    /// What places in templates and made bodies follow from.
+    /// The seed of the random places in templates and of generated bodies.
     pub seed: u64,
     /// Every connection numbers its requests as a producer of this name, so that the server stores a retry once.
     pub producer: Option<String>,
@@ -50,7 +50,7 @@ impl Plan {
     }
 }
 
-/// When requests are due.
+/// The times at which requests are due.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Arrival {
     /// Closed loop: each connection sends the next one as soon as the last is answered.
@@ -61,9 +61,9 @@ pub enum Arrival {
 
 /// One kind of request of a mix.
 pub struct Request {
-    /// What it is called in reports.
+    /// Its name in reports.
     pub name: String,
-    /// Of all requests its share is this one of the sum of all weights. At least 1.
+    /// Its share of all requests is this weight divided by the sum of all weights. At least 1.
     pub weight: u32,
     /// GET, POST and so on.
     pub method: String,
@@ -71,13 +71,13 @@ pub struct Request {
     pub path: Template,
     /// Further fields of the head.
     pub fields: Vec<(String, String)>,
-    /// What it carries.
+    /// Its body.
     pub body: Body,
 }
 
-/// What a request carries.
+/// The body of a request.
 pub enum Body {
-    /// Nothing, not even a length.
+    /// The request has no body, and not even a length.
     None,
     /// A text whose places are filled.
     Text(Template),

@@ -7,34 +7,34 @@ use crate::histogram::Histogram;
 /// One request that has come to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
-    /// Which kind, by its place in the plan.
+    /// The kind, by its place in the plan.
     pub request: usize,
-    /// When it was due, in nanoseconds since the beginning.
+    /// The time at which it was due, in nanoseconds since the beginning.
     pub due_nanos: u64,
-    /// From then to the end of its answer, or to its failure.
+    /// Time from then to the end of its answer, or to its failure.
     pub latency_nanos: u64,
     /// The way the last attempt ended.
     pub outcome: Outcome,
     /// True if that is a failure.
     pub is_failure: bool,
-    /// How often it was sent.
+    /// Number of attempts.
     pub attempts: u32,
     /// Bytes of all attempts, heads included.
     pub sent_bytes: u64,
-    /// And of their answers.
+    /// Bytes of their answers.
     pub received_bytes: u64,
 }
 
 /// The way an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
-    /// With this status.
+    /// The answer had this status.
     Answered(u16),
-    /// Nobody could be connected to.
+    /// The server could not be reached.
     Unreachable,
     /// The connection ended before the answer.
     Closed,
-    /// There was no answer in time.
+    /// The answer was late.
     TimedOut,
     /// The answer was not HTTP/1.1.
     Malformed,
@@ -49,7 +49,7 @@ impl Outcome {
         }
     }
 
-    /// In a word or a number.
+    /// The name in a word or a number.
     pub fn name(self) -> String {
         match self {
             Outcome::Answered(status) => status.to_string(),
@@ -64,7 +64,7 @@ impl Outcome {
 /// Requests of one kind, or of all.
 #[derive(Debug, Clone, Default)]
 pub struct Counts {
-    /// In nanoseconds, of failures too.
+    /// Latencies in nanoseconds, of failures too.
     pub latency: Histogram,
     /// Requests that failed with their last attempt.
     pub failures: u64,
@@ -74,7 +74,7 @@ pub struct Counts {
     pub sent_bytes: u64,
     /// Bytes received.
     pub received_bytes: u64,
-    /// How many ended how.
+    /// Number of requests by outcome.
     pub outcomes: BTreeMap<Outcome, u64>,
 }
 
@@ -102,12 +102,12 @@ impl Counts {
     }
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
-    /// By the requests' places in the plan.
+    /// The counts by the requests' places in the plan.
     pub kinds: Vec<Counts>,
-    /// From the end of the warm-up to the last answer.
+    /// Time from the end of the warm-up to the last answer.
     pub seconds: f64,
     /// Requests that were due and not sent before the run was over.
     pub unsent: u64,
@@ -122,15 +122,15 @@ impl Report {
     }
 }
 
-/// What came to an end within an interval.
+/// The requests that ended within an interval.
 #[derive(Debug, Clone)]
 pub struct Interval {
-    /// When it ended, in seconds since the beginning.
+    /// Its end, in seconds since the beginning.
     pub at_seconds: f64,
     /// Its duration.
     pub seconds: f64,
     /// Requests of all kinds.
     pub latency: Histogram,
-    /// Of these, those that failed.
+    /// Number of those that failed.
     pub failures: u64,
 }

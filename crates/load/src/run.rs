@@ -25,7 +25,7 @@ use crate::{
 ///
 /// # Errors
 ///
-/// Where a thread cannot be started or cannot wait for its connections. Whatever goes wrong with a request is counted.
+/// Fails if a thread cannot be started or cannot wait for its connections. Failures of requests are counted.
 pub fn run(
     plan: &Plan,
     clock: &dyn Clock,
@@ -72,7 +72,7 @@ pub fn run(
     Ok(report(plan, tallies))
 }
 
-/// What came to an end since the last interval.
+/// The requests that ended since the last interval.
 fn collect_interval(tallies: &[Mutex<Tally>], began: u64, told: u64, now: u64) -> Interval {
     let (mut latency, mut failures) = (Histogram::default(), 0);
     for tally in tallies {

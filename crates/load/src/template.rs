@@ -22,7 +22,7 @@ enum Piece {
     Sequence,
 }
 
-/// Why a text is no template.
+/// The reason why a text is no template.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{{{place}}}`: {why}")]
 pub struct TemplateError {
@@ -35,7 +35,7 @@ impl Template {
     ///
     /// # Errors
     ///
-    /// Where a place has the form of one, and no number or no word to be filled with.
+    /// Fails if a place has the form of one, and no number or no word to be filled with.
     pub fn new(text: &str) -> Result<Template, TemplateError> {
         let mut pieces = Vec::new();
         let mut plain = Vec::new();
@@ -90,7 +90,7 @@ impl Template {
     }
 }
 
-/// What stands between braces, if it has the form of a place.
+/// The place between braces, if it has the form of one.
 fn piece(place: &str) -> Result<Option<Piece>, TemplateError> {
     let fault = |why| TemplateError { place: place.to_owned(), why };
     if place == "n" {

@@ -27,21 +27,21 @@ use crate::{
 
 /// The time a connection rests after nobody could be reached, or its connection broke.
 const REST_NANOS: u64 = 50_000_000;
-/// How often is looked whether attempts have taken too long, or the run was stopped.
+/// Interval of the checks for attempts that have taken too long, and for a stop of the run.
 const SWEEP_NANOS: u64 = 20_000_000;
 /// Samples that are handed on at once.
 const SAMPLES: usize = 1024;
-/// Read at once.
+/// Bytes read at once.
 const SCRATCH_BYTES: usize = 64 << 10;
 
-/// What a thread has counted, for whoever reports.
+/// The counts of a thread, for reports.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) kinds: Vec<Counts>,
-    /// Since somebody last took it.
+    /// The latencies since the last report.
     pub(crate) interval: Histogram,
     pub(crate) interval_failures: u64,
-    /// When the last request came to its end, in nanoseconds since the beginning.
+    /// The time at which the last request ended, in nanoseconds since the beginning.
     pub(crate) last_nanos: u64,
     pub(crate) unsent: u64,
 }
@@ -49,7 +49,7 @@ pub(crate) struct Tally {
 /// Consumes some samples, on the thread that has them.
 pub type SampleConsumer<'s> = dyn Fn(&[Sample]) + Sync + 's;
 
-/// What all threads of a run share.
+/// State that all threads of a run share.
 pub(crate) struct Run<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) clock: &'a dyn Clock,
@@ -64,13 +64,13 @@ pub(crate) struct Worker<'a> {
     poll: Poll,
     connections: Vec<Connection>,
     idle: Vec<usize>,
-    /// Until when, and which.
+    /// The connections that pause, each with the end of its pause.
     resting: Vec<(u64, usize)>,
     busy: usize,
     turns: Vec<usize>,
-    /// By request: its head up to the path, and from behind it to the length.
+    /// The head of each request up to the path, and after it up to the length.
     heads: Vec<(Vec<u8>, Vec<u8>)>,
-    /// By request: where bodies are made, what makes them.
+    /// The generator of each request's bodies, if they are generated.
     made: Vec<Option<Box<dyn Events>>>,
     numbers: Numbers,
     /// The next of this thread's requests, from 0.
@@ -81,19 +81,19 @@ pub(crate) struct Worker<'a> {
     samples: Vec<Sample>,
 }
 
-/// Which requests a thread has, and when.
+/// The numbers and times of a thread's requests.
 #[derive(Debug, Clone, Copy)]
 struct Numbers {
     thread: u64,
     threads: u64,
-    /// Of this thread.
+    /// The count of this thread.
     count: u64,
     rate: Option<f64>,
     /// No request is begun later, in a closed loop.
     end: u64,
 }
 
-/// What is to be done about the next request.
+/// The action for the next request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     /// Its number and when it is due, in nanoseconds since the beginning.
@@ -110,7 +110,7 @@ impl Numbers {
             Arrival::Rate(rate) => Some(rate),
         };
         let end = plan.duration.map_or(u64::MAX, nanos);
-        // In an open loop the time says how many there are.
+        // In an open loop the time determines the number.
         let by_time =
             rate.zip(plan.duration).map(|(rate, duration)| (rate * duration.as_secs_f64()).ceil() as u64);
         let all = plan.requests_max.unwrap_or(u64::MAX).min(by_time.unwrap_or(u64::MAX));
@@ -173,7 +173,7 @@ impl<'a> Worker<'a> {
     /// Sends until the run is over and all that is on its way has ended.
     pub(crate) fn work(mut self) -> io::Result<()> {
         let mut ready = Ready::with_capacity(1024);
-        // What is due by the end is sent as long as an attempt may take.
+        // Requests that are due by the end are sent as long as an attempt may take.
         let patience = self
             .run
             .plan
@@ -275,7 +275,7 @@ impl<'a> Worker<'a> {
         self.complete_attempt(place, looked);
     }
 
-    /// Puts a request together where its connection sends it from.
+    /// Writes a request into the buffer from which its connection sends it.
     fn write_request(&mut self, place: usize, request: usize, number: u64) {
         let plan = self.run.plan;
         let Connection { out, sequence, .. } = &mut self.connections[place];
@@ -323,7 +323,7 @@ impl<'a> Worker<'a> {
         out.extend_from_slice(body);
     }
 
-    /// Goes on with a connection: sends again what failed, or counts it.
+    /// Completes an attempt: sends a failed request again, or counts it.
     fn complete_attempt(&mut self, place: usize, looked: ConnectionState) {
         let ConnectionState::Ended(outcome) = looked else { return };
         let now = self.now();
@@ -331,7 +331,7 @@ impl<'a> Worker<'a> {
         let Some(job) = &mut self.connections[place].job else { return };
         let again =
             !plan.is_good(outcome) && job.attempts <= plan.retries && !self.run.stop.load(Ordering::Relaxed);
-        // Nobody is there at once again: what is to be sent rests with its connection.
+        // The server is not there again at once: the request waits with its connection.
         let is_away = matches!(outcome, Outcome::Unreachable | Outcome::Closed);
         if again && !is_away {
             job.attempts += 1;
@@ -417,7 +417,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Nothing panics while it holds the lock.
+    /// The lock cannot be held by a panicking thread.
     fn lock(&self) -> std::sync::MutexGuard<'a, Tally> {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }

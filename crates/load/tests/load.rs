@@ -24,7 +24,7 @@ struct ReceivedRequest {
     body: String,
 }
 
-/// What a server does with a request: whole answers, or nothing, and then it closes the connection.
+/// The server's reaction to a request: whole answers, or nothing, and then it closes the connection.
 type Answer = dyn Fn(&ReceivedRequest, u64) -> Option<Vec<u8>> + Send + Sync;
 
 struct Server {
@@ -284,7 +284,7 @@ fn an_open_loop_counts_from_when_requests_were_due() {
     for (number, sample) in samples.iter().enumerate() {
         assert_eq!(sample.due_nanos, number as u64 * 2_000_000);
     }
-    // What was due while the server stood still waited for it: the hundredth for 100 ms of the 300.
+    // Requests that were due while the server was stopped waited for it: the hundredth for 100 ms of the 300.
     assert!(samples[0].latency_nanos >= 300_000_000);
     assert!(samples[100].latency_nanos >= 100_000_000, "{:?}", samples[100]);
     assert!(report.seconds >= 0.498, "{}", report.seconds);

@@ -122,7 +122,7 @@ fn throughput(directory: &Path, clock: &Arc<SystemClock>, requests: &[Vec<u8>]) 
     let packed = PackedPayload::new(&requests[0], Compression::Lz4).unwrap();
     let shrinks = requests[0].len() as f64 / packed.bytes() as f64;
     println!("published events of 1.85 KB, {REQUEST_EVENTS} a request, {shrinks:.2} times smaller as LZ4");
-    // What is measured is a log that has run for a while: its files were all written before.
+    // The measured log has run for a while: its files were all written before.
     append_round(&log, requests);
     let mut rates = [Vec::new(), Vec::new(), Vec::new(), Vec::new()];
     for _ in 0..ROUNDS {
@@ -168,7 +168,7 @@ fn by_producers(requests: &[Vec<u8>], each: impl Fn(usize, &[u8]) + Sync) {
     });
 }
 
-/// As many bare loops as there are producers, which so take as much of a busy machine.
+/// Runs as many simple loops as there are producers, which so take the same share of a busy machine.
 fn bare_round(bares: &[Mutex<BareWriter>], requests: &[Vec<u8>]) {
     by_producers(requests, |number, request| {
         // Any that is free: there are as many as may be at it.
@@ -178,7 +178,7 @@ fn bare_round(bares: &[Mutex<BareWriter>], requests: &[Vec<u8>]) {
     bares.iter().for_each(|bare| bare.lock().unwrap().write());
 }
 
-/// Until all is synced; what is synced is trimmed now and then.
+/// Appends until all is synced; synced records are trimmed now and then.
 fn append_round(log: &Log, requests: &[Vec<u8>]) {
     by_producers(requests, |number, request| {
         let packed = PackedPayload::new(request, Compression::Lz4).unwrap();
@@ -197,7 +197,7 @@ fn compress_round(requests: &[Vec<u8>]) {
     });
 }
 
-/// What anybody would write: compress until a group is full, write it, sync it; over and over in one file.
+/// A simple writer: it compresses until a group is full, writes it and syncs it, over and over in one file.
 struct BareWriter {
     file: File,
     at: u64,
@@ -243,7 +243,7 @@ impl BareWriter {
     }
 }
 
-/// Calls `each` at an even pace with how many are due by now, and when each of them was: whoever is late finds more.
+/// Calls `each` at an even pace with the number that is due by now, and the due time of each: a late call has more.
 #[expect(
     clippy::disallowed_methods,
     reason = "a producer that comes at its own pace has nothing to wait for"

@@ -14,7 +14,7 @@ use crate::{
     direct::{BLOCK, DirectFile, Staging, take},
 };
 
-/// Held locked while the directory is in use; it is no file of the log.
+/// The file that is locked while the directory is in use; it is no file of the log.
 const LOCK: &str = "lock";
 /// The most parts of one system call; Linux allows 1,024.
 const PARTS_MAX: usize = 1024;
@@ -87,7 +87,7 @@ impl Disk for DirDisk {
             taken => taken.map_err(io::Error::from),
         };
         if let Err(error) = taken {
-            // What the error says is what counts; a file that cannot be removed either is met again as no segment.
+            // The first error counts; a file that cannot be removed either is found again, and is no segment.
             let _ = std::fs::remove_file(&path);
             return Err(error);
         }

@@ -20,14 +20,14 @@ use std::{
 
 use rustix::{fs::OFlags, io::Errno};
 
-/// What places in memory and in files are multiples of: no disk has larger sectors.
+/// The alignment in memory and in files: no disk has larger sectors.
 pub(crate) const BLOCK: u64 = 4096;
 /// Writes of fewer bytes than this cost as much either way.
 pub(crate) const BYTES_MIN: u64 = 256 << 10;
 /// Bytes of one system call.
 const STAGED_BYTES: usize = 2 << 20;
 
-/// Where writes are put together at places that `O_DIRECT` takes; empty until the first.
+/// The buffer in which writes are aligned for `O_DIRECT`; empty until the first.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Staging(Arc<Mutex<Vec<u8>>>);
 
@@ -61,7 +61,7 @@ impl DirectFile {
     }
 
     /// Writes the first bytes of the parts to `place`, which is [`Self::part_of`] a write, and takes them off the parts.
-    /// What the file system does not take past the page cache goes through it, by `cached`.
+    /// A write that the file system does not accept past the page cache goes through it, by `cached`.
     pub(crate) fn write(
         &self,
         parts: &mut &mut [IoSlice<'_>],

@@ -4,8 +4,8 @@ use std::io::{self, IoSlice};
 
 /// A directory of files that belongs to one log alone.
 ///
-/// What was written is there after a crash only where [`DiskFile::sync`] was called after it; a name that was made,
-/// changed or removed, only where [`Disk::sync_names`] was.
+/// Written bytes survive a crash only if [`DiskFile::sync`] was called after them; a name that was made, changed or
+/// removed, only if [`Disk::sync_names`] was.
 pub trait Disk: Send + Sync {
     /// The names of all files, in any order.
     fn names(&self) -> io::Result<Vec<Box<str>>>;
@@ -13,9 +13,9 @@ pub trait Disk: Send + Sync {
     fn create(&self, name: &str, bytes: u64) -> io::Result<Box<dyn DiskFile>>;
     /// Opens a file to read and write.
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
-    /// Gives a file another name, which nothing else may have.
+    /// Renames a file to a name that no other file has.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
-    /// Removes a file. Whoever has it open can still read it.
+    /// Removes a file. An open file remains readable.
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Makes durable which files there are.
     fn sync_names(&self) -> io::Result<()>;

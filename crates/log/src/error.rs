@@ -4,7 +4,7 @@ use std::io;
 
 use crate::LogPosition;
 
-/// What the caller can do about an error.
+/// The kind of an error, by which the caller acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogErrorKind {
     /// Ask differently.
@@ -15,7 +15,7 @@ pub enum LogErrorKind {
     Unavailable,
     /// A limit stands against it; if it is that of the disk, try again later.
     Limit,
-    /// What was stored is damaged.
+    /// Stored data is damaged.
     Corrupt,
 }
 
@@ -25,20 +25,20 @@ pub enum LogError {
     /// The disk failed.
     #[error("cannot {action} the log's file `{name}`")]
     Io {
-        /// What was attempted.
+        /// The attempted operation.
         action: &'static str,
-        /// With which file; `.` is the directory.
+        /// The file; `.` is the directory.
         name: Box<str>,
-        /// What the disk says.
+        /// The error of the disk.
         #[source]
         source: io::Error,
     },
     /// A record is larger than the log takes.
     #[error("a record would need {bytes} bytes in the log, limit is {bytes_max}")]
     TooLarge {
-        /// How large it is.
+        /// Its size.
         bytes: u64,
-        /// How large it may be.
+        /// The limit.
         bytes_max: u64,
     },
     /// The id of a producer is too long.
@@ -58,40 +58,40 @@ pub enum LogError {
     /// The log is closed.
     #[error("the log is closed")]
     Closed,
-    /// What was asked for is no longer there.
+    /// The position is no longer in the log.
     #[error("the log was trimmed up to {}, position {} is gone", oldest.0, position.0)]
     Trimmed {
-        /// Where was to be read.
+        /// The position to read.
         position: LogPosition,
-        /// Where the log begins now.
+        /// The present beginning of the log.
         oldest: LogPosition,
     },
     /// A frame that was once synced is damaged or missing.
     #[error("the log is damaged at position {}, in `{name}` at byte {at}: {flaw}", position.0)]
     Corrupt {
-        /// Where.
+        /// The position.
         position: LogPosition,
-        /// In which file.
+        /// The file.
         name: Box<str>,
-        /// Where in that file.
+        /// The byte in that file.
         at: u64,
-        /// What is wrong there.
+        /// The fault.
         flaw: &'static str,
-        /// Where the next good record is, or what is intact goes on.
+        /// The next good record, or the start of the next intact part.
         resumes: Option<LogPosition>,
     },
     /// The log ends before what is known to have been synced: its last files are missing, or damaged to their end.
     #[error("the log ends at position {}, but it was once synced up to {}", end.0, known.0)]
     Short {
-        /// Where it ends.
+        /// Its end.
         end: LogPosition,
-        /// What was synced came up to here at least.
+        /// The least position up to which it was synced.
         known: LogPosition,
     },
     /// A newer version wrote this.
     #[error("the log's file `{name}` has format {version}, this version reads up to {version_max}")]
     Newer {
-        /// Which file.
+        /// The file.
         name: Box<str>,
         /// Its format.
         version: u32,
@@ -101,17 +101,17 @@ pub enum LogError {
     /// A setting is out of its range.
     #[error("`{setting}` is {value}, but must be at least {least}")]
     Setting {
-        /// Which.
+        /// Its name.
         setting: &'static str,
-        /// What it is.
+        /// Its value.
         value: u64,
-        /// What it must be at least.
+        /// Its least value.
         least: u64,
     },
 }
 
 impl LogError {
-    /// What the caller can do about it.
+    /// The coarse kind, by which the caller acts.
     pub fn kind(&self) -> LogErrorKind {
         match self {
             LogError::ProducerId { .. } | LogError::Setting { .. } | LogError::Newer { .. } => {
@@ -124,7 +124,7 @@ impl LogError {
         }
     }
 
-    /// What to do, where there is something to say.
+    /// The advice to the user, if there is any.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             LogError::Full => Some("Free space on the log's disk, or raise the limit of the log's bytes."),

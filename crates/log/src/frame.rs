@@ -49,7 +49,7 @@ const HAS_SAMPLE: u16 = 1;
 const HAS_PRODUCER: u16 = 2;
 const HAS_HASH: u16 = 4;
 
-/// What is wrong with bytes that should be a frame.
+/// The fault in bytes that should be a frame.
 pub(crate) type FrameFault = &'static str;
 
 /// The front of a frame, checked.
@@ -61,7 +61,7 @@ pub(crate) struct FrameHeader {
     pub(crate) payload_bytes: usize,
     pub(crate) unpacked_bytes: usize,
     payload_crc: u32,
-    /// Everything before this was synced when the frame was written.
+    /// The position before which everything was synced when the frame was written.
     pub(crate) synced_before: u64,
 }
 
@@ -305,7 +305,7 @@ pub fn check_frame(bytes: &[u8], seed: u32, position: u64) -> Option<Vec<u8>> {
     write_front(&head, &packed, seed, position, front.synced_before, &mut again);
     again.extend_from_slice(payload);
     let mut unpacked = Vec::new();
-    // Whatever the payload is, unpacking it must not go wrong in another way than by saying so.
+    // For any payload, unpacking must succeed or return an error.
     if front.unpacked_bytes <= 1 << 20 {
         let _ = crate::packed::unpack(payload, front.packing, front.unpacked_bytes, &mut unpacked);
     }

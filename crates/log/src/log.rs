@@ -19,10 +19,11 @@ use crate::{
     writer::Writer,
 };
 
-/// Payloads from this size on are not copied. What is smaller may be a little part of a buffer that would wait with it.
+/// Payloads from this size on are not copied. A smaller payload may be a small part of a buffer that would wait with
+/// it.
 const SHARED_BYTES_MIN: usize = 64 << 10;
 
-/// What a record of a few events takes.
+/// Bytes of a record of a few events.
 const SMALL_RECORD_BYTES: u64 = 1 << 10;
 
 /// One log, open. Closed, with all that was appended synced, when it is dropped.
@@ -48,7 +49,8 @@ impl Log {
         let recovered = recovery::recover(Arc::clone(&disk), &options)?;
         let end = recovered.end;
         let mut queue = Queue::new(recovered.live.oldest().unwrap_or(end), end);
-        // Nothing is taken for which there is no room. A disk that does not say how much is free is found out by writing.
+        // Nothing is taken for which there is no room. The free space of a disk that does not report it is found out by
+        // writing.
         let room = recovered.files.room(&options).unwrap_or(u64::MAX);
         queue.allow(end.saturating_add(room), &options);
         let shared = Arc::new(Shared::new(queue, recovered.live, options, clock, on_progress));
@@ -68,13 +70,13 @@ impl Log {
         try_reserve(&self.shared, bytes)
     }
 
-    /// As [`try_reserve`](Self::try_reserve), but waits while the queue is full: here is where producers wait. Fails
-    /// at once, and with [`LogError::Full`] or [`LogError::Failing`], where waiting may be long.
+    /// Does the same as [`try_reserve`](Self::try_reserve), but waits while the queue is full: producers wait here.
+    /// Fails at once, and with [`LogError::Full`] or [`LogError::Failing`], where waiting may be long.
     pub fn reserve(&self, bytes: u64) -> ReserveFuture {
         ReserveFuture::new(&self.shared, bytes, false)
     }
 
-    /// As [`reserve`](Self::reserve), for threads that may stand still.
+    /// Does the same as [`reserve`](Self::reserve), for threads that may block.
     pub fn reserve_blocking(&self, bytes: u64) -> Result<Reservation, LogError> {
         block_on(self.reserve(bytes))
     }
@@ -98,8 +100,8 @@ impl Log {
         }
     }
 
-    /// As [`reserve`](Self::reserve), also where the log has no room for anything else: a segment's bytes are kept for what may
-    /// make room, and they are taken from the disk ahead. For few and small records.
+    /// Does the same as [`reserve`](Self::reserve), also if the log has no room for other records: a segment's bytes are
+    /// reserved for records that may make room, and are allocated on the disk in advance. For few and small records.
     pub fn reserve_urgent(&self, bytes: u64) -> ReserveFuture {
         ReserveFuture::new(&self.shared, bytes, true)
     }
@@ -144,7 +146,7 @@ impl Log {
         Synced::new(&self.shared, position)
     }
 
-    /// As [`synced`](Self::synced), for threads that may stand still.
+    /// Does the same as [`synced`](Self::synced), for threads that may block.
     pub fn wait_synced(&self, position: LogPosition) -> Result<(), LogError> {
         block_on(self.synced(position))
     }
@@ -174,7 +176,7 @@ impl Log {
     /// The bytes of the disk that the log has, and those that it needs to take records for ever.
     pub fn disk_room(&self) -> std::io::Result<DiskRoom> {
         let options = &self.shared.options;
-        // Where nobody needs what the log has, its files are used again.
+        // If no reader needs the log's content, its files are used again.
         let own =
             if self.resumes_after_record() { &self.shared.file_bytes } else { &self.shared.spare_bytes };
         let two = file_bytes(options).saturating_mul(2);
@@ -191,8 +193,8 @@ impl Log {
         self.shared.queue().resumes_after_record(&self.shared.options)
     }
 
-    /// Gives up what stands before a position, by whole segments, sooner or later. Whoever reads there can go on to
-    /// the end of the segment that they read.
+    /// Releases the segments before a position, sooner or later. A reader there can continue to the end of the
+    /// segment that it reads.
     pub fn trim(&self, before: LogPosition) {
         let mut queue = self.shared.queue();
         if before.0 > queue.trim_before {
@@ -213,7 +215,7 @@ impl Log {
         LogSnapshot::new(&self.shared)
     }
 
-    /// What the log takes.
+    /// The log's use of memory and disk.
     pub fn usage(&self) -> LogUsage {
         let (queued_bytes, synced) = {
             let queue = self.shared.queue();
@@ -234,8 +236,8 @@ impl Log {
         }
     }
 
-    /// Takes no more, syncs what was appended and ends. Where the disk fails, it is tried once more and given up:
-    /// [`LogError::Failing`] says that not all that was appended is synced.
+    /// Takes no more, syncs what was appended and ends. If the disk fails, one more attempt is made:
+    /// [`LogError::Failing`] says that not all appended records are synced.
     pub fn close(mut self) -> Result<(), LogError> {
         self.end();
         let queue = self.shared.queue();

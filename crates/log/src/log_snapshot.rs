@@ -35,7 +35,7 @@ impl LogSnapshot {
         LogSnapshot { end: LogPosition(synced), files: files.collect() }
     }
 
-    /// Where it ends: all before this is in it, as far as the log still had it.
+    /// Its end: it contains all before this, as far as the log still had it.
     pub fn end(&self) -> LogPosition {
         self.end
     }
@@ -52,7 +52,7 @@ impl LogSnapshotFile {
         &self.segment.name
     }
 
-    /// How many bytes of the file belong to the cut.
+    /// Bytes of the file that belong to the snapshot.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -70,7 +70,7 @@ impl LogSnapshotFile {
     }
 }
 
-/// While it lives, the log deletes no segments.
+/// The guard while which the log deletes no segments.
 pub struct LogRetentionGuard {
     shared: Arc<Shared>,
 }
@@ -85,7 +85,7 @@ impl LogRetentionGuard {
 impl Drop for LogRetentionGuard {
     fn drop(&mut self) {
         self.shared.live().holds -= 1;
-        // What was to be given up meanwhile can go now.
+        // The segments that were released meanwhile can be deleted now.
         let mut queue = self.shared.queue();
         queue.maintenance.trim = true;
         self.shared.notify_writer(&mut queue);

@@ -24,11 +24,12 @@ pub struct LogOptions {
     pub free_bytes_min: u64,
     /// The number of trimmed segments that are kept to be used again. 8.
     pub spare_segments_max: usize,
-    /// When payloads are compressed: as needed.
+    /// The rule for compressing payloads: as needed.
     pub compressing: CompressionPolicy,
     /// Go on behind frames that were synced once and are damaged or missing now, instead of refusing to open.
     pub skip_corrupt: bool,
-    /// What comes before is known, from elsewhere, to have been synced once: of a log that ends before, part was lost. 0.
+    /// The position up to which the log is known, from elsewhere, to have been synced: a log that ends before it has
+    /// lost a part. 0. 0.
     pub known_end: LogPosition,
 }
 

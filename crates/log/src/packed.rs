@@ -13,10 +13,10 @@ const COMPRESSED_BYTES_MIN: usize = 128;
 pub(crate) const PAYLOAD_BYTES_MAX: usize = 1 << 30;
 const ZSTD_LEVEL: i32 = 1;
 
-/// How payloads are compressed.
+/// The compression of payloads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Compression {
-    /// Not at all.
+    /// The payload is not compressed.
     None,
     /// LZ4 blocks: about half.
     #[default]
@@ -25,11 +25,11 @@ pub enum Compression {
     Zstd,
 }
 
-/// When payloads are compressed, and how.
+/// The rule for compressing payloads, and the method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CompressionPolicy {
-    /// By LZ4 where the disk or the room on it is short, which [`Log::pack`](crate::Log::pack) sees; else not at all, as
-    /// compressing takes longer than writing.
+    /// Payloads are compressed by LZ4 if the disk is slow or has little room, which [`Log::pack`](crate::Log::pack)
+    /// detects; otherwise not at all, as compressing takes longer than writing.
     #[default]
     AsNeeded,
     /// Each, where that gains anything.
@@ -48,7 +48,8 @@ pub struct PackedPayload {
 thread_local! {
     /// LZ4's table of recent places, kept between calls because making one costs more than compressing a small payload.
     static TABLE: RefCell<CompressTable> = RefCell::new(CompressTable::large());
-    /// Where payloads are compressed to, at the most they can take; what is kept is copied out at its own size.
+    /// The buffer for compressed payloads, at the largest size that they can have; the result is copied out at its own
+    /// size.
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 

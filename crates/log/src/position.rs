@@ -13,11 +13,11 @@ pub struct Horizons {
     pub appended: LogPosition,
     /// The end of what is synced: it is there after any crash.
     pub synced: LogPosition,
-    /// Why nothing is synced at present.
+    /// The reason why nothing is synced at present.
     pub trouble: Option<StallReason>,
 }
 
-/// Why the log is stalled; it tries again by itself, and nothing that was appended is lost meanwhile.
+/// The reason why the log is stalled; it tries again by itself, and no appended record is lost meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StallReason {
     /// The disk is full, or the log has reached the bytes it may take.
@@ -26,7 +26,7 @@ pub enum StallReason {
     Failing,
 }
 
-/// What the log takes.
+/// The log's use of memory and disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogUsage {
     /// Bytes of all files of the log, those kept for reuse included.

@@ -40,7 +40,7 @@ impl Queued {
 pub(crate) struct MaintenanceRequests {
     /// Segments may have become free.
     pub(crate) trim: bool,
-    /// Somebody was refused for want of room: is there still none?
+    /// A record was refused for lack of room: the room must be checked again.
     pub(crate) room: bool,
 }
 
@@ -51,7 +51,7 @@ impl MaintenanceRequests {
 }
 
 pub(crate) struct Queue {
-    /// What the log's thread has not taken.
+    /// The frames that the log's thread has not taken.
     pub(crate) frames: VecDeque<Queued>,
     /// Bytes of `frames`.
     pub(crate) waiting_bytes: u64,
@@ -61,7 +61,7 @@ pub(crate) struct Queue {
     pub(crate) reserved_bytes: u64,
     pub(crate) appended: u64,
     pub(crate) synced: u64,
-    /// What is appended should not go beyond this, or the disk, or what the log may take of it, would be full.
+    /// The limit of appended positions: beyond it the disk, or the log's share of it, would be full.
     pub(crate) position_max: u64,
     /// The same for what is urgent.
     pub(crate) urgent_position_max: u64,
@@ -75,7 +75,7 @@ pub(crate) struct Queue {
     /// The log's thread waits for something to do.
     pub(crate) writer_waits: bool,
     pub(crate) room_waiters: BTreeMap<u64, Waker>,
-    /// By position and ticket.
+    /// The wakers by position and ticket.
     pub(crate) sync_waiters: BTreeMap<(u64, u64), Waker>,
     next_ticket: u64,
 }
@@ -116,7 +116,7 @@ impl Queue {
         }
     }
 
-    /// There is room up to a position: the last segment's bytes of it for what is urgent.
+    /// Sets the position up to which there is room: the last segment's bytes of it are for urgent records.
     pub(crate) fn allow(&mut self, position: u64, options: &LogOptions) {
         self.urgent_position_max = position;
         self.position_max = position.saturating_sub(options.segment_bytes);
@@ -156,14 +156,14 @@ impl Queue {
         Ok(true)
     }
 
-    /// True if bytes are what is short: more wait than one sync takes, so the disk holds up whoever appends, or of the room
-    /// that the log may take no more than half is left.
+    /// True if bytes are scarce: more wait than one sync takes, so that the disk delays the senders, or at most half of the
+    /// log's room is left.
     pub(crate) fn is_short_of_bytes(&self, options: &LogOptions) -> bool {
         let room = self.position_max.saturating_sub(self.trim_before).min(options.bytes_max);
         self.waiting_bytes > options.group_bytes_max || self.appended - self.trim_before > room / 2
     }
 
-    /// Whoever waits longest for room, to be woken when there may be some.
+    /// The waker of the task that has waited longest for room.
     pub(crate) fn next_room_waiter(&self) -> Option<Waker> {
         self.room_waiters.first_key_value().map(|(_, waker)| waker.clone())
     }
@@ -175,10 +175,10 @@ impl Queue {
     }
 }
 
-/// What callers, readers and the log's thread share.
+/// State that callers, readers and the log's thread share.
 pub(crate) struct Shared {
     queue: Mutex<Queue>,
-    /// There is something to do for the log's thread.
+    /// Notified when there is work for the log's thread.
     pub(crate) work: Condvar,
     live: Mutex<LiveSegments>,
     pub(crate) options: LogOptions,
@@ -214,12 +214,14 @@ impl Shared {
         }
     }
 
-    /// Nothing panics while it holds the lock, and each change is whole, so a poisoned lock guards a good queue.
+    /// The lock cannot be held by a panicking thread, and each change is complete, so a poisoned lock guards a good
+    /// queue.
     pub(crate) fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As [`queue`](Self::queue). Taken under no other lock and holds none while others are taken.
+    /// The segments, locked as in [`queue`](Self::queue). Taken under no other lock and holds none while others are
+    /// taken.
     pub(crate) fn live(&self) -> MutexGuard<'_, LiveSegments> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -250,7 +252,7 @@ mod tests {
         assert!(kept(room / 2 + 1).is_short_of_bytes(&options));
         let trimmed = Queue { trim_before: 1001, position_max: 1001 + room, ..kept(room / 2 + 1) };
         assert!(!trimmed.is_short_of_bytes(&options));
-        // The disk has less room than the log may take; or does not say how much.
+        // The disk has less room than the log may take, or its free space is unknown.
         assert!(Queue { position_max: 1000 + room / 4, ..kept(room / 4) }.is_short_of_bytes(&options));
         assert!(!Queue { position_max: u64::MAX, ..kept(room / 2) }.is_short_of_bytes(&options));
         assert!(Queue { position_max: u64::MAX, ..kept(room / 2 + 1) }.is_short_of_bytes(&options));

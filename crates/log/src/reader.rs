@@ -36,7 +36,7 @@ impl LogReader {
         }
     }
 
-    /// Where the next record begins.
+    /// Start of the next record.
     pub fn position(&self) -> LogPosition {
         LogPosition(self.position)
     }

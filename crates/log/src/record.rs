@@ -11,7 +11,7 @@ pub const PRODUCER_ID_BYTES_MAX: usize = 256;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u32);
 
-/// What a record is, and all that is known of it without its payload.
+/// The kind of a record, and all its properties except the payload.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Head {
     /// Events of one stream.
@@ -25,24 +25,24 @@ pub enum Head {
     },
 }
 
-/// What holds for all events of a record.
+/// The properties that all events of a record share.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EventsHead {
-    /// Whose events.
+    /// The stream of the events.
     pub stream: StreamId,
     /// The offset of the first of them in its stream; the others follow without a gap.
     pub first: Offset,
     /// The number of its events.
     pub events: u32,
-    /// When they arrived.
+    /// Their arrival.
     pub arrival: Millis,
-    /// When their sender says they were sent, in microseconds since 1970; 0: it does not say.
+    /// The time at which their sender says they were sent, in microseconds since 1970; 0: not stated.
     pub sent_micros: i64,
-    /// Which part of all events these are, where the sender took a sample of them.
+    /// The fraction of all events that these are, if the sender took a sample of them.
     pub sample: Option<f64>,
-    /// Who sent them, where it numbers what it sends.
+    /// The sender, if it numbers its requests.
     pub producer: Option<Producer>,
-    /// Which part they are of what the producer's number stands for, from 0.
+    /// The part of the request of the producer's number that these are, from 0.
     pub part: u16,
 }
 
@@ -60,12 +60,12 @@ pub struct Producer {
 /// A record as it is read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record<'a> {
-    /// Where it begins.
+    /// Its start.
     pub position: LogPosition,
-    /// Where the next begins.
+    /// Start of the next one.
     pub end: LogPosition,
-    /// What it is.
+    /// Its kind.
     pub head: Head,
-    /// What it holds, as it was before it was packed.
+    /// Its content, before compression.
     pub payload: &'a [u8],
 }

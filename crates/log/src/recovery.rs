@@ -28,7 +28,7 @@ const CUT_BYTES_MIN: u64 = 64 << 10;
 pub(crate) struct RecoveredLog {
     pub(crate) live: LiveSegments,
     pub(crate) files: SegmentFiles,
-    /// Where the log ends.
+    /// End of the log.
     pub(crate) end: u64,
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn recover(disk: Arc<dyn Disk>, options: &LogOptions) -> Result<Recov
     }
     files.file_bytes += live.segments.iter().map(|segment| segment.file_bytes).sum::<u64>();
     files.reserve_trimmed(options, cut_bytes);
-    // What holds nothing is dropped: a segment in which nothing was synced before the next was begun, or the crash.
+    // Empty segments are removed: those in which nothing was synced before the next was begun, or before the crash.
     let mut index = 0;
     while let Some(segment) = live.segments.get(index) {
         let ends = live.segments.get(index + 1).map_or(end, |next| next.id.base);
@@ -172,7 +172,7 @@ impl Scan {
         Ok(next)
     }
 
-    /// Reads the last segment and says where it ends.
+    /// Reads the last segment and returns its end.
     fn last(&mut self, segment: &Segment) -> Result<u64, LogError> {
         let place = ReadLimit { file: &*segment.file, id: segment.id, limit: segment.position_max() };
         let failed = |source| LogError::io("read", &segment.name, source);
@@ -200,7 +200,7 @@ impl Scan {
         Ok(position)
     }
 
-    /// Goes on over good frames up to the limit; `Some`: a bad one stands there.
+    /// Reads good frames up to the limit; `Some`: the next frame is bad.
     fn walk(&mut self, place: &ReadLimit, position: &mut u64) -> io::Result<Option<(u64, FrameFault)>> {
         while *position < place.limit {
             match self.window.check(place, *position)? {

@@ -15,7 +15,7 @@ use std::io::IoSlice;
 
 use crate::{DiskFile, LogError, frame};
 
-/// What this version writes, and the newest that it reads. 2: frames of events may have a hash.
+/// The version that this program writes, and the newest that it reads. 2: frames of events may have a hash.
 pub(crate) const VERSION: u32 = 2;
 /// Frames begin here, so that no write of theirs touches a sector of the headers.
 pub(crate) const FRAMES_START: u64 = 4096;
@@ -23,7 +23,7 @@ const SECOND_HEADER: u64 = 2048;
 const MAGIC: &[u8; 8] = b"SWFTLOG\n";
 const HEADER_BYTES: usize = 36;
 
-/// What is known of a segment from its name and header.
+/// The properties of a segment in its name and header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SegmentId {
     /// The format's version; the seed contains it, so it stays as it was when the segment was begun.
@@ -44,12 +44,12 @@ impl SegmentId {
         header
     }
 
-    /// What the checksums of its frames begin with.
+    /// The initial value of its frames' checksums.
     pub(crate) fn seed(&self) -> u32 {
         crc32c::crc32c(&self.header()[..32])
     }
 
-    /// Where in the file a position stands.
+    /// The place of a position in the file.
     pub(crate) fn place(&self, position: u64) -> u64 {
         position - self.base + FRAMES_START
     }
@@ -127,7 +127,7 @@ pub(crate) fn spare_name(sequence: u64) -> String {
     format!("{sequence:016x}.spare")
 }
 
-/// Which file of the log a name is of; `None`: it is none of ours.
+/// The sequence and kind of a file of the log by its name; `None`: it is no file of the log.
 pub(crate) fn parse_name(name: &str) -> Option<(u64, bool)> {
     let (digits, spare) = match name.strip_suffix(".segment") {
         Some(digits) => (digits, false),

@@ -28,7 +28,8 @@ pub(crate) struct Segment {
     pub(crate) name: Box<str>,
     pub(crate) file: Box<dyn DiskFile>,
     pub(crate) file_bytes: u64,
-    /// Up to here the file was written once, with whatever: writing there again costs no metadata at the sync.
+    /// The place up to which the file was written once, with any content: writing there again costs no metadata at the
+    /// sync.
     pub(crate) written_to: AtomicU64,
 }
 
@@ -39,14 +40,14 @@ impl Segment {
     }
 }
 
-/// What can be read.
+/// The segments that can be read.
 #[derive(Default)]
 pub(crate) struct LiveSegments {
-    /// In order; never two with the same base. A segment ends where the next begins.
+    /// The segments in order; no two have the same base. A segment ends where the next begins.
     pub(crate) segments: VecDeque<Arc<Segment>>,
-    /// What was damaged when the log was opened, and is skipped.
+    /// The ranges that were damaged when the log was opened, and are skipped.
     pub(crate) holes: Vec<Range<u64>>,
-    /// As long as there are any, no segment is given up.
+    /// Number of snapshots; while there are any, no segment is deleted.
     pub(crate) holds: usize,
 }
 
@@ -58,7 +59,7 @@ impl LiveSegments {
         Some((Arc::clone(segment), self.segments.get(after).map(|next| next.id.base)))
     }
 
-    /// Where reading goes on that has come to a position.
+    /// The position at which a reader at this position continues.
     pub(crate) fn behind_holes(&self, position: u64) -> u64 {
         let hole = self.holes.iter().find(|hole| hole.contains(&position));
         hole.map_or(position, |hole| hole.end)
@@ -83,7 +84,7 @@ impl SpareFile {
     }
 }
 
-/// Why there is no new segment.
+/// The reason why there is no new segment.
 #[derive(Debug)]
 pub(crate) enum BeginError {
     /// The log has all that it may take.
@@ -104,7 +105,7 @@ pub(crate) struct SegmentFiles {
     pub(crate) next_sequence: u64,
     /// Bytes of all files.
     pub(crate) file_bytes: u64,
-    /// Of the size that segments have now; or one alone that is smaller, where the disk has no room for another.
+    /// Spare files, of the present size of segments; or a single smaller one, if the disk has no room for another.
     pub(crate) spares: Vec<SpareFile>,
     /// Files that hold nothing and could not be removed yet, with their bytes.
     pub(crate) doomed: Vec<(Box<str>, u64)>,
@@ -112,7 +113,7 @@ pub(crate) struct SegmentFiles {
     pub(crate) names_dirty: bool,
 }
 
-/// What a file takes of the disk is a multiple of this.
+/// The size of a file on the disk is a multiple of this.
 const BLOCK_BYTES: u64 = 4096;
 
 /// Bytes of a new segment's file.
@@ -201,9 +202,9 @@ impl SegmentFiles {
         Ok(file)
     }
 
-    /// Sees to it that there is a spare, so that a disk that others fill has room for what makes room. It may be of the bytes that
-    /// the log leaves free for others, as long as they have as many more. Where there is none for a spare either, it is tried again
-    /// with the next maintenance.
+    /// Ensures that there is a spare file, so that a disk that others fill has room for the statements that make room. It may
+    /// be of the bytes that the log leaves free for others, as long as they have as many more. If there is no room for a spare
+    /// either, the next maintenance tries again.
     pub(crate) fn ensure_spare(&mut self, options: &LogOptions) {
         let bytes = file_bytes(options);
         let is_wanted = self.spares.is_empty() && self.doomed.is_empty() && self.may_have_more(options);
@@ -221,8 +222,8 @@ impl SegmentFiles {
         }
     }
 
-    /// Gives files in reserve back to the disk, all but one, where less is free than the log leaves to others: what tables cannot
-    /// commit for want of room cannot be trimmed either, and then nothing would go on.
+    /// Returns spare files to the disk, all but one, if less is free than the log leaves to others: rows that tables cannot
+    /// commit for lack of room cannot be trimmed either, and then nothing would advance.
     pub(crate) fn release_spares(&mut self, options: &LogOptions) {
         while self.spares.len() > 1 && self.doomed.is_empty() && !self.has_free_reserve(options) {
             let spare = self.spares.remove(0);
@@ -268,9 +269,9 @@ impl SegmentFiles {
         self.spares.push(SpareFile { name, file_bytes, written_to });
     }
 
-    /// Whether the disk has room for what was taken. What the log may have is asked before anything is taken: where
-    /// records of bad sizes leave the ends of segments empty, it may get a segment more than that. Else what is held would
-    /// wait for what is written down to be trimmed, and that, to be written down, for what is held.
+    /// Checks that the disk has room for a reservation. The log's own limit is checked before the reservation: if
+    /// unfavourable sizes of records leave the ends of segments empty, the log may exceed it by a segment. Otherwise a
+    /// deadlock is possible: the reserved records wait for a trim, and the trim for these records.
     fn may_take(&self, options: &LogOptions, bytes: u64) -> io::Result<bool> {
         let free = self.disk.free_bytes()?;
         Ok(free >= options.free_bytes_min.saturating_add(bytes))
@@ -290,7 +291,7 @@ impl SegmentFiles {
         self.spares.iter().map(|spare| spare.file_bytes).sum()
     }
 
-    /// Gives up a segment that failed before anything in it was synced.
+    /// Abandons a segment that failed before anything in it was synced.
     pub(crate) fn abandon_last(&mut self, shared: &Shared) {
         if let Some(segment) = shared.live().segments.pop_back() {
             self.doom(segment.name.clone(), segment.file_bytes);
@@ -312,7 +313,7 @@ impl SegmentFiles {
         }
     }
 
-    /// At most one or two files are doomed at a time: while there are any, no new segment is begun.
+    /// Removes the doomed files, of which there are one or two at most: while there are any, no new segment is begun.
     fn clear_doomed(&mut self) -> io::Result<()> {
         while let Some((name, bytes)) = self.doomed.last() {
             match self.disk.remove(name) {
@@ -326,7 +327,7 @@ impl SegmentFiles {
         Ok(())
     }
 
-    /// Gives up the oldest segment, if all of it stands before a position; whether it did.
+    /// Removes the oldest segment, if all of it is before a position; returns true if it did.
     ///
     /// One at a time, so that writing does not wait for many: each costs a sync of the directory.
     pub(crate) fn trim_one(&mut self, shared: &Shared, before: u64) -> io::Result<bool> {
@@ -345,7 +346,7 @@ impl SegmentFiles {
             live.segments.pop_front()
         };
         let Some(segment) = segment else { return Ok(false) };
-        // Nobody can begin to read it now. Whoever reads it still would read what is written there next.
+        // No reader can begin to read it now. A present reader would read the next content of the file.
         let is_read = Arc::strong_count(&segment) > 1;
         let fits = may_be_spare(segment.file_bytes, &shared.options, self.spares.is_empty());
         let has_room = self.spares.len() < shared.options.spare_segments_max.max(1)

@@ -10,7 +10,7 @@ use std::{
 
 use crate::{LogError, LogPosition, frame::OVERHEAD_BYTES_MAX, queue::Shared};
 
-/// Room in the log's queue for one record. What is not used goes back when it is dropped.
+/// Room in the log's queue for one record. Drop returns the unused part.
 pub struct Reservation {
     shared: Arc<Shared>,
     bytes: u64,
@@ -28,7 +28,7 @@ impl Reservation {
         self.bytes
     }
 
-    /// It is used up; what it held is accounted for by whoever does this.
+    /// Uses the reservation up: the caller accounts for its bytes.
     pub(crate) fn spend(mut self) {
         self.bytes = 0;
     }
@@ -78,7 +78,7 @@ fn queue_bytes(shared: &Shared, bytes: u64) -> Result<u64, LogError> {
     Ok((bytes + OVERHEAD_BYTES_MAX).min(shared.options.queue_bytes_max))
 }
 
-/// Waits for room in the log's queue; whoever asked first gets it first. Can be dropped at any time.
+/// Waits for room in the log's queue, in the order of the calls. Can be dropped at any time.
 #[must_use = "it does nothing until it is awaited"]
 pub struct ReserveFuture {
     shared: Arc<Shared>,
@@ -120,7 +120,7 @@ impl Future for ReserveFuture {
             queue.maintenance.room = true;
             this.shared.notify_writer(&mut queue);
         }
-        // Whoever is next may find room as well, or has to be told the same.
+        // The next task in the queue may find room as well, or must get the same error.
         let next = queue.next_room_waiter();
         drop(queue);
         if let Some(next) = next {

@@ -8,7 +8,7 @@ use crate::{
     segment::SegmentId,
 };
 
-/// How much is read at a time.
+/// Bytes read at a time.
 const CHUNK_BYTES: usize = 1 << 20;
 /// A buffer that grew beyond this for a large frame is given back.
 const KEPT_BYTES: usize = 8 << 20;
@@ -26,7 +26,7 @@ pub(crate) struct ReadLimit<'a> {
 #[derive(Default)]
 pub(crate) struct ReadBuffer {
     buffer: Vec<u8>,
-    /// Where in the file the buffer begins.
+    /// Start of the buffer in the file.
     start: u64,
     filled: usize,
 }

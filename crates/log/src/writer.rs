@@ -5,7 +5,7 @@
 //! the thread writes zeros into a new file, preferably while nothing waits. The later syncs then have no metadata to
 //! write.
 //!
-//! Whatever fails, a record stays in memory until it is synced. After a failed write or sync the file is not synced
+//! After any failure, a record stays in memory until it is synced. After a failed write or sync the file is not synced
 //! again: a kernel may have dropped the pages that it could not write and report the next sync as a success (Rebello et
 //! al., "Can Applications Recover from fsync Failures?", ATC 2020). All unsynced records are written again into a new
 //! segment, which begins where the synced records end. A record has the same position there.
@@ -27,14 +27,14 @@ use crate::{
 
 /// Payloads up to this are copied next to their fronts: a part more of a system call costs as much.
 const COPIED_BYTES_MAX: usize = 2048;
-/// So many zeros are written ahead of small groups into a file that was not written before, so that only few syncs
+/// Number of zeros written ahead of small groups into a file that was not written before, so that only few syncs
 /// have to write metadata.
 const AHEAD_BYTES: u64 = 1 << 20;
 /// Groups of this size need no zeros ahead: their syncs are rare enough.
 const LARGE_GROUP_BYTES: u64 = 256 << 10;
-/// So many of the zeros are written at a time while nothing waits for the log, so that hardly any group has to write them
-/// beside itself. Whoever comes meanwhile waits for no more than that, and past the page cache it leaves nothing to the next
-/// sync but metadata.
+/// Number of zeros written at a time while nothing waits for the log, so that hardly any group has to write them itself. A
+/// record that comes meanwhile waits for no more than that. Past the page cache, the zeros leave the next sync only
+/// metadata.
 const AHEAD_STEP_BYTES: u64 = crate::direct::BYTES_MIN;
 /// Small groups are filled up with zeros to the end of a page: a part of one that is not in the page cache would have to be
 /// read before it is written. The next group begins in a page that is there.
@@ -46,11 +46,11 @@ const RETRY: Backoff = Backoff::new(Duration::from_millis(5), Duration::from_mil
 pub(crate) struct Writer {
     shared: Arc<Shared>,
     files: SegmentFiles,
-    /// What is written to; `None` at first, and after a failure.
+    /// The segment being written; `None` at first, and after a failure.
     active: Option<Arc<Segment>>,
     /// The end of what is synced, and of what stands in `active`.
     synced: u64,
-    /// What is being written.
+    /// The records being written.
     group: Vec<Queued>,
     /// Fronts, small payloads and padding of the group.
     fronts: Vec<u8>,
@@ -60,7 +60,7 @@ pub(crate) struct Writer {
     writes_ahead: bool,
 }
 
-/// What the thread does next.
+/// The next step of the thread.
 enum Step {
     /// A group was taken.
     Write,
@@ -142,7 +142,7 @@ impl Writer {
         if !shared.options.linger.is_zero() {
             queue.writer_waits = true;
             let more = |queue: &mut Queue| {
-                // Appending wakes whoever waits, and takes the mark away.
+                // An append wakes the thread, and clears the mark.
                 queue.writer_waits = true;
                 queue.waiting_bytes < shared.options.group_bytes_max && !queue.closing
             };
@@ -230,7 +230,8 @@ impl Writer {
             }
         };
         self.fronts.clear();
-        // Where a payload of its own comes between fronts: the end of the fronts before it, and whose it is.
+        // The cuts at which a separate payload comes between fronts: the end of the fronts before it, and the payload's
+        // record.
         let mut cuts = Vec::new();
         let mut padding = 0;
         let seed = active.id.seed();
@@ -286,7 +287,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Where zeros are to be written next, if any are while nothing waits.
+    /// The place of the next zeros, if any are written while nothing waits.
     fn place_ahead(&self) -> Option<u64> {
         let active = self.active.as_ref().filter(|_| self.writes_ahead)?;
         let written_to = active.written_to.load(Ordering::Relaxed);
@@ -310,7 +311,7 @@ impl Writer {
         self.group.last().map_or(self.synced, |frame| frame.position + frame.frame_bytes())
     }
 
-    /// Leaves a segment that failed; what is synced in it stays.
+    /// Abandons a segment that failed; its synced records remain.
     fn abandon_active(&mut self) {
         if let Some(active) = self.active.take()
             && active.id.base == self.synced
@@ -387,13 +388,13 @@ impl Writer {
         self.report_room();
     }
 
-    /// Says how much may still be appended.
+    /// Reports how much may still be appended.
     fn report_room(&self) {
         let files = &self.files;
         self.shared.file_bytes.store(files.file_bytes, Ordering::Relaxed);
         self.shared.spares.store(files.spares.len() as u64, Ordering::Relaxed);
         self.shared.spare_bytes.store(files.spare_bytes(), Ordering::Relaxed);
-        // A disk that does not say how much is free is found out by writing.
+        // The free space of a disk that does not report it is found out by writing.
         let room = files.room(&self.shared.options).unwrap_or(u64::MAX);
         let end = self.active.as_ref().map_or(self.synced, |active| active.position_max());
         let mut queue = self.shared.queue();

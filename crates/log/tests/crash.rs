@@ -17,7 +17,7 @@ use swiftwater_log::{
 };
 use swiftwater_testkit::{Fault, Rng, SimDisk, at_once};
 
-/// Segments of a few records each, so that a short run makes, gives up and reuses several.
+/// Options with segments of a few records each, so that a short run makes, deletes and reuses several.
 fn options() -> LogOptions {
     LogOptions {
         segment_bytes: 6 << 10,
@@ -31,7 +31,7 @@ fn options() -> LogOptions {
     }
 }
 
-/// What was appended, record by record; the test's own memory, which no crash takes.
+/// The appended records; the test's own memory, which no crash removes.
 #[derive(Default)]
 struct ExpectedLog {
     /// Payload and end of each record.
@@ -112,7 +112,7 @@ fn wait(log: &Log, end: LogPosition) -> Result<(), LogError> {
     }
 }
 
-/// Holds what can be read against what was appended, and forgets what was lost.
+/// Compares the readable records with the appended ones, and forgets the lost ones.
 fn verify(log: &Log, truth: &mut ExpectedLog, what: &str) {
     let oldest = log.usage().oldest;
     assert!(oldest <= truth.trimmed.max(LogPosition(0)), "{what}: it begins behind what was trimmed");
@@ -132,7 +132,7 @@ fn verify(log: &Log, truth: &mut ExpectedLog, what: &str) {
     truth.records.truncate(index);
 }
 
-/// Three lives on one disk, each ended by a loss of power; the first at `call`. Whether that call was reached.
+/// Three lives on one disk, each ended by a loss of power; the first at `call`. Returns true if that call was reached.
 fn lives(seed: u64, call: u64) -> bool {
     let what = format!("seed {seed}, call {call}");
     let disk = SimDisk::new(seed ^ call << 20);
@@ -222,7 +222,7 @@ fn call_that_fails_anywhere_is_got_over_without_help() {
             }
             truth.synced = log.horizons().synced;
             truth.trimmed = LogPosition(truth.synced.0 - 10_000);
-            // Whatever was not synced is lost; nothing that counts may be among it.
+            // Records that were not synced are lost; no record that counts may be among them.
             let after = disk.only_synced();
             verify(&open(&after, options()).0.unwrap(), &mut truth, &what);
             log.close().unwrap();
@@ -377,7 +377,7 @@ fn full_disk_is_got_over_when_there_is_room() {
     fill(&mut truth, &mut rng);
     let before = truth.records.len();
     assert!(log.usage().file_bytes <= 56 << 10, "{:?}", log.usage());
-    // Somebody else frees space; nobody tells the log.
+    // Another process frees space, without notice to the log.
     disk.set_bytes_max(128 << 10);
     while truth.records.len() <= before + 10 {
         fill(&mut truth, &mut rng);

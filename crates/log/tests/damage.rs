@@ -97,7 +97,7 @@ fn damage_in_the_middle_is_told_by_position_and_skipped_when_told_to() {
     assert_eq!(count, 59 * 6);
 }
 
-/// In which file a position stands, and where.
+/// The file of a position, and the place in it.
 fn place(disk: &SimDisk, names: &[Box<str>], position: u64) -> (Box<str>, u64) {
     let mut found = None;
     for name in names {
@@ -182,11 +182,11 @@ fn log_that_ends_before_what_was_synced_is_refused_and_goes_on_behind_it_when_to
         let end = log.append(Head::Catalog, packed, room).unwrap();
         log.wait_synced(end).unwrap();
         assert_eq!(read(&log), [&found[..], &[60]].concat());
-        // Who stood in what is lost goes on behind it.
+        // A reader within a lost part continues after it.
         let mut reader = log.read(ends[58]);
         assert_eq!(reader.next().unwrap().unwrap().position, ends[59]);
         log.close().unwrap();
-        // Where segments are left that are not whole, that is found until they are trimmed.
+        // Incomplete segments that remain are found until they are trimmed.
         let log = open(&disk, LogOptions { skip_corrupt: kept > 0, known_end: end, ..options() }).unwrap();
         assert_eq!(read(&log), [&found[..], &[60]].concat());
     }

@@ -48,7 +48,7 @@ fn full_file_system_is_refused_before_and_got_over_after() {
         let room = log.reserve_blocking(packed.bytes())?;
         log.append(Head::Catalog, packed, room)
     };
-    // What somebody else wrote takes half of it; the log fills the rest.
+    // Another writer's file takes half of it; the log fills the rest.
     let hog = mount.path().join("hog");
     std::fs::write(&hog, vec![1; 2 << 20]).unwrap();
     let mut count = 0;
@@ -63,7 +63,7 @@ fn full_file_system_is_refused_before_and_got_over_after() {
     assert!((20..40).contains(&count), "{count}");
     // All that was taken is synced, full or not: room for it was there.
     log.wait_synced(log.horizons().appended).unwrap();
-    // Somebody else takes the last byte: what is urgent has its room all the same.
+    // Another process takes the last byte: urgent records have their room all the same.
     let mut last = std::fs::File::create(mount.path().join("last")).unwrap();
     while last.write_all(&[1; 4096]).is_ok() {}
     assert_eq!(rustix::fs::statvfs(mount.path()).unwrap().f_bavail, 0);
@@ -143,7 +143,7 @@ fn full_file_system_takes_what_is_urgent_after_each_of_many_starts() {
     }
     assert!(reader.next().unwrap().is_none());
     drop(reader);
-    // Nobody needs what it has: it goes on with the files that it has got.
+    // No reader needs its content: it continues with its own files.
     for number in count..count + 100 {
         while append(&log, number, false).is_err() {
             log.trim(log.horizons().synced);

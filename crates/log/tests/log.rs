@@ -52,7 +52,7 @@ fn events(number: u64) -> Head {
     })
 }
 
-/// About `bytes` bytes that do not shrink much.
+/// A payload of about `bytes` bytes that does not shrink much.
 fn payload(number: u64, bytes: usize) -> Vec<u8> {
     let mut state = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     std::iter::repeat_with(|| {
@@ -81,8 +81,8 @@ fn try_numbers(log: &Log, from: LogPosition) -> Result<Vec<u64>, LogError> {
     Ok(numbers)
 }
 
-/// Where the log begins, and the numbers from there on; what is to be trimmed goes sooner or later, so it may take some
-/// tries.
+/// The beginning of the log, and the numbers from there on; segments are deleted sooner or later, so several attempts
+/// may be needed.
 fn all_numbers(log: &Log) -> (LogPosition, Vec<u64>) {
     loop {
         let oldest = log.usage().oldest;
@@ -344,7 +344,7 @@ fn files_in_reserve_are_given_back_to_a_disk_that_has_less_free_than_the_log_lea
     }
     let kept = log.usage();
     assert!(kept.spares >= 5, "{kept:?}");
-    // Others take what the log would leave to them. It says what it has when it next looks at what may be trimmed.
+    // Others take what the log would leave to them. It returns its spare files at the next check for segments to trim.
     disk.set_bytes_max(kept.file_bytes + (1 << 20));
     while log.usage().spares > 1 {
         log.trim(end);
@@ -353,7 +353,7 @@ fn files_in_reserve_are_given_back_to_a_disk_that_has_less_free_than_the_log_lea
     let names = swiftwater_log::Disk::names(&disk).unwrap();
     assert_eq!(names.iter().filter(|name| name.ends_with(".spare")).count(), 1);
     assert!(log.usage().file_bytes < kept.file_bytes);
-    // What is trimmed from then on is not kept either.
+    // Segments trimmed from then on are not kept either.
     while append(&log, events(100), &payload(100, 4000)).is_ok() && log.usage().segments < 2 {}
     let end = log.horizons().appended;
     log.wait_synced(end).unwrap();
@@ -394,7 +394,7 @@ fn reader_of_a_trimmed_segment_reads_it_to_its_end() {
     assert!(number > 2, "{number}");
 }
 
-/// Puts the files of a cut into a directory.
+/// Copies the files of a snapshot into a directory.
 fn copied(log: &LogSnapshot, to: &Path) {
     for file in log.files() {
         let mut bytes = vec![0; file.bytes() as usize];
@@ -477,7 +477,7 @@ fn full_log_refuses_and_goes_on_when_trimmed() {
     assert_eq!((error.to_string().as_str(), error.kind()), ("the log is full", LogErrorKind::Limit));
     assert!((40..=48).contains(&count), "{count}");
     assert!(log.usage().file_bytes <= 4 * (68 << 10), "what it may take, and one file in reserve");
-    // What is urgent has a segment for itself, and no more.
+    // Urgent records have a segment for themselves, and no more.
     let urgent = |number: u64| -> Result<(), LogError> {
         let packed = PackedPayload::raw(payload(number, 4000).into())?;
         let room = at_once(log.reserve_urgent(packed.bytes()))?;

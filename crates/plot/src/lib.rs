@@ -6,14 +6,14 @@ use std::fmt;
 
 use plotters::{coord::Shift, prelude::*};
 
-/// Some lines over one pair of axes.
+/// A plot of lines over one pair of axes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plot {
-    /// What stands above it.
+    /// Its title.
     pub title: String,
-    /// What `x` is.
+    /// The label of `x`.
     pub x: String,
-    /// What `y` is.
+    /// The label of `y`.
     pub y: String,
     /// The lines, the first one drawn most strongly.
     pub lines: Vec<Line>,
@@ -22,13 +22,13 @@ pub struct Plot {
 /// One line of a [`Plot`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
-    /// What it is called; named where there are several.
+    /// Its name; shown if there are several.
     pub name: String,
     /// `x` and `y`, in the order in which they are joined.
     pub points: Vec<(f64, f64)>,
 }
 
-/// Why a picture could not be drawn.
+/// The reason why a picture could not be drawn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlotError(String);
 
@@ -55,7 +55,7 @@ impl Plot {
     ///
     /// # Errors
     ///
-    /// Where there is no point above 0.
+    /// Fails if there is no point above 0.
     pub fn svg(&self) -> Result<String, PlotError> {
         let mut text = String::new();
         // Errors of drawing borrow from the drawing; as text they do not.

@@ -68,7 +68,7 @@ impl Standing {
 }
 
 fn bench(bencher: Bencher<'_, '_>, mut standing: Standing) {
-    // What is made before is none of what is measured; times go on from one sample to the next.
+    // The preparation is not measured; times continue from one sample to the next.
     let batches: Vec<Vec<EventBatch>> = (0..64).map(|_| standing.batches()).collect();
     let next = std::cell::Cell::new(0);
     let of = || {

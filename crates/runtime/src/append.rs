@@ -6,22 +6,22 @@ use swiftwater_event::{Offset, Position, RefusedText, StreamName};
 use swiftwater_live::columns::{RejectedEvent, ValidationRule};
 use xxhash_rust::xxh3::Xxh3Default;
 
-/// When the sender of events gets its answer.
+/// The time at which the sender of events gets its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Ack {
-    /// When they were checked.
+    /// After they were checked.
     None,
-    /// When the engine has taken them.
+    /// After the engine has taken them.
     #[default]
     Memory,
-    /// When they are on disk; only where the stream is stored.
+    /// After they are on disk; only if the stream is stored.
     Disk,
 }
 
 /// The properties of an append besides its events.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct AppendOptions {
-    /// When the sender says it sent them, in microseconds since 1970.
+    /// The time at which the sender says it sent them, in microseconds since 1970.
     pub sent_micros: Option<i64>,
     /// The share of its events that the source sends on, where it samples.
     pub source_sample: Option<f64>,
@@ -29,26 +29,27 @@ pub struct AppendOptions {
     pub rejected: u64,
     /// Texts of those, for the stream's quarantine, if it has one ([`crate::Runtime::quarantines`]).
     pub refused: Vec<RefusedText>,
-    /// Which piece of all such texts of a numbered request these are, from 0: a piece has up to
+    /// The number of this piece among all such texts of a numbered request, from 0: a piece has up to
     /// [`QUARANTINED_BYTES`] of them, or one.
     pub refused_part: u16,
     /// The sender's own number for them: a stored stream stores each number once.
     pub numbered: Option<Numbered>,
-    /// If one of them is refused by the stream's columns, none is taken in.
+    /// True if none of them is taken in when the stream's columns refuse one.
     pub all_or_none: bool,
-    /// When their sender is told. SQL over a stored stream sees all that was acknowledged before: with [`Ack::Disk`], what
-    /// is synced, and whoever appends tells of it when [`crate::Runtime::synced`] has; else all that was taken.
+    /// The time of their sender's answer. SQL over a stored stream sees all events that were acknowledged before. With
+    /// [`Ack::Disk`] these are the synced ones, which the caller acknowledges once [`crate::Runtime::synced`] has
+    /// returned; otherwise all that were taken.
     pub ack: Ack,
 }
 
 /// A part of a numbered request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Numbered {
-    /// Who sends: any text of up to [`PRODUCER_BYTES_MAX`] bytes.
+    /// The sender: any text of up to [`PRODUCER_BYTES_MAX`] bytes.
     pub producer: Arc<str>,
     /// The number of the request, its own among this producer's requests to the stream.
     pub sequence: u64,
-    /// Which part of the request, from 0.
+    /// The number of the part within the request, from 0.
     pub part: u16,
     /// The number after that of the last part that was stored; parts from there to this one had no event that was taken in.
     pub after: u16,
@@ -97,7 +98,7 @@ pub struct Appended {
     /// They were stored by an earlier request of this number: nothing was done now, and the counts are what the stream's
     /// columns say of them as they are now.
     pub is_repeated: bool,
-    /// Where they lie in the log, if the stream is stored: what [`crate::Runtime::synced`] waits for.
+    /// Their place in the log, if the stream is stored: [`crate::Runtime::synced`] waits for it.
     pub ticket: Option<Ticket>,
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct ByteBudget {
 struct GateState {
     used: usize,
     is_closed: bool,
-    /// Those who wait, by their tickets, the one that is next in front. Bounded by the callers: each has one ticket.
+    /// The waiting tasks by their tickets, the next one in front. Bounded by the callers: each has one ticket.
     line: VecDeque<u64>,
     next_ticket: u64,
 }

@@ -25,7 +25,7 @@ pub trait DurableObjects: Send + Sync {
     /// Names of fields that were found in a stored stream's events beside the declared ones.
     fn found_fields(&self, stream: &StreamName) -> Vec<Box<str>>;
 
-    /// Names of stored streams and of views, for whoever misspelled one.
+    /// Names of stored streams and of views, to suggest one for a misspelled name.
     fn names(&self) -> Vec<String>;
 
     /// The tables and views that the text of a query joins, as far as they exist.
@@ -37,7 +37,7 @@ pub trait DurableObjects: Send + Sync {
     /// The number of durable queries on a stream.
     fn durable_queries(&self, stream: &StreamName) -> u64;
 
-    /// Since when the oldest event has waited that a stream's table, or a view of it, has not committed.
+    /// Arrival of the oldest event that a stream's table, or a view of it, has not committed.
     fn oldest_pending_arrival(&self, stream: &StreamName) -> Option<Millis>;
 
     /// The streams that durable queries stand on instead of the streams that they name: they follow what is on disk.
@@ -46,21 +46,21 @@ pub trait DurableObjects: Send + Sync {
     /// A durable query has ended: to be recorded.
     fn query_ended(&self, id: QueryId, reason: EndReason, offset: u64, at: Millis);
 
-    /// Nothing is left of a durable query: to be recorded.
+    /// Records that a durable query was removed.
     fn query_forgotten(&self, id: QueryId);
 }
 
 /// The sources that a query is joined with.
 #[derive(Debug, Default)]
 pub struct JoinSources {
-    /// As planning needs to know it.
+    /// The definitions for planning.
     pub known: Vec<Joined>,
     /// The rows of each, by the identity that [`Joined::id`] has.
     pub rows: Vec<(u64, Arc<dyn JoinedRows>)>,
 }
 
 impl JoinSources {
-    /// Gives a compiled query the rows that it is joined with.
+    /// Attaches to a compiled query the rows that it is joined with.
     pub fn attach(&self, query: &StandingQuery) {
         for join in query.joins() {
             if let Some((_, rows)) = self.rows.iter().find(|(id, _)| *id == join.id) {

@@ -44,10 +44,10 @@ pub struct Emit {
 pub struct EmitMeta {
     /// The query; the same for all its emits.
     pub query: Arc<QueryMeta>,
-    /// Counts the query's emits, from 1, whether they were read or lost. Of a durable query that gives each match as it
-    /// comes, the number of the emit's last record.
+    /// Counts the query's emits, from 1, whether they were read or lost. For a durable query that returns each match as
+    /// it comes, it is the number of the emit's last record.
     pub number: u64,
-    /// When the query ended; only in its last emit, which always comes.
+    /// The end of the query; only in its last emit, which always comes.
     pub finished: Option<Finished>,
     /// The window that the records are of; none where the query has none.
     pub window: Option<WindowMeta>,
@@ -57,20 +57,20 @@ pub struct EmitMeta {
     pub counts: Counts,
     /// The error bounds of approximate answers.
     pub sketches: Vec<SketchMeta>,
-    /// Where the records are an outer query's: what `sketches` was of the result that it looked at.
+    /// If the records are an outer query's: the error bounds of the result that it read.
     pub inner_sketches: Option<Vec<SketchMeta>>,
-    /// Why there are no records, where this result could not be made; the query goes on.
+    /// The reason why there are no records, if this result could not be made; the query continues.
     pub failure: Option<Box<str>>,
     /// Warnings for the client.
     pub warnings: Vec<String>,
 }
 
-/// When and why a query ended.
+/// The time of a query's end, and its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finished {
-    /// When.
+    /// The time.
     pub at: Millis,
-    /// Why.
+    /// The reason.
     pub reason: EndReason,
     /// Its share of the work.
     pub cost: QueryCost,
@@ -85,7 +85,7 @@ pub struct QueryMeta {
     pub text: Arc<str>,
     /// Its text in Bullet's normal form, where it is by Bullet's rules.
     pub printed: Arc<str>,
-    /// When it was received.
+    /// Time at which it was received.
     pub received: Millis,
     /// Its share of the stream's events, where it asked for a sample.
     pub sample: Option<f64>,
@@ -98,7 +98,7 @@ pub struct QueryMeta {
 pub struct WindowMeta {
     /// `tumbling`, `hopping`, `additive`, `session` or `record`.
     pub kind: &'static str,
-    /// From 1.
+    /// The number, from 1.
     pub number: u64,
     /// The matched events of a window by record; 0 for other windows.
     pub records: u64,
@@ -106,7 +106,7 @@ pub struct WindowMeta {
     pub start: Millis,
     /// The first instant after it (that of the last record, for windows by record).
     pub end: Millis,
-    /// When it was emitted.
+    /// Time at which it was emitted.
     pub emitted: Millis,
 }
 
@@ -132,9 +132,9 @@ pub struct Counts {
     pub matched: u64,
     /// Matched or tested events with a value that did not fit the wanted type.
     pub mistyped: u64,
-    /// That came after their window was closed.
+    /// Events that came after their window was closed.
     pub late: u64,
-    /// Whose times were too far ahead of their arrival: they belong to no window.
+    /// Events whose times were too far ahead of their arrival: they belong to no window.
     pub ahead: u64,
     /// Records that were answered and then lost, because the subscriber read too slowly.
     pub dropped: u64,

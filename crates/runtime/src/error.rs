@@ -24,7 +24,7 @@ pub enum RuntimeError {
     /// It is not detached: the client that submitted it reads its results.
     #[error("only the client that submitted query `{0}` can read its results")]
     Attached(String),
-    /// More than a limit allows.
+    /// A limit is exceeded.
     #[error("{what} would be {wanted}, limit is {limit}")]
     Limit {
         /// The limited quantity.
@@ -62,7 +62,7 @@ impl From<CatalogError> for RuntimeError {
 }
 
 impl RuntimeError {
-    /// There is no object of this kind and name.
+    /// The error for a missing object of this kind and name.
     pub fn not_found(kind: ObjectKind, name: impl Into<String>) -> RuntimeError {
         RuntimeError::Catalog(CatalogError::not_found(kind, name))
     }

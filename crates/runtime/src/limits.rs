@@ -44,16 +44,16 @@ pub(crate) fn one_batch(config: &EngineConfig) -> String {
 /// The limit of a reader's queue that was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Full {
-    /// Which limit.
+    /// The setting of the limit.
     pub(crate) setting: &'static str,
     /// Bytes, or emits, that wait.
     pub(crate) held: u64,
-    /// As many may.
+    /// The limit.
     pub(crate) limit: u64,
 }
 
 impl Full {
-    /// Why a query is ended whose reader is too slow.
+    /// The reason for the end of a query whose reader is too slow.
     pub(crate) fn cut_off(self) -> String {
         let Full { setting, held, limit } = self;
         format!(

@@ -137,7 +137,7 @@ impl Lines {
         self.lines.values().filter(|line| line.last.is_none()).filter_map(due).min()
     }
 
-    /// Counts the events of a slice for whom they are late; answers whether a window is still to hold them.
+    /// Counts the events of a slice for the members for which they are late; returns true if a window still needs them.
     pub(crate) fn admit(&mut self, start: i64, events: u64, first: u64) -> bool {
         let mut is_held = false;
         for line in self.lines.values_mut().filter(|line| line.sees(first)) {

@@ -88,7 +88,7 @@ pub mod level {
         QueryChange;
         /// A shard's state of a stream; a thread holds one at a time.
         Shard;
-        /// When a stream is idle next; computed from the state of its merge.
+        /// The next idle time of a stream; computed from the state of its merge.
         IdleDue;
         /// The merge of a stream: its outputs in order. No thread holds the merge of two streams.
         Merge;

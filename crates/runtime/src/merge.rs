@@ -18,11 +18,11 @@ use crate::{EndReason, operator::Operator, query::active::Running, query::totals
 #[derive(Debug, Default)]
 pub(crate) struct Merge {
     pub(crate) running: HashMap<QueryNumber, Box<Running>>,
-    /// Those that queries share, by their numbers in the index.
+    /// The operators that queries share, by their numbers in the index.
     pub(crate) operators: HashMap<QueryNumber, Box<Operator>>,
     /// The operators of each meaning, those opened last at the end.
     pub(crate) by_meaning: HashMap<FingerprintKey, Vec<QueryNumber>>,
-    /// When each query with a time window or a duration is next to be looked at.
+    /// The time of the next check of each query with a time window or a duration.
     pub(crate) agenda: BTreeSet<(Millis, QueryNumber)>,
     /// Queries of which windows that are over wait for their turn: each event closes one.
     pub(crate) lagging: BTreeSet<QueryNumber>,
@@ -43,7 +43,7 @@ pub(crate) struct Output {
     pub(crate) position: u64,
     /// Bytes that it takes up among those pending, until it is delivered.
     pub(crate) bytes: usize,
-    /// Why the queries that were to see the batch must end, where it could not be looked at.
+    /// The reason why the queries that were to see the batch must end, if it could not be matched.
     pub(crate) fault: Option<EndReason>,
 }
 

@@ -114,7 +114,7 @@ impl Operator {
         }
     }
 
-    /// Where its members' windows cut, of those that are not leaving.
+    /// The window boundaries of its members that are not leaving.
     pub(crate) fn cuts(&self) -> SliceBoundaries {
         self.cuts.cuts()
     }
@@ -197,7 +197,7 @@ impl Operator {
         self.standing == usize::from(stands)
     }
 
-    /// Forgets a member that has left; answers whether there are others.
+    /// Removes a member that has left; returns true if there are others.
     pub(crate) fn forget_member(&mut self, number: QueryNumber) -> bool {
         self.lines.forget(number);
         if let Some(member) = self.members.remove(&number) {
@@ -206,7 +206,7 @@ impl Operator {
                 self.slices.remove_border(last);
             }
             self.moving.retain(|moving| *moving != number);
-            // Who was gone before it was reached leaves nothing to be told apart.
+            // A member that left before it was reached needs no separate state.
             let is_alone = || !self.members.values().any(|other| other.first == member.first);
             if member.at_first.is_none() && is_alone() {
                 self.apart.remove(&member.first);
@@ -225,8 +225,8 @@ impl Operator {
         self.members.keys().copied()
     }
 
-    /// Counts windows that were closed; answers whether it is time to look which slices nobody needs any more: each
-    /// member is asked then, so that is not done for every one of many.
+    /// Counts closed windows; returns true if unused slices must be searched: that asks each member, so it is not
+    /// done for every window.
     pub(crate) fn has_closed(&mut self, windows: usize) -> bool {
         self.closed += windows;
         self.closed * 4 >= self.members.len()
@@ -265,7 +265,7 @@ impl Operator {
         self.shard_bytes += step.grown_bytes;
     }
 
-    /// Notes what was counted when members join or leave that a batch reaches, whose first event has the offset `first`.
+    /// Records the counts when members join or leave at a batch whose first event has the offset `first`.
     fn move_members(&mut self, first: u64) {
         self.moving.retain(|number| {
             let Some(member) = self.members.get_mut(number) else { return false };
@@ -307,7 +307,7 @@ impl Operator {
         self.slices.bytes() as u64 + u64::try_from(self.shard_bytes).unwrap_or(0)
     }
 
-    /// Brings the engine's total up to date; says what is wrong, if it holds too much.
+    /// Updates the engine's total; returns the fault if it holds too much.
     pub(crate) fn account(&mut self, config: &EngineConfig, totals: &Totals) -> Option<String> {
         let bytes = self.bytes();
         let before = std::mem::replace(&mut self.accounted_bytes, bytes);

@@ -20,8 +20,8 @@ pub fn faults() -> u64 {
     FAULTS.load(Ordering::Relaxed)
 }
 
-/// Does the work; where it panics, answers why the queries concerned must end. What the work had in hand must not be
-/// used any more, or be such that it can be.
+/// Does the work; if it panics, returns the reason why the queries concerned must end. State that the work was
+/// changing must not be used any more, unless it is valid after any change.
 pub(crate) fn guarded<T>(what: &'static str, work: impl FnOnce() -> T) -> Result<T, EndReason> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| {
         FAULTS.fetch_add(1, Ordering::Relaxed);

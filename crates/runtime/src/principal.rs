@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-/// Who asks. Every call into the engine carries one, so that rights can be checked where things are done.
+/// The caller. Every call into the engine carries one, so that rights can be checked where things are done.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Principal {
     /// A name for logs and, later, for rights.

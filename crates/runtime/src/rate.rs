@@ -17,7 +17,7 @@ use swiftwater_lang::Dialect;
 use crate::lock_order::OrderedMutex;
 use crate::{EngineConfig, FastQuery};
 
-/// So many looks at the clock are remembered.
+/// Number of readings of the clock that are remembered.
 const LOOKS_MAX: usize = 64;
 
 /// The last looks at the clock, earliest first.
@@ -31,7 +31,7 @@ pub(crate) struct EmitRate {
     max: u64,
     interval_ms: u64,
     emits: Interval,
-    /// In Bullet: what matching hands on.
+    /// The parts that matching passes on, in Bullet.
     parts: Interval,
     setting: &'static str,
     /// Emits beyond the limit are dropped.
@@ -136,7 +136,7 @@ impl EmitRate {
         }
     }
 
-    /// Ends the intervals that are long enough; says what is wrong if more was emitted than may be.
+    /// Ends the intervals that are long enough; returns the fault if the rate was exceeded.
     pub(crate) fn check(&mut self, now: Millis) -> Option<String> {
         if self.drops || self.max == 0 {
             return None;
@@ -147,7 +147,7 @@ impl EmitRate {
         Some(format!("the query emits {rate:.2} times a second, limit is {limit:.2} (`{}`)", self.setting))
     }
 
-    /// When it must be looked at though nothing more is emitted.
+    /// The time of its next check if nothing more is emitted.
     pub(crate) fn due(&self) -> Option<Millis> {
         if self.drops || self.max == 0 {
             return None;

@@ -40,7 +40,7 @@ impl RunQueue {
         }
     }
 
-    /// As [`RunQueue::pop`], without a wait.
+    /// Does the same as [`RunQueue::pop`], without a wait.
     #[cfg(test)]
     pub(crate) fn try_pop(&self) -> Option<Arc<Stream>> {
         self.state.lock().streams.pop_front()

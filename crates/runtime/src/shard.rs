@@ -144,8 +144,8 @@ impl Shared {
         }
     }
 
-    /// Answers how many pending bytes are delivered with it: a batch that others must precede is pending until then, so
-    /// that no source gets far ahead of a slow shard.
+    /// Returns the number of pending bytes that are delivered with it: a batch that others must precede is pending
+    /// until then, so that no source gets far ahead of a slow shard.
     fn match_batch(&self, stream: &Stream, number: usize, state: &mut ShardState, work: &Work) -> usize {
         let clock = &self.clock;
         let nanos = || clock.monotonic_nanos();
@@ -210,7 +210,7 @@ impl Shared {
         self.pending.leave(delivered);
     }
 
-    /// Hands a shard's output on, in the order of the stream. Answers the pending bytes of all that were handed on.
+    /// Delivers a shard's output, in the order of the stream. Returns the pending bytes of all delivered outputs.
     fn deliver(&self, stream: &Stream, sequence: u64, output: Output) -> usize {
         let mut merge = stream.merge.lock();
         let merge = &mut *merge;
@@ -230,7 +230,7 @@ impl Shared {
         delivered
     }
 
-    /// Hands on what one batch gave: to operators, and to the queries that stand by themselves.
+    /// Delivers the output of one batch to operators, and to the queries without one.
     fn deliver_output(&self, stream: &Stream, merge: &mut Merge, output: Output) {
         if output.steps.is_empty() {
             return;
@@ -283,7 +283,8 @@ impl Shared {
         }
     }
 
-    /// Gives a query one step of a shard, and its reader what comes of it. Answers why the query is to end, if it is.
+    /// Passes one step of a shard to a query, and the results to its reader. Returns the reason why the query
+    /// must end, if it must.
     fn accept_step(
         &self,
         running: &mut Running,

@@ -70,7 +70,7 @@ pub struct Shared {
 pub(crate) struct ExpiringQueries {
     pub(crate) by_id: HashMap<QueryId, (Millis, QueryStatus)>,
     pub(crate) until: BTreeSet<(Millis, QueryId)>,
-    /// Those of them that were killed.
+    /// The queries among them that were killed.
     pub(crate) killed: BTreeSet<QueryId>,
 }
 
@@ -148,12 +148,12 @@ impl Shared {
         self.pending.enter(bytes).await.map_err(|_| RuntimeError::ShuttingDown)
     }
 
-    /// As [`Shared::enter`], for a thread that may wait.
+    /// Does the same as [`Shared::enter`], for a thread that may wait.
     pub(crate) fn enter_blocking(&self, bytes: usize) -> Result<(), RuntimeError> {
         self.pending.enter_blocking(bytes).map_err(|_| RuntimeError::ShuttingDown)
     }
 
-    /// So many bytes do not wait after all.
+    /// Releases so many pending bytes.
     pub fn leave(&self, bytes: usize) {
         self.pending.leave(bytes);
     }
@@ -168,8 +168,8 @@ impl Shared {
         self.expiring.lock().by_id.contains_key(id)
     }
 
-    /// Puts events in line, for whose bytes there is room, as `may` says under the lock of the stream's intake: streams begin to
-    /// be stored, and are declared anew, under that lock.
+    /// Appends events, for whose bytes there is room, if `may` allows it under the lock of the stream's intake: the beginning
+    /// of storage and changes of declarations hold that lock.
     pub fn put(
         &self,
         name: &StreamName,
@@ -218,7 +218,7 @@ impl Shared {
         Ok(Arc::clone(streams.entry(name.clone()).or_insert_with(new)))
     }
 
-    /// Has shards look at what waits in a stream, if anybody asks for it.
+    /// Schedules a stream with waiting events for a shard, if a query reads it.
     pub fn enqueue(&self, stream: Arc<Stream>) {
         match stream.drain_unread() {
             Some(work) => self.pass_over(&stream, &work),

@@ -19,17 +19,17 @@ pub struct QueryStatus {
     pub stream: StreamName,
     /// True if the stream has had an event yet.
     pub stream_exists: bool,
-    /// When it was received.
+    /// Time at which it was received.
     pub received: Millis,
-    /// When its duration will be over.
+    /// End of its duration.
     pub ends: Option<Millis>,
-    /// When it ended, for detached queries whose results wait.
+    /// Time of its end, for detached queries whose results wait.
     pub finished: Option<Millis>,
     /// True if it outlives its client.
     pub detached: bool,
     /// True if it goes on after a restart.
     pub durable: bool,
-    /// Why it does not, where it outlives its client.
+    /// The reason why it does not, if it outlives its client.
     pub fleeting: Option<Box<str>>,
     /// True if somebody reads its results.
     pub attached: bool,
@@ -43,7 +43,7 @@ pub struct QueryStatus {
     pub state_bytes: u64,
     /// Its share of the work.
     pub cost: QueryCost,
-    /// As in an emit's meta.
+    /// The lag, as in an emit's meta.
     pub lag_ms: u64,
 }
 
@@ -77,7 +77,7 @@ pub struct StreamStatus {
     pub rejected: u64,
     /// The next offset.
     pub position: u64,
-    /// When the newest event arrived.
+    /// Arrival of the newest event.
     pub newest_arrival: Option<Millis>,
     /// Events a second, over the last second.
     pub events_per_second: f64,

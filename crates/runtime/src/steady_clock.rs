@@ -14,13 +14,13 @@ use swiftwater_live::expr::push_rfc3339;
 /// The machine's clock is followed at once up to so far ahead.
 const JUMP: Duration = Duration::from_secs(1);
 
-/// So long a jump ahead must last before it is followed.
+/// Duration of a jump ahead after which it is followed.
 const HOLD: Duration = Duration::from_secs(60);
 
-/// From so far behind the last event in the log on, at a start, the log has a warning.
+/// Distance behind the last event in the log, at a start, from which on a warning is logged.
 const BEHIND_WARNED: Duration = Duration::from_secs(3600);
 
-/// From so far behind on, the engine's time does not begin with that event.
+/// Distance from which on the engine's time does not begin with that event.
 const BEHIND_MAX: Duration = Duration::from_secs(86_400);
 
 /// A clock that goes on evenly, whatever the machine's clock does.
@@ -32,7 +32,7 @@ pub struct SteadyClock {
 /// The way the engine's time goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ClockPace {
-    /// As the machine's clock.
+    /// The clock follows the machine's.
     InStep,
     /// The machine's clock is so far ahead, since the monotonic clock showed this.
     Waits { ahead: i128, since: u64 },
@@ -58,7 +58,7 @@ struct State {
 }
 
 impl State {
-    /// Goes on to where the machine's clock shows `wall` (nanoseconds since 1970) and the monotonic one `at`.
+    /// Advances to the reading `wall` (nanoseconds since 1970) of the machine's clock and `at` of the monotonic one.
     fn step(&mut self, wall: i128, at: u64) -> Option<PaceChange> {
         let jump = JUMP.as_nanos() as i128;
         // Threads may come here in another order than they read the clocks in.
@@ -120,8 +120,8 @@ impl SteadyClock {
         &self.wall
     }
 
-    /// Goes on from `last`, when the last event arrived before a restart, if that is later than now. If it is more than a day
-    /// later, one of the two is wrong for good, and time is the machine's.
+    /// Continues from `last`, the arrival of the last event before a restart, if that is later than now. If it is more than a
+    /// day later, one of the two is wrong for good, and time is the machine's.
     pub fn start_at(&self, last: Millis) {
         let wall = self.wall.now();
         let behind = Duration::from_millis(u64::try_from(last.saturating_sub(wall)).unwrap_or(0));

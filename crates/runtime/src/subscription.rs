@@ -38,7 +38,7 @@ impl Subscription {
         Some(self.whole(waiting))
     }
 
-    /// As [`Subscription::next`], for a thread that may wait.
+    /// Does the same as [`Subscription::next`], for a thread that may wait.
     pub fn next_blocking(&mut self) -> Option<Emit> {
         let waiting = self.handle.mailbox.next_blocking(self.reader, &self.shared.totals.subscriber_bytes)?;
         Some(self.whole(waiting))

@@ -31,7 +31,7 @@ use crate::{
 /// Errands that are run before the clock is looked at again.
 const ERRANDS_MAX: usize = 256;
 
-/// Queries whose windows are closed before the locks of the shards and of the merge are let go of.
+/// Number of queries whose windows are closed before the locks of the shards and of the merge are released.
 const PORTION: usize = 256;
 
 /// The loop of the ticker.
@@ -133,7 +133,7 @@ impl ThreadLoop for TickerLoop {
 }
 
 impl Shared {
-    /// As [`Shared::end`]; a panic in it leaves the other errands and the ticks alone.
+    /// Ends a query as [`Shared::end`] does; a panic does not affect other requests and the ticks.
     fn end_guarded(&self, id: &QueryId, reason: EndReason) {
         // `guarded` logs the fault; the query's reader has left or finds its mailbox closed.
         let _ = guarded("a query could not be ended", || self.end(id, reason));
@@ -158,7 +158,7 @@ impl Shared {
         }
     }
 
-    /// As [`Shared::tick_stream`], for whoever holds the stream's `tick`.
+    /// Does the same as [`Shared::tick_stream`], for the holder of the stream's `tick`.
     pub(crate) fn tick_held(&self, stream: &Stream, now: Millis) {
         self.close_by_event_held(stream);
         if now < stream.next_due() {
@@ -179,7 +179,7 @@ impl Shared {
         }
     }
 
-    /// As [`Shared::close_by_event`], for whoever holds the stream's `tick`.
+    /// Does the same as [`Shared::close_by_event`], for the holder of the stream's `tick`.
     fn close_by_event_held(&self, stream: &Stream) {
         if let Some((at, after)) = stream.closed_by_event() {
             self.close_at(stream, at, Some(after));
@@ -282,7 +282,7 @@ impl Shared {
         for &DueOperator { number, members, .. } in portion {
             merge.drop_slices(number, members);
             if let Some(operator) = merge.operators.get_mut(&number) {
-                // What passes a limit is found out with the next batch.
+                // A limit that is exceeded is found out with the next batch.
                 operator.account(&self.config, &self.totals);
             }
         }
@@ -293,7 +293,7 @@ impl Shared {
 struct DueWork {
     /// Queries of which windows may close; where they share no operator, with the start of their slice that is still open.
     queries: Vec<(QueryNumber, Option<i64>)>,
-    /// Those of them whose duration is over.
+    /// The queries among them whose duration is over.
     over: Vec<Arc<QueryHandle>>,
     operators: Vec<DueOperator>,
 }
@@ -372,7 +372,7 @@ fn flush_queries(stream: &Stream, portion: &[(QueryNumber, Option<i64>)]) {
 }
 
 impl Merge {
-    /// Puts a query on the agenda for when it is due next, and among the lagging ones if it lags. A query whose duration is over
+    /// Puts a query on the agenda at its next due time, and among the lagging ones if it lags. A query whose duration is over
     /// stays due until it has ended.
     fn reschedule(&mut self, number: QueryNumber) {
         let Some(running) = self.running.get_mut(&number) else { return };

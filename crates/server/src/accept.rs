@@ -17,15 +17,15 @@ pub(crate) enum Form {
     Json,
 }
 
-/// In the order of preference where a client wants several equally: what streams comes first.
+/// The forms in the order of preference if a client wants several equally: forms that stream come first.
 const FORMS: [(Form, &str); 3] = [
     (Form::Ndjson, "application/x-ndjson"),
     (Form::ServerSentEvents, "text/event-stream"),
     (Form::Json, "application/json"),
 ];
 
-/// The form that the client wants most: by weight, then by how exactly it is named. Who does not say gets NDJSON,
-/// since a live query may have no end at which to give one answer.
+/// The form that the client wants most: by weight, then by how exactly it is named. Without a preference it is
+/// NDJSON, since a live query may have no end at which to give one answer.
 pub(crate) fn form(headers: &HeaderMap) -> Result<Form, Problem> {
     preferred_form(headers, &FORMS)
 }

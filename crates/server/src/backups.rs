@@ -24,7 +24,7 @@ use crate::{
     status::json_response,
 };
 
-/// Begins a backup: answers what it consists of.
+/// Begins a backup: returns its manifest.
 pub(crate) async fn begin(State(shared): State<Arc<Shared>>, uri: Uri) -> Result<Response, Problem> {
     Parameters::parse(uri.query(), &[])?;
     let backup = shared.engine.start_backup(&Principal::anonymous()).await?;
@@ -35,7 +35,7 @@ pub(crate) async fn begin(State(shared): State<Arc<Shared>>, uri: Uri) -> Result
     Ok(response)
 }
 
-/// Tells what a backup that stands consists of.
+/// Returns the manifest of an open backup.
 pub(crate) async fn show(
     State(shared): State<Arc<Shared>>,
     path: Name,
@@ -46,7 +46,7 @@ pub(crate) async fn show(
     backup_response(StatusCode::OK, &backup)
 }
 
-/// Lets a backup go.
+/// Ends a backup.
 pub(crate) async fn end(
     State(shared): State<Arc<Shared>>,
     path: Name,
@@ -89,7 +89,7 @@ pub(crate) async fn file(
         Some(Err(())) => return Err(beyond(file.bytes)),
     };
     let bytes = backup.read(&name, range.clone())?;
-    // What breaks off is seen by its length, and asked for again from there on.
+    // The client notices an interrupted file by its length, and requests the rest.
     let bytes = bytes.inspect_err(move |error| {
         tracing::warn!(%id, %name, error = error as &dyn std::error::Error, "a file of a backup cannot be read");
     });

@@ -28,7 +28,7 @@ const DEFLATE_WINDOW_BITS: u8 = 15;
 /// Work on up to this many bytes is done where it stands: it takes less than it costs to move it elsewhere.
 const INLINE_BYTES_MAX: usize = 128 << 10;
 
-/// Does work on `bytes` bytes so that other requests do not wait for it.
+/// Runs work on `bytes` bytes so that other requests do not wait for it.
 pub(crate) fn heavy<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     use tokio::runtime::{Handle, RuntimeFlavor::MultiThread};
     let can_block = Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == MultiThread);
@@ -49,7 +49,7 @@ pub(crate) enum Encoding {
 }
 
 impl Encoding {
-    /// What `Content-Encoding` says.
+    /// Reads `Content-Encoding`.
     pub(crate) fn of(headers: &HeaderMap) -> Result<Encoding, Problem> {
         let mut found = Encoding::Identity;
         for field in headers.get_all(header::CONTENT_ENCODING) {
@@ -82,7 +82,7 @@ pub(crate) fn unsupported(detail: impl Into<String>) -> Problem {
     )
 }
 
-/// Why a body was not read to its end.
+/// The reason why a body was not read to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum BodyFault {
     /// The client went away, or framed the body wrongly.
@@ -91,9 +91,9 @@ pub(crate) enum BodyFault {
     Timeout,
     /// The body cannot be decompressed.
     Corrupt(String),
-    /// More bytes than are allowed.
+    /// The body has more bytes than allowed.
     TooLong,
-    /// There was no room to hold it.
+    /// The body found no room in memory.
     NotHeld(String),
     /// Clients have begun more than the server may hold of it.
     NoRoom,
@@ -105,23 +105,24 @@ pub(crate) enum BodyFault {
 pub(crate) struct Pieces {
     body: Body,
     decoder: Decoder,
-    /// What is still to be decompressed.
+    /// The bytes that are still to be decompressed.
     input: Bytes,
-    /// What came too late for the last piece.
+    /// The bytes that came too late for the last piece.
     waiting: Option<Bytes>,
     ended: bool,
     pause_max: Option<Duration>,
     /// Bytes that may still come, after decompression.
     bytes_left: u64,
-    /// Why no more bytes come over the connection, though the body has not ended; what came before still counts.
+    /// The reason why the connection delivers no more bytes, though the body has not ended; the earlier ones
+    /// still count.
     cut_off: Option<BodyFault>,
-    /// Why no more pieces come.
+    /// The reason why no more pieces come.
     fault: Option<BodyFault>,
     /// The body is CSV, and its pieces are its events.
     csv: Option<CsvEvents>,
-    /// For what is held of the body.
+    /// The share of memory that it holds.
     share: Share,
-    /// What whoever reads it holds of it.
+    /// Bytes of it that its reader holds.
     held: usize,
     /// Bytes that came out of the decoder.
     decoded: u64,
@@ -311,7 +312,7 @@ impl Framing {
         }
     }
 
-    /// As `Content-Encoding` names it.
+    /// The name for `Content-Encoding`.
     fn name(self) -> &'static str {
         match self {
             Framing::Gzip => "gzip",

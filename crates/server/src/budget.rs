@@ -14,7 +14,7 @@ use axum::http::StatusCode;
 
 use crate::problem::Problem;
 
-/// What each share may hold even if nothing is left: the beginning of a usual event, a usual head.
+/// Bytes that each share may hold even if nothing is left: the beginning of a usual event, a usual head.
 pub(crate) const FREE_BYTES: usize = 16 << 10;
 
 /// The bytes that all shares hold, and the most there may be.
@@ -24,7 +24,7 @@ pub(crate) struct Budget {
     max: u64,
 }
 
-/// There is no room.
+/// The error that there is no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BudgetExceeded;
 
@@ -38,7 +38,7 @@ impl Budget {
     }
 }
 
-/// What one request or connection holds.
+/// The bytes that one request or connection holds.
 #[derive(Debug)]
 pub(crate) struct Share {
     budget: Arc<Budget>,
@@ -51,7 +51,7 @@ impl Share {
         Share { budget: Arc::clone(budget), bytes: 0 }
     }
 
-    /// It now holds so many bytes. Where there is no room for more, it stays as it was.
+    /// It now holds so many bytes. If there is no room for more, it is unchanged.
     pub(crate) fn set(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
         let used = &self.budget.used;
         if bytes <= self.bytes {
@@ -76,7 +76,7 @@ impl Drop for Share {
 }
 
 impl BudgetExceeded {
-    /// For a client of HTTP.
+    /// The problem for a client of HTTP.
     pub(crate) fn problem(self) -> Problem {
         let detail = "the bytes of unfinished requests have reached their limit";
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "limit-passed", "A limit was exceeded", detail)

@@ -33,7 +33,7 @@ pub(crate) async fn changes(
 ) -> Result<Response, Problem> {
     let parameters = Parameters::parse(uri.query(), &["from"])?;
     let last = headers.get("last-event-id").map(|field| field.to_str().unwrap_or("?"));
-    // What a browser adds when it connects again tells more than the address that it began with.
+    // The position that a browser adds when it connects again is newer than that of the address.
     let from = match last.or(parameters.get("from")) {
         None => None,
         Some(text) => Some(text.parse().map_err(|_| bad(format!("`{}` is not a position", cut(text))))?),
@@ -73,7 +73,7 @@ struct Feed {
 impl Feed {
     async fn next(&mut self) -> Option<Vec<u8>> {
         if !std::mem::replace(&mut self.begun, true) {
-            // Who begins learns at once from where on it is told, before there is a change.
+            // A new reader receives the current position at once, before there is a change.
             return Some(self.position(self.changes.position()));
         }
         loop {

@@ -11,7 +11,7 @@ use swiftwater_lang::Schema;
 /// The way a server is to listen, and what it accepts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServerConfig {
-    /// Where to listen; port 0 takes any free port. Default: 127.0.0.1:8080, which only this machine reaches.
+    /// Addresses to listen on; port 0 takes any free port. Default: 127.0.0.1:8080, which only this machine reaches.
     pub listen: Vec<SocketAddr>,
     /// Names under which clients may reach the server, besides `localhost` and its own addresses: `name` for any port,
     /// `name:port` for one, `*` for every name (a web page can then reach the server by DNS rebinding). Default: none.
@@ -25,7 +25,7 @@ pub struct ServerConfig {
     /// Connections at once; one more is answered 503 and closed. Default: 50 000.
     pub connections_max: usize,
     /// Bytes of all that clients have begun and not finished: events without an end, bodies that are gathered whole, heads of
-    /// requests, messages of PostgreSQL's protocol. What finds no room is refused. Default: 512 MiB.
+    /// requests, messages of PostgreSQL's protocol. A request that finds no room is refused. Default: 512 MiB.
     pub unfinished_bytes_max: u64,
     /// Milliseconds that a client may take to send a request's head. Default: 30 000.
     pub head_read_timeout_ms: u64,
@@ -54,23 +54,24 @@ pub struct ServerConfig {
     pub prepared_max: usize,
     /// The longest text of statements for `/v1/sql`, in bytes. Default: 1 MiB.
     pub sql_text_bytes_max: u64,
-    /// Where to speak PostgreSQL's wire protocol, without passwords: an address that only this machine reaches. Default:
-    /// nowhere.
+    /// Address to listen on for PostgreSQL's wire protocol, without passwords: one that only this machine reaches.
+    /// Default: nowhere.
     pub postgres_listen: Option<SocketAddr>,
     /// Syslog.
     pub syslog: SyslogConfig,
-    /// Where to push the metrics, if anywhere. Default: nowhere.
+    /// Destination of the metrics, if they are pushed. Default: nowhere.
     pub otlp: Option<OtlpConfig>,
     /// Bullet's web API.
     pub bullet: BulletConfig,
 }
 
-/// Where and how syslog is taken in. It knows neither encryption nor senders' names: listen where only senders reach it.
+/// Addresses and limits of the syslog input. It knows neither encryption nor senders' names: listen where only senders
+/// reach it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SyslogConfig {
-    /// Where to take messages over TCP. Default: nowhere.
+    /// Address to listen on for messages over TCP. Default: nowhere.
     pub tcp_listen: Option<SocketAddr>,
-    /// Where to take messages over UDP. Default: nowhere.
+    /// Address to listen on for messages over UDP. Default: nowhere.
     pub udp_listen: Option<SocketAddr>,
     /// The stream whose events they become. Default: `syslog`.
     pub stream: StreamName,
@@ -80,7 +81,7 @@ pub struct SyslogConfig {
     pub connections_max: usize,
     /// Bytes of datagrams that wait to become events; what finds no room is lost and counted. Default: 16 MiB.
     pub queue_bytes_max: usize,
-    /// Of times that are told without a zone, as RFC 3164 has them: minutes by which they are ahead of UTC. Default: 0.
+    /// Minutes by which times without a zone, as in RFC 3164, are ahead of UTC. Default: 0.
     pub utc_offset_minutes: i16,
 }
 
@@ -98,7 +99,7 @@ impl Default for SyslogConfig {
     }
 }
 
-/// How Bullet's web API is to serve its clients. The defaults are Bullet's, where it has such a setting.
+/// Settings of Bullet's web API. The defaults are Bullet's, where it has such a setting.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BulletConfig {
     /// The fields of events that are declared: what `columns` tells and queries are checked against. Default: none.
@@ -138,7 +139,7 @@ impl Default for BulletConfig {
     }
 }
 
-/// Where and how often metrics are pushed, as OTLP over HTTP in JSON.
+/// Destination and interval of the metrics pushed as OTLP over HTTP in JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtlpConfig {
     /// The collector: `http://host:port`, without `/v1/metrics`. Only `http`: a collector beside the server does TLS.

@@ -45,7 +45,7 @@ pub(crate) async fn answer(shared: &Shared, endpoint: &Endpoint, request: Reques
     answered.unwrap_or_else(|fault| fault.into_response(endpoint.errors()))
 }
 
-/// There is no endpoint of this method; `allow` says of which there are.
+/// The answer if there is no endpoint of this method; `allow` lists the methods that there are.
 pub(crate) fn wrong_method(allow: &'static str, method: &str) -> Response {
     let mut response = Problem::new(
         StatusCode::METHOD_NOT_ALLOWED,
@@ -59,10 +59,10 @@ pub(crate) fn wrong_method(allow: &'static str, method: &str) -> Response {
     response
 }
 
-/// Why a request is not answered as it was asked.
+/// The reason why a request is not answered as requested.
 struct Fault {
     problem: Problem,
-    /// How far the view was that was read.
+    /// The progress of the view that was read.
     reading: Option<ViewReading>,
 }
 
@@ -160,7 +160,7 @@ async fn post(shared: &Shared, endpoint: &Endpoint, request: &Parts, body: Body)
         Bytes::new()
     };
     if let Some(numbered) = &mut numbered {
-        // Of the request, as the event that is made of it may have the time.
+        // The hash is that of the request, as its event may contain the time.
         let place = request.uri.path_and_query().map_or("", |place| place.as_str());
         numbered.hash = hash_of([place.as_bytes(), &body]);
     }
@@ -191,7 +191,8 @@ fn shown(status: u16, body: Option<Vec<u8>>) -> Response {
     response
 }
 
-/// What a request says of each parameter outside its body; and the value of `other`, a parameter that is not the endpoint's.
+/// The text of each parameter outside the body of a request, and the value of `other`, a parameter that is not the
+/// endpoint's.
 type Texts<'r> = (Vec<Option<Cow<'r, str>>>, Option<Cow<'r, str>>);
 
 fn texts<'r>(endpoint: &Endpoint, uri: &'r Uri, other: Option<&'static str>) -> Result<Texts<'r>, Problem> {

@@ -8,7 +8,7 @@ pub use swiftwater_runtime::RuntimeError as EngineError;
 #[cfg(not(feature = "history"))]
 pub use crate::live_only::Engine;
 
-/// What a binary that was built without history says of what needs it.
+/// The error of a binary without history for requests that need it.
 pub const WITHOUT_HISTORY: &str = "this binary was built without history: make build";
 
 /// True if an error says that the engine shuts down.

@@ -7,8 +7,8 @@
 //! - an address that the server listens on; any address, if it listens on all, because an address cannot be rebound;
 //! - a name of `hosts_allowed`.
 //!
-//! If a browser sends `Origin`, it must be this server or one of `origins_allowed`. Answers to the latter also carry the
-//! CORS fields.
+//! If a browser sends `Origin`, it must be this server or one of `origins_allowed`. Responses to the latter also carry
+//! the CORS fields.
 //!
 //! Probes are accepted with any `Host`, and without one. Kubernetes and Prometheus use an address that the server may not
 //! know, and HAProxy uses HTTP/1.0. Their answers contain no secrets.
@@ -33,7 +33,8 @@ const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 #[derive(Debug)]
 pub(crate) struct Guard {
     listening: Vec<IpAddr>,
-    /// What most requests have in `Host`, and need not be looked at any closer: the addresses it listens on that pass.
+    /// Values of `Host` that most requests have and that need no further check: the listening addresses that are
+    /// allowed.
     usual: Vec<String>,
     hosts: Vec<String>,
     origins: Vec<String>,
@@ -44,7 +45,7 @@ pub(crate) struct Guard {
 pub(crate) struct AdmittedRequest {
     /// The origin of another site that may read the answer.
     cross_origin: Option<HeaderValue>,
-    /// That origin is allowed by its name, not because all are.
+    /// True if that origin is allowed by its name, false if all are.
     by_name: bool,
 }
 
@@ -61,7 +62,7 @@ impl Guard {
         Guard { usual: usual.collect(), ..guard }
     }
 
-    /// Checks a request; the error says why it is refused.
+    /// Checks a request; the error has the reason why it is refused.
     pub(crate) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<AdmittedRequest, Problem> {
         let is_probe = PROBES.contains(&uri.path());
         let host = match single(headers, &header::HOST)? {
@@ -137,7 +138,7 @@ impl AdmittedRequest {
         Some(response)
     }
 
-    /// Tells a browser that the page may read the answer.
+    /// Adds the fields by which a browser lets the page read the answer.
     pub(crate) fn mark(&self, response: &mut Response) {
         let headers = response.headers_mut();
         headers.append(header::VARY, HeaderValue::from_static("origin"));

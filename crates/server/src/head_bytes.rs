@@ -31,7 +31,7 @@ impl CountedHeads {
         CountedHeads { stream, timer, share, bytes: 0 }
     }
 
-    /// So many bytes came.
+    /// Counts bytes of the head.
     fn count(&mut self, bytes: usize) -> io::Result<()> {
         let before = self.bytes;
         self.bytes = if self.timer.is_waiting() { before + bytes } else { 0 };

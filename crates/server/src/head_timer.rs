@@ -24,7 +24,7 @@ const NONE: u64 = u64::MAX;
 /// The head that is waited for did not come in time.
 const PASSED: u64 = 0;
 
-/// When the head must be there that a connection waits for.
+/// The time by which the head of a connection's request must be complete.
 #[derive(Debug)]
 struct HeadDeadline {
     /// Nanoseconds from `start`, [`NONE`] or [`PASSED`]. Only the connection's own task touches it.
@@ -58,7 +58,7 @@ impl HeadTimer {
         let HeadDeadline { nanos, start } = &*self.0;
         loop {
             let due = match nanos.load(Ordering::Relaxed) {
-                // Whatever is waited for from now on is due then or later.
+                // A head awaited from now on is due then or later.
                 NONE => Instant::now() + timeout,
                 due => *start + Duration::from_nanos(due),
             };

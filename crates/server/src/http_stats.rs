@@ -27,7 +27,7 @@ pub(crate) struct HttpStats {
 /// All requests so far.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Requests {
-    /// By route, method and status.
+    /// The counts by route, method and status.
     pub(crate) counts: BTreeMap<(&'static str, &'static str, u16), u64>,
     /// Time until the answer's head was ready, by route.
     pub(crate) times: BTreeMap<&'static str, LatencyHistogram>,

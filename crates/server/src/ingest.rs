@@ -66,12 +66,12 @@ const REFUSED_BYTES_KEPT: usize = 64 << 10;
 /// The time a request that is refused waits for what was taken of it to be synced: an answer is worth more than a count of
 /// what a full disk may not sync for hours, and most senders wait longer than this.
 const SYNC_TIME_MAX: Duration = Duration::from_secs(5);
-/// What of an answer says that events are stored.
+/// The fields of an answer that report stored events.
 const SAID_OF_STORED: [&str; 5] = ["accepted", "position", "quarantined", "repeated", "next"];
 /// Rows of a Parquet file are taken in pieces of this much text, or a little more.
 const PARQUET_PIECE_BYTES: usize = 1 << 20;
 
-/// What a request says of its events.
+/// The options that a request sets for its events.
 #[derive(Debug, Clone, Copy)]
 struct Options {
     ack: Ack,
@@ -80,7 +80,7 @@ struct Options {
     form: BodyForm,
 }
 
-/// What a body is.
+/// The format of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BodyForm {
     Json,
@@ -98,7 +98,7 @@ impl BodyForm {
         }
     }
 
-    /// Of a record of CSV the position of its beginning: the position that is known is one in the event that it became.
+    /// For a CSV record, sets the position to its beginning: the known position is one within the event made from it.
     fn with_row_position(self, refused: RejectedEvent) -> RejectedEvent {
         match self {
             BodyForm::Csv => RejectedEvent { column: 1, ..refused },
@@ -116,7 +116,7 @@ impl BodyForm {
     }
 }
 
-/// What became of a body's events.
+/// The counts of a body's events.
 #[derive(Debug, Default)]
 struct Tally {
     accepted: u64,
@@ -126,7 +126,7 @@ struct Tally {
     /// All of it was stored before, by a request of the same number.
     repeated: bool,
     position: Option<Position>,
-    /// What is to be on disk before the answer.
+    /// The log position to sync before the answer.
     ticket: Option<Ticket>,
     /// The request is refused, and whether what was taken is on disk, as it was to be, is not known.
     is_unsure: bool,
@@ -154,7 +154,7 @@ pub(crate) struct RejectedEvents {
     pub(crate) count: u64,
     /// Their texts, where they are kept.
     pub(crate) texts: Vec<RefusedText>,
-    /// Which piece of the request's texts these are, where it has a number.
+    /// Number of the part to which these texts belong, if the request has a number.
     pub(crate) part: u16,
 }
 
@@ -164,7 +164,7 @@ impl RejectedEvents {
     }
 }
 
-/// Why the rest of a body was not ingested.
+/// The reason why the rest of a body was not ingested.
 enum IngestFailure {
     Body(BodyFault),
     Engine(EngineError),
@@ -275,9 +275,9 @@ struct Ingest {
     stream: StreamName,
     options: Options,
     tally: Tally,
-    /// With `ack=none`: the last events that were checked, and the number refused with them.
+    /// The last checked events, and the number refused with them, with `ack=none`.
     waiting: Option<(Piece, RejectedEvents)>,
-    /// Where the request has a number: its parts.
+    /// The parts of a request with a number.
     parts: Option<Parts>,
     /// Events of a numbered request that were looked at for its sample.
     seen: u64,
@@ -333,7 +333,7 @@ impl Ingest {
             depth_max: config.event_depth_max,
             rejections_described_max: REJECTIONS_MAX,
             refused_bytes_kept: match self.options.form {
-                // What is wrong with a record stands before its text.
+                // The fault of a record precedes its text.
                 BodyForm::Csv if keeps => FAULT_BYTES + REFUSED_BYTES_KEPT,
                 BodyForm::Csv => FAULT_BYTES,
                 _ if keeps => REFUSED_BYTES_KEPT,
@@ -367,7 +367,7 @@ impl Ingest {
                 }
                 Ok(true)
             });
-            // What was read before a fault counts, as with all bodies.
+            // The events before a fault count, as with all bodies.
             let checked = heavy(lines.len(), || checker.push(lines.into()));
             self.append_checked(checked).await?;
             if !read.map_err(unreadable)? {
@@ -387,7 +387,7 @@ impl Ingest {
                     pieces.reserve(checker.carried_bytes() + gathered).map_err(IngestFailure::Body)?;
                 }
                 Ok(None) => return self.append_checked(checker.finish()).await,
-                // What a limit cut off is told as such, not as an event that ends too early.
+                // A body that exceeds a limit is reported as such, not as an event that ends too early.
                 Err(BodyFault::TooLong) => return Err(IngestFailure::Body(BodyFault::TooLong)),
                 Err(fault) => {
                     self.append_checked(checker.finish()).await?;
@@ -478,7 +478,7 @@ impl Ingest {
         Ok(())
     }
 
-    /// After the body's end: the last part, and the disk.
+    /// Stores the last part after the body's end, and waits for the disk.
     async fn finish(&mut self) -> Result<(), IngestFailure> {
         let rest = self.parts.as_mut().map(Parts::rest).unwrap_or_default();
         for (piece, rejected, part) in rest {
@@ -492,14 +492,14 @@ impl Ingest {
         }
     }
 
-    /// Before the request is refused: waits for the sync, but not without end.
+    /// Waits for the sync before the request is refused, but not without end.
     async fn await_sync(&mut self) {
         let (Some(ticket), Ack::Disk) = (self.tally.ticket, self.options.ack) else { return };
         let is_synced = succeeds_within(SYNC_TIME_MAX, self.shared.engine.synced(ticket)).await;
         self.tally.is_unsure = !is_synced;
     }
 
-    /// Keeps the sample that was asked for.
+    /// Selects the requested sample.
     fn sample(&mut self, batch: EventBatch) -> EventBatch {
         let Some(share) = self.options.sample else { return batch };
         let count = batch.len() as u64;
@@ -621,9 +621,9 @@ impl Tally {
         self.rejections.extend(refused.take(room));
     }
 
-    /// Sets where a sender resumes when a piece is refused. What the piece has from there on was not looked at, as far as
-    /// the sender is concerned: of its rejections, those are taken back, unless there are more than are described.
-    /// `of_piece`: how many were described before it, and how many it has.
+    /// Sets the position at which a sender resumes when a piece is refused. For the sender the rest of the piece was not
+    /// checked, so its rejections are taken back, unless there are more of them than are described. `of_piece`: the
+    /// number described before it, and the number of its rejections.
     fn set_resume_position(&mut self, next: (u64, u64), of_piece: (usize, u64)) {
         self.next = Some(next);
         let (told, count) = of_piece;
@@ -676,7 +676,7 @@ impl Tally {
     }
 }
 
-/// Says in a problem's detail that nobody knows what of the events is stored.
+/// Adds to a problem's detail that it is unknown which events are stored.
 fn unsure(problem: Problem) -> Problem {
     let told = problem.to_json();
     let detail = told["detail"].as_str().unwrap_or_default();
@@ -741,7 +741,7 @@ mod tests {
         let mut exact = tally(&[2, 5, 9], 3);
         exact.set_resume_position((7, 1), (1, 2));
         assert_eq!((exact.rejected, exact.rejections.len(), exact.next), (2, 2, Some((7, 1))));
-        // Where the others stood is not known.
+        // The positions of the others are unknown.
         let mut more = tally(&[2, 5, 9], 20);
         more.set_resume_position((7, 1), (1, 19));
         assert_eq!((more.rejected, more.rejections.len()), (20, 3));

@@ -4,7 +4,7 @@
 //! bounds every queue here. A body is read no faster than the engine takes its events. An answer is fetched from the engine
 //! no faster than its client reads.
 
-// What needs history leaves what only that uses.
+// Without history, the code that only history uses remains unused.
 #![cfg_attr(not(feature = "history"), allow(dead_code, unused_imports))]
 
 mod config;

@@ -23,7 +23,7 @@ impl Deref for Engine {
 }
 
 impl Engine {
-    /// As [`Runtime::start`].
+    /// Starts a runtime as [`Runtime::start`] does.
     pub fn start(config: EngineConfig, clock: Arc<dyn Clock>) -> Engine {
         Engine(Runtime::start(config, clock))
     }

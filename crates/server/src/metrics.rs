@@ -21,7 +21,7 @@ use crate::{http_stats::HttpStats, process::ProcessNumbers, syslog::SyslogStats}
 /// The label of the streams that have no numbers of their own; no stream can have this name.
 const OTHER_STREAMS: &str = "(others)";
 
-/// What a family's numbers are.
+/// The type of a metric family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// They only grow.
@@ -147,7 +147,7 @@ impl Table {
     }
 }
 
-/// Those with numbers of their own, and all others as one.
+/// The rows with numbers of their own, and all others as one.
 fn own_and_others<'r, R>(own: &'r [R], name: fn(&R) -> &str, others: Option<&'r R>) -> Vec<(&'r str, &'r R)> {
     own.iter().map(|row| (name(row), row)).chain(others.map(|sum| (OTHER_STREAMS, sum))).collect()
 }
@@ -301,8 +301,7 @@ fn stream_families(table: &mut Table, own: &[StreamStatus], others: Option<&Stre
     table.of_rows("stream", &own_and_others(own, |stream| stream.name.as_str(), others), families);
 }
 
-/// There are no more jobs than `jobs.jobs_max`, so each has numbers of its own.
-/// There are no more sinks than `sinks.sinks_max`, so each has numbers of its own.
+/// The families of HTTP connections and requests.
 fn http_families(table: &mut Table, http: &HttpStats) {
     table.gauge("swiftwater_http_connections", "Open connections.", http.connections());
     let taken = http.connections_taken.load(Ordering::Relaxed);
@@ -332,7 +331,7 @@ fn http_families(table: &mut Table, http: &HttpStats) {
     table.family(Kind::Histogram, "swiftwater_http_request_seconds", help, times.collect());
 }
 
-/// There are no more endpoints than `endpoints.endpoints_max`, so each has numbers of its own.
+/// The families of the syslog input.
 fn syslog_families(table: &mut Table, syslog: &SyslogStats) {
     let read = |number: &AtomicU64| number.load(Ordering::Relaxed);
     let of = |transport: &str, number: &AtomicU64| Sample {

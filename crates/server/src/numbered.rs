@@ -21,7 +21,7 @@ use crate::{
 /// The most bytes of events, with one for the end of each line, that are stored whole or not at all.
 pub(crate) const PART_BYTES: usize = 16 << 20;
 
-/// Who sends, and the number of the request; none where it has none.
+/// The producer and the number of a request; none if it has no number.
 pub(crate) fn number_of(headers: &HeaderMap) -> Result<Option<(Arc<str>, u64)>, Problem> {
     let field = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("").trim());
     let (producer, sequence) = (field("swiftwater-producer"), field("swiftwater-sequence"));
@@ -53,10 +53,10 @@ pub(crate) struct Piece {
     source: Source,
 }
 
-/// Where events stood in the body.
+/// The positions of events in the body.
 #[derive(Clone, Default)]
 pub(crate) struct Source {
-    /// From which row on which batch has the events, and where its buffer begins in the body; ascending.
+    /// The batches by their first row, with the start of each buffer in the body; ascending.
     segments: Vec<(u32, EventBatch, Origin)>,
 }
 
@@ -100,7 +100,7 @@ impl Piece {
 }
 
 impl Source {
-    /// What is said of an event that the stream's columns refuse.
+    /// Describes an event that the stream's columns refuse.
     pub(crate) fn describe(&self, refusal: Refusal) -> RejectedEvent {
         let Refusal { row, path, message, .. } = refusal;
         let segment = self.segments.iter().rev().find(|(first, ..)| *first <= row);
@@ -122,7 +122,7 @@ pub(crate) struct Parts {
     gathered: Vec<(EventBatch, Origin)>,
     bytes: usize,
     rejected: RejectedEvents,
-    /// Of the texts in `rejected`.
+    /// Bytes of the texts in `rejected`.
     rejected_bytes: usize,
 }
 
@@ -218,7 +218,7 @@ impl Parts {
         Some((Piece::joined(gathered), RejectedEvents { count, ..RejectedEvents::default() }, number))
     }
 
-    /// What is left at the end of the body.
+    /// The remaining parts at the end of the body.
     pub(crate) fn rest(&mut self) -> Vec<(Piece, RejectedEvents, u16)> {
         let mut rest: Vec<_> = self.finish().into_iter().collect();
         let count = self.rejected.count;
@@ -229,7 +229,7 @@ impl Parts {
         rest
     }
 
-    /// What the engine is told of a part with these events; what was stored before it is noted by then.
+    /// The identity of a part with these events for the engine; the events stored before it are recorded by then.
     pub(crate) fn numbered(&self, part: u16, piece: &Piece) -> Numbered {
         let batch = &piece.batch;
         let hash = match batch.is_empty() {
@@ -240,7 +240,7 @@ impl Parts {
         Numbered { producer, sequence, part, after, hash }
     }
 
-    /// Notes that a part is stored, now or before.
+    /// Records that a part is stored, now or before.
     pub(crate) fn stored(&mut self, part: u16) {
         self.after = part.saturating_add(1);
     }
@@ -326,7 +326,7 @@ mod tests {
                 .iter()
                 .map(|(piece, bad, _)| (piece.len(), bad.texts.len(), bad.count, bad.part))
                 .collect();
-            // Which comes first is all that may differ.
+            // Only the order may differ.
             told.sort_unstable();
             told
         };

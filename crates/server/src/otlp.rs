@@ -47,11 +47,11 @@ enum PushError {
     Timeout,
 }
 
-/// Where to push.
+/// Destination of the metrics.
 #[derive(Debug)]
 pub(crate) struct Pusher {
     authority: String,
-    /// What to connect to: the authority, with a port.
+    /// The address to connect to: the authority, with a port.
     address: String,
     path: String,
     headers: HeaderMap,
@@ -153,7 +153,7 @@ impl Pusher {
     }
 }
 
-/// Says so where a collector refused some of the numbers.
+/// Logs a warning if a collector refused some of the numbers.
 fn report_partial(answer: &[u8]) {
     let Ok(answer) = serde_json::from_slice::<Value>(answer) else { return };
     let message = &answer["partialSuccess"]["errorMessage"];

@@ -48,7 +48,8 @@ impl Parameters {
 
 /// Names and values of a query string, decoded, in their order; no value where one of the two is not UTF-8.
 pub(crate) fn pairs(query: &str) -> impl Iterator<Item = (Cow<'_, str>, Option<Cow<'_, str>>)> {
-    // What is not UTF-8 is decoded as U+FFFD, so it is looked for in what was sent. Empty pairs are passed over there, too.
+    // Bytes that are not UTF-8 are decoded as U+FFFD, so the name is searched in the sent text. Empty pairs are passed
+    // over there, too.
     let sent = query.split('&').filter(|pair| !pair.is_empty());
     let is_text = |pair: &str| percent_decode_str(pair).decode_utf8().is_ok();
     let decoded = form_urlencoded::parse(query.as_bytes());
@@ -65,7 +66,7 @@ pub(crate) fn bad(detail: impl Into<String>) -> Problem {
     Problem::new(StatusCode::BAD_REQUEST, "parameter-invalid", "A parameter is not valid", detail)
 }
 
-/// At most 64 characters of a client's text, for an error message.
+/// The first 64 characters of a client's text, for an error message.
 pub(crate) fn cut(text: &str) -> String {
     text.chars().take(64).collect()
 }

@@ -17,7 +17,7 @@ pub(crate) struct PendingConnections {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The oldest in front. Who is sent away finds that its sender is gone.
+    /// The oldest in front. The sender of a closed connection is dropped.
     waiting: VecDeque<(u64, oneshot::Sender<()>)>,
     next: u64,
 }
@@ -81,7 +81,7 @@ mod tests {
         let mut c = newcomers.enter();
         assert!(a.sent_away().now_or_never().is_some());
         assert!(b.sent_away().now_or_never().is_none() && c.sent_away().now_or_never().is_none());
-        // Who has spoken is no newcomer any more, and leaves room.
+        // A connection that has sent something is no longer new, and makes room.
         drop(b);
         let mut d = newcomers.enter();
         assert!(c.sent_away().now_or_never().is_none() && d.sent_away().now_or_never().is_none());

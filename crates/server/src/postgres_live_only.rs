@@ -28,7 +28,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const ENCRYPTION_REQUESTS: [i32; 2] = [80_877_103, 80_877_104];
 const CANCEL_REQUEST: i32 = 80_877_102;
 
-/// Nothing runs that could be cancelled.
+/// The running statements; there are none that could be cancelled.
 #[derive(Default)]
 pub(crate) struct Cancels(());
 

@@ -29,7 +29,7 @@ pub fn is_prefix(text: &str) -> bool {
             && text.bytes().all(is_plain)
 }
 
-/// Puts the prefix before the place that an answer names.
+/// Adds the prefix to the place that an answer names.
 pub(crate) fn place_under(prefix: &str, fields: &mut HeaderMap) {
     if prefix.is_empty() {
         return;

@@ -89,9 +89,9 @@ fn no_prepared(id: &str) -> Problem {
         .hint("Prepared queries are in memory only: prepare it again.")
 }
 
-/// Keeps a query: `{"query": "…", "name": "…", "dialect": "native", "parameters": […]}`. Its name is its id, where it
-/// has one. A text with parameters can be checked only with values for them: where `parameters` are given, with those,
-/// else when it is asked.
+/// Prepares a query: `{"query": "…", "name": "…", "dialect": "native", "parameters": […]}`. Its name is its id, where
+/// it has one. A text with parameters can be checked only with values for them: where `parameters` are given, with
+/// those, else when it is asked.
 pub(crate) async fn prepare(
     State(shared): State<Arc<Shared>>,
     request: Request,

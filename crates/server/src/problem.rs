@@ -56,7 +56,7 @@ impl Problem {
         Problem::new(StatusCode::BAD_REQUEST, "request-invalid", "The request is not valid", detail)
     }
 
-    /// Something larger than a setting allows.
+    /// The problem that something exceeds a setting's limit.
     pub(crate) fn too_large(detail: impl Into<String>, setting: &'static str, limit: u64) -> Problem {
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "limit-passed", "A limit was exceeded", detail)
             .with("setting", setting)
@@ -91,7 +91,7 @@ impl Problem {
         }
     }
 
-    /// Says what to do.
+    /// Adds advice.
     pub(crate) fn hint(self, hint: impl Into<String>) -> Problem {
         self.with("hint", hint.into())
     }
@@ -107,7 +107,7 @@ impl Problem {
         self.0.status
     }
 
-    /// What is wrong and what to do, as one text.
+    /// The fault and the hint, as one text.
     pub(crate) fn full_text(&self) -> String {
         match self.0.extra.get("hint").and_then(Value::as_str) {
             Some(hint) => format!("{}. {hint}", self.0.detail),
@@ -184,7 +184,7 @@ impl From<EngineError> for Problem {
     }
 }
 
-/// There is too much of something; what makes a request itself too large is told as [`Problem::too_large`].
+/// The problem of too many objects or requests; [`Problem::too_large`] is for a request that is itself too large.
 fn limit_problem(detail: String) -> Problem {
     Problem::new(StatusCode::TOO_MANY_REQUESTS, "limit-passed", "A limit was exceeded", detail)
 }

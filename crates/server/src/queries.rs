@@ -88,7 +88,7 @@ pub(crate) async fn submit(State(shared): State<Arc<Shared>>, request: Request) 
     results::response(subscription, form, shared.config.keep_alive_ms).await
 }
 
-/// Says whether a query could be run, and what its answer would look like.
+/// Checks that a query could be run, and returns the shape of its answer.
 pub(crate) async fn validate(
     State(shared): State<Arc<Shared>>,
     request: Request,
@@ -187,7 +187,7 @@ async fn submit_by_get(
     {
         return Err(bad(format!("parameter `{other}` is for the list of queries, and `query` submits one")));
     }
-    // What begins something by GET needs a mark that no link, image or form of another page can send.
+    // A GET that begins something needs a mark that no link, image or form of another page can send.
     if accept::form(headers)? != Form::ServerSentEvents {
         return Err(Problem::bad_request("GET submits a query only with `Accept: text/event-stream`")
             .hint("Send it in the body of POST /v1/queries."));
@@ -264,7 +264,7 @@ pub(crate) async fn query(
     Ok(json_response(StatusCode::OK, &query_json(&status)))
 }
 
-/// Ends a query; whoever reads its results still gets the last emit.
+/// Ends a query; the reader of its results still gets the last emit.
 pub(crate) async fn end(
     State(shared): State<Arc<Shared>>,
     path: Name,
@@ -276,8 +276,9 @@ pub(crate) async fn end(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Attaches to a detached query, where the last reader left off. Who names the last emit it got (`Last-Event-ID`, as
-/// browsers do when they connect again, or `after`) gets those after it, as far as they are kept.
+/// Attaches to a detached query, after the last emit that was read. A reader that names its last emit
+/// (`Last-Event-ID`, as browsers do when they connect again, or `after`) gets those after it, as far as they are
+/// kept.
 pub(crate) async fn results(
     State(shared): State<Arc<Shared>>,
     path: Name,
@@ -301,7 +302,7 @@ pub(crate) async fn results(
     results::response(subscription, form, shared.config.keep_alive_ms).await
 }
 
-/// What [`heavy`] is to take a query's text for.
+/// The weight of a query's text for [`heavy`].
 pub(crate) fn heaviness(text: &str) -> usize {
     if text.len() > PLAIN_TEXT_BYTES { usize::MAX } else { 0 }
 }

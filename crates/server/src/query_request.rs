@@ -21,22 +21,22 @@ use crate::{
 const PARAMETERS_MAX: usize = 1000;
 const FORM: &str = "Write {\"query\": \"SELECT …\", \"parameters\": []}, or Bullet's JSON form.";
 
-/// What a client asks.
+/// A client's request for a query.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct QueryRequest {
     pub(crate) source: Source,
-    /// Where none is stated, the prepared query's, or native.
+    /// If none is stated, the prepared query's, or native.
     pub(crate) dialect: Option<Dialect>,
     pub(crate) parameters: Vec<Literal>,
 }
 
-/// Where its text is.
+/// The source of a query's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Source {
     Bql(String),
     /// Bullet's JSON form.
     Json(String),
-    /// With the prepared query of this id.
+    /// The prepared query of this id.
     Prepared(String),
 }
 
@@ -129,7 +129,7 @@ impl QueryRequest {
         }
     }
 
-    /// As JSON, without its parameters.
+    /// The request as JSON, without its parameters.
     pub(crate) fn json(&self) -> Map<String, Value> {
         let mut object = Map::new();
         object.insert("query".to_owned(), self.text().into());

@@ -17,13 +17,13 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::runtime::Handle;
 
-/// What is read off at most; of a longer body the connection is closed.
+/// Bytes of a body's rest that are read at most; beyond it the connection is closed.
 const REST_BYTES_MAX: usize = 64 << 20;
 const REST_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// A body, whose rest is read off in the background when it is dropped.
 pub(crate) struct Received {
-    /// Until the end was seen.
+    /// The body; none once its end was seen.
     body: Option<Incoming>,
     /// The sender waits to be told to send it.
     is_held_back: bool,
@@ -43,7 +43,7 @@ impl Received {
     }
 }
 
-/// Says that the connection ends, in an answer that may have come before all of the body.
+/// Marks that the connection ends, in an answer that may have come before all of the body.
 pub(crate) fn close(response: &mut Response) {
     if response.status().is_client_error() || response.status().is_server_error() {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -81,7 +81,7 @@ impl Drop for Received {
         if let Ok(runtime) = Handle::try_current()
             && !self.is_held_back
         {
-            // Whether it took too long does not matter: the connection is then closed.
+            // A timeout needs no further action: the connection is then closed.
             runtime.spawn(tokio::time::timeout(REST_TIME_MAX, read_off(body)));
         }
     }

@@ -1,7 +1,7 @@
 //! Streams a query's results as the body of an answer.
 //!
 //! The body is produced emit by emit, no faster than the client reads; the engine decides what a slow client misses. When
-//! the client disconnects, the connection drops the body, and with it the subscription, which ends the query unless it is
+//! the client disconnects, the connection drops the body, and with it the subscription; the query then ends unless it is
 //! detached.
 
 use std::{convert::Infallible, time::Duration};
@@ -124,7 +124,7 @@ impl Stream {
     }
 }
 
-/// Why an answer ends before its end.
+/// The error of an answer that is cut short.
 #[derive(Debug, thiserror::Error)]
 #[error("the server stops, or a newer reader took over; the query continues")]
 struct CutShort;

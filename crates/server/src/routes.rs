@@ -243,7 +243,8 @@ fn not_spoken() -> Response {
     response
 }
 
-/// Answers a request that may pass, and marks what becomes of any; also how long that took, in microseconds.
+/// Answers a request if it is allowed, and adds the fields that all answers have; also returns the time taken, in
+/// microseconds.
 async fn guarded<B>(
     shared: &Shared,
     request: hyper::Request<B>,

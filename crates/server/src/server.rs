@@ -78,11 +78,11 @@ pub enum ServerError {
     Listen {
         /// The address of the setting `listen`.
         address: SocketAddr,
-        /// Why not.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// There is nothing to listen on.
+    /// The setting `listen` is empty.
     #[error("the setting `listen` names no address")]
     NoAddress,
     /// A setting cannot be followed.
@@ -108,7 +108,7 @@ pub(crate) enum Phase {
     Cut,
 }
 
-/// What all connections share.
+/// State shared by all connections.
 pub(crate) struct Shared {
     pub(crate) engine: Engine,
     pub(crate) config: ServerConfig,
@@ -120,22 +120,23 @@ pub(crate) struct Shared {
     pub(crate) sql: SqlState,
     pub(crate) postgres: postgres::Cancels,
     pub(crate) syslog: SyslogStats,
-    /// For all that clients have begun and not finished.
+    /// The budget for all that clients have begun and not finished.
     pub(crate) unfinished: Arc<Budget>,
-    /// For Parquet files that are held.
+    /// The places for Parquet files that are held.
     pub(crate) parquet_places: Semaphore,
     pub(crate) start_micros: i64,
     phase: watch::Sender<Phase>,
     shown: ShownStreams,
 }
 
-/// What the requests of one connection share; it counts as open as long as any of them, or what became of it, goes on.
+/// State shared by the requests of one connection; it counts as open until all of them and the work that they began
+/// have ended.
 pub(crate) struct Connection {
     /// Counts connections, from 0.
     pub(crate) number: u64,
-    /// Whose it is.
+    /// The client's address.
     pub(crate) address: IpAddr,
-    /// There are too many: its first request is answered so, and it ends.
+    /// True if there are too many connections: its first request gets that error, and it ends.
     refused: bool,
     /// Events that came over it so far.
     pub(crate) events: AtomicU64,
@@ -202,7 +203,7 @@ impl Server {
         .await
     }
 
-    /// As [`bind`](Server::bind), with statements run elsewhere.
+    /// Binds as [`bind`](Server::bind) does, with statements run elsewhere.
     #[cfg(feature = "history")]
     pub async fn bind_with_sql(
         engine: Engine,
@@ -254,22 +255,22 @@ impl Server {
         Ok(Server { shared: Arc::new(shared), listeners, addresses, postgres, syslog, pusher })
     }
 
-    /// Where it listens, with the ports that were taken for port 0; in the order of the setting `listen`.
+    /// The addresses it listens on, with the ports that were taken for port 0, in the order of the setting `listen`.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// Where it speaks PostgreSQL's protocol, if it does.
+    /// The address for PostgreSQL's protocol, if it is served.
     pub fn postgres_address(&self) -> Option<SocketAddr> {
         self.postgres.as_ref().and_then(|listener| listener.local_addr().ok())
     }
 
-    /// Where it takes syslog's messages over TCP, if it does.
+    /// The address for syslog messages over TCP, if it is served.
     pub fn syslog_tcp_address(&self) -> Option<SocketAddr> {
         self.syslog.tcp.as_ref().and_then(|listener| listener.local_addr().ok())
     }
 
-    /// Where it takes syslog's messages over UDP, if it does.
+    /// The address for syslog messages over UDP, if it is served.
     pub fn syslog_udp_address(&self) -> Option<SocketAddr> {
         self.syslog.udp.as_ref().and_then(|socket| socket.local_addr().ok())
     }
@@ -344,7 +345,7 @@ impl Server {
     }
 }
 
-/// After the grace, for what has then ended to say so: statements to their clients, the engine to its disk.
+/// Time after the grace in which statements send their end to their clients, and the engine writes to its disk.
 const HAND_OVER: Duration = Duration::from_secs(1);
 
 /// Takes a port.
@@ -472,7 +473,7 @@ fn too_many_connections() -> Problem {
         .closing()
 }
 
-/// Answers leave at once, and a peer that is gone without a word is noticed.
+/// Sends answers at once, and detects a peer that disappeared.
 pub(crate) fn prepare(stream: &TcpStream) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let keepalive = TcpKeepalive::new().with_time(PEER_SILENT).with_interval(PEER_SILENT / 10);

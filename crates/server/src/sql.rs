@@ -50,7 +50,7 @@ use crate::{
 
 /// The field that names a statement.
 pub(crate) const STATEMENT_FIELD: HeaderName = HeaderName::from_static("swiftwater-statement");
-/// Of the text of one that ended so much is kept, in bytes.
+/// Bytes kept of the text of an ended statement.
 const TEXT_SHOWN_BYTES: usize = 2000;
 const ID_CHARS_MAX: usize = 64;
 /// Statements that ended and are still told of, for those who ask why an answer ended early and what it cost.
@@ -60,12 +60,12 @@ const PARAMETERS_MAX: usize = 1000;
 const ROW_BYTES: usize = 64;
 const FORM: &str = "Write {\"query\": \"SELECT …\", \"parameters\": []}.";
 
-/// What statements run on.
+/// The engine of statements.
 #[derive(Clone)]
 pub struct SqlAccess {
-    /// Where they run.
+    /// The engine of statements over tables.
     pub sql: Arc<Sql>,
-    /// Who takes those that are not for tables: `CREATE STREAM` and its like.
+    /// Receiver of the statements that are not for tables, such as `CREATE STREAM`.
     pub others: Option<Arc<dyn OtherStatements>>,
 }
 
@@ -93,7 +93,7 @@ impl SqlState {
         self.lock().record_ended(id, told);
     }
 
-    /// Keeps why a statement failed, and gives it as its problem.
+    /// Records the failure of a statement, and returns its problem.
     fn failed(&self, id: &str, why: impl Into<Problem>) -> Problem {
         let problem = why.into();
         self.record_ended(id, failed_json(id, &problem));
@@ -122,7 +122,7 @@ impl SqlState {
     }
 }
 
-/// What is told of statements that ended, the last of each name; the one that ended first goes first.
+/// The reports of ended statements, the last of each name; the one that ended first is removed first.
 #[derive(Default)]
 struct Ended(VecDeque<(String, Value)>);
 
@@ -158,7 +158,7 @@ pub(crate) async fn run(State(shared): State<Arc<Shared>>, request: Request) -> 
     let answer = match (access.sql.run(ask.text, options).await, id) {
         (Ok(answer), _) => answer,
         (Err(error), Some(id)) => return Err(shared.sql.failed(&id, error)),
-        // Nobody was told its name.
+        // The client does not know its name.
         (Err(error), None) => return Err(error.into()),
     };
     let id = answer.id().to_owned();
@@ -174,7 +174,7 @@ pub(crate) async fn run(State(shared): State<Arc<Shared>>, request: Request) -> 
     Ok(response)
 }
 
-/// What runs.
+/// Lists the running statements.
 pub(crate) async fn list(State(shared): State<Arc<Shared>>, uri: Uri) -> Result<Response, Problem> {
     Parameters::parse(uri.query(), &[])?;
     let running = shared.sql.access()?.sql.running();
@@ -271,7 +271,7 @@ async fn body_of(shared: &Shared, headers: &HeaderMap, body: Body) -> Result<Vec
     Ok(without_mark(body))
 }
 
-/// What a client asks.
+/// A client's request for statements.
 #[derive(Debug, PartialEq)]
 struct SqlAsk {
     text: String,
@@ -368,7 +368,7 @@ struct AnswerBody {
     text: String,
     begun: Instant,
     writer: FormWriter,
-    /// What was written already.
+    /// The output written already.
     out: Vec<u8>,
     ended: bool,
 }

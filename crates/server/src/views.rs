@@ -122,7 +122,7 @@ pub(crate) async fn row(
     Ok((marks(&reading), fields, json_field, Body::from(json)).into_response())
 }
 
-/// What tells one state of a row from all others: the view, by when it was created, and the last change.
+/// The tag that identifies one state of a row: the view, by its creation, and the last change.
 fn tag(row: &Row, reading: &ViewReading) -> String {
     entity_tag([reading.created as u64, row.changed])
 }
@@ -274,7 +274,7 @@ fn key_of_text(text: &str) -> Vec<KeyValue> {
 /// A key in JSON. Its values are read as those of events are, so as they are written.
 fn key_of_json(key: &RawValue) -> Vec<KeyValue> {
     let values = serde_json::from_str::<Vec<&RawValue>>(key.get());
-    // What is no array is the key's one value.
+    // A value other than an array is the key's one value.
     let values = values.unwrap_or_else(|_| vec![key]);
     values.into_iter().map(|value| KeyValue::Json(value.get().to_owned())).collect()
 }

@@ -60,7 +60,7 @@ async fn clients_from_npm_get_their_answers() {
     print!("{told}");
     assert!(output.status.success(), "{told}\n{}", String::from_utf8_lossy(&output.stderr));
 
-    // Who stands when the server stops gets the last result, and nobody holds the server up.
+    // A client that is connected when the server stops gets the last result, and does not delay the server.
     let mut child = node().arg("hold").stdout(Stdio::piped()).spawn().unwrap();
     let told = child.stdout.take().unwrap();
     let (line, standing) = oneshot::channel();

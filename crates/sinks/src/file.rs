@@ -18,7 +18,7 @@ pub struct FileSink {
     path: PathBuf,
 }
 
-/// Why a file does not take a delivery.
+/// The reason why a file does not accept a delivery.
 #[derive(Debug, thiserror::Error)]
 pub enum FileSinkError {
     /// Its path leads out of the root, or names no file.
@@ -39,7 +39,7 @@ pub enum FileSinkError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
@@ -59,13 +59,13 @@ impl FileSink {
         Ok(FileSink { root: root.into(), path: root.join(path) })
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Appends bytes behind the first `delivered` ones, on disk when this returns; what is behind those is cut off. Answers
-    /// how many bytes it has then. Waits for the disk.
+    /// Appends bytes behind the first `delivered` ones, on disk when this returns; what is behind those is cut off. Returns
+    /// its new length. Waits for the disk.
     pub fn append(&self, delivered: u64, bytes: &[u8]) -> Result<u64, FileSinkError> {
         let failed = |source| FileSinkError::Io { path: self.path.clone(), source };
         let folder = self.folder()?;

@@ -17,10 +17,10 @@ use reqwest::{
     redirect::Policy,
 };
 
-/// How deliveries are posted.
+/// Options of the delivery by POST.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookOptions {
-    /// What the body is, where the headers do not say otherwise.
+    /// The type of the body, unless the headers state another.
     pub content_type: &'static str,
     /// Headers of each request.
     pub headers: Vec<(String, String)>,
@@ -38,10 +38,10 @@ pub struct Webhook {
     headers: HeaderMap,
 }
 
-/// Why a webhook does not take a delivery.
+/// The reason why a webhook does not accept a delivery.
 #[derive(Debug, thiserror::Error)]
 pub enum WebhookError {
-    /// What it is given is no URL, or no header.
+    /// The input is no URL, or no header.
     #[error("{0}")]
     Invalid(String),
     /// A header that the HTTP client or the delivery itself sets.
@@ -69,7 +69,7 @@ pub enum WebhookError {
     },
 }
 
-/// So much of an answer is told.
+/// Bytes of an answer that an error shows.
 const TOLD_BYTES: usize = 200;
 
 fn body_excerpt(body: &str) -> String {
@@ -77,7 +77,7 @@ fn body_excerpt(body: &str) -> String {
 }
 
 impl WebhookError {
-    /// Whether to try again would end in the same.
+    /// Returns true if another attempt would fail in the same way.
     pub fn is_final(&self) -> bool {
         match self {
             WebhookError::Invalid(_)
@@ -123,7 +123,7 @@ fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// By IANA's registry of special-purpose IPv4 addresses (RFC 6890 and later).
+/// Returns true for a public address, by IANA's registry of special-purpose IPv4 addresses (RFC 6890 and later).
 fn is_public_v4(address: Ipv4Addr) -> bool {
     let is_special = match address.octets() {
         // "This network", carriers' shared addresses, multicast and what is reserved.
@@ -139,8 +139,9 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         || address.is_documentation())
 }
 
-/// By IANA's registry of special-purpose IPv6 addresses. An address of NAT64 is the IPv4 address in it. Tunnels that
-/// nobody should use any more (6to4, Teredo, IPv4-compatible) lead to addresses in them, and are not public.
+/// Returns true for a public address, by IANA's registry of special-purpose IPv6 addresses. An address of NAT64 is
+/// the IPv4 address in it. Tunnels that nobody should use any more (6to4, Teredo, IPv4-compatible) lead to addresses
+/// in them, and are not public.
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let segments = address.segments();
     match segments {

@@ -18,7 +18,7 @@ fn main() {
 
 const UPDATES: u64 = 1_000_000;
 
-/// How many different values there are.
+/// Numbers of distinct values.
 const COUNTS: [u64; 3] = [50, 10_000, 1_000_000];
 
 /// Keys as groups and combinations have them: a tag, a length, a text.

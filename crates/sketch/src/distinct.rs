@@ -45,13 +45,13 @@ enum State {
 
 #[derive(Debug, Default)]
 struct Many {
-    /// What was taken in value by value.
+    /// The sketch of single values.
     taken: Option<ThetaSketch>,
-    /// What was merged.
+    /// The union of merged sketches.
     merged: Option<ThetaUnion>,
 }
 
-/// What is known of a sketch of distinct things.
+/// The figures of a sketch of distinct values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DistinctFigures {
     /// Bytes of the sketch, about.
@@ -113,7 +113,7 @@ impl Distinct {
         match &other.state {
             State::Few(hashes) => hashes.iter().for_each(|&hash| self.update_hash(hash)),
             State::Many(theirs) => {
-                // Of two sizes the smaller one holds: what the other never kept cannot be had.
+                // The smaller one of two sizes counts: values that the other never kept are unknown.
                 let (before, lg_k) = (self.lg_k, self.lg_k.min(other.lg_k));
                 let ours = self.grow();
                 let mut merged = match ours.merged.take() {
@@ -137,7 +137,7 @@ impl Distinct {
         }
     }
 
-    /// How many distinct values there were, about: exactly unless [`is_estimated`](Distinct::is_estimated).
+    /// The number of distinct values, approximately: exactly unless [`is_estimated`](Distinct::is_estimated).
     pub fn evaluate(&self) -> f64 {
         let (kept, theta) = self.least_hashes();
         if theta == THETA_ALL { kept as f64 } else { kept as f64 / (theta as f64 / THETA_ALL as f64) }
@@ -153,7 +153,7 @@ impl Distinct {
         matches!(&self.state, State::Few(hashes) if hashes.is_empty())
     }
 
-    /// What is known of the sketch. Costs more than [`evaluate`](Distinct::evaluate) where it is estimated.
+    /// The figures of the sketch. Costs more than [`evaluate`](Distinct::evaluate) where it is estimated.
     pub fn figures(&self) -> DistinctFigures {
         let bytes = (size_of::<Distinct>() + self.bytes()) as u64;
         match &self.state {
@@ -226,7 +226,7 @@ impl Distinct {
         Ok(Distinct { lg_k, state })
     }
 
-    /// How many of the `k` least hashes there are, and below what they lie.
+    /// The number of the `k` least hashes, and the bound below which they are.
     fn least_hashes(&self) -> (usize, u64) {
         match &self.state {
             State::Few(hashes) => (hashes.len(), THETA_ALL),
@@ -330,8 +330,8 @@ fn figures_of(compact: &CompactThetaSketch, bytes: u64) -> DistinctFigures {
     DistinctFigures { bytes, theta: compact.theta(), estimate: compact.estimate(), bounds }
 }
 
-/// What is known of how many things there are of which those with the least hashes were kept: the hashes of those, and
-/// the least hash of the others ([`None`]: there are no others). Hashes are as [`hash_of_bytes`] gives them.
+/// The figures of a sample by hash: the hashes of the values that were kept, and the least hash of the others
+/// ([`None`]: there are no others). Hashes are as [`hash_of_bytes`] gives them.
 pub fn sample_figures(kept: &[u64], others: Option<u64>, bytes: u64) -> DistinctFigures {
     // A theta sketch is just that: hashes, and a bound that they are below. It takes hashes of 63 bits other than 0.
     let Some(theta) = others.map(|hash| hash >> 1) else { return exact_figures(kept.len(), bytes) };

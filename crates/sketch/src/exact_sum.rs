@@ -32,7 +32,7 @@ pub struct Specials {
 }
 
 impl Specials {
-    /// Of one addend.
+    /// The specials of one addend.
     fn of(x: f64) -> Specials {
         let is = |is: bool| u64::from(is);
         Specials {
@@ -47,7 +47,7 @@ impl Specials {
         self.infinite.saturating_add(self.negative).saturating_add(self.nan)
     }
 
-    /// What they come to; none where there are none.
+    /// Their sum; none if there are none.
     fn sum(self) -> Option<f64> {
         match self {
             Specials { infinite: 0, negative: 0, nan: 0 } => None,
@@ -142,7 +142,7 @@ impl ExactSum {
         of(&self.parts) + huge + self.special.as_deref().map_or(0, size_of_val)
     }
 
-    /// What it is made of: parts, those of the huge addends, and how many special ones.
+    /// Its content: the parts, those of the huge addends, and the counts of special ones.
     pub fn parts(&self) -> (&[f64], &[f64], Specials) {
         let specials = self.special.as_deref().copied().unwrap_or_default();
         (&self.parts, self.huge.as_ref().map_or(&[], |huge| huge), specials)
@@ -155,7 +155,7 @@ impl ExactSum {
         ExactSum { parts: Expansion::from_slice(parts), huge, special }
     }
 
-    /// Of the sum of a special addend as older states have it.
+    /// The specials of the sum of a special addend, from older states.
     pub fn specials_of(special: Option<f64>) -> Specials {
         special.map(Specials::of).unwrap_or_default()
     }
@@ -220,7 +220,7 @@ fn round(parts: &Expansion) -> f64 {
             break;
         }
     }
-    // What was rounded off may lie exactly half way: the parts below it then decide.
+    // The rounded remainder may be exactly half: the parts below it then decide.
     if rest > 0 && ((low < 0.0 && parts[rest - 1] < 0.0) || (low > 0.0 && parts[rest - 1] > 0.0)) {
         let y = low * 2.0;
         let x = high + y;

@@ -30,10 +30,10 @@ pub struct Frequent {
 #[derive(Debug, Clone)]
 struct Map {
     items: FrequentItemsSketch<Vec<u8>>,
-    /// How often values came; more than the map's own weight, once the map was read from an image, which holds what was
-    /// left of them.
+    /// The number of values; more than the map's own weight once the map was read from an image, which contains the
+    /// rest of them.
     seen: u64,
-    /// By how much counts were cut before the map was read from an image.
+    /// The amount by which counts were reduced before the map was read from an image.
     cut: u64,
     /// Bytes of the values that are known, about: when some are dropped, so large a share of them is.
     value_bytes: usize,
@@ -44,9 +44,9 @@ struct Map {
 pub struct FrequentItem {
     /// Its bytes.
     pub value: Vec<u8>,
-    /// How often it came at most.
+    /// The most times that it came.
     pub count: u64,
-    /// How often it came at least.
+    /// The least times that it came.
     pub least: u64,
 }
 
@@ -107,7 +107,7 @@ impl Frequent {
         items
     }
 
-    /// By how much a count may be too high, and how often a value may have come that is not known; 0 while exact.
+    /// Largest error of a count, and largest count of an unknown value; 0 while exact.
     pub fn error(&self) -> u64 {
         self.map.as_ref().map_or(0, |map| map.items.maximum_error() + map.cut)
     }
@@ -127,7 +127,7 @@ impl Frequent {
         self.map.is_none()
     }
 
-    /// How many different values are known.
+    /// Number of known distinct values.
     pub fn distinct_count(&self) -> u64 {
         self.map.as_ref().map_or(0, |map| map.items.num_active_items() as u64)
     }

@@ -10,7 +10,7 @@
 /// The version of the images that are written, and the only one that is read.
 const VERSION: u8 = 1;
 
-/// Why bytes are no sketch.
+/// The reason why bytes are no sketch.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
     /// They were written by a later version, or are something else.
@@ -22,23 +22,23 @@ pub enum ImageError {
     /// They are of another kind of sketch.
     #[error("the bytes are not a sketch of {wanted}")]
     Kind {
-        /// What was wanted.
+        /// The expected kind.
         wanted: &'static str,
     },
     /// They end too early, or go on too long.
     #[error("a sketch of {of} has {bytes} bytes, which cannot be")]
     Length {
-        /// Of what.
+        /// The kind of sketch.
         of: &'static str,
         /// Bytes there are.
         bytes: usize,
     },
-    /// What they say cannot be.
+    /// The content is impossible.
     #[error("a sketch of {of} is invalid: {why}")]
     Content {
-        /// Of what.
+        /// The kind of sketch.
         of: &'static str,
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
 }
@@ -86,7 +86,7 @@ impl<'b> Reader<'b> {
         Ok(taken)
     }
 
-    /// What is left.
+    /// The rest.
     pub(crate) fn rest(&self) -> &'b [u8] {
         self.rest
     }

@@ -23,7 +23,7 @@ pub use frequent::{Frequent, FrequentItem};
 pub use image::ImageError;
 pub use quantiles::{QuantileView, Quantiles};
 
-/// How large sketches may grow, and with that how exact they are.
+/// Limits of the sizes of sketches, and so of their precision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SketchSizes {
     /// Hashes that a sketch of distinct values keeps: so many values are counted exactly. Between 32 and 67108864; the

@@ -31,7 +31,7 @@ pub struct Quantiles {
 
 #[derive(Debug, Clone)]
 enum State {
-    /// At most `k`.
+    /// All values, at most `k`.
     Few(Vec<f64>),
     Many(Box<Kll>),
 }
@@ -114,7 +114,7 @@ impl Quantiles {
         matches!(&self.state, State::Many(kll) if kll.is_estimation_mode())
     }
 
-    /// How far the rank of an answer may be off, as a share of all numbers, at 99 % confidence; 0 while exact.
+    /// Largest error of an answer's rank, as a share of all numbers, at 99 % confidence; 0 while exact.
     pub fn rank_error(&self) -> f64 {
         match &self.state {
             State::Many(kll) if kll.is_estimation_mode() => kll.normalized_rank_error(),
@@ -234,7 +234,7 @@ impl QuantileView {
         }
     }
 
-    /// How many of the numbers are less than `point`.
+    /// Number of the numbers less than `point`.
     pub fn below(&self, point: f64) -> u64 {
         match &self.numbers {
             Numbers::All(numbers) => numbers.partition_point(|number| *number < point) as u64,

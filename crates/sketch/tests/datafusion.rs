@@ -76,7 +76,7 @@ fn calls_that_cannot_be_answered_are_refused() {
         expr_fields: &[],
     };
     let functions = aggregates(SketchSizes::default());
-    // Of each value once, and of each as often as it came, the count of distinct ones is the same.
+    // The count of distinct values is the same for one of each value and for repeated ones.
     assert!(functions[0].accumulator(args(true)).is_ok());
     for function in &functions[1..] {
         for (is_distinct, told) in [(true, "does not support DISTINCT"), (false, "takes 2 arguments")] {

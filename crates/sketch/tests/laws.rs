@@ -174,7 +174,7 @@ proptest! {
             let at = place.index(image.len());
             image[at] = byte;
             for image in [&image[..], &image[..cut.index(image.len())]] {
-                // What is read from damaged bytes must be fit for use, whatever it then says.
+                // A sketch read from damaged bytes must be usable, with any content.
                 if let Ok(mut read) = Distinct::deserialize(image) {
                     read.update(b"x");
                     read.merge(&read.clone());

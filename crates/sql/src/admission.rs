@@ -25,7 +25,7 @@ pub(crate) struct AdmissionControl {
 #[derive(Default)]
 struct Counts {
     waiting: usize,
-    /// Those that have a statement which runs or waits.
+    /// Clients with a statement that runs or waits.
     clients: HashMap<IpAddr, Client>,
 }
 

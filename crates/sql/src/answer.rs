@@ -16,7 +16,7 @@ use crate::cancellation::Cancellation;
 use crate::error::state;
 use crate::{ErrorKind, Progress, SqlError};
 
-/// What the last statement of a text was.
+/// The kind of the last statement of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Command {
     /// A query, or something that answers like one: EXPLAIN, SHOW, DESCRIBE.
@@ -31,11 +31,11 @@ pub enum Command {
     Copy,
     /// A statement of the engine's.
     Other,
-    /// There was no statement in the text.
+    /// The text has no statement.
     Nothing,
 }
 
-/// What travels from the task that runs statements to the one that reads the answer.
+/// Message from the task that runs statements to the reader of the answer.
 pub(crate) enum Item {
     Rows(RecordBatch),
     Failed(SqlError),
@@ -50,7 +50,7 @@ pub struct Answer {
     pub(crate) progress: Arc<Progress>,
     pub(crate) rows: mpsc::Receiver<Item>,
     pub(crate) task: Task,
-    /// How it ended, until the task has ended too: from then on the statement is not among those that run.
+    /// Result of the run, kept until the task has ended; then the statement is no longer listed as running.
     pub(crate) end: Option<Result<(), SqlError>>,
     pub(crate) ended: bool,
     /// Completes when nothing more is waited for.
@@ -74,7 +74,7 @@ impl Drop for Task {
 }
 
 impl Task {
-    /// Why it ended without saying so.
+    /// Returns the reason why the task ended without sending a result.
     pub(crate) fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<SqlError> {
         let end = std::task::ready!(Pin::new(&mut self.handle).poll(context));
         Poll::Ready(match end {
@@ -85,7 +85,7 @@ impl Task {
     }
 }
 
-/// What a panic of an operator comes to. Arrow has no other answer to texts that are too long for one column of a batch.
+/// The error for an operator's panic. Arrow has no other answer to texts that are too long for one column of a batch.
 fn panicked(payload: &(dyn Any + Send)) -> SqlError {
     let said = payload.downcast_ref::<&str>().copied();
     let said = said.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or_default();
@@ -103,7 +103,7 @@ pub(crate) fn cancelled() -> SqlError {
     SqlError::new(ErrorKind::Unavailable, "the statement was cancelled").with_state(state::CANCELLED)
 }
 
-/// Why all statements end, and connections do.
+/// The error of all statements and connections at shutdown.
 pub fn shutting_down() -> SqlError {
     SqlError::new(ErrorKind::Unavailable, "the server is shutting down").with_state(state::SHUTDOWN)
 }
@@ -114,7 +114,7 @@ impl Answer {
         &self.schema
     }
 
-    /// What the statement was.
+    /// The kind of the last statement.
     pub fn command(&self) -> Command {
         self.command
     }
@@ -124,7 +124,7 @@ impl Answer {
         &self.id
     }
 
-    /// How far it is.
+    /// Progress of the run.
     pub fn progress(&self) -> &Arc<Progress> {
         &self.progress
     }

@@ -93,7 +93,7 @@ fn replace(expr: &mut Expr, with: Result<Expr, SqlError>) -> ControlFlow<SqlErro
 fn one_of(left: &Expr, list: Option<(&str, Span)>, negated: bool) -> Option<Result<Expr, SqlError>> {
     let (text, span) = list?;
     Some(elements(text, span).map(|list| match list.is_empty() {
-        // Of nothing none is equal, and all are different, whatever stands before it.
+        // No value equals an element of an empty list, and each value differs from all of them.
         true => value(Value::Boolean(negated), span),
         false => Expr::InList { expr: Box::new(left.clone()), list, negated },
     }))

@@ -3,9 +3,9 @@
 //! The parser backtracks when an attempt fails. It reads `NOT (…)`, `CAST(…)` or `ARRAY[…]` as an expression of its own.
 //! If anything inside is wrong, it reads the text again as a function call. Each level of nesting doubles the time, so a
 //! faulty text of forty levels never ends (sqlparser 0.62; its recursion limit makes the same fault). This dialect counts
-//! the attempts of one statement. When the attempts are used up, each further one fails at once, and the parser returns
-//! the first error that it met. The wrapped dialect decides everything else: a method that the trait gains must be added
-//! to the list below.
+//! the attempts of one statement. After the last attempt, each further one fails at once, and the parser returns the
+//! first error that it met. The wrapped dialect decides everything else: a method that the trait gains must be added to
+//! the list below.
 
 use std::any::TypeId;
 use std::iter::Peekable;
@@ -30,7 +30,7 @@ pub(crate) struct BoundedDialect {
 }
 
 impl BoundedDialect {
-    /// For a statement of so many tokens.
+    /// The dialect for a statement of so many tokens.
     pub(crate) fn new(inner: &'static dyn Dialect, tokens: usize) -> BoundedDialect {
         BoundedDialect { inner, left: AtomicUsize::new(ATTEMPTS_MIN + ATTEMPTS_PER_TOKEN * tokens) }
     }

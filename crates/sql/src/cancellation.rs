@@ -36,23 +36,23 @@ use tokio::time::Instant;
 use crate::answer::{cancelled, shutting_down};
 use crate::{ErrorKind, SqlError};
 
-/// How long a run that was stopped may take to end by itself before its client is answered without it.
+/// Time that a stopped run has to end by itself before its client is answered without it.
 const GRACE: Duration = Duration::from_millis(1000);
 
-/// Whether a run of statements is still wanted.
+/// Stop signal and time limit of a run of statements.
 #[derive(Debug)]
 pub(crate) struct Cancellation {
     told: AtomicBool,
     /// The same, for who waits for it.
     changes: watch::Sender<bool>,
-    /// Not because of its reader, but because all end.
+    /// True if all runs end, rather than because of its reader.
     is_shutdown: AtomicBool,
-    /// When its time is over, and how long that is.
+    /// End of the time limit, and its duration.
     end: Option<(Instant, Duration)>,
 }
 
 impl Cancellation {
-    /// Of a run that begins now.
+    /// The state for a run that begins now.
     pub(crate) fn new(duration_max: Option<Duration>) -> Cancellation {
         let end = duration_max.and_then(|duration| Some((Instant::now().checked_add(duration)?, duration)));
         let (changes, _) = watch::channel(false);
@@ -93,7 +93,7 @@ impl Cancellation {
         self.cancel();
     }
 
-    /// Why it was ended.
+    /// The reason why the run was stopped.
     pub(crate) fn why(&self) -> SqlError {
         if self.is_shutdown.load(Ordering::Relaxed) { shutting_down() } else { cancelled() }
     }
@@ -173,7 +173,7 @@ struct CancellableCondition {
     stop: Arc<Cancellation>,
 }
 
-// Of one statement all have the same `stop`.
+// All conditions of one statement have the same `stop`.
 impl PartialEq for CancellableCondition {
     fn eq(&self, other: &CancellableCondition) -> bool {
         self.condition.eq(&other.condition)

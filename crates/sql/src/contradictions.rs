@@ -88,7 +88,7 @@ fn no_rows(filter: &Filter) -> LogicalPlan {
     LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: false, schema })
 }
 
-/// Whether a plan is an aggregate that has a row though its input has none.
+/// Returns true if a plan is an aggregate that returns a row for an empty input.
 fn has_row_over_nothing(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Aggregate(aggregate) => {
@@ -109,7 +109,7 @@ fn value_of(condition: &Expr, filter: &Filter, config: &dyn OptimizerConfig) -> 
     ExprSimplifier::new(context).simplify(condition.clone())
 }
 
-/// Whether the conditions of a filter, and of filters right below it, are such that no row meets all of them.
+/// Returns true if no row can meet all conditions of a filter and of the filters right below it.
 fn is_contradiction(filter: &Filter) -> Result<bool> {
     let mut conditions: Vec<Expr> = Vec::new();
     let mut next = Some(filter);

@@ -25,7 +25,7 @@ use crate::partitioned;
 use crate::run::{Outcome, Run, count, outcome};
 use crate::{ErrorKind, SqlError};
 
-/// What can be written, as `STORED AS` and as a file's extension.
+/// Formats that can be written, as `STORED AS` and as a file's extension.
 const FORMATS: [&str; 6] = ["parquet", "csv", "json", "ndjson", "jsonl", "arrow"];
 
 impl Run {
@@ -90,7 +90,7 @@ impl Run {
     }
 }
 
-/// What a format cannot hold is not damaged.
+/// Replaces the error for values that a format does not support: no data is damaged.
 fn cannot_be_written(error: SqlError, format: &str) -> SqlError {
     match error.kind() {
         ErrorKind::Corrupt => {
@@ -113,7 +113,7 @@ pub(crate) fn remove_partial_files(copy: &CopyTo) -> Result<(), SqlError> {
     })
 }
 
-/// How the directories under a root begin in which that lies which is being written, one for each `COPY`.
+/// Prefix of the directories of unfinished files under a root, one for each `COPY`.
 const UNFINISHED: &str = ".unfinished-";
 
 /// Takes away what a process that was killed left unfinished. No other process writes under these roots.
@@ -126,10 +126,10 @@ pub(crate) fn clear_unfinished(roots: &[PathBuf]) {
     }
 }
 
-/// A file, or a directory of files, that is being written. What is left of it when this is dropped goes away.
+/// A file, or a directory of files, that is being written. Drop removes the unfinished files.
 struct PartialOutput {
     directory: PathBuf,
-    /// Within the directory.
+    /// The unfinished file or directory within `directory`.
     written: PathBuf,
 }
 
@@ -146,13 +146,13 @@ impl PartialOutput {
         };
         let unfinished = PartialOutput { directory, written };
         if is_directory {
-            // Where there are no rows there are no files, and DataFusion makes no directory.
+            // Without rows there are no files, and DataFusion makes no directory.
             fs::create_dir(&unfinished.written)?;
         }
         Ok(unfinished)
     }
 
-    /// Gives it its name.
+    /// Renames the output to its final name.
     async fn finish(self, target: &Target) -> Result<(), SqlError> {
         let target = target.clone();
         let finished = tokio::task::spawn_blocking(move || {
@@ -212,18 +212,18 @@ fn nested_as_json(field: &Field, column: Expr) -> Option<Expr> {
     field.data_type().is_nested().then(|| json_text().call(vec![column]))
 }
 
-/// In types that all readers know, as in answers.
+/// Casts a column to a type that all readers support, as in answers; none if it has such a type.
 fn plainly_typed(field: &Field, column: Expr) -> Option<Expr> {
     let ty = plain(field.data_type());
     (&ty != field.data_type()).then(|| cast(column, ty))
 }
 
-/// Where a `COPY` writes to: a path without links, under one of the roots.
+/// Destination of a `COPY`: a path without links, under one of the roots.
 #[derive(Debug, Clone)]
 struct Target {
     root: PathBuf,
     path: PathBuf,
-    /// Whether its name says that it is a directory, with a slash at its end.
+    /// True if its name ends in a slash, and so is a directory.
     is_directory: bool,
 }
 

@@ -35,14 +35,14 @@ const BATCH_ROWS: usize = 8192;
 const BATCH_BYTES: usize = 1 << 20;
 /// Batches that wait for the table.
 const BATCHES_WAITING: usize = 2;
-/// Of a value that is told in an error so much is shown, in bytes.
+/// Bytes of a value that an error shows.
 const VALUE_SHOWN_BYTES: usize = 100;
 
 /// Rows on their way into a table.
 pub struct CopyIn {
     fields: Vec<FieldRef>,
     values: Vec<StringBuilder>,
-    /// Of each row that waits, the line on which it stands.
+    /// Line of each waiting row in the input.
     lines: Vec<u64>,
     bytes: usize,
     batches: mpsc::Sender<Piece>,
@@ -51,13 +51,13 @@ pub struct CopyIn {
 
 enum Piece {
     Rows(RecordBatch),
-    /// There are no more: without this they were broken off.
+    /// The end of the rows: without this the input is incomplete.
     End,
 }
 
 impl Sql {
-    /// The query that gives what `COPY … TO STDOUT` copies. Of a table, or a stream, those columns that can be inserted:
-    /// so what comes out goes in again.
+    /// The query that gives what `COPY … TO STDOUT` copies. For a table or a stream it selects the columns that can be
+    /// inserted, so that the output can be copied in again.
     pub async fn copied(&self, copy: &WireCopy) -> Result<String, SqlError> {
         match &copy.source {
             Source::Query(query) => Ok(query.clone()),
@@ -134,7 +134,7 @@ fn named(schema: &Schema, columns: &[Ident]) -> Result<Vec<FieldRef>, SqlError> 
 }
 
 impl CopyIn {
-    /// How many values a row has.
+    /// Number of values of a row.
     pub fn columns(&self) -> usize {
         self.fields.len()
     }
@@ -159,12 +159,12 @@ impl CopyIn {
         Ok(())
     }
 
-    /// Puts all rows in; answers how many.
+    /// Inserts all rows; returns their number.
     pub async fn finish(mut self) -> Result<u64, SqlError> {
         if !self.lines.is_empty() {
             self.send().await?;
         }
-        // If nobody takes it, the insert has failed and says why.
+        // If the send fails, the insert has failed and returns its error.
         let _ = self.batches.send(Piece::End).await;
         self.ended().await
     }
@@ -197,7 +197,7 @@ impl CopyIn {
     }
 }
 
-/// Texts as a column; `lines` says where each stands.
+/// Texts as a column; `lines` has the line of each.
 fn column(field: &FieldRef, texts: &StringArray, lines: &[u64]) -> Result<ArrayRef, SqlError> {
     let fault = |row: usize, what: String| {
         SqlError::invalid(format!("line {}, column `{}`: {what}", lines[row], field.name()))
@@ -227,7 +227,7 @@ fn values(texts: &StringArray, ty: &DataType) -> Result<ArrayRef, usize> {
             cast(&bytes.finish(), ty).map_err(|_| 0)
         }
         _ => {
-            // What cannot be cast is null.
+            // A value that cannot be cast becomes null.
             let cast = cast(texts, ty).map_err(|_| 0_usize)?;
             match (0..texts.len()).find(|row| cast.is_null(*row) && texts.is_valid(*row)) {
                 Some(row) => Err(row),

@@ -33,12 +33,13 @@ use datafusion::optimizer::decorrelate::PullUpCorrelatedExpr;
 use crate::SqlError;
 use crate::error::state;
 
-/// Whether a query uses columns of one around it.
+/// Returns true if a query uses columns of an outer query.
 pub(crate) fn is_correlated(query: &LogicalPlan) -> bool {
     !query.all_out_ref_exprs().is_empty()
 }
 
-/// Whether a query has one row, whatever its tables have: an aggregate without GROUP BY, or a SELECT without FROM.
+/// Returns true if a query returns exactly one row for any tables: an aggregate without GROUP BY, or a SELECT without
+/// FROM.
 pub(crate) fn of_one_row(query: &LogicalPlan) -> bool {
     match query {
         LogicalPlan::Projection(node) => of_one_row(&node.input),
@@ -134,7 +135,7 @@ pub(crate) fn outer_column(expr: &Expr) -> Option<Column> {
     }
 }
 
-/// The input with a column that says whether the query has rows, and that column.
+/// The input with a column that is true if the query has rows, and that column.
 fn mark(input: LogicalPlan, query: &LogicalPlan, number: usize) -> DataFusionResult<(LogicalPlan, Expr)> {
     let mut pulled = PullUpCorrelatedExpr::new().with_exists_sub_query(true);
     let query = query.clone().rewrite(&mut pulled).data()?;

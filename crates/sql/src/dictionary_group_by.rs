@@ -43,12 +43,12 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 const VIEWS_MAX: usize = 1024;
 /// Places in the table of views: a power of two, so many that most views stand where they are first looked for.
 const PLACES: usize = 4 * VIEWS_MAX;
-/// Places that are looked at for one view; beyond, whoever chose the texts has chosen them badly.
+/// Places that are tried for one view; if there are more, the texts are unfavourable.
 const PLACES_TRIED_MAX: usize = 32;
 /// Groups between two times of giving on.
 const GROUPS_MAX: usize = 4096;
 
-/// Puts [`FewGroupsExec`] in the place of first stages that it can stand for.
+/// Replaces first stages by [`FewGroupsExec`] where it computes the same.
 #[derive(Debug)]
 pub(crate) struct DictionaryGroupBy;
 
@@ -95,7 +95,7 @@ fn is_for(aggregate: &AggregateExec) -> bool {
 
 /// The first stage of an aggregation by one column of texts.
 struct FewGroupsExec {
-    /// What it stands for.
+    /// The aggregate that it replaces.
     aggregate: AggregateExec,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -175,7 +175,7 @@ impl ExecutionPlan for FewGroupsExec {
 /// One partition at work.
 struct Stage {
     aggregate: AggregateExec,
-    /// What the functions are given.
+    /// Arguments of the functions.
     arguments: Vec<Vec<Arc<dyn PhysicalExpr>>>,
     functions: Vec<Box<dyn GroupsAccumulator>>,
     groups: Groups,
@@ -286,10 +286,10 @@ struct Groups {
     places: Vec<(u128, u32)>,
     /// Places that are not empty.
     used: Vec<u16>,
-    /// Where longer texts lie: with another buffer, a view means another text.
+    /// Buffers of the longer texts: with another buffer, the same view means another text.
     buffers: Vec<Buffer>,
     by_text: HashMap<Arc<str>, u32>,
-    /// By group; none is null.
+    /// The text of each group; none is null.
     texts: Vec<Option<Arc<str>>>,
     null: Option<u32>,
     bytes: usize,
@@ -351,7 +351,7 @@ impl Groups {
         if is_same {
             return;
         }
-        // Held on to, so that no other buffer comes to lie at their place.
+        // The buffers are retained, so that no other buffer can have their address.
         self.buffers = buffers.to_vec();
         for place in self.used.drain(..) {
             self.places[usize::from(place)] = (0, NONE);
@@ -411,7 +411,7 @@ impl Groups {
     }
 }
 
-/// What is left of an input, as a plan that is executed once.
+/// The rest of an input, as a plan that is executed once.
 struct RemainingInput {
     schema: SchemaRef,
     input: Mutex<Option<SendableRecordBatchStream>>,

@@ -16,7 +16,7 @@ use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value
 
 use crate::{SqlError, walk::walk_statement_mut};
 
-/// Puts the comparisons of a statement right.
+/// Corrects the comparisons of a statement.
 pub(crate) fn regroup(statement: &mut Statement) {
     // It never breaks off.
     let _ = walk_statement_mut(statement, &mut Regroup);
@@ -49,7 +49,7 @@ fn last_of(expr: &mut Expr) -> Option<(&mut Expr, usize)> {
     }
 }
 
-/// Puts an expression that lacks its last operand around the first one that binds no more loosely than that.
+/// Wraps an expression without its last operand around the first one that binds at least as tightly as that.
 fn put_around_first(expr: &mut Expr, mut inner: Expr, looseness_max: usize) {
     let is_loose = looseness(expr) > looseness_max;
     match expr {

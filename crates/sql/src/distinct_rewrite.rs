@@ -52,11 +52,11 @@ use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use crate::session::PlanGoal;
 use crate::sums;
 
-/// What passes over nulls, and is the same whether it meets each value once or sees to that itself.
+/// Functions that ignore nulls, and whose result with DISTINCT is that over distinct values.
 const FUNCTIONS: [&str; 5] = ["count", "sum", "avg", "min", "max"];
 /// Values that are distinct.
 const VALUE: &str = "__value";
-/// Which of the plans that are put together a row is from.
+/// Column that names the branch of the union from which a row is.
 const BRANCH: &str = "__branch";
 
 /// The rule.
@@ -99,7 +99,7 @@ impl OptimizerRule for DistinctRewrite {
 
 /// An aggregate over distinct values.
 struct Distinct {
-    /// What it is of; null where the aggregate's filter leaves a row out.
+    /// The argument; null in the rows that the aggregate's filter excludes.
     value: Expr,
     /// The aggregate as it is over values that are distinct.
     function: AggregateFunction,
@@ -125,9 +125,9 @@ fn distinct(expr: &Expr) -> Result<Option<Distinct>> {
 
 /// An aggregate that is computed from others over parts of its rows.
 struct DecomposedAggregate {
-    /// Over the rows of a part, and, under the same name, over all parts.
+    /// The aggregates over the rows of a part, and, under the same name, over all parts.
     parts: Vec<(String, Expr, Expr)>,
-    /// What is made of the latter, by their names.
+    /// The result, computed from the aggregates over all parts by their names.
     made: Expr,
 }
 
@@ -168,7 +168,8 @@ fn of_parts(expr: &Expr, schema: &DFSchema, number: usize) -> Result<Option<Deco
     })
 }
 
-/// What gives the image of a sum over a part, and makes the whole of images; none where there is none.
+/// The aggregate that returns the image of a sum over a part, and the one that merges images; none if the function has
+/// no images.
 fn in_images(
     function: &AggregateUDF,
     arguments: &[Expr],
@@ -207,7 +208,7 @@ fn in_one_pass(aggregate: &Aggregate, found: &[Option<Distinct>]) -> Result<Opti
     named(plan, aggregate, made)
 }
 
-/// Whether sets of values are many and large, and what they are of is cheap to read again.
+/// Returns true if sets of values are many and large, and their input is cheap to read again.
 fn is_better_apart(aggregate: &Aggregate, found: &[Option<Distinct>]) -> Result<bool> {
     let mut has_texts = false;
     for Distinct { value, .. } in found.iter().flatten() {
@@ -234,7 +235,7 @@ fn is_better_apart(aggregate: &Aggregate, found: &[Option<Distinct>]) -> Result<
 /// A plan whose columns go on under other names.
 struct AggregateBranch {
     plan: LogicalPlan,
-    /// By the number of an aggregate.
+    /// The columns by the number of an aggregate.
     gives: Vec<(usize, Expr)>,
 }
 
@@ -351,7 +352,7 @@ fn group_name(number: usize) -> String {
     format!("__group_{number}")
 }
 
-/// What is grouped by, under names that nothing else has.
+/// The grouping keys, under names that no other column has.
 fn grouped(group_expr: &[Expr]) -> impl Iterator<Item = Expr> {
     group_expr.iter().enumerate().map(|(number, expr)| expr.clone().alias(group_name(number)))
 }
@@ -368,7 +369,7 @@ fn group(input: LogicalPlan, groups: Vec<Expr>, aggregates: Vec<Expr>) -> Result
     Ok(LogicalPlan::Aggregate(Aggregate::try_new(Arc::new(input), groups, aggregates)?))
 }
 
-/// Whether a plan gives the same rows, in any order, each time it is run.
+/// Returns true if a plan returns the same rows, in any order, each time it is run.
 fn is_the_same_each_time(plan: &LogicalPlan, group_expr: &[Expr]) -> Result<bool> {
     let mut is_same = !group_expr.iter().any(Expr::is_volatile);
     plan.apply_with_subqueries(|node| {
@@ -390,7 +391,7 @@ fn is_the_same_each_time(plan: &LogicalPlan, group_expr: &[Expr]) -> Result<bool
             _ => false,
         };
         if let LogicalPlan::TableScan(scan) = node {
-            // What a recursive query has so far may be read in one place only.
+            // The work table of a recursive query may be read in one place only.
             let is_recursive = source_as_provider(&scan.source)?.downcast_ref::<CteWorkTable>().is_some();
             is_same &= scan.fetch.is_none() && !is_recursive;
         }
@@ -408,8 +409,8 @@ mod tests {
 
     use super::*;
 
-    /// What a statement gives, row by row, in no order; how often its plan reads `t`, and how many aggregates of it are still of
-    /// distinct values.
+    /// Returns the rows of a statement as text, in no order, the number of times that its plan reads `t`, and the number of its
+    /// aggregates that are still over distinct values.
     async fn answer(context: &SessionContext, text: &str) -> (Vec<String>, usize, usize) {
         let frame = context.sql(text).await.unwrap();
         let plan = frame.clone().into_optimized_plan().unwrap();
@@ -429,7 +430,7 @@ mod tests {
         (rows, scans, distinct_left)
     }
 
-    /// Without the rule, and with it for each aim.
+    /// The sessions without the rule, and with it for each aim.
     async fn contexts() -> [SessionContext; 3] {
         let with = |aim| {
             let rule = Arc::new(DistinctRewrite(aim));
@@ -451,8 +452,8 @@ mod tests {
         contexts
     }
 
-    /// For each aim a statement gives what it gives without the rule, keeps no set of values, and reads `t` so often; `None`: as
-    /// often as without.
+    /// Checks that for each aim a statement returns the same as without the rule, has no set of values, and reads `t` so often;
+    /// `None`: as often as without.
     async fn all_are_grouped([plain, fast, small]: &[SessionContext; 3], text: &str, scans: Option<usize>) {
         let (expected, once, left) = answer(plain, text).await;
         assert_ne!(left, 0, "{text}");

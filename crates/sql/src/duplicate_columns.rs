@@ -1,4 +1,4 @@
-//! Gives each repeated column of a select list a name of its own, because DataFusion refuses two columns of one name.
+//! Names each repeated column of a select list, because DataFusion refuses two columns of one name.
 //!
 //! ```text
 //! SELECT length, length FROM wiki      becomes  SELECT length, length AS length_2 FROM wiki
@@ -106,7 +106,7 @@ fn tables_of_stars(select: &Select, schemas: &Schemas) -> Vec<(String, SchemaRef
     tables.filter(|(table, _)| select.projection.iter().any(|item| is_of(item, table))).collect()
 }
 
-/// Whether a `*` leaves no column out, and gives none another name.
+/// Returns true if a `*` excludes no column and renames none.
 fn is_whole(options: &WildcardAdditionalOptions) -> bool {
     let WildcardAdditionalOptions { opt_ilike, opt_exclude, opt_except, opt_replace, opt_rename, .. } =
         options;
@@ -180,7 +180,7 @@ pub(crate) fn columns_apart(plan: LogicalPlan) -> DataFusionResult<LogicalPlan> 
 
 fn columns_of_query_apart(plan: LogicalPlan) -> DataFusionResult<LogicalPlan> {
     let schema = Arc::clone(plan.schema());
-    // What is computed is of no table.
+    // A computed column belongs to no table.
     let names: Vec<Cow<'_, str>> = schema
         .iter()
         .map(|(qualifier, field)| match qualifier {
@@ -256,7 +256,8 @@ fn name_of(expr: &Expr) -> Option<&str> {
     }
 }
 
-/// Without casts, time zones, brackets and the case of functions, none of which shows in the name that DataFusion gives it.
+/// The expression without casts, time zones, brackets and the case of functions, none of which is in DataFusion's name
+/// for it.
 fn bare(expr: &Expr) -> Expr {
     let mut bare = expr.clone();
     // It never breaks off.

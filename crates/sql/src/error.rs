@@ -20,9 +20,9 @@ use crate::words::in_sql;
 pub enum ErrorKind {
     /// The statement is wrong, or what it computes cannot be had (a division by zero, a cast that fails).
     Invalid,
-    /// What it names does not exist.
+    /// A named object does not exist.
     NotFound,
-    /// What it would make exists already, or changed meanwhile.
+    /// The object to create exists already, or was changed meanwhile.
     Conflict,
     /// Storage cannot be reached or fails; the same statement may work later.
     Unavailable,
@@ -37,9 +37,9 @@ pub enum ErrorKind {
 /// A place in the text of the statements: line and column, both from 1, columns in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// From 1.
+    /// The line, from 1.
     pub line: u64,
-    /// From 1, in characters.
+    /// The column, from 1, in characters.
     pub column: u64,
 }
 
@@ -49,7 +49,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Why a statement did not run, or not to its end.
+/// The reason why a statement did not run, or not to its end.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct SqlError {
@@ -57,7 +57,7 @@ pub struct SqlError {
     message: String,
     place: Option<Place>,
     hint: Option<String>,
-    /// Where the kind does not say enough.
+    /// SQLSTATE, if it is more specific than the kind.
     state: Option<&'static str>,
     #[source]
     source: Option<Box<dyn StdError + Send + Sync>>,
@@ -82,17 +82,17 @@ impl SqlError {
         })
     }
 
-    /// What the caller would act on.
+    /// The coarse kind, on which the caller may act.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// Where in the text, if that is known.
+    /// The place of the fault in the text, if known.
     pub fn place(&self) -> Option<Place> {
         self.place
     }
 
-    /// What to do about it.
+    /// The advice to the user.
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }
@@ -129,13 +129,13 @@ impl SqlError {
         SqlError::new(ErrorKind::Internal, message)
     }
 
-    /// Whether a query met its memory limit: it may be tried again with operators that spill.
+    /// Returns true if a query met its memory limit: it may be tried again with operators that spill.
     pub(crate) fn is_out_of_memory(error: &DataFusionError) -> bool {
         matches!(error.find_root(), DataFusionError::ResourcesExhausted(_))
     }
 }
 
-/// So that a [`Tables`](crate::Tables) gives its errors through DataFusion and they come out as they were.
+/// Converts the error so that a [`Tables`](crate::Tables) can return it through DataFusion unchanged.
 impl From<SqlError> for DataFusionError {
     fn from(error: SqlError) -> DataFusionError {
         DataFusionError::External(Box::new(error))
@@ -294,8 +294,8 @@ fn describe(error: &DataFusionError) -> (ErrorKind, String, Option<String>) {
         DataFusionError::Internal(message) if message.contains("ObjectStore") => {
             (ErrorKind::Unavailable, format!("storage failed: {}", plain(message)), hint)
         }
-        // What it was not made for, as `max` of maps, DataFusion takes for a fault of its own. It is the statement that can
-        // be changed; who runs the server sees the whole text.
+        // DataFusion reports a misuse of a function, as `max` of maps, as an internal error of its own. It is the statement
+        // that can be changed; who runs the server sees the whole text.
         DataFusionError::Internal(message) => {
             tracing::warn!(why = %message, "DataFusion cannot run a statement");
             (ErrorKind::Invalid, format!("not supported: {}", shortened(&plain(message))), hint)
@@ -304,7 +304,7 @@ fn describe(error: &DataFusionError) -> (ErrorKind, String, Option<String>) {
     }
 }
 
-/// Of a call that no signature fits, the call by its types, and what may be called.
+/// For a call that matches no signature: the call by its types, and the signatures.
 fn mistyped_call(message: &str) -> Option<(String, String)> {
     let (_, rest) = message.split_once("No function matches the given name and argument types '")?;
     let (call, rest) = rest.split_once('\'')?;
@@ -331,25 +331,25 @@ fn without_over(message: &str) -> Option<&'static str> {
     OVER_WINDOWS.into_iter().find(|known| known.eq_ignore_ascii_case(name))
 }
 
-/// Whether a subquery was left that could not be made a join.
+/// Returns true if a subquery was left that could not be made a join.
 fn is_of_an_outer_query(message: &str) -> bool {
     let names = ["ScalarSubquery(", "Exists(", "InSubquery(", "OuterReferenceColumn("];
     let rest = message.split_once("Physical plan does not support logical expression ");
     rest.is_some_and(|(_, expr)| names.iter().any(|name| expr.starts_with(name)))
 }
 
-/// Whether events to come are asked for, as live queries do.
+/// Returns true if a query asks for future events, as live queries do.
 fn is_of_a_stream(message: &str) -> bool {
     message.to_ascii_lowercase().contains("table function 'stream' not found")
 }
 
-/// What SHOW does not know.
+/// The name that SHOW does not know.
 fn not_shown(message: &str) -> Option<&str> {
     let (name, _) = message.split_once("' is not a variable which can be viewed with 'SHOW'")?;
     name.rsplit('\'').next()
 }
 
-/// Of a SELECT with a name twice, which columns have it, from 1.
+/// For a SELECT with a repeated name: the columns that have it, from 1.
 fn of_one_name(message: &str) -> Option<(usize, usize)> {
     let (_, rest) = message.split_once("require unique expression names")?;
     let mut places = rest.split("\" at position ").skip(1).map(|rest| {
@@ -367,7 +367,7 @@ fn uncast(message: &str) -> Option<String> {
     Some(format!("'{text}' is not a valid {}", type_name(&ty)))
 }
 
-/// Whether storage is at the bottom of it: a file that cannot be read or written, or an object store.
+/// Returns true if the cause is in storage: a file that cannot be read or written, or an object store.
 fn is_of_storage(error: &(dyn StdError + 'static)) -> bool {
     let mut next = Some(error);
     while let Some(error) = next {
@@ -375,7 +375,7 @@ fn is_of_storage(error: &(dyn StdError + 'static)) -> bool {
             return true;
         }
         if let Some(error) = error.downcast_ref::<std::io::Error>() {
-            // What was read, but is not what it should be, is the data's fault.
+            // Malformed content is a fault of the data, not of storage.
             return !matches!(
                 error.kind(),
                 std::io::ErrorKind::InvalidData | std::io::ErrorKind::UnexpectedEof
@@ -386,7 +386,7 @@ fn is_of_storage(error: &(dyn StdError + 'static)) -> bool {
     false
 }
 
-/// Whether the end of a Parquet file could not be had from the store, which is told in a text only.
+/// Returns true if the end of a Parquet file could not be fetched from the store, which only the error's text says.
 fn is_unfetched(message: &str) -> bool {
     message.contains("Failed to fetch metadata for file") && message.contains("Object Store error")
 }
@@ -427,9 +427,9 @@ pub mod state {
     pub(crate) const NO_TABLE: &str = "42P01";
     pub(crate) const TABLE_EXISTS: &str = "42P07";
     pub(crate) const LIMIT: &str = "53000";
-    /// Something is longer than it may be.
+    /// A name or value is longer than allowed.
     pub const TOO_LONG: &str = "54000";
-    /// What is named is not in a state that allows it.
+    /// The state of a named object does not allow the statement.
     pub const NOT_NOW: &str = "55000";
     pub(crate) const CANCELLED: &str = "57014";
     /// The server ends.
@@ -439,7 +439,8 @@ pub mod state {
     pub(crate) const CORRUPT: &str = "XX001";
 }
 
-/// What DataFusion's error says more than its kind. Of its prose only the beginning is looked at.
+/// Returns the SQLSTATE if DataFusion's error is more specific than its kind. Only the beginning of the message is
+/// compared.
 fn state_of(error: &DataFusionError, message: &str) -> Option<&'static str> {
     match error.find_root() {
         DataFusionError::NotImplemented(_) => Some(state::NOT_SUPPORTED),
@@ -469,7 +470,7 @@ fn state_of(error: &DataFusionError, message: &str) -> Option<&'static str> {
 fn schema_message(error: &SchemaError, hint: Option<String>) -> (ErrorKind, String, Option<String>) {
     match error {
         SchemaError::FieldNotFound { field, valid_fields } => {
-            // Of a grouped query DataFusion tells those of its groups and those of its tables.
+            // For a grouped query DataFusion lists the columns of its groups and those of its tables.
             let mut names: Vec<&str> = Vec::new();
             for column in valid_fields {
                 if !names.contains(&column.name()) {
@@ -509,12 +510,12 @@ fn schema_message(error: &SchemaError, hint: Option<String>) -> (ErrorKind, Stri
     }
 }
 
-/// What is run here.
+/// The statements that are run here.
 pub(crate) const STATEMENTS: &str = "Statements are SELECT, EXPLAIN, SHOW, DESCRIBE, INSERT INTO, INSERT OVERWRITE, \
                                      COPY … TO, and CREATE and DROP of TABLE, STREAM, MATERIALIZED VIEW, JOIN, SINK, \
                                      JOB, ALERT and ENDPOINT.";
 
-/// What can be shown.
+/// The objects that SHOW can list.
 const SHOWN: &str = "Write SHOW with STREAMS, TABLES, VIEWS, JOBS, SINKS, ALERTS, JOINS or ENDPOINTS; SHOW ALL \
                      returns the settings.";
 
@@ -544,7 +545,7 @@ fn plain(message: &str) -> String {
     for prefix in ["Error during planning: ", "Execution error: ", "Arrow error: ", "External error: "] {
         message = message.strip_prefix(prefix).unwrap_or(message);
     }
-    // What follows is the parser's tree.
+    // The rest is the parser's tree.
     let message = message.split(" Substring {").next().unwrap_or(message);
     let message = in_sql(message.strip_suffix('.').unwrap_or(message));
     let message = message.strip_prefix("[return_type] ").unwrap_or(&message);
@@ -558,8 +559,8 @@ fn plain(message: &str) -> String {
     }
 }
 
-/// Which limit was passed, where it was one of memory or of disk, by how much, and what to do. DataFusion lists who holds most
-/// of the memory, and says then what was wanted, what is left, and of how much; of disk it names a setting of its own.
+/// Message and hint for a limit of memory or of disk that was exceeded, and by how much. DataFusion lists who holds most of
+/// the memory, and says then what was wanted, what is left, and of how much; of disk it names a setting of its own.
 fn passed(message: &str) -> Option<(String, &'static str)> {
     if let Some((_, told)) = message.split_once("spilling process has exceeded the allowable limit of ") {
         let limit = told.split(". ").next().unwrap_or(told);
@@ -578,7 +579,7 @@ fn passed(message: &str) -> Option<(String, &'static str)> {
     Some((message, "Select fewer rows, or raise sql.memory_bytes_max."))
 }
 
-/// How much more was wanted, for what, beside how much, and what was left: DataFusion tells it with the name of an operator.
+/// The memory that an operator requested, its name, its present size and the memory left, from DataFusion's text.
 fn in_words(told: &str) -> Option<String> {
     let (wanted, rest) = told.split_once(" for ")?;
     let (operator, rest) = rest.split_once(" with ")?;
@@ -600,7 +601,7 @@ fn sentence(text: &str) -> String {
     if text.ends_with(['.', '?', '!']) { text.to_owned() } else { format!("{text}.") }
 }
 
-/// Where the fault is, as DataFusion or its parser tell it.
+/// The place of the fault, as DataFusion or its parser reports it.
 fn place_of(error: &DataFusionError) -> Option<Place> {
     if let Some(span) = error.diagnostic().and_then(|diagnostic| diagnostic.span) {
         return Some(Place { line: span.start.line, column: span.start.column });

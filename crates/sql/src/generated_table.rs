@@ -51,13 +51,13 @@ pub fn rows_at_hand(rows: RecordBatch) -> Result<Arc<dyn TableProvider>, SqlErro
 
 /// Rows that are generated as a statement reads them, and again whenever it reads them again: they are the same then.
 pub trait RowGenerator: Send + Sync + 'static {
-    /// Whether a condition on this column may leave out rows before they are made.
+    /// Returns true if a condition on this column may exclude rows before they are made.
     fn is_key(&self, _column: usize) -> bool {
         false
     }
 
-    /// Generates the requested rows, in batches of the requested columns, until there are no more or `give` answers `false`:
-    /// nobody wants them. Rows that the condition leaves out may be among them. Answers how many keys were read. Called on a
+    /// Generates the requested rows, in batches of the requested columns, until there are no more or `give` returns `false`:
+    /// the reader is gone. Rows that the condition excludes may be among them. Returns the number of keys read. Called on a
     /// thread that may wait; `give` waits until there is room.
     fn generate(
         &self,
@@ -66,10 +66,10 @@ pub trait RowGenerator: Send + Sync + 'static {
     ) -> Result<u64, SqlError>;
 }
 
-/// Which rows of a table a scan reads, and what of them.
+/// The rows and columns that a scan of a table reads.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScanRequest {
-    /// Columns, by their places; with none of them, batches say how many rows there are.
+    /// Columns, by their places; without columns, batches have only a number of rows.
     pub columns: Vec<usize>,
     /// All rows that satisfy this are wanted.
     pub condition: KeyCondition,
@@ -153,7 +153,7 @@ impl TableProvider for GeneratedTable {
 struct GeneratorExec {
     rows: Arc<dyn RowGenerator>,
     wanted: ScanRequest,
-    /// The conditions that say which keys are read.
+    /// The text of the conditions on keys.
     keys: String,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,

@@ -60,7 +60,7 @@ struct Columns<'a> {
     found: Vec<String>,
     /// Aggregates met in all.
     aggregates: usize,
-    /// Within how many aggregates, subqueries or grouped expressions the visitor stands.
+    /// The number of aggregates, subqueries or grouped expressions around the visitor.
     depth: usize,
 }
 

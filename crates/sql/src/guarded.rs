@@ -103,7 +103,7 @@ fn guarded(expr: Expr, bytes_max: usize) -> Transformed<Expr> {
     }
 }
 
-/// What a call costs, by its arguments.
+/// The cost of a call, computed from its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Cost {
     /// The bytes of its arguments.
@@ -123,7 +123,7 @@ impl Cost {
         }
     }
 
-    /// Of one row, whose arguments have so many bytes.
+    /// The cost of one row, whose arguments have so many bytes.
     fn row(self, bytes: &[u64]) -> u64 {
         let all = bytes.iter().fold(0_u64, |all, bytes| all.saturating_add(*bytes));
         let at = |index: usize| bytes.get(index).copied().unwrap_or(0);
@@ -210,7 +210,7 @@ impl ScalarUDFImpl for Guarded {
         let bytes: Vec<Bytes> = arguments.args.iter().map(Bytes::of).collect::<Result<_>>()?;
         let has_columns = arguments.args.iter().any(|value| matches!(value, ColumnarValue::Array(_)));
         let all: Vec<u64> = bytes.iter().map(|bytes| bytes.largest()).collect();
-        // Whatever the rows are, together they are no dearer than this.
+        // The sum over all rows is at most this.
         let rows_counted = if has_columns { rows as u64 } else { 1 };
         if self.cost.row(&all).saturating_mul(rows_counted) <= CALL_BYTES {
             return self.inner.invoke_with_args(arguments);
@@ -290,11 +290,11 @@ fn slice(arguments: &ScalarFunctionArgs, from: usize, to: usize) -> ScalarFuncti
     }
 }
 
-/// What the values of an argument take.
+/// Bytes of the values of an argument.
 enum Bytes {
     /// All the same, about: numbers, or one constant.
     Each(u64),
-    /// By row.
+    /// Bytes by row.
     Rows(Vec<u64>),
 }
 

@@ -21,7 +21,7 @@ use crate::text::place_of_span;
 use crate::walk::walk_statement_mut;
 use crate::{SqlError, error::state};
 
-/// Puts what would be passed over into words that DataFusion knows, or refuses it.
+/// Rewrites clauses that DataFusion would ignore so that it knows them, or refuses them.
 pub(crate) fn none_ignored(statement: &mut Statement) -> Result<(), SqlError> {
     walk_statement_mut(statement, &mut Pass)
 }
@@ -83,7 +83,7 @@ impl VisitorMut for Pass {
     }
 }
 
-/// Whether a type bounds the length of texts, which tables do not: all texts are of one type.
+/// Returns true if a type limits the length of texts. Tables do not: all texts have one type.
 fn limits_length(ty: &DataType) -> bool {
     match ty {
         DataType::Char(_) | DataType::Character(_) => true,

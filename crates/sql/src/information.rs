@@ -174,7 +174,7 @@ impl Columns {
     }
 }
 
-/// Of numbers: how many digits of which base, and how many of them behind the point.
+/// The digits of a numeric type, their base, and the digits behind the point.
 fn precision(ty: &DataType) -> Option<(i64, i64, Option<i64>)> {
     Some(match ty {
         DataType::Decimal32(digits, scale)

@@ -48,7 +48,7 @@ fn function(wanted: JsonResult) -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::from(JsonGet { wanted, signature: Signature::variadic_any(Volatility::Immutable) }))
 }
 
-/// What a function returns of the value at a path.
+/// The result of a function for the value at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum JsonResult {
     Text,

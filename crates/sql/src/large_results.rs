@@ -27,7 +27,7 @@ const SHARE: usize = 8;
 /// Constants up to so many bytes are not counted for each row.
 const SMALL_BYTES: usize = 64;
 
-/// What is bounded, and how its result grows.
+/// The functions that are limited, and the growth of their results.
 const FUNCTIONS: [(&str, Growth); 13] = [
     ("replace", Growth::Replace),
     ("regexp_replace", Growth::ReplaceMatches),
@@ -44,7 +44,7 @@ const FUNCTIONS: [(&str, Growth); 13] = [
     ("generate_series", Growth::Range),
 ];
 
-/// Puts bounded functions into the place of those that a session has.
+/// Replaces functions of a session by their bounded forms.
 pub(crate) fn register(state: &mut SessionState, memory_bytes_max: usize) -> Result<()> {
     for (name, growth) in FUNCTIONS {
         let inner = state.udf(name)?;
@@ -105,7 +105,7 @@ enum Growth {
     Separate,
     /// A text, that many times.
     Repeat,
-    /// Up to that many characters.
+    /// A text padded to that many characters.
     Pad,
     /// An element, that many times.
     RepeatElement,
@@ -113,7 +113,7 @@ enum Growth {
     ReplaceElements,
     /// A list of that many elements.
     Resize,
-    /// From here to there, by steps.
+    /// A list of the values from one to another, by steps.
     Range,
 }
 
@@ -175,7 +175,7 @@ impl ScalarUDFImpl for Bounded {
 struct CallArguments {
     columns: Vec<ArrayRef>,
     rows: usize,
-    /// What the constants take when they become columns as long as the others.
+    /// Bytes of the constants once they are columns as long as the others.
     spread_bytes: usize,
 }
 
@@ -198,8 +198,8 @@ impl CallArguments {
         Ok(CallArguments { columns, rows, spread_bytes })
     }
 
-    /// The bytes that a result takes, about; those of values that the function will not take are not counted. Where they are no
-    /// more than `bytes_max`, it may be fewer.
+    /// The bytes that a result takes, about; those of values that the function will not take are not counted. A result up to
+    /// `bytes_max` may be too low.
     fn bytes(&self, growth: Growth, bytes_max: usize) -> usize {
         let made = match growth {
             Growth::Replace => self.replaced(bytes_max),
@@ -391,7 +391,7 @@ impl CallArguments {
         numbers.as_primitive_opt::<Int64Type>().cloned()
     }
 
-    /// Of all rows together; one without an answer makes nothing.
+    /// The sum over all rows; a row without a result counts as 0.
     fn total(&self, bytes: impl Fn(usize) -> Option<usize>) -> usize {
         (0..self.rows).fold(0, |total: usize, row| total.saturating_add(bytes(row).unwrap_or(0)))
     }
@@ -404,12 +404,12 @@ fn signed(column: &Int64Array, row: usize) -> Option<i64> {
     (row < column.len() && column.is_valid(row)).then(|| column.value(row))
 }
 
-/// What is below nothing is nothing.
+/// Returns the value of a row; a negative one becomes 0.
 fn at(column: &Int64Array, row: usize) -> Option<usize> {
     signed(column, row).map(|value| usize::try_from(value).unwrap_or(0))
 }
 
-/// What a column takes, about.
+/// Approximate bytes of a column.
 fn size(column: &ArrayRef) -> usize {
     column.to_data().get_slice_memory_size().unwrap_or(0)
 }
@@ -461,7 +461,7 @@ fn widest_characters(column: &ArrayRef) -> Option<Int64Array> {
     Some(texts.iter().map(|text| text.map(widest)).collect())
 }
 
-/// What each value takes in a list; of nested ones the average.
+/// Bytes of each value in a list; for nested lists the average.
 fn element_bytes(column: &ArrayRef) -> Int64Array {
     let all = |bytes: usize| Int64Array::from(vec![i64::try_from(bytes).unwrap_or(i64::MAX)]);
     match column.data_type() {
@@ -478,7 +478,7 @@ fn element_bytes(column: &ArrayRef) -> Int64Array {
     }
 }
 
-/// Whole numbers, or intervals in nanoseconds, a month at its shortest.
+/// The steps: whole numbers, or intervals in nanoseconds, a month at its shortest.
 fn steps(column: &ArrayRef) -> Option<Vec<i128>> {
     if let Some(intervals) = column.as_primitive_opt::<IntervalMonthDayNanoType>() {
         let nanos = intervals.iter().map(|step| {

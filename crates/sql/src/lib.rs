@@ -86,6 +86,6 @@ pub use watched::{count_allocated, count_freed};
 pub use wire_copy::{CopyForm, WireCopy};
 pub use write::can_be_inserted;
 
-/// What an implementation of [`Tables`] is written with, so that it need not name DataFusion itself.
+/// Types that an implementation of [`Tables`] needs, so that it need not name DataFusion itself.
 pub use arrow::{datatypes::SchemaRef, record_batch::RecordBatch};
 pub use datafusion::{catalog::TableProvider, execution::SendableRecordBatchStream, logical_expr::Expr};

@@ -57,7 +57,7 @@ pub(crate) fn in_three_values(plan: LogicalPlan) -> Result<LogicalPlan, SqlError
     Ok(rewritten.data()?)
 }
 
-/// How many operators a plan has, its subqueries included; it counts little further than to the limit.
+/// Number of operators of a plan, its subqueries included; counting stops shortly after the limit.
 fn operators(plan: &LogicalPlan, limit: usize) -> DataFusionResult<usize> {
     let mut count = 0;
     plan.apply_with_subqueries(|_| {
@@ -96,7 +96,7 @@ fn in_columns(node: LogicalPlan) -> DataFusionResult<Transformed<LogicalPlan>> {
     })
 }
 
-/// Has the comparisons of a sort, a window, a grouping or a join computed as columns of its input.
+/// Computes the comparisons of a sort, a window, a grouping or a join as columns of its input.
 fn before(node: LogicalPlan) -> DataFusionResult<Transformed<LogicalPlan>> {
     let columns = node.schema().columns();
     let inputs: Vec<LogicalPlan> = node.inputs().into_iter().cloned().collect();
@@ -305,12 +305,12 @@ impl Membership {
         }
     }
 
-    /// Whether some row compares so, for what is not null.
+    /// The condition that the comparison is true for some row; nulls do not match.
     fn is_found(&self, inputs: &[LogicalPlan]) -> DataFusionResult<Expr> {
         exists(self.rows_where(self.comparison(inputs))?)
     }
 
-    /// Whether some row compares with an unknown result, each condition by itself.
+    /// The conditions under which the comparison with some row is unknown, each by itself.
     fn are_unknown(&self, inputs: &[LogicalPlan]) -> DataFusionResult<Vec<Expr>> {
         if self.values().0.len() > 1 {
             let comparison = self.comparison(inputs);
@@ -337,7 +337,7 @@ impl Membership {
         Ok(conditions)
     }
 
-    /// Whether the operand compares so with some row; null where that is unknown.
+    /// The value of the membership test: true if the comparison holds for some row, null if that is unknown.
     fn value(&self, inputs: &[LogicalPlan]) -> DataFusionResult<Expr> {
         if let Some(comparison) = self.with_the_only_row() {
             return Ok(comparison);
@@ -375,7 +375,7 @@ fn is_nullable(expr: &Expr, inputs: &[LogicalPlan]) -> DataFusionResult<bool> {
     Ok(true)
 }
 
-/// Whether a query has rows. One that does not depend on the outer query is asked once, for one row.
+/// The condition that a query has rows. One that does not depend on the outer query is asked once, for one row.
 fn exists(query: Subquery) -> DataFusionResult<Expr> {
     if of_one_row(&query.subquery) {
         return Ok(lit(true));

@@ -10,11 +10,10 @@ use datafusion::execution::memory_pool::{
 
 /// The most that is kept for what cannot spill.
 const KEPT_BYTES_MAX: usize = 32 << 20;
-/// What DataFusion's sorts call the memory in which they merge what they have put aside. With less they merge fewer files
-/// at once.
+/// DataFusion's name for the memory in which sorts merge their spilled runs. With less they merge fewer files at once.
 const SORTS_MERGE: &str = "ExternalSorterMerge";
 
-/// What DataFusion calls the memory of rows that are on their way from some partitions to others.
+/// DataFusion's name for the memory of rows on their way between partitions.
 const PARTED: &str = "RepartitionExec";
 
 /// DataFusion's fair pool, in which what can do with less leaves room for what cannot.
@@ -29,9 +28,9 @@ const PARTED: &str = "RepartitionExec";
 #[derive(Debug)]
 pub(crate) struct StatementPool {
     fair: FairSpillPool,
-    /// What can spill.
+    /// Memory of the consumers that can spill.
     spillable: PoolShare,
-    /// That, and the merges within sorts.
+    /// Memory of those consumers and of the merges within sorts.
     elastic: PoolShare,
 }
 
@@ -73,7 +72,7 @@ impl StatementPool {
         }
     }
 
-    /// What a consumer's memory is part of.
+    /// The shares to which a consumer's memory counts.
     fn shares(&self, consumer: &MemoryConsumer) -> impl Iterator<Item = &PoolShare> + Clone {
         let is_elastic = consumer.can_spill() || consumer.name().starts_with(SORTS_MERGE);
         let spillable = Some(&self.spillable).filter(|_| consumer.can_spill());
@@ -182,7 +181,7 @@ mod tests {
             assert_eq!(merge.size(), kept / 2 * MIB);
             last.try_grow(kept / 2 * MIB).unwrap();
             assert!(last.try_grow(1).is_err(), "the limit is that of all");
-            // What one gave back, the others of its kind can have.
+            // Memory that one consumer releases is available to the others of its kind.
             sort.free();
             assert!(sort.try_grow((limit - kept) * MIB + 1).is_err());
             merge.try_grow((limit - kept) * MIB).unwrap();

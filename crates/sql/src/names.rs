@@ -42,10 +42,10 @@ const SYSTEM_SCHEMAS: [&str; 3] = [SYSTEM, "information_schema", PG_CATALOG];
 /// Tables that a hint tells.
 const TABLES_TOLD: usize = 20;
 
-/// What tables there are, at the time a statement is planned.
+/// The tables that exist at the time a statement is planned.
 pub(crate) struct Names {
     tables: Vec<(String, TableKind)>,
-    /// There are no others.
+    /// True if there are no others.
     is_whole: bool,
 }
 
@@ -59,7 +59,7 @@ impl Names {
         &self.tables
     }
 
-    /// Whether there are no others.
+    /// Returns true if there are no others.
     pub(crate) fn is_whole(&self) -> bool {
         self.is_whole
     }
@@ -112,14 +112,14 @@ impl Names {
     }
 }
 
-/// Of a table that may be there: nobody can say at present.
+/// The error for a table that may exist, while the store cannot be reached.
 pub fn not_known(name: &str) -> SqlError {
     let message = format!("table `{name}` cannot be looked up: the store cannot be reached");
     SqlError::new(ErrorKind::Unavailable, message)
         .with_hint("The server retries; streams accept events meanwhile.")
 }
 
-/// Says that a list of all tables would not have all.
+/// The error that a list of all tables would be incomplete.
 pub fn not_all_known() -> SqlError {
     SqlError::new(ErrorKind::Unavailable, "the tables cannot be listed: the store cannot be reached")
         .with_hint("The server retries; SHOW STREAMS and SHOW VIEWS list the other objects.")
@@ -179,7 +179,7 @@ pub(crate) struct TableReferences {
     qualifiers: Vec<(String, Option<String>)>,
 }
 
-/// Rewrites the tables of a statement to their own names, and tells which there are.
+/// Rewrites the tables of a statement to their own names, and returns them.
 pub(crate) fn resolve_tables(statement: &mut Statement, names: &Names) -> Result<TableReferences, SqlError> {
     let mut pass = TablePass { names, ctes: Vec::new(), reads: TableReferences::default() };
     walk_statement_mut(statement, &mut pass)?;
@@ -370,7 +370,7 @@ struct ColumnPass<'a> {
     columns: ByLowerCase<'a>,
     aliases: ByLowerCase<'a>,
     qualifiers: ByLowerCase<'a>,
-    /// What is known to have which columns.
+    /// The tables, with their columns where these are known.
     tables: HashMap<&'a str, Option<&'a SchemaRef>>,
     parameters: &'a [Parameter],
 }
@@ -414,13 +414,13 @@ impl ColumnPass<'_> {
                 column.value = name;
                 ControlFlow::Continue(())
             }
-            // DataFusion tells what there is.
+            // DataFusion reports the known names.
             Ok(None) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error.at(place_of_span(column.span))),
         }
     }
 
-    /// Whether it is a table's name or alias; it is then spelled as that is.
+    /// Returns true if the identifier is a table's name or alias, and spells it as that is spelled.
     fn qualifier(&self, ident: &mut Ident) -> bool {
         let alike = self.qualifiers.get(&ident.value.to_lowercase()).map(Vec::as_slice);
         match alike {

@@ -14,9 +14,9 @@ use crate::{SqlError, Tables};
 pub struct SqlOptions {
     /// Memory that one statement may hold in its operators, in bytes; sorts, groups and joins beyond it go to disk.
     pub memory_bytes_max: usize,
-    /// Where they go; none: the system's directory for temporary files. It is made when it is missing.
+    /// Directory of spilled files; none: the system's directory for temporary files. It is made when it is missing.
     pub spill_directory: Option<PathBuf>,
-    /// What all statements together may have there at once, in bytes; beyond it a statement fails.
+    /// Bytes that all statements together may spill at once; beyond it a statement fails.
     pub spill_bytes_max: u64,
     /// Threads that work on statements, and partitions of one; 0: as many as the machine has cores.
     pub threads: usize,
@@ -24,11 +24,11 @@ pub struct SqlOptions {
     pub statements_max: usize,
     /// Statements of one client that run at once; 0: three quarters of `statements_max`.
     pub statements_max_per_client: usize,
-    /// Statements that wait; more are refused. Of one client half as many may.
+    /// Statements that wait; more are refused. One client may have half as many.
     pub statements_waiting_max: usize,
-    /// How long a run of statements may take; none: as long as it takes.
+    /// Time limit of a run of statements; none: no limit.
     pub duration_max: Option<Duration>,
-    /// How long a statement with rows to give waits for its reader to take some, before it fails; none: as long as it takes.
+    /// Time that a statement waits for its reader to take rows before it fails; none: no limit.
     pub unread_max: Option<Duration>,
     /// Length of the text of a run of statements, in bytes.
     pub text_bytes_max: usize,
@@ -60,14 +60,14 @@ impl Default for SqlOptions {
     }
 }
 
-/// How a text is read.
+/// The dialect of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Dialect {
     /// DataFusion's SQL; names keep their case: exact match first, else whatever the case if that is unique.
     #[default]
     Native,
-    /// As published scripts for Hive and Spark were written: "x" is text, names in backticks, a join without a
-    /// condition is a cross join, the target of an INSERT is made by the first.
+    /// The dialect of published scripts for Hive and Spark: "x" is text, names are in backticks, a join
+    /// without a condition is a cross join, the target of an INSERT is made by the first.
     Spark,
 }
 
@@ -94,9 +94,9 @@ pub enum Parameter {
     Time(i64),
     /// Microseconds since 1970.
     Timestamp {
-        /// How many.
+        /// The number of microseconds.
         micros: i64,
-        /// Whether it is a moment, in UTC, rather than what some clock shows.
+        /// True if it is an instant in UTC, false if it is a local time.
         is_utc: bool,
     },
     /// A length of time, in the parts that calendars make different: `ts - $1`.
@@ -115,27 +115,27 @@ pub enum Parameter {
 /// Statements that are not DataFusion's but the engine's: `CREATE STREAM`, `SHOW STREAMS` and their like.
 #[async_trait]
 pub trait OtherStatements: Send + Sync + 'static {
-    /// Whether it takes a statement that begins with these words, in upper case, at most the first six.
+    /// Returns true if it accepts a statement that begins with these words, in upper case, at most the first six.
     fn takes(&self, words: &[&str]) -> bool;
 
     /// Runs one; what it tells are rows, or none.
     async fn run(&self, text: &str) -> Result<Option<arrow::record_batch::RecordBatch>, SqlError>;
 }
 
-/// What one run of statements asks for.
+/// Options of one run of statements.
 #[derive(Clone, Default)]
 pub struct RunOptions {
-    /// How the text is read.
+    /// Dialect of the text.
     pub dialect: Dialect,
     /// Values for `$1`, `$2`, … in every statement of the text.
     pub parameters: Vec<Parameter>,
-    /// Who takes the statements that are not for DataFusion; none: they are refused.
+    /// Receiver of the statements that are not for DataFusion; none: they are refused.
     pub others: Option<Arc<dyn OtherStatements>>,
-    /// Where tables come from and rows go, instead of where those of all statements do.
+    /// Source of tables and destination of rows, instead of those of all statements.
     pub tables: Option<Arc<dyn Tables>>,
-    /// Whose it is; none: the server's own. One client never has all places.
+    /// Address of the client; none: the server's own. One client never has all places.
     pub client: Option<IpAddr>,
-    /// It waits for no turn: whoever asks sees to it that not too many run.
+    /// True if it waits for no turn: the caller limits the number of such runs.
     pub has_turn: bool,
     /// A name for [`Sql::cancel`](crate::Sql::cancel) and [`Sql::running`](crate::Sql::running); one is made if none is given.
     pub id: Option<String>,

@@ -44,7 +44,7 @@ pub(crate) fn sorted(copy: CopyTo) -> Result<CopyTo> {
     let by_partition = order.clone();
     order.extend_from_slice(order_of(&copy.input));
     let sort = |order| LogicalPlanBuilder::from(copy.input.as_ref().clone()).sort(order)?.build();
-    // What the rows are in the order of need not be a column of them.
+    // The sort key of the rows need not be a column of them.
     let input = sort(order).or_else(|_| sort(by_partition))?;
     Ok(CopyTo { input: Arc::new(input), ..copy })
 }
@@ -76,12 +76,12 @@ pub(crate) fn in_runs(
     Ok(Arc::new(DataSinkExec::new(input, Arc::new(runs), order)))
 }
 
-/// Has another sink write one run after another.
+/// Writes one run after another with another sink.
 #[derive(Debug)]
 struct PartitionRunSink {
     /// A [`DataSinkExec`].
     sink: Arc<dyn ExecutionPlan>,
-    /// Those whose values are the partitions, by their places.
+    /// The columns whose values are the partitions, by their places.
     columns: Vec<usize>,
 }
 
@@ -142,12 +142,12 @@ struct Run {
     schema: SchemaRef,
     left: Arc<Mutex<RemainingRows>>,
     columns: Vec<usize>,
-    /// Those that it has begun with.
+    /// Number of partitions that it has begun.
     partitions: usize,
 }
 
 impl Run {
-    /// As many rows from the beginning as belong to the run.
+    /// Number of rows from the beginning that belong to the run.
     fn length(&mut self, left: &RemainingRows, batch: &RecordBatch) -> Result<usize> {
         let columns: Vec<ArrayRef> =
             self.columns.iter().map(|column| Arc::clone(batch.column(*column))).collect();
@@ -165,7 +165,7 @@ impl Run {
     }
 }
 
-/// Whether the one row of `last` has the values of the first row of `columns`.
+/// Returns true if the one row of `last` has the values of the first row of `columns`.
 fn is_same(last: &[ArrayRef], columns: &[ArrayRef]) -> bool {
     last.iter().zip(columns).all(|(last, column)| last.as_ref() == column.slice(0, 1).as_ref())
 }

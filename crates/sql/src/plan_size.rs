@@ -60,7 +60,7 @@ fn limit(what: String, hint: &str) -> ControlFlow<SqlError> {
     ControlFlow::Break(SqlError::new(ErrorKind::Limit, what).with_hint(hint))
 }
 
-/// What a query, or a table, makes of the plan of who reads it.
+/// The number of tables and nested queries that a query, or a table, adds to a plan that reads it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Size {
     /// Tables that it reads.
@@ -114,7 +114,7 @@ impl Pass {
     }
 }
 
-/// How many times an expression doubles the planning of what is inside of it.
+/// Number of times an expression doubles the planning of the expressions inside it.
 fn weight(expr: &Expr) -> usize {
     match expr {
         Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } if matches!(**right, Expr::Subquery(_)) => {
@@ -213,7 +213,7 @@ impl Visitor for Pass {
     }
 }
 
-/// How many sets one element of a GROUP BY stands for.
+/// Number of sets that one element of a GROUP BY stands for.
 fn grouping_sets(key: &Expr) -> u64 {
     match key {
         Expr::Cube(keys) => {

@@ -28,7 +28,7 @@ use crate::SqlError;
 use crate::forms::PgType;
 use crate::names::{CATALOG, PG_CATALOG, SCHEMA};
 
-/// By their names, in PostgreSQL's spelling.
+/// The settings by name, in PostgreSQL's spelling.
 const SETTINGS: [(&str, &str); 16] = [
     ("server_version", concat!("16.0 (Swiftwater ", env!("CARGO_PKG_VERSION"), ")")),
     ("server_version_num", "160000"),
@@ -154,7 +154,7 @@ enum PgFunction {
 }
 
 impl PgFunction {
-    /// How many arguments it takes.
+    /// Number of arguments.
     fn arguments(self) -> std::ops::RangeInclusive<usize> {
         match self {
             PgFunction::ArrayLower | PgFunction::ArrayUpper => 2..=2,
@@ -301,8 +301,8 @@ fn is_reserved(name: &str) -> bool {
 
 /// Makes of an expression of PostgreSQL's what stands for it here, where it is one.
 ///
-/// A function may have `pg_catalog` in front. Whether a schema is in the search path some tools ask by taking the setting's text
-/// apart, in a query whose tables depend on one another, which is not to be had here: the query is its answer then.
+/// A function may have `pg_catalog` in front. Some tools find out if a schema is in the search path by a query that splits the
+/// setting's text. Its tables depend on one another, which is not supported here, so the whole query is replaced by its answer.
 pub(crate) fn rewrite(expr: &mut Expr) -> ControlFlow<SqlError> {
     match expr {
         Expr::Function(SqlFunction { name, .. }) => {

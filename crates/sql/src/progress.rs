@@ -16,7 +16,7 @@ pub struct Progress {
     rows_total: AtomicU64,
     rows_returned: AtomicU64,
     finished: AtomicU64,
-    /// What the statements before the present one read.
+    /// Rows that the earlier statements read.
     rows_before: AtomicU64,
     bytes_before: AtomicU64,
     sources_before: Mutex<ScannedSources>,
@@ -31,7 +31,7 @@ pub struct ScannedSources {
     pub memory_rows: u64,
 }
 
-/// What [`Progress::read`] tells.
+/// A reading by [`Progress::read`].
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ProgressReading {
     /// Rows that scans gave on, after what files told to be needless was skipped.
@@ -40,13 +40,13 @@ pub struct ProgressReading {
     pub bytes_scanned: u64,
     /// Rows of the answer so far.
     pub rows_returned: u64,
-    /// Rows scanned of the rows that the tables are known to have, as a share of 100; none if that is not known. Of
-    /// several statements, that of the present one. What is skipped counts when the statement ends.
+    /// Rows scanned of the rows that the tables are known to have, as a share of 100; none if that is not known.
+    /// For several statements, it is that of the present one. Skipped rows count when the statement ends.
     pub percent: Option<f64>,
 }
 
 impl Progress {
-    /// What there is to tell now. Costs a walk over the plan.
+    /// The present progress. Costs a walk over the plan.
     pub fn read(&self) -> ProgressReading {
         let plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let (rows, bytes) = plan.as_ref().map_or((0, 0), |plan| scanned(plan.as_ref()));
@@ -81,7 +81,7 @@ impl Progress {
         *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(plan));
     }
 
-    /// All statements have ended: the plans, and the files that they hold open, are let go.
+    /// Records the end of all statements: the plans, and the files that they hold open, are released.
     pub(crate) fn finish(&self) {
         self.accumulate();
         self.finished.store(1, Ordering::Relaxed);

@@ -53,20 +53,20 @@ use crate::{
 /// A run of statements at work.
 pub(crate) struct Run {
     pub(crate) inner: Arc<Inner>,
-    /// Where its tables come from, and its rows go.
+    /// Source of its tables, and destination of its rows.
     pub(crate) tables: Arc<dyn Tables>,
     pub(crate) options: RunOptions,
     pub(crate) progress: Arc<Progress>,
     pub(crate) stop: Arc<Cancellation>,
     pub(crate) watch: Arc<RunMonitor>,
-    /// Where the columns of the answer go, once.
+    /// Receiver of the answer's columns, sent once.
     pub(crate) head: Option<oneshot::Sender<Result<(SchemaRef, Command), SqlError>>>,
     pub(crate) rows: mpsc::Sender<Item>,
     /// Room for how it ended, which is told however many rows wait for their reader.
     pub(crate) end: mpsc::OwnedPermit<Item>,
 }
 
-/// What a statement gives.
+/// The result of a statement.
 pub(crate) struct Outcome {
     pub(crate) command: Command,
     pub(crate) rows: SendableRecordBatchStream,
@@ -101,7 +101,7 @@ impl Run {
         self.progress.finish();
         match (end, self.head.take()) {
             (Err(error), Some(head)) => {
-                // Nobody waits for the answer any more.
+                // The caller no longer waits for the answer.
                 let _ = head.send(Err(error));
             }
             (Err(error), None) => drop(self.end.send(Item::Failed(error))),
@@ -131,7 +131,7 @@ impl Run {
 
     fn send_head(&mut self, head: Result<(SchemaRef, Command), SqlError>) {
         if let Some(sender) = self.head.take() {
-            // Whoever asked may be gone; then the task is about to be ended.
+            // The receiver may be gone; then the task is about to be ended.
             let _ = sender.send(head);
         }
     }
@@ -218,7 +218,7 @@ impl Run {
                 _ => Err(refused(text)),
             },
         };
-        // What has no place of its own is at least in this statement.
+        // An error without a place gets the place of this statement.
         end.map_err(|error| {
             let error = not_a_text(error, text);
             if error.kind() == ErrorKind::Invalid { error.at(Some(text.place)) } else { error }
@@ -361,7 +361,7 @@ enum StartOutcome {
 /// seen any, and asks no pool, so `LIMIT 1000000000` would end the process.
 const FIRST_GROUPS_MAX: usize = 10_000;
 
-/// Whether a LIMIT, with its OFFSET, is larger, or is not known yet.
+/// Returns true if a LIMIT, with its OFFSET, is larger, or is not known yet.
 fn has_large_limit(plan: &LogicalPlan) -> Result<bool, DataFusionError> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
@@ -391,7 +391,7 @@ fn is_query(statement: &Statement) -> bool {
     matches!(statement, Statement::Statement(inner) if matches!(**inner, SqlStatement::Query(_)))
 }
 
-/// Whether a statement is one of those that are run here; else it is refused.
+/// Checks that a statement is one of those that are run here; an error otherwise.
 pub(crate) fn check_kind(statement: &Statement, text: &StatementText) -> Result<(), SqlError> {
     let is_run = match statement {
         Statement::CopyTo(_) | Statement::Explain(_) => true,
@@ -413,7 +413,7 @@ pub(crate) fn check_kind(statement: &Statement, text: &StatementText) -> Result<
     if is_run { Ok(()) } else { Err(refused(text)) }
 }
 
-/// Says of a column that there is none of, and that is written `"so"`, how a text is written.
+/// Adds a hint to the error for an unknown column that is written `"so"`: how a text is written.
 fn not_a_text(error: SqlError, text: &StatementText) -> SqlError {
     if error.state() != state::NO_COLUMN {
         return error;
@@ -479,7 +479,7 @@ fn moved(error: SqlError, text: &StatementText) -> SqlError {
     }
 }
 
-/// Puts values in for `$1`, `$2`, …, as the types that are wanted where they stand.
+/// Binds the values of `$1`, `$2`, …, as the types that their places require.
 fn bind(plan: LogicalPlan, parameters: &[Parameter]) -> Result<LogicalPlan, SqlError> {
     let wanted = plan.get_parameter_types()?;
     if wanted.is_empty() {
@@ -582,7 +582,7 @@ fn table_of_tables(names: &Names) -> Result<RecordBatch, SqlError> {
         .map_err(DataFusionError::from)?)
 }
 
-/// What `DESCRIBE` tells of columns.
+/// The rows that `DESCRIBE` returns for columns.
 pub(crate) fn table_of_columns(schema: &Schema) -> Result<RecordBatch, SqlError> {
     let told = Arc::new(Schema::new(vec![
         Field::new("column_name", DataType::Utf8, false),

@@ -39,17 +39,17 @@ use crate::{SqlError, SqlOptions, TableKind, Tables, unique_keys, without_consta
 const CONSUMERS_TOLD: std::num::NonZeroUsize = std::num::NonZeroUsize::new(3).expect("three is not zero");
 /// Files of spilled data that are merged at once; more are merged in several rounds.
 const SPILL_FILES_MERGED: usize = 16;
-/// What a sort keeps back to merge what it spilled, in bytes, where the limit allows it.
+/// Bytes that a sort reserves to merge its spilled runs, where the limit allows it.
 const SORT_RESERVATION_BYTES: usize = 10 << 20;
 
-/// What sessions are made from.
+/// The parts from which sessions are made.
 pub(crate) struct Sessions {
     template: SessionState,
     runtime: Arc<RuntimeEnv>,
     memory_bytes_max: usize,
 }
 
-/// What plans are made for.
+/// The purpose of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PlanGoal {
     /// Speed: joins by hash tables, which must fit into memory; a sort for each partition.
@@ -89,7 +89,8 @@ impl Sessions {
         let settings = config.options_mut();
         settings.sql_parser.enable_ident_normalization = false;
         settings.sql_parser.collect_spans = true;
-        // What a condition makes not null, as in CASE WHEN a = b THEN a ELSE 0 END, is so in logical plans, and not in physical ones.
+        // Logical plans derive from a condition that a value is not null, as in CASE WHEN a = b THEN a ELSE 0 END;
+        // physical plans do not.
         settings.execution.skip_physical_aggregate_schema_check = true;
         settings.execution.time_zone = Some(crate::meaning::UTC.to_owned());
         // A sort of each partition keeps this much back, and all of them must leave room to sort in.
@@ -147,7 +148,7 @@ impl Sessions {
             }
             Ok(catalog)
         };
-        // What it tells of is held in a catalog of its own: one that held itself would never be let go.
+        // The tables that it lists are in a separate catalog: one that contained itself would never be freed.
         let told = MemoryCatalogProviderList::new();
         told.register_catalog(CATALOG.to_owned(), Arc::new(catalog()?));
         let others = InformationSchemaProvider::new(Arc::new(told))
@@ -164,7 +165,7 @@ impl Sessions {
             settings.optimizer.repartition_sorts = false;
             // With one, merge joins are not planned at all.
             settings.execution.target_partitions = 2;
-            // What was spilled is merged from a batch of each file.
+            // Spilled runs are merged from a batch of each file.
             let rows = config.batch_size() / 8;
             config = config.with_batch_size(rows.max(1));
         }
@@ -239,7 +240,7 @@ impl SchemaProvider for StatementSchema {
     }
 }
 
-/// What the engine tells of itself.
+/// The schema of the engine's own tables.
 struct SystemSchema(Arc<dyn Tables>);
 
 impl fmt::Debug for SystemSchema {

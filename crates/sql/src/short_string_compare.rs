@@ -29,7 +29,7 @@ use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
 /// Longer texts lie outside of their views.
 const SHORT_BYTES: usize = 12;
 
-/// Puts [`IsShortText`] into filters.
+/// Inserts [`IsShortText`] into filters.
 #[derive(Debug)]
 pub(crate) struct ShortStringCompare;
 
@@ -69,7 +69,7 @@ fn instead(expr: Arc<dyn PhysicalExpr>, schema: &Schema) -> Transformed<Arc<dyn 
     }
 }
 
-/// Whether a text is this one; null where it is null.
+/// Compares a text with this one; null where it is null.
 #[derive(Debug)]
 struct IsShortText {
     column: Arc<dyn PhysicalExpr>,
@@ -77,7 +77,7 @@ struct IsShortText {
 }
 
 impl IsShortText {
-    /// What an expression asks, if it is that.
+    /// Returns the comparison if an expression is one.
     fn of(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<IsShortText> {
         let equal = expr.downcast_ref::<BinaryExpr>().filter(|binary| *binary.op() == Operator::Eq)?;
         let text = match equal.right().downcast_ref::<Literal>()?.value() {

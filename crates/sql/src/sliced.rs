@@ -35,7 +35,7 @@ use crate::watched;
 
 /// Rows times grouping sets that one call may compute.
 const CELLS_MAX: usize = 1 << 16;
-/// With fewer sets the batches stay whole.
+/// Number of sets below which batches are not divided.
 const SETS_MIN: usize = 16;
 
 /// The plan, with the input of large groupings sliced.
@@ -117,7 +117,7 @@ impl ExecutionPlan for SlicedExec {
 struct SlicedStream {
     input: SendableRecordBatchStream,
     rows: usize,
-    /// What is left of a batch.
+    /// The rest of a batch.
     rest: Option<RecordBatch>,
 }
 

@@ -84,7 +84,7 @@ fn with_options(args: Vec<Expr>, memory_bytes_max: usize) -> Result<Vec<Expr>> {
     Ok(given)
 }
 
-/// Whether it is the function that constants are wrapped in.
+/// Returns true if it is the function that constants are wrapped in.
 pub(crate) fn is_spread(func: &ScalarUDF) -> bool {
     func.inner().is::<Spread>()
 }

@@ -24,12 +24,13 @@ use crate::session::Sessions;
 use crate::watched::{RunMonitor, Watched, watch_spawned_tasks};
 use crate::{Dialect, ErrorKind, Progress, RunOptions, SqlError, SqlOptions, Tables, WireCopy};
 
-/// How much a thread of SQL yields to others of the process: at 5 the kernel gives it about a third of what it gives to one at 0,
-/// where both want to run, and all of a core that nobody else wants.
+/// Nice value of SQL's threads: at 5 the kernel gives a thread about a third of the time of one at 0, where both want to run,
+/// and all of a core that is otherwise idle.
 #[cfg(target_os = "linux")]
 const NICENESS: i32 = 5;
 
-/// Lets the threads that take events in, answer live queries and maintain tables and views go first.
+/// Lowers the thread's priority below the threads that take events in, answer live queries and maintain tables and
+/// views.
 fn yield_to_intake() {
     #[cfg(target_os = "linux")]
     // SAFETY: the call takes numbers only; 0 is the calling thread.
@@ -43,7 +44,7 @@ fn yield_to_intake() {
 
 /// Batches that wait for the reader of an answer.
 const BATCHES_WAITING: usize = 2;
-/// Of a statement's text so much is shown to others, in bytes.
+/// Bytes of a statement's text that others see.
 const TEXT_SHOWN_BYTES: usize = 2000;
 /// Stack of the threads: trees are walked recursively, and may be deep. Only what is used takes memory.
 const STACK_BYTES: usize = 256 << 20;
@@ -82,14 +83,14 @@ pub struct Running {
     pub id: Arc<str>,
     /// Its text, cut off where it is long.
     pub text: String,
-    /// For how long it has been running, or waiting for its turn.
+    /// Time since it has been running, or waiting for its turn.
     pub elapsed: Duration,
-    /// How far it is.
+    /// Progress of the run.
     pub progress: Arc<Progress>,
 }
 
 impl Sql {
-    /// Over these tables. Starts `options.threads` threads, and takes away what an earlier process left unfinished of files
+    /// Opens SQL over these tables. Starts `options.threads` threads, and removes unfinished files of an earlier process
     /// under `options.output_roots`.
     pub fn new(options: SqlOptions, tables: Arc<dyn Tables>) -> Result<Sql, SqlError> {
         let threads = match options.threads {
@@ -122,8 +123,8 @@ impl Sql {
 
     /// Runs the statements of a text one after another; the last one answers.
     ///
-    /// Gives the answer once its columns and its first rows are known. What fails before is the error here, with its
-    /// place in the text; what fails later, the end of the answer. Statements before one that fails have had their
+    /// Returns the answer once its columns and its first rows are known. An earlier failure is the error here, with
+    /// its place in the text; a later one is the end of the answer. Statements before one that fails have had their
     /// effect. Dropping the future, or the answer, ends the run.
     pub async fn run(&self, text: impl Into<String>, options: RunOptions) -> Result<Answer, SqlError> {
         let mut text: String = text.into();
@@ -193,7 +194,7 @@ impl Sql {
         }
     }
 
-    /// Does work on the threads of statements.
+    /// Runs work on the threads of statements.
     pub(crate) fn spawn<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
@@ -213,14 +214,14 @@ impl Sql {
         Ok(statements.into_iter().map(|statement| statement.bytes).collect())
     }
 
-    /// Whether a text can be read and has statements that are run here, with the place of what has not. Which tables and columns
-    /// there are is not looked at.
+    /// Checks that a text can be parsed and has only statements that are run here; an error has the place of the fault. The
+    /// names of tables and columns are not checked.
     pub fn check(&self, text: &str, dialect: Dialect) -> Result<(), SqlError> {
         let statements = crate::text::split(text, dialect, &self.inner.options)?;
         statements.iter().try_for_each(|text| check_kind(&text.parse(dialect)?, text))
     }
 
-    /// What runs, or waits for its turn.
+    /// The runs that are active or wait for their turn.
     pub fn running(&self) -> Vec<Running> {
         let running = self.inner.lock();
         let entries = running.iter().map(|(id, entry)| Running {
@@ -245,7 +246,7 @@ impl Sql {
         }
     }
 
-    /// Ends all runs, and lets none begin: their answers end with an error that says why.
+    /// Ends all runs, and refuses new ones: their answers end with an error that has the reason.
     pub fn shut_down(&self) {
         self.inner.is_shutdown.store(true, Ordering::Release);
         for entry in self.inner.lock().values() {
@@ -261,7 +262,7 @@ impl Sql {
         self.inner.sessions.functions()
     }
 
-    /// Where the tables come from.
+    /// The source of tables.
     pub fn tables(&self) -> &Arc<dyn Tables> {
         &self.inner.tables
     }

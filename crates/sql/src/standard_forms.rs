@@ -36,7 +36,7 @@ pub(crate) const ROWS: &str = "__rows";
 /// The beginning of the names of subqueries that have none.
 pub(crate) const NAMELESS: &str = "__subquery_";
 
-/// Puts the forms of a statement into those that DataFusion plans.
+/// Rewrites a statement to the forms that DataFusion plans.
 pub(crate) fn rewrite(statement: &mut Statement) -> Result<(), SqlError> {
     let mut pass = Pass { nameless: 0 };
     walk_statement_mut(statement, &mut pass)

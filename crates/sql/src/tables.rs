@@ -19,7 +19,7 @@ pub enum At {
     Timestamp(i64),
 }
 
-/// What a name stands for, as `SHOW TABLES` tells it.
+/// The kind of a table, as `SHOW TABLES` reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TableKind {
     /// A stored stream: events can be inserted, never overwritten.
@@ -31,7 +31,7 @@ pub enum TableKind {
 }
 
 impl TableKind {
-    /// As information_schema has it.
+    /// The name in information_schema.
     pub fn as_str(self) -> &'static str {
         match self {
             TableKind::Stream => "STREAM",
@@ -41,13 +41,13 @@ impl TableKind {
     }
 }
 
-/// What there is to ask, and where rows go. Names are exact here: statements resolve case before.
+/// The tables that can be queried, and the destinations of rows. Names are exact here: statements resolve case before.
 #[async_trait]
 pub trait Tables: Send + Sync + 'static {
     /// All names with what they stand for, in any order. Called once or twice a statement: it should cost little.
     fn names(&self) -> Vec<(String, TableKind)>;
 
-    /// Whether [`Tables::names`] has them all; else one that it lacks may be there.
+    /// Returns true if [`Tables::names`] lists all; otherwise a table that it lacks may exist.
     fn names_all(&self) -> bool {
         true
     }
@@ -69,7 +69,7 @@ pub trait Tables: Send + Sync + 'static {
 
     /// The columns that an INSERT may fill, in order; none if nothing can be inserted.
     ///
-    /// Of a stream these are its own columns, without those that the system keeps. As a default, all columns.
+    /// A stream's own columns, without those that the system maintains. As a default, all columns.
     async fn insertable(&self, name: &str) -> Result<Option<SchemaRef>, SqlError> {
         Ok(self.table(name, None).await?.map(|table| table.schema()))
     }
@@ -80,9 +80,9 @@ pub trait Tables: Send + Sync + 'static {
         Ok(self.table(name, None).await?.map(|table| table.schema()))
     }
 
-    /// Makes a table of rows, empty or with these rows in it, and tells how many they are. It is there with all of them or not at all,
-    /// and nobody sees it before: where that fails, or whoever asked goes away, nothing stays of it.
-    /// With `if_not_exists` one that is there already is left alone and none returned.
+    /// Makes a table of rows, empty or with these rows in it, and returns their number. It is visible with all of them or not
+    /// at all. If it fails, or its caller is dropped, nothing remains. With `if_not_exists` an existing table is unchanged and
+    /// none is returned.
     async fn create_table(
         &self,
         name: &str,
@@ -91,12 +91,14 @@ pub trait Tables: Send + Sync + 'static {
         if_not_exists: bool,
     ) -> Result<Option<u64>, SqlError>;
 
-    /// Whether a table that is there was made by this very statement, which was begun before and did not learn of its end.
+    /// Returns true if an existing table was made by this very statement, which was begun before and did not learn of
+    /// its end.
     async fn was_made_here(&self, _name: &str) -> Result<bool, SqlError> {
         Ok(false)
     }
 
-    /// Whether a table that is not there was dropped by this very statement, which was begun before and did not learn of its end.
+    /// Returns true if a missing table was dropped by this very statement, which was begun before and did not learn of
+    /// its end.
     fn was_dropped_here(&self, _name: &str) -> bool {
         false
     }
@@ -104,7 +106,8 @@ pub trait Tables: Send + Sync + 'static {
     /// Drops a table of rows; an error of kind NotFound if there is none.
     async fn drop_table(&self, name: &str) -> Result<(), SqlError>;
 
-    /// Puts rows into a table, or events into a stream, and tells how many: all of them, in one commit, or none.
+    /// Inserts rows into a table, or events into a stream, and returns their number: all of them, in one commit, or
+    /// none.
     ///
     /// The batches have the columns that the statement names, with the names and types of [`Tables::insertable`]; what
     /// is not named takes its default or is null. With `overwrite` the rows replace all that were there.

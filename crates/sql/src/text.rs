@@ -18,21 +18,22 @@ use crate::distinct_from::regroup;
 use crate::search::expand_tables;
 use crate::{At, Dialect, Place, SqlError, SqlOptions};
 
-/// How deeply expressions and queries may be nested. The parser counts two or three for a subquery.
+/// Maximum nesting of expressions and queries. The parser counts two or three for a subquery.
 pub(crate) const NESTING_MAX: usize = 64;
-/// How many operators may follow one another, each making the tree deeper by one: `a + b + c`, `x OR y OR z`.
-/// The threads' stacks are large enough for more; but optimising a chain takes time by the square of its length.
+/// Maximum number of operators in a chain, each of which makes the tree deeper by one: `a + b + c`, `x OR y OR
+/// z`. The threads' stacks are large enough for more; but optimising a chain takes time by the square of its
+/// length.
 const CHAIN_MAX: usize = 1000;
-/// Stands between a table's name and the state of it that is asked for. No name of a table holds it.
+/// The separator between a table's name and its requested version. No name of a table holds it.
 const MARK: char = '\u{0}';
-/// Words that tell what a statement is.
+/// Number of words that determine the kind of a statement.
 const LEADING_WORDS: usize = 6;
 
 /// One statement of a text, not yet parsed.
 #[derive(Debug, Clone)]
 pub(crate) struct StatementText {
     tokens: Vec<TokenWithSpan>,
-    /// As written, without the `;`.
+    /// The text as written, without the `;`.
     pub(crate) text: String,
     /// Its bytes in the whole text.
     pub(crate) bytes: Range<usize>,
@@ -122,7 +123,7 @@ impl StatementText {
     }
 }
 
-/// Whether a text ends a statement: what a terminal needs to know before it sends what was typed.
+/// Returns true if a text ends a statement: a terminal checks it before it sends the typed lines.
 ///
 /// A text that stands within quotes or a comment is not complete, whatever its last character.
 pub fn is_complete(text: &str, dialect: Dialect) -> bool {
@@ -363,7 +364,7 @@ fn time_travel(tokens: &[TokenWithSpan], words: &[usize]) -> Result<Option<(At, 
     }
 }
 
-/// Where lines begin, so that line and column become an index of bytes.
+/// Byte positions at which lines begin, to convert line and column into an index of bytes.
 struct LineStarts(Vec<usize>);
 
 impl LineStarts {

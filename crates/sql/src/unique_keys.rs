@@ -181,7 +181,7 @@ pub(crate) fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     rules
 }
 
-/// Leaves each sort key where it stands first; what else DataFusion's rule does is done by it.
+/// Retains each sort key at its first place; DataFusion's rule does the rest.
 #[derive(Debug)]
 struct SortKeysOnce(EliminateDuplicatedExpr);
 

@@ -14,12 +14,12 @@ use datafusion::sql::sqlparser::ast::{
 
 use crate::SqlError;
 
-/// Lets a pass see a node and all below it.
+/// Visits a node and all below it with a pass.
 pub(crate) fn walk(node: &impl Visit, pass: &mut dyn Visitor<Break = SqlError>) -> ControlFlow<SqlError> {
     node.visit(&mut Reading(pass))
 }
 
-/// Lets a pass change a node and all below it.
+/// Changes a node and all below it with a pass.
 pub(crate) fn walk_mut(
     node: &mut impl VisitMut,
     pass: &mut dyn VisitorMut<Break = SqlError>,
@@ -27,7 +27,7 @@ pub(crate) fn walk_mut(
     node.visit(&mut Changing(pass))
 }
 
-/// Lets a pass change a statement, whatever is to be done with it.
+/// Changes a statement of any kind with a pass.
 pub(crate) fn walk_statement_mut(
     statement: &mut Statement,
     pass: &mut dyn VisitorMut<Break = SqlError>,

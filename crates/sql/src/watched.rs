@@ -30,7 +30,8 @@ use tokio::sync;
 use crate::SqlError;
 use crate::cancellation::Cancellation;
 
-/// What a statement may allocate beyond the limit of its operators, in bytes: its plan, batches on their way, buffers of files.
+/// Bytes that a statement may allocate beyond the limit of its operators: its plan, batches on their way, buffers of
+/// files.
 const BEYOND_POOL_BYTES: usize = 64 << 20;
 
 thread_local! {
@@ -68,7 +69,7 @@ pub(crate) struct RunMonitor {
     /// The limit of the operators' memory, which errors tell.
     pool_bytes_max: usize,
     bytes_max: i64,
-    /// Whether it had more after some poll.
+    /// True once the statement had more than its limit after a poll.
     is_over: sync::watch::Sender<bool>,
 }
 
@@ -222,7 +223,7 @@ pub(crate) fn rows_for_elsewhere(
 /// A future, or a stream, whose polls and whose end are those of a statement.
 pub(crate) struct Watched<F> {
     watch: Arc<RunMonitor>,
-    /// None once it is dropped.
+    /// The future; none once it is dropped.
     future: Option<Pin<Box<F>>>,
 }
 
@@ -282,7 +283,7 @@ impl JoinSetTracer for InheritStatement {
     }
 }
 
-/// Sees to it that spawned tasks are watched, from now on and in the whole process.
+/// Watches spawned tasks, from now on and in the whole process.
 pub(crate) fn watch_spawned_tasks() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -21,7 +21,7 @@ use datafusion::logical_expr::{
 use crate::error::state;
 use crate::{SqlError, type_name};
 
-/// Whether values of a type may have fractions that one of another may not have.
+/// Returns true if values of one type may have fractions that the other type does not have.
 pub(crate) fn is_cut(from: &DataType, into: &DataType) -> bool {
     (from.is_floating() || from.is_decimal()) && into.is_integer()
 }

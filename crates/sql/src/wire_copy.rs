@@ -21,7 +21,7 @@ use crate::{ErrorKind, SqlError, SqlOptions};
 pub struct WireCopy {
     pub(crate) source: Source,
     is_from_client: bool,
-    /// How rows are written.
+    /// Format of the rows.
     pub form: CopyForm,
 }
 
@@ -33,20 +33,20 @@ pub(crate) enum Source {
     Table { name: ObjectName, columns: Vec<Ident> },
 }
 
-/// How rows are written.
+/// Format of the rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopyForm {
-    /// As CSV, not as PostgreSQL's own text.
+    /// True for CSV, false for PostgreSQL's own text.
     pub is_csv: bool,
-    /// Stands between values.
+    /// Separator of values.
     pub delimiter: u8,
-    /// Stands for a null.
+    /// Text of a null.
     pub null: String,
     /// The first line names the columns.
     pub has_header: bool,
-    /// Stands around values of CSV that need it.
+    /// Quote around values of CSV that need it.
     pub quote: u8,
-    /// Stands before a quote within such a value.
+    /// Escape before a quote within such a value.
     pub escape: u8,
 }
 
@@ -190,7 +190,7 @@ fn not_supported(option: &str) -> SqlError {
         .with_hint("Options are FORMAT, DELIMITER, NULL, HEADER, QUOTE and ESCAPE; the text is UTF-8.")
 }
 
-/// What stands in the first brackets, at its place; all else is space.
+/// The text in the first brackets, at its place; everything else becomes spaces.
 fn within_brackets(text: &str) -> Result<String, SqlError> {
     let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location().unwrap_or_default();
     let (mut depth, mut from, mut to) = (0_usize, None, None);

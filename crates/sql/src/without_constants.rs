@@ -93,12 +93,12 @@ impl PhysicalOptimizerRule for WithoutConstants {
     }
 }
 
-/// What an operator must not learn of an input.
+/// The properties of an input that an operator must not learn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Hidden {
     Nothing,
     Order,
-    /// And with them all orders, which may be such because of them.
+    /// The constants, and all orders, which may depend on them.
     Constants,
     Everything,
 }
@@ -118,7 +118,7 @@ impl Hidden {
     }
 }
 
-/// What is hidden of each input of an operator.
+/// The hidden properties of each input of an operator.
 fn hidden(node: &dyn ExecutionPlan) -> Vec<Hidden> {
     if let Some(join) = node.downcast_ref::<HashJoinExec>() {
         // The right side is read in its order, and the left one is looked up.
@@ -146,7 +146,7 @@ fn hidden(node: &dyn ExecutionPlan) -> Vec<Hidden> {
     }
 }
 
-/// Of a join's inputs, those whose columns may be made null hide everything; `otherwise` is for the others.
+/// Hides everything of a join's inputs whose columns may become null; `otherwise` is for the others.
 fn of_join(join: JoinType, otherwise: [Hidden; 2]) -> Vec<Hidden> {
     let [left, right] = otherwise;
     match join {

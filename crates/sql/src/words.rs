@@ -4,7 +4,7 @@ use arrow::datatypes::DataType;
 
 use crate::type_name;
 
-/// A message with its types and constants in SQL. What is quoted stays.
+/// A message with its types and constants in SQL. Quoted parts are unchanged.
 pub(crate) fn in_sql(message: &str) -> String {
     with_words(message, |text| type_in_sql(text).or_else(|| constant_in_sql(text)))
 }
@@ -72,7 +72,7 @@ fn constant_in_sql(text: &str) -> Option<(String, usize)> {
     Some((told, word.len() + inner.len() + 2))
 }
 
-/// What stands in the brackets at the beginning.
+/// The text in the brackets at the beginning.
 fn in_brackets(text: &str) -> Option<&str> {
     if !text.starts_with('(') {
         return None;

@@ -58,7 +58,7 @@ impl Run {
         }
         let name = match found {
             Some(name) => name,
-            // Somebody else has made it meanwhile.
+            // Another statement has made it meanwhile.
             None if self.options.dialect == Dialect::Spark => ident.value.clone(),
             None => return Err(names.missing(ident, &ident.value)),
         };
@@ -229,7 +229,7 @@ impl Run {
     }
 }
 
-/// Whether values of a type can be inserted into a column of another, if each of them is one of its.
+/// Returns true if values of a type can be inserted into a column of another, provided that each value fits.
 pub fn can_be_inserted(from: &DataType, into: &DataType) -> bool {
     from == into || can_cast_types(from, into)
 }

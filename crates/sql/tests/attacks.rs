@@ -54,7 +54,7 @@ unsafe impl GlobalAlloc for Counted {
 }
 
 const MEMORY_BYTES: usize = 64 << 20;
-/// What all may take beyond the limits of those that run.
+/// Memory that all statements may take beyond the limits of those that run.
 const BEYOND_BYTES: usize = 1 << 30;
 
 fn over_rows(threads: usize) -> Sql {

@@ -20,7 +20,7 @@ use crate::table::Application;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Add {
-    /// Below the table, in URL encoding.
+    /// Path below the table, in URL encoding.
     pub(crate) path: String,
     pub(crate) partition_values: BTreeMap<String, Option<String>>,
     pub(crate) size: u64,
@@ -57,7 +57,7 @@ pub(crate) struct MetaData {
     pub(crate) created_time: Option<Millis>,
 }
 
-/// How far an application's writes are in the table.
+/// The last insertion of an application that the table has.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Txn {
@@ -67,7 +67,7 @@ pub(crate) struct Txn {
 }
 
 impl Txn {
-    /// That an application has inserted.
+    /// The record of an application's insertions up to its version.
     pub(crate) fn of(application: &Application, now: Millis) -> Txn {
         Txn {
             app_id: application.id.to_string(),
@@ -130,23 +130,23 @@ pub(crate) fn commit_id(bytes: &[u8]) -> Option<String> {
     Some(commit_info(bytes)?["txnId"].as_str()?.to_owned())
 }
 
-/// When a commit says that it was made.
+/// The time that a commit states for itself.
 pub(crate) fn commit_time(bytes: &[u8]) -> Option<Millis> {
     commit_info(bytes)?["timestamp"].as_i64()
 }
 
-/// Where a version's commit lies, below the table.
+/// Path of a version's commit, below the table.
 pub(crate) fn commit_path(table: &Path, version: u64) -> Path {
     table.clone().join("_delta_log").join(format!("{version:020}.json"))
 }
 
-/// Which version a file of the log belongs to, if it is a commit.
+/// The version of a commit file of the log; none for other files.
 pub(crate) fn version_of(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(".json")?;
     (digits.len() == 20).then(|| digits.parse().ok())?
 }
 
-/// Which version a file of the log is a checkpoint of, if it is one.
+/// The version of a checkpoint file of the log; none for other files.
 pub(crate) fn checkpoint_of(name: &str) -> Option<u64> {
     let (digits, rest) = name.split_once('.')?;
     (digits.len() == 20 && rest.starts_with("checkpoint")).then(|| digits.parse().ok())?

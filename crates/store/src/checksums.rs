@@ -33,7 +33,7 @@ use parquet::{
 
 use crate::actions::Add;
 
-/// Under which a file's checksums stand in its `add` action.
+/// The tag for a file's checksums in its `add` action.
 pub(crate) const TAG: &str = "swiftwater.crc32c";
 
 /// Bytes that have a checksum of their own, in small files.
@@ -61,7 +61,7 @@ pub(crate) struct CorruptFile {
 #[derive(Debug, Default)]
 pub(crate) struct ChecksumBuilder {
     blocks: Vec<u32>,
-    /// Of the bytes of the last block so far.
+    /// Checksum of the bytes of the last block so far.
     last: u32,
     last_bytes: usize,
     size: u64,
@@ -106,7 +106,7 @@ impl ChecksumBuilder {
 }
 
 impl Checksums {
-    /// As a tag says them; none where it says nothing that could be of a file of this size.
+    /// The checksums of a tag; none if it does not fit a file of this size.
     pub(crate) fn of(add: &Add) -> Option<Checksums> {
         let (block_bytes, sums) = add.tags.as_ref()?.get(TAG)?.as_deref()?.split_once(':')?;
         let block_bytes: u64 = block_bytes.parse().ok().filter(|bytes| *bytes > 0)?;
@@ -238,7 +238,7 @@ impl ParquetFileReaderFactory for CheckedReaders {
     }
 }
 
-/// Says of damage that it is that, and not that the store cannot be reached.
+/// Reports damage as such, and not as a store that cannot be reached.
 struct CheckedReader(Box<dyn AsyncFileReader + Send>);
 
 /// An error of a store as Parquet has it.

@@ -4,10 +4,10 @@
 //! first, then one conditional put into the Delta log, whatever the table's size, then the change that callers see, in
 //! one step.
 //!
-//! A commit says how far the stream is in the table (`txn`), so rows that are appended again are skipped. If a put
-//! succeeded but its answer was lost, the owner finds the commit in the log by its id and does not repeat it. New
-//! columns come with the commit that first has them. If the type of a number column grows, the table's files are
-//! rewritten.
+//! A commit records the stream's progress in the table (`txn`), so rows that are appended again are skipped. If a
+//! put succeeded but its answer was lost, the owner finds the commit in the log by its id and does not repeat it.
+//! New columns come with the commit that first has them. If the type of a number column grows, the table's files
+//! are rewritten.
 //!
 //! The owner retries a failing store for as long as it takes, with growing pauses, and the table's status reports the
 //! failure. In the pauses, expired files go: a full disk may get room by that. Rows read from the tail stay in the tail
@@ -50,7 +50,7 @@ pub(crate) const REQUESTS_MAX: usize = 256;
 
 pub(crate) type Reply = oneshot::Sender<Result<()>>;
 
-/// What callers ask of the owner.
+/// A caller's request to the owner.
 #[derive(Debug)]
 pub(crate) enum Request {
     Widen { fields: Vec<Field>, reply: Reply },
@@ -58,7 +58,7 @@ pub(crate) enum Request {
     Upkeep { reply: Reply },
 }
 
-/// What a task of upkeep does.
+/// The kind of a maintenance task.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum MaintenanceKind {
     Checkpoint,
@@ -78,16 +78,16 @@ enum MaintenanceResult {
     Vacuumed(HashSet<Box<str>>),
 }
 
-/// Whether a commit took place.
+/// The result of an attempt to commit.
 pub(crate) enum Outcome {
     Committed,
-    /// Another writer came first; the ledger is that writer's, and the commit must be made anew.
+    /// Another writer came first; the ledger is that writer's, and the commit must be computed again.
     Moved,
     /// The store went away meanwhile, and is back without it, and perhaps without its files.
     Lost(StoreError),
 }
 
-/// Whose commit has a version.
+/// The writer of a version's commit.
 enum VersionOwner {
     Ours,
     Another,
@@ -100,16 +100,16 @@ pub(crate) struct Committer {
     upkeep: Option<(MaintenanceKind, JoinHandle<Result<MaintenanceResult>>)>,
     checkpointed: u64,
     vacuumed: Option<Millis>,
-    /// After a fault upkeep of its kind rests until the next tick.
+    /// The kinds of maintenance that pause until the next tick, after a fault.
     resting: Vec<MaintenanceKind>,
-    /// After a fault the tail rests until then; and how long it does after the next.
+    /// The time until which the tail pauses after a fault, and the pause after the next one.
     retry: Option<Instant>,
     backoff: Backoff,
     /// Bytes of the tail that the next commit takes at most: fewer after one that could not be written.
     cut_bytes: usize,
 }
 
-/// What a commit takes is lowered to this part at least.
+/// Smallest fraction, as a divisor, to which the size of a commit is reduced.
 const LESS: usize = 16;
 
 impl Committer {
@@ -194,7 +194,7 @@ impl Committer {
         }
     }
 
-    /// When the tail is to be committed next. `None` while there is nothing in it.
+    /// The time at which the tail is to be committed next. `None` while there is nothing in it.
     fn commit_due(&self) -> Option<Instant> {
         let (state, options) = (self.shared.state(), &self.shared.options);
         let since = state.tail.since()?;
@@ -234,7 +234,7 @@ impl Committer {
         Ok(())
     }
 
-    /// Commits files of the tail, whoever else does.
+    /// Commits files of the tail, also if other writers commit.
     async fn commit_cut(&self, cut: &CommitBatch, layout: &Layout, adds: &[Add]) -> Result<Outcome> {
         loop {
             let ledger = Arc::clone(&self.shared.state().ledger);
@@ -257,8 +257,8 @@ impl Committer {
         }
     }
 
-    /// Writes the files of one commit, off the threads that serve others. Where the table is closed meanwhile, what is not
-    /// written by then is not waited for.
+    /// Writes the files of one commit, off the threads that serve others. If the table is closed meanwhile, unfinished
+    /// writes are not waited for.
     pub(crate) async fn write(&self, batches: Vec<RecordBatch>, layout: &Layout) -> Result<Vec<Add>> {
         let (place, layout, now) = (self.shared.place.clone(), layout.clone(), self.now());
         let doing = "writing a commit's files";
@@ -327,8 +327,8 @@ impl Committer {
         Ok(())
     }
 
-    /// Puts a commit into the log as the version after the ledger's, and makes it what callers see; `taken` batches of the
-    /// tail are in it. Fails only if the table cannot go on.
+    /// Adds a commit to the log as the version after the ledger's, and publishes it; `taken` batches of the tail are in
+    /// it. Fails only if the table cannot go on.
     pub(crate) async fn commit(
         &self,
         ledger: &Arc<TableVersions>,
@@ -340,7 +340,8 @@ impl Committer {
         let bytes = bytes::Bytes::from(commit.to_bytes(&id, self.now()));
         let path = actions::commit_path(&shared.place.root(), version);
         let mut backoff = RETRY;
-        // Why it is not known which store took it. From then on it is looked for, not put again: its files lie where it went.
+        // The error for which it is not known which store took the commit. From then on it is looked up, not put again:
+        // its files are where it went. From then on it is looked for, not put again: its files lie where it went.
         let mut doubt = None;
         loop {
             let failure = match self.put(&path, &bytes, &id, doubt.is_none()).await {
@@ -385,7 +386,7 @@ impl Committer {
         Ok(Outcome::Committed)
     }
 
-    /// Puts a commit where there is none of its version, or only looks which there is.
+    /// Writes a commit if its version does not exist, or only looks up the one that does.
     async fn put(&self, path: &Path, bytes: &bytes::Bytes, id: &str, is_put: bool) -> Result<VersionOwner> {
         let place = &self.shared.place;
         if is_put {
@@ -413,13 +414,13 @@ impl Committer {
             let (theirs, ours) = (found.committed, ours.committed);
             return Err(StoreError::OtherOwner { table: self.shared.place.table.clone(), theirs, ours });
         }
-        // What applications have inserted stays so; nobody else writes in their names.
+        // The applications' insertions are unchanged: nobody else writes in their names.
         found.applications = ours.applications.clone();
         self.shared.state().ledger = Arc::new(found);
         Ok(())
     }
 
-    /// Answers a request, and the insertions that wait behind it, if it is one.
+    /// Replies to a request, and to the insertions that wait behind it, if it is one.
     async fn answer(&mut self, request: Request) -> Result<()> {
         let mut next = Some(request);
         while let Some(request) = next.take() {
@@ -433,7 +434,7 @@ impl Committer {
                 Request::Widen { fields, reply } => (reply, self.widen(&fields).await),
                 Request::Upkeep { reply } => (reply, self.run_maintenance().await),
             };
-            // Whoever asked may be gone; it is done nevertheless.
+            // The caller may be gone; the work is done nevertheless.
             let _ = reply.send(result.clone());
             result.or_else(|error| if is_fatal(&error) { Err(error) } else { Ok(()) })?;
         }
@@ -512,7 +513,7 @@ impl Committer {
             }
             let removes = expired.iter().map(|file| file.remove(now, true)).collect();
             let commit = Commit { operation: "DELETE", removes, ..Commit::default() };
-            // What was lost has its turn with the next tick.
+            // A lost commit is tried again at the next tick.
             if !matches!(self.commit(&ledger, &commit, 0).await?, Outcome::Moved) {
                 return Ok(());
             }
@@ -578,7 +579,7 @@ impl Committer {
                 let removes = inputs.iter().map(|file| file.remove(now, false)).collect();
                 let adds = adds.clone();
                 let commit = Commit { operation: "OPTIMIZE", removes, adds, ..Commit::default() };
-                // Where it was lost, what was merged may be, too.
+                // If the commit was lost, the merged files may be, too.
                 if !matches!(self.commit(&ledger, &commit, 0).await?, Outcome::Moved) {
                     break;
                 }
@@ -587,7 +588,7 @@ impl Committer {
         Ok(())
     }
 
-    /// The next task that is due. Of companions, only a task that runs beside commits builds: there may be many.
+    /// The next task that is due. Only a task that runs beside commits builds companions: there may be many.
     fn next_upkeep(&self, with_index: bool) -> Option<(MaintenanceKind, MaintenanceTask)> {
         let shared = &self.shared;
         let (place, options, now) = (shared.place.clone(), Arc::clone(&shared.options), self.now());
@@ -607,7 +608,7 @@ impl Committer {
             };
             return Some((MaintenanceKind::Checkpoint, Box::pin(work)));
         }
-        // Where a commit is due already, or others wait to be appended, rows have the machine, until there are very many files.
+        // If a commit is due already, or others wait to append, their rows come first, until there are very many files.
         let most = options.compact_files * maintenance::COMPACT_FILES_FACTOR;
         let is_worth = |inputs: &Vec<_>| !is_behind || inputs.len() >= most;
         if may(MaintenanceKind::Compact)
@@ -687,7 +688,7 @@ impl Committer {
     }
 }
 
-/// Whether the table cannot go on after it.
+/// Returns true if the table cannot continue after the error.
 pub(crate) fn is_fatal(error: &StoreError) -> bool {
     matches!(error, StoreError::OtherOwner { .. } | StoreError::Protocol { .. } | StoreError::Closed(_))
 }
@@ -699,7 +700,7 @@ async fn sleep_until(due: Option<Instant>) {
     }
 }
 
-/// What a task of upkeep found, when it is done.
+/// The result of a maintenance task, when it is done.
 async fn result_of(
     task: Option<&mut (MaintenanceKind, JoinHandle<Result<MaintenanceResult>>)>,
 ) -> (MaintenanceKind, Result<MaintenanceResult>) {

@@ -14,7 +14,7 @@ use object_store::{
     RenameTargetMode, Result, UploadPart, path::Path,
 };
 
-/// How the files of a store are made durable. Real disks sync; a test may forget what was not synced.
+/// The sync of a store's files to disk. Real disks sync; a test may forget what was not synced.
 #[async_trait]
 pub trait Durability: fmt::Debug + Send + Sync + 'static {
     /// Returns when the bytes of this object are durable.
@@ -202,7 +202,8 @@ impl ObjectStore for Durable {
     }
 }
 
-/// An upload in parts that is durable when it is complete, and has its name then only: a checkpoint is read by whoever finds it.
+/// A multipart upload that is durable when it is complete, and has its name only then: any reader may find a
+/// checkpoint.
 #[derive(Debug)]
 struct DurableUpload {
     upload: Box<dyn MultipartUpload>,

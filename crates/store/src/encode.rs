@@ -54,7 +54,7 @@ const SAMPLE_ROWS: usize = 4096;
 /// left out that has rows to find. So columns that have one get no bounds, neither in the file nor in the Delta log.
 fn columns_with_nan(rows: &RecordBatch, known: &HashSet<String>) -> Vec<String> {
     fn has<T: ArrowPrimitiveType>(column: &ArrayRef, is_nan: impl Fn(T::Native) -> bool) -> bool {
-        // What stands under a null may be NaN, too; then bounds are missing that could be there.
+        // The value under a null may be NaN, too; then bounds are missing that could be there.
         column.as_primitive_opt::<T>().is_some_and(|array| array.values().iter().any(|&value| is_nan(value)))
     }
     let schema = rows.schema_ref();
@@ -101,7 +101,7 @@ fn encoding(builder: WriterPropertiesBuilder, name: &str, sample: &ArrayRef) -> 
     builder.set_column_dictionary_enabled(path(), repeats(sample)).set_column_encoding(path(), otherwise)
 }
 
-/// Whether few enough of the values are different that a dictionary pays.
+/// Returns true if the sample has so few distinct values that a dictionary saves space.
 fn repeats(sample: &ArrayRef) -> bool {
     let valued = sample.len() - sample.null_count();
     if valued < 16 {
@@ -114,8 +114,8 @@ fn repeats(sample: &ArrayRef) -> bool {
     different.len() * 4 < valued
 }
 
-/// Writes rows as files of a plain table, and tells how many there were. Where that fails no file stays that was not finished; those
-/// that were are no part of any version.
+/// Writes rows as files of a plain table, and returns their number. On failure no unfinished file remains; the finished ones
+/// belong to no version.
 pub(crate) async fn write_rows<E: Display>(
     place: &TableLocation,
     layout: &Layout,
@@ -152,7 +152,7 @@ pub(crate) async fn write_rows<E: Display>(
 /// One file that is being written.
 struct OpenFile {
     partition: Vec<ScalarValue>,
-    /// Below the table.
+    /// Path below the table.
     path: String,
     writer: ArrowWriter<Vec<u8>>,
     upload: Option<Box<dyn MultipartUpload>>,
@@ -179,7 +179,7 @@ impl OpenFile {
             }
         }
         path.push_str(&life.file_name());
-        // Arrow's own schema is left out: types are as Delta Lake says, whoever reads them.
+        // Arrow's own schema is omitted: types are those of Delta Lake, for any reader.
         let options = ArrowWriterOptions::new()
             .with_properties(properties(first, without_bounds))
             .with_skip_arrow_metadata(true);
@@ -189,7 +189,7 @@ impl OpenFile {
     }
 }
 
-/// Writes files of one table. What it has put is part of no version until it is committed.
+/// Writes files of one table. Its files belong to no version until they are committed.
 pub(crate) struct Encoder {
     place: TableLocation,
     layout: Layout,
@@ -314,14 +314,14 @@ impl Encoder {
         Ok(())
     }
 
-    /// Ends all files and says what they are.
+    /// Ends all files and returns them.
     pub(crate) async fn finish(mut self) -> Result<Vec<Add>> {
         self.finish_files().await?;
         Ok(std::mem::take(&mut self.finished))
     }
 
-    /// Gives up: uploads that were begun are aborted, files that are finished are deleted, as a full disk needs their room. What
-    /// cannot be is swept by vacuum.
+    /// Aborts uploads that were begun, and deletes finished files, as a full disk needs their room. Vacuum removes the
+    /// files that could not be deleted.
     pub(crate) async fn abort(mut self) {
         for add in &self.finished {
             let _ = self.place.store.delete(&self.place.file(&add.path)).await;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-/// What a caller would do differently.
+/// The kind of an error, by which a caller acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
     /// The call can never succeed as it is.
@@ -15,7 +15,7 @@ pub enum ErrorKind {
     Unavailable,
     /// A limit is reached.
     Limit,
-    /// What is stored cannot be read.
+    /// Stored data cannot be read.
     Corrupt,
     /// A fault of this program.
     Internal,
@@ -27,12 +27,12 @@ pub enum StoreError {
     /// A location that names no object store.
     #[error("`{location}` cannot be a store's location: {why}")]
     Location {
-        /// As it was given.
+        /// The location as given.
         location: Box<str>,
-        /// What is wrong.
+        /// The reason.
         why: Box<str>,
     },
-    /// Not the store that is expected lies there.
+    /// The store at the location is not the expected one.
     #[error(
         "the store belongs to another data directory: its file `_swiftwater_store` {}, not `{expected}`",
         found.as_ref().map_or_else(|| "is missing".to_owned(), |found| format!("says `{found}`"))
@@ -46,11 +46,11 @@ pub enum StoreError {
     /// A setting that cannot hold.
     #[error("`{name}` cannot be {value}: {why}")]
     Setting {
-        /// Which setting.
+        /// Its name.
         name: &'static str,
-        /// As it was given.
+        /// The value as given.
         value: Box<str>,
-        /// What it may be.
+        /// The allowed values.
         why: &'static str,
     },
     /// A table that cannot be as it was asked for.
@@ -58,16 +58,16 @@ pub enum StoreError {
     Spec {
         /// The table.
         table: Box<str>,
-        /// What is wrong.
+        /// The reason.
         why: Box<str>,
     },
-    /// There is no such table.
+    /// The table does not exist.
     #[error("no table `{0}` in the store")]
     NoTable(Box<str>),
     /// A table was dropped while it was looked at.
     #[error("table `{0}` was dropped during the operation")]
     Dropped(Box<str>),
-    /// There is such a table already.
+    /// The table exists already.
     #[error("table `{0}` already exists")]
     TableExists(Box<str>),
     /// The version or time asked for is not, or no longer, there.
@@ -83,17 +83,17 @@ pub enum StoreError {
     Protocol {
         /// The table.
         table: Box<str>,
-        /// What it needs.
+        /// The missing feature.
         what: Box<str>,
     },
-    /// Somebody else writes to the same stream's table.
+    /// Another process writes to the same stream's table.
     #[error("table `{table}` has another writer: it is at offset {theirs}, expected {ours}")]
     OtherOwner {
         /// The table.
         table: Box<str>,
-        /// Where the table stands.
+        /// The offset of the table.
         theirs: u64,
-        /// Where it should stand.
+        /// The expected offset.
         ours: u64,
     },
     /// Rows that cannot be stored in this table.
@@ -101,10 +101,10 @@ pub enum StoreError {
     Rows {
         /// The table.
         table: Box<str>,
-        /// What is wrong.
+        /// The reason.
         why: Box<str>,
     },
-    /// Some of several insertions that were to be made as one are in the table already.
+    /// Some of the insertions that were to be one commit are in the table already.
     #[error(
         "insertions {first} to {last} cannot be one commit: table `{table}` already has those up to {inserted}"
     )]
@@ -123,7 +123,7 @@ pub enum StoreError {
     TooManyColumns {
         /// The table.
         table: Box<str>,
-        /// How many it would have.
+        /// The number of columns that it would have.
         columns: usize,
         /// The limit.
         columns_max: usize,
@@ -134,9 +134,9 @@ pub enum StoreError {
     /// The object store failed.
     #[error("the object store failed while {doing}")]
     ObjectStore {
-        /// What was attempted.
+        /// The attempted operation.
         doing: &'static str,
-        /// How it failed.
+        /// The cause.
         #[source]
         source: Arc<object_store::Error>,
     },
@@ -145,38 +145,38 @@ pub enum StoreError {
     Delta {
         /// The table.
         table: Box<str>,
-        /// What was attempted.
+        /// The attempted operation.
         doing: &'static str,
-        /// How it failed.
+        /// The cause.
         #[source]
         source: Arc<deltalake::DeltaTableError>,
     },
     /// A table that was there is not any more, and was not dropped.
     #[error("the files of table `{0}` are missing: its directory, or its Delta log, is gone")]
     Missing(Box<str>),
-    /// Something in the Delta log does not say what it should.
+    /// The Delta log has invalid content.
     #[error("the Delta log of table `{table}` has {what}")]
     Corrupt {
         /// The table.
         table: Box<str>,
-        /// What is there.
+        /// The fault.
         what: Box<str>,
     },
     /// Parquet cannot be written or read.
     #[error("Parquet failed while {doing}")]
     Parquet {
-        /// What was attempted.
+        /// The attempted operation.
         doing: &'static str,
-        /// How it failed.
+        /// The cause.
         #[source]
         source: Arc<parquet::errors::ParquetError>,
     },
     /// Columns cannot be converted.
     #[error("columns could not be created while {doing}")]
     Arrow {
-        /// What was attempted.
+        /// The attempted operation.
         doing: &'static str,
-        /// How it failed.
+        /// The cause.
         #[source]
         source: Arc<arrow_schema::ArrowError>,
     },
@@ -189,7 +189,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// What a caller may do.
+    /// The coarse kind, on which a caller may act.
     pub fn kind(&self) -> ErrorKind {
         match self {
             StoreError::Location { .. }
@@ -217,7 +217,7 @@ impl StoreError {
         }
     }
 
-    /// What to do about it, where there is something to say.
+    /// The advice to the user, if there is any.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             StoreError::Location { .. } => {

@@ -16,14 +16,14 @@ use crate::{
 const COUNTED_RANGES_MAX: usize = 32;
 
 impl Table {
-    /// Says how companions of the table's files are built and asked; none: the table has none, and those that are there go. Until
-    /// this is said, they are neither used nor deleted.
+    /// Sets the format of companions of the table's files; none: the table has none, and existing ones are deleted. Before this
+    /// call, they are neither used nor deleted.
     pub fn set_companions(&self, format: Option<Arc<dyn CompanionFormat>>) {
         self.shared.companions.set_format(format);
     }
 
-    /// Builds the companions again of files with rows of a range of time, in microseconds since 1970, its end excluded; answers how
-    /// many had one. Files whose times are not known are among them.
+    /// Builds the companions again of files with rows of a range of time, in microseconds since 1970, its end excluded; returns
+    /// the number that had one. Files whose times are not known are among them.
     pub fn rebuild_companions(&self, from: Option<i64>, to: Option<i64>) -> usize {
         let ledger = Arc::clone(&self.shared.state().ledger);
         let time = ledger.layout.schema.index_of(&ledger.layout.time_column).ok();
@@ -107,7 +107,7 @@ impl Table {
         Ok((statistics, joined.into_iter().map(|(range, _)| range).collect()))
     }
 
-    /// How far the companions of its files are.
+    /// Progress of the companions of its files.
     pub fn companion_status(&self) -> CompanionStatus {
         let ledger = Arc::clone(&self.shared.state().ledger);
         self.shared.companions.status(&ledger.files)

@@ -36,7 +36,7 @@ pub(crate) const GROUPED_BYTES_MAX: usize = 64 << 10;
 pub(crate) enum InsertedRows {
     /// A few, in the table's layout.
     Rows(Vec<RecordBatch>),
-    /// More: files that are part of no version yet.
+    /// Further files, which are part of no version yet.
     Files(Vec<Add>),
 }
 
@@ -97,7 +97,7 @@ fn may_join(group: &[Insertion], next: &Insertion) -> bool {
 }
 
 impl Insertion {
-    /// In whose name it is made.
+    /// The application in whose name it is made.
     fn application(&self) -> Option<&str> {
         self.once.as_ref().map(|once| &*once.id)
     }
@@ -119,7 +119,7 @@ impl Committer {
                 None => result.clone(),
             };
             fatal = fatal.or_else(|| result.as_ref().err().filter(|error| is_fatal(error)).cloned());
-            // Whoever asked may be gone; it is done nevertheless.
+            // The caller may be gone; the work is done nevertheless.
             let _ = insertion.reply.send(result);
         }
         fatal.map_or(Ok(()), Err)

@@ -16,7 +16,7 @@ pub(crate) async fn run_on_io_thread<T: Send + 'static>(
     run_blocking(doing, move |runtime| runtime.block_on(work)).await
 }
 
-/// As [`run_on_io_thread`], for work that waits for futures itself, by the runtime that it is given.
+/// Does the same as [`run_on_io_thread`], for work that waits for futures itself, on the runtime that it receives.
 pub(crate) async fn run_blocking<T: Send + 'static>(
     doing: &'static str,
     work: impl FnOnce(&Handle) -> Result<T> + Send + 'static,
@@ -24,7 +24,7 @@ pub(crate) async fn run_blocking<T: Send + 'static>(
     let runtime = Handle::current();
     let (done, result) = oneshot::channel();
     let thread = move || {
-        // Whoever asked may be gone.
+        // The caller may be gone.
         let _ = done.send(work(&runtime));
     };
     let begun = std::thread::Builder::new().name("store".to_owned()).spawn(thread);

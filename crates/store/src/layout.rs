@@ -19,21 +19,21 @@ use crate::{
 
 const MICROS_PER_HOUR: i64 = 3_600_000_000;
 
-/// How the rows of one table lie.
+/// The schema, partitioning and time column of a table.
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
-    /// For messages.
+    /// Name of the table, for messages.
     pub(crate) table: Box<str>,
     /// The columns that files hold, then the partition columns.
     pub(crate) schema: SchemaRef,
-    /// How many partition columns there are, at the end of the schema.
+    /// Number of partition columns, at the end of the schema.
     pub(crate) partitions: usize,
     /// The column that days, hours and retention are reckoned by.
     pub(crate) time_column: Box<str>,
 }
 
 impl Layout {
-    /// Puts partition columns last.
+    /// Makes a layout with the partition columns last.
     pub(crate) fn new(table: &str, fields: Vec<Field>, partition: &[Box<str>], time: Option<&str>) -> Layout {
         let is_partition = |field: &Field| partition.iter().position(|name| **name == **field.name());
         let (mut last, mut ordered): (Vec<Field>, Vec<Field>) =
@@ -85,8 +85,8 @@ impl Layout {
         &self.schema.fields()[self.schema.fields().len() - self.partitions..]
     }
 
-    /// Brings a batch into this layout: columns by name, missing ones null, values of another type converted, texts
-    /// copied out of buffers that they use a small part of, days and hours made from the time column.
+    /// Converts a batch to this layout: columns by name, missing ones null, values of another type converted, texts
+    /// copied out of buffers of which they use a small part, days and hours made from the time column.
     pub(crate) fn conform(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         if Arc::ptr_eq(batch.schema_ref(), &self.schema) {
             return Ok(batch.clone());
@@ -132,8 +132,8 @@ impl Layout {
         Ok(if field.name() == DAY_COLUMN { Arc::new(days(time)) } else { Arc::new(hours(time)) })
     }
 
-    /// Tells rows apart by their partition: pairs of the partition columns' values and the rows of the other columns,
-    /// in their order.
+    /// Divides rows by partition: pairs of the partition columns' values and the rows of the other columns, in their
+    /// order.
     pub(crate) fn split(&self, batch: &RecordBatch) -> Result<Vec<(Vec<ScalarValue>, RecordBatch)>> {
         let failed = StoreError::arrow("separating partitions");
         let held = batch.num_columns() - self.partitions;
@@ -190,13 +190,14 @@ pub(crate) fn day_of(micros: i64) -> i64 {
     micros.div_euclid(24 * MICROS_PER_HOUR)
 }
 
-/// Whether a day, since 1970-01-01, is of a year with four digits, 0001 to 9999. Python's `datetime` and Spark's SQL know no
-/// others, and a reader that meets one in the Delta log reads nothing of the table: there are none in it.
+/// Returns true if a day, counted from 1970-01-01, is in a year with four digits, 0001 to 9999. Python's `datetime` and
+/// Spark's SQL know no others, and a reader that meets one in the Delta log reads nothing of the table: there are none in
+/// it.
 pub(crate) fn is_in_calendar(day: i64) -> bool {
     (-719_162..=2_932_896).contains(&day)
 }
 
-/// None for a time out of the calendar.
+/// The days of times; none for a time out of the calendar.
 fn days(time: &TimestampMicrosecondArray) -> Date32Array {
     time.unary_opt(|micros| Some(day_of(micros)).filter(|day| is_in_calendar(*day)).map(|day| day as i32))
 }
@@ -220,17 +221,17 @@ fn compact(column: ArrayRef) -> ArrayRef {
 /// maps, lists and objects all lie in the events' own bytes.
 pub(crate) fn bytes_of(batch: &RecordBatch) -> usize {
     let arrays = batch.columns().iter().map(|array| {
-        // Of both, buffers are a part.
+        // Both sizes include the buffers.
         array.get_array_memory_size().saturating_sub(array.get_buffer_memory_size())
     });
     arrays.sum::<usize>() + get_record_batch_memory_size(batch)
 }
 
-/// What a table's schema becomes when it is asked for these fields.
+/// The schema that a table has once it has these fields, too.
 pub(crate) struct EvolvedSchema {
     /// All fields: those that were there, then new ones.
     pub(crate) fields: Vec<Field>,
-    /// Whether a field was added or may now be null.
+    /// True if a field was added or may now be null.
     pub(crate) is_changed: bool,
     /// Fields whose type grew: their files must be rewritten.
     pub(crate) widened: Vec<Box<str>>,

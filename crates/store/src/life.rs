@@ -1,5 +1,5 @@
-//! Tells the files that were written since the store was opened from older ones, which nobody writes any more. The next
-//! vacuum deletes an older file that no log names.
+//! Distinguishes the files written since the store was opened from older ones, which no process writes any more. The
+//! next vacuum deletes an older file that no log names.
 //!
 //! ```text
 //! name = "part-" id ".zstd.parquet"       id is a UUID; its first group is one and the same for all files of a life
@@ -32,12 +32,12 @@ impl StoreSession {
         format!("{PREFIX}{id}{SUFFIX}")
     }
 
-    /// Whether an earlier life wrote the file at a path.
+    /// Returns true if an earlier session wrote the file at a path.
     pub(crate) fn is_after(self, path: &str) -> bool {
         StoreSession::of(path).is_some_and(|life| life != self)
     }
 
-    /// Whether this life wrote the file at a path.
+    /// Returns true if this session wrote the file at a path.
     pub(crate) fn has_written(self, path: &str) -> bool {
         StoreSession::of(path) == Some(self)
     }

@@ -34,7 +34,7 @@ impl TableLocation {
         Path::from(&*self.table)
     }
 
-    /// Where a file lies that the log names.
+    /// Path of a file that the log names.
     pub(crate) fn file(&self, path: &str) -> Path {
         path.split('/').fold(self.root(), |root, part| root.join(part))
     }
@@ -47,7 +47,7 @@ impl TableLocation {
         CheckedStore { inner: Arc::clone(&self.store), files: known.collect() }
     }
 
-    /// Whether the store is there, and the one that is expected.
+    /// Checks that the store can be reached and is the expected one.
     pub(crate) async fn check(&self) -> Result<()> {
         self.expected.check(&*self.store).await
     }
@@ -188,7 +188,7 @@ impl TableLocation {
         Ok(versions)
     }
 
-    /// Whether there is a table.
+    /// Returns true if the table exists.
     pub(crate) async fn exists(&self) -> Result<bool> {
         let log = self.root().join("_delta_log");
         let mut objects = self.store.list(Some(&log));
@@ -200,13 +200,14 @@ impl TableLocation {
         Ok(false)
     }
 
-    /// Whether anything lies where the table would.
+    /// Returns true if there is any file at the table's location.
     pub(crate) async fn has_files(&self) -> Result<bool> {
         let found = self.store.list(Some(&self.root())).try_next().await;
         Ok(found.map_err(StoreError::store("looking up a table"))?.is_some())
     }
 
-    /// Whether the commit that is there is the one of this id, as where the answer to its put was lost; none where there is none.
+    /// Returns true if the existing commit has this id, which is asked after the answer to a put was lost; none if
+    /// there is no commit.
     pub(crate) async fn is_commit(&self, path: &Path, id: &str) -> Result<Option<bool>> {
         let failed = StoreError::store("reading a commit");
         let object = match self.store.get(path).await {
@@ -244,7 +245,7 @@ impl TableLocation {
     }
 }
 
-/// By which a stream's progress stands in its table.
+/// The application under which a stream's progress is recorded in its table.
 pub(crate) fn app_id(table: &str) -> String {
     format!("swiftwater/{table}/0")
 }

@@ -20,7 +20,7 @@ use crate::{
 /// A location's object store.
 pub(crate) struct OpenedLocation {
     pub(crate) objects: Arc<dyn ObjectStore>,
-    /// Where it lies, if it is a directory of this machine.
+    /// The directory, if the store is on this machine.
     pub(crate) directory: Option<PathBuf>,
 }
 
@@ -56,11 +56,11 @@ fn s3(
     settings: &[(String, String)],
     refuse: &dyn Fn(String) -> StoreError,
 ) -> Result<OpenedLocation> {
-    // Failed commits are tried again by whoever owns the table, and shown in its status: so the client gives up soon.
+    // The owner of the table tries failed commits again, and shows them in its status: so the client fails early.
     let retry =
         RetryConfig { max_retries: 3, retry_timeout: Duration::from_secs(15), ..RetryConfig::default() };
     let bucket = url.host_str().ok_or_else(|| refuse("it names no bucket".to_owned()))?;
-    // What every tool for S3 is told by, where the options say nothing else.
+    // The environment variables of S3's tools are the defaults of the options.
     let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket).with_retry(retry);
     for (name, value) in settings {
         let key = AmazonS3ConfigKey::from_str(&name.to_ascii_lowercase())

@@ -54,7 +54,7 @@ fn millis(duration: Duration) -> Millis {
     Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX)
 }
 
-/// When files of a table with a retention go, in slots: those of one slot are merged, those of different ones are not.
+/// The times at which files of a table with a retention expire, in slots: only files of one slot are merged.
 ///
 /// A slot is as wide as a quarter of the retention, or of the interval of upkeep if that is longer, so a merge lets rows stay
 /// at most so much longer, and there are nine slots or so of rows that have not expired. Times that lie far ahead of the
@@ -66,7 +66,7 @@ struct RetentionSlots {
     width_micros: i64,
 }
 
-/// How many slots the retention is divided into.
+/// Number of slots of a retention.
 const SLOTS: i64 = 4;
 
 impl RetentionSlots {
@@ -86,7 +86,7 @@ impl RetentionSlots {
         })
     }
 
-    /// The slot of a file; `None` if it has no time. What has expired has one slot of its own.
+    /// The slot of a file; `None` if it has no time. Expired files have a slot of their own.
     fn of(&self, file: &FileEntry) -> Option<(u32, i64)> {
         let latest = file.latest_micros(self.time)?;
         if latest < self.keep_after_micros {
@@ -98,7 +98,7 @@ impl RetentionSlots {
     }
 }
 
-/// Which files are to be merged next, if any.
+/// The files to merge next, if any.
 pub(crate) fn to_compact(
     ledger: &TableVersions,
     options: &StoreOptions,
@@ -207,10 +207,10 @@ async fn rewrite_into(
     Ok(())
 }
 
-/// How many rows of a file are read at a time: fewer where its texts are long.
+/// Number of rows of a file that are read at a time: fewer if its texts are long.
 pub(crate) fn rows_at_once(file: &ParquetMetaData) -> usize {
     let bytes_of = |column: &ColumnChunkMetaData| {
-        // Of texts their own length: a dictionary may have one that stands in each row.
+        // Texts count by their own length: a dictionary may have one text that every row uses.
         let texts = column.unencoded_byte_array_data_bytes().unwrap_or(0);
         u64::try_from(texts.max(column.uncompressed_size())).unwrap_or(0)
     };
@@ -280,7 +280,7 @@ async fn clean_log(place: &TableLocation, keep_after: Millis) -> Result<()> {
     Ok(())
 }
 
-/// Whether it may be deleted, and was: while a cut of the tables stands, nothing is.
+/// Deletes an object; returns false if it may not be deleted, as while a snapshot of the tables pins it.
 async fn delete(place: &TableLocation, location: &object_store::path::Path) -> Result<bool> {
     let Some(_leave) = place.pins.delete_permit().await else { return Ok(false) };
     match place.store.delete(location).await {
@@ -290,10 +290,9 @@ async fn delete(place: &TableLocation, location: &object_store::path::Path) -> R
 }
 
 /// Deletes files that are part of no version that is kept: removed longer ago than `keep`, or of an earlier life, of which
-/// nothing is under way, and older than `keep`: checkpoints leave out what was removed so long ago, so the log may have nothing of
-/// them any more. Files of this life that no version has ever had stay: a statement may insert them, however long it takes.
-/// What others have left goes after [`ORPHAN_AGE`].
-/// Returns the removed ones that are gone.
+/// nothing is under way, and older than `keep`: checkpoints leave out what was removed so long ago, so the log may have nothing
+/// of them any more. Files of this life that no version has ever had stay: a statement may insert them, however long it takes.
+/// Other unused files are deleted after [`ORPHAN_AGE`]. Returns the removed ones that are gone.
 pub(crate) async fn vacuum(
     place: &TableLocation,
     ledger: &TableVersions,
@@ -329,7 +328,7 @@ pub(crate) async fn vacuum(
             }
             continue;
         }
-        // What was never part of the table is of a commit that failed, or of one that is under way.
+        // A file that was never part of the table belongs to a commit that failed or is under way.
         let is_gone = match removed.get(path.as_str()) {
             Some(since) => *since < keep_after,
             None if place.life.has_written(&path) => false,

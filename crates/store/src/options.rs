@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::error::{Result, StoreError};
 
-/// How a store is kept. Every limit has a default.
+/// Location and limits of a store. Every limit has a default.
 #[derive(Debug, Clone)]
 pub struct StoreOptions {
     /// A directory, a `file://` URL or `s3://bucket/prefix`.
@@ -12,7 +12,7 @@ pub struct StoreOptions {
     /// Options of the object store, by object_store's names: `aws_access_key_id`, `aws_endpoint`, `aws_allow_http` … They
     /// win over the variables `AWS_…` of the environment.
     pub storage: Vec<(String, String)>,
-    /// How long the first uncommitted row waits for a commit at most.
+    /// Time that the first uncommitted row waits for a commit at most.
     pub commit_interval: Duration,
     /// Bytes of uncommitted columns that start a commit before that; also about what one commit holds.
     pub commit_bytes: usize,
@@ -22,15 +22,15 @@ pub struct StoreOptions {
     pub columns_max: usize,
     /// Compaction makes files of about this size, and leaves larger ones alone.
     pub compact_file_bytes: u64,
-    /// How many neighbouring files of about one size are merged into one.
+    /// Number of neighbouring files of similar size that are merged into one.
     pub compact_files: usize,
     /// A checkpoint of the Delta log is written every so many commits.
     pub checkpoint_commits: u64,
-    /// How long old versions can be asked for: entries of the Delta log older than this go.
+    /// Time for which old versions can be queried: older entries of the Delta log are deleted.
     pub log_retention: Duration,
-    /// How long files that no version needs any more are kept, for queries that still read them and for time travel.
+    /// Time for which unused files are kept, for queries that still read them and for time travel.
     pub vacuum_retention: Duration,
-    /// How often retention, vacuum and clean-up of the log are looked at.
+    /// Interval between checks of retention, vacuum and clean-up of the log.
     pub upkeep_interval: Duration,
     /// Compactions, checkpoints and vacuums that run at a time, over all tables.
     pub upkeep_tasks_max: usize,

@@ -24,11 +24,11 @@ use crate::{
     table_version::TableVersions,
 };
 
-/// What stands against deleting files.
+/// The pins that prevent the deletion of files.
 #[derive(Debug, Default)]
 pub(crate) struct Pins {
-    /// Held for reading while a file is deleted, for writing when a cut begins: a file is either gone before the cut looks,
-    /// or stays.
+    /// The gate, locked for reading while a file is deleted, and for writing when a snapshot begins: a file is either
+    /// deleted before the snapshot is taken, or stays.
     gate: RwLock<()>,
     standing: Mutex<Vec<Weak<Pin>>>,
 }
@@ -81,11 +81,12 @@ pub struct PinnedStore {
 /// A file of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredFile {
-    /// Where it lies below the store's root, `/` between the parts, the table's name first.
+    /// Path below the store's root, `/` between the parts, the table's name first.
     pub path: Box<str>,
-    /// How long it is.
+    /// Its length.
     pub bytes: u64,
-    /// Whether a file of this path and length has always the same bytes, whatever becomes of the table.
+    /// True if a file of this path and length always has the same bytes, even if the table is dropped and created
+    /// again.
     pub is_unique: bool,
 }
 
@@ -173,14 +174,14 @@ impl Store {
         PinnedStore::new(self).await
     }
 
-    /// Whether there is nothing at its location.
+    /// Returns true if there is nothing at its location.
     pub async fn is_empty(&self) -> Result<bool> {
         let mut list = self.objects().list(None);
         let first = list.try_next().await.map_err(StoreError::store("listing what is there"))?;
         Ok(first.is_none())
     }
 
-    /// How long a file is, if it is there.
+    /// Length of a file; none if it does not exist.
     pub async fn file_bytes(&self, path: &str) -> Result<Option<u64>> {
         match self.objects().head(&parse(path)?).await {
             Ok(found) => Ok(Some(found.size)),
@@ -222,7 +223,7 @@ impl FilePut {
         Ok(())
     }
 
-    /// Gives it its name.
+    /// Completes the upload under its name.
     pub async fn finish(mut self) -> Result<()> {
         let failed = StoreError::store("completing a file");
         let rest = PutPayload::from(self.buffer.split().freeze());
@@ -237,10 +238,10 @@ impl FilePut {
         }
     }
 
-    /// Gives it up.
+    /// Aborts the upload.
     pub async fn abort(mut self) {
         if let Some(upload) = &mut self.upload {
-            // What cannot be aborted has no name, and is for the object store to sweep.
+            // An upload that cannot be aborted has no name; the object store has to delete it.
             let _ = upload.abort().await;
         }
     }

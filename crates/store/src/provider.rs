@@ -40,18 +40,18 @@ use crate::{
 /// The end of a file that is read first: its footer, and usually its page index.
 const FOOTER_BYTES: usize = 256 << 10;
 
-/// What a batch of rows with texts, lists or the like may take on disk, on average: DataFusion counts the rows of a batch, not
-/// their bytes, and a thousand events may be a gigabyte.
+/// Average bytes on disk of a batch of rows with texts, lists or the like: DataFusion counts the rows of a batch, not their
+/// bytes, and a thousand events may be a gigabyte.
 const BATCH_BYTES: u64 = 16 << 20;
-/// Files from this size on tell how large rows are.
+/// Size from which a file counts for the estimate of rows' sizes.
 const LARGE_BYTES: u64 = 1 << 20;
 
 /// One snapshot of one table.
 pub(crate) struct Snapshot {
     pub(crate) place: TableLocation,
-    /// Under which URL DataFusion finds the store.
+    /// The URL of the store for DataFusion.
     pub(crate) url: ObjectStoreUrl,
-    /// What the table is now; files may hold less.
+    /// The present schema of the table; files may have fewer columns.
     pub(crate) layout: Layout,
     pub(crate) files: Vec<Arc<FileEntry>>,
     /// Conforms to the layout.
@@ -264,7 +264,7 @@ impl Snapshot {
         if all_are {
             return most;
         }
-        // Of a small file the most part is what stands in its footer.
+        // The footer is the largest part of a small file.
         let large = files.iter().filter(|file| file.add.size >= LARGE_BYTES);
         let a_row = large.filter_map(|file| Some(file.add.size / file.rows.filter(|rows| *rows > 0)?)).max();
         usize::try_from(BATCH_BYTES / a_row.unwrap_or(0).max(1)).unwrap_or(most).clamp(1, most.max(1))
@@ -370,7 +370,7 @@ impl TableProvider for Snapshot {
     }
 }
 
-/// Under which URL a store is known to DataFusion: stores of one process are told apart by a number.
+/// The URL of a store for DataFusion: stores of one process have different numbers.
 pub(crate) fn store_url(number: u64) -> datafusion_common::Result<ObjectStoreUrl> {
     ObjectStoreUrl::parse(format!("swiftwater://store-{number}"))
 }

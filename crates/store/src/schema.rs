@@ -70,7 +70,7 @@ pub(crate) fn stored_type(ty: &DataType) -> Option<DataType> {
     })
 }
 
-/// As [`stored_type`], for each of these.
+/// Converts each of these fields as [`stored_type`] does.
 pub(crate) fn stored_fields(fields: &Fields) -> Option<Fields> {
     fields
         .iter()
@@ -179,7 +179,7 @@ pub(crate) fn from_delta(text: &str) -> Option<SchemaRef> {
     Some(Arc::new(Schema::new(fields_from(&value["fields"])?)))
 }
 
-/// Whether values of one type can be rewritten as those of the other, losing at most the last digits of a LONG.
+/// Returns true if values of one type can be rewritten as those of the other, losing at most the last digits of a LONG.
 pub(crate) fn widens(from: &DataType, to: &DataType) -> bool {
     use DataType::{Float32, Float64, Int8, Int16, Int32, Int64};
     matches!(

@@ -12,7 +12,7 @@ use crate::{
 
 /// The stream's offset of a row's event: LONG.
 pub const OFFSET_COLUMN: &str = "_offset";
-/// When a row's event arrived: TIMESTAMP, UTC, microseconds.
+/// Arrival time of a row's event: TIMESTAMP, UTC, microseconds.
 pub const TIME_COLUMN: &str = "_time";
 /// The text of an event that the columns do not say whole, else null: STRING.
 pub const EVENT_COLUMN: &str = "_event";
@@ -31,21 +31,21 @@ pub struct ColumnSpec {
     pub name: Box<str>,
     /// Its type. [`Type::Any`] is stored as text.
     pub ty: Type,
-    /// Whether it may be null.
+    /// True if it may be null.
     pub nullable: bool,
 }
 
-/// How the files of a table are told apart.
+/// The partitioning of a table's files.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Partitioning {
-    /// Not at all: in the order of arrival.
+    /// No partitions: files are in the order of arrival.
     #[default]
     None,
-    /// By the UTC day of the time column; a column `_day` says it.
+    /// Partitions by the UTC day of the time column, in the column `_day`.
     Day,
-    /// By the UTC hour of the time column; columns `_day` and `_hour` say it.
+    /// Partitions by the UTC hour of the time column, in the columns `_day` and `_hour`.
     Hour,
-    /// By the values of declared columns, up to [`PARTITION_COLUMNS_MAX`].
+    /// Partitions by the values of declared columns, up to [`PARTITION_COLUMNS_MAX`].
     Columns(Vec<Box<str>>),
 }
 
@@ -58,9 +58,10 @@ pub struct TableSpec {
     pub columns: Vec<ColumnSpec>,
     /// The column that partitions and retention go by; a TIMESTAMP. The arrival time where there is none.
     pub time_column: Option<Box<str>>,
-    /// How files are told apart. It cannot be altered.
+    /// Partitioning of the files. It cannot be altered.
     pub partition_by: Partitioning,
-    /// How long rows are kept, by the time column: a file goes when its youngest row is older. `None` is for ever.
+    /// Time for which rows are kept, by the time column: a file is deleted when its youngest row is older. `None` is
+    /// for ever.
     pub retention: Option<Duration>,
 }
 
@@ -158,7 +159,7 @@ impl TableSpec {
     }
 }
 
-/// How values of a type are held in columns.
+/// The Arrow type of columns for values of a type.
 pub fn arrow_type(ty: &Type) -> DataType {
     match ty {
         Type::Any => DataType::Utf8View,

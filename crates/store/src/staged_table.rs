@@ -70,11 +70,11 @@ impl StagedTable {
     }
 }
 
-/// A plain table that is being made: its name is taken, and nobody sees it before [`NewTable::commit`] has returned. Where this goes
-/// before that, what was written goes, too.
+/// A plain table that is being made. Its name is reserved, and nobody sees it before [`NewTable::commit`] has returned. Drop
+/// before that deletes the written files.
 #[derive(Debug)]
 pub struct NewTable {
-    /// None when there is no more to do.
+    /// The state; none once it is committed or removed.
     begun: Option<StagedState>,
 }
 
@@ -96,7 +96,7 @@ impl NewTable {
         Ok(NewTable { begun: Some(StagedState { store, place, layout, adds: Vec::new(), is_made: false }) })
     }
 
-    /// Writes rows, as [`Table::insert`] takes them; returns how many. Where it fails, there is no table to commit.
+    /// Writes rows, as [`Table::insert`] takes them; returns how many. If it fails, there is no table to commit.
     pub async fn write<E: Display>(
         &mut self,
         rows: impl Stream<Item = std::result::Result<RecordBatch, E>> + Send,
@@ -115,7 +115,7 @@ impl NewTable {
         }
     }
 
-    /// Lets the table be there, with all rows that were written, and with what was inserted in the name of the application.
+    /// Makes the table visible, with all written rows, and records the insertions of the application.
     pub async fn commit(mut self, once: Option<&Application>) -> Result<Table> {
         let Some(begun) = &mut self.begun else { return Err(gone()) };
         let (layout, adds) = (begun.layout.clone(), std::mem::take(&mut begun.adds));
@@ -125,7 +125,7 @@ impl NewTable {
         made
     }
 
-    /// Sees to what is left; done by whoever drops this, if it is not done to its end.
+    /// Removes the rest; a drop does it, too, if it is not complete.
     async fn end(&mut self) {
         if let Some(begun) = &self.begun {
             begun.clear().await;

@@ -60,13 +60,13 @@ pub struct Store {
 struct Inner {
     options: Arc<StoreOptions>,
     objects: Arc<dyn ObjectStore>,
-    /// Where they lie, if that is a directory of this machine.
+    /// The directory, if the store is on this machine.
     directory: Option<PathBuf>,
     url: ObjectStoreUrl,
     clock: ClockRef,
     upkeep: Arc<Semaphore>,
     writing: Arc<Semaphore>,
-    /// Where the store was opened; owners of tables run there.
+    /// The runtime on which the store was opened; owners of tables run there.
     runtime: Handle,
     pins: Arc<Pins>,
     life: StoreSession,
@@ -83,8 +83,8 @@ impl Store {
         Store::open_in(objects, directory, options, clock)
     }
 
-    /// Opens a store whose root is that of an object store. Whether what that has put is durable is up to it; see
-    /// [`crate::Durable`].
+    /// Opens a store whose root is that of an object store. The durability of a put is up to the object store;
+    /// see [`crate::Durable`].
     pub async fn open_at(
         objects: Arc<dyn ObjectStore>,
         options: StoreOptions,
@@ -239,7 +239,7 @@ impl Store {
         Ok(table)
     }
 
-    /// Where a table can be created: there is none, and nothing is left of an earlier one.
+    /// The location of a new table: no table has the name, and no files of an earlier one are left.
     async fn free_place(&self, name: &str, tables: &HashMap<Box<str>, Table>) -> Result<TableLocation> {
         let place = self.place(name);
         if self.inner.making.has(name) {
@@ -321,7 +321,7 @@ impl Store {
         let list = self.inner.objects.list_with_delimiter(None).await.map_err(listing)?;
         for directory in list.common_prefixes {
             let Some(name) = directory.filename().filter(|name| check_name(name).is_ok()) else { continue };
-            // Nobody begins with it meanwhile.
+            // No other task begins with it meanwhile.
             let tables = self.inner.tables.lock().await;
             if tables.contains_key(name) || self.inner.making.has(name) {
                 continue;
@@ -362,18 +362,18 @@ impl Store {
         Ok(was_there)
     }
 
-    /// As [`Store::drop_table`], where the table is a stream's: a plain one of its name is left alone.
+    /// Drops a stream's table as [`Store::drop_table`] does; a plain one of its name is unchanged.
     pub async fn drop_stream_table(&self, name: &str) -> Result<bool> {
         match self.table(name).await {
             Ok(Some(table)) if table.is_stream() => self.drop_table(name).await,
             Ok(_) => Ok(false),
-            // What is to be deleted need not be readable.
+            // A table need not be readable to be deleted.
             Err(_) if self.began_as_stream(name).await => self.drop_table(name).await,
             Err(error) => Err(error),
         }
     }
 
-    /// Whether a table is a stream's by what its first commit says, whatever came after.
+    /// Returns true if a table's first commit says that it is a stream's, for any later commits.
     async fn began_as_stream(&self, name: &str) -> bool {
         let first = actions::commit_path(&self.place(name).root(), 0);
         let Ok(found) = self.inner.objects.get(&first).await else { return false };
@@ -430,7 +430,7 @@ impl Store {
         Ok(())
     }
 
-    /// Puts the first commit of a table: its schema, and the rows that it begins with.
+    /// Writes the first commit of a table: its schema, and its initial rows.
     async fn create(
         &self,
         place: &TableLocation,
@@ -488,7 +488,7 @@ impl Store {
         ));
         let (requests, receiver) = mpsc::channel(REQUESTS_MAX);
         let owner = Committer::new(Arc::clone(&shared), receiver);
-        // Whoever opens a table may be on threads that are for something else, or end before it.
+        // The caller that opens a table may be on threads for other work, or end before it.
         inner.runtime.spawn(owner.run());
         Table { shared, requests }
     }

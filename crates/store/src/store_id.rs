@@ -17,7 +17,7 @@ use crate::{
     store::Store,
 };
 
-/// At the root of the store.
+/// Path of the id, at the root of the store.
 const MARK: &str = "_swiftwater_store";
 /// Ids are shorter.
 const ID_BYTES_MAX: usize = 256;
@@ -27,7 +27,7 @@ const ID_BYTES_MAX: usize = 256;
 pub(crate) struct ExpectedStoreId(OnceLock<Box<str>>);
 
 impl ExpectedStoreId {
-    /// Whether it is the store that is expected, if one is.
+    /// Checks that it is the expected store, if one is expected.
     pub(crate) async fn check(&self, objects: &dyn ObjectStore) -> Result<()> {
         let Some(id) = self.0.get() else { return Ok(()) };
         let found = read(objects).await?;
@@ -51,7 +51,7 @@ impl Store {
             self.objects().put_opts(&Path::from(MARK), payload, PutOptions::from(PutMode::Create)).await;
         match put {
             Ok(_) => Ok(id.into()),
-            // Somebody else was first.
+            // Another process was first.
             Err(object_store::Error::AlreadyExists { .. }) => {
                 read(self.objects()).await?.ok_or_else(|| self.expected().identity_mismatch(None))
             }
@@ -59,14 +59,14 @@ impl Store {
         }
     }
 
-    /// From here on, tables are opened, made, listed, dropped and committed to in the store of this id only: while that is not
-    /// there, all this is [`StoreError::Away`].
+    /// From now on, tables are opened, made, listed, dropped and committed to in the store of this id only. While it cannot be
+    /// found, all these operations return [`StoreError::Away`].
     pub fn expect(&self, id: &str) {
-        // Whoever opens the store expects one.
+        // The caller that opens the store expects one.
         let _ = self.expected().0.set(id.into());
     }
 
-    /// Whether it is the store that is expected, if one is.
+    /// Checks that it is the expected store, if one is expected.
     pub(crate) async fn check(&self) -> Result<()> {
         self.expected().check(self.objects()).await
     }

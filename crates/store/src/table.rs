@@ -50,7 +50,7 @@ pub struct Rows {
     pub batch: RecordBatch,
 }
 
-/// Which version of a table to read.
+/// The version of a table to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum At {
     /// This version of the Delta table.
@@ -59,12 +59,12 @@ pub enum At {
     Timestamp(Millis),
 }
 
-/// In whose name rows are inserted once.
+/// An application in whose name rows are inserted once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Application {
-    /// Whose: a name that is nobody else's.
+    /// Name of the application, unique among all.
     pub id: Box<str>,
-    /// Which of its insertions.
+    /// Number of the insertion.
     pub version: u64,
     /// The first of the insertions that are made as one with this: mostly this one itself.
     pub first: u64,
@@ -76,7 +76,8 @@ impl Application {
         Application { id: id.into(), version, first: version }
     }
 
-    /// Whether the table has this where it has the application's insertions up to `inserted`; an error where it has a part.
+    /// Returns true if the insertion is among the application's insertions up to `inserted`; an error if only a part of
+    /// it is.
     pub(crate) fn is_done(&self, table: &str, inserted: Option<u64>) -> Result<bool> {
         match inserted {
             Some(inserted) if inserted >= self.version => Ok(true),
@@ -91,7 +92,7 @@ impl Application {
     }
 }
 
-/// How far a table is.
+/// The offsets that a table has reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
     /// The offset after the last row that was appended.
@@ -100,10 +101,10 @@ pub struct Progress {
     pub committed: Offset,
 }
 
-/// How a table fares.
+/// Status of a table.
 #[derive(Debug, Clone)]
 pub struct Status {
-    /// How far it is.
+    /// Its offsets.
     pub progress: Progress,
     /// The newest version.
     pub version: u64,
@@ -119,7 +120,7 @@ pub struct Status {
     pub tail_bytes: usize,
     /// Commits so far, since the table was opened.
     pub commits: u64,
-    /// What stands in the way of the next commit; it is tried again and again.
+    /// The failure of the next commit, which is tried again until it succeeds.
     pub failing: Option<CommitFailure>,
     /// The last fault of compaction, checkpoints or vacuum, until one succeeds.
     pub upkeep_failing: Option<StoreError>,
@@ -130,35 +131,35 @@ pub struct Status {
 pub struct CommitFailure {
     /// The last error.
     pub error: StoreError,
-    /// Since when.
+    /// Time of its beginning.
     pub since: Millis,
-    /// How often it was tried.
+    /// Number of attempts.
     pub tries: u64,
 }
 
-/// What changes under the lock.
+/// The state that changes under the lock.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) ledger: Arc<TableVersions>,
-    /// What the table is to be: the ledger's layout, or one with columns that the next commit adds.
+    /// The next schema: the ledger's layout, or one with columns that the next commit adds.
     pub(crate) layout: Layout,
     pub(crate) retention: Option<Duration>,
     pub(crate) tail: PendingBatches,
     /// Offset after the last appended row.
     pub(crate) appended: u64,
-    /// Somebody waits for this offset to be committed.
+    /// The offset up to which callers wait for a commit.
     pub(crate) flush_to: u64,
     /// Rows wait to be appended, by [`Table::set_behind`].
     pub(crate) is_behind: bool,
     pub(crate) failing: Option<CommitFailure>,
     pub(crate) upkeep_failing: Option<StoreError>,
-    /// Why nothing can be appended any more.
+    /// The reason why nothing can be appended any more.
     pub(crate) ended: Option<StoreError>,
     pub(crate) commits: u64,
     old: VecDeque<Arc<TableVersions>>,
 }
 
-/// What callers and the owner share.
+/// State that callers and the owner share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) place: TableLocation,
@@ -173,9 +174,9 @@ pub(crate) struct Shared {
     pub(crate) work: Notify,
     /// True once the table is to end.
     pub(crate) closing: watch::Sender<bool>,
-    /// Of the whole store: how much upkeep runs at a time.
+    /// The maintenance tasks that may run at a time in the whole store.
     pub(crate) upkeep: Arc<Semaphore>,
-    /// Of the whole store: how many commits have their files written at a time.
+    /// The commits whose files may be written at a time in the whole store.
     pub(crate) writing: Arc<Semaphore>,
     pub(crate) companions: Arc<Companions>,
 }
@@ -269,7 +270,7 @@ impl Table {
         &self.shared.place.table
     }
 
-    /// Whether it is a stream's, rather than a plain one.
+    /// Returns true if it is a stream's table, false if it is a plain one.
     pub(crate) fn is_stream(&self) -> bool {
         self.shared.state().ledger.is_stream()
     }
@@ -294,12 +295,12 @@ impl Table {
         self.shared.progress.subscribe()
     }
 
-    /// Whether the next commit is being tried again, as the store has failed.
+    /// Returns true if the next commit is being tried again after a failure of the store.
     pub fn is_failing(&self) -> bool {
         self.shared.state().failing.is_some()
     }
 
-    /// How the table fares.
+    /// Status of the table.
     pub fn status(&self) -> Status {
         let state = self.shared.state();
         Status {
@@ -350,7 +351,7 @@ impl Table {
         self.push(batch, last + 1).await
     }
 
-    /// Says whether many rows wait to be appended. While they do they have the machine: files are merged when there are very
+    /// Sets if many rows wait to be appended. While they do they have the machine: files are merged when there are very
     /// many, not as soon as that pays.
     pub fn set_behind(&self, is_behind: bool) {
         self.shared.state().is_behind = is_behind;
@@ -369,7 +370,7 @@ impl Table {
         self.push(none, end.0).await
     }
 
-    /// Whether its newest version still lies in the store, which may have lost it while it was open.
+    /// Checks that its newest version is still in the store, which may have lost it while it was open.
     pub async fn check_there(&self) -> Result<()> {
         let shared = &self.shared;
         loop {
@@ -461,8 +462,8 @@ impl Table {
         self.provider_with_fields(at, &|_| None).await
     }
 
-    /// As [`Table::provider`], with fields of the same names and types that have metadata; `describe` has none for a field that
-    /// stays as it is.
+    /// Does the same as [`Table::provider`], with fields of the same names and types that have metadata; `describe` returns
+    /// none for a field without changes.
     pub async fn provider_with_fields(
         &self,
         at: Option<At>,
@@ -543,8 +544,8 @@ impl Table {
         Ok(ledger)
     }
 
-    /// Does ahead what can fail of [`Table::alter`]: after it the same change succeeds at once, and if this fails, nothing
-    /// has changed. What was only prepared does no harm: a column that grew takes what it took before.
+    /// Does the part of [`Table::alter`] that may fail. After it the same change succeeds at once; if this fails, nothing
+    /// has changed. A preparation that is not used is harmless: a widened column takes the earlier values, too.
     pub async fn prepare(&self, spec: &TableSpec) -> Result<()> {
         let columns_max = self.shared.options.columns_max;
         spec.check(columns_max)?;
@@ -599,7 +600,7 @@ impl Table {
     pub(crate) fn extend(&self, state: &mut State, spec: &TableSpec) -> Result<bool> {
         let mut fields = spec.fields();
         let whole = evolve(&spec.name, &state.layout.schema, &fields)?;
-        // What grows waits until its files are rewritten.
+        // A widened column waits until its files are rewritten.
         for field in &mut fields {
             if whole.widened.iter().any(|name| **name == **field.name())
                 && let Ok(there) = state.layout.schema.field_with_name(field.name())
@@ -631,8 +632,8 @@ impl Table {
         self.put(rows, overwrite, None).await
     }
 
-    /// As [`Table::insert`], where that was not done yet in the name of this version of the application: the commit says
-    /// so (`txn`), and is looked for first. `None`: it was done, and nothing was read of the rows. Versions only grow.
+    /// Inserts as [`Table::insert`] does, unless this version of the application has inserted before: the commit records
+    /// it (`txn`), and is looked up first. `None`: it was done, and nothing was read of the rows. Versions only grow.
     pub async fn insert_once<E: std::fmt::Display>(
         &self,
         rows: impl Stream<Item = Result<RecordBatch, E>> + Send,
@@ -645,7 +646,7 @@ impl Table {
         self.put(rows, overwrite, Some(application)).await.map(Some)
     }
 
-    /// Whether rows were inserted, or the table made, in the name of this version of the application.
+    /// Returns true if rows were inserted, or the table made, in the name of this version of the application.
     pub async fn has_inserted(&self, application: &Application) -> Result<bool> {
         application.is_done(self.name(), self.last_inserted(&application.id).await?)
     }

@@ -34,9 +34,9 @@ pub(crate) struct FileEntry {
     pub(crate) rows: Option<u64>,
     /// Values of the partition columns.
     pub(crate) partition: Vec<ScalarValue>,
-    /// Over all columns of the layout.
+    /// The statistics over all columns of the layout.
     pub(crate) statistics: Arc<Statistics>,
-    /// Those of its bytes, if they are known.
+    /// The checksums of its bytes, if they are known.
     pub(crate) checksums: Option<Arc<Checksums>>,
 }
 
@@ -116,7 +116,7 @@ pub(crate) struct TableVersions {
     pub(crate) version: u64,
     pub(crate) metadata: MetaData,
     pub(crate) layout: Layout,
-    /// In the order of their rows: by offset in a stream's table, else as they were added.
+    /// The files in the order of their rows: by offset in a stream's table, else as they were added.
     pub(crate) files: Vec<Arc<FileEntry>>,
     /// The next offset of the stream that is not in the table.
     pub(crate) committed: u64,
@@ -154,7 +154,7 @@ impl TableVersions {
         })
     }
 
-    /// Whether the table belongs to a stream.
+    /// Returns true if the table belongs to a stream.
     pub(crate) fn is_stream(&self) -> bool {
         self.metadata.configuration.get(KIND_KEY).is_some_and(|kind| kind == "stream")
     }
@@ -175,7 +175,7 @@ impl TableVersions {
             next.files = self.files_in(&next.layout);
         }
         let gone: HashSet<&str> = commit.removes.iter().map(|remove| remove.path.as_str()).collect();
-        // What replaces files stands where they stood.
+        // New files take the positions of those that they replace.
         let place = next.files.iter().position(|file| gone.contains(file.add.path.as_str()));
         let added = commit.adds.iter().map(|add| Arc::new(FileEntry::new(add.clone(), &next.layout)));
         let added: Vec<_> = added.collect();

@@ -13,7 +13,7 @@ pub(crate) struct PendingBatches {
     batches: VecDeque<(RecordBatch, u64, usize)>,
     bytes: usize,
     rows: usize,
-    /// When the oldest of them came.
+    /// Arrival of the oldest of them.
     since: Option<Instant>,
 }
 
@@ -23,7 +23,7 @@ pub(crate) struct CommitBatch {
     pub(crate) batches: Vec<RecordBatch>,
     /// The offset after the last row.
     pub(crate) end: u64,
-    /// Of the batches in memory.
+    /// Bytes of the batches in memory.
     pub(crate) bytes: usize,
 }
 

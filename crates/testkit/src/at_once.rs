@@ -5,7 +5,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-/// Asks a future once.
+/// Polls a future once.
 ///
 /// # Panics
 ///

@@ -7,7 +7,7 @@ use std::{
 
 use swiftwater_event::{Clock, Millis};
 
-/// A clock for tests. Shared by `Arc`; whoever holds it can move it.
+/// A clock for tests. It is shared by `Arc`; each holder can move it.
 ///
 /// ```
 /// use swiftwater_event::Clock;
@@ -21,7 +21,7 @@ use swiftwater_event::{Clock, Millis};
 pub struct TestClock {
     start_micros: i64,
     now_micros: AtomicI64,
-    /// What the time of day is ahead of that.
+    /// The difference of the time of day from that.
     jumped_micros: AtomicI64,
 }
 
@@ -42,7 +42,7 @@ impl TestClock {
         self.advance(Duration::from_millis(by));
     }
 
-    /// Lets the time of day jump by milliseconds, back too; monotonic time knows nothing of it.
+    /// Moves the time of day by milliseconds, back too; monotonic time is unchanged.
     pub fn jump_ms(&self, by: i64) {
         self.jumped_micros.fetch_add(by * 1000, Ordering::SeqCst);
     }

@@ -17,7 +17,7 @@ use crate::{Power, Rng, power::Current};
 
 const SECTOR_BYTES: usize = 512;
 
-/// What goes wrong at a call.
+/// The fault of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The power goes off: this call and all that follow fail, until [`SimDisk::restart`].
@@ -56,19 +56,19 @@ struct State {
     files: BTreeMap<u64, Content>,
     names: Names,
     synced_names: Names,
-    /// What became of names since they were synced.
+    /// The changes of names since they were synced.
     name_changes: Vec<NameChange>,
     next_file: u64,
     calls: u64,
     faults: BTreeMap<u64, Fault>,
-    /// Everything fails like this.
+    /// The error with which all calls fail.
     fails: Option<ErrorKind>,
     is_off: bool,
-    /// How often the power came back: files that were open before are not any more.
+    /// Number of times that the power came back: files that were open before are closed.
     lives: u64,
     bytes_max: u64,
     holds_syncs: bool,
-    /// What it hangs on, and under which name.
+    /// Its power supply, and its name there.
     power: Option<(Power, &'static str)>,
     rng: Rng,
 }
@@ -128,7 +128,7 @@ impl Content {
         }
     }
 
-    /// What is left of it when the power comes back.
+    /// Applies a loss of power: some unsynced changes remain.
     fn crash(&mut self, rng: &mut Rng) {
         let changes = std::mem::take(&mut self.changes);
         match rng.below(4) {
@@ -175,7 +175,7 @@ enum Outcome {
 }
 
 impl State {
-    /// Counts a call, and says what becomes of it.
+    /// Counts a call, and returns its outcome.
     fn call(&mut self, what: &str) -> io::Result<Outcome> {
         if self.is_off {
             return Err(io::Error::other("the power is off"));
@@ -253,7 +253,8 @@ impl SimDisk {
         }
     }
 
-    /// As [`SimDisk::new`], hanging on a power that other devices share; `name` is what its calls are counted under.
+    /// Makes a disk as [`SimDisk::new`] does, on a power supply that other devices share; its calls are counted under
+    /// `name`.
     pub fn on(power: &Power, name: &'static str, seed: u64) -> SimDisk {
         let disk = SimDisk::new(seed);
         disk.state().power = Some((power.clone(), name));
@@ -284,7 +285,7 @@ impl SimDisk {
         self.state().bytes_max = bytes_max;
     }
 
-    /// From now on syncs of files wait, until it is called with `false`: a disk as slow as can be.
+    /// Blocks syncs of files until it is called with `false`: a very slow disk.
     pub fn block_syncs(&self, holds: bool) {
         self.state().holds_syncs = holds;
         self.released.notify_all();
@@ -318,7 +319,7 @@ impl SimDisk {
         self.released.notify_all();
     }
 
-    /// Another disk, with what was synced on this one and nothing else.
+    /// Another disk, with only the synced content of this one.
     pub fn only_synced(&self) -> SimDisk {
         let disk = SimDisk::new(0);
         {
@@ -335,8 +336,8 @@ impl SimDisk {
         disk
     }
 
-    /// Another disk, with what a loss of power at this moment could leave on this one: all that was synced, and of the
-    /// rest what chance has left, the last write torn. Whoever has this one open cannot reach the other.
+    /// Another disk, with the content that a loss of power at this moment could leave on this one: all synced data,
+    /// and a random part of the rest, the last write torn. Handles of this disk cannot reach the other.
     pub fn after_power_loss(&self, power: &Power, name: &'static str, seed: u64) -> SimDisk {
         let disk = SimDisk::on(power, name, seed);
         {
@@ -502,7 +503,7 @@ impl DiskFile for SimFile {
         self.call("sync", |content, _, outcome| {
             match &outcome {
                 Outcome::Done => content.sync(),
-                // What was to be written is taken for clean: no later sync writes it.
+                // The pages to be written count as clean: no later sync writes them.
                 Outcome::Partly(error) if error.raw_os_error().is_some() => content.changes.clear(),
                 Outcome::Partly(_) => {}
             }

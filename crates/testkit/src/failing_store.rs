@@ -22,7 +22,7 @@ use object_store::{
 
 use super::power::{Current, Power};
 
-/// When calls fail.
+/// The calls that fail.
 #[derive(Debug, Clone, Copy, Default)]
 struct Plan {
     calls: u64,
@@ -34,7 +34,7 @@ struct Plan {
     is_down: bool,
 }
 
-/// What a disk would still have after a loss of power.
+/// The content of a disk after a loss of power.
 #[derive(Debug, Default)]
 struct Disk {
     /// Names that are durable, with their bytes; what was not synced of those is torn.
@@ -49,7 +49,7 @@ struct Inner {
     plan: Mutex<Plan>,
     /// `None` where all that was answered is durable, as on object storage.
     disk: Option<Mutex<Disk>>,
-    /// What it hangs on.
+    /// Its power supply.
     power: Option<Power>,
 }
 
@@ -85,12 +85,12 @@ impl FailingStore {
         FailingStore::with(InMemory::new(), None, None)
     }
 
-    /// As [`FailingStore::disk`], of a machine whose power other disks share.
+    /// Makes a store as [`FailingStore::disk`] does, on a machine whose power other disks share.
     pub fn disk_on(power: &Power) -> FailingStore {
         FailingStore::with(InMemory::new(), Some(Disk::default()), Some(power.clone()))
     }
 
-    /// As [`FailingStore::remote`], asked by a machine whose power other disks share.
+    /// Makes a store as [`FailingStore::remote`] does, for a machine whose power other disks share.
     pub fn remote_on(power: &Power) -> FailingStore {
         FailingStore::with(InMemory::new(), None, Some(power.clone()))
     }
@@ -105,7 +105,7 @@ impl FailingStore {
         locked(&self.inner.plan).calls
     }
 
-    /// From the call of this number on (the first is 0) all fail; `has_effect` says whether that one is still done.
+    /// Fails all calls from the one of this number on (the first is 0); with `has_effect` that one still takes effect.
     pub fn crash_at(&self, call: u64, has_effect: bool) {
         locked(&self.inner.plan).crash_at = Some((call, has_effect));
     }
@@ -115,12 +115,12 @@ impl FailingStore {
         locked(&self.inner.plan).fail_at = Some((call, has_effect));
     }
 
-    /// While it is away all calls fail.
+    /// Makes all calls fail while it is away.
     pub fn set_away(&self, is_away: bool) {
         locked(&self.inner.plan).is_away = is_away;
     }
 
-    /// While it is full nothing can be put.
+    /// Makes all puts fail while it is full.
     pub fn set_full(&self, is_full: bool) {
         locked(&self.inner.plan).is_full = is_full;
     }
@@ -130,7 +130,7 @@ impl FailingStore {
         locked(&self.inner.plan).object_bytes_max = bytes_max;
     }
 
-    /// Whether there is room for an object of so many bytes.
+    /// Checks that there is room for an object of so many bytes.
     fn fits(&self, bytes: u64) -> Result<()> {
         match locked(&self.inner.plan).object_bytes_max {
             Some(bytes_max) if bytes > bytes_max => Err(failure("it is full")),
@@ -143,12 +143,12 @@ impl FailingStore {
         locked(&self.inner.plan).is_down
     }
 
-    /// What is found after the crash, by a store without faults.
+    /// The content after the crash, in a store without faults.
     pub async fn restart(&self) -> FailingStore {
         self.left(None).await
     }
 
-    /// As [`FailingStore::restart`], hanging on a power of its own.
+    /// Restarts as [`FailingStore::restart`] does, on a power supply of its own.
     pub async fn after_power_loss(&self, power: &Power) -> FailingStore {
         self.left(Some(power.clone())).await
     }
@@ -234,7 +234,7 @@ impl FailingStore {
         if let Some(power) = &self.inner.power {
             match power.call("store", what) {
                 Current::On => {}
-                // Of a disk nothing is left of it; over the network it may be done all the same.
+                // On a disk nothing is left of the call; over the network it may take effect all the same.
                 Current::GoesOff { has_effect } if has_effect && self.inner.disk.is_none() => {
                     return Ok(CallOutcome::AnswerLost);
                 }
@@ -269,7 +269,7 @@ impl FailingStore {
         }
     }
 
-    /// Another name for the same bytes.
+    /// Records another name for the same bytes.
     fn copy_synced(&self, from: &Path, to: &Path) {
         if let Some(disk) = &self.inner.disk {
             let mut disk = locked(disk);
@@ -282,7 +282,7 @@ impl FailingStore {
     }
 }
 
-/// What an object is, by its name.
+/// The kind of an object, by its name.
 fn kind_of(location: &Path) -> &'static str {
     let name = location.as_ref();
     match () {
@@ -390,7 +390,7 @@ struct FailingUpload {
     upload: Box<dyn MultipartUpload>,
     store: FailingStore,
     location: Path,
-    /// Of its parts so far.
+    /// Bytes of its parts so far.
     bytes: u64,
 }
 

@@ -89,7 +89,7 @@ impl MixedEvents {
         MixedEvents { rng: Rng::new(seed) }
     }
 
-    /// So many events' texts, each one JSON object on one line.
+    /// Random texts of so many events, each one JSON object on one line.
     pub fn events(&mut self, count: usize) -> Vec<String> {
         (0..count).map(|_| self.event()).collect()
     }
@@ -136,7 +136,7 @@ impl MixedEvents {
             let maps: Vec<String> = (0..events.rng.below(3)).map(|_| events.map()).collect();
             format!("[{}]", maps.join(","))
         });
-        // Of equal keys the last one counts.
+        // The last of equal keys counts.
         if self.rng.chance(0.03) && !fields.is_empty() {
             let (name, value) = (self.rng.pick(&SCALAR_FIELDS), self.scalar());
             fields.push((name, value));

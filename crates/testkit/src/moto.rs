@@ -44,7 +44,7 @@ impl Moto {
         assert!(made.success(), "a bucket is made");
     }
 
-    /// What an object store is told to use it, by name.
+    /// The options with which an object store uses it, by name.
     pub fn options(&self) -> Vec<(String, String)> {
         let options = [
             ("aws_access_key_id", "test"),

@@ -11,7 +11,8 @@ use std::{
 pub struct Mount(PathBuf);
 
 impl Mount {
-    /// Mounts one of a size (as `mount` takes it: `4m`). An error says why that cannot be had here: only root may.
+    /// Mounts one of a size (as `mount` takes it: `4m`). Fails with the reason if that is impossible here: only root
+    /// may.
     pub fn new(path: &Path, size: &str) -> io::Result<Mount> {
         let options = format!("size={size}");
         let mounted =
@@ -22,7 +23,7 @@ impl Mount {
         }
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -30,7 +31,7 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        // Lazily: whoever has a file open there may end a moment later.
+        // The unmount is lazy: a process with an open file there may end a moment later.
         let _ = Command::new("umount").arg("--lazy").arg(&self.0).output();
     }
 }

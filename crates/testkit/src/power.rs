@@ -37,7 +37,7 @@ struct Inner {
     counts: BTreeMap<String, u64>,
 }
 
-/// At which call it goes off.
+/// The call at which it goes off.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum At {
     /// The one of this number.
@@ -78,7 +78,7 @@ impl Power {
         self.inner().calls
     }
 
-    /// Goes off at this call; `has_effect` says whether a store on the network still does what it is asked.
+    /// Switches it off at this call; with `has_effect` a store on the network still executes that call.
     pub fn off_at(&self, at: impl Into<At>, has_effect: bool) {
         self.inner().off_at = Some((at.into(), has_effect));
     }
@@ -88,7 +88,7 @@ impl Power {
         self.inner().went_off_at.is_some()
     }
 
-    /// In which call it went off.
+    /// The call in which it went off.
     pub fn went_off_at(&self) -> Option<String> {
         self.inner().went_off_at.clone()
     }
@@ -98,7 +98,7 @@ impl Power {
         self.inner().counts.clone()
     }
 
-    /// Counts a call, and says what becomes of it.
+    /// Counts a call, and returns its outcome.
     pub(crate) fn call(&self, device: &str, what: impl fmt::Display) -> Current {
         let mut inner = self.inner();
         if inner.went_off_at.is_some() {

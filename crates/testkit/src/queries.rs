@@ -40,7 +40,7 @@ const PATTERNS: [&str; 8] = ["a.*", ".*b", "[a-c]", ".*", "1.*", "(a|b)c?", "é|
 const LIKE_PATTERNS: [&str; 6] = ["a%", "%b", "_", "%", "%1%", "1_0"];
 const COMPARISONS: [&str; 6] = ["=", "!=", "<", "<=", ">", ">="];
 
-/// What a query makes of the events it keeps.
+/// The kind of a query's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
     /// A record per event.
@@ -69,7 +69,7 @@ pub struct QueryTexts {
     fields: Option<Vec<String>>,
     /// Columns of lateral views.
     view_columns: Vec<String>,
-    /// What the names of keys and of other columns begin with.
+    /// Prefixes of the names of keys and of other columns.
     letters: (&'static str, &'static str),
 }
 
@@ -147,7 +147,7 @@ impl QueryTexts {
         format!("SELECT {columns}{told} FROM STREAM(){filter} GROUP BY {by}{having}{end}")
     }
 
-    /// What stands behind GROUP BY: the keys, or sets of them; and what is selected to tell the sets apart.
+    /// The part after GROUP BY: the keys, or sets of them; and the columns that distinguish the sets.
     fn grouped(&mut self, keys: &[String]) -> (String, String) {
         let all = keys.join(", ");
         let by = match self.rng.below(10) {

@@ -23,7 +23,7 @@ pub struct RecordedEmit {
     pub kind: String,
     /// Its rows.
     pub records: Vec<RecordedRow>,
-    /// What is told about them.
+    /// Their metadata.
     pub meta: Json,
 }
 
@@ -73,7 +73,7 @@ impl RecordedCase {
         self.json["config"].as_object().filter(|config| !config.is_empty())
     }
 
-    /// What was done step by step, where time played a part.
+    /// The steps, if time played a part.
     pub fn steps(&self) -> Option<&Vec<Json>> {
         self.json["steps"].as_array()
     }
@@ -98,7 +98,7 @@ impl RecordedCase {
         Some(&self.json["schema"]).filter(|schema| schema.is_object())
     }
 
-    /// What is said of it besides: what not to compare.
+    /// A note about it: the parts not to compare.
     pub fn note(&self) -> &str {
         self.json["note"].as_str().unwrap_or_default()
     }
@@ -129,7 +129,7 @@ impl RecordedCase {
         (!is_equal).then(|| format!("got    {}\n    wanted {}", show_all(got), show_all(&wanted)))
     }
 
-    /// How what is told about an answer differs from what Bullet tells: in its keys, or in values that are not times,
+    /// The difference of the metadata of an answer from Bullet's: in its keys, or in values that are not times,
     /// identities or a sketch's own.
     pub fn meta_difference(&self, got: &[RecordedEmit]) -> Option<String> {
         let wanted = self.emits();
@@ -141,7 +141,7 @@ impl RecordedCase {
 
     fn is_equal(&self, got: &[RecordedRow], wanted: &[RecordedRow]) -> bool {
         if self.note().contains("sample of groups") {
-            // Which groups are in the sample is chance, and each is whole.
+            // The groups in the sample are random, and each is complete.
             return got.iter().all(|row| row.get("COUNT(*)") == Some(&Json::from(1)));
         }
         let in_order =

@@ -35,7 +35,7 @@ pub enum SearchQuery {
     And(Vec<SearchQuery>),
     /// One of them.
     Or(Vec<SearchQuery>),
-    /// Not this one.
+    /// The query must not match.
     Not(Box<SearchQuery>),
     /// A condition on a column, or on one of the default columns.
     Test(Option<&'static str>, SearchTest),
@@ -48,7 +48,7 @@ pub enum SearchTest {
     Phrase {
         /// The text.
         text: String,
-        /// How far words may be displaced against one another.
+        /// The distance by which words may be displaced against one another.
         slop: usize,
         /// True if the last word may go on.
         is_open: bool,
@@ -63,7 +63,7 @@ pub enum SearchTest {
     Literal(String),
     /// A number between two, each included or not.
     Between(Option<(i64, bool)>, Option<(i64, bool)>),
-    /// There is a value.
+    /// The value exists.
     Exists,
 }
 
@@ -97,7 +97,7 @@ impl Default for SearchOracle {
 fn normalized(text: &str) -> String {
     let once: String = text.nfd().default_case_fold().nfkc().collect();
     let twice: String = once.chars().default_case_fold().nfkc().collect();
-    // Of the ignorable characters, those that random texts have.
+    // These are the ignorable characters that random texts have.
     twice.chars().filter(|c| !matches!(c, '\u{FE0F}' | '\u{200D}' | '\u{AD}')).nfc().collect()
 }
 
@@ -393,7 +393,7 @@ const PIECES: [&str; 44] = [
     "٣",
 ];
 
-/// What separates the pieces of random texts, or nothing.
+/// The separators between the pieces of random texts, or none.
 const SEPARATORS: [&str; 8] = [" ", " ", " ", "", "-", "_", ", ", "\n"];
 
 /// A random text of up to so many pieces.

@@ -1,7 +1,7 @@
 //! Shrinks a failing case until a person can read it.
 
 /// The fewest of `items` found for which `fails` still holds, by leaving out ever smaller runs of them (Zeller and
-/// Hildebrandt, "Simplifying and isolating failure-inducing input", 2002, without its complements). Answers `items`
+/// Hildebrandt, "Simplifying and isolating failure-inducing input", 2002, without its complements). Returns `items`
 /// themselves if they do not fail. Calls `fails` O(n log n) times when few are needed.
 pub fn fewest<T: Clone>(items: &[T], mut fails: impl FnMut(&[T]) -> bool) -> Vec<T> {
     let mut kept = items.to_vec();

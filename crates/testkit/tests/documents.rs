@@ -44,7 +44,7 @@ fn has_anchor(markdown: &str, wanted: &str) -> bool {
     markdown.lines().any(|line| line.starts_with('#') && anchor(line) == wanted)
 }
 
-/// What is wrong with the links of one document.
+/// The faults of the links of one document.
 fn faults(document: &Path, markdown: &str) -> Vec<String> {
     let folder = document.parent().unwrap_or(Path::new("."));
     let mut faults = Vec::new();

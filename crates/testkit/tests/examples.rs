@@ -7,7 +7,7 @@
 //! --print-config`, and its ` ```sh ` blocks run in the folder. ` ```json ` and ` ```ndjson ` blocks are parsed. [`SHOWN`]
 //! lists the languages whose blocks are not run, each with the reason; a block of any other language fails the test.
 //!
-//! A comment on the line before a block may say how:
+//! A comment on the line before a block may select another mode:
 //!
 //! ```text
 //! <!-- example: server -->           its first line starts the server: the test has started one, with that line's flags
@@ -63,7 +63,7 @@ enum Language {
     Json,
     /// A JSON value a line.
     JsonLines,
-    /// Only shown: the block's mode has the reason.
+    /// The block is only shown: its mode has the reason.
     Shown,
 }
 
@@ -94,7 +94,7 @@ impl Language {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Example {
     language: Language,
-    /// Of its first line, from 1.
+    /// Number of its first line, from 1.
     line: usize,
     mode: Mode,
     script: String,
@@ -136,7 +136,7 @@ fn examples(page: &str, markdown: &str) -> Result<Vec<Example>, String> {
     Ok(examples)
 }
 
-/// Whether every value of a block is JSON.
+/// Checks that every value of a block is JSON.
 fn parsed(example: &Example) -> Outcome {
     let values = match example.language {
         Language::JsonLines => example.script.lines().collect(),
@@ -213,7 +213,7 @@ impl Running {
 }
 
 impl Running {
-    /// Where a server listens, as it says on starting.
+    /// The address that a server prints when it starts.
     fn address(&mut self) -> Result<String, Box<dyn Error>> {
         let mut said = Vec::new();
         while let Ok(line) = self.lines.recv_timeout(PATIENCE) {
@@ -399,8 +399,8 @@ fn binary() -> Result<PathBuf, String> {
     if !cfg!(debug_assertions) {
         build.arg("--release");
     }
-    // What cargo tells a test of its package: build scripts that look at it (ring's does) would find it changed, and
-    // everything above them would be built again, here and in the next build.
+    // The variables that cargo sets for a test of its package are removed: build scripts that read them (ring's
+    // does) would find them changed, and everything above them would be built again, here and in the next build.
     for (name, _) in std::env::vars_os() {
         let name_text = name.to_string_lossy();
         if name_text.starts_with("CARGO_PKG_") || name_text.starts_with("CARGO_MANIFEST_") {

@@ -44,7 +44,7 @@ fn binary_tests_and_benchmarks_share_one_build_of_the_dependencies() {
     assert!(faults.is_empty(), "{}\nSwitch them on in the workspace's Cargo.toml.", faults.join("\n"));
 }
 
-/// What a binary without history does not have: storage, SQL, and clients of other servers.
+/// The dependencies that a binary without history does not have: storage, SQL, and clients of other servers.
 const OF_HISTORY: [&str; 16] = [
     "arrow-ipc",
     "aws-",

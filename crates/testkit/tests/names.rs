@@ -482,10 +482,10 @@ const REFUSED_TYPES: [(&str, &str); 148] = [
     ("Wrong", "WindowFault"),
 ];
 
-/// What declares a function.
+/// The keyword that declares a function.
 const FUNCTION: [&str; 1] = ["fn"];
 
-/// What declares a type.
+/// The keywords that declare a type.
 const TYPE: [&str; 5] = ["struct", "enum", "trait", "type", "union"];
 
 /// All files and directories below `directory`.

@@ -23,15 +23,17 @@ const FLOORS: [&[&str]; 9] = [
     &["cli"],
 ];
 
-/// What `testkit` may know. It is for tests only: others name it in their dev-dependencies.
+/// The rooms that `testkit` may know. It is for tests only: others name it in their dev-dependencies.
 const TESTKIT_KNOWS: [&str; 6] = ["event", "generate", "lang", "live", "log", "store"];
 
-/// What makes events, sends requests and draws stands beside the rooms: what each may know. Only [`TOOLS_KNOWN_BY`] know them.
+/// The tools that make events, send requests and draw, beside the rooms, with the rooms that each may know. Only
+/// [`TOOLS_KNOWN_BY`] know them.
 const TOOLS: [(&str, &[&str]); 3] = [("generate", &[]), ("load", &["event", "generate"]), ("plot", &[])];
 
 const TOOLS_KNOWN_BY: [&str; 4] = ["cli", "bench", "load", "testkit"];
 
-/// Who may depend on what is heavy, or belongs to one place; a name that ends in `*` stands for all that begin so.
+/// The owners of dependencies that are heavy, or belong to one place; a name that ends in `*` stands for all with this
+/// prefix.
 const OWNERS: [(&str, &[&str]); 32] = [
     ("anyhow", &["cli", "bench"]),
     ("arrow", &["sql"]),
@@ -80,7 +82,7 @@ const FUNCTION_LINES_MAX: usize = 70;
 /// Functions that may be longer, by file and name: a list of test data.
 const LONG_FUNCTIONS: [(&str, &str); 1] = [("engine/src/error/table.rs", "samples")];
 
-/// What a dependency is needed for.
+/// The purpose of a dependency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Use {
     Code,
@@ -98,12 +100,12 @@ fn floor(room: &str) -> Option<usize> {
     FLOORS.iter().position(|rooms| rooms.contains(&room))
 }
 
-/// What a tool may know; none for a room.
+/// The rooms that a tool may know; none for a room.
 fn tool_knows(name: &str) -> Option<&'static [&'static str]> {
     TOOLS.iter().find(|(tool, _)| *tool == name).map(|(_, knows)| *knows)
 }
 
-/// Why `from` may not depend on `to`, both rooms; `None` if it may.
+/// The reason why `from` may not depend on `to`, both rooms; `None` if it may.
 fn arrow_fault(from: &str, to: &str, wanted_for: Use) -> Option<String> {
     let fault = |why: &str| Some(format!("`{from}` depends on `{to}`: {why}"));
     match (from, to) {

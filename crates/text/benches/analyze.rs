@@ -1,4 +1,4 @@
-//! How fast text is divided into tokens.
+//! Speed of the division of text into tokens.
 
 use divan::counter::BytesCount;
 use swiftwater_text::{Analyzer, AnalyzerScratch};

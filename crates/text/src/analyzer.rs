@@ -23,18 +23,18 @@ use crate::{
 
 pub use rust_stemmers::Algorithm as Language;
 
-/// How the text of a column is divided and normalised.
+/// The rules by which the text of a column is divided and normalised.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct AnalyzerOptions {
     /// The language whose inflections are the same word.
     pub stem: Option<Language>,
-    /// Whether accents of Latin, Greek and Cyrillic letters make no difference.
+    /// True if accents of Latin, Greek and Cyrillic letters make no difference.
     pub fold_accents: bool,
-    /// Whether the parts of names like `camelCase` are tokens, too.
+    /// True if the parts of names like `camelCase` are tokens, too.
     pub split_code: bool,
 }
 
-/// What a token stands for.
+/// The part of a text that a token stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TokenKind {
     /// A word.
@@ -56,13 +56,13 @@ pub enum TokenKind {
 pub struct Token<'t> {
     /// The normalised text.
     pub text: &'t str,
-    /// What it stands for.
+    /// The part of the text that it stands for.
     pub kind: TokenKind,
     /// Its position among the tokens; tokens of one word share positions.
     pub position: u32,
-    /// Where it begins in the original text, in bytes.
+    /// Its beginning in the original text, in bytes.
     pub start: usize,
-    /// Where it ends there.
+    /// Its end there.
     pub end: usize,
 }
 

@@ -6,7 +6,7 @@ use icu_properties::{
     script::ScriptWithExtensions,
 };
 
-/// How a character takes part in tokens.
+/// The role of a character in tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
     /// It separates tokens.
@@ -55,8 +55,8 @@ pub(crate) fn class(c: char) -> Class {
     }
 }
 
-/// Whether a letter or digit is of a script without spaces. A letter of several scripts, such as the long vowel mark of kana,
-/// is if one of them is.
+/// Returns true if a letter or digit is of a script without spaces. A letter of several scripts, such as the long vowel mark
+/// of kana, is if one of them is.
 fn is_unspaced(c: char) -> bool {
     // Below are Latin, Greek, Cyrillic, Hebrew, Arabic and Indic scripts.
     if c < '\u{0E00}' {
@@ -71,7 +71,7 @@ fn is_unspaced(c: char) -> bool {
     }
 }
 
-/// Whether a character is left out by normalisation, such as a variation selector.
+/// Returns true if normalisation removes a character, such as a variation selector.
 pub(crate) fn is_ignorable(c: char) -> bool {
     CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(c)
 }

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use crate::{analyzer::Analyzer, query::Number};
 
-/// How the texts of a column are compared.
+/// The comparison of a column's texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TextKind {
-    /// By the words in them.
+    /// The texts are compared by their words.
     Words,
-    /// As a whole, exactly.
+    /// The texts are compared as a whole, exactly.
     Whole,
-    /// As a whole; a value is below each of its ancestors, which the separator divides.
+    /// The texts are compared as a whole; a value is below each of its ancestors, which the separator divides.
     Path {
         /// The separator.
         separator: Box<str>,
@@ -23,20 +23,20 @@ pub enum TextKind {
 pub struct SearchColumn {
     /// The number by which its values are asked for.
     pub id: u32,
-    /// How its texts are compared.
+    /// The comparison of its texts.
     pub kind: TextKind,
-    /// What divides its texts into words.
+    /// The analyzer that divides its texts into words.
     pub analyzer: Arc<Analyzer>,
     /// The weight of its scores.
     pub boost: f32,
 }
 
-/// Why there is no such column.
+/// The reason why there is no such column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownColumn {
-    /// What is wrong.
+    /// The fault.
     pub message: String,
-    /// What to write instead.
+    /// The advice to the user.
     pub hint: Option<String>,
 }
 

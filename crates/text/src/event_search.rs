@@ -25,7 +25,7 @@ pub struct EventSearch {
     is_of_event: bool,
 }
 
-/// Gives each path a number when a query first names it.
+/// The numbers of paths, assigned when a query first names them.
 struct Paths {
     is_of_event: bool,
     found: RefCell<Vec<Box<[Box<str>]>>>,
@@ -67,8 +67,8 @@ impl EventSearch {
         Ok(EventSearch { matcher, paths: paths.found.into_inner(), is_of_event })
     }
 
-    /// Whether an event, or a value, satisfies the query. A value that is missing is as one without texts: it satisfies
-    /// negations only.
+    /// Returns true if an event, or a value, satisfies the query. A value that is missing is as one without texts: it
+    /// satisfies negations only.
     pub fn matches(&self, value: &EventValue<'_>, scratch: &mut MatcherScratch) -> bool {
         self.matcher.matches(&Row { value: *value, search: self }, scratch)
     }
@@ -92,7 +92,7 @@ impl EventSearch {
         }
     }
 
-    /// What the JSON text of an event has that satisfies the query.
+    /// Literals of which the JSON text of an event that satisfies the query has one.
     pub(crate) fn required(&self) -> Option<Required> {
         // A value on its own may be of any type, and has no text of an event.
         if !self.is_of_event {
@@ -179,7 +179,7 @@ pub(crate) fn for_each_at(value: &EventValue<'_>, path: &[Box<str>], visit: &mut
     }
 }
 
-/// What is left of a path behind a key, which stands for as many names as it has parts.
+/// The rest of a path behind a key, which stands for as many names as it has parts.
 pub(crate) fn after_key<'p>(key: &str, path: &'p [Box<str>]) -> Option<&'p [Box<str>]> {
     let mut rest = key;
     for (number, name) in path.iter().enumerate() {

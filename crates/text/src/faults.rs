@@ -7,9 +7,9 @@ use std::fmt;
 pub struct QueryFault {
     /// The character at which it is, from 1.
     pub column: usize,
-    /// What is wrong.
+    /// The fault.
     pub message: String,
-    /// What to write instead.
+    /// The advice to the user.
     pub hint: Option<String>,
 }
 

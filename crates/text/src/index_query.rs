@@ -35,7 +35,7 @@ pub enum IndexQuery {
     All(Vec<IndexQuery>),
     /// One of them.
     Any(Vec<IndexQuery>),
-    /// Not this one.
+    /// The query must not match.
     Not(Box<IndexQuery>),
     /// A condition on columns.
     Leaf(IndexLeaf),

@@ -65,7 +65,7 @@ pub(crate) enum Bound {
     Text(Box<str>),
 }
 
-/// Why a condition cannot be evaluated.
+/// The reason why a condition cannot be evaluated.
 #[derive(Debug)]
 pub(crate) struct TestFault {
     pub(crate) message: String,
@@ -153,7 +153,7 @@ fn separator(kind: &TextKind) -> Option<Box<str>> {
     }
 }
 
-/// What a text means for values that are no texts.
+/// The test of a text on values that are not texts.
 fn by_type(text: &str, now_micros: Option<i64>) -> ValueTest {
     let scalar = Scalar { text: text.to_owned(), is_quoted: false };
     ValueTest {
@@ -262,7 +262,7 @@ impl Bound {
         }
     }
 
-    /// How a value compares with it; none where they do not compare. A value within a period is equal to it.
+    /// The order of a value and the bound; none if they cannot be compared. A value within a period is equal to it.
     fn compared(&self, value: Value<'_>) -> Option<Ordering> {
         match (self, value) {
             (Bound::Number(bound), Value::Number(number)) => number.compare(*bound),
@@ -289,7 +289,7 @@ impl Period {
 }
 
 impl LeafTest {
-    /// Whether it asks the tokens of texts.
+    /// Returns true if it needs the tokens of texts.
     pub(crate) fn needs_tokens(&self) -> bool {
         matches!(self, LeafTest::Value(ValueTest { phrase: Some(_), .. }))
     }
@@ -299,7 +299,7 @@ impl LeafTest {
         values.iter().any(|tokens| phrase.is_in(tokens))
     }
 
-    /// Whether a value satisfies it, but for its tokens.
+    /// Returns true if a value satisfies it, its tokens aside.
     pub(crate) fn is_satisfied(&self, value: Value<'_>) -> bool {
         match self {
             LeafTest::Exists => true,
@@ -318,7 +318,8 @@ impl LeafTest {
         }
     }
 
-    /// What the JSON text of a row has in which it is satisfied. `is_of_texts`: its column has no other values.
+    /// Literals of which the JSON text of a row that satisfies it has one. `is_of_texts`: its column has no other
+    /// values.
     pub(crate) fn required(&self, is_of_texts: bool) -> Option<Required> {
         // The text of a number need not be the one in JSON: `5e2` is 500.
         let is_certain = |text: &str| is_of_texts || !text.bytes().all(|byte| NUMBER_BYTES.contains(&byte));

@@ -23,7 +23,7 @@ pub const EXPRESSIONS_MAX: usize = 64;
 pub struct Matcher {
     root: Bound,
     leaves: Vec<Leaf>,
-    /// What is divided into tokens: values of a column by an analyzer.
+    /// The sets of tokens to compute: values of a column, divided by an analyzer.
     token_sets: Vec<(u32, Arc<Analyzer>)>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) enum Bound {
 #[derive(Debug, Default)]
 pub struct MatcherScratch {
     analyzer: AnalyzerScratch,
-    /// By token set: how many values there are, and their tokens; none if they were not divided yet.
+    /// The number of values of each token set, and their tokens; none if they were not divided yet.
     sets: Vec<(Option<usize>, Vec<Tokens>)>,
 }
 
@@ -76,7 +76,7 @@ impl Matcher {
         faults.or(matcher)
     }
 
-    /// Whether a row satisfies the query.
+    /// Returns true if a row satisfies the query.
     pub fn matches(&self, row: &dyn SearchRow, scratch: &mut MatcherScratch) -> bool {
         self.begin_row(scratch);
         self.is_satisfied(&self.root, row, scratch)
@@ -113,7 +113,7 @@ impl Matcher {
         &self.root
     }
 
-    /// Whether every row satisfies it.
+    /// Returns true if every row satisfies it.
     pub fn is_everything(&self) -> bool {
         matches!(self.root, Bound::Everything)
     }
@@ -165,7 +165,8 @@ impl Matcher {
         }
     }
 
-    /// What the JSON text of a row has that satisfies the query, where columns are asked of texts only or of all values.
+    /// Literals of which the JSON text of a row that satisfies the query has one; `is_of_texts` is true for a column
+    /// whose only values are texts.
     pub(crate) fn required(&self, is_of_texts: &dyn Fn(u32) -> bool) -> Option<Required> {
         self.required_by(&self.root, is_of_texts)
     }

@@ -13,16 +13,16 @@ use crate::{
 pub struct Phrase {
     /// The terms, by position.
     pub terms: Vec<(u32, Term)>,
-    /// By how many positions terms may be displaced against one another.
+    /// Number of positions by which terms may be displaced against one another.
     pub slop: u32,
 }
 
-/// Why a text is no phrase.
+/// The reason why a text is no phrase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoPhrase {
     /// It has no letters and digits.
     NoTokens,
-    /// There are wildcards within a run of a script without spaces.
+    /// A run of a script without spaces has wildcards.
     WildcardInRun,
     /// A word with differing characters is not one word.
     FuzzyOfSeveral,
@@ -83,7 +83,7 @@ impl Tokens {
 }
 
 impl Phrase {
-    /// Whether it is among the tokens.
+    /// Returns true if it is among the tokens.
     pub(crate) fn is_in(&self, tokens: &Tokens) -> bool {
         let mut is_found = false;
         self.find(tokens, |_| {
@@ -322,7 +322,7 @@ pub(crate) fn word(analyzer: &Analyzer, pieces: &[Piece], distance: u8) -> Resul
     let (mut all, mut position) = (Vec::new(), 0);
     for (class, mut pieces) in tokens {
         if class == Some(Class::Unspaced) {
-            // What a run begins and ends with is open anyway.
+            // Wildcards at the ends of a run make no difference: a run is open at both ends.
             let is_text = |piece: &Piece| *piece != Piece::Any;
             let end = pieces.iter().rposition(is_text).map_or(0, |last| last + 1);
             pieces.truncate(end);

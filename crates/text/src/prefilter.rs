@@ -56,7 +56,7 @@ const PLAIN: [RangeInclusive<char>; 14] = [
     '\u{1F300}'..='\u{1FAFF}',
 ];
 
-/// What the JSON text of a matching event has.
+/// Literals and properties of the JSON text of every matching event.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Required {
     /// One of these, in ASCII and small letters. Without any, no text of ASCII matches.
@@ -81,12 +81,12 @@ impl Required {
         })
     }
 
-    /// Whether each literal is such.
+    /// Returns true if the condition holds for each literal.
     pub(crate) fn all(&self, is_such: impl Fn(&str) -> bool) -> bool {
         self.literals.iter().all(|literal| is_such(literal))
     }
 
-    /// Where one of several is required, and each requires something.
+    /// The requirement for one of several alternatives; none if an alternative requires nothing.
     pub(crate) fn any(all: impl IntoIterator<Item = Option<Required>>) -> Option<Required> {
         let mut any = Required::default();
         for required in all {
@@ -100,7 +100,7 @@ impl Required {
         (any.literals.len() <= LITERALS_MAX).then_some(any)
     }
 
-    /// Where all of several are required: the one that excludes most.
+    /// The requirement for all of several: the one that excludes most.
     pub(crate) fn best(all: impl IntoIterator<Item = Option<Required>>) -> Option<Required> {
         all.into_iter().flatten().max_by_key(Required::selectivity)
     }
@@ -111,7 +111,7 @@ impl Required {
         (shortest.unwrap_or(usize::MAX), usize::MAX - self.literals.len())
     }
 
-    /// What a phrase requires of the texts in which it is: each of its terms.
+    /// The requirement of a phrase for the texts that contain it: the best of its terms.
     pub(crate) fn of_phrase(phrase: &Phrase) -> Option<Required> {
         Required::best(phrase.terms.iter().map(|(_, term)| match &term.pattern {
             _ if term.is_stem => None,
@@ -124,7 +124,8 @@ impl Required {
         }))
     }
 
-    /// Of a word in parts of equal length, one more than characters may differ, one part is unchanged.
+    /// The requirement of a fuzzy word: it is divided into equal parts, one more than the characters that may differ,
+    /// so that one part is unchanged.
     fn of_fuzzy(word: &str, distance: usize) -> Option<Required> {
         if !word.is_ascii() {
             return None;
@@ -134,7 +135,7 @@ impl Required {
         Required::any(cuts.windows(2).map(|cut| Required::literal(&word[cut[0]..cut[1]])))
     }
 
-    /// What a regular expression requires of the texts in which it finds something.
+    /// The requirement of a regular expression for the texts in which it matches.
     pub(crate) fn of_expression(expression: &str) -> Option<Required> {
         Required::of_hir(&regex_syntax::parse(expression).ok()?)
     }
@@ -184,8 +185,8 @@ impl Prefilter {
         Some(Prefilter { finder, required })
     }
 
-    /// Whether an event with this JSON text may match; false only if it does not. The text is UTF-8, one JSON object, and its
-    /// values are read as JSON has them. Cost: a fraction of a nanosecond per byte.
+    /// Returns true if an event with this JSON text may match; false only if it does not. The text is UTF-8, one JSON object,
+    /// and its values are read as JSON has them. Cost: a fraction of a nanosecond per byte.
     pub fn may_match(&self, json: &[u8]) -> bool {
         self.finder.as_ref().is_some_and(|finder| finder.is_match(json)) || self.may_be_hidden(json)
     }
@@ -195,7 +196,7 @@ impl Prefilter {
     pub fn candidates(&self, batch: &EventBatch) -> Vec<u32> {
         let bytes = batch.bytes();
         let find = |from| self.finder.as_ref().and_then(|finder| finder.find_at(bytes, from));
-        // Where the next literal begins, from the current event on. What stands between events may have one, too.
+        // The beginning of the next literal, from the current event on. The bytes between events may contain one, too.
         let start_of_next = |from| find(from).map_or(usize::MAX, |found| found.start());
         let mut next = start_of_next(0);
         let mut candidates = Vec::new();
@@ -211,7 +212,7 @@ impl Prefilter {
         candidates
     }
 
-    /// Whether characters that are spelled otherwise may be a literal.
+    /// Returns true if characters that are spelled otherwise may be a literal.
     fn may_be_hidden(&self, json: &[u8]) -> bool {
         let hides = |at: usize| self.required.has_separators || json.get(at + 1) == Some(&b'u');
         if memchr_iter(b'\\', json).any(hides) {
@@ -224,14 +225,14 @@ impl Prefilter {
     }
 }
 
-/// Whether all bytes are ASCII. Reads words of eight bytes, fast without vectors of the compiler too.
+/// Returns true if all bytes are ASCII. Reads words of eight bytes, fast without vectors of the compiler too.
 fn is_ascii(bytes: &[u8]) -> bool {
     let (words, rest) = bytes.as_chunks::<8>();
     let high = words.iter().fold(0, |high, word| high | u64::from_ne_bytes(*word));
     high & 0x8080_8080_8080_8080 == 0 && rest.is_ascii()
 }
 
-/// Whether all characters are ASCII or [`PLAIN`].
+/// Returns true if all characters are ASCII or [`PLAIN`].
 fn is_plain(text: &[u8]) -> bool {
     std::str::from_utf8(text)
         .is_ok_and(|text| text.chars().all(|c| c.is_ascii() || PLAIN.iter().any(|plain| plain.contains(&c))))

@@ -1,9 +1,9 @@
 //! Searches rows of record batches, whose columns are those of a table.
 //!
-//! A stored event is a row of declared columns. Where they do not describe it whole, the column `_event` has its JSON text,
-//! and the event's own value at a path precedes the column's, which may be rounded or lack a part. Where a column of times or of
-//! floating-point numbers has a value, the event's own text there means this value, and is no text. So a search finds the
-//! same events here as [`crate::EventSearch`] finds before they are stored.
+//! A stored event is a row of declared columns. If they do not describe it completely, the column `_event` has its JSON text.
+//! The event's own value at a path then precedes the column's, which may be rounded or lack a part. If a column of times or of
+//! floating-point numbers has a value, the event's own text there means this value, and is no text. So a search finds the same
+//! events here as [`crate::EventSearch`] finds before they are stored.
 //!
 //! | a query asks | is searched |
 //! | --- | --- |
@@ -11,10 +11,10 @@
 //! | `column:word`, `column.path:word` | this column, or the part of it |
 //! | `_event.path:word` | fields that are no columns, where the row has the event's text |
 //!
-//! A field's metadata may say how a search index compares its values ([`ColumnIndex`]): then a word is looked for in the
-//! default columns of the index, and conditions follow the kinds and analysis of their columns.
+//! A field's metadata may describe the comparison of its values by a search index ([`ColumnIndex`]): then a word is
+//! searched in the default columns of the index, and conditions follow the kinds and analysis of their columns.
 //!
-//! Each row is analyzed. [`TableSearch::index_query`] says which rows an index excludes.
+//! Each row is analyzed. [`TableSearch::index_query`] returns the rows that an index excludes.
 
 use std::{
     cell::{OnceCell, RefCell},
@@ -62,9 +62,10 @@ pub struct SearchField {
     pub name: Box<str>,
     /// Its type.
     pub ty: DataType,
-    /// Whether its texts are JSON.
+    /// True if its texts are JSON.
     pub is_json: bool,
-    /// How a search index compares its values, as [`ColumnIndex::to_metadata`]; none without an index that covers it.
+    /// The comparison of its values by a search index, as [`ColumnIndex::to_metadata`]; none without an index that
+    /// covers it.
     pub index: Option<Box<str>>,
 }
 
@@ -105,7 +106,7 @@ type NamedSource = (Box<[Box<str>]>, Source);
 
 struct Paths<'f> {
     fields: &'f [SearchField],
-    /// How values of columns are compared, by place.
+    /// The comparison of columns' values, by place.
     indexes: Vec<Option<ColumnIndex>>,
     defaults: Defaults,
     found: RefCell<Vec<NamedSource>>,
@@ -126,7 +127,7 @@ pub struct Highlight {
 /// Columns of a batch, with the arrays of those that are read.
 struct Batch<'b> {
     search: &'b TableSearch,
-    /// By place in the table; none of a column that is not read.
+    /// The arrays by place in the table; none for a column that is not read.
     arrays: Vec<Option<&'b dyn Array>>,
     event: Option<&'b dyn Array>,
 }
@@ -139,14 +140,14 @@ struct Row<'r> {
 }
 
 impl SearchField {
-    /// The column of a field, whose metadata says whether its texts are JSON.
+    /// The column of a field, whose metadata has a flag for JSON texts.
     pub fn of(field: &Field) -> SearchField {
         let is_json = field.metadata().get(JSON_EXTENSION.0).is_some_and(|name| name == JSON_EXTENSION.1);
         let index = field.metadata().get(SEARCH_METADATA).map(|index| index.as_str().into());
         SearchField { name: field.name().as_str().into(), ty: field.data_type().clone(), is_json, index }
     }
 
-    /// How a search index compares its values; none without an index that covers it.
+    /// The comparison of its values by a search index; none without an index that covers it.
     pub fn column_index(&self) -> Option<ColumnIndex> {
         self.index.as_deref().and_then(ColumnIndex::from_metadata)
     }
@@ -222,7 +223,7 @@ impl TableSearch {
                 (None, Defaults::Texts(texts)) => {
                     needed.extend(texts);
                     needs_event = true;
-                    // They say which fields of the event's own text are no texts.
+                    // They determine which fields of the event's own text are no texts.
                     let is_typed = |place: &usize| is_written_as_text(&self.fields[*place].ty);
                     needed.extend((0..self.fields.len()).filter(is_typed));
                 }
@@ -253,13 +254,13 @@ impl TableSearch {
         &self.needed
     }
 
-    /// Whether every row satisfies it.
+    /// Returns true if every row satisfies it.
     pub fn is_everything(&self) -> bool {
         self.matcher.is_everything()
     }
 
-    /// Which rows satisfy the query. `arrays` are the columns of [`TableSearch::needed`], in their order, of `rows` rows each.
-    /// The answer has no nulls.
+    /// Returns true for each row that satisfies the query. `arrays` are the columns of [`TableSearch::needed`], in their
+    /// order, of `rows` rows each. The answer has no nulls.
     pub fn matches(&self, arrays: &[ArrayRef], rows: usize, scratch: &mut MatcherScratch) -> BooleanArray {
         let batch = self.batch(arrays);
         let mut arena = Bump::new();
@@ -601,7 +602,7 @@ impl Row<'_> {
         }
     }
 
-    /// Whether a column whose values are also written as texts has a value of this field.
+    /// Returns true if a column whose values are also written as texts has a value of this field.
     fn has_in_typed_column(&self, key: &str) -> bool {
         let fields = &self.batch.search.fields;
         (0..fields.len()).any(|place| *fields[place].name == *key && self.has_typed(place))
@@ -630,7 +631,7 @@ pub(crate) fn is_plain(index: &ColumnIndex) -> bool {
         && index.boost() == 1.0
 }
 
-/// Whether values of a type, or parts of them, are texts.
+/// Returns true if values of a type, or parts of them, are texts.
 pub(crate) fn has_texts(ty: &DataType) -> bool {
     match ty {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
@@ -656,7 +657,7 @@ pub(crate) fn is_nested(ty: &DataType) -> bool {
     }
 }
 
-/// Whether events may have texts for values of this type.
+/// Returns true if events may have texts for values of this type.
 fn is_written_as_text(ty: &DataType) -> bool {
     is_time(ty) || matches!(ty, DataType::Float32 | DataType::Float64)
 }

@@ -1,4 +1,4 @@
-//! What a query asks of one token, and the key of a token in an index.
+//! The condition of a query on one token, and the key of a token in an index.
 
 use std::borrow::Cow;
 
@@ -31,11 +31,11 @@ pub enum Pattern {
     Prefix(Box<str>),
     /// It has these pieces, one after the other and nothing else.
     Wildcard(Box<[Piece]>),
-    /// At most so many characters are to be inserted, removed or replaced (Levenshtein, 1966).
+    /// A word from which at most so many characters are inserted, removed or replaced (Levenshtein, 1966).
     Fuzzy {
         /// The text.
         word: Box<str>,
-        /// So many.
+        /// The limit.
         distance: u8,
     },
 }
@@ -43,14 +43,14 @@ pub enum Pattern {
 /// A condition on one token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Term {
-    /// On its text.
+    /// The condition on its text.
     pub pattern: Pattern,
-    /// Whether it is on stems; else it is on words, parts, pairs and last characters.
+    /// True if it is on stems; else it is on words, parts, pairs and last characters.
     pub is_stem: bool,
 }
 
 impl Term {
-    /// Whether a token satisfies it.
+    /// Returns true if a token satisfies it.
     pub fn matches(&self, kind: TokenKind, text: &str) -> bool {
         let is_stem = matches!(kind, TokenKind::Stem | TokenKind::PartStem);
         is_stem == self.is_stem && self.pattern.matches(text)
@@ -58,7 +58,7 @@ impl Term {
 }
 
 impl Pattern {
-    /// Whether a text satisfies it.
+    /// Returns true if a text satisfies it.
     pub fn matches(&self, text: &str) -> bool {
         match self {
             Pattern::Exact(word) => **word == *text,
@@ -81,8 +81,8 @@ impl Pattern {
     }
 }
 
-/// Whether a text has these pieces. Linear but for going back to the last `*`, as each `*` before it has found its shortest
-/// match.
+/// Returns true if a text has these pieces. Linear but for going back to the last `*`, as each `*` before it has found its
+/// shortest match.
 fn has_pieces(pieces: &[Piece], text: &str) -> bool {
     let (mut piece, mut rest) = (0, text);
     // After the last `*`: the piece behind it, and the text from which it was tried.
@@ -114,7 +114,7 @@ fn after_one(text: &str) -> Option<&str> {
     Some(&text[first.len_utf8()..])
 }
 
-/// Whether the distance of two texts, in characters, is at most so much.
+/// Returns true if the distance of two texts, in characters, is at most so much.
 fn is_within(a: &str, b: &str, distance_max: usize) -> bool {
     // A token of megabytes is no near miss of a word of a query.
     if a.len().abs_diff(b.len()) > distance_max * 4 {

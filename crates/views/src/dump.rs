@@ -35,7 +35,7 @@ const END: u8 = 0;
 /// Bytes of files in memory while a store is made, which reads none.
 const CACHE_BYTES: u64 = 1 << 20;
 
-/// Why a store cannot be written down, or made of what was.
+/// The reason why a store cannot be dumped, or loaded from a dump.
 #[derive(Debug, thiserror::Error)]
 pub enum DumpError {
     /// The store failed.
@@ -61,7 +61,7 @@ pub struct StoreSnapshot {
 }
 
 impl StoreSnapshot {
-    /// Writes it down. Who holds a snapshot holds the files, so this ends early where the store lets go of them.
+    /// Writes the dump. A snapshot holds the files, so this ends early if the store releases them.
     pub fn write(&self, to: &mut impl Write) -> Result<(), DumpError> {
         to.write_all(HEAD)?;
         for keyspace in &self.keyspaces {
@@ -94,8 +94,8 @@ impl ViewStore {
         })
     }
 
-    /// Makes a store of what another one was written down as, durable when this returns, in a directory that is not there
-    /// yet. Where it fails, what is there then is of no use.
+    /// Makes a store from the dump of another one, durable when this returns, in a new directory. If it fails, the
+    /// directory is of no use.
     pub fn load(path: &Path, from: impl Read) -> Result<(), DumpError> {
         let mut from = BufReader::new(from);
         let mut head = [0; HEAD.len()];
@@ -236,7 +236,7 @@ mod tests {
                 commit(&store, *view, position as u64, changes);
             }
             let (then, snapshot) = (all(&store), store.snapshot_all().unwrap());
-            // What comes later is not in it, nor does a view go from it.
+            // Later changes are not in it, and a later drop of a view does not remove it.
             commit(&store, 0, 99, &BTreeMap::from([(b"later".to_vec(), Some(1))]));
             store.delete(1).unwrap();
             let mut bytes = Vec::new();
@@ -294,7 +294,7 @@ mod tests {
         let other = b"swiftwater views\x02\0";
         let refused = ViewStore::load(&dir.path().join("other"), &other[..]).unwrap_err();
         assert!(refused.to_string().ends_with("or another version"), "{refused}");
-        // What is there is not added to.
+        // An existing store is not added to.
         let refused = ViewStore::load(dir.path(), &[HEAD, &[END]].concat()[..]).unwrap_err();
         assert!(matches!(&refused, DumpError::Io(error) if error.kind() == ErrorKind::AlreadyExists));
     }

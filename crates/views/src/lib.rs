@@ -52,25 +52,25 @@ const MEMTABLE_BYTES: u64 = 16 << 20;
 /// Bytes of the journal, which a start reads.
 const JOURNAL_BYTES_MAX: u64 = 96 << 20;
 
-/// Where the positions of all views are.
+/// The keyspace of all views' positions.
 const POSITIONS: &str = "positions";
 
-/// What the store may take.
+/// Limits of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ViewStoreOptions {
     /// Bytes of files that are held in memory, for reading.
     pub cache_bytes: u64,
 }
 
-/// Why views cannot be kept, or read.
+/// The reason why views cannot be persisted, or read.
 #[derive(Debug, thiserror::Error)]
 pub enum ViewStoreError {
     /// The files cannot be used.
     #[error("the views in {} cannot be used: {what}", path.display())]
     Store {
-        /// Where they are.
+        /// Their directory.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         what: String,
     },
     /// A file is damaged.
@@ -78,9 +78,9 @@ pub enum ViewStoreError {
         "a file of the views in {} is damaged: {what}; the next start of the server rebuilds its contents", path.display()
     )]
     Damaged {
-        /// Where they are.
+        /// Their directory.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         what: String,
     },
     /// A key is too long.
@@ -92,9 +92,9 @@ pub enum ViewStoreError {
 pub struct ViewStore {
     path: PathBuf,
     options: ViewStoreOptions,
-    /// None while it is opened anew.
+    /// The open store; none while it is opened again.
     opened: RwLock<Option<Opened>>,
-    /// What it must have, as it is written down; locked after `opened`.
+    /// The recorded content that it must have; locked after `opened`.
     mark: Arc<Mutex<StoreManifest>>,
     is_new: bool,
 }
@@ -103,9 +103,9 @@ struct Opened {
     db: Database,
     positions: Keyspace,
     views: HashMap<u32, Keyspace>,
-    /// What changed in views, by the place of each change: see [`place_of`].
+    /// The changes of views, by the place of each change: see [`place_of`].
     logs: HashMap<u32, Keyspace>,
-    /// For whoever holds the files for long.
+    /// The flag for holders of the files.
     is_closed: Arc<AtomicBool>,
 }
 
@@ -115,12 +115,12 @@ impl Drop for Opened {
     }
 }
 
-/// What becomes of a view's log of changes with a commit, besides that it gets those of the commit.
+/// The changes to a view's change log with a commit, besides the new entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogSnapshot<'c> {
     /// Changes up to this place go.
     pub done: &'c [u8],
-    /// And so many of the rest, the oldest first.
+    /// Number of further changes to remove, the oldest first.
     pub over: u64,
     /// Keys whose changes do not go into the log, in order.
     pub without: &'c [&'c [u8]],
@@ -129,13 +129,13 @@ pub struct LogSnapshot<'c> {
 /// Changes that a commit pruned from a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PrunedChanges {
-    /// Those that were done with.
+    /// Number of delivered changes.
     pub done: u64,
-    /// Those that were not.
+    /// Number of changes that were not delivered.
     pub over: u64,
 }
 
-/// Where the change of a key stands in the log: in the order of the commits, by their positions, and of the keys in one.
+/// The place of a key's change in the log: in the order of the commits, by their positions, and of the keys in one.
 pub fn place_of(position: u64, key: &[u8]) -> Vec<u8> {
     [&position.to_be_bytes(), key].concat()
 }
@@ -146,8 +146,8 @@ pub fn change_at(place: &[u8]) -> Option<(u64, &[u8])> {
     Some((u64::from_be_bytes(*position), key))
 }
 
-/// A view's keys as they were at one commit. Who holds it holds the files, so it cannot be read any more where the store
-/// lets go of them, to open them anew.
+/// A view's keys as they were at one commit. It holds the files, so it cannot be read any more once the store releases
+/// them to open them again.
 pub struct ViewSnapshot {
     snapshot: Snapshot,
     view: u32,
@@ -158,16 +158,16 @@ pub struct ViewSnapshot {
     mark: Arc<Mutex<StoreManifest>>,
 }
 
-/// What is to be made durable of a view.
+/// The changes of a view to make durable.
 #[derive(Debug, Clone, Copy)]
 pub struct Commit<'c, C> {
-    /// Which.
+    /// Number of the view.
     pub view: u32,
     /// Changed keys, those without a state deleted.
     pub changes: C,
-    /// Where the view then stands.
+    /// The view's position after it.
     pub position: u64,
-    /// Some bytes beside the position.
+    /// Bytes beside the position.
     pub note: &'c [u8],
     /// No keys below this one are left: those that are there go, up to [`CLEARED_AT_ONCE`] of them, and changed ones are
     /// passed over.
@@ -190,7 +190,7 @@ impl<'c, C: Iterator<Item = (&'c [u8], Option<&'c [u8]>)> + Clone> Commit<'c, C>
         batch: &mut fjall::OwnedWriteBatch,
     ) -> Result<PrunedChanges, fjall::Error> {
         let mut cleared = PrunedChanges::default();
-        // What is written in order is near to what was written before it: the files' tables in memory are lists by key.
+        // Entries written in order are near each other: the files' tables in memory are lists by key.
         let mut kept: Vec<_> = self.retained_changes().collect();
         kept.sort_unstable_by_key(|(key, _)| *key);
         if let Some(cut) = &self.log {
@@ -312,12 +312,12 @@ impl ViewStore {
         }
     }
 
-    /// What a view kept was damaged, and its owner has not said yet that it is made again.
+    /// True if a view's data was damaged, and its owner has not reported its rebuild yet.
     pub fn is_lost(&self, view: u32) -> bool {
         self.locked_mark().views.get(&view).is_some_and(|marked| marked.is_lost)
     }
 
-    /// There were neither files nor a mark of them when it was opened.
+    /// True if there were neither files nor a mark of them when it was opened.
     pub fn is_new(&self) -> bool {
         self.is_new
     }
@@ -350,7 +350,7 @@ impl ViewStore {
         recorded_error(&self.path, &self.mark, error)
     }
 
-    /// Does something with the files; one that finds them closed opens them.
+    /// Calls a function with the files, and opens them if they are closed.
     fn with<T>(&self, work: impl Fn(&Opened) -> fjall::Result<T>) -> Result<T, ViewStoreError> {
         loop {
             let opened: RwLockReadGuard<'_, _> = self.opened.read().unwrap_or_else(PoisonError::into_inner);
@@ -381,8 +381,8 @@ impl ViewStore {
         Ok(bytes.and_then(|bytes| decode_checkpoint(&bytes)))
     }
 
-    /// Makes changed keys, those without a state deleted, and the position that a view then stands at durable, together. A
-    /// view begins with its first commit. Where this fails, none of it counts.
+    /// Makes durable, together, changed keys, of which those without a state are deleted, and the new position of a view.
+    /// A view begins with its first commit. If it fails, none of it counts.
     pub fn commit<'c>(
         &self,
         view: u32,
@@ -392,7 +392,8 @@ impl ViewStore {
         self.commit_all(&[Commit { view, changes, position, note: &[], below: None, log: None }]).map(|_| ())
     }
 
-    /// As [`ViewStore::commit`], of several views: all of it is durable, or none. Answers what went out of the log of each.
+    /// Does the same as [`ViewStore::commit`], for several views: all of it is durable, or none. Returns the changes
+    /// removed from the log of each.
     pub fn commit_all<'c, C>(&self, commits: &[Commit<'c, C>]) -> Result<Vec<PrunedChanges>, ViewStoreError>
     where
         C: Iterator<Item = (&'c [u8], Option<&'c [u8]>)> + Clone,
@@ -520,7 +521,7 @@ impl ViewStore {
     }
 }
 
-/// An error of the library. That files are damaged is written down, so that the next start makes a new store of them.
+/// An error of the library. Damage of files is recorded, so that the next start makes a new store of them.
 fn recorded_error(path: &Path, mark: &Mutex<StoreManifest>, error: &fjall::Error) -> ViewStoreError {
     let (path, what) = (path.to_owned(), error.to_string());
     if !is_damage(error) {
@@ -553,7 +554,7 @@ fn decode_checkpoint(bytes: &[u8]) -> Option<(u64, Vec<u8>)> {
 }
 
 impl ViewSnapshot {
-    /// As [`ViewStore::checkpoint`], as it was then.
+    /// The checkpoint at the time of the snapshot, as [`ViewStore::checkpoint`].
     pub fn checkpoint(&self) -> Result<Option<(u64, Vec<u8>)>, ViewStoreError> {
         let bytes = self.snapshot.get(&self.positions, self.view.to_be_bytes());
         Ok(bytes.map_err(|error| self.error(&error))?.and_then(|bytes| decode_checkpoint(&bytes)))

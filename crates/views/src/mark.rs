@@ -26,13 +26,13 @@ const HEAD: &str = "swiftwater views 1\n";
 /// The entry of one view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ViewEntry {
-    /// Where it stood at its last commit.
+    /// Its position at its last commit.
     pub(crate) position: u64,
-    /// What it kept was damaged, and it does not have all of that again.
+    /// True if its data was damaged, and is not complete again.
     pub(crate) is_lost: bool,
 }
 
-/// What the store must contain.
+/// The content that the store must have.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct StoreManifest {
     pub(crate) views: BTreeMap<u32, ViewEntry>,

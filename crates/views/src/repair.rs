@@ -34,7 +34,7 @@ pub(crate) fn own_position(position: u64, has_log: bool) -> [u8; 9] {
     own
 }
 
-/// What was written down so; what is none is of no commit.
+/// Decodes a recorded position; a value of another form belongs to no commit.
 pub(crate) fn own_position_in(own: &[u8]) -> (u64, bool) {
     let read = own.split_first_chunk().filter(|(_, rest)| rest.len() == 1);
     read.map_or((u64::MAX, false), |(position, rest)| (u64::from_be_bytes(*position), rest == [1]))
@@ -64,8 +64,8 @@ pub(crate) fn is_damage(error: &fjall::Error) -> bool {
     }
 }
 
-/// What is wrong with the files, as far as that can be told before they are opened: keyspaces and stray names that are to
-/// be moved away, each with the reason.
+/// The faults of the files, as far as they can be found before opening: keyspaces and stray names to move away, each with
+/// the reason.
 fn faults_of(path: &Path) -> io::Result<Vec<(PathBuf, String)>> {
     let mut faults = Vec::new();
     for entry in fs::read_dir(path)? {
@@ -95,7 +95,7 @@ fn faults_of(path: &Path) -> io::Result<Vec<(PathBuf, String)>> {
     Ok(faults)
 }
 
-/// What is wrong with a keyspace: its list of tables must have the checksum that `current` says, and its tables their names.
+/// The fault of a keyspace: its list of tables must have the checksum in `current`, and its tables their names.
 fn fault_of(keyspace: &Path) -> io::Result<Option<String>> {
     let current = match fs::read(keyspace.join("current")) {
         Ok(current) => current,
@@ -145,8 +145,8 @@ const TRAILER_BYTES: u64 = 4 + 1 + 1 + 16 + 8 + 8;
 /// A table of contents has about ten entries of some 30 bytes.
 const CONTENTS_BYTES_MAX: u64 = 1 << 20;
 
-/// Whether the table of contents of a table file has its checksum. The library allocates memory for as many entries as it claims
-/// to have before it compares the checksum (sfa 1.0), so a flipped bit could abort the process.
+/// Returns true if the table of contents of a table file has its checksum. The library allocates memory for as many entries as
+/// it claims to have before it compares the checksum (sfa 1.0), so a flipped bit could abort the process.
 fn has_table_of_contents(table: &Path) -> io::Result<bool> {
     let mut file = fs::File::open(table)?;
     let Some(end) = file.metadata()?.len().checked_sub(TRAILER_BYTES) else { return Ok(false) };
@@ -202,7 +202,7 @@ fn lacks(opened: &Opened, id: u32, marked: Option<&ViewEntry>) -> fjall::Result<
 }
 
 impl ViewStore {
-    /// Opens the files, as they are or repaired; answers what the store must have from now on.
+    /// Opens the files, as they are or repaired; returns the content that the store must have from now on.
     pub(crate) fn open_or_repair(&self) -> Result<(Opened, StoreManifest), ViewStoreError> {
         let (path, repaired) = (&self.path, beside(&self.path, ".repaired"));
         if repaired.join(DONE).exists() {
@@ -280,7 +280,7 @@ impl ViewStore {
         Ok(None)
     }
 
-    /// What a store has that was not marked before.
+    /// The manifest entries for the content of a store that were not recorded before.
     fn marked_now(&self, opened: &Opened) -> Result<StoreManifest, ViewStoreError> {
         let mut mark = StoreManifest::default();
         for (&id, rows) in &opened.views {
@@ -349,7 +349,7 @@ impl ViewStore {
         Ok((opened, mark))
     }
 
-    /// Gives a repaired store the name of the damaged one.
+    /// Renames a repaired store to the name of the damaged one.
     fn swap(&self, repaired: &Path) -> io::Result<()> {
         let damaged = beside(&self.path, ".damaged");
         if self.path.exists() {
@@ -410,7 +410,7 @@ impl ViewStore {
 /// The file by which a repaired store is known to be whole.
 const DONE: &str = "repaired";
 
-/// Why a store cannot be opened.
+/// The reason why a store cannot be opened.
 #[derive(Debug, thiserror::Error)]
 enum OpenError {
     #[error("{0}")]

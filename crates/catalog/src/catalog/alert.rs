@@ -34,7 +34,7 @@ impl Catalog {
         Ok(is_new)
     }
 
-    /// The stream that an alert's view is of, whoever has that.
+    /// The stream of an alert's view, whoever owns the view.
     pub fn stream_of_alert(&self, create: &CreateAlert) -> Result<Option<&StreamEntry>, CatalogError> {
         if let Some(view) = own_view(create) {
             let stream = self.stream_of_own_view(&view).map(Some);

@@ -36,8 +36,8 @@ pub struct Catalog {
     pub(crate) search_indexes: SearchIndexes,
     /// The id of the store that has the tables, once it is known. It is not logged: a store can be asked for it again.
     pub store: Option<Box<str>>,
-    /// Plain tables that are there, so that one is missed whose files are gone. They are not logged either: a store says
-    /// which it has, and a table that was made just before a crash is recorded at the next start.
+    /// Plain tables that are there, so that one is missed whose files are gone. They are not logged either: a store
+    /// lists its own, and a table that was made just before a crash is recorded at the next start.
     pub plain: BTreeSet<Box<str>>,
 }
 

@@ -68,7 +68,7 @@ impl Catalog {
         Ok(Some(create.altered(&[])?))
     }
 
-    /// As [`Catalog::resolve_create_index`], of `ALTER SEARCH INDEX`.
+    /// Resolves `ALTER SEARCH INDEX` as [`Catalog::resolve_create_index`] does.
     pub(crate) fn resolve_alter_index(
         &self,
         alter: &AlterSearchIndex,

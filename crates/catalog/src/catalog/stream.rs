@@ -50,7 +50,7 @@ impl Catalog {
         self.dropped.contains(name)
     }
 
-    /// Nothing is left of the table of a dropped stream. It is not logged: to look once more costs little.
+    /// Records that the table of a dropped stream is gone. It is not logged: another check costs little.
     pub fn forget_dropped(&mut self, name: &StreamName) {
         self.dropped.remove(name);
     }

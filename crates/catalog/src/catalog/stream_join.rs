@@ -16,7 +16,7 @@ impl Catalog {
         self.joins.get(name).ok_or_else(|| CatalogError::not_found(ObjectKind::StreamJoin, name))
     }
 
-    /// As [`Catalog::check`], of a join: whether it would change anything.
+    /// Checks a join as [`Catalog::check`] does; returns true if it would change anything.
     pub fn check_join(&self, create: &CreateJoin) -> Result<bool, CatalogError> {
         let is_new = self.clone().create_join(create, 0, 0)?;
         if is_new {

@@ -19,7 +19,7 @@ impl Catalog {
         self.views.values()
     }
 
-    /// Gives a number out, to a view, an alert or a join.
+    /// Allocates a number for a view, an alert or a join.
     pub(crate) fn allocate_view_id(&mut self) -> u32 {
         self.next_view += 1;
         self.next_view - 1
@@ -41,7 +41,7 @@ impl Catalog {
         self.views.contains_key(name)
     }
 
-    /// A view of a name, whoever owns it.
+    /// A view of a name, with any owner.
     pub(crate) fn any_view(&self, name: &str) -> Option<&ViewEntry> {
         self.views.get(name)
     }
@@ -60,7 +60,7 @@ impl Catalog {
         let options = ParseOptions::new(Dialect::Native, 0);
         let name = match stream_of(&create.query, &options) {
             Some(named) => named.ok_or(CatalogError::NoSource)?,
-            // What is wrong with the query says more than that it names no stream.
+            // An error of the query's text is more specific than that it names no stream.
             None => {
                 parse(&create.query, &options).map_err(CatalogError::Query)?;
                 return Err(CatalogError::NoSource);

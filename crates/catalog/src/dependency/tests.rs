@@ -50,7 +50,7 @@ fn carry_out(catalog: &mut Catalog, text: &str) {
     let Ok(ddl) = read(text) else { panic!("{text}: {:?}", read(text)) };
     let text = text.to_owned();
     let change = match &ddl {
-        // Whether the views that it looks up are there is checked where they are opened.
+        // The views that it looks up are checked where they are opened.
         Ddl::CreateView(create)
             if joined_by(create).iter().any(|name| name.starts_with('v') && !catalog.has_view(name)) =>
         {

@@ -11,7 +11,7 @@ use crate::{Object, ObjectKind};
 pub struct AlertEntry {
     /// Its number among views and alerts, whose states are kept side by side; never given to another.
     pub id: u32,
-    /// When it was created.
+    /// Time of its creation.
     pub created: Millis,
     /// Its declaration.
     pub create: CreateAlert,
@@ -25,7 +25,7 @@ pub struct AlertStart {
     /// Its query is of the stream's events from this offset on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub events_from: Option<u64>,
-    /// As in [`AlertEntry`].
+    /// The start, as in [`AlertEntry`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<Millis>,
 }

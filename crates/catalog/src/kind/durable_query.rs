@@ -18,7 +18,7 @@ pub type DurableQuerySnapshots = Vec<DurableQueryEntry>;
 pub struct DurableQueryEntry {
     /// Its id.
     pub id: Box<str>,
-    /// Who asked it.
+    /// The principal that submitted it.
     pub principal: Box<str>,
     /// The stream that it is of, by number.
     pub stream: u32,
@@ -33,9 +33,9 @@ pub struct DurableQueryEntry {
     parameters: Vec<Parameter>,
     /// The offset of the first event that it sees.
     pub first: u64,
-    /// When it was asked, and when its duration is over.
+    /// The time at which it was received, and the end of its duration.
     pub received: Millis,
-    /// As [`DurableQueryEntry::received`].
+    /// The end of its duration, as for [`DurableQueryEntry::received`].
     pub ends: Option<Millis>,
     /// Its progress.
     #[serde(default)]
@@ -48,15 +48,15 @@ pub struct DurableQueryEntry {
 /// The end of a durable query.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
-    /// When.
+    /// The time.
     pub at: Millis,
     /// The first event that it does not see.
     pub offset: u64,
-    /// Why.
+    /// The reason.
     pub reason: EndReason,
 }
 
-/// Why a query ended.
+/// The reason of a query's end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndReason {
@@ -68,11 +68,11 @@ pub enum EndReason {
     EndOfInput,
     /// Its client went away or ended it.
     Client,
-    /// Somebody killed it.
+    /// A client killed it.
     Killed,
     /// The server is shutting down.
     Shutdown,
-    /// It answered more often than it may; the text says how often that is.
+    /// It exceeded its rate of answers, which the text has.
     RateLimited(String),
     /// It passed a limit; the text names it.
     Failed(String),
@@ -106,13 +106,13 @@ pub struct ResumePoint {
 pub struct QueryCheckpoint {
     /// Emits up to this number need not be made again.
     pub gone: u64,
-    /// Those up to this number were read or lost.
+    /// The number up to which emits were read or lost.
     pub read: u64,
     /// Records lost.
     pub dropped: u64,
     /// Time had come so far.
     pub time: Millis,
-    /// From where on its events are needed; none: from the first on.
+    /// The point from which on its events are needed; none: from the first on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<ResumePoint>,
     /// The amount emitted up to the last of the emits that need not be made again.
@@ -139,16 +139,16 @@ enum Parameter {
 pub enum DurableQueryStep {
     /// One was asked.
     Began(Box<DurableQueryEntry>),
-    /// Some are so far.
+    /// The progress of some.
     Noted(Vec<(Box<str>, QueryCheckpoint)>),
     /// One has ended; its results are kept.
     Ended {
         /// Its id.
         query: Box<str>,
-        /// When and why.
+        /// Its end.
         ended: Ended,
     },
-    /// Nothing is left of one.
+    /// The state of one was removed.
     Forgotten(Box<str>),
 }
 
@@ -230,7 +230,7 @@ impl DurableQueries {
         self.0.values().filter(|entry| entry.stream == stream).map(DurableQueryEntry::first_needed).min()
     }
 
-    /// Does nothing for a query that is gone.
+    /// Applies a step; without effect for a query that is gone.
     pub(crate) fn apply(&mut self, step: &DurableQueryStep) {
         match step {
             DurableQueryStep::Began(entry) => {

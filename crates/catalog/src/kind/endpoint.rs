@@ -13,17 +13,17 @@ use crate::{CatalogError, Object, ObjectKind};
 pub struct EndpointEntry {
     /// Its number among those that are kept; never given to another.
     pub id: u32,
-    /// When it was created.
+    /// Time of its creation.
     pub created: Millis,
     /// Its declaration.
     pub create: CreateEndpoint,
 }
 
-/// All endpoints. A stream or view that one names is there as long as the endpoint is: whoever drops those asks first.
+/// All endpoints. A stream or view that one names exists as long as the endpoint: it cannot be dropped before.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Endpoints {
     next: u32,
-    /// By the shape of the path, then by method.
+    /// The endpoints by the shape of the path, then by method.
     entries: BTreeMap<(String, &'static str), EndpointEntry>,
 }
 
@@ -64,7 +64,7 @@ impl Endpoints {
             .ok_or_else(|| CatalogError::not_found(ObjectKind::Endpoint, name.to_string()))
     }
 
-    /// True if that changed anything. What a new one names must be there.
+    /// Creates an endpoint; returns true if that changed anything. The objects that a new one names must exist.
     pub(crate) fn create(&mut self, create: &CreateEndpoint, at: Millis) -> Result<bool, CatalogError> {
         if let Some(known) = self.entries.get(&key(&create.name)) {
             let name = known.create.name.to_string();

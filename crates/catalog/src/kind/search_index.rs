@@ -21,7 +21,7 @@ pub struct SearchIndexes {
 pub struct SearchIndexEntry {
     /// The number of its definition. An altered index has another; no number is used again.
     pub id: u32,
-    /// When it was created.
+    /// Time of its creation.
     pub created: Millis,
     /// Its declaration as it is now.
     pub create: Arc<CreateSearchIndex>,
@@ -64,7 +64,7 @@ pub struct ColumnValues {
 impl ColumnValues {
     /// Texts.
     pub const TEXTS: ColumnValues = ColumnValues { has_texts: true, has_whole: true };
-    /// Whole numbers or booleans.
+    /// Values that are whole numbers or booleans.
     pub const WHOLE: ColumnValues = ColumnValues { has_texts: false, has_whole: true };
     /// Neither.
     pub const OTHER: ColumnValues = ColumnValues { has_texts: false, has_whole: false };

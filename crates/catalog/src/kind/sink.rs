@@ -24,7 +24,7 @@ pub struct Sinks {
 pub struct SinkEntry {
     /// Its number; never given to another.
     pub id: u32,
-    /// When it was created.
+    /// Time of its creation.
     pub created: Millis,
     /// Its declaration.
     pub create: CreateSink,
@@ -91,12 +91,12 @@ impl Delivered {
         digits.as_bytes().chunks(2).map(byte).collect()
     }
 
-    /// Goes on behind a key without a delivery.
+    /// Continues after a key without a delivery.
     pub fn pass(&mut self, key: &[u8]) {
         self.key = Some(digits(key));
     }
 
-    /// After another delivery.
+    /// The state after another delivery.
     pub fn after(&self, rows: u64, dead: u64, key: &[u8], bytes: u64) -> Delivered {
         Delivered {
             count: self.count + 1,
@@ -114,7 +114,7 @@ impl SinkEntry {
         ObjectKind::Sink.named(&*self.create.name)
     }
 
-    /// Where the first window begins that it may read again, once how far it is, is noted: the one that it delivered from last.
+    /// Start of the first window that it may read again once its progress is recorded: the one from which it delivered last.
     /// None: it may read all.
     pub fn first_needed(&self) -> Option<Millis> {
         let last = self.delivered.last_key();
@@ -143,7 +143,7 @@ impl Sinks {
         self.sinks.get(name).ok_or_else(|| CatalogError::not_found(ObjectKind::Sink, name))
     }
 
-    /// Creates a sink; answers whether that changed anything.
+    /// Creates a sink; returns true if that changed anything.
     pub fn create(
         &mut self,
         create: &CreateSink,
@@ -185,14 +185,14 @@ impl Sinks {
         }
     }
 
-    /// Does nothing if the sink was dropped.
+    /// Records a delivery; without effect if the sink was dropped.
     pub(crate) fn deliver(&mut self, id: u32, delivered: &Delivered) {
         if let Some(sink) = self.sinks.values_mut().find(|sink| sink.id == id) {
             sink.delivered = delivered.clone();
         }
     }
 
-    /// Up to which place all sinks of a view's changes have them; none where there is no such sink.
+    /// The place up to which all sinks of a view's changes have them; none without such a sink.
     pub fn changes_done(&self, view: u32) -> Option<Vec<u8>> {
         let of_changes = self.sinks.values().filter(|sink| sink.view == view && sink.create.of_changes);
         of_changes.map(|sink| sink.delivered.last_key().unwrap_or_default()).min()

@@ -15,7 +15,7 @@ pub const QUARANTINE: &str = "quarantine";
 pub struct StreamEntry {
     /// Its number in the log; never given to another.
     pub id: u32,
-    /// When it was created.
+    /// Time of its creation.
     pub created: Millis,
     /// Its declaration as it is now.
     pub create: CreateStream,
@@ -26,9 +26,9 @@ pub struct StreamEntry {
 /// A stream within a snapshot.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StreamSnapshot {
-    /// As [`StreamEntry::id`].
+    /// The number, as [`StreamEntry::id`].
     pub id: u32,
-    /// When it was created.
+    /// Time of its creation.
     pub created: Millis,
     /// Its declaration.
     pub text: String,
@@ -49,7 +49,7 @@ pub struct StreamNumbers {
     /// The offset of the first event that was stored; none if there was none, or an older version took it in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_from: Option<u64>,
-    /// Its producers, whoever wrote longest ago first, with what is known of their requests.
+    /// Its producers, the least recent one first, with their requests.
     #[serde(default)]
     pub producers: Vec<(Box<str>, Vec<ReceiptSnapshot>)>,
     /// Hashes of what they sent: producer, number, part, hash. Older versions have none, and read past them.
@@ -82,7 +82,7 @@ impl StreamEntry {
         ObjectKind::Stream.named(self.create.name.as_str())
     }
 
-    /// As [`wants_quarantine`].
+    /// Returns true if it needs a quarantine, as [`wants_quarantine`].
     pub fn wants_quarantine(&self) -> bool {
         wants_quarantine(&self.create)
     }

@@ -11,7 +11,7 @@ use crate::{Object, ObjectKind, WireError, statement::read};
 pub struct JoinEntry {
     /// Its number among what is kept as views are; never given to another.
     pub id: u32,
-    /// When it was created.
+    /// Time of its creation.
     pub created: Millis,
     /// Its declaration.
     pub create: CreateJoin,

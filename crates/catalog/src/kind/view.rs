@@ -12,7 +12,7 @@ use crate::{CatalogError, Dependency, Object, ObjectKind, Role, WireError, state
 pub struct ViewEntry {
     /// Its number among views, alerts and joins, whose state is stored side by side; never given to another.
     pub id: u32,
-    /// When it was created.
+    /// Time of its creation.
     pub created: Millis,
     /// Its declaration.
     pub create: CreateView,

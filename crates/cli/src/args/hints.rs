@@ -8,7 +8,7 @@ use clap::{
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
-/// Puts in place of clap's guess at an unknown flag the flag that is meant, if it is known.
+/// Replaces clap's guess at an unknown flag by the flag that is meant, if it is known.
 pub(crate) fn hinted(mut error: Error, command: &Command, typed: &[OsString]) -> Error {
     if error.kind() != ErrorKind::UnknownArgument {
         return error;

@@ -13,7 +13,7 @@ use swiftwater_engine::{BackupFile, BackupManifest, Checksum, MANIFEST_NAME};
 
 const LOCK: &str = "backup.lock";
 const UNFINISHED: &str = "unfinished";
-/// Where files lie; nothing else in the directory is ever deleted.
+/// Directories of the files; nothing else in the directory is ever deleted.
 const PARTS: [&str; 4] = ["catalog", "log", "tables", "views"];
 const PIECE_BYTES: usize = 1 << 20;
 
@@ -54,12 +54,12 @@ impl BackupDir {
         Some(id.trim().to_owned()).filter(|id| !id.is_empty())
     }
 
-    /// Says which cut is being fetched from now on.
+    /// Records which snapshot is being fetched from now on.
     pub(super) fn begin(&self, manifest: &BackupManifest) -> anyhow::Result<()> {
         self.put(UNFINISHED, format!("{}\n", manifest.id).as_bytes())
     }
 
-    /// Where a file lies when it is whole, and while it is not.
+    /// The path of a complete file, and of one that is being fetched.
     pub(super) fn places(&self, file: &BackupFile) -> (PathBuf, PathBuf) {
         let place = file.place();
         (self.path.join(&place), self.path.join(format!("{place}.part")))
@@ -88,7 +88,7 @@ impl BackupDir {
         remove(&self.path.join(UNFINISHED))
     }
 
-    /// Puts a file in the place of another, durably.
+    /// Replaces a file by another, durably.
     fn put(&self, name: &str, bytes: &[u8]) -> anyhow::Result<()> {
         let (place, new) = (self.path.join(name), self.path.join(format!("{name}.new")));
         let put = || -> io::Result<()> {

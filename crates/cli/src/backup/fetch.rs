@@ -30,7 +30,7 @@ const CUTS_MAX: usize = 10;
 const TRIES_MAX: usize = 5;
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// What was fetched.
+/// The result of a fetch.
 pub(super) struct Fetched {
     pub(super) manifest: BackupManifest,
     /// Bytes that came over the network.
@@ -100,7 +100,7 @@ impl Fetching<'_> {
         Ok(manifest)
     }
 
-    /// Sees to it that all files are there; `false` if the cut no longer stands.
+    /// Fetches all missing files; `false` if the snapshot no longer exists.
     async fn files(&mut self, manifest: &BackupManifest, progress: &Progress) -> anyhow::Result<bool> {
         let mut done = 0;
         for file in &manifest.files {

@@ -48,7 +48,7 @@ pub(crate) fn run(args: &BackupArgs) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a backup is, in a line.
+/// The description of a backup in a line.
 fn describe(manifest: &BackupManifest) -> String {
     let (files, bytes) = (grouped(manifest.files.len() as u64), HumanBytes(manifest.bytes()));
     format!("{files} files of {bytes}, as of {}", time_text(manifest.taken))

@@ -31,7 +31,7 @@ const FAILED: u8 = 1;
 const NOT_BEGUN: u8 = 2;
 const DURATION: Duration = Duration::from_secs(10);
 
-/// Where requests go.
+/// The destination of requests.
 #[derive(Debug, PartialEq, Eq)]
 struct Target {
     host: String,

@@ -12,7 +12,7 @@ use crate::{output::grouped, text_table::Table};
 
 const MS: f64 = 1e6;
 const KB: f64 = 1024.0;
-/// What is told of latencies: percentages, each with its name.
+/// The reported percentiles of latencies, each with its name.
 const SHARES: [(&str, f64); 5] =
     [("median", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999)];
 
@@ -159,7 +159,7 @@ pub(super) fn line(interval: &Interval) -> String {
     )
 }
 
-/// What stands above the lines of [`csv`].
+/// The header of the lines of [`csv`].
 pub(super) const CSV_HEADER: &str =
     "due_us,request,latency_us,status,outcome,attempts,sent_bytes,received_bytes\n";
 

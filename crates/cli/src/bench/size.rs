@@ -22,7 +22,7 @@ use crate::{
 /// The exit status when what is asked for cannot be.
 const NOT_BEGUN: u8 = 2;
 
-/// Whence the table's figures are. Each constant below says which one it is.
+/// Whence the table's figures are. The constants below name the document of each.
 const SOURCE: &str =
     "bench/RESULTS.md (Intel Xeon) and docs/reference/tuning.md (AMD EPYC), 2 cores each, release builds";
 
@@ -44,10 +44,10 @@ impl Cost {
 const INTAKE: Cost = Cost { each: 20.0, byte: 1.4 };
 /// A request, whatever its body: that of one swipe, not stored, takes 18 to 25 µs.
 const REQUEST_NANOS: f64 = 25_000.0;
-/// What a query reads of an event: 0.14 to 0.32 ns a byte.
+/// The cost of the values that a query reads of an event: 0.14 to 0.32 ns a byte.
 const DECODE: Cost = Cost { each: 0.0, byte: 0.2 };
-/// What so many queries cost more than one does: equality over 50 paths, 1 % of events match. `bench/results/queries.svg`,
-/// nanoseconds an event times the cores that were busy.
+/// The additional cost of so many queries over one query: equality over 50 paths, 1 % of events match.
+/// `bench/results/queries.svg`, nanoseconds an event times the cores that were busy.
 const MORE_QUERIES: [(f64, f64); 7] = [
     (1.0, 0.0),
     (10.0, 93.0),
@@ -61,7 +61,7 @@ const MORE_QUERIES: [(f64, f64); 7] = [
 const DELIVERY: Cost = Cost { each: 1_200.0, byte: 1.0 };
 /// Log, columns and commits: 5 ns a byte of readings and swipes, 9 of articles, 16 of records with eighty nested fields.
 const STORE: Cost = Cost { each: 60.0, byte: 12.0 };
-/// What the log keeps of a byte by LZ4: 0.86 of swipes, 0.18 of readings.
+/// Size of the log as a share of the events' bytes, with LZ4: 0.86 of swipes, 0.18 of readings.
 const LOG_SHARE: f64 = 0.9;
 /// An event counted by key and written down: 250 ns where the same 43,000 keys come again, 1,300 where most are new ones.
 const VIEW_NANOS: f64 = 1_300.0;
@@ -83,7 +83,7 @@ const MATCHES: f64 = 0.01;
 /// Merging writes about everything once more.
 const TABLE_WRITES: f64 = 2.0;
 
-/// What is to be sized.
+/// The load to size for.
 #[derive(Debug, Clone, PartialEq)]
 struct Load {
     events_per_second: f64,
@@ -131,12 +131,12 @@ struct Sized {
     load: Load,
     source: String,
     parts: Vec<Part>,
-    /// What all parts need together.
+    /// The needs of all parts together.
     total: Part,
-    /// With as much idle as was asked for.
+    /// The cores, including the requested idle share.
     cores: f64,
     machines: f64,
-    /// What the number of machines follows from.
+    /// The need that determines the number of machines.
     decided_by: &'static str,
 }
 
@@ -162,7 +162,7 @@ pub(super) fn run(args: &SizeArgs, clock: Arc<dyn Clock>) -> Outcome {
     })
 }
 
-/// What was asked for, if it can be.
+/// The requested load, if it is valid.
 fn load(args: &SizeArgs) -> anyhow::Result<Load> {
     let within = |flag: &str, value: u64, least: u64, most: u64| {
         ensure!((least..=most).contains(&value), "`--{flag} {value}`: allowed: {least} to {most}");
@@ -225,7 +225,7 @@ impl Costs {
         }
     }
 
-    /// With what was measured in place of what the table has.
+    /// Replaces the figures of the table by measured ones.
     fn but(self, measured: &costs::Measured, events_per_request: f64) -> Costs {
         Costs {
             intake: measured.intake_nanos + REQUEST_NANOS / events_per_request,
@@ -246,7 +246,7 @@ impl Costs {
     }
 }
 
-/// What so many queries cost more than one, between the measured points by the number's logarithm.
+/// The additional cost of so many queries over one, interpolated between the measured points by the number's logarithm.
 fn more_queries(queries: f64) -> f64 {
     let [.., before_last, last] = MORE_QUERIES;
     let pair = MORE_QUERIES.windows(2).find(|pair| queries <= pair[1].0);
@@ -342,7 +342,7 @@ fn size(load: Load, costs: &Costs) -> Sized {
     Sized { load, source: costs.source.clone(), parts, total, cores, machines, decided_by }
 }
 
-/// What each machine holds besides, and may hold before one of its limits says so.
+/// The other memory of each machine, up to its limits.
 fn limits(machines: f64, is_stored: bool) -> Part {
     let (engine, history) = (EngineConfig::default(), HistoryConfig::at(""));
     let live = engine.pending_bytes_max + engine.state_bytes_max + engine.subscribers_bytes_max;

@@ -23,20 +23,20 @@ const MINUTE_MS: i64 = 60_000;
 /// 291 minutes before the first one of the next lap.
 const LAP_MS: u64 = 365 * 86_400_000;
 
-/// How many times faster than in 2013 the flights leave.
+/// The factor by which the flights leave faster than in 2013.
 ///
 /// The default is 60,000, a thousand minutes a second: a day takes 1.44 s and the year 8 min 46 s, at 641 events a
 /// second on average. The longest time without a departure, the night of 3 November, is 381 minutes, at this speed
 /// 0.381 s. So every second of the stream has events, and whatever is asked with `TUMBLING(1000, TIME)` has an answer
-/// that is not empty when its first window closes, one second after it was asked. That holds for any speed above
-/// 381 × 60 = 22,860; at twice and a half that, most of every second is day.
+/// that is not empty when its first window closes, one second after it was asked. This holds for any speed above 381
+/// × 60 = 22,860; at twice and a half that, most of every second is day.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub(crate) struct Speed(f64);
 
 impl Speed {
     /// All events are due at once, and carry the time they are taken at.
     pub(crate) const MAX: Speed = Speed(f64::INFINITY);
-    /// What a demo begins with.
+    /// The speed of a demo by default.
     pub(crate) const DEFAULT: Speed = Speed(60_000.0);
 }
 
@@ -113,13 +113,14 @@ pub(crate) struct Replay {
     speed: Speed,
     lap: u64,
     next: usize,
-    /// For the event's own time, and for the times of 2013.
+    /// The writers of the event's own time, and of the times of 2013.
     moved: TimeWriter,
     original: TimeWriter,
 }
 
 impl Replay {
-    /// When the next event is due, in milliseconds since 1970-01-01T00:00:00Z. Never before an earlier answer.
+    /// The time at which the next event is due, in milliseconds since 1970-01-01T00:00:00Z. Never before an earlier
+    /// answer.
     pub(crate) fn next_due(&self) -> i64 {
         let rows = &self.flights.year.rows;
         let since_first = i64::from(rows[self.next].happened() - rows[0].happened()) * MINUTE_MS;
@@ -128,7 +129,8 @@ impl Replay {
         self.start_ms.saturating_add((offset_ms / self.speed.0) as i64)
     }
 
-    /// Appends the events that are due up to and at `now_ms`, a line each, but at most `events_max`; says how many.
+    /// Appends the events that are due up to and at `now_ms`, a line each, but at most `events_max`; returns their
+    /// number.
     ///
     /// An event's `time` is when it was due, however late it is taken; at `Speed::MAX` it is `now_ms`. After the year's
     /// last flight follows its first one.

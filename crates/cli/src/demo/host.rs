@@ -16,7 +16,7 @@ use sysinfo::{
 use super::DemoError;
 use super::text::{self, TimeWriter};
 
-/// Events per sample for processes; of more, those with the lowest ids. The `host` event says how many there are.
+/// Events per sample for processes; of more, those with the lowest ids. The `host` event has the number of all.
 const PROCESSES_MAX: usize = 20_000;
 
 /// Samples the machine it runs on.
@@ -33,7 +33,7 @@ pub(crate) struct HostSampler {
     times: TimeWriter,
 }
 
-/// What the events of one sample share.
+/// The common parts of one sample's events.
 struct Sample {
     /// `"time":"…","host":"…",`
     stamp: Vec<u8>,
@@ -100,7 +100,7 @@ impl HostSampler {
     }
 
     /// Appends the events of a sample taken at `now_ms` (since 1970-01-01T00:00:00Z), `elapsed_ms` after the last one, a
-    /// line each; says how many. What cannot be known is null.
+    /// line each; returns their number. Unknown values are null.
     ///
     /// The CPU figures are worth something if samples are at least 200 ms apart.
     pub(crate) fn sample(&mut self, now_ms: i64, elapsed_ms: u64, out: &mut Vec<u8>) -> usize {

@@ -17,7 +17,7 @@ mod text;
 pub(crate) use flights::{Flights, Replay, Speed};
 pub(crate) use host::HostSampler;
 
-/// Why a demo stream could not be had.
+/// The reason why a demo stream could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DemoError {
     /// The embedded flights are not a zstd frame, which no build from a whole work tree shows.
@@ -26,7 +26,7 @@ pub(crate) enum DemoError {
     /// The embedded flights are not in the format of `examples/flights/pack.py`.
     #[error("the embedded flights are malformed: {what}; run `examples/flights/pack.py` and build again")]
     Malformed {
-        /// What is wrong with them.
+        /// The fault.
         what: &'static str,
     },
     /// The system does not tell of itself, as on platforms that `sysinfo` does not know.
@@ -35,7 +35,7 @@ pub(crate) enum DemoError {
     /// A speed that is not a number above 0, nor `max`.
     #[error("`{text}` is not a speed; write a number above 0, such as `600` or `0.5x`, or `max`")]
     Speed {
-        /// What was given.
+        /// The given text.
         text: String,
     },
 }

@@ -12,7 +12,7 @@ use swiftwater_event::Clock;
 /// Blocks a second at which a low rate is kept, so that events come evenly.
 const RATE_BLOCKS_PER_SECOND: f64 = 20.0;
 
-/// How to cut.
+/// The rules for cutting.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cut {
     /// Bytes that are read at once.
@@ -26,7 +26,7 @@ pub(super) struct Blocks<R> {
     reader: R,
     cut: Cut,
     clock: Arc<dyn Clock>,
-    /// Read and not yet given.
+    /// The bytes read and not yet passed on.
     buffer: Vec<u8>,
     ended: bool,
     first: bool,
@@ -57,7 +57,7 @@ impl<R: Read> Blocks<R> {
         }
     }
 
-    /// Up to where the buffer can be given now.
+    /// The end of the part of the buffer that can be passed on now.
     fn complete(&self, lines_max: Option<usize>) -> usize {
         let limit = lines_max.and_then(|lines| memchr::memchr_iter(b'\n', &self.buffer).nth(lines - 1));
         match limit.or_else(|| memchr::memrchr(b'\n', &self.buffer)) {
@@ -81,7 +81,7 @@ impl<R: Read> Blocks<R> {
         self.check_start()
     }
 
-    /// Only lines can be counted.
+    /// Checks the start of the input, as only lines can be counted.
     fn check_start(&mut self) -> io::Result<()> {
         let Some(start) = self.buffer.iter().find(|byte| !byte.is_ascii_whitespace()) else { return Ok(()) };
         if std::mem::take(&mut self.first) && self.cut.rate.is_some() && *start == b'[' {
@@ -124,7 +124,7 @@ mod tests {
 
     const WHOLE: Cut = Cut { block_bytes: 16, rate: None };
 
-    /// Gives one piece at a time, as a pipe does.
+    /// Returns one piece at a time, as a pipe does.
     struct Pieces(Vec<&'static [u8]>);
 
     impl Read for Pieces {

@@ -8,7 +8,7 @@
 /// A depth that is not known.
 const UNKNOWN: u32 = 1 << 30;
 
-/// Goes through a text from block to block.
+/// The state of a scan through a text from block to block.
 #[derive(Debug)]
 pub(super) struct Edges {
     depth: u32,
@@ -37,7 +37,7 @@ impl Edges {
         self.is_at_edge
     }
 
-    /// Reads on to the first edge with at least `from` bytes of the text before it, or to the end; answers how many bytes were
+    /// Reads on to the first edge with at least `from` bytes of the text before it, or to the end; returns the number of bytes
     /// read.
     pub(super) fn read(&mut self, text: &[u8], from: usize) -> usize {
         for (at, byte) in text.iter().enumerate() {

@@ -25,7 +25,7 @@ use crate::{
     stdio::complain,
 };
 
-/// Between looks at files that did not grow.
+/// Interval between checks of files that did not grow.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 /// The most bytes of one request; a longer line is a request of its own.
 const REQUEST_BYTES: usize = 4 << 20;
@@ -53,7 +53,7 @@ pub(super) async fn follow(
     let mut patience = RetryDeadline::new(args);
     loop {
         let mut grown = false;
-        // What was there when the stop came is still sent.
+        // Lines that were there before the stop are still sent.
         let stopped = stop.stopped();
         for tail in &mut tails {
             let name = tail.path.display().to_string();
@@ -102,7 +102,7 @@ pub(super) async fn follow(
     }
 }
 
-/// Whole lines of a file, and where they begin.
+/// Whole lines of a file, with their start.
 #[derive(Debug, PartialEq)]
 struct Piece {
     lines: Bytes,
@@ -113,7 +113,7 @@ struct Piece {
 struct Tail {
     path: PathBuf,
     open: Option<Open>,
-    /// Whether it was told that the file is not there.
+    /// True if the missing file was reported.
     told_missing: bool,
 }
 
@@ -133,7 +133,7 @@ impl Open {
         Ok(Open { file, identity: (metadata.dev(), metadata.ino()), read: 0, lines: 0, partial: Vec::new() })
     }
 
-    /// What was appended, up to the last line's end; with `last`, to the very end.
+    /// The appended bytes, up to the last line's end; with `last`, to the very end.
     fn next(&mut self, last: bool) -> io::Result<Option<Piece>> {
         if self.file.metadata()?.len() < self.read {
             // Cut short: what is in it now is new.
@@ -200,7 +200,7 @@ impl Tail {
             };
         };
         let named = std::fs::metadata(&self.path).ok().map(|metadata| (metadata.dev(), metadata.ino()));
-        // Until another file has the name, whoever writes may still write to this one.
+        // Until another file has the name, the writer may still write to this one.
         let rotated = named.is_some_and(|named| named != open.identity);
         if let Some(piece) = open.next(rotated)? {
             return Ok(Some(piece));

@@ -27,7 +27,7 @@ const CSV_READ_BYTES: usize = 64 << 10;
 const PARQUET_LINES_BYTES: usize = 256 << 10;
 
 impl InputForm {
-    /// What a file's name says: `.csv` and `.parquet`, also behind which it is packed; JSON, if it says nothing.
+    /// The format by a file's name: `.csv` and `.parquet`, also before the suffix of a compression; JSON otherwise.
     pub(crate) fn of(path: &Path) -> InputForm {
         let name =
             path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
@@ -39,7 +39,7 @@ impl InputForm {
         }
     }
 
-    /// How a place in such a file is told.
+    /// The text of a place in such a file.
     pub(crate) fn place(self, line: u64, column: u64) -> String {
         match self {
             InputForm::Json => format!("{line}:{column}"),
@@ -49,13 +49,13 @@ impl InputForm {
     }
 }
 
-/// What is wrong with records of a file of CSV, by their lines: the server sees no more than that the lines in their
-/// place are no events. Of the first records only, as no more rejections are told.
+/// The faults of a CSV file's records, by their lines: the server sees only that the lines in their place are no
+/// events. Only those of the first records are kept, as no more rejections are reported.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CsvFaults(Arc<Mutex<BTreeMap<u64, String>>>);
 
 impl CsvFaults {
-    /// Of a line of the file, if it is one of those.
+    /// The fault of a line of the file, if it has one.
     pub(crate) fn of(&self, line: u64) -> Option<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&line).cloned()
     }
@@ -86,7 +86,7 @@ impl<R> CsvLines<R> {
         CsvLines { reader, csv, lines: Lines::default(), made: 0, faults, ended: false }
     }
 
-    /// Looks through the lines that have just been made, which are whole ones.
+    /// Searches the new lines, which are complete, for faults.
     fn record_faults(&mut self) {
         let mut begin = 0;
         for end in memchr::memchr_iter(b'\n', &self.lines.text) {
@@ -145,7 +145,7 @@ impl ParquetRows {
 pub(crate) struct ParquetLines {
     rows: ParquetRows,
     lines: Lines,
-    /// Of the file's bytes, the share that its rows so far are of all.
+    /// The bytes of the file read so far, estimated by the share of its rows.
     bytes_read: Arc<AtomicU64>,
     bytes: u64,
 }
@@ -187,7 +187,7 @@ impl Lines {
         self.taken == self.text.len()
     }
 
-    /// Where more goes, once all is taken.
+    /// The buffer for more text, once all of it is taken.
     fn refill(&mut self) -> &mut Vec<u8> {
         self.text.clear();
         self.taken = 0;

@@ -33,7 +33,7 @@ use crate::{
     stdio::complain,
 };
 
-/// How long the server may take to say what a stream declares.
+/// Time that the server may take to return a stream's declaration.
 const DECLARED_WAIT: Duration = Duration::from_secs(5);
 
 /// Fields with the types that are declared of them.
@@ -46,7 +46,7 @@ const FAILED: u8 = 2;
 /// Rejections that are told one by one.
 const REJECTIONS_TOLD_MAX: usize = 10;
 
-/// What was sent, and what became of it.
+/// The totals of a run: the events sent, and their outcome.
 #[derive(Debug, Default)]
 struct Summary {
     accepted: u64,
@@ -150,7 +150,7 @@ async fn send_all(
     (producers, is_numbered): (&mut Producers, &mut bool),
     summary: &mut Summary,
 ) -> anyhow::Result<()> {
-    // Whether anybody is there is known before the first event, which may be long in coming.
+    // The connection is checked before the first event, which may be long in coming.
     drop(send::connect(args, client).await?);
     let places = places_of(args);
     if args.producer.is_some() && !are_files(&places) {
@@ -196,12 +196,13 @@ fn places_of(args: &IngestArgs) -> Vec<Place> {
     }
 }
 
-/// Whether all of them can be read again.
+/// Returns true if all of them can be read again.
 fn are_files(places: &[Place]) -> bool {
     !places.iter().any(Place::is_read_once)
 }
 
-/// What a server declares of a stream's fields, so that values of CSV are read as these: none where that cannot be had.
+/// The declared types of a stream's fields, so that values of CSV are read as these: none if the server does not return
+/// them.
 async fn declared_fields(client: &Client, stream: &str) -> DeclaredFields {
     let asked = async {
         let headers = [("content-type", "text/plain; charset=utf-8"), ("accept", "application/x-ndjson")];
@@ -225,7 +226,7 @@ async fn declared_fields(client: &Client, stream: &str) -> DeclaredFields {
     columns.filter_map(field).collect()
 }
 
-/// What an input holds: what the flag says, else what its name does.
+/// The format of an input: that of the flag, else that of its name.
 fn form_of(args: &IngestArgs, place: &Place) -> InputForm {
     args.format.unwrap_or_else(|| match place {
         Place::Stdin => InputForm::Json,

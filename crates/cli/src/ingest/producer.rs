@@ -26,7 +26,7 @@ pub(super) struct Number {
 #[derive(Debug)]
 pub(super) struct Producers {
     name: String,
-    /// How often each path was used.
+    /// Number of uses of each path.
     uses: HashMap<String, u64>,
 }
 

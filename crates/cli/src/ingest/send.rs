@@ -50,7 +50,7 @@ use crate::{
 /// Blocks that wait between reading and sending.
 const BLOCKS_READ_AHEAD: usize = 2;
 
-/// How long an input may pause within one request.
+/// Time that an input may pause within one request.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// The same of a numbered request, whose events the server takes when its body ends, and how long its body may take.
 const NUMBERED_PAUSE_MAX: Duration = Duration::from_millis(20);
@@ -66,18 +66,18 @@ struct Answer {
     rejected: Option<u64>,
     sampled_out: u64,
     errors: Vec<EventError>,
-    /// In a refusal: where the first event stands that was not taken.
+    /// The place of the first event that was not taken, in a refusal.
     next: Option<TextPosition>,
-    /// In a refusal: what kind it is.
+    /// The kind of a refusal.
     #[serde(rename = "type")]
     kind: String,
-    /// In a refusal: the setting that says so.
+    /// The setting that caused a refusal.
     setting: String,
     /// A warning: the sender may not know where its events went.
     warning: Option<String>,
     /// The request, or a part of it, was stored before.
     repeated: bool,
-    /// In a refusal: the number is too low to be told from a new one, and this is the first that can.
+    /// The least number that can be deduplicated, in the refusal of a lower one.
     lowest: Option<u64>,
 }
 
@@ -88,7 +88,7 @@ impl Answer {
         self.next.or_else(|| is_untouched.then(TextPosition::default))
     }
 
-    /// Whether the whole body was looked at, and no event in it was good.
+    /// Returns true if the whole body was checked, and no event in it was good.
     fn rejected_all(&self) -> bool {
         self.kind.ends_with(":events-rejected") || self.setting == "server.event_bytes_max"
     }
@@ -104,24 +104,24 @@ struct EventError {
     message: String,
 }
 
-/// What a request says of its body.
+/// The description of a request's body.
 pub(super) struct Request<'a> {
     pub(super) stream: &'a str,
     pub(super) sample: Option<f64>,
     pub(super) packing: Packing,
     /// The file, for its errors.
     pub(super) name: &'a str,
-    /// Where in the file this body begins.
+    /// Start of this body in the file.
     pub(super) begins: TextPosition,
-    /// What the file holds; what is sent are lines of JSON.
+    /// The format of the file; the request has lines of JSON.
     pub(super) form: InputForm,
-    /// What is known to be wrong with its records.
+    /// The known faults of its records.
     pub(super) faults: CsvFaults,
     /// Its number, if it has one, and whether this run has sent it before.
     pub(super) number: Option<(&'a Number, bool)>,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug)]
 pub(super) enum Sent {
     /// All of it was looked at.
@@ -235,7 +235,7 @@ impl Request<'_> {
     }
 }
 
-/// Whether the stream stores events, and so remembers numbers of requests: asked by a request that has none.
+/// Checks by a request without a number that the stream stores events, and so remembers numbers of requests.
 pub(super) async fn remembers_numbers(
     args: &IngestArgs,
     client: &Client,
@@ -273,14 +273,14 @@ pub(super) async fn connect(args: &IngestArgs, client: &Client) -> anyhow::Resul
     }
 }
 
-/// What `Retry-After` says, where it says seconds.
+/// The duration in `Retry-After`, if it is in seconds.
 fn retry_after(response: &Response<Incoming>) -> Option<Duration> {
     let field = response.headers().get(header::RETRY_AFTER)?;
     Some(Duration::from_secs(field.to_str().ok()?.trim().parse().unwrap_or(0)))
 }
 
-/// Opens an input as what is sent of it: as it is, packed or not, or lines of JSON, where `by_lines` or another form asks
-/// for them. What is read counts in `bytes_read`, and what is wrong with records goes into `faults`.
+/// Opens an input in the form in which it is sent: unchanged, compressed or not, or as lines of JSON if `by_lines` or
+/// another format requires it. The bytes read count in `bytes_read`, and the faults of records go into `faults`.
 pub(crate) fn open(
     place: &Place,
     form: InputForm,
@@ -338,9 +338,9 @@ pub(super) async fn file(
     }
 }
 
-/// How far an input's numbered requests are.
+/// The progress of an input's numbered requests.
 struct Numbered {
-    /// Of the next request.
+    /// Number of the next request.
     number: Number,
     /// This run has sent it.
     is_again: bool,
@@ -416,7 +416,7 @@ async fn reading(
         (Some(from), Some(_)) => blocks.restart_at(from),
         (None, _) => {}
     }
-    // Who sends slowly wants events to be there soon; a file is cut at the same places whenever it is sent.
+    // A slow sender wants events to be there soon; a file is cut at the same places whenever it is sent.
     let by_time = is_read_once || args.rate.is_some();
     let times = match (packing, &numbered) {
         (Packing::None, Some(_)) => {
@@ -524,14 +524,14 @@ async fn reading(
     }
 }
 
-/// What was read so far.
+/// The counts of the input read so far.
 #[derive(Default)]
 struct Counts {
     bytes: Arc<AtomicU64>,
     lines: AtomicU64,
-    /// Whether the server has no room now.
+    /// True while the server has no room.
     waits: AtomicBool,
-    /// Why reading ended early.
+    /// The error that ended reading early.
     failure: Mutex<Option<io::Error>>,
 }
 
@@ -586,7 +586,7 @@ impl Reading {
                 }
                 told
             });
-            // Nobody takes it: the server has answered already.
+            // The receiver is gone: the server has answered already.
             if self.sender.blocking_send(block).is_err() || failed {
                 return;
             }
@@ -598,22 +598,22 @@ fn locked(blocks: &Mutex<SharedBlocks>) -> MutexGuard<'_, SharedBlocks> {
     blocks.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether there is another block; waits until that is known.
+/// Returns true if there is another block; waits until that is known.
 async fn more(blocks: &Mutex<SharedBlocks>) -> bool {
     poll_fn(|context| locked(blocks).poll_more(context)).await
 }
 
-/// Blocks as a request's body. It ends where the input ends, or pauses for long: servers give up on bodies that do, and
-/// whoever sends a few events wants to know what became of them.
+/// Blocks as a request's body. It ends where the input ends, or pauses for long: servers time out such bodies, and a
+/// sender of a few events needs their outcome.
 struct BlockBody {
     request: u64,
     blocks: Arc<Mutex<SharedBlocks>>,
     /// Ends at the pause; none where the body cannot be cut.
     pause: Option<Pin<Box<Sleep>>>,
     pause_max: Duration,
-    /// When a body ends that does not pause.
+    /// The time at which a body without pauses ends.
     ends_at: Option<Instant>,
-    /// Whether an event may stand on both sides of a cut here.
+    /// True if an event may continue across a cut here.
     within_line: bool,
     is_numbered: bool,
 }
@@ -638,7 +638,7 @@ impl BlockBody {
         }
     }
 
-    /// Whether the body may end here, as its time is over.
+    /// Returns true if the body may end here, as its time is over.
     fn ends(&self) -> bool {
         if self.is_numbered { locked(&self.blocks).end(self.request) } else { !self.within_line }
     }

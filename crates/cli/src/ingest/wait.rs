@@ -30,27 +30,28 @@ use crate::{
 /// A server is waited for at least so long at once, whatever it says, and at most so long.
 pub(super) const WAIT_MIN: Duration = Duration::from_millis(100);
 pub(super) const WAIT_MAX: Duration = Duration::from_secs(60);
-/// How long a server that takes no event is waited for, unless `--retry` says otherwise.
+/// Time for which a server that takes no event is waited for, unless `--retry` says otherwise.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// How often a wait looks whether it is to end.
+/// Interval at which a wait checks if it must end.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// What is kept of what was sent of a file.
+/// Bytes kept of the sent part of a file.
 pub(super) const SENT_BYTES_KEPT: usize = 32 << 20;
-/// What is kept of what was sent and cannot be read again: the 64 MiB that a server reads behind a refusal, and what lies in buffers.
+/// Bytes kept of sent input that cannot be read again: the 64 MiB that a server reads after a refusal, and the content
+/// of buffers.
 pub(super) const ALL_SENT_BYTES_KEPT: usize = 96 << 20;
 
 /// A server that has no room now, as far as it says.
 #[derive(Debug)]
 pub(super) struct Busy {
-    /// Where in the body to go on.
+    /// The position in the body at which to continue.
     pub(super) next: TextPosition,
-    /// How long the server asks to wait.
+    /// The wait that the server asks for.
     pub(super) pause: Duration,
-    /// Whether it took any event of the body.
+    /// True if it took any event of the body.
     pub(super) is_progress: bool,
     /// It did not answer, or not to the end.
     pub(super) is_lost: bool,
-    /// What to say if it is not waited for.
+    /// The message if it is not waited for.
     pub(super) why: String,
 }
 
@@ -87,7 +88,7 @@ impl TextPosition {
         }
     }
 
-    /// Which byte of a text that begins here stands at a place: its length where that lies behind it.
+    /// The index in a text that begins here of the byte at a place: its length if that is after it.
     pub(super) fn find(self, place: TextPosition, text: &[u8]) -> usize {
         let Some(lines) = place.line.checked_sub(self.line) else { return 0 };
         let (start, column) = match lines {
@@ -102,14 +103,14 @@ impl TextPosition {
     }
 }
 
-/// How long a server that has no room is waited for.
+/// The time for which a server without room is waited for.
 pub(super) struct RetryDeadline {
     span: Duration,
-    /// How long one is waited for that does not answer.
+    /// The time for which a server that does not answer is waited for.
     lost_span: Duration,
-    /// Since when it has taken no event.
+    /// The time since which it has taken no event.
     since: Option<Instant>,
-    /// Whether it was told that it has no room, and that it does not answer.
+    /// True once it was reported that it has no room, and that it does not answer.
     told: [bool; 2],
 }
 
@@ -123,7 +124,7 @@ impl RetryDeadline {
         }
     }
 
-    /// Waits as long as the server asks, and connects again. Says so the first time.
+    /// Waits as long as the server asks, and connects again. The first wait is reported.
     pub(super) async fn wait(
         &mut self,
         client: &Client,
@@ -176,13 +177,13 @@ async fn stopped(stop: &StopReading) {
     }
 }
 
-/// Whether a text is an array of JSON; none where it is nothing but white space so far.
+/// Returns true if a text is an array of JSON; none if it is only white space so far.
 fn is_array(text: &[u8]) -> Option<bool> {
     let text = text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(text);
     text.iter().find(|byte| !byte.is_ascii_whitespace()).map(|byte| *byte == b'[')
 }
 
-/// Reads up to a place; also tells whether the input is an array.
+/// Reads up to a place; returns the rest, and true if the input is an array.
 pub(super) fn skip(
     reader: Box<dyn Read + Send>,
     to: TextPosition,
@@ -209,26 +210,26 @@ pub(super) struct SharedBlocks {
     again: VecDeque<io::Result<Bytes>>,
     /// Counts requests, and their ends: whose body is not of this one gets nothing more.
     request: u64,
-    /// What the request has taken, as far as it is kept.
+    /// The input that the request has taken, as far as it is kept.
     sent: VecDeque<Bytes>,
     sent_bytes: usize,
     sent_bytes_kept: usize,
-    /// Where that begins.
+    /// Start of that input.
     sent_begins: TextPosition,
-    /// Where what was taken ends.
+    /// End of the input taken.
     taken: TextPosition,
-    /// Whether the input is an array of JSON; not known before its first byte.
+    /// True if the input is an array of JSON; not known before its first byte.
     is_array: Option<bool>,
     /// The next request begins within an array, before an element or what separates it from the one before.
     is_within_array: bool,
-    /// What the next request's body has before its first block.
+    /// The bytes of the next request's body before its first block.
     prefix: Option<Bytes>,
-    /// Where and how bodies end before the input does, if requests are numbered.
+    /// The rules by which bodies end before the input does, if requests are numbered.
     cut: Option<CutBodies>,
-    /// What the request has taken, in bytes, and where it begins.
+    /// Bytes that the request has taken, and its start.
     request_bytes: usize,
     request_begins: TextPosition,
-    /// Where the request may end.
+    /// The places at which the request may end.
     edges: Edges,
     /// The body has ended before the input.
     is_ended: bool,
@@ -236,7 +237,7 @@ pub(super) struct SharedBlocks {
     same_bytes: Option<usize>,
 }
 
-/// How numbered requests are cut.
+/// The rules for cutting numbered requests.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CutBodies {
     /// A body ends at the first edge behind so many bytes.
@@ -335,7 +336,7 @@ impl SharedBlocks {
         true
     }
 
-    /// Where the request begins.
+    /// Start of the request.
     pub(super) fn request_begins(&self) -> TextPosition {
         self.request_begins
     }
@@ -375,7 +376,7 @@ impl SharedBlocks {
         Ok(())
     }
 
-    /// Whether there is another block.
+    /// Returns true if there is another block.
     pub(super) fn poll_more(&mut self, context: &mut TaskContext<'_>) -> Poll<bool> {
         loop {
             match self.again.front_mut() {
@@ -432,7 +433,7 @@ impl SharedBlocks {
         Poll::Ready(block)
     }
 
-    /// How much of a block the request's body has.
+    /// Number of a block's bytes that belong to the request's body.
     fn body_end(&mut self, block: &[u8]) -> usize {
         if let Some(bytes) = self.same_bytes {
             return block.len().min(bytes.saturating_sub(self.request_bytes));

@@ -58,7 +58,7 @@ impl Form for Emits<'_> {
 /// Written as it comes, so that it needs no memory; it is JSON once it is complete.
 pub(super) struct Document<'a> {
     out: Box<dyn Write + 'a>,
-    /// Nothing, records or windows.
+    /// The content: nothing, records or windows.
     holds: Holds,
     first: bool,
 }

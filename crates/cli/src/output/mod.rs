@@ -23,13 +23,13 @@ use crate::args::OutputForm;
 pub(crate) struct Emit<'a> {
     /// Its records: one JSON object a line, each line ended.
     pub(crate) records: &'a [u8],
-    /// What is to be known about them, as JSON.
+    /// Their meta, as JSON.
     pub(crate) meta_text: &'a str,
     /// The same, read.
     pub(crate) meta: &'a Meta,
 }
 
-/// What the forms use of an emit's meta; what is missing is as if it were empty.
+/// The fields of an emit's meta that the forms use; missing ones are empty.
 #[derive(Debug, Default, Clone, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Meta {
@@ -41,43 +41,43 @@ pub(crate) struct Meta {
     pub(crate) stream: StreamPart,
     /// Events since the query began.
     pub(crate) counts: CountsPart,
-    /// What an asker should know besides.
+    /// Further warnings for the client.
     pub(crate) warnings: Vec<String>,
-    /// What the query failed of.
+    /// The error that ended the query.
     pub(crate) error: Option<ErrorPart>,
 }
 
-/// Of [`Meta`].
+/// The error in a [`Meta`].
 #[derive(Debug, Default, Clone, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct ErrorPart {
-    /// What is wrong.
+    /// The fault.
     pub(crate) message: String,
-    /// What can be done.
+    /// The advice to the user.
     pub(crate) hint: Option<String>,
 }
 
-/// Of [`Meta`].
+/// The query in a [`Meta`].
 #[derive(Debug, Default, Clone, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct QueryPart {
     /// Its identity.
     pub(crate) id: String,
-    /// When it ended; only in the last emit.
+    /// The end of the query; only in the last emit.
     pub(crate) finished: Option<serde_json::Value>,
-    /// Why it ended.
+    /// The reason of the end.
     pub(crate) reason: Option<String>,
     /// Names of the columns, where they are known before the events are.
     pub(crate) columns: Option<Vec<String>>,
 }
 
-/// Of [`Meta`].
+/// The window in a [`Meta`].
 #[derive(Debug, Default, Clone, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct WindowPart {
-    /// What windows these are.
+    /// The kind of windows.
     pub(crate) kind: String,
-    /// From 1.
+    /// The number, from 1.
     pub(crate) number: u64,
     /// Its first instant.
     pub(crate) start: String,
@@ -85,7 +85,7 @@ pub(crate) struct WindowPart {
     pub(crate) end: String,
 }
 
-/// Of [`Meta`].
+/// The stream in a [`Meta`].
 #[derive(Debug, Default, Clone, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct StreamPart {
@@ -95,7 +95,7 @@ pub(crate) struct StreamPart {
     pub(crate) lag_ms: u64,
 }
 
-/// Of [`Meta`].
+/// The counts in a [`Meta`].
 #[derive(Debug, Default, Clone, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct CountsPart {
@@ -103,11 +103,11 @@ pub(crate) struct CountsPart {
     pub(crate) seen: u64,
     /// Matched.
     pub(crate) matched: u64,
-    /// With a value that did not fit.
+    /// Number of events with a value that did not fit.
     pub(crate) mistyped: u64,
-    /// After their window.
+    /// Number of events after their window.
     pub(crate) late: u64,
-    /// With a time too far ahead of their arrival.
+    /// Number of events with a time too far ahead of their arrival.
     pub(crate) ahead: u64,
     /// Lost because this reader was slow.
     pub(crate) dropped: u64,
@@ -115,19 +115,19 @@ pub(crate) struct CountsPart {
     pub(crate) expression_errors: u64,
 }
 
-/// Puts answers into a form.
+/// Writes answers in a form.
 pub(crate) trait Form {
     /// The next emit.
     fn emit(&mut self, emit: &Emit<'_>) -> io::Result<()>;
     /// The end of the answer. `meta_text` is the last emit's, empty if there was none.
     fn end(&mut self, meta_text: &str) -> io::Result<()>;
-    /// Whether the meta is in the output, so that it need not be told beside it.
+    /// Returns true if the meta is in the output, so that it need not be shown beside it.
     fn shows_meta(&self) -> bool {
         false
     }
 }
 
-/// A form, writing to `out`. `terminal` says how wide and high it is where a person looks at it.
+/// A form, writing to `out`. `terminal` has its width and height if the output is a terminal.
 pub(crate) fn form<'a>(
     form: OutputForm,
     out: Box<dyn Write + 'a>,
@@ -235,7 +235,7 @@ mod tests {
 
     use super::*;
 
-    /// What a form writes of these emits: records as lines, meta as JSON.
+    /// The output of a form for these emits: records as lines, meta as JSON.
     pub(super) fn written(
         make: impl FnOnce(Box<dyn Write>) -> Box<dyn Form>,
         emits: &[(&str, &str)],

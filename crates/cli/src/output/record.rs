@@ -60,7 +60,7 @@ pub(super) fn plain(value: &RawValue) -> Option<Cow<'_, str>> {
     }
 }
 
-/// Whether a value is a number.
+/// Returns true if a value is a number.
 pub(super) fn is_number(value: &RawValue) -> bool {
     value.get().as_bytes().first().is_some_and(|byte| *byte == b'-' || byte.is_ascii_digit())
 }

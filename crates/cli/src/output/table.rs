@@ -1,4 +1,4 @@
-//! Lays records out in columns: text to the left, numbers to the right, as wide as their contents and no wider than the
+//! Arranges records in columns: text to the left, numbers to the right, as wide as their contents and no wider than the
 //! screen. Pure: records in, lines out.
 
 use std::io;
@@ -7,9 +7,9 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::record::{Record, is_number, plain};
 
-/// Between two columns.
+/// The gap between two columns.
 const GAP: &str = "  ";
-/// After the last name, where columns are left out.
+/// The mark after the last name, if columns are omitted.
 const MORE: &str = "  …";
 /// No column is made narrower than this to fit the screen.
 const NARROWEST: usize = 6;
@@ -27,7 +27,7 @@ pub(super) struct Grid {
 struct Column {
     name: String,
     width: usize,
-    /// Whether all values so far are numbers.
+    /// True if all values so far are numbers.
     numeric: bool,
 }
 
@@ -53,7 +53,7 @@ impl Grid {
         self.columns.len() - 1
     }
 
-    /// Adds a record; answers whether it brought a column.
+    /// Adds a record; returns true if it added a column.
     pub(super) fn push(&mut self, line: &[u8]) -> io::Result<bool> {
         let record = Record::read(line)?;
         let columns_before = self.columns.len();
@@ -84,12 +84,12 @@ impl Grid {
         Ok(self.columns.len() > columns_before)
     }
 
-    /// Whether there is no row.
+    /// Returns true if there is no row.
     pub(super) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub(super) fn len(&self) -> usize {
         self.rows.len()
     }

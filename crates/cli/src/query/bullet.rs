@@ -69,7 +69,7 @@ pub(super) fn run(
     Ok(if is_wrong { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
-/// Answers a query that cannot be run.
+/// Writes the errors of a query that cannot be run.
 pub(super) fn refuse(error: &RuntimeError) -> Outcome {
     let mut line = Vec::new();
     wire::write_bullet_errors(&wire::BulletError::of(error), &mut line);

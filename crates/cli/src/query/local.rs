@@ -30,7 +30,7 @@ use crate::{
     signals,
 };
 
-/// What `STREAM()` means here.
+/// The stream that `STREAM()` means here.
 const INPUT_STREAM: &str = "input";
 
 /// Runs the query over the input, and writes the answer.
@@ -90,13 +90,13 @@ pub(super) fn run(args: &QueryArgs, text: &str, place: &Place, clock: Arc<dyn Cl
     if args.strict && summary.rejected > 0 { Ok(ExitCode::from(1)) } else { Ok(status) }
 }
 
-/// What is said of the types of the input's fields.
+/// The declared types of the input's fields.
 pub(super) fn declared(options: &InputOptions) -> DeclaredFields {
     let said = options.types.as_ref().or(options.schema.as_ref());
     said.into_iter().flat_map(|schema| schema.fields()).map(|(name, ty)| (name.into(), ty.clone())).collect()
 }
 
-/// Whether the plan is asked for rather than the answer; refuses what cannot be read.
+/// Returns true if the plan is requested rather than the answer; refuses a text that cannot be parsed.
 fn wants_explain(
     text: &str,
     options: &InputOptions,
@@ -156,7 +156,7 @@ fn options(args: &QueryArgs, text: &str) -> anyhow::Result<InputOptions> {
     })
 }
 
-/// What the query's parameters stand for.
+/// The values of the query's parameters.
 fn parameters(args: &QueryArgs) -> anyhow::Result<Vec<Literal>> {
     let literal = |(at, value)| {
         Literal::of_json(&value).map_err(|what| anyhow::anyhow!("parameter ${} is {what}", at + 1))
@@ -164,7 +164,7 @@ fn parameters(args: &QueryArgs) -> anyhow::Result<Vec<Literal>> {
     parameter_values(args).into_iter().enumerate().map(literal).collect()
 }
 
-/// Which events are refused.
+/// The limits beyond which events are refused.
 pub(crate) fn check_limits(settings: &Settings) -> CheckLimits {
     CheckLimits {
         event_bytes_max: settings.server.event_bytes_max,

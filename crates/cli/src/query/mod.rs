@@ -68,7 +68,8 @@ fn parameter_values(args: &QueryArgs) -> Vec<serde_json::Value> {
     args.parameters.iter().map(value).collect()
 }
 
-/// What to ask of in this process. Where neither input nor server is named, that is what stands before us in a pipe.
+/// The input of a query in this process. If neither input nor server is named, it is the output of the process before
+/// us in a pipe.
 fn input(args: &QueryArgs) -> Option<Place> {
     if let Some(path) = &args.input {
         return Some(Place::of(path));

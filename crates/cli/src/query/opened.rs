@@ -23,12 +23,12 @@ pub(crate) struct Opened {
     pub(crate) source: InputSource,
     pub(crate) bytes: Option<u64>,
     pub(crate) read: Option<Arc<AtomicU64>>,
-    /// What it holds, and what is known to be wrong with its records.
+    /// Its format, and the known faults of its records.
     pub(crate) form: (InputForm, CsvFaults),
 }
 
-/// Opens an input; a file of JSON that is not packed is looked at where it lies. CSV and Parquet, as a file's name says, are
-/// read as `swiftwater ingest` reads them; `declared` says what values of CSV are.
+/// Opens an input; a file of JSON that is not packed is looked at where it lies. CSV and Parquet, detected by a file's name,
+/// are read as `swiftwater ingest` reads them; `declared` has the types of CSV values.
 pub(crate) fn open(place: &Place, stop: &StopReading, declared: &DeclaredFields) -> anyhow::Result<Opened> {
     let form = match place {
         Place::Stdin => InputForm::Json,
@@ -66,7 +66,7 @@ pub(crate) fn open(place: &Place, stop: &StopReading, declared: &DeclaredFields)
     Ok(Opened { source: InputSource::Reader(reader), bytes: input.bytes, read: Some(read), form })
 }
 
-/// How far the input was read, as it lies there.
+/// Number of bytes of the input read, as stored there.
 pub(crate) fn read_so_far(read: Option<&Arc<AtomicU64>>, looked_at: u64) -> u64 {
     read.map_or(looked_at, |read| read.load(Ordering::Relaxed))
 }
@@ -94,7 +94,7 @@ pub(crate) fn refused(error: RuntimeError) -> Failure {
     Failure::coded(code, anyhow::anyhow!("{error}{hint}"))
 }
 
-/// Says which events were rejected.
+/// Reports the rejected events.
 pub(crate) fn report_rejections(
     summary: &InputSummary,
     place: &Place,

@@ -16,13 +16,13 @@ use crate::{
     stdio::{self, complain},
 };
 
-/// How long the server may take to say what it has to say of a query.
+/// Time that the server may take to return its warnings about a query.
 const FACTS_WAIT: Duration = Duration::from_secs(2);
 
-/// How long a query that was told to end may take for its final result.
+/// Time that a query which was told to end may take for its final result.
 const FINAL_RESULT_WAIT: Duration = Duration::from_secs(5);
 
-/// Asks, and writes the answer.
+/// Submits the query, and writes the answer.
 pub(super) fn run(args: &QueryArgs, text: &str) -> Outcome {
     let runtime = client_runtime().context("cannot start")?;
     runtime.block_on(ask(args, text))
@@ -67,7 +67,7 @@ async fn ask(args: &QueryArgs, text: &str) -> Outcome {
     stream(answer, &client, response, Interrupted::Ends).await
 }
 
-/// What the server has to say of a query before it answers; nothing where that cannot be had.
+/// The server's warnings about a query before it answers; none if they cannot be fetched.
 async fn warnings(client: &Client, (content_type, body): (&str, String), is_bullet: bool) -> Vec<String> {
     #[derive(serde::Deserialize)]
     struct Facts {
@@ -132,12 +132,12 @@ fn path_segment(text: &str) -> String {
     text.bytes().map(escaped).collect()
 }
 
-/// What the first Ctrl-C does.
+/// The action of the first Ctrl-C.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Interrupted {
     /// Ends the query at the server, which then gives its final result.
     Ends,
-    /// Leaves it.
+    /// Leaves the query running.
     Leaves,
 }
 
@@ -184,14 +184,14 @@ async fn stream(
         }
     }
     if !finished {
-        // What came is written all the same.
+        // The part of the answer that came is written all the same.
         answer.end()?;
         return Err(anyhow::anyhow!("the server's answer ended before its end").into());
     }
     answer.end()
 }
 
-/// Writes one emit; answers whether it is the last.
+/// Writes one emit; returns true if it is the last.
 fn write_line(answer: &mut Answer, line: &[u8]) -> Result<bool, Failure> {
     let written = with_wire_emit(line, |emit| answer.emit(emit.records, emit.meta_text, emit.meta.clone()));
     written.context("the server's answer is not an emit")??;

@@ -12,7 +12,7 @@ use super::{Fault, KEYS, Key, Kind, Origin, Settings, SettingsError, Value, flag
 /// The settings file that is read where none is named and it is there.
 pub(crate) const FILE_NAME: &str = "swiftwater.toml";
 
-/// Where settings are looked for.
+/// The sources of settings.
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
     /// A file that has to be there.
@@ -28,9 +28,9 @@ pub(crate) struct Sources {
 /// Settings, and where each was found.
 #[derive(Debug)]
 pub(crate) struct Loaded {
-    /// What holds.
+    /// The settings in effect.
     pub(crate) settings: Settings,
-    /// For each of [`KEYS`].
+    /// The origin of each of [`KEYS`].
     pub(crate) origins: Vec<Origin>,
 }
 

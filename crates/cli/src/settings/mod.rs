@@ -34,9 +34,9 @@ pub(crate) struct Settings {
     pub(crate) server: ServerConfig,
     /// The file that `server.bullet.schema` was read from; empty: none.
     pub(crate) bullet_schema: String,
-    /// Where metrics are pushed; nowhere if its endpoint is empty.
+    /// Destination of the metrics; none if its endpoint is empty.
     pub(crate) otlp: OtlpConfig,
-    /// What is logged, as `tracing` directives.
+    /// The filter of log messages, as `tracing` directives.
     pub(crate) log_filter: String,
     /// `text` or `json`.
     pub(crate) log_format: String,
@@ -44,7 +44,7 @@ pub(crate) struct Settings {
     pub(crate) engine: EngineConfig,
     /// The data directory; empty: nothing is kept.
     pub(crate) data_dir: String,
-    /// How what is kept is kept; its `dir` is left out, see [`Settings::history`].
+    /// The settings of stored data; its `dir` is omitted, see [`Settings::history`].
     #[cfg(feature = "history")]
     pub(crate) history: HistoryConfig,
 }
@@ -72,7 +72,7 @@ impl Settings {
         ServerConfig { otlp, ..self.server.clone() }
     }
 
-    /// What is kept, if anything is.
+    /// The settings of stored data, if any is stored.
     #[cfg(feature = "history")]
     pub(crate) fn history(&self) -> Option<HistoryConfig> {
         let dir = PathBuf::from(&self.data_dir);
@@ -80,21 +80,21 @@ impl Settings {
     }
 }
 
-/// Where a setting's value was found.
+/// The source of a setting's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// Nowhere: it is the default.
     Default,
-    /// In the settings file.
+    /// The settings file.
     File {
         /// The file.
         path: PathBuf,
         /// The line, from 1.
         line: usize,
     },
-    /// In this environment variable.
+    /// This environment variable.
     Environment(String),
-    /// In this flag.
+    /// This flag.
     Flag(String),
 }
 
@@ -112,9 +112,9 @@ impl fmt::Display for Origin {
 /// One thing that is wrong with the settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// Where it stands.
+    /// Its place.
     pub(crate) origin: Origin,
-    /// What is wrong, with the key, the value and what is allowed.
+    /// The fault, with the key, the value and the allowed values.
     pub(crate) message: String,
 }
 

@@ -5,7 +5,7 @@ use super::{KEYS, Loaded, load::sections};
 use super::{Key, Settings};
 
 impl Loaded {
-    /// What holds, as a file that can be read back, each line with the place that its value was found at.
+    /// The settings in effect, as a file that can be read back, each line with the source of its value.
     pub(crate) fn toml(&self) -> String {
         let mut out = String::new();
         for section in sections() {

@@ -8,10 +8,10 @@ use super::{Fault, KEYS, Loaded, Origin, Settings, SettingsError};
 struct Need {
     /// Sections, as `data.`, and settings.
     of: &'static [&'static str],
-    /// Of a section, those that it does not hold for.
+    /// The settings of a section for which it is not needed.
     but: &'static [&'static str],
     is_met: fn(&Settings) -> bool,
-    /// What is so, and what to do.
+    /// The fault, and the hint.
     lacks: &'static str,
 }
 

@@ -20,10 +20,10 @@ use crate::{
     text_table::{self, Table},
 };
 
-/// How often a person is told how far a statement is.
+/// Interval of the shown progress of a statement.
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 
-/// How texts are asked.
+/// The way in which texts are sent.
 pub(crate) struct Asking {
     client: Client,
     pub(crate) form: SqlForm,
@@ -43,7 +43,7 @@ pub(crate) enum StatementOutcome {
     Cancelled,
 }
 
-/// How far a statement is, as the server tells it.
+/// The progress of a statement, as reported by the server.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Reading {
@@ -59,7 +59,7 @@ impl Asking {
         Asking { client, form, spark, parameters, count: 0 }
     }
 
-    /// Asks, writes the answer as it comes, and ends the statement at Ctrl-C.
+    /// Sends the text, writes the answer as it comes, and ends the statement at Ctrl-C.
     pub(crate) async fn execute(
         &mut self,
         text: &str,
@@ -182,7 +182,7 @@ impl Drop for Bar {
     }
 }
 
-/// Hands each piece of a body on; the inner error says that the body broke off.
+/// Passes each piece of a body on; the inner error is that of an interrupted body.
 async fn each_piece(
     response: Response<Incoming>,
     mut then: impl FnMut(&[u8]) -> std::io::Result<()>,

@@ -105,14 +105,14 @@ impl Words {
         names.chain(keywords).take(OFFERED_MAX).collect()
     }
 
-    /// Whether what was typed is a command, or statements up to their end.
+    /// Returns true if the typed text is a command, or statements up to their end.
     fn is_whole(&self, text: &str) -> bool {
         let is_command = text.trim_start().starts_with('\\') || spelled_out(text.trim()).is_some();
         is_command || is_complete(text, self.dialect)
     }
 }
 
-/// Where the word begins that ends at `at`.
+/// Start of the word that ends at `at`.
 fn word_start(line: &str, at: usize) -> usize {
     let before = &line[..at];
     let is_part = |c: char| c.is_alphanumeric() || c == '_';

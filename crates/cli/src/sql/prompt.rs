@@ -103,7 +103,7 @@ pub(super) fn spelled_out(text: &str) -> Option<&'static str> {
     }
 }
 
-/// What a line that begins with a backslash comes to.
+/// The meaning of a line that begins with a backslash.
 #[derive(Debug, PartialEq)]
 enum Meta {
     Ask(String),

@@ -21,7 +21,7 @@ use picture::picture;
 use screen::{Key, Screen};
 use snapshot::Snapshot;
 
-/// Between the two looks whose difference `--once` shows.
+/// Interval between the two readings whose difference `--once` shows.
 const ONCE_APART: Duration = Duration::from_millis(300);
 /// Columns of a picture that nobody looks at on a terminal.
 const COLUMNS_WITHOUT_TERMINAL: usize = 160;

@@ -13,7 +13,7 @@ use crate::args::TopSort;
 const OPEN: &str = "\x1b[?1049h\x1b[?25l";
 const CLOSE: &str = "\x1b[?25h\x1b[?1049l";
 
-/// What a person can say.
+/// The commands of a user.
 pub(super) enum Key {
     Quit,
     Sort(TopSort),
@@ -21,7 +21,7 @@ pub(super) enum Key {
 
 /// The taken terminal.
 pub(super) struct Screen {
-    /// How it was; none where standard input is no terminal.
+    /// The earlier settings; none if standard input is no terminal.
     before: Option<Termios>,
 }
 

@@ -15,16 +15,16 @@ use crate::{
 /// All that a picture shows.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Snapshot {
-    /// When it was taken, on the monotonic clock.
+    /// Time of the snapshot, on the monotonic clock.
     pub(super) at_nanos: u64,
-    /// When it was taken, in seconds since 1970.
+    /// Time of the snapshot, in seconds since 1970.
     pub(super) at_seconds: f64,
     pub(super) streams: Vec<Stream>,
     pub(super) queries: Vec<Query>,
     pub(super) metrics: Series,
 }
 
-/// As `/v1/streams` tells it.
+/// A stream in the answer of `/v1/streams`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Stream {
@@ -38,7 +38,7 @@ pub(super) struct Stream {
     pub(super) lag_ms: u64,
 }
 
-/// As `/v1/queries` tells it.
+/// A query in the answer of `/v1/queries`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Query {
@@ -51,7 +51,7 @@ pub(super) struct Query {
     pub(super) cost: Cost,
 }
 
-/// Of [`Query`].
+/// The cost of a [`Query`].
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Cost {
@@ -61,7 +61,8 @@ pub(super) struct Cost {
 }
 
 impl Snapshot {
-    /// Asks the server. Of very many queries it gets those that are first in the order, by all that they have cost so far.
+    /// Takes a snapshot from the server. If there are very many queries, it gets those that are first in the order, by
+    /// their total cost so far.
     pub(super) async fn take(client: &Client, clock: &dyn Clock, sort: TopSort) -> anyhow::Result<Snapshot> {
         let streams = fetch(client, "/v1/streams").await?;
         let sort = match sort {

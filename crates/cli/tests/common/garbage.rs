@@ -221,7 +221,7 @@ impl Attacker {
         }
     }
 
-    /// A query's text: none, almost one, or one that is as hard as it gets. What stands ends with the connection.
+    /// A query's text: none, almost one, or one that is as hard as it gets. The query ends with the connection.
     fn query(&mut self, mut connection: Connection) {
         let text = self.query_text();
         connection.send("POST", "/v1/queries", &[], &text).unwrap();

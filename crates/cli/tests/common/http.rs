@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::Value;
 
-/// How long a read may take: longer than the server may need on a machine that does other things.
+/// Time limit of a read: longer than the server may need on a busy machine.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// One connection; requests on it follow one another.

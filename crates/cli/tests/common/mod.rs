@@ -17,7 +17,7 @@ use std::{
 
 use swiftwater_event::{Clock, SystemClock};
 
-/// How long anything may take before a test fails; a busy machine is slow, and in a long run there is more to catch up with.
+/// Time limit after which a test fails; a busy machine is slow, and in a long run there is more to catch up with.
 fn patience() -> Duration {
     Duration::from_secs(if tortured::soak_seconds().is_some() { 300 } else { 30 })
 }
@@ -40,7 +40,7 @@ fn clear_environment(command: &mut Command) {
     }
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug)]
 pub(crate) struct ProcessOutput {
     pub(crate) code: Option<i32>,
@@ -70,7 +70,7 @@ pub(crate) fn run_with(args: &[&str], input: &[u8]) -> ProcessOutput {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let input = input.to_vec();
-    // Whoever is told of a fault before its input's end does not read on.
+    // A process that finds a fault before its input's end does not read on.
     let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
     let ran = child.wait_with_output().unwrap().into();
     writer.join().unwrap();
@@ -88,7 +88,7 @@ impl Running {
         Running::spawn(swiftwater(args))
     }
 
-    /// By another program, which is told what to run.
+    /// Starts it by another program, which runs the command.
     pub(crate) fn start_by(args: &[&str], by: impl FnOnce(&mut Command) -> Command) -> Running {
         let mut command = by(&mut swiftwater(args));
         command.stdin(Stdio::null());
@@ -127,7 +127,7 @@ impl Running {
         assert!(sent.success());
     }
 
-    /// What it still writes, and how it ends.
+    /// The rest of its output, and its exit code.
     pub(crate) fn end(mut self) -> ProcessOutput {
         let mut out = String::new();
         self.out.read_to_string(&mut out).unwrap();

@@ -14,25 +14,25 @@ use super::{TestServer, http::Connection, until};
 /// 1 MiB.
 pub(crate) const MIB: u64 = 1 << 20;
 
-/// What a server may hold on a machine of two cores, and what it may on this one, where it has threads of its own for each
-/// core: shards, workers, and what the allocator keeps for them.
+/// The memory that a server may use on a machine of two cores, and on this one, where it has threads of its own for each
+/// core: shards, workers, and the allocator's caches for them.
 pub(crate) fn base(two_cores: u64, each_more: u64) -> u64 {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
     two_cores + cores.saturating_sub(2) * each_more
 }
 
-/// How long a soak is to take, where a long run is wanted.
+/// Duration of a soak test, if a long run is requested.
 pub(crate) fn soak_seconds() -> Option<u64> {
     let text = std::env::var("SOAK_SECONDS").ok().filter(|text| !text.is_empty())?;
     Some(text.parse().unwrap_or_else(|_| panic!("SOAK_SECONDS is a number of seconds, not `{text}`")))
 }
 
-/// How much to do: little within a change's tests, much in a long run.
+/// The amount of work: little within a change's tests, much in a long run.
 pub(crate) fn amount(short: usize, long: usize) -> usize {
     if soak_seconds().is_some() { long } else { short }
 }
 
-/// Where chance begins: `TORTURE_SEED`, or always at the same place. A test that fails shows it.
+/// The seed: `TORTURE_SEED`, or always the same. A test that fails shows it.
 pub(crate) fn seed() -> u64 {
     let seed = std::env::var("TORTURE_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
     eprintln!("TORTURE_SEED={seed}");
@@ -128,7 +128,7 @@ impl Tortured {
         number.unwrap_or_else(|| panic!("no {start}in {metrics}")).parse().unwrap()
     }
 
-    /// None once the process has ended.
+    /// The memory; none once the process has ended.
     pub(crate) fn memory(&self) -> Option<Memory> {
         let path = format!("/proc/{}/status", self.server.running.child.id());
         let status = std::fs::read_to_string(path).ok()?;

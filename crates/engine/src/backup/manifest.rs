@@ -30,7 +30,7 @@ pub const MANIFEST_NAME: &str = "manifest.json";
 pub struct Checksum(u32);
 
 impl Checksum {
-    /// That of the bytes so far and these behind them.
+    /// The checksum of the bytes so far and these after them.
     #[must_use]
     pub fn and(self, bytes: &[u8]) -> Checksum {
         Checksum(crc32c::crc32c_append(self.0, bytes))
@@ -75,7 +75,7 @@ pub struct BackupManifest {
     pub id: String,
     /// The version of the server.
     pub written_by: String,
-    /// When the cut was made, in milliseconds since 1970.
+    /// Time of the snapshot, in milliseconds since 1970.
     pub taken: Millis,
     /// The end of the log: events that were synced before it are in the backup.
     pub log_position: u64,
@@ -104,7 +104,7 @@ impl BackupFile {
     }
 }
 
-/// Why a text is no manifest.
+/// The reason why a text is no manifest.
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
     /// It cannot be read.
@@ -115,7 +115,7 @@ pub enum ManifestError {
     Newer {
         /// Its format.
         found: u32,
-        /// Who wrote it.
+        /// The version that wrote it.
         written_by: String,
     },
     /// It is not as it was written.
@@ -141,7 +141,7 @@ impl BackupManifest {
         Checksum::default().and(&serde_json::to_vec(&bare).expect("texts and numbers are JSON"))
     }
 
-    /// As it stands in its file.
+    /// The JSON of its file.
     pub fn to_json(&self) -> Vec<u8> {
         serde_json::to_vec_pretty(self).expect("texts and numbers are JSON")
     }

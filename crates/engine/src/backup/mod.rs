@@ -13,8 +13,8 @@
 //! instant. A snapshot includes everything that was synced before it was requested.
 //!
 //! Neither the catalog nor the view store is written while a snapshot is taken. Sinks, alerts and joins persist their state
-//! before they write numbered events or rows to streams and tables. Whatever the log and tables of a snapshot contain of
-//! those writes is therefore in its view store, too, under the same numbers. The state of the view store is written to a
+//! before they write numbered events or rows to streams and tables. All such writes that the log and tables of a snapshot
+//! contain are therefore in its view store, too, under the same numbers. The state of the view store is written to a
 //! temporary file after normal work has resumed; the file is deleted with the snapshot.
 //!
 //! A snapshot that no client accesses for [`BACKUP_KEPT`] expires. At most [`BACKUPS_MAX`] exist at once. Knows nothing of
@@ -73,7 +73,7 @@ pub(crate) struct Backups {
     standing: OrderedMutex<HashMap<String, Arc<Backup>>>,
     /// Checksums of the last cut's files, of those that never change: the next cut need not read them.
     known: OrderedMutex<HashMap<(Box<str>, u64), Checksum>>,
-    /// Held while a cut is made.
+    /// Locked while a snapshot is made.
     beginning: tokio::sync::Mutex<()>,
     taken: AtomicU64,
     secret: RandomState,
@@ -82,7 +82,7 @@ pub(crate) struct Backups {
 /// A cut that stands: its files can be read as long as this lives.
 pub struct Backup {
     manifest: BackupManifest,
-    /// Which file of the manifest has a name.
+    /// The index of a file in the manifest, by its name.
     numbers: HashMap<String, usize>,
     cut: Arc<Cut>,
 }
@@ -116,7 +116,7 @@ enum Place {
     Views(Arc<ViewsFile>),
 }
 
-/// Why a file of a cut cannot be read.
+/// The reason why a file of a snapshot cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupReadError {
     /// It is in the log.
@@ -222,7 +222,7 @@ impl Backups {
     /// Ends backups that nobody has read for long.
     pub(crate) fn expire(&self) {
         self.standing.lock().retain(|id, backup| {
-            // Whoever reads a file holds the cut.
+            // Each reader of a file holds the snapshot.
             let is_kept = !backup.cut.is_forgotten() || Arc::strong_count(&backup.cut) > 1;
             if !is_kept {
                 tracing::info!(%id, "an unread backup was ended");
@@ -374,7 +374,7 @@ impl History {
             Ok(BackupFile { name, bytes, crc32c })
         });
         let files = futures_util::stream::iter(checked).buffered(CHECKED_AT_ONCE).try_collect().await;
-        // Of what is no longer in a cut, nothing need be known.
+        // Files that are no longer in a snapshot are forgotten.
         let there: HashSet<&str> = cut.store.files().iter().map(|file| &*file.path).collect();
         known.lock().retain(|(path, _), _| there.contains(&**path));
         files

@@ -36,15 +36,15 @@ pub struct BackupFault {
     pub path: PathBuf,
     /// The fault.
     pub what: String,
-    /// Why it cannot be read, if that is what is wrong.
+    /// The I/O error, if there was one.
     #[source]
     pub source: Option<io::Error>,
 }
 
-/// Why a backup cannot be verified or restored.
+/// The reason why a backup cannot be verified or restored.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
-    /// There is no manifest.
+    /// The directory has no manifest.
     #[error("`{}` is not a complete backup: it has no {MANIFEST_NAME}", .0.display())]
     NoBackup(PathBuf),
     /// The manifest is none.
@@ -59,10 +59,10 @@ pub enum RestoreError {
     /// A file of the backup is missing or damaged.
     #[error("the backup is damaged")]
     Damaged(#[from] BackupFault),
-    /// Something is there already.
+    /// The destination is not empty.
     #[error("`{0}` is not empty")]
     NotEmpty(String),
-    /// Another backup was being restored.
+    /// The data directory has the restore of another backup.
     #[error("`{}` contains an unfinished restore of another backup", .0.display())]
     Other(PathBuf),
     /// A file cannot be read or written.
@@ -70,7 +70,7 @@ pub enum RestoreError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -246,7 +246,7 @@ pub async fn restore(
     Ok(manifest)
 }
 
-/// Puts a file into the store, unless it is there: it has its name only when it is whole.
+/// Writes a file into the store, unless it exists: it has its name only when it is complete.
 async fn put(
     store: &Store,
     path: &str,
@@ -300,7 +300,7 @@ fn load(to: &Path, backup: &Path, file: &BackupFile, progress: impl FnMut(u64)) 
     }
     let mut bytes = Bytes { reading: Reading::open(backup, file)?, left: 0..0, progress };
     ViewStore::load(to, &mut bytes).or_else(|error| {
-        // Where the file is damaged, that is why.
+        // If the file is damaged, that is the cause, and its error is returned.
         while bytes.reading.next()?.is_some() {}
         Err(error.into())
     })

@@ -23,7 +23,7 @@ pub(super) struct ViewsFile {
 }
 
 impl ViewsFile {
-    /// Puts what is kept aside, in a file of this name. Waits for the disk.
+    /// Dumps the state of the views, in a file of this name. Waits for the disk.
     pub(super) fn put(snapshot: &StoreSnapshot, path: &Path) -> Result<ViewsFile, DumpError> {
         let file = File::options().read(true).write(true).create_new(true).open(path)?;
         let mut aside = ViewsFile { path: path.into(), file, bytes: 0 };

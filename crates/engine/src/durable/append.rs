@@ -59,8 +59,8 @@ impl History {
         }
     }
 
-    /// Puts good events into the log and in line; answers the offset after them. None are put where another declaration holds by
-    /// then than the one that they were validated by.
+    /// Appends good events to the log and to the feeds; returns the offset after them. Nothing is appended if the declaration
+    /// has changed since they were validated.
     async fn store_events(
         &self,
         shared: &Shared,
@@ -114,7 +114,7 @@ impl History {
         options: &AppendOptions,
     ) -> Result<Appended, EngineError> {
         let (declared, events) = (stored.declared(), batch.len());
-        // Of those that are stored together or not at all none was refused.
+        // A request that is stored as a whole or not at all had no refused event.
         let held = if options.all_or_none { batch.select(&[]) } else { batch };
         let held = declared.validate(held, now_micros);
         let refusals = held.refusals();

@@ -10,8 +10,8 @@ const INSTANTS_MAX: usize = 64;
 /// Instants are at least so far apart.
 const APART_MIN_MS: i64 = 250;
 
-/// Some instants, each with the first event that came then. They are further apart the longer events wait, so that what is
-/// told is off by a thirtieth of it, or by [`APART_MIN_MS`].
+/// Some arrival times, each with the first event of that time. The longer events wait, the further apart they are, so that
+/// the error is a thirtieth of the wait, or [`APART_MIN_MS`].
 #[derive(Debug)]
 pub(crate) struct Arrivals {
     instants: VecDeque<(u64, Millis)>,
@@ -23,7 +23,7 @@ impl Arrivals {
         Arrivals { instants: VecDeque::new(), apart_ms: APART_MIN_MS }
     }
 
-    /// With one instant more, every second one is left out.
+    /// True if every second instant is removed before the next one is added.
     pub(crate) fn is_full(&self) -> bool {
         self.instants.len() == INSTANTS_MAX
     }
@@ -44,14 +44,14 @@ impl Arrivals {
         self.instants.push_back((first, arrival));
     }
 
-    /// About when the event at an offset arrived, as [`Arrivals::of`] says it, where all is known still.
+    /// Approximate arrival of the event at an offset, as in [`Arrivals::of`], without forgetting earlier ones.
     pub(crate) fn at(&self, offset: u64) -> Option<Millis> {
         let behind = self.instants.partition_point(|(first, _)| *first <= offset);
         self.instants.get(behind.saturating_sub(1)).map(|(_, arrival)| *arrival)
     }
 
-    /// About when the event at an offset arrived, no later than it did; none if nothing is known of so early ones. What is
-    /// before it is forgotten.
+    /// Approximate arrival of the event at an offset, no later than the true one; none if it is too early to be known.
+    /// Forgets the earlier arrivals.
     pub(crate) fn of(&mut self, offset: u64) -> Option<Millis> {
         while self.instants.get(1).is_some_and(|(first, _)| *first <= offset) {
             self.instants.pop_front();

@@ -33,7 +33,7 @@ pub(crate) struct Backpressure {
     /// 0: senders never wait.
     lag_ms_max: i64,
     is_pacing: bool,
-    /// When a sender waited last.
+    /// Time at which a sender last waited.
     waited: Millis,
     /// Bytes that were let in and are not in the feeds yet.
     admitted_bytes: usize,
@@ -43,7 +43,7 @@ pub(crate) struct Backpressure {
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     given: u64,
-    /// When `given` was seen to change.
+    /// Time at which `given` last changed.
     since: Millis,
     /// Events that may be taken in while it catches up.
     credit: i64,
@@ -201,7 +201,7 @@ mod tests {
             }
         }
 
-        /// Offers a batch; answers whether it was taken in.
+        /// Offers a batch; returns true if it was taken in.
         fn offer(&mut self) -> bool {
             let oldest = self.arrivals.at(self.feed.given());
             let (start, fed) =

@@ -29,7 +29,7 @@ impl History {
     pub(crate) async fn run_checkpoints(&self) {
         let mut stop = self.supervisor.stop_signal(TaskKind::Checkpoint);
         let interval = self.checkpoint_interval();
-        // What is in the log already needs no time behind it.
+        // Events that are already in the log need no time record after them.
         let mut was = (self.log.horizons().appended, None);
         loop {
             tokio::select! {
@@ -38,7 +38,7 @@ impl History {
             }
             self.backups.expire();
             let appended = self.log.horizons().appended;
-            // What a table has committed since may be given up, also where nothing can be appended until it is.
+            // The log may release what a table has committed since, also while nothing can be appended before that.
             if was != (appended, Some(self.needed_from())) {
                 // Time goes on in the log only where something happened in it.
                 if was.0 != appended {
@@ -49,7 +49,7 @@ impl History {
                     tracing::warn!(error, "the catalog could not be written");
                 });
                 was = match written {
-                    // What came meanwhile is for the next time.
+                    // Later events are for the next round.
                     Ok((counted, needed)) => (counted, Some(needed)),
                     Err(_) => (self.log.horizons().appended, None),
                 };
@@ -65,7 +65,7 @@ impl History {
 
     /// The position up to which the log may be trimmed: all before it is synced, and no object needs it.
     pub(crate) fn needed_from(&self) -> LogPosition {
-        // Read first: what is appended from here on is needed whoever asks.
+        // The position is read first: events appended from here on are retained in any case.
         let synced = self.log.horizons().synced;
         let retained = self.registry.retained_from(self);
         if let Some((LogPosition(position), object)) = &retained {
@@ -115,7 +115,7 @@ impl History {
         let snapshot = self.snapshot();
         let counted = LogPosition(snapshot.position);
         let appended = self.log.horizons().appended;
-        // What the snapshot counts as stored is to be on disk before the snapshot is.
+        // Events that the snapshot counts as stored must be on disk before the snapshot is.
         loop {
             // A log that is full may not get there before it is trimmed: what the last snapshot counts may go at once.
             let checkpointed_position = LogPosition(self.checkpointed_position.load(Ordering::Relaxed));

@@ -18,9 +18,9 @@ use swiftwater_store::{EVENT_COLUMN, OFFSET_COLUMN, Rows, TIME_COLUMN};
 /// The columns of a stream, compiled.
 #[derive(Debug)]
 pub(crate) enum Columns {
-    /// As they are declared.
+    /// The declared columns.
     Declared { names: Arc<[Box<str>]>, columns: Box<StreamColumns> },
-    /// As they were found in the events so far.
+    /// The columns found in the events so far.
     Found { columns: OrderedMutex<Arc<InferredColumns>>, event_bytes_max: usize },
 }
 
@@ -107,7 +107,8 @@ impl Columns {
         }
     }
 
-    /// Holds events against the columns: those that are good, their columns if they are worth keeping, and the others.
+    /// Validates events against the columns: returns the good ones, their columns if they are worth keeping, and the
+    /// others.
     pub(crate) fn accept(
         &self,
         batch: EventBatch,
@@ -166,8 +167,8 @@ thread_local! {
     static SCRATCH: RefCell<ColumnsScratch> = RefCell::default();
 }
 
-/// Rows of a table from events that follow one another: when how many of them arrived, and their columns. Of `batch` is
-/// taken what these say is needed of the events' text.
+/// Rows of a table from events that follow one another: when how many of them arrived, and their columns. The parts of
+/// `batch` that the columns need as text are copied.
 ///
 /// Text is copied out of the events' buffers: what waits for its commit is not to hold them.
 pub(crate) fn rows(

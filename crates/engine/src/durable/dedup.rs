@@ -25,11 +25,11 @@ pub(crate) struct Producers {
     of_engine: ProducerUse,
 }
 
-/// Producers, up to a number; whoever wrote longest ago goes first.
+/// Producers, up to a number; the least recent one is removed first.
 #[derive(Debug, Clone, PartialEq)]
 struct ProducerUse {
     by_id: HashMap<Box<str>, Producer>,
-    /// Who wrote when, by a count of writes; for finding who wrote longest ago.
+    /// The producers by a count of writes, to find the least recent one.
     by_use: BTreeMap<u64, Box<str>>,
     uses: u64,
     max: usize,
@@ -38,7 +38,7 @@ struct ProducerUse {
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Producer {
     used: u64,
-    /// By number, ascending; at most [`SEQUENCES_KEPT`].
+    /// The requests by number, ascending; at most [`SEQUENCES_KEPT`].
     requests: VecDeque<Request>,
 }
 
@@ -78,7 +78,7 @@ pub(crate) enum Verdict {
     Forgotten(u64),
     /// Parts before it are missing; so many are there.
     Gap(u32),
-    /// Something else was stored under its number.
+    /// Another request was stored under its number.
     Other,
 }
 
@@ -143,13 +143,13 @@ impl Producers {
         }
     }
 
-    /// Notes that a part was stored: the last of `part.parts`.
+    /// Records that a part was stored: the last of `part.parts`.
     pub(crate) fn record(&mut self, id: &str, part: Receipt, hash: u64) {
         let used = if is_of_engine(id) { &mut self.of_engine } else { &mut self.of_clients };
         used.record(id, part, hash);
     }
 
-    /// Notes the hash of a part that was noted, as it was written down.
+    /// Records the hash of a recorded part, from a snapshot.
     pub(crate) fn record_hash(&mut self, id: &str, sequence: u64, part: u32, hash: u64) {
         let used = if is_of_engine(id) { &mut self.of_engine } else { &mut self.of_clients };
         let Some(producer) = used.by_id.get_mut(id) else { return };
@@ -158,7 +158,7 @@ impl Producers {
         }
     }
 
-    /// Everything, whoever wrote longest ago first.
+    /// All producers and their requests, the least recent one first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, impl Iterator<Item = &Receipt>)> {
         let all = self.of_engine.iter().chain(self.of_clients.iter());
         all.map(|(id, producer)| (id, producer.requests.iter().map(|request| &request.receipt)))

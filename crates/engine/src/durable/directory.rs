@@ -32,7 +32,7 @@ pub(crate) struct DataDir {
     path: PathBuf,
     /// The directories that must stay in place while the server runs.
     watched: Watched,
-    /// Locked while it is open; the system lets go when the process ends, however it ends.
+    /// Locked while it is open; the system releases the lock at any end of the process.
     _lock: File,
 }
 
@@ -97,7 +97,7 @@ impl DataDir {
         }
     }
 
-    /// Says, durably, what is being restored here; until [`restored`](Self::restored) no server opens it.
+    /// Records durably which backup is being restored here; until [`restored`](Self::restored) no server opens it.
     pub(crate) fn mark_restoring(&self, mark: &str) -> io::Result<()> {
         let unfinished = self.path.join(UNFINISHED);
         let mut file = File::create(&unfinished)?;

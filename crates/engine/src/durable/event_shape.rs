@@ -66,7 +66,7 @@ fn broken(error: arrow_schema::ArrowError) -> SqlError {
     SqlError::new(SqlErrorKind::Internal, "rows cannot be converted to events").with_source(error)
 }
 
-/// Puts a column at its path below these.
+/// Adds a column at its path below these.
 fn put(members: &mut Vec<Member>, steps: &[Step], column: Part) -> Result<(), SqlError> {
     let name = match &column {
         Part::Column { name, .. } => name.clone(),

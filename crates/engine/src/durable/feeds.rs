@@ -32,7 +32,7 @@ impl StoredStream {
         self.state.lock().feed_of(reader)?.behind()
     }
 
-    /// The log was read up to here; answers where the stream's last events end, if that was not all.
+    /// Records that the log was read up to here; returns the end of the stream's last events, if that was not all.
     pub(crate) fn caught_up(&self, reader: Reader, read: LogPosition) -> Option<LogPosition> {
         let left = self.state.lock().feed_of(reader)?.caught_up(read);
         self.went_on.notify_waiters();
@@ -75,8 +75,8 @@ impl StoredStream {
         state.views.iter_mut().filter(|of| of.view == view).for_each(|of| of.committed = committed);
     }
 
-    /// Durable queries need the events from an offset on, and have been given those before `given`. What they need is kept
-    /// in the log from this place on.
+    /// Durable queries need the events from an offset on, and have been given those before `given`. The events that they
+    /// need are retained in the log from this place on.
     pub(crate) fn retain_for(&self, view: u32, (needed, given): (u64, u64), place: LogPosition) {
         let mut state = self.state.lock();
         let next = state.next;

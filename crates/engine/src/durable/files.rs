@@ -40,7 +40,7 @@ pub(super) fn open_files(
     check_front(config, log_dir, &log, checkpointed_position)?;
     let replay = Replay::of(config, &log, snapshot)?;
     let (view_store, read) = joins_at_start(config, &replay.catalog, views_dir.as_deref())?;
-    // Which joins there are is known when the log is read. Nothing was written to it yet: what is missing may be put back.
+    // The joins are known once the log is read. Nothing was written to it yet: what is missing may be put back.
     if read > log.horizons().appended {
         drop(log);
         log = open_log(read)?;

@@ -44,7 +44,7 @@ use crate::{
 };
 use swiftwater_runtime::lock_order::{OrderedMutex, OrderedRwLock};
 
-/// Everything durable of one engine.
+/// The durable part of an engine.
 pub(crate) struct History {
     pub(crate) config: HistoryConfig,
     pub(crate) clock: Arc<dyn Clock>,
@@ -87,7 +87,7 @@ pub(crate) struct History {
 pub struct Disks {
     /// The log's.
     pub log: Arc<dyn Disk>,
-    /// That of the catalog's snapshots.
+    /// The disk of the catalog's snapshots.
     pub catalog: Arc<dyn Disk>,
     /// The directory of the store of views and joins; none: views and joins cannot be created.
     pub views: Option<PathBuf>,
@@ -252,7 +252,7 @@ impl History {
         }
     }
 
-    /// When events of a stream are acknowledged unless the request says otherwise; none if it is not stored.
+    /// Acknowledgement of a stream's events unless the request says otherwise; none if it is not stored.
     pub(crate) fn ack(&self, name: &StreamName) -> Option<Ack> {
         let stored = self.stored(name)?;
         Some(match stored.declared().create.options.ack {
@@ -273,7 +273,7 @@ impl History {
         self.log.synced(self.log.horizons().appended).await.map_err(unavailable)
     }
 
-    /// Why the log accepts nothing at present, if so.
+    /// The reason why the log accepts nothing at present, if so.
     pub(crate) fn stall_error(&self) -> Option<EngineError> {
         let of_log = self.log.horizons().trouble.map(|trouble| match trouble {
             StallReason::Full => EngineError::DiskFull,
@@ -287,7 +287,7 @@ impl History {
         self.engine.get().and_then(Weak::upgrade).ok_or(EngineError::Runtime(RuntimeError::ShuttingDown))
     }
 
-    /// Looks at the catalog as it is now; no statement that changes it is waited for.
+    /// Reads the present catalog, without waiting for a statement that changes it.
     pub(crate) fn with_catalog<T>(&self, look: impl FnOnce(&Catalog) -> T) -> T {
         look(&self.catalog.newest())
     }

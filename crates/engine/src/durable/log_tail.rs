@@ -14,7 +14,7 @@ use swiftwater_log::LogPosition;
 /// Events on their way to the table, or to a view.
 #[derive(Debug, Clone)]
 pub(crate) struct QueuedBatch {
-    /// With their offsets and arrival.
+    /// The events with their offsets and arrival.
     pub(crate) batch: EventBatch,
     /// Decoded, where that was done for the whole batch when it was accepted.
     pub(crate) columns: Option<AcceptedColumns>,
@@ -56,8 +56,8 @@ pub(crate) struct LogTail {
     last: LogPosition,
     /// The offset after the last event that was given to the reader; 0 before the first.
     given: u64,
-    /// Where events begin in the log, now and then: offset of the first, and place. Ascending; those that are committed
-    /// are dropped when asked for.
+    /// Places of some events in the log: offset of the first event, and place. Ascending; those that are committed are
+    /// dropped when asked for.
     marks: VecDeque<(u64, LogPosition)>,
 }
 
@@ -77,7 +77,7 @@ impl LogTail {
         }
     }
 
-    /// Notes where events are in the log: `start` is at or before their beginning.
+    /// Records the place of events in the log: `start` is at or before their beginning.
     pub(crate) fn mark(&mut self, first: u64, start: LogPosition, end: LogPosition) {
         if self.marks.back().is_none_or(|(_, last)| start.0 >= last.0 + MARK_BYTES) {
             self.marks.push_back((first, start));
@@ -85,7 +85,7 @@ impl LogTail {
         self.last = end;
     }
 
-    /// Puts events in line, as far as there is room. They were marked.
+    /// Adds events to the feed, as far as there is room. They were marked.
     pub(crate) fn push(&mut self, fed: QueuedBatch, start: LogPosition) {
         if self.behind.is_some() {
             return;
@@ -146,7 +146,7 @@ impl LogTail {
         self.behind.filter(|_| self.line.is_empty())
     }
 
-    /// Leaves out what was marked, from this place on.
+    /// Removes the marked events from this place on: they are read from the log again.
     pub(crate) fn fall_behind(&mut self, from: LogPosition) {
         self.behind = Some(from);
     }
@@ -172,8 +172,8 @@ impl LogTail {
         (self.line, self.bytes, self.behind) = (VecDeque::new(), 0, from);
     }
 
-    /// A reader has read the log up to here. If that was all, the line is used again; else this answers where the last
-    /// events end.
+    /// A reader has read the log up to here. If that was all, the feed is used again; otherwise returns the end of the
+    /// last events.
     pub(crate) fn caught_up(&mut self, read: LogPosition) -> Option<LogPosition> {
         let left = (read < self.last).then_some(self.last);
         self.behind = left.map(|_| read);

@@ -53,7 +53,7 @@ impl<T: Clone> Changing<'_, T> {
         let mut newest = self.published.newest.write();
         let before = std::mem::replace(&mut *newest, next);
         drop(newest);
-        // Whoever is the last to have read them frees them, without a lock.
+        // The last reader frees them, without a lock.
         drop((before, read));
         result
     }

@@ -83,8 +83,8 @@ fn lines(of: &StreamName, bad: &[BadEvent<'_>]) -> Vec<u8> {
 }
 
 impl History {
-    /// Keeps bad events of a stream, with the reason, in the stream that is made for them: texts that are no events, and rows
-    /// of a batch. Those of a numbered request are kept once, as its good ones are.
+    /// Stores bad events of a stream, with the reason, in its quarantine stream: texts that are no events, and rows of a
+    /// batch. Those of a numbered request are kept once, as its good ones are.
     pub(crate) async fn quarantine(
         &self,
         shared: &Shared,
@@ -106,7 +106,7 @@ impl History {
             for (piece, bad) in pieces(&bad).enumerate() {
                 let numbered =
                     options.numbered.as_ref().map(|Numbered { producer, sequence, part, .. }| {
-                        // Whoever sends has said which piece of the request's texts these are.
+                        // The sender has numbered the pieces of the request's texts.
                         let (of, first) = match is_text {
                             true => ("texts".to_owned(), usize::from(options.refused_part)),
                             false => (part.to_string(), 0),

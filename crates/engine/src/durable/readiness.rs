@@ -25,15 +25,15 @@ const STALLED_NANOS: u64 = 10_000_000_000;
 /// The result of the last check.
 #[derive(Debug, Default)]
 pub(crate) struct Readiness {
-    /// Events are refused; `why` says why.
+    /// True if events are refused, for the reason in `why`.
     refuses: AtomicBool,
     why: OrderedMutex<Option<EngineError>>,
-    /// Up to where the log was synced, and since when nothing more was while something waited.
+    /// The position up to which the log was synced, and the time since which nothing more was while something waited.
     synced: OrderedMutex<(LogPosition, Option<u64>)>,
 }
 
 impl History {
-    /// Looks every second until the engine ends.
+    /// Checks every second until the engine ends.
     pub(crate) async fn watch_readiness(&self) {
         let stop = self.supervisor.stop_signal(TaskKind::Checkpoint);
         while !stop.is_sent() {
@@ -54,7 +54,7 @@ impl History {
         }
     }
 
-    /// Why events are refused, whatever the log says, if they are. One load where they are not.
+    /// The reason why events are refused, independently of the log, if they are. One load where they are not.
     pub(crate) fn refusal(&self) -> Option<EngineError> {
         match self.readiness.refuses.load(Ordering::Acquire) {
             true => self.readiness.why.lock().clone(),
@@ -62,7 +62,7 @@ impl History {
         }
     }
 
-    /// Why no event can be stored now, if none can.
+    /// The reason why no event can be stored now, if so.
     pub(crate) fn not_ready(&self) -> Option<EngineError> {
         self.check_readiness();
         let full = || self.log_is_full().then_some(EngineError::DiskFull);
@@ -74,7 +74,7 @@ impl History {
         !self.log.has_room_now() && (!self.log.resumes_after_record() || self.disk_too_small().is_some())
     }
 
-    /// A full disk with the numbers that say why, where the disk is the reason and not what the log may take of it.
+    /// Adds the numbers to the error of a full disk, if the disk is the reason and not the limit of the log.
     pub(crate) fn with_numbers(&self, error: EngineError) -> EngineError {
         match error {
             EngineError::DiskFull => self.disk_too_small().unwrap_or(EngineError::DiskFull),
@@ -94,7 +94,7 @@ impl History {
         })
     }
 
-    /// Says in the log of the server why it takes no events, where it starts so.
+    /// Logs the reason why the server takes no events, if it starts so.
     pub(crate) fn report_if_not_ready(&self) {
         if let Some(error) = self.not_ready() {
             let hint = error.hint().unwrap_or_default();
@@ -134,7 +134,7 @@ struct Identity {
 pub(crate) struct Watched(Vec<(PathBuf, Identity)>);
 
 impl Watched {
-    /// Notes what these directories are now.
+    /// Records the present identity of these directories.
     pub(crate) fn new(paths: impl IntoIterator<Item = PathBuf>) -> Watched {
         Watched(paths.into_iter().filter_map(|path| Some((path.clone(), identity(&path)?))).collect())
     }

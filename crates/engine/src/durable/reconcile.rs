@@ -40,7 +40,7 @@ enum PendingWork {
     Open(Arc<StoredStream>),
     /// A dropped stream may have one still.
     Delete(StreamName),
-    /// Which plain tables there are.
+    /// The names of plain tables.
     Names,
 }
 
@@ -71,8 +71,8 @@ impl History {
         }
     }
 
-    /// Refuses a table, or a view, that has more events of a stream than log and catalog count. Where what is lost of the log is
-    /// to be skipped, the stream goes on behind what it has.
+    /// Refuses a table, or a view, that has more events of a stream than log and catalog count. If lost events of the log are
+    /// to be skipped, the stream continues after the events that it has.
     pub(crate) fn check_counted(
         &self,
         entry: &StreamEntry,
@@ -110,7 +110,7 @@ impl History {
         Ok(())
     }
 
-    /// Does what can be done at the start of the server, within the time that one answer may take.
+    /// Reconciles the store at the start of the server, within the time of one answer.
     pub(crate) async fn reconcile_at_start(&self, tables: &HistoryTables) {
         let settling = async {
             self.identify_store().await?;
@@ -120,11 +120,11 @@ impl History {
             }
             self.name_tables(tables).await
         };
-        // What fails is found again by whoever settles what is left.
+        // A failure is found again when the rest is settled.
         let _ = tokio::time::timeout(START_TIME_MAX, settling).await;
     }
 
-    /// Does what is left to do in the store, until the engine ends.
+    /// Does the remaining work in the store, until the engine ends.
     pub(crate) async fn reconcile_store(self: Arc<Self>, shared: Weak<Shared>) {
         let mut stop = self.supervisor.stop_signal(TaskKind::Table);
         let working = async {
@@ -147,7 +147,7 @@ impl History {
         }
     }
 
-    /// Tries one thing after another, in every round another one first, up to the first that fails. Answers whether
+    /// Tries one thing after another, in every round another one first, up to the first that fails. Returns true if
     /// nothing is left.
     async fn reconcile_round(&self, shared: &Shared, round: usize) -> bool {
         let Some(tables) = shared.tables.get() else { return false };
@@ -234,7 +234,7 @@ impl History {
         Ok(())
     }
 
-    /// Sees to it that no table is in the way of a stream that is to be stored.
+    /// Removes a table that is in the way of a stream that is to be stored.
     pub(crate) async fn clear_name(&self, shared: &Shared, name: &StreamName) -> Result<(), EngineError> {
         self.clear_dropped(name).await?;
         let Some(tables) = shared.tables.get() else { return Ok(()) };
@@ -275,8 +275,8 @@ impl History {
         Ok(())
     }
 
-    /// Writes down which plain tables there are, after one was made or before one is dropped. Where that fails, all that is
-    /// lost is that a table is missed, or is not.
+    /// Records the names of plain tables, after one was made or before one is dropped. If that fails, the record lacks a
+    /// table or has one too many.
     pub(crate) async fn record_plain(&self, name: &str, is_there: bool) {
         {
             let _no_cut_is_made = self.backup_lock.read().await;

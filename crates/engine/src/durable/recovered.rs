@@ -54,10 +54,10 @@ impl Recovered {
         }
     }
 
-    /// Of the events before `counted`, those that the log lacks in front, where a table has committed what is before another
-    /// offset. What a stream had before it was stored is not lacking.
+    /// The range of events before `counted` that the log lacks at its beginning, if a table has committed the events before
+    /// `committed`. Events from before the stream was stored are not lacking.
     pub(crate) fn lacks(&self, committed: u64, counted: u64) -> Option<Range<u64>> {
-        // Where it is not known from when on it was stored, an empty table tells nothing.
+        // If the beginning of its storage is unknown, an empty table proves nothing.
         let is_known = self.kept_from.is_some() || committed > 0;
         let needed = committed.max(self.kept_from.unwrap_or(0));
         let found = self.feed.first_marked().unwrap_or(counted);

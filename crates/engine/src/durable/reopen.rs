@@ -1,4 +1,4 @@
-//! Brings the streams and views of the catalog back at a start, each from where it was.
+//! Reopens the streams and views of the catalog at a start, each at its last position.
 
 use super::history::History;
 use crate::durable::{
@@ -94,7 +94,7 @@ impl History {
         for view in views {
             let (store, position) = self.view_position(&view).map_err(HistoryError::View)?;
             let from = position.map_or(view.from, |(position, _)| position);
-            // What a stream had before it was stored is not counted.
+            // Events from before the stream was stored are not counted.
             if was_stored && from > view.from {
                 let name = &view.create.name;
                 self.check_counted(entry, &format!("view `{name}`"), from, counted)?;

@@ -11,7 +11,7 @@ use swiftwater_log::{Head, Log, LogPosition};
 pub(super) struct Replay {
     pub(super) catalog: Catalog,
     pub(super) recovered: BTreeMap<u32, Recovered>,
-    /// When the last event in the log arrived, or time was last written there.
+    /// Arrival of the last event in the log, or the last time recorded there.
     pub(super) last_arrival: Option<Millis>,
 }
 

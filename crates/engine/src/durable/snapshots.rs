@@ -35,7 +35,7 @@ impl Snapshots {
         Ok((Snapshots { disk, number: newest.unwrap_or(0) }, snapshot))
     }
 
-    /// Puts a snapshot in the place of the last.
+    /// Replaces the last snapshot by a new one.
     pub(crate) fn write(&mut self, snapshot: &Snapshot) -> Result<(), HistoryError> {
         self.replace(&snapshot.to_bytes()).map_err(HistoryError::Snapshot)
     }

@@ -12,7 +12,7 @@ pub(crate) fn table_spec(create: &CreateStream, found: &[InferredColumn]) -> Tab
     let columns = create.columns.iter().map(|column| ColumnSpec {
         name: column.name.clone(),
         ty: column.ty.clone(),
-        // What was stored before a column was declared so may not have it.
+        // Events stored before a column was declared may lack it.
         nullable: true,
     });
     let found = found.iter().map(|column| ColumnSpec {

@@ -46,7 +46,7 @@ use swiftwater_runtime::lock_order::{OrderedMutex, OrderedRwLock};
 /// The longest time until senders who wait for readers look again whether these go on.
 pub(super) const LOOKS_APART: Duration = Duration::from_millis(100);
 
-/// Who reads a stored stream's events.
+/// The readers of a stored stream's events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reader {
     /// Its table.
@@ -76,7 +76,7 @@ pub(crate) struct StoredStream {
     declared: OrderedRwLock<Arc<Declared>>,
     /// Opened when the store can be reached; until then events wait in the log.
     table: SetOnce<Table>,
-    /// Why it is not open.
+    /// The reason why it is not open.
     unopened: OrderedMutex<Option<String>>,
     /// The offset of the next event when this began.
     began: u64,
@@ -91,7 +91,7 @@ pub(crate) struct StoredStream {
     pub(crate) awaited: Notify,
     /// True if senders may have to wait for the readers.
     pub(super) may_wait: AtomicBool,
-    /// Held by the sender that is next, where some wait.
+    /// Locked by the sender that is next, if some wait.
     pub(super) turn: tokio::sync::Mutex<()>,
     /// Notified when a reader made progress.
     pub(super) went_on: Notify,
@@ -216,12 +216,12 @@ impl StoredStream {
         self.table.wait().await
     }
 
-    /// Why its table is not open, where that was tried.
+    /// The reason why its table is not open, if opening was tried.
     pub(crate) fn unopened(&self) -> Option<String> {
         self.unopened.lock().clone()
     }
 
-    /// Its table could not be opened; answers whether that is news.
+    /// Records that its table could not be opened; returns true if the reason is new.
     pub(crate) fn record_unopened(&self, why: String) -> bool {
         let mut unopened = self.unopened.lock();
         let is_news = unopened.as_ref() != Some(&why);
@@ -229,8 +229,8 @@ impl StoredStream {
         is_news
     }
 
-    /// Gives it its table. One that has more events than the log has given out offsets for is refused: events that were
-    /// taken meanwhile would be passed over as if it had them.
+    /// Sets its table. A table with more events than the log has offsets is refused: new events would be skipped as if
+    /// it had them.
     pub(crate) fn set_table(&self, table: Table) -> Result<(), String> {
         let committed = table.committed().0;
         if committed > self.began {
@@ -239,7 +239,7 @@ impl StoredStream {
                 self.began
             ));
         }
-        // Whoever opens tables late is one.
+        // A single task opens tables late, so it is not set yet.
         let _ = self.table.set(table);
         *self.unopened.lock() = None;
         Ok(())
@@ -269,8 +269,8 @@ impl StoredStream {
         self.state.lock().acknowledged.up_to(synced)
     }
 
-    /// Somebody waits for the events before an offset to be in the table: they go on now. Answers the offset that the table
-    /// is to reach; none where nothing is on its way to it.
+    /// Requests a commit of the events before an offset: they are written now. Returns the offset that the table is to
+    /// reach; none if nothing is on its way to it.
     pub(crate) fn request_flush(&self, next: u64) -> Option<u64> {
         let next = Some(next).filter(|next| *next > self.settled);
         if next > self.table().map(|table| table.appended().0) {
@@ -279,8 +279,8 @@ impl StoredStream {
         next
     }
 
-    /// Puts events into the log and the feed. The caller holds the stream's intake, which has given them `first` and
-    /// `arrival`.
+    /// Appends events to the log and the feed. The caller holds the stream's intake, which has given them `first`
+    /// and `arrival`.
     pub(crate) fn store(
         &self,
         log: &Log,
@@ -336,7 +336,7 @@ impl StoredStream {
             feed.push(QueuedBatch { batch: batch.clone(), columns: None, end }, start);
         }
         if state.arrivals.is_full() {
-            // What is committed is forgotten, so that instants stay close together.
+            // Committed events are forgotten, so that instants stay close together.
             state.oldest_pending_arrival(self.table().map_or(self.settled, |table| table.committed().0));
         }
         state.arrivals.record(first, arrival);
@@ -369,7 +369,7 @@ impl StoredStream {
     /// have: they were counted once, and what was skipped of the log had them.
     pub(crate) fn lost_up_to(&self, appended: u64) -> Option<u64> {
         let state = self.state.lock();
-        // Of a stream that was not stored at first, what was not is not lost.
+        // Events from before the stream was stored are not lost.
         let was_stored = state.last > LogPosition(0);
         (was_stored && state.feed.is_idle() && appended < state.next).then_some(state.next)
     }
@@ -394,7 +394,8 @@ impl StoredStream {
         }
     }
 
-    /// About when the oldest event arrived that its table, or a view of it, has not committed; none if there is no such event.
+    /// Approximate arrival of the oldest event that its table, or a view of it, has not committed; none if there is no
+    /// such event.
     pub(crate) fn oldest_pending_arrival(&self) -> Option<Millis> {
         let committed = self.table().map_or(self.settled, |table| table.committed().0);
         self.state.lock().oldest_pending_arrival(committed)
@@ -435,7 +436,7 @@ impl StoredStream {
 }
 
 impl ViewFeed {
-    /// With a feed in which all that the log has of the stream is marked.
+    /// A feed in which all events of the stream in the log are marked.
     pub(super) fn new(view: u32, mut feed: LogTail, committed: u64, next: u64) -> ViewFeed {
         if let Some(from) = feed.retained_from(committed, next) {
             feed.fall_behind(from);
@@ -445,7 +446,8 @@ impl ViewFeed {
 }
 
 impl State {
-    /// As [`StoredStream::oldest_pending_arrival`], where the table has committed what is before this offset.
+    /// Does the same as [`StoredStream::oldest_pending_arrival`], if the table has committed the events before this
+    /// offset.
     fn oldest_pending_arrival(&mut self, committed: u64) -> Option<Millis> {
         let behind = self.views.iter().map(|view| view.committed).fold(committed, u64::min);
         let oldest = self.arrivals.of(behind);
@@ -484,7 +486,7 @@ impl State {
     }
 }
 
-/// An error of the log as whoever appends sees it.
+/// The error of the log for a sender.
 pub(crate) fn unavailable(error: LogError) -> EngineError {
     match error {
         LogError::Full => EngineError::DiskFull,

@@ -30,11 +30,11 @@ pub(crate) const ROWS_BYTES: usize = 4 << 20;
 /// Pauses between attempts.
 pub(crate) const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(30));
 
-/// After fewer bytes the next events are gathered for [`GATHER_TIME`], or until somebody waits for them.
+/// Bytes below which the next events are gathered for [`GATHER_TIME`], or until a caller waits for them.
 const GATHERED_BYTES: usize = 256 << 10;
 const GATHER_TIME: Duration = Duration::from_millis(20);
 
-/// Why a stream's events do not go on to its table, or a view.
+/// The reason why a stream's events do not reach its table, or a view.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TableWriterError {
     #[error("the log cannot be read")]
@@ -63,7 +63,7 @@ impl Maintained for StoredStream {
         StoredStream::drop_signal(self)
     }
 
-    /// For its table, and for the views and durable queries that read it, which have their feeds here.
+    /// The position for its table, and for the views and durable queries that read it, which have their feeds here.
     fn retains(&self, _: &History) -> Option<LogPosition> {
         self.retained_from()
     }
@@ -121,14 +121,14 @@ impl History {
         }
     }
 
-    /// Hands on what the log has from a place on, until the feed can be used again.
+    /// Reads the log again from a place on, until the feed can be used again.
     async fn read_again(
         &self,
         stored: &Arc<StoredStream>,
         table: &Table,
         from: LogPosition,
     ) -> Result<(), TableWriterError> {
-        // What is next is read and checked while what was read before goes on.
+        // The next events are read and checked while the earlier ones are written.
         let read = |mut reader: LogReader| {
             let id = stored.id;
             tokio::task::spawn_blocking(move || {
@@ -149,7 +149,7 @@ impl History {
                 Err(reader) => reader,
             };
             let Some(last) = stored.caught_up(Reader::Table, reader.position()) else { return Ok(()) };
-            // What was appended since is on its way to the disk.
+            // Events appended since are on their way to the disk.
             self.log.synced(last).await?;
             reading = read(reader);
         }
@@ -168,7 +168,7 @@ impl History {
         Ok(())
     }
 
-    /// Hands on what is made into rows together.
+    /// Appends the rows of one run of events together.
     async fn append_run(
         &self,
         stored: &Arc<StoredStream>,
@@ -189,11 +189,11 @@ impl History {
         let arrivals: Vec<(i64, usize)> =
             fed.iter().map(|fed| (fed.batch.meta().arrival, fed.batch.len())).collect();
         let (batch, columns, found) = run_blocking(bytes, || match AcceptedColumns::together(kept) {
-            // Where more than one batch is decoded already, no text of an event is needed.
+            // If more than one batch is decoded already, no text of an event is needed.
             Some(columns) => (fed[0].batch.clone(), columns, None),
             None => {
                 let batch = joined(&fed);
-                // Where that is asked for, all of a run arrived at one time.
+                // If the arrival is needed, all events of a run have the same one.
                 let (columns, found) = stored.declared().columns.read(&batch, fed[0].batch.meta().arrival);
                 (batch, columns, found)
             }
@@ -217,7 +217,7 @@ impl History {
     }
 }
 
-/// Some events that a log has of a stream, and whether that is all it has.
+/// Reads some events of a stream from the log; the flag is true if these are all.
 pub(crate) fn read_some(
     reader: &mut LogReader,
     stream: StreamId,

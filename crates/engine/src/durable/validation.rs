@@ -56,7 +56,7 @@ impl Unstored {
         self.0.read().get(name).cloned()
     }
 
-    /// Holds the stream's events against this declaration from now on.
+    /// Validates the stream's events against this declaration from now on.
     pub(crate) fn declare(&self, entry: &StreamEntry) -> Result<(), EngineError> {
         let declared = Arc::new(Declared::new(entry)?);
         let mut all = self.0.write();
@@ -75,8 +75,9 @@ impl History {
         self.unstored.get(name)
     }
 
-    /// Counts and keeps the bad events of a request whose good ones, `accepted` in number, were taken in; answers what the
-    /// quarantine has of them. Before that nothing is done about bad ones: the request may still be refused, and sent again.
+    /// Counts and quarantines the bad events of a request after its good ones, `accepted` in number, were taken in; returns
+    /// their place in the quarantine. Before that nothing is done about bad ones: the request may still be refused, and sent
+    /// again.
     pub(crate) async fn quarantine_bad(
         &self,
         shared: &Shared,
@@ -93,7 +94,7 @@ impl History {
             false => Ok(Quarantined::default()),
         };
         let kept = match kept {
-            // What has no number would be doubled by another try.
+            // Events without a request number would be doubled by another attempt.
             Err(error) if accepted > 0 && options.numbered.is_none() => {
                 let bad = options.refused.len() + held.rejected.len();
                 tracing::warn!(stream = %declared.create.name, bad, %error, "bad events could not be quarantined");

@@ -20,7 +20,7 @@ pub(crate) type LastCommit = (Arc<ViewStore>, Option<(u64, ViewTime)>);
 /// The directory of the store, and the store once it is open.
 #[derive(Debug)]
 pub(crate) struct ViewFiles {
-    /// None if the history has no such directory.
+    /// The directory; none if the history has none.
     dir: Option<PathBuf>,
     store: OrderedMutex<Option<Arc<ViewStore>>>,
 }
@@ -65,7 +65,7 @@ pub(super) fn joins_at_start(
     dir: Option<&Path>,
 ) -> Result<(Option<Arc<ViewStore>>, LogPosition), HistoryError> {
     let (mut opened, mut read) = (None, LogPosition(0));
-    // That there is no directory is said when they are brought back.
+    // A missing directory is reported when the joins are reopened.
     let Some(dir) = dir else { return Ok((opened, read)) };
     for JoinEntry { id, create, .. } in catalog.joins() {
         let unavailable = |error: ViewStoreError| {

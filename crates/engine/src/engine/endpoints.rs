@@ -11,7 +11,7 @@ use crate::{
 };
 
 impl Engine {
-    /// Where a request of this method and path, without its query string, leads.
+    /// The endpoint for a request of this method and path, without its query string.
     pub fn route(&self, method: &str, path: &str) -> EndpointRoute {
         match self.shared.history.get() {
             Some(history) => history.objects.endpoints.find(method, path),
@@ -33,7 +33,7 @@ impl Engine {
         self.history()?.endpoint(name)
     }
 
-    /// Answers a request of an endpoint that gives rows out; `wanted` is what its view is to count.
+    /// Answers a request of an endpoint that returns rows; `wanted` is the position that its view must reach.
     pub async fn answer(
         &self,
         _principal: &Principal,

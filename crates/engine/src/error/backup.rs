@@ -1,4 +1,4 @@
-//! Why a backup cannot be started, read or ended.
+//! Errors of the start, the reading and the end of a backup.
 
 use super::ErrorKind;
 

@@ -1,4 +1,4 @@
-//! Why a numbered request cannot be deduplicated.
+//! Errors of the deduplication of numbered requests.
 
 /// A conflict of a numbered request with those before it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

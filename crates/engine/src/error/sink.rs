@@ -1,4 +1,4 @@
-//! Why a sink cannot be created, or its target cannot be used.
+//! Errors of the creation of a sink and of the use of its target.
 
 use super::ErrorKind;
 

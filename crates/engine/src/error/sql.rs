@@ -19,7 +19,7 @@ pub(crate) fn from_store(error: StoreError) -> SqlError {
         StoreErrorKind::Internal => SqlErrorKind::Internal,
     };
     let message = match kind {
-        // What to do about it says what is beneath: that the disk is full, that nobody answers.
+        // The causes say what to do about it: the disk is full, or the store cannot be reached.
         SqlErrorKind::Unavailable => causes(&error),
         _ => error.to_string(),
     };

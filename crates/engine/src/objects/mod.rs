@@ -67,7 +67,7 @@ impl Objects {
 }
 
 impl History {
-    /// Carries out a statement that changes the catalog; answers whether it changed anything.
+    /// Runs a statement that changes the catalog; returns true if it changed anything.
     pub(crate) async fn change(self: &Arc<Self>, shared: &Shared, ddl: &Ddl) -> Result<bool, EngineError> {
         let _one_at_a_time = self.statement_lock.lock().await;
         let context = Context { history: self, shared };
@@ -79,7 +79,7 @@ impl History {
     }
 }
 
-/// Carries out a statement; answers whether it changed anything. A new kind of object adds its statements here.
+/// Runs a statement; returns true if it changed anything. A new kind of object adds its statements here.
 pub(crate) async fn execute(context: Context<'_>, ddl: &Ddl) -> Result<bool, EngineError> {
     match ddl {
         Ddl::CreateStream(create) => carry_out(context, create, ddl).await,

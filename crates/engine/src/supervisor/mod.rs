@@ -34,11 +34,11 @@ pub(crate) use self::{
 use crate::durable::history::History;
 use swiftwater_runtime::parts::count_panic;
 
-/// Tells the task of an object that the object was dropped.
+/// Signals to the task of an object that the object was dropped.
 #[derive(Debug, Default)]
 pub(crate) struct DropSignal(watch::Sender<bool>);
 
-/// Why a task ends before its work does.
+/// The reason why a task ends before its work does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// The engine closes.
@@ -47,10 +47,10 @@ pub(crate) enum Ended {
     Dropped,
 }
 
-/// When failed work is attempted again.
+/// The time of the next attempt of failed work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NextAttempt {
-    /// After a pause.
+    /// The next attempt is after a pause.
     After(Duration),
     /// Never: only a drop ends the object.
     Never,
@@ -58,7 +58,7 @@ pub(crate) enum NextAttempt {
 
 /// An object that a task of its own maintains.
 pub(crate) trait Maintained: Send + Sync + 'static {
-    /// Why its work fails.
+    /// The error of its work.
     type Error: Send;
 
     /// Its work watches for a drop and for the close of the engine itself, as it has something to finish then. Other work is
@@ -71,7 +71,7 @@ pub(crate) trait Maintained: Send + Sync + 'static {
     /// The kind of its task: when it stops as the engine closes.
     fn task_kind(&self) -> TaskKind;
 
-    /// Tells its task that it was dropped.
+    /// The signal to its task that it was dropped.
     fn drop_signal(&self) -> &DropSignal;
 
     /// The first position of the log that it still needs; none if it needs nothing, as after its work has ended with success.
@@ -92,7 +92,8 @@ pub(crate) trait Maintained: Send + Sync + 'static {
         NextAttempt::After(PANIC_PAUSE)
     }
 
-    /// Deletes what is on disk of an object that was dropped. What cannot be deleted now is deleted at the next start.
+    /// Deletes what is on disk of an object that was dropped. Data that cannot be deleted now is deleted at the next
+    /// start.
     fn drop_data(&self, history: &Arc<History>) -> impl Future<Output = ()> + Send {
         let _ = history;
         std::future::ready(())

@@ -11,10 +11,10 @@ use crate::durable::history::History;
 
 /// A maintained object of any kind.
 trait Registered: Send + Sync {
-    /// As [`Maintained::object`].
+    /// The object, as [`Maintained::object`].
     fn name(&self) -> Object;
 
-    /// As [`Maintained::retains`]; none if it was dropped.
+    /// The position of [`Maintained::retains`]; none if it was dropped.
     fn retained_from(&self, history: &History) -> Option<LogPosition>;
 }
 

@@ -111,7 +111,7 @@ impl Supervisor {
         }
     }
 
-    /// Tells the tasks of a kind, and of those before, to stop.
+    /// Tells the tasks of a kind, and of earlier kinds, to stop.
     fn send(&self, kind: TaskKind) {
         self.stopping.send_modify(|last| *last = (*last).max(Some(kind)));
     }

@@ -8,7 +8,7 @@ use swiftwater_lang::ddl::CreateSearchIndex;
 use swiftwater_store::EVENT_COLUMN;
 use swiftwater_text::{SEARCH_METADATA, SearchDefinition, json_field};
 
-/// What the fields of a table say beyond their types.
+/// Metadata of a table's fields beyond their types.
 pub(crate) struct FieldMetadata {
     /// Columns whose texts are JSON.
     pub(crate) json: Vec<Box<str>>,
@@ -34,7 +34,7 @@ impl FieldMetadata {
 fn index_field(field: &Field, definition: &SearchDefinition) -> Option<Field> {
     let name = field.name().as_str();
     let index = definition.column(name)?;
-    // Of the other columns, `*` covers those with texts.
+    // Beside the declared columns, `*` covers those with texts.
     let is_declared = definition.columns.iter().any(|(declared, _)| **declared == *name);
     if !is_declared && name != EVENT_COLUMN && !values_of(field.data_type()).has_texts {
         return None;

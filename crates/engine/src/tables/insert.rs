@@ -21,7 +21,7 @@ use swiftwater_sql::{
 use swiftwater_store::{Application, ErrorKind as StoreErrorKind, StoreError};
 
 impl HistoryTables {
-    /// As [`Tables::create_table`]; the table knows in whose name it was made.
+    /// Creates a table as [`Tables::create_table`] does, and records in whose name it was made.
     pub(crate) async fn create_once(
         &self,
         name: &str,
@@ -38,7 +38,7 @@ impl HistoryTables {
         let one_at_a_time = loop {
             self.plain.until_made(name).await;
             let turn = history.statement_lock.lock().await;
-            // Somebody may have begun to make it before this one's turn.
+            // Another statement may have begun to make it before this one's turn.
             if !self.plain.is_being_made(name) {
                 break turn;
             }
@@ -67,7 +67,7 @@ impl HistoryTables {
         };
         let mut table = history.store.begin_plain(name, schema).await.map_err(from_store)?;
         drop(one_at_a_time);
-        // Whoever goes away until here leaves nothing behind; from here on it is done to its end.
+        // A client that disconnects before this point leaves nothing behind; from here on the work is completed.
         let (rows, failure) = failing_apart(rows);
         let count = table.write(rows).await.map_err(|error| failure.or(error))?;
         let once = once.cloned();
@@ -76,8 +76,8 @@ impl HistoryTables {
         Ok(Some(count))
     }
 
-    /// Makes a table to the end, whether who asked waits for it or not. Whether it was made may not be known where that fails:
-    /// the store is asked then.
+    /// Completes the creation of a table even if the caller no longer waits. If that fails, the store is asked if the table
+    /// was made.
     async fn make(
         &self,
         history: &Arc<History>,
@@ -122,7 +122,7 @@ impl HistoryTables {
         }
     }
 
-    /// As [`Tables::insert`], where that was not done yet in the name of this version of the application.
+    /// Inserts as [`Tables::insert`] does, unless this version of the application has inserted before.
     ///
     /// Into a table that is exact. Into a stream it is where the rows are no more than [`INSERT_BYTES`]; of more, those of
     /// an attempt that did not come to its end stay.
@@ -243,11 +243,11 @@ fn shown(event: &[u8]) -> String {
     }
 }
 
-/// Why rows that are written failed, if they did.
+/// The error of the written rows, if they failed.
 pub(super) struct RowsFailure(Arc<OrderedMutex<Option<SqlError>>>);
 
 impl RowsFailure {
-    /// That, or what befell the table.
+    /// Returns that error, or the error of the table.
     pub(super) fn or(&self, error: StoreError) -> SqlError {
         self.0.lock().take().unwrap_or_else(|| from_store(error))
     }

@@ -57,12 +57,12 @@ pub(crate) struct HistoryTables {
 }
 
 impl HistoryTables {
-    /// Over the tables of an engine; the plain ones are yet to be named.
+    /// The tables of an engine; the plain ones are yet to be named.
     pub(crate) fn new(shared: &Arc<Shared>) -> HistoryTables {
         HistoryTables { shared: Arc::downgrade(shared), plain: Arc::default() }
     }
 
-    /// Says which plain tables there are.
+    /// Sets the names of plain tables.
     pub(crate) fn name_plain(&self, names: impl IntoIterator<Item = String>) {
         self.plain.set(names);
     }
@@ -110,7 +110,7 @@ impl HistoryTables {
                 history.connect_index(name, &table);
                 Ok(Some(table))
             }
-            // Nobody sees one that is being made.
+            // A table that is being made is invisible.
             None if self.plain.is_there(name) == Some(true) => {
                 Err(from_store(StoreError::Missing(name.into())))
             }
@@ -323,7 +323,7 @@ impl History {
         // No view is created meanwhile that would be joined with it, and no sink that would deliver to it.
         let _one_at_a_time = self.statement_lock.lock().await;
         if plain.is_there(name) != Some(true) {
-            // Somebody else has dropped it meanwhile.
+            // Another statement has dropped it meanwhile.
             return Err(SqlError::new(SqlErrorKind::NotFound, format!("no table `{name}`")));
         }
         self.with_catalog(|catalog| catalog.check_unused(&ObjectKind::Table.named(name)))
@@ -337,7 +337,7 @@ impl History {
     }
 }
 
-/// Does something to its end, whether who asked waits for it or not.
+/// Completes work even if its caller no longer waits.
 async fn to_its_end<T: Send + 'static>(
     history: &Arc<History>,
     work: impl Future<Output = T> + Send + 'static,

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 /// The way a name is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Name {
-    /// Somebody is making the table.
+    /// A statement is making the table.
     Making,
     There,
 }
@@ -22,7 +22,7 @@ enum Name {
 /// The names that plain tables have taken.
 #[derive(Debug, Default)]
 pub(crate) struct Plain {
-    /// None as long as the store could not be asked.
+    /// The names; none as long as the store could not be asked.
     names: OrderedMutex<Option<BTreeMap<String, Name>>, level::TableNames>,
     /// Notified when a table was created, or its creation failed.
     made: Notify,
@@ -31,7 +31,7 @@ pub(crate) struct Plain {
 }
 
 impl Plain {
-    /// Says which there are; who makes one goes on with that.
+    /// Adds the existing names; tables that are being made are unchanged.
     pub(crate) fn set(&self, there: impl IntoIterator<Item = String>) {
         let mut names = self.names.lock();
         let names = names.get_or_insert_default();
@@ -52,7 +52,7 @@ impl Plain {
         self.names.lock().is_some() && !self.is_doubtful.load(Ordering::Relaxed)
     }
 
-    /// Those that are there; none as long as that is not known.
+    /// The existing ones; none as long as they are not known.
     pub(crate) fn names(&self) -> Option<Vec<String>> {
         let names = self.names.lock();
         let names = names.as_ref()?.iter().filter(|(_, name)| **name == Name::There);

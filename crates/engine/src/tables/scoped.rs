@@ -35,7 +35,7 @@ pub(crate) trait TableOverrides: Send + Sync + 'static {
 pub(crate) struct ScopedTables<S> {
     pub(crate) tables: Arc<HistoryTables>,
     pub(crate) otherwise: S,
-    /// In whose name the statement writes.
+    /// The application in whose name the statement writes.
     pub(crate) application: Application,
 }
 

@@ -40,7 +40,7 @@ async fn told(engine: &Engine) -> BTreeMap<i64, Vec<String>> {
     told
 }
 
-/// Asks until the answer is this: what an alert tells comes some time after what it is of.
+/// Repeats a query until it has this answer: an alert's messages come some time after its events.
 async fn until(engine: &Engine, expected: &BTreeMap<i64, Vec<String>>) {
     let asking = async {
         while &told(engine).await != expected {
@@ -203,7 +203,7 @@ async fn the_query_of_an_alert_is_its_own() {
         (&shown["view"], &shown["query"], &shown["target"]),
         (&Value::Null, &query.into(), &"told".into())
     );
-    // Nobody else finds what it keeps.
+    // No other statement finds its state.
     assert!(!sql(&engine, "SHOW VIEWS").await.contains("alert"));
     assert_eq!(engine.views(&Principal::local()).len(), 1);
     for text in [
@@ -483,7 +483,7 @@ async fn what_a_webhook_is_told_comes_in_order_and_goes_elsewhere_where_it_is_no
         "alert `hook` writes into stream `lost`"
     );
     stop(engine, Duration::from_secs(5)).await;
-    // Where the settings do not allow this machine, it is not reached.
+    // If the settings do not allow this machine, it is not reached.
     let engine = open(dir.path(), |_| ()).await;
     append(&engine, "t", "{\"k\":1,\"x\":20}", None).await;
     let failing = async {

@@ -216,7 +216,7 @@ async fn stream_that_is_dropped_while_the_store_is_away_never_comes_back() {
     stop(engine).await;
 }
 
-/// What SHOW TABLES tells of streams of these names.
+/// The answer of SHOW TABLES for streams of these names.
 fn sql_tables(streams: &[&str]) -> String {
     streams.iter().map(|name| format!("{{\"table_name\":\"{name}\",\"table_type\":\"STREAM\"}}\n")).collect()
 }
@@ -372,7 +372,7 @@ async fn senders_wait_for_a_table_that_lags_and_not_for_one_that_does_not_go_on(
     for goes_on in [true, false] {
         // Senders have not waited for a while.
         clock.advance_ms(2_000);
-        // What is not synced does not go on to the table, and the second batch does not fit into its feed.
+        // Events that are not synced do not reach the table, and the second batch does not fit into its feed.
         machine.log.block_syncs(true);
         for _ in 0..2 {
             send(next..next + 300).await;

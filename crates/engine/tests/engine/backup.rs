@@ -80,7 +80,7 @@ fn places(dir: &Path) -> Vec<PathBuf> {
 async fn backup_taken_while_events_come_in_has_what_was_acknowledged_before_once() {
     const SENDERS: u64 = 3;
     let data = tempfile::tempdir().unwrap();
-    // What no version needs goes at once, but for backups.
+    // Files that no version needs are deleted at once, except for backups.
     let hasty = HistoryConfig { store_versions_kept_ms: 0, ..config(data.path()) };
     let clock = Arc::new(SystemClock::new());
     let engine = Engine::open(EngineConfig::default(), hasty, clock).await.expect("the directory opens");
@@ -192,7 +192,7 @@ async fn job_that_runs_while_a_backup_is_taken_leaves_nothing_out_and_doubles_no
         "CREATE JOB j SCHEDULE '@yearly' WITH (incremental = true) AS INSERT INTO counts SELECT count(*) FROM s",
     )
     .await;
-    // What is lacking is for the next run.
+    // The missing counts are for the next run.
     let count =
         "SELECT (SELECT count(*) FROM s) AS events, (SELECT coalesce(sum(n), 0) FROM counts) AS counted";
     let counted = async |engine: &Engine| {
@@ -307,7 +307,7 @@ async fn interrupted_restore_goes_on_and_nobody_opens_what_it_has_left() {
     let places = places(copy.path());
     for path in &places {
         let (data, bytes) = (tempfile::tempdir().unwrap(), fs::read(path).unwrap());
-        // It comes to the damaged file, and stops there.
+        // The restore reaches the damaged file, and stops there.
         fs::write(path, &bytes[1..]).unwrap();
         restored(copy.path(), data.path()).await.unwrap_err();
         fs::write(path, &bytes).unwrap();
@@ -340,7 +340,7 @@ async fn interrupted_restore_goes_on_and_nobody_opens_what_it_has_left() {
     fs::remove_file(store.path().join("mine")).unwrap();
     into(&elsewhere).await.unwrap();
     assert!(store.path().join("t/_delta_log").exists() && !data.path().join("tables/t").exists());
-    // What another restore has begun is not gone on with.
+    // A restore that another one began is not continued.
     let (other, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     small_backup(other.path()).await;
     let (bytes, last) = (fs::read(&places[0]).unwrap(), &places[0]);
@@ -372,7 +372,7 @@ async fn backups_end_when_nobody_reads_them_and_there_are_few() {
     let backup = engine.backup(&local, kept).expect("it was looked at");
     assert_eq!(engine.backup(&local, left).err(), Some(BackupError::NotFound(left.clone()).into()));
     assert_eq!(backup.file("log/nix").err().map(|error| error.kind()), Some(ErrorKind::NotFound));
-    // What is being read is there until it is read.
+    // A file that is being read exists until it is read.
     let pieces = backup.read(&file, 0..u64::MAX).unwrap();
     drop(backup);
     engine.end_backup(&local, kept).unwrap();

@@ -16,7 +16,7 @@ use crate::{
     views::{lines, open, page},
 };
 
-/// What there is besides the events: `d` counts by ten, `k` has each event of two hundred apart.
+/// The objects besides the events: `d` counts by ten, `k` has each event of two hundred apart.
 const MADE: [&str; 13] = [
     "CREATE STREAM t (id LONG NOT NULL, k LONG NOT NULL, d LONG NOT NULL, WATERMARK FOR id AS id)",
     "CREATE STREAM changes (key JSON, \"row\" JSON, position LONG)",
@@ -45,7 +45,7 @@ async fn count(engine: &Engine) -> u64 {
     row["n"].as_u64().unwrap()
 }
 
-/// How often a key is among so many events, and the sum over them.
+/// Number of a key's events among so many events, and the sum over them.
 fn counted(k: u64, count: u64) -> (u64, u64) {
     let ids = (k..count).step_by(200);
     (ids.clone().count() as u64, ids.sum())
@@ -97,8 +97,8 @@ async fn check(engine: &Engine, count: u64) {
     }
 }
 
-/// What is wrong with changes of the view: each commit has the keys of the events since the one before it, in their order,
-/// with their rows then; the last has all events.
+/// The fault in changes of the view: each commit has the keys of the events since the one before it, in their order, with
+/// their rows then; the last has all events.
 fn wrong_in(changes: &str, count: u64) -> Option<String> {
     let changes: Vec<Value> = changes.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let mut before = 0;

@@ -101,7 +101,7 @@ fn values(emit: &Emit) -> String {
     text.lines().map(value).collect::<Vec<_>>().join(" ")
 }
 
-/// What a window makes of the events in it.
+/// The result of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Rows,
@@ -159,7 +159,7 @@ impl Model {
         }
     }
 
-    /// Answers whether anything was sent on: rows only where there are some.
+    /// Returns true if anything was sent on: rows only if there are some.
     fn close_first(&mut self, now: i64) -> bool {
         if now < self.first.closes {
             return false;
@@ -211,7 +211,7 @@ fn check(bql: &str, steps: &str, expected: &[&str]) {
     assert_eq!(bench.emits(query), expected, "{bql} after {steps}");
 }
 
-/// Where a query may answer so often; what ends it is marked.
+/// Checks the answers under a rate limit; the emit that ends the query is marked.
 fn check_limited(limit: (u64, u64), bql: &str, steps: &str, expected: &[&str]) {
     let bench = Bench::limited(1, limit);
     let query = bench.submit(bql, Dialect::Bullet);

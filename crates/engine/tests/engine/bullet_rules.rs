@@ -1,5 +1,5 @@
-//! Tests Bullet's rules, one claim per case: its answers where a reader of its manual may expect something else. The
-//! recorded answers (`bullet_answers.rs`) compare the same engine with Bullet itself; these cases need no recordings.
+//! Tests Bullet's rules, one claim per case: its answers that a reader of its manual may not expect. The recorded
+//! answers (`bullet_answers.rs`) compare the same engine with Bullet itself; these cases need no recordings.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -20,7 +20,7 @@ struct Ask<'a> {
 }
 
 impl Ask<'_> {
-    /// Asks it of these records; answers each emit's records, one emit a line. Errors are given with their places.
+    /// Runs it over these records; returns each emit's records, one emit a line. Errors are given with their places.
     fn of(&self, records: &str) -> String {
         let schema = |text: Option<&str>| text.map(|text| Arc::new(Schema::from_json(text).unwrap()));
         let options = InputOptions {
@@ -53,13 +53,13 @@ impl Ask<'_> {
     }
 }
 
-/// Without a schema, all records of one worker.
+/// Checks a query without a schema, with all records of one worker.
 fn check(bql: &str, records: &str, expected: &str) {
     let ask = Ask { bql, ..Ask::default() };
     assert_eq!(ask.of(records), expected, "{bql}");
 }
 
-/// With a schema of these fields, which the records are of.
+/// Checks a query with a schema of these fields, which the records have.
 fn check_typed(fields: &str, bql: &str, records: &str, expected: &str) {
     let ask = Ask { bql, types: Some(fields), schema: Some(fields), ..Ask::default() };
     assert_eq!(ask.of(records), expected, "{bql}");

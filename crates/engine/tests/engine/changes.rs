@@ -21,7 +21,7 @@ async fn changes(engine: &Engine, from: Option<u64>) -> ViewChanges {
     engine.view_changes(&Principal::local(), "v", from).await.unwrap()
 }
 
-/// What a listener knows of a view.
+/// A listener's knowledge of a view.
 #[derive(Default)]
 struct Known {
     rows: BTreeMap<String, String>,
@@ -51,7 +51,7 @@ impl Known {
 const VIEW: &str = "CREATE MATERIALIZED VIEW v AS SELECT k, COUNT(*) AS n, SUM(x) AS x FROM STREAM(t) GROUP BY k \
      HAVING COUNT(*) % 5 != 4";
 
-/// Whoever listens from the start, whoever reads rarely, and whoever goes on where another feed broke off.
+/// One listener listens from the start, one reads rarely, and one continues where another feed broke off.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_takes_all_changes_has_the_view() {
     for (seed, keys) in [(0, 3), (1, 200), (2, 20_000)] {
@@ -98,7 +98,7 @@ async fn who_takes_all_changes_has_the_view() {
     }
 }
 
-/// Rows that a feed tells of up to a position, with how often they were told where that did not change them.
+/// The rows of a feed up to a position; returns how often a row was repeated without a change.
 async fn told_until(feed: &mut ViewChanges, known: &mut Known, position: u64) -> usize {
     let mut unchanged = 0;
     while known.position < position {
@@ -181,7 +181,7 @@ async fn a_feed_of_a_view_of_a_view_does_not_tell_of_rows_that_did_not_change() 
                 .map(|row| String::from_utf8(row).unwrap()),
         );
     }
-    // What changed several times before it is read comes once.
+    // A key that changes several times before it is read is returned once.
     assert_eq!(told, ["{\"hi\":5,\"ks\":2}", "{\"hi\":9,\"ks\":2}"]);
     drop(feed);
     stop(engine, Duration::from_secs(5)).await;
@@ -239,7 +239,7 @@ async fn a_live_query_over_a_view_sees_its_rows_change() {
         }
         for row in &seen[..2] {
             let row: Value = serde_json::from_str(row).unwrap();
-            // What the view took in late of the round before may be among them.
+            // Rows that the view took in late in the previous round may be among them.
             let k = row["k"].as_i64().unwrap();
             assert!(k % 10 == 2 && k <= 10 * round + 2, "{row}");
             assert!(row["x"].as_i64().unwrap() > 9 && row["x"].as_i64().unwrap() % 6 == 0, "{row}");
@@ -256,7 +256,7 @@ fn ask(engine: &Engine, text: &str, detach: bool) -> Subscription {
     engine.submit(&Principal::local(), text, options).unwrap()
 }
 
-/// What a live query gives next, or why it ended.
+/// The next answer of a live query, or the reason of its end.
 async fn next(asked: &mut Subscription) -> Result<String, EndReason> {
     let emit = tokio::time::timeout(Duration::from_secs(30), asked.next()).await;
     let emit = emit.expect("there is more").expect("it has not ended");

@@ -18,7 +18,7 @@ async fn open(dir: &Path, clock: &Arc<TestClock>) -> Engine {
     open_when_free(config, quick(dir), Arc::clone(clock) as Arc<dyn Clock>).await
 }
 
-/// When each event arrived, in milliseconds since the start.
+/// Arrival of each event, in milliseconds since the start.
 async fn arrivals(engine: &Engine) -> Vec<i64> {
     let select = "SELECT CAST(EXTRACT(EPOCH FROM _time) * 1000 AS BIGINT) AS ms FROM t ORDER BY _offset";
     let rows = sql(engine, select).await;

@@ -47,10 +47,10 @@ use crate::{
 const STEP: u64 = 61;
 /// Runs at the same time: most of one is waiting.
 const AT_ONCE: usize = 4;
-/// How long anything may take that is not disturbed.
+/// Time that an undisturbed operation may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What the client does, in order.
+/// The steps of the client, in order.
 enum Step {
     /// A statement that may be repeated.
     Do(&'static str),
@@ -147,7 +147,7 @@ const SELECTS: [(&str, &str); 6] = [
     ("copies", "SELECT k AS v FROM copies ORDER BY k"),
 ];
 
-/// What the client has been told of when these steps are done.
+/// The rows of which the client is certain after these steps.
 fn told(steps: &[Step]) -> Rows {
     let mut rows = Rows::new();
     for step in steps {
@@ -184,7 +184,7 @@ fn told(steps: &[Step]) -> Rows {
     rows
 }
 
-/// What is named, and how it is declared.
+/// Declarations by name.
 type Declared = BTreeMap<String, String>;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -207,7 +207,7 @@ impl Durability for Synced {
     }
 }
 
-/// Where an engine runs: its disks and its store, on one power.
+/// The machine of an engine: its disks and its store, on one power supply.
 pub(crate) struct Machine {
     kind: Kind,
     pub(crate) power: Power,
@@ -239,7 +239,7 @@ impl Machine {
         }
     }
 
-    /// What is left of it, with the power on again.
+    /// The machine with the data left, with the power on again.
     pub(crate) async fn after_power_loss(&self, seed: u64) -> Machine {
         let power = Power::new();
         let log = self.log.after_power_loss(&power, "log", seed);
@@ -278,7 +278,7 @@ impl Machine {
         self.open_all(clock, EngineConfig { shards: 1, ..EngineConfig::default() }, settings).await
     }
 
-    /// With settings of the engine.
+    /// Opens the engine with these settings.
     pub(crate) async fn open_as(
         &self,
         clock: &Arc<TestClock>,
@@ -306,7 +306,7 @@ impl Machine {
         Engine::open_with(config, history, (disks, store), clock).await
     }
 
-    /// What something comes to, or nothing if the power goes off before: then whoever waits may wait for ever.
+    /// The result of an operation, or nothing if the power goes off before: then a caller may wait for ever.
     pub(crate) async fn unless_off<T, E: std::fmt::Display>(
         &self,
         what: &str,
@@ -345,13 +345,13 @@ async fn open(client: &Client, machine: &Machine) -> Option<Engine> {
     }
 }
 
-/// Goes on with the step that the client is at; `false`: the power went off.
+/// Continues with the client's present step; `false`: the power went off.
 async fn go_on(client: &mut Client, machine: &Machine, engine: &mut Option<Engine>) -> bool {
     if let Step::Restart = client.steps[client.at] {
         if let Some(engine) = engine.take() {
             engine.shutdown(Duration::from_millis(200)).await;
         }
-        // What is kept for queries that read it may go now.
+        // Files retained for their readers may be deleted now.
         client.clock.advance_ms(1_000);
         *engine = open(client, machine).await;
         if engine.is_none() || machine.power.is_off() {
@@ -374,7 +374,7 @@ struct Client {
     /// The step that it is at.
     at: usize,
     crashes: Vec<String>,
-    /// How all was declared before each step, in a run without crashes.
+    /// All declarations before each step, in a run without crashes.
     declared: Arc<Vec<Declared>>,
 }
 
@@ -407,7 +407,7 @@ impl Client {
             Step::Run => loop {
                 match try_sql(there, "RUN JOB j").await {
                     Ok(_) => return Ok(()),
-                    // What was left of a run before is taken up by itself.
+                    // An open attempt of the previous run resumes by itself.
                     Err(error) if error.to_string().contains("is running") => look_again().await,
                     Err(error) => return Err(error.to_string()),
                 }
@@ -633,7 +633,7 @@ async fn end(client: &Client, engine: Option<&Engine>) -> Result<(), String> {
     Ok(())
 }
 
-/// How all is declared before each step and at the end, and the calls that a run makes, by what they do.
+/// All declarations before each step and at the end, and the calls of a run, by their kind.
 async fn undisturbed(kind: Kind) -> (Arc<Vec<Declared>>, BTreeMap<String, u64>) {
     let machine = Machine::new(kind);
     let clock = Arc::new(TestClock::at(START));
@@ -650,7 +650,7 @@ async fn undisturbed(kind: Kind) -> (Arc<Vec<Declared>>, BTreeMap<String, u64>) 
     (Arc::clone(&client.declared), machine.power.counts())
 }
 
-/// What a run must do for a crash in it to be tried.
+/// Calls that a run must make, so that a crash in each of them is tried.
 const CALLS: [&str; 12] = [
     "catalog: rename",
     "catalog: sync",
@@ -688,7 +688,8 @@ async fn crash_everywhere(kind: Kind) {
         }
         !crashes.is_empty()
     };
-    // How many calls a run makes depends on what falls together in time: the last ones are those that no run reaches.
+    // The number of a run's calls depends on events that coincide in time: the last calls are those that no run
+    // reaches.
     let end = Mutex::new(u64::MAX);
     let mut runs = futures_util::stream::iter(0..)
         .map(async |number| {
@@ -705,7 +706,7 @@ async fn crash_everywhere(kind: Kind) {
         .buffered(AT_ONCE);
     while let Some(true) = runs.next().await {}
     drop(runs);
-    // What a run does once or twice would be left out by most steps, and by chance by any.
+    // A call that a run makes once or twice would be skipped by most steps, and by chance by all.
     let kinds =
         futures_util::stream::iter((0..).zip(CALLS.iter().chain(puts))).map(async |(number, what)| {
             for before in [counts[*what] / 2, 0, 0, 0] {

@@ -177,7 +177,8 @@ async fn view_that_lost_its_files_and_whose_events_retention_deleted_fails_and_c
             let failing = async {
                 loop {
                     clock.advance_ms(100);
-                    // Until that is known, it says how far it is; a file may be deleted while it is read, which is tried again.
+                    // Until that is known, its error reports its progress; a file may be deleted while it is read,
+                    // which is tried again.
                     let is_passing = |failing: &str| {
                         !failing.contains("cannot be rebuilt")
                             && (failing.contains("it is rebuilt")

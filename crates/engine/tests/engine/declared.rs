@@ -18,7 +18,8 @@ const FLIGHTS: &str = "CREATE STREAM flights (
   seen TIMESTAMP(s) NOT NULL, landed TIMESTAMP, delay INT, n LONG, ratio DOUBLE, ok BOOLEAN, tags LIST[STRING],
   fees MAP[DOUBLE], WATERMARK FOR seen AS seen - INTERVAL '5 seconds')";
 
-/// Whole and other numbers in one field, times as numbers and as texts, a field that only looks like a column.
+/// Events with whole and other numbers in one field, times as numbers and as texts, a field that only looks like a
+/// column.
 const EVENTS: &str = r#"{"carrier":"AA","route":{"from":"JFK","stops":1},"origin":"nowhere","seen":1700000000,"landed":"2023-11-14T22:13:21.5Z","delay":5,"n":9007199254740993,"ratio":1,"ok":true,"tags":["a","b"],"fees":{"x":1,"y":0.5}}
 {"carrier":"BB","route":{"from":"LAX","stops":2.0},"seen":1700000003,"landed":1700000001000,"delay":-5.0,"n":2,"ratio":0.5,"ok":false,"tags":[],"fees":{}}
 {"carrier":"CC","route":{},"seen":"2023-11-14T23:13:20+01:00","delay":7,"n":-1,"ratio":1e300,"tags":["b"]}
@@ -51,7 +52,7 @@ async fn records(engine: &Engine, mut query: Subscription) -> Vec<Value> {
     records
 }
 
-/// How numbers and times are spelled is no part of an answer.
+/// The spelling of numbers and times is no part of an answer.
 fn plain(value: &Value) -> Value {
     match value {
         Value::Number(number) if number.is_f64() => number.as_f64().map_or(Value::Null, |number| {
@@ -81,7 +82,7 @@ fn sorted(records: impl IntoIterator<Item = Value>) -> Vec<String> {
 async fn live_answer_over_declared_columns_is_that_of_sql() {
     let dir = tempfile::tempdir().unwrap();
     let engine = declared(dir.path()).await;
-    // What is selected, and the rest but for FROM; the same in both languages, or each in its own.
+    // The selected expressions, and the rest except FROM; the same in both languages, or each in its own.
     let both = [
         ("carrier, origin, stops, seen, landed, delay, n, ratio, ok, tags, fees", ""),
         ("carrier, CARRIER AS c, Origin AS o, rAtIo AS r", "WHERE ORIGIN = 'JFK'"),
@@ -208,7 +209,7 @@ async fn an_event_far_in_the_future_makes_no_later_one_late() {
     sql(&engine, "CREATE STREAM free (ts LONG, WATERMARK FOR ts AS ts MAX AHEAD NONE)").await;
     // The second is of 2100.
     let events = "{\"ts\":500}\n{\"ts\":4102444800000}\n{\"ts\":700}\n{\"ts\":1600}";
-    // Of the windows, how many events they have; events that are late, and ahead.
+    // The number of events of each window; the events that are late, and ahead.
     for (stream, windows, late, ahead) in [("bounded", vec![2, 1], 0, 1), ("free", vec![1, 1], 2, 0)] {
         for text in [
             "COUNT(*) AS n FROM STREAM({})",

@@ -30,7 +30,7 @@ fn config(shards: usize) -> EngineConfig {
     }
 }
 
-/// What a query has given out, whatever was read again.
+/// All answers of a query, without repetitions.
 #[derive(Debug, Default, PartialEq)]
 struct Given {
     /// The emits by number, each with its window; none where an emit is what was there at once.
@@ -39,7 +39,7 @@ struct Given {
     end: Option<(EndReason, u64, u64, u64)>,
 }
 
-/// Who reads a query, and goes on after what it got last.
+/// A client that reads a query, and continues after its last answer.
 struct Asker {
     id: QueryId,
     /// It has no windows, so records come as they come.
@@ -68,7 +68,7 @@ impl Asker {
         }
         if let Some(finished) = &emit.meta.finished {
             let counts = emit.meta.counts;
-            // Of what comes behind a LIMIT in its batch the errors are counted: which events that are is a matter of chance.
+            // Errors of events after a LIMIT in its batch are counted: which events those are is a matter of chance.
             let is_exact = finished.reason != EndReason::Limit;
             let errors = if is_exact { counts.expression_errors } else { 0 };
             self.given.end = Some((finished.reason.clone(), counts.seen, counts.matched, errors));
@@ -218,7 +218,8 @@ fn idle_story(seed: u64) -> Story {
     Story { stream, texts, steps, shards: 1 + rng.below(2) }
 }
 
-/// What queries give that go through all; and which events were there in the end, by the step that sent them.
+/// The answers of queries that continue over all restarts; and the events that remained in the end, by the step that
+/// sent them.
 async fn run_durable(story: &Story) -> (BTreeMap<usize, Given>, BTreeMap<usize, usize>) {
     let clock = Arc::new(TestClock::at(START));
     let mut machine = Machine::new(Kind::Disk);
@@ -247,7 +248,7 @@ async fn run_durable(story: &Story) -> (BTreeMap<usize, Given>, BTreeMap<usize, 
                 }
             }
             Step::Send(events) => {
-                // What a kill comes after need not be synced.
+                // Events before a kill need not be synced.
                 let is_synced = !matches!(story.steps.get(place + 1), Some(Step::Kill(_)));
                 send(&engine, events, is_synced).await;
                 kept.insert(place, events.len());
@@ -291,7 +292,7 @@ async fn run_durable(story: &Story) -> (BTreeMap<usize, Given>, BTreeMap<usize, 
     (given, kept)
 }
 
-/// What plain queries give, of the same events at the same times.
+/// The answers of plain queries to the same events at the same times.
 async fn run_plain(story: &Story, kept: &BTreeMap<usize, usize>) -> BTreeMap<usize, Given> {
     let clock = Arc::new(TestClock::at(START));
     let engine = Engine::start(config(1), Arc::clone(&clock) as Arc<dyn Clock>);
@@ -425,7 +426,7 @@ async fn what_a_restart_goes_through_again_is_bounded_by_the_window() {
     let clock = Arc::new(TestClock::at(START));
     let machine = Machine::new(Kind::Disk);
     let mut engine = machine.open_as(&clock, config(1)).await.unwrap();
-    // Of a stream whose rows tell all that is asked, the log need keep nothing.
+    // If the rows of a stream have all that the queries need, the log need retain nothing.
     try_sql(&engine, "CREATE STREAM s (k LONG, n LONG)").await.unwrap();
     let mut askers = Vec::new();
     for text in [
@@ -453,7 +454,7 @@ async fn what_a_restart_goes_through_again_is_bounded_by_the_window() {
         let _ = engine.end_query(&Principal::local(), &asker.id, EndReason::Client);
         asker.read_all(&engine).await;
         assert_eq!(asker.given.end.as_ref().map(|end| (&end.0, end.1)), Some((&EndReason::Client, number)));
-        // What was gone through since the last start.
+        // The number of events read since the last start.
         let candidates =
             engine.query(&Principal::local(), &asker.id).map_or(0, |status| status.cost.candidates);
         assert!(candidates < 250, "{candidates}");
@@ -489,7 +490,7 @@ async fn who_has_some_gets_what_comes_after_though_that_was_not_written_down() {
             machine = machine.after_power_loss(1).await;
             engine = machine.open_as(&clock, config()).await.unwrap();
         }
-        // Whoever reads is there before what it has is made again.
+        // The readers are attached before their answers are computed again.
         let attach = |asker: &Asker| engine.attach_after(&Principal::local(), &asker.id, asker.last).unwrap();
         let mut readers: Vec<_> = if number == 6 { askers.iter().map(attach).collect() } else { Vec::new() };
         send(&engine, &event(number), true).await;

@@ -12,7 +12,7 @@ use crate::{
     views::open,
 };
 
-/// Asks; answers the first emit if it is there at once.
+/// Submits a query; returns the first emit if it is there at once.
 fn first(engine: &Engine, text: &str, options: SubmitOptions) -> Option<Emit> {
     engine
         .submit(&Principal::local(), text, options)

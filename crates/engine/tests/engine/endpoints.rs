@@ -497,7 +497,7 @@ async fn paths_lead_to_the_endpoint_that_states_most_of_them() {
     assert!(matches!(engine.route("POST", "/a"), EndpointRoute::Methods("GET, HEAD")));
 }
 
-/// What an endpoint answers is what the view's row says, for keys of every kind, in memory and from disk.
+/// An endpoint's answer equals the view's row, for keys of every kind, in memory and from disk.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_endpoints_answer_is_the_views_row() {
     for seed in 0..6 {
@@ -629,7 +629,7 @@ async fn fields_beside_a_parameter_within_an_object_are_other_fields() {
         // A column that lies within an object of the body's.
         ("/moved", r#"{"age":4,"user":{"age":3,"m":2},"z":1}"#, r#"{"user":{"age":4,"m":2},"z":1}"#),
         ("/ignore", whole, r#"{"user":{"name":"x"},"z":1}"#),
-        // What has nothing else says nothing else.
+        // A body without other fields adds none.
         ("/apart", r#"{"user":{"name":"x"},"z":1}"#, r#"{"called":"x","z":1}"#),
         ("/apart", r#"{"user":null,"z":1}"#, r#"{"z":1}"#),
         ("/deep", r#"{"user":{"home":{"city":"y"}},"z":1}"#, r#"{"city":"y","z":1}"#),
@@ -697,7 +697,7 @@ async fn what_is_missing_leaves_no_empty_object_and_nothing_that_was_sent_is_los
     assert_eq!(kept.len(), cases.len());
     for (kept, (path, body, expected)) in kept.iter().zip(cases) {
         let expected: Value = serde_json::from_str(expected).unwrap();
-        // Where the columns say all of an event, nothing else is kept of it.
+        // If the columns have all of an event, nothing else of it is stored.
         let (user, home) = (&expected["user"], &expected["user"]["home"]);
         let columns = json!([expected["id"], user["age"], home["zip"], expected["f"]]);
         assert_eq!(json!([kept["id"], kept["age"], kept["zip"], kept["flat"]]), columns, "{path} {body}");

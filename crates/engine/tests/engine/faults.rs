@@ -24,7 +24,7 @@ struct Fault {
     thread: &'static str,
     /// Calls before the clock shows this (milliseconds since 1970) do not count.
     from: Millis,
-    /// So many of their calls still succeed.
+    /// Number of their calls that still succeed.
     after: u64,
 }
 

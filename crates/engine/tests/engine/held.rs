@@ -31,7 +31,7 @@ enum Trap {
     Panic,
 }
 
-/// A clock that can stop whoever reads it.
+/// A clock that can stop its readers.
 struct TrapClock {
     clock: TestClock,
     trap: Mutex<Trap>,
@@ -275,7 +275,8 @@ fn windows_of_very_many_queries_close_together_and_each_has_its_answer() {
     }
 }
 
-/// Makes an append wait for room in memory, carries out statements, and makes room. Answers what became of it, and the engine.
+/// Makes an append wait for room in memory, carries out statements, and makes room. Returns the outcome of the append,
+/// and the engine.
 async fn appended_across(
     dir: &std::path::Path,
     before: &str,

@@ -35,8 +35,8 @@ async fn open(dir: &Path) -> Engine {
     open_when_free(config, quick(dir), Arc::new(SystemClock::new())).await
 }
 
-/// Opens a directory, if need be when the engine before has let go of it: one that was given no time ends its threads
-/// after its shutdown.
+/// Opens a directory, if necessary after the earlier engine has released it: one that was given no time ends its
+/// threads after its shutdown.
 pub(crate) async fn open_when_free(
     config: EngineConfig,
     history: HistoryConfig,
@@ -47,7 +47,7 @@ pub(crate) async fn open_when_free(
     loop {
         match Engine::open(config.clone(), history.clone(), Arc::clone(&clock)).await {
             Ok(engine) => return engine,
-            // The files of views are let go of when their last commit is written.
+            // The files of views are released when their last commit is written.
             Err(HistoryError::Locked(_) | HistoryError::View(_)) if patience.monotonic_nanos() < deadline => {
                 tokio::task::yield_now().await
             }
@@ -56,7 +56,7 @@ pub(crate) async fn open_when_free(
     }
 }
 
-/// Without time nothing is committed any more.
+/// Stops the engine; without time nothing is committed any more.
 pub(crate) async fn stop(engine: Engine, grace: Duration) {
     engine.shutdown(grace).await;
 }
@@ -123,7 +123,7 @@ async fn acknowledged_event_is_in_sql_at_once_and_after_a_restart() {
             sql(&engine, "SELECT count(*) AS n, count(DISTINCT a) AS d, max(_offset) AS o FROM t").await;
         assert_eq!(counted, format!("{{\"n\":{0},\"d\":{0},\"o\":{1}}}\n", 20 + round, 19 + round));
         append(&engine, "t", &format!("{{\"a\":{}}}", 100 + round), None).await;
-        // What is not in the table is in the log.
+        // Events that are not in the table are in the log.
         stop(engine, Duration::ZERO).await;
     }
 }
@@ -357,7 +357,7 @@ async fn number_that_is_used_again_for_other_events_is_refused_after_restarts_to
         Some(Numbered { producer: "p".into(), sequence, part: 0, after: 0, hash })
     };
     append(&engine, "t", "{\"a\":1}", numbered(1, "{\"a\":1}")).await;
-    // What is known from the log, then what is from the catalog's snapshot.
+    // The request is known from the log first, then from the catalog's snapshot.
     for grace in [Duration::ZERO, Duration::from_secs(5), Duration::from_secs(5)] {
         assert!(append(&engine, "t", "{\"a\":1}", numbered(1, "{\"a\":1}")).await.is_repeated);
         let options = AppendOptions { numbered: numbered(1, "{\"a\":2}"), ..AppendOptions::default() };
@@ -532,7 +532,7 @@ async fn stream_that_was_live_is_stored_from_its_alteration_on() {
     assert_eq!(sql(&engine, select).await, "{\"a\":2,\"_offset\":1}\n");
 }
 
-/// Asks until this is the answer.
+/// Repeats a statement until this is the answer.
 pub(crate) async fn until_said(engine: &Engine, text: &str, expected: &str) {
     let asked = tokio::time::timeout(Duration::from_secs(60), async {
         while try_sql(engine, text).await.ok().as_deref() != Some(expected) {
@@ -591,13 +591,13 @@ async fn inserted_columns_lie_where_they_are_declared() {
     // The events have the objects, so a stream that finds its columns finds them.
     let event = sql(&engine, "SELECT _event ->> 'route' AS route FROM flights WHERE _offset = 0").await;
     assert!(event.contains("JFK") && event.contains("a b"), "{event}");
-    // What came out goes in again, into the same stream and another.
+    // Selected rows can be inserted again, into the same stream and another.
     let columns = "carrier, origin, dest, gate, odd, doc";
     sql(&engine, &format!("INSERT INTO flights ({columns}) SELECT {columns} FROM flights")).await;
     let distinct = format!("SELECT count(*) AS n FROM (SELECT DISTINCT {columns} FROM flights)");
     assert_eq!(sql(&engine, &distinct).await, "{\"n\":2}\n");
     assert_eq!(sql(&engine, "SELECT count(*) AS n FROM flights").await, "{\"n\":4}\n");
-    // What cannot be made is refused, and told.
+    // An event that cannot be made is refused, and reported.
     sql(&engine, "CREATE STREAM lists (a LONG, b LONG PATH 'l[0]', c JSON PATH 'o', d LONG PATH 'o.x')")
         .await;
     for (text, expected) in [

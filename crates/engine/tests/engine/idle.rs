@@ -136,7 +136,7 @@ async fn a_window_that_a_sink_was_given_stays_closed_after_a_crash() {
         let engine = loop {
             match machine.open_as(&clock, config()).await {
                 Ok(engine) => break engine,
-                // The engine before lets go of the views' files after its last commit.
+                // The earlier engine releases the views' files after its last commit.
                 Err(HistoryError::View(_)) => look_again().await,
                 Err(error) => panic!("{error}"),
             }

@@ -20,7 +20,7 @@ fn options(time_field: Option<&str>) -> InputOptions {
     }
 }
 
-/// Where each emit's window starts, and its records.
+/// The start of each emit's window, and its records.
 type Emits = Vec<(Option<i64>, String)>;
 
 /// Runs the query; answers each emit's window start and text.

@@ -31,7 +31,7 @@ async fn open_with(history: HistoryConfig, clock: &Arc<TestClock>) -> Engine {
     open_when_free(config, history, Arc::clone(clock) as Arc<dyn Clock>).await
 }
 
-/// What is kept is free for another engine when this returns.
+/// The directory is free for another engine when this returns.
 async fn stop(engine: Engine, grace: Duration) {
     engine.shutdown(grace).await;
 }
@@ -41,7 +41,7 @@ pub(crate) async fn rows(engine: &Engine, text: &str) -> Vec<Value> {
     answer.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Asks until a condition gives so many rows.
+/// Repeats a query until it returns so many rows.
 pub(crate) async fn until(engine: &Engine, count: usize, text: &str) {
     let waited = tokio::time::timeout(Duration::from_secs(30), async {
         while rows(engine, text).await.len() != count {
@@ -125,7 +125,7 @@ async fn attempt_that_takes_too_long_is_ended_and_tried_again() {
     assert_eq!(rows(&engine, "SELECT count(*) AS n FROM t").await, [json!({"n": 1})]);
     let counted = ["runs", "failures", "retries", "rows"].map(|name| name.to_owned());
     let row = shown(&engine, "slow").await;
-    // What was counted is counted after a restart, too.
+    // The counts persist over a restart.
     stop(engine, Duration::from_secs(5)).await;
     let engine = open_with(history, &clock).await;
     let again = shown(&engine, "slow").await;
@@ -274,7 +274,7 @@ async fn times_that_were_missed_are_made_up_for_once() {
         run,
         [json!({"scheduled_at": "2026-01-01T06:00:00.000Z", "started_at": "2026-01-01T06:30:00.000Z"})]
     );
-    // What was missed while it was disabled is not.
+    // Runs that were due while it was disabled are not made up.
     sql(&engine, "ALTER JOB off ENABLE").await;
     assert_eq!(shown(&engine, "off").await["next_run"], "2026-01-01T07:00:00.000Z");
     clock.advance_ms(30 * MINUTE);
@@ -381,7 +381,7 @@ async fn job_is_run_when_it_is_asked_for_and_never_twice_at_once() {
     assert_eq!(error.to_string(), "number of jobs would be 6, limit is 5");
     sql(&engine, "CREATE JOB IF NOT EXISTS b SCHEDULE '@yearly' AS SELECT 1").await;
 
-    // What runs is ended with the server, and taken up again.
+    // A run ends with the server, and is resumed.
     engine.shutdown(Duration::from_secs(20)).await;
     let ended = async {
         while !engine.sql().unwrap().running().is_empty() {

@@ -29,7 +29,7 @@ pub(crate) struct Parts {
     pub(crate) log: SimDisk,
     catalog: SimDisk,
     store: FailingStore,
-    /// Where views are kept, if there are to be any.
+    /// Directory of the views, if there are any.
     pub(crate) views: Option<PathBuf>,
 }
 
@@ -38,7 +38,7 @@ impl Parts {
         Parts { log: SimDisk::new(1), catalog: SimDisk::new(2), store: FailingStore::remote(), views: None }
     }
 
-    /// What is left of them, as another process finds it.
+    /// The remaining data, as another process finds it.
     async fn left(&self) -> Parts {
         // The catalog first, as it is on one disk: a snapshot is written when the log is synced up to it, and the engine still runs.
         let catalog = self.catalog.only_synced();
@@ -130,8 +130,8 @@ async fn check_after(left: &Parts, clock: &Arc<TestClock>, what: &str) {
     engine.shutdown(Duration::ZERO).await;
 }
 
-/// Makes the power be lost at a run's first call to the log, at its second, and so on until it is done before that. Gives the
-/// number of calls.
+/// Makes the power be lost at a run's first call to the log, at its second, and so on until it is done before that. Returns
+/// the number of calls.
 async fn lose_power_at_each_call<B, C>(before: B, check: C) -> u64
 where
     B: AsyncFn(&Parts, &Arc<TestClock>) -> Engine,
@@ -164,7 +164,7 @@ async fn loss_of_power_at_any_call_to_the_log_neither_doubles_nor_loses() {
 }
 
 /// Makes a run crash at its first call to the store, at its second, and so on until it is done before that; each call
-/// has its effect or not. Gives the number of calls.
+/// has its effect or not. Returns the number of calls.
 async fn crash_at_each_call<B, C>(before: B, check: C) -> u64
 where
     B: AsyncFn(&Parts, &Arc<TestClock>) -> Engine,

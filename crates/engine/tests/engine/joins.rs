@@ -48,7 +48,7 @@ async fn change_users(engine: &Engine, users: &mut Users, rng: &mut Rng, events:
     let mut sent = Vec::new();
     for _ in 0..events {
         let (id, name) = (rng.below(30) as u64, format!("name {}", rng.below(1000)));
-        // What is null keeps the value that was there before.
+        // A null leaves the earlier value unchanged.
         let country = ["DE", "FR", "CL"].get(rng.below(4)).map(|country| (*country).to_owned());
         sent.push(json!({"id": id, "country": country, "name": name}).to_string());
         let (known, last) = users.entry(id).or_default();
@@ -73,7 +73,7 @@ fn text_of((swiper, n): &(Option<u64>, u64)) -> String {
     }
 }
 
-/// What the views are expected to hold, counted in a loop.
+/// The expected content of the views, computed in a loop.
 #[derive(Default)]
 struct Naive {
     inner: BTreeMap<Option<String>, (u64, u64)>,
@@ -213,7 +213,7 @@ async fn live_queries_get_the_rows_that_are_there() {
     for group in &mut groups {
         assert_eq!(records(group, 1).await, [json!({"country": "DE", "n": 1})]);
     }
-    // What changes is seen by the events that follow.
+    // The following events see the change.
     append(&engine, "profiles", r#"{"id":2,"country":"DE","name":"c"}"#, None).await;
     rows(&engine, "users").await;
     append(&engine, "swipes", r#"{"swiper":2,"n":5}"#, None).await;
@@ -226,7 +226,7 @@ async fn live_queries_get_the_rows_that_are_there() {
         )
         .unwrap();
     assert!(plan.contains("join       left join view users on id = swiper"), "{plan}");
-    // A query whose rows are gone ends, and says why.
+    // A query whose rows are gone ends, with the reason.
     drop((all, outer, groups));
     sql(&engine, "DROP VIEW users").await;
     append(&engine, "swipes", r#"{"swiper":2,"n":5}"#, None).await;
@@ -332,7 +332,7 @@ async fn tables_are_joined_by_any_columns_as_they_are() {
     }
     append(&engine, "swipes", "{\"shop\":1}\n{\"shop\":1}\n{\"shop\":9}\n{}", None).await;
     assert_eq!(rows(&engine, "cities").await, [r#"{"city":null,"n":2}"#, r#"{"city":"Jena","n":2}"#]);
-    // What is inserted before an event is seen by it.
+    // An event sees the rows inserted before it.
     sql(&engine, "INSERT INTO shops VALUES (9, 'pub', 'Bonn')").await;
     append(&engine, "swipes", r#"{"shop":9}"#, None).await;
     assert_eq!(row(&engine, "cities", &["Bonn"]).await, r#"{"city":"Bonn","n":1}"#);
@@ -388,7 +388,7 @@ async fn a_table_that_is_too_large_is_not_held_and_the_view_says_so() {
         .pin_joined("SELECT 1 FROM STREAM(a) JOIN shops ON shops.id = 1", &SubmitOptions::default())
         .await;
     assert!(error.unwrap_err().to_string().contains("limit is 2000"));
-    // When it is smaller, the view goes on.
+    // When the table is smaller, the view continues.
     sql(&engine, "INSERT OVERWRITE shops VALUES (1, 'Ulm')").await;
     assert_eq!(row(&engine, "cities", &["Ulm"]).await, r#"{"city":"Ulm","n":1}"#);
     assert_eq!(engine.view(&Principal::local(), "cities").unwrap().failing, None);

@@ -606,7 +606,7 @@ fn a_query_that_is_ended_has_seen_what_was_appended_before() {
 #[test]
 fn an_event_that_nobody_matches_moves_the_time_of_all_who_go_by_it() {
     let bench = Bench::new();
-    // They have one filter, and whoever came first does not go by the events' own time.
+    // They have one filter, and the first query does not go by the events' own time.
     let _first = bench.submit("SELECT ts FROM STREAM() WHERE kind = 'a'");
     let mut second = bench.submit(
         "SELECT COUNT(*) AS n FROM STREAM() WHERE kind = 'a' GROUP BY k WINDOWING TUMBLING(10, EVENT(ts))",

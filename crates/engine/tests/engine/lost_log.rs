@@ -34,7 +34,7 @@ async fn open(history: HistoryConfig) -> Engine {
     open_when_free(config(), history, Arc::new(SystemClock::new())).await
 }
 
-/// Why a directory is not opened.
+/// The error for which a directory is not opened.
 async fn refused(history: HistoryConfig) -> HistoryError {
     loop {
         match Engine::open(config(), history.clone(), Arc::new(SystemClock::new())).await {
@@ -56,7 +56,7 @@ async fn check_counted(engine: &Engine, count: u64) {
     assert_eq!(counted, format!("{{\"n\":{count},\"d\":{count},\"o\":{}}}\n", count - 1));
 }
 
-/// What is in a directory, with all below it.
+/// Copies a directory with all below it.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
@@ -76,7 +76,7 @@ fn segments(dir: &Path) -> Vec<std::path::PathBuf> {
     paths.filter(|path| path.extension().is_some_and(|extension| extension == "segment")).collect()
 }
 
-/// Changes a bit wherever a text stands in the log; answers how often that was.
+/// Changes a bit wherever a text occurs in the log; returns the number of places.
 fn damage(dir: &Path, text: &[u8]) -> usize {
     let mut damaged = 0;
     for segment in segments(dir) {
@@ -111,7 +111,7 @@ async fn log_without_its_segments_is_refused_and_gone_on_behind_when_told_to() {
     numbers(&engine, 50..60).await;
     check_counted(&engine, 60).await;
     stop(engine, Duration::ZERO).await;
-    // What was acknowledged since is read again.
+    // Events acknowledged since are read again.
     let engine = open(settings(dir.path(), false)).await;
     check_counted(&engine, 60).await;
     numbers(&engine, 60..61).await;
@@ -199,7 +199,7 @@ async fn log_that_ends_before_what_a_join_has_read_is_refused_and_gone_on_behind
         let pairs = format!("SELECT count(*) AS n FROM pairs WHERE a = {key} AND b = {key}");
         (pairs, "{\"n\":1}\n")
     };
-    // What it has told of is on disk.
+    // The results that it has written are on disk.
     let (text, expected) = pair(1);
     let more = [("l", first), ("r", first)];
     known_to_views_only(dir.path(), &statements, (&[], &more), (&text, expected)).await;

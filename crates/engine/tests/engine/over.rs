@@ -31,7 +31,7 @@ fn same(found: f64, expected: f64) -> bool {
     (found - expected).abs() <= 1e-9 * expected.abs().max(1.0)
 }
 
-/// By loops over what is read of the views below.
+/// Compares the views with loops over the rows of the views below.
 async fn check(engine: &Engine, seed: u64) {
     #[derive(Default)]
     struct Group {
@@ -379,7 +379,7 @@ async fn all_that_reads_a_view_reads_one_of_a_view() {
     assert_eq!(row, r#"{"likes":1,"users":3,"dislikes":1}"#);
     assert_eq!((reading.position, reading.age_ms), (4, 0));
     assert_eq!(sql(&engine, "SELECT sum(users) AS n FROM by_likes").await, "{\"n\":3}\n");
-    // Who takes all changes has the view; the group that nobody is in any more is gone.
+    // A listener to all changes knows the view; the group that lost its last row is gone.
     let mut known: BTreeMap<Vec<u8>, Option<Vec<u8>>> = BTreeMap::new();
     while changes.position() < 4 {
         let some = changes.next().await.unwrap().unwrap();

@@ -15,7 +15,7 @@ pub(crate) struct Request {
     pub(crate) key: String,
     pub(crate) content_type: String,
     pub(crate) body: String,
-    /// What it was answered.
+    /// The status of its answer.
     pub(crate) status: u16,
 }
 
@@ -39,7 +39,7 @@ impl Receiver {
                 let before = taken.iter().filter(|other: &&Request| other.key == request.key).count();
                 request.status = answer(&request.body, before);
                 let head = format!("HTTP/1.1 {} It is\r\n", request.status);
-                // Who asked may be gone.
+                // The client may be gone.
                 let _ = stream
                     .write_all(format!("{head}Content-Length: 0\r\nConnection: close\r\n\r\n").as_bytes());
                 taken.push(request);
@@ -53,8 +53,7 @@ impl Receiver {
         self.requests.lock().unwrap().clone()
     }
 
-    /// The lines that were taken, in order: of requests with one key the first, as whoever takes them knows it again. All
-    /// with one key say the same.
+    /// The lines that were received, in order; repeated keys count once. All with one key say the same.
     pub(crate) fn lines(&self) -> Vec<String> {
         let (mut known, mut lines) = (std::collections::BTreeMap::new(), Vec::new());
         for request in self.requests() {

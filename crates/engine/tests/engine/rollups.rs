@@ -35,7 +35,7 @@ pub(crate) const WINDOWS: [Windows; 3] = [
 ];
 
 impl Windows {
-    /// Where those begin that hold an instant.
+    /// The starts of the windows that contain an instant.
     pub(crate) fn holding(&self, at: i64) -> impl Iterator<Item = i64> {
         let (first, size) = ((at.div_euclid(self.every) + 1) * self.every, self.size);
         (first..=at + size).step_by(self.every as usize).map(move |end| end - size)
@@ -45,7 +45,7 @@ impl Windows {
 /// A window by its start, a set, and the values of its keys.
 type Group = (i64, usize, Vec<String>);
 
-/// What a loop over the events counts in windows.
+/// The counts of a loop over the events, by window.
 struct Model<'w> {
     windows: &'w Windows,
     groups: BTreeMap<Group, (i64, i64)>,
@@ -398,7 +398,7 @@ async fn windows_that_a_table_has_and_the_log_does_not_know_of_are_not_inserted_
 /// Keys of the only view that are on disk. The engine was stopped.
 async fn keys_on_disk(dir: &Path) -> usize {
     for _ in 0..600 {
-        // Its files are let go of when its threads have ended.
+        // Its files are released when its threads have ended.
         let opened = ViewStore::open(&dir.join("views"), ViewStoreOptions { cache_bytes: 1 << 20 });
         let Ok(store) = opened else {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -457,7 +457,7 @@ async fn all_closed_windows_go_into_a_sink_however_short_they_are_kept() {
     append(&engine, "rs", "{\"ts\":98999}\n{\"ts\":100500}", None).await;
     until(&engine, all, &delivered(100)).await;
     assert_eq!(engine.view(&Principal::local(), "rsv").unwrap().late, 1);
-    // What was delivered is deleted with the next commit.
+    // Delivered windows are deleted with the next commit.
     append(&engine, "rs", "{\"ts\":100600}", None).await;
     assert_eq!(sql(&engine, "SELECT count(*) AS n FROM rsv").await, "{\"n\":6}\n");
     stop(engine, Duration::from_secs(5)).await;
@@ -467,7 +467,7 @@ async fn all_closed_windows_go_into_a_sink_however_short_they_are_kept() {
 #[tokio::test(flavor = "multi_thread")]
 async fn windows_wait_on_disk_for_a_sink_that_fails_and_are_delivered_whole() {
     let dir = tempfile::tempdir().unwrap();
-    // Where the file is to be is a directory.
+    // There is a directory in the place of the file.
     let file = dir.path().join("sinks/r.ndjson");
     std::fs::create_dir_all(&file).unwrap();
     let (mut appended, mut lines) = (0, Vec::new());
@@ -493,7 +493,7 @@ async fn windows_wait_on_disk_for_a_sink_that_fails_and_are_delivered_whole() {
             }
         };
         tokio::time::timeout(Duration::from_secs(60), committing).await.unwrap();
-        // What waits is not in memory.
+        // Waiting windows are not in memory.
         assert!(engine.view(&Principal::local(), "r").unwrap().keys_held <= 30);
         stop(engine, if round % 2 == 0 { Duration::ZERO } else { Duration::from_secs(5) }).await;
         engine = open_local(dir.path()).await;
@@ -523,7 +523,7 @@ async fn what_a_webhook_does_not_take_is_tried_again_and_then_goes_elsewhere() {
     let engine = open_local(dir.path()).await;
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    // Answers each request by what the row says, the first of a key always by 503.
+    // The webhook answers each request by the row's status, the first of a key always by 503.
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let mut keys = std::collections::HashSet::new();
@@ -579,7 +579,7 @@ async fn what_a_webhook_does_not_take_is_tried_again_and_then_goes_elsewhere() {
         None,
     )
     .await;
-    // That the last try came about is noted right after what it delivered.
+    // The success of the last attempt is recorded shortly after its delivery.
     for _ in 0..600 {
         let status = engine.sinks(&Principal::local()).remove(0);
         if status.delivered.1 == 2 && status.tries == 0 {
@@ -631,7 +631,7 @@ async fn a_sink_that_cannot_be_is_told_why() {
     sql(&engine, "CREATE SINK IF NOT EXISTS one FROM t INTO FILE 'two'").await;
     let shown = sql(&engine, "SHOW CREATE SINK one").await;
     assert_eq!(shown, "{\"sink\":\"one\",\"statement\":\"CREATE SINK one FROM t INTO FILE 'one'\"}\n");
-    // What could never be told is refused when it is declared.
+    // A webhook that could never be called is refused when it is declared.
     for (webhook, expected) in [
         ("'http://127.0.0.1:1/'", "which the settings do not allow (`sinks.private_addresses`)"),
         ("'http://localhost/'", "which the settings do not allow (`sinks.private_addresses`)"),

@@ -53,7 +53,7 @@ fn numbers(text: &str) -> Vec<i64> {
     numbers
 }
 
-/// What a live query finds in the events, which are appended while it runs.
+/// The events that a live query finds while they are appended.
 async fn live(engine: &Engine, condition: &str) -> Vec<i64> {
     let text = format!("SELECT n FROM STREAM(logs) WHERE {condition}");
     let mut query = engine.submit(&Principal::local(), &text, SubmitOptions::default()).unwrap();

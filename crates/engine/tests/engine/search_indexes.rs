@@ -220,7 +220,7 @@ async fn searches_follow_the_definition_at_once() {
             "{create}: without an index, all texts are searched"
         );
         assert_eq!(found(&engine, "host:web").await, [0, 1, 2]);
-        // What was acknowledged is known, so its columns can be named.
+        // Acknowledged events are known, so their columns can be named.
         sql(
             &engine,
             "CREATE SEARCH INDEX ON logs (message TEXT (stem = 'english', fold = accents), host ID)",

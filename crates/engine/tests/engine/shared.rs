@@ -55,7 +55,7 @@ impl Bench {
     }
 }
 
-/// What happens, in order.
+/// The actions, in order.
 #[derive(Debug, Clone)]
 enum Action {
     Join(usize, String),
@@ -151,7 +151,7 @@ fn actions(seed: u64) -> Vec<Action> {
     actions
 }
 
-/// What a reader sees of an emit.
+/// A reader's view of an emit.
 fn seen(emit: &Emit) -> String {
     let window = emit.meta.window.map(|window| (window.kind, window.number, window.start, window.end));
     let counts = emit.meta.counts;
@@ -259,7 +259,7 @@ fn crowds_with_sessions_and_windows_by_record_are_one_entry_each() {
         })
         .collect();
     assert_eq!(bench.engine.metrics().index_bytes, before);
-    // Who joins between two events of a session or window sees the second one.
+    // A query that joins between two events of a session or window sees the second one.
     bench.send("{\"k\":1,\"a\":1}");
     let late = [query("SESSION(100, TIME)"), query("TUMBLING(2, RECORD)")];
     assert_eq!(bench.engine.metrics().index_bytes, before);

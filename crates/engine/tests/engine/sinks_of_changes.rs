@@ -27,7 +27,7 @@ fn row_at(events: &[(i64, i64)], key: i64, position: usize) -> Value {
     if count > 0 && sum < 40 { json!({"k": key, "n": count, "s": sum}) } else { Value::Null }
 }
 
-/// Checks changes in the order in which they were delivered; answers what they come to.
+/// Checks changes in the order in which they were delivered; returns the final rows.
 fn check(changes: &[Value], events: &[(i64, i64)]) -> BTreeMap<i64, Value> {
     let (mut rows, mut last) = (BTreeMap::new(), (0, -1));
     for change in changes {
@@ -166,7 +166,7 @@ async fn a_sink_of_changes_begins_when_it_is_created_and_what_nobody_wants_is_no
     };
     let first = "{\"key\":\"[]\",\"row\":\"{\\\"n\\\":3}\",\"position\":3}\n";
     changed(first).await;
-    // What another one, which nobody answers, has not, is kept for it alone.
+    // Changes that another sink, whose target never answers, has not delivered are held for that sink alone.
     sql(&engine, "CREATE SINK away FROM CHANGES OF v INTO WEBHOOK 'http://127.0.0.1:1/'").await;
     append(&engine, "t", "{\"k\":4}", None).await;
     let second = first.replace('3', "4");

@@ -39,7 +39,7 @@ struct Told {
     id: i64,
     key: Option<i64>,
     time: Option<i64>,
-    /// Of an order; none: its default.
+    /// Amount of an order; none: its default.
     amount: Option<i64>,
 }
 
@@ -124,7 +124,7 @@ impl Source {
         }
     }
 
-    /// Some events of one stream.
+    /// Random events of one stream.
     fn some(&mut self, count: usize) -> Vec<Told> {
         let is_payment = self.rng.chance(0.5);
         (0..count).map(|_| self.one(is_payment)).collect()
@@ -334,7 +334,7 @@ async fn a_join_that_keeps_too_much_stops_and_says_so() {
 /// Crashes are so many calls apart.
 const STEP: u64 = 31;
 
-/// What the client does with an engine; none: the power went off. Each step has its time.
+/// Runs the client's steps on an engine; none: the power went off. Each step has its time.
 async fn crashed_steps(
     machine: &Machine,
     engine: &Engine,
@@ -442,7 +442,7 @@ async fn what_a_join_needs_is_kept_in_the_log_and_nothing_else() {
         sql(&engine, text).await;
     }
     sql(&engine, "CREATE STREAM other (x STRING)").await;
-    // Of a stream that it is not of, the log keeps nothing for it.
+    // The log retains nothing for the join from a stream that it does not read.
     let text = "x".repeat(100_000);
     let lines: Vec<String> = (0..10).map(|_| format!("{{\"x\":\"{text}\"}}")).collect();
     for sequence in 0..8 {

@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use crate::history::{open_when_free, quick, sql, try_sql};
 
-/// Gives rows for far longer than any test waits.
+/// A statement that returns rows for far longer than any test waits.
 const ENDLESS: &str = "CREATE TABLE made AS SELECT value AS n FROM range(0, 1000000000000)";
 
 #[tokio::test(flavor = "multi_thread")]

@@ -77,7 +77,7 @@ async fn a_range_is_of_all_that_its_bounds_may_be() {
     ] {
         assert_eq!(keys_in(&engine, "v", &range).await, expected, "{range:?}");
     }
-    // Where all keys are of one kind, it is that.
+    // If all keys are of one kind, the kind is that one.
     sql(&engine, "CREATE STREAM s (seen TIMESTAMP, code STRING)").await;
     for (view, column) in [("days", "seen"), ("codes", "code")] {
         let select = format!("SELECT {column} AS k, COUNT(*) AS n FROM STREAM(s) GROUP BY {column}");

@@ -147,7 +147,7 @@ async fn rows_come_in_the_order_of_their_keys_a_page_at_a_time() {
     assert_eq!(error, EngineError::KeyValues { view: "v".to_owned(), wanted: 2, found: 1 });
 }
 
-/// What a view of every aggregate holds, against SQL over the stream's table.
+/// Compares a view of every aggregate with SQL over the stream's table.
 async fn check_against_sql(engine: &Engine) {
     let view = sql(engine, "SELECT k, n, s, lo, hi, m, d, f, l, best, xs FROM v ORDER BY k").await;
     let table = "SELECT k, count(*) AS n, sum(x) AS s, min(x) AS lo, max(t) AS hi, avg(x) AS m, \
@@ -366,7 +366,7 @@ async fn a_view_holds_more_than_its_share_until_others_need_theirs() {
         let events: Vec<String> = (0..KEYS).map(|k| format!("{{\"k\":{k}}}")).collect();
         append(&engine, stream, &events.join("\n"), None).await;
     };
-    // When this is so of the two views' keys and bytes, with all on disk.
+    // Waits until the condition holds for the keys and bytes of the two views, with all on disk.
     let until_held = async |what: &str, is_so: fn(&[ViewStatus]) -> bool| {
         let held = tokio::time::timeout(Duration::from_secs(60), async {
             loop {
@@ -460,21 +460,21 @@ async fn keys_without_events_go_when_their_time_is_over() {
     clock.advance_ms(9 * MINUTE);
     append(&engine, "beats", &beat("b"), None).await;
     assert_eq!(row(&engine, "alive", &["a"]).await, r#"{"device":"a","n":2}"#);
-    // Nobody has sent anything: readers go by the clock.
+    // No event was sent: readers go by the clock.
     clock.advance_ms(MINUTE);
     assert_eq!(row(&engine, "alive", &["a"]).await, "");
     assert_eq!(sql(&engine, "SELECT * FROM alive").await.trim(), r#"{"device":"b","n":2}"#);
-    // What comes then begins anew.
+    // A later event begins anew.
     append(&engine, "beats", &beat("a"), None).await;
     assert_eq!(row(&engine, "alive", &["a"]).await, r#"{"device":"a","n":1}"#);
     stop(engine, Duration::from_secs(5)).await;
-    // What is on disk only has its time, too, and is deleted there when the time of the events says so.
+    // A row that is only on disk expires, too, and is deleted there by the time of the events.
     let (engine, clock) = open(START + 12 * MINUTE as i64).await;
     assert_eq!(row(&engine, "alive", &["b"]).await, r#"{"device":"b","n":2}"#);
     clock.advance_ms(8 * MINUTE);
     let mut changes = engine.view_changes(&Principal::local(), "alive", None).await.unwrap();
     append(&engine, "beats", &beat("c"), None).await;
-    // Whoever listens is told.
+    // Listeners are informed.
     let mut gone = Vec::new();
     while gone.len() < 2 {
         let some = changes.next().await.unwrap().unwrap();
@@ -561,7 +561,7 @@ async fn what_a_view_reads_of_its_stream_stays_declared_as_it_is() {
         assert_eq!(error.to_string(), expected, "{change}");
         assert_eq!(error.kind(), ErrorKind::Conflict, "{change}");
     }
-    // What none reads is in nobody's way.
+    // A column that no view reads can be altered.
     let alter = "ALTER STREAM t ALTER COLUMN e SET DEFAULT 7, ALTER COLUMN e DROP NOT NULL, ADD COLUMN g LONG PATH 'o.g'";
     sql(&engine, alter).await;
     append(&engine, "t", "{\"k\":1,\"zz\":5}", None).await;
@@ -640,7 +640,7 @@ async fn a_view_is_made_of_what_the_stream_has_and_of_what_comes() {
     stop(engine, Duration::from_secs(5)).await;
 }
 
-/// What a view has from the table ends anywhere within what came as one request, which the log has as one.
+/// The part of a view that comes from the table may end within a request, which is one batch in the log.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_view_that_is_stopped_within_a_request_goes_on_within_it() {
     // More than a view has from the log alone, so that it begins in the table.
@@ -752,7 +752,7 @@ async fn what_gives_rows_elsewhere_is_a_list_in_a_view() {
     let upper = "CREATE MATERIALIZED VIEW u AS SELECT TOP(2, n) FROM STREAM(best)";
     let error = try_sql(&engine, upper).await.unwrap_err().to_string();
     assert!(error.contains("can retract rows"), "{error}");
-    // What the view below shows as a list does not keep others from being over it.
+    // A list in the view below does not prevent views over it.
     let upper = "CREATE MATERIALIZED VIEW origins AS SELECT COUNT(*) AS n FROM STREAM(spread)";
     sql(&engine, upper).await;
     assert_eq!(row(&engine, "origins", &[]).await, "{\"n\":1}");

@@ -19,23 +19,23 @@ pub(crate) fn seeds(short: u64) -> std::ops::Range<u64> {
     first..first + number("SOAK_CASES").unwrap_or(short)
 }
 
-/// How often each story of a running engine is told: its threads may meet otherwise each time.
+/// Number of repetitions of each story in a running engine: its threads may interleave differently each time.
 pub(crate) fn repeats() -> u64 {
     number("SOAK_REPEATS").unwrap_or(1)
 }
 
-/// Says what a test has done: shown where it fails, or is asked to show it.
+/// Prints the steps of a test: shown if it fails, or if asked for.
 pub(crate) fn show(text: &str) {
     eprintln!("{text}");
 }
 
-/// What of the language is asked for.
+/// Features of the language that the queries use.
 pub(crate) const WIDE: LanguageFeatures = LanguageFeatures::ALL;
 
 /// An event and when it arrives.
 pub(crate) type Timed = (i64, String);
 
-/// So many events that arrive from `start` on within some seconds, each with its arrival in the field `at` and a time
+/// Random events that arrive from `start` on within some seconds, each with its arrival in the field `at` and a time
 /// of its own, often earlier, in `ts`.
 pub(crate) fn timed_events(seed: u64, start: i64, count: usize) -> Vec<Timed> {
     let mut rng = Rng::new(seed.wrapping_mul(31) + 5);

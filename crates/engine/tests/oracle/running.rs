@@ -24,7 +24,7 @@ use crate::cases::{WIDE, got, repeats, seeds, show, timed_events};
 
 const START: i64 = 1_700_000_000_000;
 
-/// What happens to an engine.
+/// A step of the test on an engine.
 #[derive(Debug, Clone)]
 enum Step {
     /// A query is asked.
@@ -95,7 +95,7 @@ fn story(seed: u64) -> Story {
     Story { seed, texts, steps, shards, is_disturbed }
 }
 
-/// A clock that holds up whoever looks at it, now and then: so threads meet in the middle of what they do.
+/// A clock that delays its readers now and then: so threads interleave in the middle of their work.
 #[derive(Debug)]
 struct SlowClock {
     clock: Arc<TestClock>,
@@ -134,7 +134,7 @@ struct Watching {
 }
 
 impl Watching {
-    /// Looks at all queries again and again: who looks at them gets into the way of those who change them.
+    /// Lists all queries again and again: the readers interfere with the threads that change them.
     fn of(engine: &Engine) -> Watching {
         let (engine, stop) = (engine.clone(), Arc::new(AtomicBool::new(false)));
         let stopped = Arc::clone(&stop);
@@ -162,7 +162,7 @@ struct Asked {
     events: Vec<(i64, String)>,
 }
 
-/// What each query that the language has emitted, and what it should have.
+/// Compares the emits of each query with the expected ones.
 fn run(story: &Story, steps: &[Step]) -> Result<u64, String> {
     let clock = Arc::new(TestClock::at(START));
     let stream = StreamName::new("s").expect("a name");

@@ -1,5 +1,5 @@
 //! Tests that the answer is the same for any number of shards and any cut of the input, where the oracle does not know the
-//! answer. That is in Bullet's dialect, and for event times without limits.
+//! answer. These are queries in Bullet's dialect, and event times without limits.
 //!
 //! Other tests compare Bullet's dialect with Bullet's own answers. Here the queries are random, and the reference is one
 //! shard that sees the whole input at once.
@@ -15,7 +15,7 @@ use crate::{
     input::{Dribble, answer, options},
 };
 
-/// What of the language Bullet has too.
+/// Features of the language that Bullet has, too.
 const BULLET: LanguageFeatures = LanguageFeatures {
     views: true,
     sketches: true,
@@ -31,7 +31,7 @@ fn check(dialect: Dialect, text: &str, events: &[Timed], shards: usize, step: us
         options.dialect = dialect;
         options
     };
-    // What tells only of the end comes with the last window, where that closes there.
+    // An emit that only reports the end comes with the last window, if that closes there.
     let told = |mut emits: Vec<ReceivedEmit>| {
         emits.retain(|(window, records)| window.is_some() || !records.is_empty());
         if emits.iter().all(|(window, _)| window.is_none()) {

@@ -14,7 +14,7 @@ use swiftwater_sql::RunOptions;
 
 use crate::{BYTES, ONE_AT_A_TIME};
 
-/// How long tasks and files have to go away after the last drop.
+/// Time that tasks and files have to disappear after the last drop.
 const PATIENCE_NANOS: u64 = 60_000_000_000;
 /// Memory that may remain of one object: caches with a bound, and the allocator's own.
 const BYTES_LEFT_MAX: usize = 1 << 10;
@@ -86,7 +86,7 @@ const PART_ENTRIES: usize = 4;
 /// Threads that start with the first object of a kind and stay: those of the store of views, and of statements.
 const THREADS_ONCE_MAX: usize = 8;
 
-/// What there is of the engine at a time.
+/// The engine's tasks, threads, memory and files at a time.
 #[derive(Debug, Clone, Copy)]
 struct Footprint {
     tasks: usize,
@@ -155,7 +155,7 @@ async fn run(engine: &Engine, text: &str) {
     }
 }
 
-/// Lets others go on; fails where what is waited for takes too long.
+/// Yields until the condition holds; fails if that takes too long.
 async fn until(dir: &Path, name: &str, expected: &Footprint, mut is_so: impl FnMut(Footprint) -> bool) {
     let clock = SystemClock::new();
     let deadline = clock.monotonic_nanos() + PATIENCE_NANOS;
@@ -188,7 +188,7 @@ async fn check(name: &str, dir: &Path, count: usize, create: impl AsyncFn(usize)
     let before = Footprint::now(dir);
     let most = round(0..count).await;
     until(dir, name, &before, |now| now.is_back_at(&before)).await;
-    // Memory goes when the last task has let go of it.
+    // Memory is freed when the last task has released it.
     let left_max = if WITH_KEYSPACE.contains(&name) { KEYSPACE_BYTES_LEFT_MAX } else { BYTES_LEFT_MAX };
     let allowed = before.bytes + BYTES_ONCE_MAX + count * left_max;
     until(dir, name, &before, |now| now.bytes <= allowed).await;

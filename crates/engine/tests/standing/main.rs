@@ -45,7 +45,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Held by the test that measures.
+/// Locked by the test that measures.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// Bytes of the process in memory, where the system tells.
@@ -58,7 +58,7 @@ fn resident_bytes() -> usize {
 /// Bytes of one detached query that waits for its first match, its share of the index and of all tables included.
 const QUERY_BYTES_MAX: usize = 1024;
 
-/// By then the index is merged, however busy the machine is.
+/// Time after which the index is merged, on any machine.
 const SETTLED_NANOS: u64 = 30_000_000_000;
 
 #[test]
@@ -83,7 +83,7 @@ fn detached_queries_take_little_memory() {
         submit(text);
     }
     let submitted = since(started);
-    // The index is merged beside them, and what it was merged of is let go some time later.
+    // The index is merged beside them, and the old parts are freed some time later.
     let each = || (BYTES.load(Ordering::Relaxed) - before) / (count - 1);
     let deadline = clock.monotonic_nanos() + SETTLED_NANOS;
     while each() >= QUERY_BYTES_MAX && clock.monotonic_nanos() < deadline {

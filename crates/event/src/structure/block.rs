@@ -11,25 +11,25 @@ use super::wide::{self, Wide};
 ///
 /// The methods are only to be called on a machine that has the instructions of the type; [`widest`] knows.
 pub(crate) trait Block: Copy {
-    /// For eight masks at once.
+    /// The type of eight masks.
     type Wide: Wide;
 
     /// The 64 bytes from `at` on, which must all be readable.
     unsafe fn load(at: *const u8) -> Self;
-    /// Which are `byte`.
+    /// A bit for each byte that is `byte`.
     unsafe fn equal(self, byte: u8) -> u64;
-    /// Which are `byte` once their bit 0x20 is set.
+    /// A bit for each byte that is `byte` once its bit 0x20 is set.
     unsafe fn equal_folded(self, byte: u8) -> u64;
-    /// Which are less than `byte`, which is 1 to 0x80, all being taken without sign.
+    /// A bit for each byte that is less than `byte`, which is 1 to 0x80; all are compared without sign.
     unsafe fn below(self, byte: u8) -> u64;
-    /// Which are `0` to `9`.
+    /// A bit for each byte from `0` to `9`.
     unsafe fn digits(self) -> u64;
-    /// Which are beyond ASCII.
+    /// A bit for each byte beyond ASCII.
     unsafe fn non_ascii(self) -> u64;
-    /// In each byte the bits that `low` has for its lower half and `high` for its upper one. Where that costs more than it
-    /// is good for, all bits.
+    /// The bits of each byte that `low` has for its lower half and `high` for its upper one. If that costs more than it
+    /// saves, all bits.
     unsafe fn buckets(self, low: &[u8; 16], high: &[u8; 16]) -> Self;
-    /// Which have a bit in all three.
+    /// A bit for each byte that has a bit in all three.
     unsafe fn common(self, second: Self, third: Self) -> u64;
     /// Writes `base` and the place of each set bit, in order; what is written behind these is of no account. Hardly ever
     /// there are more than `MOST`.
@@ -52,12 +52,12 @@ pub(crate) trait Block: Copy {
             }
         }
     }
-    /// Has the memory there, if it is any, brought close.
+    /// Prefetches the memory at an address, if there is any.
     #[inline(always)]
     fn fetch(_: *const u8) {}
 }
 
-/// How far before its turn memory is fetched: what the machine does by itself comes too late.
+/// Distance at which memory is prefetched: the machine's own prefetch comes too late.
 pub(crate) const AHEAD: usize = 4 << 10;
 
 /// The sets of instructions that there are blocks for.
@@ -502,7 +502,7 @@ impl Portable {
     /// Marks bytes of a word that are less than `byte`, at most 0x80, by their highest bit.
     #[inline(always)]
     fn mark_below(word: u64, byte: u8) -> u64 {
-        // Of the lower seven bits, so nothing is borrowed from the next byte.
+        // Only the lower seven bits are compared, so nothing is borrowed from the next byte.
         let reaches = (word | repeat(0x80)) - repeat(byte & 0x7f);
         let is_less = if byte == 0x80 { repeat(0x80) } else { !reaches };
         is_less & !word & repeat(0x80)

@@ -5,7 +5,7 @@ use super::wide::Wide;
 /// Blocks that are read together.
 pub(super) const CHUNK: usize = 32;
 
-/// What some of the blocks of a chunk hold, a word a block.
+/// A property of a chunk's blocks, a word a block.
 pub(super) struct Masks(pub(super) [u64; CHUNK]);
 
 impl Default for Masks {
@@ -15,7 +15,7 @@ impl Default for Masks {
 }
 
 impl Masks {
-    /// Those of the eight blocks of a group.
+    /// The masks of the eight blocks of a group.
     ///
     /// # Safety
     ///
@@ -32,9 +32,9 @@ impl Masks {
     }
 }
 
-/// What a chunk holds.
+/// The masks of a chunk.
 pub(super) struct Chunk {
-    // Of any byte, in a string or not.
+    // Masks of bytes inside and outside of strings.
     pub(super) quotes: Masks,
     pub(super) backslashes: Masks,
     pub(super) open: Masks,
@@ -51,13 +51,13 @@ pub(super) struct Chunk {
     pub(super) plus: Masks,
     pub(super) points: Masks,
     pub(super) exponents: Masks,
-    /// What is there at all: nothing behind the last block.
+    /// The bytes that exist: none after the last block.
     pub(super) bytes: Masks,
     /// A bit a block: not all is ASCII.
     pub(super) non_ascii: u64,
-    /// From each opening quote to before the closing one.
+    /// The bytes from each opening quote to before the closing one.
     pub(super) in_string: Masks,
-    // What the brackets tell of each byte; of a bracket itself, as if it were not there yet.
+    // The state of the brackets at each byte; at a bracket, the state before it.
     /// It lies in an object.
     pub(super) object: Masks,
     /// It lies at depth 1.

@@ -15,9 +15,9 @@
 //!    list.
 //! 4. Grammar ([`pass`], [`wide`]): check whether every token is allowed at its place, for 512 bytes at a time.
 //!
-//! The pass checks everything, whoever queries the events: structure, UTF-8, escapes, numbers, literals, depth and size.
-//! There is no laxer mode, as it would save little. The pass only finds where valid events end; [`crate::grammar`] finds
-//! the fault of an event that the pass rejects, with its line and column.
+//! The pass checks everything, for any queries: structure, UTF-8, escapes, numbers, literals, depth and size. There is
+//! no laxer mode, as it would save little. The pass only finds where valid events end; [`crate::grammar`] finds the
+//! fault of an event that the pass rejects, with its line and column.
 //!
 //! Both passes go over memory once, from start to end, and faster than the machine prefetches by itself. They therefore
 //! prefetch some kilobytes ahead ([`block::AHEAD`]), which makes the check a quarter faster.
@@ -77,7 +77,7 @@ impl Marks {
         Self::with(block::widest(), bytes, spans)
     }
 
-    /// As [`Marks::of`], with these instructions, which the machine has.
+    /// Does the same as [`Marks::of`], with these instructions, which the machine has.
     pub(crate) fn with(isa: Isa, bytes: &[u8], spans: &[(u32, u32)]) -> Marks {
         let mut marks = Marks::new(bytes.len());
         if let (Some(&(start, _)), Some(&(_, end))) = (spans.first(), spans.last()) {
@@ -312,7 +312,7 @@ impl Marks {
 unsafe fn write_places<B: Block>(marks: &Marks, places: &mut Vec<u32>) {
     let mut count = 0;
     for (block, (all, colons)) in marks.all.iter().zip(&marks.colons).enumerate() {
-        // What is written behind the last place is cut off again.
+        // The part after the last place is truncated at the end.
         if places.len() < count + 64 {
             places.resize((count + 64) * 2, 0);
         }

@@ -14,29 +14,29 @@ use crate::scan::skip_space;
 /// Brackets that are nested no deeper are taken many at once.
 const SHALLOW: usize = 3;
 
-/// How deep it is, and where events begin and end.
+/// The depth, and the starts and ends of events.
 pub(super) struct Events {
     depth: usize,
     /// One bit for each open bracket, the innermost lowest: whether it is curly.
     kinds: u64,
-    /// Where the present event begins, or the next one.
+    /// Start of the present event, or of the next one.
     pub(super) begin: usize,
     /// The comma before it, in an array.
     comma: usize,
     /// The present event was not all ASCII in an earlier chunk.
     non_ascii: bool,
-    /// Where to stop: behind an event that none follows.
+    /// The place at which to stop: after an event that no other follows.
     pub(super) stop: usize,
 }
 
 impl Events {
-    /// Before the first event, which begins here.
+    /// The state before the first event, which begins here.
     pub(super) fn new(begin: usize) -> Events {
         Events { depth: 0, kinds: 0, begin, comma: NONE, non_ascii: false, stop: NONE }
     }
 
-    /// Notes the events that end in the chunk, and what its brackets tell of other bytes. Gives the place of the first
-    /// that lies too deep, or ends an event that is too long or not text.
+    /// Records the events that end in the chunk, and the state of the brackets at other bytes. Returns the place of
+    /// the first byte that is too deep, or ends an event that is too long or not text.
     ///
     /// # Safety
     ///
@@ -86,8 +86,8 @@ impl Events {
     }
 
     /// Brackets that nest no deeper than [`SHALLOW`], 512 bytes at a time: the depth at each byte is a number of two bits,
-    /// kept in two masks. The lower bit changes with every bracket, so it is their parity; the higher one where the
-    /// lower is carried over. What is an object at some level is the parity of the curly brackets of that level. Gives
+    /// kept in two masks. The lower bit changes with every bracket, so it is their parity; the higher one where the lower
+    /// is carried over. An object at some level is recognised by the parity of the curly brackets of that level. Returns
     /// the depth after the chunk, and the kinds of brackets that are open then; `None` if it is deeper somewhere, or may
     /// not be as deep. Without `CHECK`, kinds are of no account.
     ///
@@ -151,7 +151,7 @@ impl Events {
         Some((depth, kinds))
     }
 
-    /// The same for any depth, one bracket after another. Gives the place of the first that lies too deep.
+    /// The same for any depth, one bracket after another. Returns the place of the first byte that is too deep.
     ///
     /// # Safety
     ///
@@ -167,7 +167,7 @@ impl Events {
         let deepest = if CHECK { task.depth_max.min(DEPTH_MAX) } else { usize::MAX };
         let mut fault = NONE;
         let (mut in_object, mut at_top) = (Carry(self.kinds & 1), Carry(u64::from(self.depth == 1)));
-        // Where it changes whether what follows lies in an object, and whether at depth 1.
+        // The edges at which the rest starts or ceases to be in an object, and at depth 1.
         let (mut object_edges, mut top_edges) = (Masks::default(), Masks::default());
         chunk.roots = Masks::default();
         chunk.misfits = Masks::default();

@@ -26,11 +26,11 @@ use crate::grammar;
 /// Kinds of open brackets are kept in one word.
 pub(crate) const DEPTH_MAX: usize = 64;
 
-/// What to read.
+/// The input of a pass.
 pub(crate) struct Task<'a> {
     /// The whole buffer.
     pub(crate) bytes: &'a [u8],
-    /// Where the first event begins (a `{`), and where to stop at the latest.
+    /// Start of the first event (a `{`), and the end of the pass at the latest.
     pub(crate) range: std::ops::Range<usize>,
     /// Events are in an array: there is a comma between two.
     pub(crate) array: bool,
@@ -41,11 +41,11 @@ pub(crate) struct Task<'a> {
     pub(crate) spans: &'a mut Vec<(u32, u32)>,
 }
 
-/// What goes over from one chunk to the next.
+/// The state that passes from one chunk to the next.
 #[derive(Debug, Default)]
 struct Carries {
     escaped: u64,
-    /// Up to where escapes were checked.
+    /// The place up to which escapes were checked.
     escapes_end: usize,
     in_string: Carry,
     in_key: Carry,
@@ -122,7 +122,7 @@ pub(super) unsafe fn read<B: Block, const CHECK: bool>(task: &mut Task<'_>) {
         }
         first += blocks;
         if first * 64 >= to || (first * 64).saturating_sub(events.begin) > task.event_bytes_max {
-            // The last event has no end, or comes to it too late.
+            // The last event has no end, or it is too late.
             task.marks.clear_from(events.begin, first - 1);
             return;
         }
@@ -201,7 +201,7 @@ unsafe fn classify<B: Block, const CHECK: bool>(
     }
 }
 
-/// The second step: what lies in strings. Gives the place of the first bad escape.
+/// The second step: finds the bytes in strings. Returns the place of the first bad escape.
 ///
 /// # Safety
 ///
@@ -267,8 +267,8 @@ impl Carries {
     }
 }
 
-/// The fourth step: whether every token is where it may be, and the marks. What lies from `end` on is of no account.
-/// Returns the place of the first fault, or [`NONE`].
+/// The fourth step: checks that every token is at an allowed place, and sets the marks. Bytes from `end` on do not
+/// count. Returns the place of the first fault, or [`NONE`].
 ///
 /// # Safety
 ///
@@ -326,7 +326,7 @@ unsafe fn validate_tokens<W: Wide, const CHECK: bool>(
             let scalar_starts = scalars.and_not(before_scalars);
             let scalar_ends = before_scalars.and_not(scalars);
 
-            // What a key may follow, and what a value.
+            // The places that a key may follow, and those that a value may follow.
             let after_open = next(open, spaces, &mut carries.after_open);
             let after_comma = next(commas, spaces, &mut carries.after_comma);
             let after_colon = next(colons, spaces, &mut carries.after_colon);
@@ -339,7 +339,7 @@ unsafe fn validate_tokens<W: Wide, const CHECK: bool>(
             bad = bad.or(opening_quotes.and_not(keys.or(values)));
             bad = bad.or(scalar_starts.or(open.and_not(roots)).and_not(values));
 
-            // What keys and values end with is followed by what it should.
+            // The end of a key or value must be followed by an allowed token.
             let in_key = carries.in_key.0;
             let key_starts = keys.and(opening_quotes);
             let key_quotes = through(key_starts, in_string, &mut carries.in_key);
@@ -376,7 +376,7 @@ unsafe fn validate_tokens<W: Wide, const CHECK: bool>(
             }
             let with_backslash = chunk.backslashes.group::<W>(group).words();
             if bad.words() != 0 {
-                // Good events may lie before the fault. Which of their keys have escapes need not be known closely.
+                // Good events may lie before the fault. Their keys with escapes need not be known exactly.
                 task.marks.set_odd(first + group * 8, odd | with_backslash);
                 bad.store(chunk.bad.group_mut(group));
                 let masks = &chunk.bad.0[group * 8..];
@@ -403,8 +403,8 @@ fn live(len: usize) -> [u64; 8] {
     })
 }
 
-/// Which of a group's blocks have a backslash in a key: its `literals` are the keys' opening quotes, its `bad` the closing
-/// ones. `in_key`: 1 if it begins within a key.
+/// A bit for each of a group's blocks with a backslash in a key: `literals` are the keys' opening quotes, `bad` the
+/// closing ones. `in_key`: 1 if it begins within a key.
 #[cold]
 fn escaped_keys(chunk: &Chunk, group: usize, mut in_key: u64) -> u8 {
     let mut odd = 0;

@@ -71,7 +71,7 @@ fn has_odd_key(event: &[u8]) -> bool {
             b'}' | b']' => depth -= 1,
             _ => {}
         }
-        // Of a string value nothing is kept.
+        // Nothing of a string value is kept.
         backslash &= in_string || byte == b'"' || byte.is_ascii_whitespace();
     }
     false

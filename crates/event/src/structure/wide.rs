@@ -13,9 +13,9 @@ pub(crate) trait Wide: Copy {
     unsafe fn and(self, other: Self) -> Self;
     unsafe fn or(self, other: Self) -> Self;
     unsafe fn xor(self, other: Self) -> Self;
-    /// What is set here and not there.
+    /// The bits that are set here and not in the other.
     unsafe fn and_not(self, other: Self) -> Self;
-    /// Which of the eight words have a bit set.
+    /// A bit for each of the eight words that has a bit set.
     unsafe fn words(self) -> u8;
     /// All bits moved on by one place.
     unsafe fn shifted(self, carry: &mut Carry) -> Self;
@@ -54,7 +54,7 @@ pub(crate) unsafe fn through<W: Wide>(markers: W, runs: W, carry: &mut Carry) ->
     unsafe { markers.plus(runs, carry).and_not(runs) }
 }
 
-/// In eight general registers, or what the compiler makes of that.
+/// Eight words in general registers, or in those that the compiler chooses.
 #[derive(Clone, Copy)]
 pub(crate) struct Words([u64; 8]);
 
@@ -218,7 +218,8 @@ mod x86 {
             unsafe {
                 let sum = _mm512_add_epi64(self.0, other.0);
                 let ones = _mm512_set1_epi64(-1);
-                // Which words give a carry, and which pass one on: an addition of these carries all of them.
+                // The words that generate a carry, and those that propagate one: an addition of both carries all of
+                // them.
                 let gives = u32::from(_mm512_cmplt_epu64_mask(sum, self.0));
                 let passes = u32::from(_mm512_cmpeq_epi64_mask(sum, ones));
                 let takes = (((gives << 1) | carry.0 as u32) + passes) ^ passes;

@@ -33,7 +33,7 @@ const STACK_SHARE: f64 = 0.004;
 const FRAMES_OF_STACK: (usize, usize) = (20, 40);
 const DAY_MS: i64 = 86_400_000;
 
-/// Which times log lines have.
+/// The times of log lines.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LogsSettings {
     /// The time of the first line, in milliseconds since 1970.
@@ -95,7 +95,7 @@ pub(crate) struct Logs {
     count: u64,
     traces: Vec<Trace>,
     templates: Vec<Template>,
-    /// By template: the share of all that it and those before it have.
+    /// The cumulative share of each template and those before it.
     shares: Vec<f64>,
     translated: Vec<Vec<Part>>,
     services: Zipf,

@@ -14,8 +14,8 @@ const fn message(level: &'static str, text: &'static str) -> Message {
     Message { level, text }
 }
 
-/// From the most frequent to the rarest. `connection` and `timeout` are each in a tenth of all messages, and side by side in
-/// three of a hundred.
+/// The messages from the most frequent to the rarest. `connection` and `timeout` are each in a tenth of all messages, and
+/// side by side in three of a hundred.
 pub(super) const MESSAGES: [Message; 40] = [
     message(
         "INFO",

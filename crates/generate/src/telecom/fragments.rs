@@ -3,12 +3,12 @@
 #[derive(Debug)]
 pub(super) struct Fragments {
     bytes: Vec<u8>,
-    /// Where each begins, and behind all of them the end.
+    /// Start of each, and after all of them the end.
     starts: Vec<u32>,
 }
 
 impl Fragments {
-    /// So many texts, each added to the buffer by a call.
+    /// Makes so many texts, each added to the buffer by a call.
     pub(super) fn new(count: usize, mut add: impl FnMut(usize, &mut Vec<u8>)) -> Fragments {
         let mut fragments = Fragments { bytes: Vec::new(), starts: vec![0] };
         for number in 0..count {

@@ -26,7 +26,7 @@ pub const MEASURES: [&str; 20] = [
     "radioActiveMs",
 ];
 
-/// In the order of [`MEASURES`].
+/// The measures in the order of [`MEASURES`].
 #[derive(Debug)]
 pub(super) struct Measures([u32; 20]);
 

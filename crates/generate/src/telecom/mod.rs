@@ -16,18 +16,18 @@ use self::{
 };
 use crate::{Events, rng::Rng, zipf::Zipf};
 
-/// What records are about.
+/// The parameters of records.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TelecomSettings {
-    /// Of Zipf's law, by which some cells, devices, hosts and so on come more often than others; 0: all alike.
+    /// Skew of Zipf's law, by which some cells, devices, hosts and so on come more often than others; 0: all alike.
     pub skew: f64,
     /// Instead of `svc` and `meas` a record has `flows`, a list of one to eight objects with a `svc` and a `meas` each.
     pub flows: bool,
-    /// When the first record ends, in milliseconds since 1970.
+    /// End of the first record, in milliseconds since 1970.
     pub start_ms: i64,
-    /// How many records end in a second of their own time, all at even distances.
+    /// Number of records that end in a second of their own time, all at even distances.
     pub events_per_second: f64,
-    /// How many parts of messages, of some 290 bytes each, `raw` has that nobody asks for: none makes records of 1.4 KB, 20
+    /// Number of message parts, of some 290 bytes each, that no query reads, in `raw`: none makes records of 1.4 KB, 20
     /// such of 7 KB. At most [`NOISE_MAX`].
     pub noise: u32,
 }
@@ -36,7 +36,7 @@ pub struct TelecomSettings {
 pub const NOISE_MAX: u32 = 1000;
 
 impl Default for TelecomSettings {
-    /// From 2026 on, 100,000 a second.
+    /// Records from 2026 on, 100,000 a second.
     fn default() -> TelecomSettings {
         TelecomSettings {
             skew: 1.0,
@@ -48,7 +48,7 @@ impl Default for TelecomSettings {
     }
 }
 
-/// Where the 62 dimensions lie in a record; with flows, those of `svc` in each of them.
+/// Paths of the 62 dimensions in a record; with flows, those of `svc` in each of them.
 pub const DIMENSIONS: [&str; 62] = [
     "probe.id",
     "probe.vendor",
@@ -116,10 +116,10 @@ pub const DIMENSIONS: [&str; 62] = [
 
 /// The most flows of a record.
 const FLOWS_MAX: usize = 8;
-/// Of a hundred records so many went well.
+/// Number of successful records in a hundred.
 const WELL: usize = 92;
 
-/// How often each value comes.
+/// The frequency of each value.
 #[derive(Debug)]
 struct Draws {
     link: Zipf,

@@ -21,7 +21,7 @@ const APPS: usize = 500;
 pub(super) const HOSTS_OF_APP: usize = 200;
 const COUNTRIES: usize = 200;
 const NETWORKS: usize = 5000;
-/// What a subscriber has subscribed to; each has one of these.
+/// Number of subscriptions; each subscriber has one of them.
 const SUBSCRIPTIONS: usize = 16_384;
 const CAUSES: usize = 300;
 const OUTCOMES: usize = 3000;
@@ -102,13 +102,13 @@ pub(super) struct Network {
     pub(super) sessions: Fragments,
     /// All of `out`; the first is how it should be.
     pub(super) outcomes: Fragments,
-    /// Nobody asks for these: lists of names of messages.
+    /// Lists of names of messages, which no query reads.
     pub(super) messages: Fragments,
     /// Nor for these: objects with undecoded parts of messages.
     pub(super) elements: Fragments,
 }
 
-/// Some number that belongs to a value of a kind, always the same.
+/// A number for a value of a kind, always the same.
 fn mix(kind: u64, value: usize) -> u64 {
     Rng::new(kind << 40 ^ value as u64).bits()
 }
@@ -125,7 +125,7 @@ macro_rules! add {
     }};
 }
 
-/// What a subscriber has subscribed to.
+/// The subscription of a subscriber.
 #[inline]
 pub(super) fn subscription_of(subscriber: usize) -> usize {
     (mix(1, subscriber) >> 32) as usize % SUBSCRIPTIONS
@@ -209,7 +209,7 @@ fn link(link: usize, out: &mut Vec<u8>) {
 fn subscription(number: usize, out: &mut Vec<u8>) {
     let (segment, contract) = (one_of(10, number, &SEGMENTS), one_of(11, number, &CONTRACTS));
     let plan = mix(12, number) % 60;
-    // Who roams is from any network; three networks have one country's code.
+    // A roaming subscriber is from any network; three networks have one country's code.
     let roaming = mix(13, number) % 100 < 15;
     let network = if roaming { mix(14, number) % 600 } else { mix(14, number) % 3 };
     let country = 201 + network / 3;

@@ -7,11 +7,11 @@ use super::{Name, Node};
 /// `SELECT … FROM STREAM(a) AS x JOIN STREAM(b) AS y ON … [WHERE …]`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct StreamJoin {
-    /// What a pair is made into, each with its alias.
+    /// The expressions of a pair's columns, each with its alias.
     pub(crate) items: Vec<(Node, Option<Name>)>,
     /// The left stream and the right one.
     pub(crate) sources: [JoinSource; 2],
-    /// What ON says, joined by AND.
+    /// The conditions of ON, joined by AND.
     pub(crate) on: Vec<JoinCondition>,
     /// WHERE.
     pub(crate) filter: Option<Node>,
@@ -35,7 +35,7 @@ pub(crate) enum JoinCondition {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct JoinBound {
     pub(crate) value: Node,
-    /// In milliseconds, what is added.
+    /// The lower bound, with the milliseconds added.
     pub(crate) low: (Node, i64),
     pub(crate) high: (Node, i64),
 }

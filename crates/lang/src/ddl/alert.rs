@@ -22,28 +22,28 @@ use super::{
 pub struct CreateAlert {
     /// Its name, by the rules of streams' names.
     pub name: Box<str>,
-    /// That there is one already is no error.
+    /// `IF NOT EXISTS`: an existing one is no error.
     pub if_not_exists: bool,
-    /// Whose rows are watched.
+    /// The source of the watched rows.
     pub source: AlertSource,
     /// The condition, as it is written: what it means depends on the columns of the source.
     pub condition: Box<str>,
-    /// Who is told.
+    /// The target of the messages.
     pub target: AlertTarget,
     /// `WITH (…)`.
     pub options: AlertOptions,
 }
 
-/// Whose rows an alert watches.
+/// The source of an alert's rows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum AlertSource {
     /// A view's.
     View(Box<str>),
-    /// Those of a query, as it is written, which is kept as a view of the alert's own.
+    /// The rows of a query, as written, which is maintained as a view of the alert's own.
     Query(Box<str>),
 }
 
-/// Who is told.
+/// The target of an alert's messages.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum AlertTarget {
     /// A stream: an event a message.
@@ -55,7 +55,7 @@ pub enum AlertTarget {
 /// The options that are set; `None` for those that are not.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct AlertOptions {
-    /// That a key does not meet the condition any more is told, too.
+    /// True if the alert also reports that a key no longer meets the condition.
     pub resolve: Option<bool>,
     /// The way a webhook is told: as by a sink.
     pub delivery: SinkOptions,
@@ -96,7 +96,7 @@ impl AlertOption {
 }
 
 impl AlertOptions {
-    /// Sets one; the error says what it takes.
+    /// Sets one; the error has the allowed values.
     pub(crate) fn set(&mut self, option: AlertOption, value: &Value) -> Result<(), String> {
         match (option, value) {
             (AlertOption::Resolve, Value::Text(text)) if text.eq_ignore_ascii_case("true") => {

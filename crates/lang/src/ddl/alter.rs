@@ -30,29 +30,29 @@ pub enum AlterError {
         /// The stream.
         stream: String,
     },
-    /// Not all that the column holds would fit.
+    /// The new type cannot represent all values of the column.
     #[error("column `{column}` cannot become {to}: it is {from}")]
     Narrows {
         /// The column.
         column: String,
-        /// What it is.
+        /// The present type.
         from: Type,
-        /// What it would be.
+        /// The new type.
         to: Type,
     },
-    /// What would come out is not a stream that could be created.
+    /// The result is not a stream that could be created.
     #[error("stream `{stream}` cannot be altered so: {source}")]
     Invalid {
         /// The stream.
         stream: String,
-        /// What is wrong with it.
+        /// Its faults.
         #[source]
         source: QueryErrors,
     },
 }
 
 impl AlterError {
-    /// What to do about it.
+    /// The advice to the user.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             AlterError::ColumnExists { .. } => {

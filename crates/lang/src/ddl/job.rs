@@ -7,13 +7,13 @@ use super::options::{DurationText, Value, named, parse_duration_ms};
 pub struct CreateJob {
     /// Its name, by the rules of streams' names.
     pub name: Box<str>,
-    /// That there is one already is no error.
+    /// `IF NOT EXISTS`: an existing one is no error.
     pub if_not_exists: bool,
-    /// When it runs, as it is written: whoever runs it knows what that means.
+    /// The schedule as written: the scheduler parses it.
     pub schedule: Box<str>,
     /// `WITH (…)`.
     pub options: JobOptions,
-    /// What it runs, as it is written: one statement, or several with `;` between them.
+    /// The SQL as written: one statement, or several with `;` between them.
     pub sql: Box<str>,
 }
 
@@ -35,9 +35,9 @@ pub enum JobChange {
 /// The options that are set; `None` for those that are not.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct JobOptions {
-    /// Of each stored stream a run reads only what came since the last one that succeeded.
+    /// True if a run reads only the events of each stored stream since the last successful run.
     pub incremental: Option<bool>,
-    /// The zone whose times the schedule names, as it is written: whoever runs it knows which there are.
+    /// The time zone of the schedule, as written: the scheduler knows the zones.
     pub time_zone: Option<Box<str>>,
     /// The time an attempt at a run may take, in milliseconds; 0: as long as it takes.
     pub timeout_ms: Option<u64>,
@@ -74,7 +74,7 @@ impl JobOption {
 }
 
 impl JobOptions {
-    /// Sets one; the error says what it takes.
+    /// Sets one; the error has the allowed values.
     pub(crate) fn set(&mut self, option: JobOption, value: &Value) -> Result<(), String> {
         match (option, value) {
             (JobOption::Incremental, Value::Text(text)) if text.eq_ignore_ascii_case("true") => {
@@ -113,7 +113,7 @@ impl JobOptions {
         }
     }
 
-    /// Those that are set, with their values as they are written.
+    /// The options that are set, with their values as written.
     pub fn settings(&self) -> impl Iterator<Item = (JobOption, String)> + '_ {
         JobOption::ALL.into_iter().filter_map(|option| {
             let value = match option {

@@ -23,7 +23,7 @@ use crate::{Dialect, QueryErrors, parser, plan::JoinPlan, planner, source::locat
 pub struct CreateJoin {
     /// Its name, by the rules of streams' names.
     pub name: Box<str>,
-    /// That there is one already is no error.
+    /// `IF NOT EXISTS`: an existing one is no error.
     pub if_not_exists: bool,
     /// The stream that gets the pairs.
     pub target: StreamName,

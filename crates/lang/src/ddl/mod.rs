@@ -82,7 +82,8 @@ pub const NAME_BYTES_MAX: usize = 255;
 /// can have one of these names, in whatever letter case.
 pub const SYSTEM_COLUMNS: [&str; 5] = ["_offset", "_time", "_event", "_day", "_hour"];
 
-/// What keeps a column from having this name; `None`: nothing does. Tables are written in a format that has rules for it.
+/// The reason why a column cannot have this name; `None`: it can. Tables are written in a format that has rules
+/// for it.
 pub fn column_name_fault(name: &str) -> Option<&'static str> {
     if name.is_empty() {
         return Some("it is empty");
@@ -106,80 +107,80 @@ pub enum Ddl {
     AlterStream(AlterStream),
     /// `DROP STREAM`.
     DropStream {
-        /// Which.
+        /// The name.
         name: StreamName,
-        /// That there is none is no error.
+        /// `IF EXISTS`: a missing one is no error.
         if_exists: bool,
     },
     /// `CREATE MATERIALIZED VIEW`.
     CreateView(CreateView),
     /// `DROP VIEW`.
     DropView {
-        /// Which.
+        /// The name.
         name: Box<str>,
-        /// That there is none is no error.
+        /// `IF EXISTS`: a missing one is no error.
         if_exists: bool,
     },
     /// `CREATE ALERT`.
     CreateAlert(CreateAlert),
     /// `DROP ALERT`.
     DropAlert {
-        /// Which.
+        /// The name.
         name: Box<str>,
-        /// That there is none is no error.
+        /// `IF EXISTS`: a missing one is no error.
         if_exists: bool,
     },
     /// `CREATE SINK`.
     CreateSink(CreateSink),
     /// `DROP SINK`.
     DropSink {
-        /// Which.
+        /// The name.
         name: Box<str>,
-        /// That there is none is no error.
+        /// `IF EXISTS`: a missing one is no error.
         if_exists: bool,
     },
     /// `CREATE JOIN`.
     CreateJoin(CreateJoin),
     /// `DROP JOIN`.
     DropJoin {
-        /// Which.
+        /// The name.
         name: Box<str>,
-        /// That there is none is no error.
+        /// `IF EXISTS`: a missing one is no error.
         if_exists: bool,
     },
     /// `CREATE JOB`.
     CreateJob(CreateJob),
     /// `ALTER JOB`.
     AlterJob {
-        /// Which.
+        /// The name.
         name: Box<str>,
-        /// What changes.
+        /// The change.
         change: JobChange,
     },
     /// `DROP JOB`.
     DropJob {
-        /// Which.
+        /// The name.
         name: Box<str>,
-        /// That there is none is no error.
+        /// `IF EXISTS`: a missing one is no error.
         if_exists: bool,
     },
     /// `RUN JOB`: now, whatever its schedule says.
     RunJob {
-        /// Which.
+        /// The name.
         name: Box<str>,
     },
     /// `CREATE ENDPOINT`.
     CreateEndpoint(CreateEndpoint),
     /// `DROP ENDPOINT`.
     DropEndpoint {
-        /// Which.
+        /// The name.
         name: EndpointName,
-        /// That there is none is no error.
+        /// `IF EXISTS`: a missing one is no error.
         if_exists: bool,
     },
     /// `DESCRIBE ENDPOINT`.
     DescribeEndpoint {
-        /// Which.
+        /// The name.
         name: EndpointName,
     },
     /// `CREATE SEARCH INDEX`.
@@ -192,7 +193,7 @@ pub enum Ddl {
     DropSearchIndex {
         /// The stream or table that it is of.
         table: Box<str>,
-        /// That there is none is no error.
+        /// `IF EXISTS`: a missing one is no error.
         if_exists: bool,
     },
     /// `DESCRIBE SEARCH INDEX`.
@@ -204,14 +205,14 @@ pub enum Ddl {
     Show(Show),
     /// `DESCRIBE`.
     Describe {
-        /// What kind of thing, where it is said.
+        /// The kind of object, if stated.
         kind: Option<DdlObjectKind>,
         /// The name as it is written, without its quotes.
         name: Box<str>,
     },
 }
 
-/// What can be listed.
+/// The kinds of objects that can be listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Show {
     /// All streams.
@@ -257,7 +258,7 @@ pub enum DdlObjectKind {
     View,
     /// An alert.
     Alert,
-    /// What SQL can read.
+    /// A relation that SQL can read.
     Table,
     /// A job.
     Job,
@@ -276,13 +277,13 @@ pub enum DdlObjectKind {
 pub struct CreateStream {
     /// Its name.
     pub name: StreamName,
-    /// That there is one already is no error.
+    /// `IF NOT EXISTS`: an existing one is no error.
     pub if_not_exists: bool,
     /// Its columns in order; none for a stream whose columns are not declared.
     pub columns: Vec<ColumnDef>,
     /// Conditions over several columns. Those of a single column stand with it.
     pub checks: Vec<Check>,
-    /// How late events may be.
+    /// The watermark: the allowed lateness of events.
     pub watermark: Option<Watermark>,
     /// `WITH (…)`.
     pub options: StreamOptions,
@@ -295,17 +296,17 @@ pub struct ColumnDef {
     pub name: Box<str>,
     /// Its type; [`Type::Any`], written JSON, takes whatever there is and holds it as JSON text.
     pub ty: Type,
-    /// Where the value lies in the event; `None`: in the field that has the column's name.
+    /// The path of the value in the event; `None`: the field with the column's name.
     pub path: Option<Path>,
     /// An event without it, and without a default for it, is bad.
     pub not_null: bool,
-    /// What stands for it where it is missing or null.
+    /// The value that replaces a missing one or a null.
     pub default: Option<DefaultValue>,
     /// An event for which one of these is false is bad; where it is null, it is not.
     pub checks: Vec<Check>,
 }
 
-/// What stands for a value that is missing.
+/// The replacement of a missing value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DefaultValue {
     /// `NOW`: when the event arrived.
@@ -336,7 +337,7 @@ pub struct Check {
 pub struct Watermark {
     /// A declared column: a TIMESTAMP, or a LONG of milliseconds since 1970.
     pub column: Box<str>,
-    /// In milliseconds.
+    /// The lateness in milliseconds.
     pub lateness_ms: u64,
     /// `MAX AHEAD`: an event whose time is further ahead of its arrival does not move the watermark and belongs to no
     /// window. In milliseconds; none: any number.
@@ -353,7 +354,7 @@ impl Watermark {
     }
 }
 
-/// How far ahead of its arrival an event's time may be where a declaration does not say it: an hour.
+/// Maximum distance of an event's time ahead of its arrival if a declaration does not state it: an hour.
 pub const MAX_AHEAD_MS_DEFAULT: u64 = 3_600_000;
 
 /// The minimum of `IDLE AFTER`, as events of one second may be matched in one batch.
@@ -362,11 +363,11 @@ pub const IDLE_AFTER_MS_MIN: u64 = 1000;
 /// `ALTER STREAM`; the changes hold together or not at all.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AlterStream {
-    /// Which.
+    /// The name.
     pub name: StreamName,
-    /// That there is none is no error.
+    /// `IF EXISTS`: a missing one is no error.
     pub if_exists: bool,
-    /// In order; at least one.
+    /// The changes in order; at least one.
     pub changes: Vec<StreamChange>,
 }
 
@@ -377,26 +378,26 @@ pub enum StreamChange {
     AddColumn {
         /// The column; its conditions name no other.
         column: ColumnDef,
-        /// That there is one already is no error.
+        /// `IF NOT EXISTS`: an existing one is no error.
         if_not_exists: bool,
     },
     /// `ALTER COLUMN … TYPE`: to a type that holds all that the present one does.
     ColumnType {
-        /// Which.
+        /// The column.
         column: Box<str>,
         /// Its new type.
         ty: Type,
     },
     /// `ALTER COLUMN … SET DEFAULT`, or DROP DEFAULT.
     ColumnDefault {
-        /// Which.
+        /// The column.
         column: Box<str>,
-        /// What stands for it from now on.
+        /// The new default.
         default: Option<DefaultValue>,
     },
     /// `ALTER COLUMN … DROP NOT NULL`.
     DropNotNull {
-        /// Which.
+        /// The column.
         column: Box<str>,
     },
     /// `SET (…)`: those options that are named.
@@ -408,7 +409,7 @@ pub enum StreamChange {
 /// A condition of a stream, planned.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Condition {
-    /// How messages name it: its name or its text.
+    /// Its name or its text, for messages.
     pub label: Box<str>,
     /// The one column that it stands with.
     pub column: Option<usize>,
@@ -434,8 +435,8 @@ impl CreateStream {
         exact.or_else(|| self.columns.iter().position(|column| column.name.to_lowercase() == folded()))
     }
 
-    /// What a live query over the stream knows of its events: the columns' types, where their values lie, and how late
-    /// events may be.
+    /// The knowledge of a live query about the stream's events: the columns' types, the paths of their values, and the
+    /// allowed lateness.
     pub fn schema(&self) -> Schema {
         let types = self.columns.iter().map(|column| (column.name.clone(), column.ty.clone()));
         let paths =
@@ -469,7 +470,7 @@ impl ColumnDef {
         ColumnDef { name: name.into(), ty, path: None, not_null: false, default: None, checks: Vec::new() }
     }
 
-    /// Where its value lies in an event.
+    /// The path of its value in an event.
     pub fn event_path(&self) -> Path {
         self.path.clone().unwrap_or_else(|| Path::field(self.name.clone()))
     }

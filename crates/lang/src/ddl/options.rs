@@ -5,18 +5,18 @@ use std::fmt;
 use super::COLUMNS_MAX;
 use swiftwater_event::did_you_mean;
 
-/// When an event counts as taken.
+/// The acknowledgement of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Ack {
-    /// When it has been read.
+    /// After it has been read.
     None,
-    /// When it is in the log, though not yet on disk.
+    /// After it is in the log, though not yet on disk.
     Memory,
-    /// When it is on disk.
+    /// After it is on disk.
     Disk,
 }
 
-/// What becomes of an event that does not fit the declared columns.
+/// The treatment of an event that does not fit the declared columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OnBadEvent {
     /// Its sender is told, and it is forgotten.
@@ -25,10 +25,10 @@ pub enum OnBadEvent {
     Quarantine,
 }
 
-/// What a table's files are told apart by.
+/// The partitioning of a table's files.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum PartitionBy {
-    /// Nothing.
+    /// The files are not partitioned.
     None,
     /// The day (UTC).
     Day,
@@ -45,11 +45,11 @@ pub struct StreamOptions {
     pub store: Option<bool>,
     /// The time they are kept, in milliseconds.
     pub retention_ms: Option<u64>,
-    /// When an event counts as taken, where a request does not say.
+    /// The acknowledgement of an event if the request does not state one.
     pub ack: Option<Ack>,
-    /// What the table's files are told apart by.
+    /// The partitioning of the table's files.
     pub partition_by: Option<PartitionBy>,
-    /// What becomes of bad events.
+    /// The treatment of bad events.
     pub on_bad_event: Option<OnBadEvent>,
     /// The most columns that a stream without declared ones gets from its events.
     pub columns_max: Option<u32>,
@@ -146,7 +146,7 @@ impl StreamOption {
 }
 
 impl StreamOptions {
-    /// Sets one; the error says what it takes.
+    /// Sets one; the error has the allowed values.
     pub(crate) fn set(&mut self, option: StreamOption, value: &Value) -> Result<(), String> {
         let wrong = || format!("`{}` must be {}", option.text(), option.accepted_values());
         let text = match value {
@@ -233,7 +233,7 @@ impl StreamOptions {
         self.event_bytes_max = other.event_bytes_max.or(self.event_bytes_max);
     }
 
-    /// Those that are set, with their values as they are written.
+    /// The options that are set, with their values as written.
     pub fn settings(&self) -> impl Iterator<Item = (StreamOption, String)> + '_ {
         let quoted = |text: &dyn fmt::Display| format!("'{text}'");
         StreamOption::ALL.into_iter().filter_map(move |option| {

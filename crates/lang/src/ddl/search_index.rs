@@ -39,7 +39,7 @@ pub struct CreateSearchIndex {
 pub struct AlterSearchIndex {
     /// The stream or table.
     pub table: Box<str>,
-    /// In order; at least one.
+    /// The changes in order; at least one.
     pub changes: Vec<SearchIndexChange>,
 }
 
@@ -86,7 +86,7 @@ pub struct RebuildSearchIndex {
 pub struct RebuildBound {
     /// The time as it is written: a day, or RFC 3339.
     pub text: Box<str>,
-    /// In microseconds since 1970.
+    /// The time in microseconds since 1970.
     pub micros: i64,
 }
 

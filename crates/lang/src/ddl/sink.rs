@@ -18,19 +18,19 @@ use super::{
 pub struct CreateSink {
     /// Its name, by the rules of streams' names.
     pub name: Box<str>,
-    /// That there is one already is no error.
+    /// `IF NOT EXISTS`: an existing one is no error.
     pub if_not_exists: bool,
     /// The view that it is of.
     pub view: Box<str>,
     /// It delivers the rows that change, each as it is then; otherwise the windows that are closed.
     pub of_changes: bool,
-    /// Where to.
+    /// The target.
     pub target: SinkTarget,
     /// `WITH (…)`.
     pub options: SinkOptions,
 }
 
-/// Where a sink delivers to.
+/// The target of a sink.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SinkTarget {
     /// A stream: an event a row.
@@ -55,11 +55,11 @@ pub enum SinkFormat {
 /// The options that are set; `None` for those that are not.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct SinkOptions {
-    /// Of a file.
+    /// The format of a file.
     pub format: Option<SinkFormat>,
     /// The most rows that are delivered at once; of one window always.
     pub batch_rows: Option<u32>,
-    /// How often a delivery that failed is tried again before it goes to `dead_letter`; not set: for as long as it takes.
+    /// Number of further attempts of a failed delivery before it goes to `dead_letter`; not set: without limit.
     pub retries: Option<u32>,
     /// The stream that takes what cannot be delivered.
     pub dead_letter: Option<Box<str>>,
@@ -131,7 +131,7 @@ impl SinkOption {
 }
 
 impl SinkOptions {
-    /// Sets one; the error says what it takes.
+    /// Sets one; the error has the allowed values.
     pub(crate) fn set(&mut self, option: SinkOption, value: &Value) -> Result<(), String> {
         self.set_known(option, value)
             .ok_or_else(|| format!("`{}` must be {}", option.text(), option.accepted_values()))
@@ -174,7 +174,7 @@ impl SinkOptions {
         self.headers.iter().flat_map(|text| header_lines(text).flatten())
     }
 
-    /// Those that are set, with their values as they are written.
+    /// The options that are set, with their values as written.
     pub(super) fn settings(&self) -> impl Iterator<Item = (SinkOption, String)> + '_ {
         let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
         SinkOption::ALL.into_iter().filter_map(move |option| {
@@ -193,7 +193,7 @@ impl SinkOptions {
         })
     }
 
-    /// Which of them a target has no use for.
+    /// The first option that a target does not use.
     pub(crate) fn unused(&self, target: &SinkTarget) -> Option<SinkOption> {
         let is_file = matches!(target, SinkTarget::File(_));
         let is_webhook = matches!(target, SinkTarget::Webhook(_));
@@ -238,7 +238,7 @@ impl CreateSink {
 }
 
 impl SinkTarget {
-    /// What it is called.
+    /// The name of its kind.
     pub fn kind(&self) -> &'static str {
         match self {
             SinkTarget::Stream(_) => "stream",
@@ -248,7 +248,7 @@ impl SinkTarget {
         }
     }
 
-    /// Which one.
+    /// The name, path or address of the target.
     pub fn text(&self) -> &str {
         match self {
             SinkTarget::Stream(text)

@@ -7,7 +7,7 @@
 pub struct StatementText<'a> {
     /// The statement, without the `;` and the space around it.
     pub text: &'a str,
-    /// Where it begins in the whole text, in bytes.
+    /// Its start in the whole text, in bytes.
     pub start: usize,
     /// The line on which it begins, from 1.
     pub line: u32,
@@ -15,8 +15,8 @@ pub struct StatementText<'a> {
     pub column: u32,
 }
 
-/// The statements of a text, in order; what holds nothing but space and comments is none. Quotes that are not closed go
-/// on to the end: whoever reads the statement says so. Linear in the text.
+/// The statements of a text, in order; what holds nothing but space and comments is none. An open quote continues to
+/// the end: the parser of the statement reports it. Linear in the text.
 pub fn split_statements(text: &str) -> Vec<StatementText<'_>> {
     let mut pieces = Vec::new();
     let mut place = TextCursor { at: 0, line: 1, line_start: 0 };

@@ -7,7 +7,7 @@ use super::options::{DurationText, Value, named, parse_duration_ms};
 pub struct CreateView {
     /// Its name, by the rules of streams' names.
     pub name: Box<str>,
-    /// That there is one already is no error.
+    /// `IF NOT EXISTS`: an existing one is no error.
     pub if_not_exists: bool,
     /// `DELETE WHEN`: of which events a key is deleted; a condition over an event, as it is written: what it means depends
     /// on the stream.
@@ -21,11 +21,11 @@ pub struct CreateView {
 /// The options that are set; `None` for those that are not.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct ViewOptions {
-    /// After so many milliseconds without an event a key is deleted.
+    /// Milliseconds without an event after which a key is deleted.
     pub ttl_ms: Option<u64>,
     /// The events that the stream has already are counted, too.
     pub backfill: Option<bool>,
-    /// How long windows are kept after they are closed, by event time, in milliseconds; not set: for ever.
+    /// Time for which windows are kept after they are closed, by event time, in milliseconds; not set: for ever.
     pub retention_ms: Option<u64>,
 }
 
@@ -60,7 +60,7 @@ impl ViewOption {
 }
 
 impl ViewOptions {
-    /// Sets one; the error says what it takes.
+    /// Sets one; the error has the allowed values.
     pub(crate) fn set(&mut self, option: ViewOption, value: &Value) -> Result<(), String> {
         match (option, value) {
             (ViewOption::Ttl, value) => {
@@ -89,7 +89,7 @@ impl ViewOptions {
         Ok(())
     }
 
-    /// Those that are set, with their values as they are written.
+    /// The options that are set, with their values as written.
     pub fn settings(&self) -> impl Iterator<Item = (ViewOption, String)> + '_ {
         ViewOption::ALL.into_iter().filter_map(|option| {
             let value = match option {

@@ -28,7 +28,7 @@ use crate::{
 /// The most keys, operations or points.
 const PARTS_MAX: usize = 256;
 
-/// What becomes of events: groups, or (`None`) records.
+/// The operation on events: groups, or (`None`) records.
 pub(super) struct Aggregation {
     pub(super) group: Option<Group>,
     pub(super) limit: Option<u64>,

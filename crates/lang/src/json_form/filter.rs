@@ -23,7 +23,7 @@ use crate::{
 /// One of a clause's values.
 #[derive(Clone)]
 enum Operand {
-    /// What it is cast to depends on the event.
+    /// A text whose cast depends on the event.
     Text(Box<str>),
     /// A field of the event, or a value with a type of its own.
     Typed(Expr),
@@ -62,7 +62,7 @@ impl Reader<'_> {
         }
         match &*name {
             "AND" => joined(Function::And, lowered(self, decides)),
-            // Of an OR that is indexed, each part must be plain too.
+            // Each part of an indexed OR must be plain, too.
             "OR" => joined(Function::Or, lowered(self, decides)),
             "NOT" => {
                 // The rest are read for their faults alone.
@@ -199,7 +199,8 @@ impl Reader<'_> {
     }
 }
 
-/// Whether the field equals any of the values, of which there is one, where false and null are the same.
+/// The condition that the field equals any of the values, of which there is at least one; false and null are the same
+/// here.
 fn equal_any(field: &Expr, values: Vec<Operand>) -> Expr {
     let texts = || {
         values.iter().map(|value| match value {
@@ -208,7 +209,7 @@ fn equal_any(field: &Expr, values: Vec<Operand>) -> Expr {
         })
     };
     if let Some(mut texts) = texts().collect::<Option<Vec<Expr>>>() {
-        // What can be nothing but text is found through the index.
+        // A field that can only be a text is found through the index.
         let (function, other) = match (texts.len(), texts.pop()) {
             (1, Some(text)) => (Function::Compare(Comparison::Eq, Quantifier::One), text),
             (_, last) => {
@@ -253,7 +254,7 @@ fn may_be_null(operand: &Operand) -> bool {
     matches!(operand, Operand::Text(text) if text.trim().eq_ignore_ascii_case("null"))
 }
 
-/// What a text stands for where a type says how it is meant.
+/// The literal that a text stands for if a type determines its meaning.
 pub(super) fn literal(text: &str) -> Expr {
     Expr::Literal(match (text.parse(), text.parse()) {
         (Ok(long), _) => Literal::Long(long),

@@ -52,7 +52,7 @@ pub(crate) fn parse(text: &str, options: &ParseOptions<'_>) -> Result<Statement,
     }
 }
 
-/// What all parts share while one query is read.
+/// State shared by all parts while a query is read.
 struct Reader<'o> {
     options: &'o ParseOptions<'o>,
     faults: Faults,

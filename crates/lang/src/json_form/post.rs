@@ -97,7 +97,7 @@ impl Reader<'_> {
         Some(SortKey { expr: self.result_field(field, body)?, descending, is_cast: false })
     }
 
-    /// Whether the object's `direction` is DESC; `Some(None)` where it has none.
+    /// Returns true if the object's `direction` is DESC; `Some(None)` if it has none.
     fn descends(&mut self, object: &Object<'_>) -> Option<Option<bool>> {
         let Some(direction) = object.get("direction") else { return Some(None) };
         match &*self.record_fault(direction.text("a direction"))?.to_ascii_uppercase() {
@@ -206,7 +206,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What a name of the result stands for: one of its columns, else (where events are records) a path of the event.
+    /// The expression for a name of the result: one of its columns, else (if events are records) a path of the event.
     fn result_field(&mut self, node: &Node<'_>, body: &mut Body) -> Option<Expr> {
         let text = self.record_fault(node.text("a field"))?;
         let is_group = matches!(body, Body::Group(_));

@@ -17,7 +17,7 @@ const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Node<'t> {
     text: &'t str,
-    /// Where `text` begins in the query.
+    /// Start of `text` in the query.
     start: usize,
 }
 
@@ -119,7 +119,7 @@ impl<'t> Object<'t> {
         found.map(|(_, node)| node).filter(|node| !node.is_null())
     }
 
-    /// As [`Object::get`], where it must be there; `owner` is this object.
+    /// Does the same as [`Object::get`] for a required member; `owner` is this object.
     pub(super) fn need(&self, key: &str, owner: &Node<'t>) -> Result<&Node<'t>, Fault> {
         self.get(key).ok_or_else(|| Fault::at(owner.span(), format!("`{key}` is missing here")))
     }

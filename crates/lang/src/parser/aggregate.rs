@@ -28,7 +28,7 @@ pub(super) const AGGREGATES: [(Keyword, AggregateFunction); 5] = [
     (Keyword::Max, AggregateFunction::Max),
 ];
 
-/// Values that COLLECT_LIST and COLLECT_SET hold where the query does not say how many.
+/// Number of values of COLLECT_LIST and COLLECT_SET if the query does not state it.
 const COLLECTED_DEFAULT: u32 = 1_000;
 
 /// The most values that they can be asked to hold.
@@ -38,7 +38,7 @@ const COLLECTED_MAX: u32 = 10_000;
 const POINTS_MAX: usize = 4096;
 
 impl Parser<'_> {
-    /// Behind `COUNT(` and the like.
+    /// Parses the part after `COUNT(` and the like.
     pub(super) fn aggregate(&mut self, function: AggregateFunction, start: Span) -> Parsed<Node> {
         let native = self.dialect == Dialect::Native;
         let is_count = function == AggregateFunction::Count;
@@ -178,7 +178,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Behind `QUANTILE(` and the like. The points are checked by the planner.
+    /// Parses the part after `QUANTILE(` and the like. The points are checked by the planner.
     pub(super) fn distribution(&mut self, keyword: Keyword, start: Span) -> Parsed<Node> {
         let argument = self.expression()?;
         self.expect_symbol(Symbol::Comma)?;
@@ -246,7 +246,7 @@ impl Parser<'_> {
         Ok(if negative { -value } else { value })
     }
 
-    /// Behind `TOP(`.
+    /// Parses the part after `TOP(`.
     pub(super) fn top(&mut self, start: Span) -> Parsed<Node> {
         let count = match self.dialect {
             Dialect::Native => self.positive_number("the number of rows of TOP")?,

@@ -60,8 +60,8 @@ impl Parser<'_> {
         self.advance();
         let parenthesis = self.span();
         self.advance();
-        // What each kind of call needs is in functions of their own: calls lie within calls, and those that are not taken
-        // would have their room on the stack all the same.
+        // Each kind of call has a function of its own: calls are nested, and the variables of the other kinds would take
+        // space on the stack as well.
         if keyword == Some(Keyword::Cast) {
             return self.cast(start);
         }
@@ -90,7 +90,7 @@ impl Parser<'_> {
         self.builtin(keyword, &word, (start, parenthesis))
     }
 
-    /// Behind `CAST(`.
+    /// Parses the part after `CAST(`.
     fn cast(&mut self, start: Span) -> Parsed<Node> {
         let operand = self.expression()?;
         self.expect_keyword(Keyword::As)?;
@@ -108,14 +108,14 @@ impl Parser<'_> {
         self.node(NodeKind::Cast(Box::new(operand), ty), start.to(self.last_span()))
     }
 
-    /// Behind `FIRST(` and `LAST(` of a pattern.
+    /// Parses the part after `FIRST(` and `LAST(` of a pattern.
     fn call_of_pattern(&mut self, builtin: Builtin, start: Span) -> Parsed<Node> {
         let argument = self.expression()?;
         self.expect_symbol(Symbol::RightParen)?;
         self.node(NodeKind::Call(builtin, vec![argument]), start.to(self.last_span()))
     }
 
-    /// Behind the name of a function and its parenthesis.
+    /// Parses the part after the name of a function and its parenthesis.
     fn builtin(
         &mut self,
         keyword: Option<Keyword>,

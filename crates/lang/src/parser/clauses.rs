@@ -85,7 +85,7 @@ impl Parser<'_> {
         query.joins.extend(joined);
     }
 
-    /// Whether a clause stands twice, or behind one that it must stand before.
+    /// Returns a fault if a clause is repeated, or follows one that it must precede.
     fn misplaced(&self, keyword: Keyword, seen: &[Keyword]) -> Option<Fault> {
         let place = |keyword: &Keyword| CLAUSES.iter().position(|clause| clause == keyword);
         if seen.contains(&keyword) && keyword != Keyword::Lateral {

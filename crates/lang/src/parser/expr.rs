@@ -14,7 +14,7 @@ use crate::{
     source::{Fault, Span},
 };
 
-/// How tightly operators bind; see the head of this file.
+/// The precedence of operators; see the head of this file.
 pub(crate) mod level {
     pub(crate) const ANY: u8 = 0;
     pub(crate) const OR: u8 = 1;

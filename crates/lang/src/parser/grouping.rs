@@ -18,7 +18,7 @@ pub(crate) const SETS_MAX: usize = 1024;
 type Set = Vec<usize>;
 
 impl Parser<'_> {
-    /// What stands behind GROUP BY.
+    /// Parses the part after GROUP BY.
     pub(super) fn group_by(&mut self, span: Span) -> Parsed<GroupBy> {
         let mut keys = Vec::new();
         if self.dialect == Dialect::Bullet {

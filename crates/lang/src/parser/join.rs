@@ -32,7 +32,7 @@ impl Parser<'_> {
         self.at_join_in(0)
     }
 
-    /// How many tokens ahead the first join behind a stream begins, whose alias may stand before it.
+    /// The number of tokens before the first join after a stream, whose alias may precede it.
     fn first_join(&self) -> Option<usize> {
         let behind_alias = match self.kind() {
             TokenKind::Word(Some(Keyword::As)) => Some(2),

@@ -74,7 +74,8 @@ pub(crate) fn parse(text: &str, dialect: Dialect, parameters: &[Literal]) -> Res
         }
     };
     if bullet {
-        // What cannot be a token ends the text for the parser: its own fault there is only that the text ends.
+        // For the parser, a part that is no token ends the text: the parser's own fault there is only that the text
+        // ends.
         let misspelt_at = misspelt.first().and_then(|fault| fault.span);
         faults.retain(|fault| {
             misspelt_at.is_none_or(|at| fault.span.is_some_and(|span| span.start < at.start))
@@ -152,7 +153,7 @@ struct Parser<'a> {
     /// FIRST, LAST and `COUNT(A.*)` are those of patterns here.
     is_in_pattern: bool,
     faults: Vec<Fault>,
-    /// In Bullet's dialect, that a number is too large: a fault only where there is no other.
+    /// The fault of a number that is too large, in Bullet's dialect: reported only if there is no other.
     too_large: Option<Fault>,
     /// The text was taken once: what is refused only since then is let through.
     is_kept: bool,
@@ -287,7 +288,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Notes the fault, if any, and skips to the next clause.
+    /// Records the fault, if any, and skips to the next clause.
     fn recover<T>(&mut self, parsed: Parsed<T>) -> Option<T> {
         match parsed {
             Ok(value) => {
@@ -297,7 +298,7 @@ impl Parser<'_> {
             Err(fault) => {
                 self.faults.push(fault);
                 self.nesting = 0;
-                // What stands in parentheses that the clause opened belongs to it.
+                // The rest of parentheses that the clause opened belongs to it.
                 let mut open = 0_i64;
                 for token in &self.tokens[self.clause_start..self.at] {
                     open += parens(&token.kind);

@@ -135,7 +135,7 @@ impl Parser<'_> {
         Ok(order)
     }
 
-    /// Behind AFTER.
+    /// Parses the part after AFTER.
     fn skip(&mut self) -> Parsed<Skip> {
         self.expect_word("MATCH")?;
         self.expect_word("SKIP")?;
@@ -186,7 +186,7 @@ impl Parser<'_> {
         }
     }
 
-    /// How many events; one where nothing is written.
+    /// Parses the number of events; it is one by default.
     fn repetition(&mut self) -> Parsed<(u32, Option<u32>)> {
         let start = self.span();
         let quantifier = match self.kind() {
@@ -215,8 +215,8 @@ impl Parser<'_> {
             _ => return Ok((1, Some(1))),
         };
         self.advance();
-        // What stands behind a quantifier in the standard says that as few events as possible are taken: so it is here
-        // in any case.
+        // In the standard, the mark after a quantifier says that as few events as possible are taken; here that is
+        // always so.
         self.accept_symbol(Symbol::Question);
         Ok(quantifier)
     }

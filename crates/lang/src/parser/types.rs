@@ -98,7 +98,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What a LIST or MAP holds: a primitive, or a map of them.
+    /// Parses the element type of a LIST or MAP: a primitive, or a map of them.
     fn bullet_element(&mut self) -> Parsed<Type> {
         self.advance();
         self.expect_symbol(Symbol::LeftBracket)?;

@@ -186,12 +186,12 @@ impl Parser<'_> {
         }
     }
 
-    /// Notes, in Bullet's dialect, that a number is too large.
+    /// Records that a number is too large, in Bullet's dialect.
     pub(super) fn number_too_large(&mut self, message: String) {
         self.too_large.get_or_insert(Fault::whole(message));
     }
 
-    /// After INTERVAL: `'10 seconds'` or `10 SECONDS`; in milliseconds.
+    /// Parses the part after INTERVAL: `'10 seconds'` or `10 SECONDS`; in milliseconds.
     fn interval(&mut self) -> Parsed<u64> {
         let span = self.span();
         let hint = "Write `INTERVAL '10 seconds'` or `INTERVAL 10 SECONDS`.";

@@ -9,33 +9,33 @@ use super::{Expr, OutputColumn};
 pub struct JoinPlan {
     /// The left stream and the right one; they may be the same.
     pub sides: [JoinSide; 2],
-    /// What the time of the right event, less that of the left one, is at least, in milliseconds.
+    /// The least time of the right event minus that of the left one, in milliseconds.
     pub low_ms: i64,
-    /// What it is at most.
+    /// The greatest.
     pub high_ms: i64,
-    /// Keeps a pair only where this is true. Over slots: the left side's values, then the right side's.
+    /// The condition on a pair. Over slots: the left side's values, then the right side's.
     pub filter: Option<Expr>,
-    /// What a pair is made into, over the same slots.
+    /// The columns of a pair, over the same slots.
     pub columns: Vec<OutputColumn>,
 }
 
 /// One of the two streams.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JoinSide {
-    /// Which.
+    /// The stream.
     pub stream: StreamName,
-    /// When an event happened; a path.
+    /// The time of an event; a path.
     pub time: Expr,
-    /// By how many milliseconds events may be late.
+    /// Milliseconds by which events may be late.
     pub lateness_ms: u64,
-    /// By how many milliseconds an event's time may be ahead of its arrival; none: any number.
+    /// Milliseconds by which an event's time may be ahead of its arrival; none: no limit.
     pub max_ahead_ms: Option<u64>,
     /// The time without an event, in milliseconds, after which its event time advances; none: never.
     pub idle_after_ms: Option<u64>,
-    /// What is equal to the other side's, in its order; over the event.
+    /// The keys, each equal to that of the other side at the same place; over the event.
     pub keys: Vec<Expr>,
     /// Events for which this is not true join nothing; over the event.
     pub filter: Option<Expr>,
-    /// What of an event pairs are made of; paths.
+    /// The values of an event that pairs need; paths.
     pub values: Vec<Expr>,
 }

@@ -5,26 +5,26 @@
 
 use super::{Expr, WindowClock};
 
-/// Which events make a match, and what is told of it.
+/// The events that make a match, and its result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pattern {
     /// PARTITION BY: over the event. Events of equal keys are one sequence.
     pub keys: Vec<Expr>,
-    /// What events are told apart as.
+    /// The variables, which classify events.
     pub variables: Vec<Variable>,
-    /// What comes one after another; at least one of them needs an event.
+    /// The sequence of variables; at least one of them needs an event.
     pub elements: Vec<Element>,
     /// A match takes less time than this, from its first event on.
     pub within_ms: u64,
-    /// In whose order, and by which times.
+    /// The clock, which determines the order of the events and their times.
     pub clock: WindowClock,
-    /// Which matches may have events in common.
+    /// Rule for matches that have events in common.
     pub skip: Skip,
-    /// What conditions and measures read of an event: over the event.
+    /// The values of an event that conditions and measures read: over the event.
     pub values: Vec<Expr>,
-    /// What is kept of a match while it is made.
+    /// The measures kept of a match while it is made.
     pub measures: Vec<Measure>,
-    /// Keeps a match only where this is true; over its slots.
+    /// The condition on a match, over its slots.
     pub filter: Option<Expr>,
 }
 
@@ -33,7 +33,7 @@ pub struct Pattern {
 pub struct Variable {
     /// Its name.
     pub name: Box<str>,
-    /// What of its condition can be told of an event alone; over the event. `None`: every event may be it.
+    /// The part of its condition that depends on the event alone; over the event. `None`: every event may be it.
     pub condition: Option<Expr>,
     /// The rest; over the slots of the match so far and the values of the event.
     pub further: Option<Expr>,
@@ -42,53 +42,53 @@ pub struct Variable {
 /// One step of a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Element {
-    /// Of which variable its events are.
+    /// The variable of its events.
     pub variable: usize,
-    /// So many at least.
+    /// The least number.
     pub least: u32,
-    /// So many at most; `None`: any number.
+    /// The greatest number; `None`: no limit.
     pub most: Option<u32>,
     /// Variables of which no event may come once it has its least, until the next step's first event is taken (behind the
     /// last step: until the time is over).
     pub absent: Vec<usize>,
 }
 
-/// Where one looks for further matches of a key when there is one.
+/// The place at which the search for further matches of a key continues after a match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Skip {
-    /// Behind its last event: no event is in two matches.
+    /// The search continues after its last event: no event is in two matches.
     PastLastRow,
-    /// Behind its first event.
+    /// The search continues after its first event.
     ToNextRow,
 }
 
-/// What is kept of the events that a match takes.
+/// A measure over the events that a match takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Measure {
-    /// How.
+    /// The function.
     pub function: MeasureFunction,
-    /// Of this variable's events; `None`: of all that are taken.
+    /// The variable whose events it is over; `None`: all that are taken.
     pub variable: Option<usize>,
-    /// Of which of the values; `None`: COUNT(*).
+    /// The place of the value; `None`: COUNT(*).
     pub value: Option<usize>,
 }
 
 /// The way a measure is made of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MeasureFunction {
-    /// That of the first event.
+    /// The value of the first event.
     First,
-    /// That of the last one.
+    /// The value of the last one.
     Last,
-    /// How many are not null; without a value, how many events.
+    /// The number of values that are not null; without a value, the number of events.
     Count,
-    /// As the aggregate.
+    /// The sum, as by the aggregate.
     Sum,
-    /// As the aggregate.
+    /// The average, as by the aggregate.
     Avg,
-    /// As the aggregate.
+    /// The minimum, as by the aggregate.
     Min,
-    /// As the aggregate.
+    /// The maximum, as by the aggregate.
     Max,
 }
 

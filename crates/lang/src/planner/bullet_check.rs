@@ -54,9 +54,9 @@ struct NameScope {
     fields: Option<HashMap<String, Ty>>,
     /// Texts of expressions that have another name.
     aliases: HashMap<String, String>,
-    /// Nothing below can be named.
+    /// True if no layer below can be named.
     is_locked: bool,
-    /// Some name is more than a word, so that it may be the text of an expression.
+    /// True if a name is more than a word, so that it may be the text of an expression.
     has_texts: bool,
 }
 
@@ -68,7 +68,7 @@ enum ResolvedName {
     Open,
 }
 
-/// What hides the stream's fields, for the error of a name that is not found.
+/// The clause that hides the stream's fields, for the error of an unknown name.
 #[derive(Clone, Copy)]
 enum HiddenBy {
     Nothing,
@@ -79,9 +79,9 @@ enum HiddenBy {
 
 struct Checker {
     now: i64,
-    /// From the stream up.
+    /// The layers from the stream up.
     layers: Vec<NameScope>,
-    /// What the next layer will hold.
+    /// The fields of the next layer.
     fields: HashMap<String, Ty>,
     aliases: HashMap<String, String>,
     noted: HashSet<String>,
@@ -241,7 +241,7 @@ impl Checker {
             if texts.insert(text.clone()) {
                 self.column(node, &text, items);
                 names.push(items.name(&text));
-                // What it is over is looked at even where its text names a column of the inner query.
+                // Its arguments are checked even if its text names a column of the inner query.
                 node.children(&mut |argument| {
                     self.ty(argument, None);
                 });
@@ -302,7 +302,7 @@ impl Checker {
         Ok(())
     }
 
-    /// What the select list computes from what the aggregation gives.
+    /// Checks the expressions of the select list over the result of the aggregation.
     fn computed(&mut self, items: &SelectItems<'_>) {
         let mut names = Vec::new();
         for (node, text) in &items.nodes {
@@ -385,13 +385,14 @@ impl Checker {
 
     // ---- names
 
-    /// What a name is; `None`: nothing. `is_carried`: not by the uppermost layer, and whether that is locked or not.
+    /// Resolves a name; `None`: it is unknown. `is_carried`: the uppermost layer is skipped, and the flag says if it is
+    /// locked.
     fn find(&self, name: &str, is_carried: bool) -> Option<ResolvedName> {
         for (above, layer) in self.layers.iter().rev().enumerate() {
             let is_skipped = is_carried && above == 0;
             let Some(fields) = &layer.fields else { return Some(ResolvedName::Open) };
             if !is_skipped {
-                // What is NULL by its type is nothing under its own name.
+                // A field whose type is NULL cannot be found by its own name.
                 if let Some(ty) = fields.get(name).filter(|ty| **ty != Ty::Null) {
                     return Some(ResolvedName::Field(ty.clone()));
                 }
@@ -406,7 +407,7 @@ impl Checker {
         None
     }
 
-    /// What an expression is by its text.
+    /// Resolves an expression by its text.
     fn find_text(&self, node: &Node) -> Option<ResolvedName> {
         if let NodeKind::Name(name) = &node.kind {
             return self.find(&name.text, false);

@@ -86,7 +86,7 @@ impl<'a> Planner<'a> {
         node.children(&mut |child| self.add_aggregates_of(child));
     }
 
-    /// What a node is as a whole behind an aggregation, or as an output column of a RAW query. `Some(None)`: a fault,
+    /// Resolves a whole node after an aggregation, or as an output column of a RAW query. `Some(None)`: a fault,
     /// which is noted.
     pub(super) fn bullet_resolved(&mut self, node: &Node, scope: Scope) -> Option<Option<Typed>> {
         if scope == Scope::Event {

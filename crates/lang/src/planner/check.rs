@@ -11,10 +11,10 @@ use crate::{
     plan::{Comparison, Function, Literal, Quantifier},
 };
 
-/// What is known of a value's type.
+/// The knowledge about a value's type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Ty {
-    /// Nothing.
+    /// The type is unknown.
     Unknown,
     /// It is NULL.
     Null,
@@ -72,7 +72,7 @@ impl Ty {
         self.may(is_primitive)
     }
 
-    /// What a list of this type holds; `None`: it is none.
+    /// The element type of a list; `None`: it is no list.
     pub(super) fn element_of_list(&self) -> Option<Ty> {
         match self {
             Ty::Unknown | Ty::Known(Type::List(_)) => Some(self.inner()),
@@ -80,7 +80,7 @@ impl Ty {
         }
     }
 
-    /// What the values of a map of this type are; `None`: it is none.
+    /// The value type of a map; `None`: it is no map.
     pub(super) fn value_of_map(&self) -> Option<Ty> {
         match self {
             Ty::Unknown | Ty::Known(Type::Map(_)) => Some(self.inner()),
@@ -108,7 +108,7 @@ impl Ty {
         self.may(|ty| !is_primitive(ty) || *ty == Type::STRING)
     }
 
-    /// What a list holds, or a map's values are.
+    /// The element type of a list, or the value type of a map.
     fn inner(&self) -> Ty {
         match self {
             Ty::Known(Type::List(inner) | Type::Map(inner)) => (**inner).clone().into(),
@@ -116,7 +116,7 @@ impl Ty {
         }
     }
 
-    /// What a container holds at its lowest level.
+    /// The type of a container's innermost values.
     fn innermost(&self) -> Ty {
         match self {
             Ty::Known(Type::List(_) | Type::Map(_)) => self.inner().innermost(),
@@ -161,7 +161,7 @@ fn widest(left: &Ty, right: &Ty) -> Ty {
     Ty::Known(Type::INTEGER)
 }
 
-/// What breaks the rules for a function's operands, in Bullet's dialect.
+/// The violations of the rules for a function's operands, in Bullet's dialect.
 pub(super) struct OperandFaults(Vec<String>);
 
 impl OperandFaults {
@@ -182,7 +182,7 @@ pub(super) fn result(function: &Function, args: &[Ty], dialect: Dialect) -> (Ty,
     if !args.contains(&Ty::Unknown) {
         return (ty, broken.0);
     }
-    // Where one operand is unknown, Bullet looks at none, and takes every number for a DOUBLE.
+    // If one operand is unknown, Bullet checks none, and takes every number for a DOUBLE.
     let ty = match function {
         _ if dialect != Dialect::Bullet => ty,
         Function::If => Ty::Unknown,
@@ -350,7 +350,7 @@ fn case(args: &[Ty]) -> Ty {
             _ => return Ty::Unknown,
         };
     }
-    // That it is always null says nothing.
+    // A value that is always null has no type.
     if all == Ty::Null { Ty::Unknown } else { all }
 }
 

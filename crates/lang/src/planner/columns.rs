@@ -25,7 +25,7 @@ pub(super) struct Column<'a> {
     pub(super) span: Span,
 }
 
-/// How far a column's value is worked out.
+/// The state of the computation of a column's value.
 pub(super) enum ColumnValue {
     Not,
     Underway,
@@ -195,7 +195,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// What fields the records of this query's results have.
+    /// The fields of the records of this query's results.
     pub(super) fn fields_of_result(&self, query: &Query) -> Fields<'a> {
         let (columns, star) = match &query.body {
             Body::Raw(raw) => (&raw.columns, raw.star.as_ref()),
@@ -214,7 +214,7 @@ impl<'a> Planner<'a> {
         fields.named_by_text(aliases.map(|column| (column.text.clone(), column.name.clone())).collect())
     }
 
-    /// What a column's values are checked as, and what they are.
+    /// The type for checks of a column's values, and their own type.
     fn type_of_output(&self, column: &OutputColumn) -> (Type, Type) {
         let known = |ty: &Ty| match ty {
             Ty::Known(ty) => ty.clone(),

@@ -11,24 +11,24 @@ use crate::{Dialect, ParseOptions, Schema, TimeBounds, ast::Name};
 
 /// The fields of a query's events.
 pub(super) struct Fields<'a> {
-    /// What a query is checked against.
+    /// The schema against which a query is checked.
     schema: Option<Cow<'a, Schema>>,
-    /// What values are wanted as; where it is missing, what the schema says.
+    /// The types as which values are wanted; if missing, those of the schema.
     types: Option<Cow<'a, Schema>>,
-    /// There are no others than those of the schema.
+    /// True if there are no others than those of the schema.
     is_closed: bool,
     /// They are the columns of an inner query.
     pub(super) are_columns: bool,
     /// They are what a pattern gives.
     pub(super) of_pattern: bool,
-    /// By name in lower case; `None` where several have it.
+    /// The fields by name in lower case; `None` if several have it.
     by_folded_name: HashMap<String, Option<Box<str>>>,
-    /// In Bullet's dialect, the texts of an inner query's expressions that have another name.
+    /// The texts of an inner query's expressions that have another name, in Bullet's dialect.
     aliases: HashMap<String, Box<str>>,
 }
 
 impl<'a> Fields<'a> {
-    /// Those of a stream.
+    /// The fields of a stream.
     pub(super) fn of_stream(options: &ParseOptions<'a>) -> Fields<'a> {
         let fields = Fields {
             schema: options.schema.map(Cow::Borrowed),
@@ -42,8 +42,8 @@ impl<'a> Fields<'a> {
         fields.folded(options.dialect)
     }
 
-    /// Those of an inner query's records: columns, each with its type as it is checked and as it is. `others`: the
-    /// fields of the events, which the inner query passes on, less those it leaves out.
+    /// The fields of an inner query's records: columns, each with its type for checks and its own type. `others`:
+    /// the fields of the events, which the inner query passes on, less those it leaves out.
     pub(super) fn of_query(
         columns: Vec<(Box<str>, Type, Type)>,
         others: Option<(&Fields<'a>, &[Box<str>])>,
@@ -75,7 +75,7 @@ impl<'a> Fields<'a> {
             checked.push((name.clone(), ty));
             held.push((name, wanted));
         }
-        // Where all fields of unknown events are passed on, nothing can be checked.
+        // If all fields of unknown events are passed on, nothing can be checked.
         let is_open = others.is_some_and(|(fields, _)| fields.schema.is_none());
         let fields = Fields {
             schema: (!is_open).then(|| Cow::Owned(Schema::new(checked).with_paths(paths))),
@@ -136,7 +136,7 @@ impl<'a> Fields<'a> {
         self.schema.is_some() && self.is_closed
     }
 
-    /// Where a field lies in an event.
+    /// The path of a field in an event.
     pub(super) fn path(&self, field: &str) -> Path {
         self.schema.as_ref().map_or_else(|| Path::field(field), |schema| schema.path(field))
     }
@@ -147,7 +147,7 @@ impl<'a> Fields<'a> {
         self.schema.as_ref().and_then(|schema| schema.watermark())
     }
 
-    /// What a field is checked as.
+    /// The type for checks of a field.
     pub(super) fn checked(&self, field: &str) -> Type {
         self.schema.as_ref().and_then(|schema| schema.field(field)).cloned().unwrap_or(Type::Any)
     }

@@ -14,14 +14,13 @@ use crate::{
 /// The most keys of GROUP BY or DISTINCT, and the most arguments of COUNT(DISTINCT …) and TOP.
 pub(super) const KEYS_MAX: usize = 256;
 
-/// While expressions are planned, how many aggregates there will be is not known: until then the slots behind those
-/// are counted from here.
+/// Offset of the slots behind the aggregates while expressions are planned: their number is not known until then.
 pub(super) const BEHIND_AGGREGATES: usize = 1 << 40;
 
-/// Those behind the columns of the aggregate that gives rows from here.
+/// Offset of the slots behind the columns of the aggregate that returns rows.
 pub(super) const BEHIND_TABLE: usize = 1 << 41;
 
-/// And those behind the values of GROUPING from here.
+/// Offset of the slots behind the values of GROUPING.
 pub(super) const BEHIND_GROUPINGS: usize = 1 << 42;
 
 impl<'a> Planner<'a> {
@@ -43,7 +42,7 @@ impl<'a> Planner<'a> {
         }
         let mut arguments = Vec::new();
         aggregates.iter().for_each(|node| node.children(&mut |argument| arguments.push(argument)));
-        // Where all that is asked of the records is fields, Bullet reads them by the names that are written.
+        // If the records are read for fields alone, Bullet reads them by the names as written.
         self.sees_inner_texts = !nodes.iter().chain(&arguments).all(|node| is_plain(node));
         let faults = self.faults.len();
         let places: Vec<Option<usize>> = nodes.iter().map(|&node| self.key_of(node, clause)).collect();
@@ -131,7 +130,7 @@ impl<'a> Planner<'a> {
         Some(place)
     }
 
-    /// In the native dialect, a whole number or the name of a column stands for what is selected there.
+    /// The selected expression that a whole number or the name of a column stands for, in the native dialect.
     fn group_item(&self, written: &'a Node, clause: &str) -> Result<&'a Node, Fault> {
         if clause != "GROUP BY" || self.dialect == Dialect::Bullet {
             return Ok(written);
@@ -155,8 +154,8 @@ impl<'a> Planner<'a> {
 
     // ---- Bullet's automatic TOP
 
-    /// Whether Bullet runs this as TOP: all keys and COUNT(*) selected, in the order of that, with a LIMIT. Answers the
-    /// count of rows and the threshold.
+    /// Detects a query that Bullet runs as TOP: all keys and COUNT(*) selected, in the order of that, with a LIMIT.
+    /// Returns the count of rows and the threshold.
     fn special_top(&self, ast: &ast::Query) -> Option<(u64, Option<u64>)> {
         let limit = ast.limit?;
         let group_by = ast.group_by.as_ref()?;

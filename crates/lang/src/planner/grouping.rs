@@ -23,7 +23,7 @@ pub(super) fn sets_of(sets: &[Vec<usize>], places: &[Option<usize>]) -> Vec<Box<
 }
 
 impl Planner<'_> {
-    /// Notes a fault where a bound of the window stands in some sets only. `places`: those of the keys that are written, of
+    /// Records a fault if a bound of the window is in some sets only. `places`: those of the keys that are written, of
     /// which only bounds have none.
     pub(super) fn check_bounds(&mut self, written: &[&Node], sets: &[Vec<usize>], places: &[Option<usize>]) {
         for (number, node) in written.iter().enumerate() {

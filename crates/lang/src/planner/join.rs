@@ -21,15 +21,15 @@ use crate::{
     source::Fault,
 };
 
-/// What a name before a dot stands for.
+/// The meaning of a name before a dot.
 pub(super) struct JoinSource<'a> {
-    /// What it is called.
+    /// The name.
     alias: Box<str>,
-    /// Of what is joined, what it is; none: it is the stream.
+    /// The definition of a joined object; none: it is the stream.
     joined: Option<&'a Joined>,
     /// The slot of its first column, when that has one.
     first_slot: Option<usize>,
-    /// That name was given to it in the query.
+    /// True if the query gave it that name.
     is_called: bool,
 }
 
@@ -75,7 +75,7 @@ impl<'a> Planner<'a> {
         found
     }
 
-    /// Which source this names, if it is the name of one.
+    /// The source that a node names, if it is the name of one.
     pub(super) fn source_of(&self, base: &Node) -> Option<usize> {
         let NodeKind::Name(name) = &base.bare().kind else { return None };
         let is_it = |source: &JoinSource<'_>| source.alias == name.text;
@@ -83,7 +83,7 @@ impl<'a> Planner<'a> {
         self.sources.iter().position(is_it).or_else(|| self.sources.iter().position(is_like))
     }
 
-    /// What an item is called that has no alias and is no more than a column behind the name of its source: as the column.
+    /// The name of an item without an alias that is just a column after the name of its source: that of the column.
     pub(super) fn name_behind_source<'n>(&self, node: &'n Node) -> Option<&'n str> {
         match &node.kind {
             NodeKind::Member(base, name) if self.source_of(base).is_some() => Some(&name.text),
@@ -140,7 +140,7 @@ impl<'a> Planner<'a> {
         place
     }
 
-    /// Notes a name by itself that does not say of what it is; `None`: it does not.
+    /// Records a fault for a name without its source if there are several; `None` then.
     pub(super) fn is_of_one_source(&mut self, node: &Node, name: &Name) -> Option<()> {
         if self.sources.is_empty() || self.dialect == Dialect::Bullet {
             return Some(());
@@ -280,7 +280,7 @@ impl<'a> Planner<'a> {
         Some((column, value.expr))
     }
 
-    /// What a column is called that `*` gives of what is joined.
+    /// The name of a joined object's column in the result of `*`.
     pub(super) fn name_of_joined(&self, column: &ViewColumn) -> Box<str> {
         match column.source.and_then(|source| self.sources.get(source)) {
             Some(source) => format!("{}.{}", source.alias, column.name).into(),

@@ -18,7 +18,7 @@ use crate::{
     source::Fault,
 };
 
-/// What names mean where an expression stands.
+/// The meaning of names at the place of an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
     /// Paths into the event.
@@ -275,13 +275,13 @@ impl Planner<'_> {
         Some(Typed { expr: Expr::Slot(self.keys.len() + place), ty })
     }
 
-    /// What stands for an expression whose fault is noted.
+    /// The placeholder for an expression whose fault is recorded.
     pub(super) fn unknown(&self) -> Typed {
         Typed { expr: Expr::Literal(Literal::Null), ty: Ty::Unknown }
     }
 
-    /// Notes a fault. In Bullet's dialect, where all that is wrong was told before, what has one is null: Bullet takes
-    /// for a column what it does not find later.
+    /// Records a fault. In Bullet's dialect, where all that is wrong was told before, what has one is null: Bullet
+    /// takes for a column what it does not find later.
     pub(super) fn unknown_for(&mut self, fault: Fault) -> Option<Typed> {
         if self.dialect == Dialect::Bullet {
             return Some(self.unknown());
@@ -291,7 +291,7 @@ impl Planner<'_> {
 
     // ---- names
 
-    /// What a node is as a whole, where that is not found by looking into it: a key, or an output column.
+    /// Resolves a node that is as a whole a key, or an output column, so that its parts are not examined.
     /// `Some(None)`: a fault, which is noted.
     pub(super) fn resolved(&mut self, node: &Node, scope: Scope) -> Option<Option<Typed>> {
         if self.dialect == Dialect::Bullet {
@@ -350,7 +350,7 @@ impl Planner<'_> {
         self.columns_by_text.get(&self.text_of(node)).copied()
     }
 
-    /// What an output column holds, to stand where its name or text stands.
+    /// The value of an output column, to replace its name or text.
     pub(super) fn column(&mut self, node: &Node, column: usize) -> Option<Typed> {
         let Some(typed) = self.column_value(column) else {
             if let ColumnValue::Done(None) = self.values[column] {

@@ -157,8 +157,8 @@ fn planned(
 }
 
 /// Plans an expression of the native dialect over slots that have names, of which a later one hides an earlier one of its
-/// name; NOW is the slot behind them all. Also answers its type, where that is known. `what` they are is told where there
-/// is none of a name.
+/// name; NOW is the slot behind them all. Also answers its type, where that is known. `what` is the kind of the slots,
+/// for the error of an unknown name.
 pub(crate) fn plan_over_slots(
     node: &Node,
     slots: &[(Box<str>, swiftwater_event::Type)],
@@ -180,8 +180,8 @@ fn sound(faults: Vec<Fault>) -> Result<(), Vec<Fault>> {
     if faults.is_empty() { Ok(()) } else { Err(faults) }
 }
 
-/// In Bullet's dialect, what Bullet finds before it builds a query: a window that cannot be, which is all that it tells
-/// then; else what is wrong with names and types.
+/// Checks that Bullet makes before it builds a query, in Bullet's dialect: an invalid window, which is then its only
+/// error; otherwise the faults of names and types.
 fn check_as_bullet(
     query: &ast::Query,
     outer: Option<&ast::Query>,
@@ -214,7 +214,7 @@ fn plan_over_stream<'a>(
     }
 }
 
-/// Plans one query; also answers what fields its records have.
+/// Plans one query; also returns the fields of its records.
 fn plan_query<'a>(
     texts: &QueryTexts,
     ast: &'a ast::Query,
@@ -241,7 +241,7 @@ fn plan_query<'a>(
 struct ViewColumn {
     name: Box<str>,
     ty: Ty,
-    /// Of what is joined: which.
+    /// The joined object, for its columns.
     source: Option<usize>,
 }
 
@@ -259,11 +259,11 @@ struct Planner<'a> {
     view_columns: Vec<ViewColumn>,
     /// The stream, and what is joined, in the order of the text.
     sources: Vec<JoinSource<'a>>,
-    /// What can be joined.
+    /// The objects that can be joined.
     joined: Option<&'a [Joined]>,
     /// The event's own fields cannot be named: EXPLODE stands in the select list.
     only_views: bool,
-    /// There are no fields: names are slots, which are this.
+    /// The kind of slots if names are slots, as there are no fields.
     only_slots: Option<&'static str>,
     columns: Vec<Column<'a>>,
     /// Items left out because a column has their text.
@@ -272,21 +272,21 @@ struct Planner<'a> {
     table_item: Option<TableItem<'a>>,
     values: Vec<ColumnValue>,
     columns_by_name: HashMap<Box<str>, usize>,
-    /// By name in lower case; `None` where several columns have it.
+    /// The columns by name in lower case; `None` if several columns have it.
     columns_by_folded_name: HashMap<String, Option<usize>>,
     columns_by_text: HashMap<String, usize>,
-    /// In Bullet's dialect, what the aggregation gives, by name.
+    /// The output of the aggregation by name, in Bullet's dialect.
     base: AggregationOutputs<'a>,
     /// True if what the outer query names by an inner expression's text is found (Bullet).
     sees_inner_texts: bool,
     /// Columns within columns whose values are underway.
     naming: usize,
-    /// There is GROUP BY, DISTINCT or an aggregate.
+    /// True if there is GROUP BY, DISTINCT or an aggregate.
     is_group: bool,
-    /// There is WINDOWING.
+    /// True if there is WINDOWING.
     has_windows: bool,
     keys: Vec<Typed>,
-    /// So that a name that is no key may be one that has a fault (native).
+    /// True if a key has a fault, so that a name that is no key may be that one (native).
     keys_are_faulty: bool,
     aggregates: Vec<Aggregate>,
     table: Option<Table>,
@@ -525,7 +525,7 @@ impl<'a> Planner<'a> {
         None
     }
 
-    /// Does something whose faults are forgotten; `None` if it had any.
+    /// Tries to plan something, and forgets its faults; `None` if it had any.
     fn try_plan<T>(&mut self, act: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
         let (faults, copies) = (self.faults.len(), self.copies);
         self.trying += 1;

@@ -118,7 +118,7 @@ impl Planner<'_> {
         self.no_key(node)
     }
 
-    /// Notes that this is nothing of a group.
+    /// Records that this is nothing of a group.
     pub(super) fn no_key(&mut self, node: &Node) -> Option<Typed> {
         if self.keys_are_faulty {
             return None;

@@ -135,7 +135,7 @@ pub(super) fn plan<'a>(
     Ok((query, fields))
 }
 
-/// Which windows the matches of a pattern may have.
+/// Checks the window of a pattern's query.
 fn check_window(ast: &ast::Query, window: &Window, clock: &WindowClock) -> Result<(), Vec<Fault>> {
     let Some(windowing) = &ast.window else { return Ok(()) };
     let fault = |message: &str, hint: &str| Err(vec![Fault::at(windowing.span, message).hint(hint)]);
@@ -230,7 +230,7 @@ fn reads_only(expr: &Expr, columns: &HashMap<Box<str>, Expr>) -> bool {
     is_only
 }
 
-/// Puts what columns hold into the place of their names.
+/// Replaces the names of columns by their expressions.
 fn substitute(expr: &mut Expr, columns: &HashMap<Box<str>, Expr>) {
     match expr {
         Expr::Call { args, .. } => args.iter_mut().for_each(|arg| substitute(arg, columns)),
@@ -318,7 +318,7 @@ impl<'a> Planner<'a> {
         Some((pattern, given))
     }
 
-    /// What cannot stand in the query around a pattern.
+    /// Checks the clauses around a pattern for those that are not allowed.
     fn check_around(&mut self, ast: &ast::Query) {
         let explode = ast.views.first().or_else(|| ast.explodes().next());
         if let Some(view) = explode {

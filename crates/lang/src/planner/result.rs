@@ -17,7 +17,7 @@ pub(super) fn type_of(column: &Expr, group: &Group, slots: &[Ty]) -> Type {
     }
 }
 
-/// Over the slots of a group.
+/// The type of an expression over the slots of a group.
 fn of_slots(expr: &Expr, group: &Group, slots: &[Ty]) -> Ty {
     let behind = group.keys.len() + group.aggregates.len();
     let of_slot = |slot: usize| match group.keys.get(slot) {
@@ -35,7 +35,7 @@ fn of_slots(expr: &Expr, group: &Group, slots: &[Ty]) -> Ty {
     of(expr, &of_slot)
 }
 
-/// Over an event.
+/// The type of an expression over an event.
 pub(super) fn of_event(expr: &Expr, slots: &[Ty]) -> Ty {
     of(expr, &|slot| slots.get(slot).cloned().unwrap_or(Ty::Unknown))
 }

@@ -105,7 +105,7 @@ pub(crate) fn plan_join(join: &StreamJoin, streams: [&CreateStream; 2]) -> Resul
     Ok(JoinPlan { columns: columns.collect(), filter: of_pair, low_ms, high_ms, sides })
 }
 
-/// What a stream is called and declared as.
+/// The alias and the declaration of a stream.
 #[derive(Clone, Copy)]
 struct JoinedStream<'a> {
     place: usize,
@@ -164,7 +164,7 @@ impl<'a> NormalizedNames<'a> {
         self.sides.iter().find(is_it).copied()
     }
 
-    /// Normalizes the names of an expression to their form. What is not allowed in a join is noted.
+    /// Normalizes the names of an expression to their form. Parts that a join does not allow are recorded as faults.
     fn normalize(&mut self, node: &mut Node) {
         match &node.kind {
             NodeKind::Member(base, field) => {
@@ -265,7 +265,7 @@ impl<'a> NormalizedNames<'a> {
         columns
     }
 
-    /// What a bound would look like.
+    /// An example of a bound.
     fn bound_hint(&self) -> String {
         let [left, right] = self.sides.map(|side| format!("{}.{}", side.alias.text, side.watermark.column));
         format!("Write {right} BETWEEN {left} - INTERVAL '…' AND {left} + INTERVAL '…'.")
@@ -273,7 +273,7 @@ impl<'a> NormalizedNames<'a> {
 }
 
 impl JoinedStream<'_> {
-    /// When an event happened.
+    /// The time of an event.
     fn time(&self) -> Expr {
         let column = self.stream.columns.iter().find(|column| column.name == self.watermark.column);
         let path =
@@ -438,7 +438,7 @@ fn referenced_sides(expr: &Expr) -> ReferencedSides {
     whose
 }
 
-/// Whose path this is, and the same path within one of that side's events.
+/// The side of a path, and the same path within one of that side's events.
 fn of_side(expr: &Expr) -> Option<(usize, Expr)> {
     let Expr::Path { path, ty } = expr else { return None };
     let (Step::Key(first), rest) = path.steps().split_first()? else { return None };

@@ -70,7 +70,7 @@ impl StructureCheck {
         self.dialect == Dialect::Bullet
     }
 
-    /// Notes a fault, in Bullet without its place and once.
+    /// Records a fault, in Bullet without its place and once.
     fn clash(&mut self, span: Span, message: &str, hint: &str) {
         let fault = if self.is_bullet() { Fault::whole(message) } else { Fault::at(span, message) };
         let fault = fault.hint(hint);
@@ -267,7 +267,7 @@ impl StructureCheck {
         }
     }
 
-    /// Looks at all aggregates in a tree; `is_whole`: nothing is around this node.
+    /// Visits all aggregates in a tree; `is_whole`: this node is the whole expression.
     fn aggregates(&mut self, node: &Node, place: ClausePosition, is_whole: bool) {
         let within = match &node.kind {
             NodeKind::Aggregate { function, .. } => {

@@ -80,7 +80,7 @@ impl<'a> Planner<'a> {
         }
         let plan = TableAggregate { function, arguments, listed };
         if self.table.as_ref().is_some_and(|table| table.plan != plan) {
-            // What the query is as a whole was looked at before.
+            // A node that is the whole query was examined before.
             return self.fault(Fault::at(node.span, "there is another aggregate that returns rows"));
         }
         let text = self.text_of(node);
@@ -239,7 +239,7 @@ fn fixed_columns(function: &TableFunction) -> &'static [(&'static str, Type)] {
     }
 }
 
-/// What a list of its rows holds, each a map: known where all values of a row have one type.
+/// The type of a list of its rows, each a map: known if all values of a row have one type.
 pub(super) fn list_type(table: &TableAggregate) -> Ty {
     let row = match table.function {
         TableFunction::Quantile(_) => Type::map(Type::DOUBLE).ok(),
@@ -248,7 +248,7 @@ pub(super) fn list_type(table: &TableAggregate) -> Ty {
     row.map_or(Ty::Unknown, |row| list_of(Ty::Known(row)))
 }
 
-/// What is wrong with the points of a distribution.
+/// The fault of a distribution's points.
 pub(super) fn wrong_points(node: &Node, function: &TableFunction, dialect: Dialect) -> Option<Fault> {
     let (points, of_ranks) = match function {
         TableFunction::Quantile(points) => (points, true),

@@ -135,7 +135,7 @@ struct WarningChecker<'f, 'a> {
 
 impl WarningChecker<'_, '_> {
     fn warn(&mut self, node: &Node, is_certain: bool, message: String, hint: String) {
-        // Where nothing is declared, a query that was taken so far is taken still.
+        // Without declarations, a query that was valid so far stays valid.
         self.found.push((Fault::at(node.span, message).hint(hint), is_certain && self.is_declared));
     }
 
@@ -240,7 +240,7 @@ impl WarningChecker<'_, '_> {
         self.warn(node, false, message, hint);
     }
 
-    /// What an operator is given.
+    /// Checks the operands of an operator.
     fn operator(&mut self, node: &Node, scope: Scope) {
         match &node.kind {
             NodeKind::Binary(Binary::Compare(_, Quantifier::One), left, right) => {
@@ -307,7 +307,7 @@ impl WarningChecker<'_, '_> {
         }
     }
 
-    /// Why two sides can never be compared, by their types.
+    /// The reason why two sides can never be compared, by their types.
     fn never(
         &self,
         shown: &str,
@@ -474,9 +474,9 @@ fn is_never(condition: &Node) -> bool {
 /// The values that conditions leave.
 #[derive(Debug, Clone, Default)]
 struct Range {
-    /// Not below this; and not this itself.
+    /// The lower bound, and true if it excludes itself.
     low: Option<(f64, bool)>,
-    /// Not above this; and not this itself.
+    /// The upper bound, and true if it excludes itself.
     high: Option<(f64, bool)>,
     /// This text alone.
     text: Option<String>,
@@ -515,7 +515,7 @@ impl Range {
     }
 }
 
-/// What a condition says of one expression, by constants.
+/// The range to which a condition limits one expression, by constants.
 fn range_of(condition: &Node) -> Option<(&Node, Range)> {
     match &condition.kind {
         NodeKind::Binary(Binary::Compare(comparison, Quantifier::One), left, right) => {

@@ -8,7 +8,7 @@ use crate::{
     source::Fault,
 };
 
-/// What is wrong with a window, and what to do.
+/// The fault of a window, and the hint.
 type WindowFault = (Option<crate::source::Span>, &'static str, &'static str);
 
 impl Planner<'_> {
@@ -29,7 +29,7 @@ impl Planner<'_> {
         self.fault(fault.hint(hint))
     }
 
-    /// Whether a query of this kind may have this window; a fault is noted.
+    /// Checks that a query of this kind may have this window; a fault is recorded.
     pub(super) fn check_window(&mut self, query: &Query, window: &Window, is_group: bool) {
         let Some(windowing) = &query.window else { return };
         let is_bullet = self.dialect == Dialect::Bullet;

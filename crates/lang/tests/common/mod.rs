@@ -40,7 +40,7 @@ pub(crate) fn bullet(text: &str, expected: &str) {
     check(Dialect::Bullet, text, expected);
 }
 
-/// In both dialects.
+/// Checks a query in both dialects.
 #[track_caller]
 pub(crate) fn both(text: &str, expected: &str) {
     native(text, expected);

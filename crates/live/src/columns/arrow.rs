@@ -38,7 +38,7 @@ pub fn arrow_type(ty: &Type) -> DataType {
     }
 }
 
-/// Which values are null.
+/// The nulls of the values.
 pub(super) fn nulls(values: &Values) -> Option<NullBuffer> {
     let array: &dyn Array = match values {
         Values::Boolean(array) => array,

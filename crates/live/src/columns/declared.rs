@@ -25,7 +25,7 @@ use crate::expr::{CompileError, EvalCounts, Program, Rows, Wants};
 pub struct StreamColumns {
     columns: Vec<DeclaredColumn>,
     plan: DecodePlan,
-    /// What conditions read beside the columns: parts of them, or one as another type.
+    /// Other values that conditions read: parts of columns, or a column as another type.
     others: Vec<WantId>,
     conditions: Vec<Condition>,
     event_bytes_max: usize,
@@ -47,14 +47,14 @@ struct DeclaredColumn {
 struct Condition {
     label: Box<str>,
     column: Option<usize>,
-    /// That it does not hold.
+    /// The condition's negation.
     fails: Program,
-    /// By place in its wants: a column, or behind all columns one of `others`.
+    /// The wants by place: a column, or after all columns one of `others`.
     bindings: Vec<WantId>,
 }
 
-/// A declaration that cannot be used. Whatever [`swiftwater_lang::parse_ddl`] reads may still have a pattern or a default
-/// that cannot be.
+/// A declaration that cannot be used. A pattern or a default that [`swiftwater_lang::parse_ddl`] accepts may still be
+/// unusable.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ColumnsError {
     /// A condition that cannot be read.
@@ -63,9 +63,9 @@ pub enum ColumnsError {
     /// A condition that cannot be run.
     #[error("`CHECK ({label})` cannot be used")]
     Compile {
-        /// Which.
+        /// The condition.
         label: Box<str>,
-        /// Why.
+        /// The cause.
         #[source]
         source: CompileError,
     },
@@ -135,7 +135,7 @@ impl StreamColumns {
         self.columns.iter().map(|column| (&*column.name, &column.ty))
     }
 
-    /// Holds a batch against the columns; `now` is when it arrived. Vectorised: nothing is allocated per good event, and
+    /// Validates a batch against the columns; `now` is its arrival. Vectorised: nothing is allocated per good event, and
     /// where all are good, none is copied.
     pub fn accept(&self, batch: &EventBatch, now: Millis, scratch: &mut ColumnsScratch) -> ValidatedBatch {
         let (decoded, mut text_needed) = scratch.decoder.decode_whole(batch, &self.plan);
@@ -174,8 +174,8 @@ impl StreamColumns {
         }
     }
 
-    /// The columns of events that were accepted before, if by an earlier declaration: none is bad. What does not fit is
-    /// null, and the event's text is kept.
+    /// The columns of events that were accepted before, if by an earlier declaration: none is bad. A value that does
+    /// not fit is null, and the event's text is kept.
     pub fn read(&self, batch: &EventBatch, now: Millis, scratch: &mut ColumnsScratch) -> DecodedColumns {
         let (decoded, mut text_needed) = scratch.decoder.decode_whole(batch, &self.plan);
         let mut columns = Vec::with_capacity(self.columns.len());
@@ -191,7 +191,7 @@ impl StreamColumns {
     }
 
     /// Makes empty texts null in columns that the table is partitioned by, as they would be once they are in the table:
-    /// a partition's value of no characters is null in Delta Lake. The events' own text says what they were.
+    /// a partition's value of no characters is null in Delta Lake. The events' own text has the original values.
     fn nullify_empty_texts(&self, columns: &mut [ArrayRef], text_needed: &mut Option<BooleanBuffer>) {
         for (column, array) in self.columns.iter().zip(columns) {
             let empty = array.as_string_view_opt().filter(|_| column.partitions).and_then(empty_texts);
@@ -250,7 +250,7 @@ impl StreamColumns {
     }
 }
 
-/// What is told first of what is wrong with an event.
+/// The rank of a fault among those of an event: the first one is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Order(u32);
 
@@ -330,7 +330,7 @@ impl DeclaredColumn {
     }
 }
 
-/// Which texts are empty; none where no one is.
+/// True for each empty text; none if there is none.
 fn empty_texts(texts: &StringViewArray) -> Option<BooleanBuffer> {
     // The lower half of a view begins with the text's length.
     let is_empty = |row: usize| texts.views()[row] as u32 == 0 && texts.is_valid(row);

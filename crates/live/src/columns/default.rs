@@ -26,7 +26,7 @@ pub(super) enum Default {
     String(Box<str>),
     /// Microseconds.
     Timestamp(i64),
-    /// When the batch arrived: microseconds, or milliseconds for a LONG.
+    /// Arrival of the batch: microseconds, or milliseconds for a LONG.
     Now,
 }
 

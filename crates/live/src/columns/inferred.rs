@@ -42,7 +42,7 @@ pub struct InferredColumn {
 #[derive(Debug)]
 pub struct InferredColumns {
     columns: Vec<InferredColumn>,
-    /// Fields that were only null so far, or said no type. That they are known saves time and changes no result.
+    /// Fields that were only null so far, or said no type. The list only saves time, and changes no result.
     untyped: Vec<Box<str>>,
     columns_max: usize,
     plan: DecodePlan,
@@ -51,7 +51,7 @@ pub struct InferredColumns {
 /// A batch with its columns.
 #[derive(Debug)]
 pub struct InferredBatch {
-    /// Where the batch brought more fields: what holds from now on. `columns` are of these then.
+    /// The new columns, if the batch brought more fields. `columns` are of these then.
     pub grown: Option<InferredColumns>,
     /// A column for each, a row for each event.
     pub columns: Vec<ArrayRef>,
@@ -172,7 +172,7 @@ impl InferredColumns {
 
 struct ExtendedColumns {
     columns: InferredColumns,
-    /// Of each new column, the event that brought it.
+    /// The first event with each new column.
     since: Vec<usize>,
 }
 

@@ -3,7 +3,7 @@
 
 use swiftwater_event::{DecodePlan, Decoder, EventBatch, Kind, Path, Primitive, Type, Values, Want};
 
-/// For each of these rows, what there is at a path, as messages name it.
+/// The value at a path in each of these rows, as messages name it.
 pub(super) fn describe_values(batch: &EventBatch, rows: &[u32], path: &Path, ty: &Type) -> Vec<String> {
     let plan = DecodePlan::new([Want { path: path.clone(), ty: Type::Any }]);
     let decoded = Decoder::new().decode(&batch.select(rows), &plan);

@@ -42,7 +42,8 @@ pub struct ValidatedBatch {
     pub good: EventBatch,
     /// A column for each that is declared, a row for each good event.
     pub columns: Vec<ArrayRef>,
-    /// Of the good events, those that the columns do not say whole: other fields, or one twice. `None`: of all they do.
+    /// The good events that the columns do not describe completely: they have other fields, or one twice. `None`: of
+    /// all they do.
     pub text_needed: Option<BooleanBuffer>,
     /// The others, in order, each once, with the first thing that is wrong: of columns in their order, then of
     /// conditions in theirs.
@@ -63,15 +64,15 @@ pub struct DecodedColumns {
 pub struct RejectedEvent {
     /// Its row in the validated batch.
     pub row: u32,
-    /// Where in the event; empty where it is the event as a whole.
+    /// The path in the event; empty for the event as a whole.
     pub path: Box<str>,
-    /// Which rule it breaks.
+    /// The rule that it breaks.
     pub rule: ValidationRule,
-    /// What is wrong.
+    /// The fault.
     pub message: String,
 }
 
-/// What events of a stream must be.
+/// The rules for events of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValidationRule {
     /// A value is of its column's type.

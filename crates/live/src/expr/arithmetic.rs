@@ -63,7 +63,7 @@ fn divides(operator: Arithmetic) -> bool {
     matches!(operator, Arithmetic::Divide | Arithmetic::Remainder)
 }
 
-/// Both operands at the wider type of the two; `None` if one is no number.
+/// The operands at the wider type of the two; `None` if one is no number.
 fn pair(left: Value<'_>, right: Value<'_>) -> Option<NumberPair> {
     use Value::{Double, Float, Integer, Long};
     Some(match (left, right) {

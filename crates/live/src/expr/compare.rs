@@ -81,7 +81,7 @@ pub(super) fn compare_doubles(left: f64, right: f64, dialect: Dialect) -> Orderi
     }
 }
 
-/// By UTF-8 byte, or by UTF-16 unit.
+/// Compares by UTF-8 byte, or by UTF-16 unit.
 pub(super) fn compare_text(left: &str, right: &str, dialect: Dialect) -> Ordering {
     if dialect.compares_utf16() { compare_utf16(left, right) } else { left.cmp(right) }
 }

@@ -23,7 +23,7 @@ pub enum CompileError {
     Pattern {
         /// The pattern.
         pattern: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// A constant pattern of UNIXTIMESTAMP that cannot be used.
@@ -37,7 +37,7 @@ pub enum CompileError {
     Search {
         /// The query.
         query: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// A function with too few or too many operands.
@@ -59,7 +59,7 @@ pub enum CompileError {
     /// Windows of which too many hold one event.
     #[error("an event would be in {windows} windows at once, limit is {max}")]
     Overlap {
-        /// How many.
+        /// The number of windows.
         windows: u64,
         /// The limit.
         max: u64,

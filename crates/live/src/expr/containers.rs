@@ -74,7 +74,8 @@ pub(super) fn filter<'a>(list: Value<'a>, flags: Value<'a>, arena: &'a Bump) -> 
     Value::List(bumpalo::collections::Vec::from_iter_in(kept.map(|(item, _)| *item), arena).into_bump_slice())
 }
 
-/// Whole numbers that fit 32 bits as INTEGER, also inside containers; those that hold none are not copied.
+/// Converts whole numbers that fit 32 bits to INTEGER, also inside containers; a container without such numbers is not
+/// copied.
 pub(super) fn narrow<'a>(value: Value<'a>, arena: &'a Bump) -> Value<'a> {
     match value {
         Value::Long(number) => i32::try_from(number).map_or(value, Value::Integer),

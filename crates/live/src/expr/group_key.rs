@@ -30,7 +30,7 @@ const TIME: u8 = 6;
 const LIST: u8 = 7;
 const MAP: u8 = 8;
 
-/// How deep a decoded value may nest: beyond what an event can hold.
+/// Maximum nesting of a decoded value: beyond that of events.
 const DEPTH_MAX: usize = 600;
 
 /// Appends one value of a group's key. Several may follow one another: none is the beginning of another.

@@ -49,7 +49,7 @@ fn special(number: f64) -> Option<&'static str> {
     }
 }
 
-/// From Rust's `-1.25e7` to Java's form: plain from 10^-3 up to 10^7, with an exponent outside.
+/// Converts Rust's `-1.25e7` to Java's form: plain from 10^-3 up to 10^7, with an exponent outside.
 fn push_decimal(scientific: &str, out: &mut String) {
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);

@@ -115,7 +115,7 @@ fn compare_column(
 
 /// `value BETWEEN (low, high)`, inclusive; numbers as doubles in Bullet.
 ///
-/// Where one bound is null, the other may still decide that the value is outside.
+/// If one bound is null, the other may still decide that the value is outside.
 pub(super) fn between(value: &Value<'_>, low: &Value<'_>, high: &Value<'_>, dialect: Dialect) -> Truth {
     if matches!(value, Value::Null) {
         return Truth::Null;
@@ -157,7 +157,7 @@ pub(super) fn between(value: &Value<'_>, low: &Value<'_>, high: &Value<'_>, dial
     }
 }
 
-/// What a search over elements has seen so far, short of what ends it.
+/// The state of a search over elements that has not ended yet.
 #[derive(Default)]
 struct Search {
     null: bool,
@@ -165,8 +165,8 @@ struct Search {
 }
 
 impl Search {
-    /// Takes in one comparison; gives the answer if it ends the search. Bullet: at a comparison that throws, native:
-    /// at a hit only, so that no order of elements matters.
+    /// Takes in one comparison; returns the result if it ends the search. Bullet: at a comparison that throws,
+    /// native: at a hit only, so that no order of elements matters.
     fn step(
         &mut self,
         element: &Value<'_>,
@@ -184,7 +184,7 @@ impl Search {
         None
     }
 
-    /// The answer if nothing ended the search.
+    /// The result if nothing ended the search.
     fn end(self, otherwise: Truth) -> Truth {
         match self {
             Search { incomparable: true, .. } => Truth::Error,
@@ -221,8 +221,8 @@ pub(super) fn quantified(
     search.end(otherwise)
 }
 
-/// Whether a list or map holds a value equal to `needle`: a list of maps and a map of maps are searched in their
-/// innermost values. Neither operand is null or an error.
+/// Returns true if a list or map contains a value equal to `needle`: a list of maps and a map of maps are
+/// searched in their innermost values. Neither operand is null or an error.
 pub(super) fn contains(
     container: &Value<'_>,
     needle: &Value<'_>,
@@ -374,7 +374,7 @@ impl ConstantSet {
         ConstantSet { items, lookup, null }
     }
 
-    /// Whether the value equals one of the constants.
+    /// Returns true if the value equals one of the constants.
     pub(super) fn contains(&self, value: &Value<'_>, dialect: Dialect) -> Truth {
         let miss = || if self.null { Truth::Null } else { Truth::False };
         match (&self.lookup, value) {

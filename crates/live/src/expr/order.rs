@@ -52,7 +52,7 @@ impl KeyOrder {
         if self.is_cast && dialect == Dialect::Bullet {
             let either = |is: fn(&Value<'_>) -> bool| is(left) || is(right);
             let has_null = either(|value| matches!(value, Value::Null));
-            // What has an error is null without a type.
+            // An error is a null without a type.
             *is_comparable &= !has_null || either(|value| matches!(value, Value::Error));
         }
         let order = row_order(left, right, dialect, is_comparable);
@@ -160,7 +160,7 @@ impl Number {
 /// 2^63: doubles below it, and not below its negative, have a whole part that fits.
 const LIMIT: f64 = 9_223_372_036_854_775_808.0;
 
-/// Without rounding: by the whole part, then by the fraction.
+/// Compares without rounding: by the whole part, then by the fraction.
 fn compare_exactly(whole: i64, double: f64) -> Ordering {
     if double.is_nan() || double >= LIMIT {
         return Ordering::Less;

@@ -28,8 +28,8 @@ const TEXT: u8 = 0x30;
 const TIME: u8 = 0x40;
 const OTHER: u8 = 0x50;
 
-/// The first byte of each kind of values, in their order: nulls, truth values, numbers, texts, times, lists and maps. What a kind's
-/// values begin with is not below it, and below that of the next.
+/// The first byte of each kind of values, in their order: nulls, truth values, numbers, texts, times, lists and maps. The first
+/// byte of each value is not below that of its kind, and below that of the next one.
 pub const ORDERED_KINDS: [u8; 6] = [NULL, FALSE, NUMBER, TEXT, TIME, OTHER];
 
 const WHOLE: u8 = 1;

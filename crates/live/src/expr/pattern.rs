@@ -26,20 +26,20 @@ const PATTERN_BYTES_MAX: usize = 1 << 20;
 /// The deepest nesting of groups and classes.
 const NEST_MAX: u32 = 100;
 
-/// Of a pattern that backtracks: the most steps back in one text.
+/// The most steps back in one text of a pattern that backtracks.
 const STEPS_BACK_MAX: usize = 100_000;
 
 /// A compiled pattern.
 #[derive(Debug)]
 pub(super) enum JavaPattern {
-    /// In time linear in the text.
+    /// The pattern is matched in time linear in the text.
     Linear(Regex),
-    /// With steps back.
+    /// The pattern is matched with steps back.
     Backtracking(Box<fancy_regex::Regex>),
 }
 
 impl JavaPattern {
-    /// Whether the whole text matches; an error where that took too many steps back.
+    /// Returns true if the whole text matches; an error if that took too many steps back.
     pub(super) fn matches(&self, text: &str) -> Truth {
         match self {
             JavaPattern::Linear(regex) => Truth::of(regex.is_match(text)),
@@ -89,7 +89,7 @@ fn linear(regex: &str) -> Result<Regex, regex::Error> {
         .build()
 }
 
-/// What [`java_pattern_as_regex`] gave, compiled; none where it is too large.
+/// Compiles the result of [`java_pattern_as_regex`]; none if it is too large.
 pub(crate) fn linear_regex(regex: &str) -> Option<Regex> {
     linear(regex).ok()
 }
@@ -104,7 +104,7 @@ pub(crate) fn java_pattern_as_regex(pattern: &str) -> Option<String> {
 struct Translation<'p> {
     rest: std::iter::Peekable<std::str::Chars<'p>>,
     out: String,
-    /// For each open group, and around them the pattern itself, whether `.` takes line ends in what follows.
+    /// True if `.` matches line ends in the rest, for the pattern itself and each open group.
     dot_all: Vec<bool>,
     /// Groups so far that backreferences can name.
     groups: u32,
@@ -112,7 +112,7 @@ struct Translation<'p> {
     backtracks: bool,
 }
 
-/// What Java's `.` does not take.
+/// The characters that Java's `.` matches: all but line ends.
 const NOT_LINE_END: &str = r"[^\n\r\x{85}\x{2028}\x{2029}]";
 
 impl Translation<'_> {
@@ -167,7 +167,7 @@ impl Translation<'_> {
         Ok(())
     }
 
-    /// After `(`: what kind of group it is; flags are followed.
+    /// Parses the kind of a group after `(`; flags take effect.
     fn group(&mut self) -> Result<(), PatternError> {
         let inherited = self.takes_line_ends();
         if self.rest.peek() != Some(&'?') {
@@ -244,7 +244,7 @@ impl Translation<'_> {
         Err(PatternError::new("a group is not closed"))
     }
 
-    /// After `[`, up to its `]`.
+    /// Parses a class after `[`, including its `]`.
     fn class(&mut self, depth: u32) -> Result<(), PatternError> {
         if depth > NEST_MAX {
             return Err(PatternError::new("classes nest too deeply"));
@@ -274,7 +274,7 @@ impl Translation<'_> {
         Err(PatternError::new("a class is not closed"))
     }
 
-    /// After `\`.
+    /// Parses the part after `\`.
     fn escape(&mut self, in_class: bool) -> Result<(), PatternError> {
         let Some(c) = self.rest.next() else {
             return Err(PatternError::new(r"a pattern cannot end in `\`"));
@@ -317,7 +317,7 @@ impl Translation<'_> {
         Ok(())
     }
 
-    /// After `\1` to `\9`: further digits are part of the number where there are so many groups so far.
+    /// Parses the part after `\1` to `\9`: further digits are part of the number if there are so many groups so far.
     fn backreference(&mut self, first: char) -> String {
         self.backtracks = true;
         let mut number = first.to_digit(10).unwrap_or(0);
@@ -333,7 +333,7 @@ impl Translation<'_> {
         if number > self.groups { "(?!)".to_owned() } else { format!(r"(?:\{number})") }
     }
 
-    /// After `\k`: `<name>`.
+    /// Parses the part after `\k`: `<name>`.
     fn named_backreference(&mut self) -> Result<String, PatternError> {
         self.backtracks = true;
         let is_opened = self.rest.next() == Some('<');
@@ -465,7 +465,7 @@ impl Patterns {
         Patterns { compiled, null }
     }
 
-    /// Whether one matches, tried in order.
+    /// Returns true if a pattern matches; they are tried in order.
     pub(super) fn matches(&self, text: &str) -> Truth {
         for pattern in &self.compiled {
             match pattern.as_ref().map_or(Truth::Error, |pattern| pattern.matches(text)) {

@@ -77,7 +77,7 @@ pub(super) enum Predicate {
         negated: bool,
         operands: Box<[Node; 3]>,
     },
-    /// Whether the second operand holds the first.
+    /// True if the second operand contains the first.
     In {
         negated: bool,
         operands: Box<[Node; 2]>,
@@ -88,7 +88,7 @@ pub(super) enum Predicate {
         node: Node,
         set: ConstantSet,
     },
-    /// Whether the first operand holds the second.
+    /// True if the first operand contains the second.
     ContainsValue {
         operands: Box<[Node; 2]>,
         declared: Option<JavaType>,

@@ -18,7 +18,7 @@ pub struct Program {
     dialect: Dialect,
 }
 
-/// What a program reads.
+/// The input of a program.
 #[derive(Debug, Clone, Copy)]
 pub enum Rows<'a> {
     /// Rows of a decoded batch.
@@ -47,7 +47,7 @@ pub enum Rows<'a> {
     },
     /// The slots of aggregated rows, one vector per slot.
     Slots {
-        /// By slot, then by row.
+        /// The values by slot, then by row.
         columns: &'a [Vec<Value<'a>>],
         /// Rows.
         count: usize,
@@ -56,7 +56,7 @@ pub enum Rows<'a> {
     },
     /// The slots of a single row.
     Row {
-        /// By slot.
+        /// The values by slot.
         slots: &'a [Value<'a>],
         /// The time of the result.
         now: Millis,
@@ -64,7 +64,7 @@ pub enum Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// Some of the rows to run over, by place. Slots are run over as a whole: they stay as they are.
+    /// A part of the rows, by place. Slots are run over as a whole: they stay as they are.
     pub(crate) fn part(self, places: Range<usize>) -> Rows<'a> {
         match self {
             Rows::Events { decoded, bindings, rows, now } => {
@@ -120,7 +120,7 @@ pub(crate) fn requested_values<'a>(
         .collect()
 }
 
-/// What went wrong while evaluating, for the answer's metadata.
+/// The errors of evaluation, for the answer's metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EvalCounts {
     /// Operations that had no result. Native: each operation on each row, at the place where its null arose. Bullet:
@@ -198,7 +198,7 @@ impl Program {
         self.as_slot().is_some()
     }
 
-    /// Which slot the expression is the value of, if it is that as it is.
+    /// The slot, if the expression is just the value of a slot.
     pub fn as_slot(&self) -> Option<usize> {
         match &self.root {
             Node::Slot(slot) => Some(*slot),
@@ -225,7 +225,7 @@ impl Program {
         (value, counts.expression_errors)
     }
 
-    /// Whether the expression is the value of one want, as it is, and of which.
+    /// The want, if the expression is just the value of a want.
     pub fn as_want(&self) -> Option<usize> {
         match &self.root {
             Node::Column(column) => Some(column.want),

@@ -11,7 +11,7 @@ use super::compare::{compare, holds};
 #[derive(Debug)]
 pub(super) struct TextMatch {
     text: Box<str>,
-    /// Not for `NaN` and infinities, which such texts do not mean.
+    /// The number; none for `NaN` and infinities, which such texts do not mean.
     long: Option<i64>,
     double: Option<f64>,
     truth: Option<bool>,
@@ -31,7 +31,8 @@ impl TextMatch {
         }
     }
 
-    /// True if `value comparison text` holds. What the text cannot be cast to differs from it, and that is all.
+    /// True if `value comparison text` holds. A value that the text cannot be cast to differs from it, and nothing
+    /// more.
     pub(super) fn holds(&self, value: &Value<'_>, comparison: Comparison, dialect: Dialect) -> bool {
         let cast = match value {
             Value::Null if self.is_null => {

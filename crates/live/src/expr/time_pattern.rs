@@ -6,7 +6,7 @@
 
 use super::time::{civil_from_days, days_from_civil, month_length};
 
-/// How deep optional parts nest.
+/// Maximum nesting of optional parts.
 const NEST_MAX: usize = 16;
 
 const MONTHS: [&str; 12] = [
@@ -328,7 +328,7 @@ fn read_offset(rest: &mut &str) -> Option<()> {
     Some(())
 }
 
-/// From fields to seconds.
+/// Converts fields to seconds.
 fn resolve(fields: &Fields) -> Option<i64> {
     let get = |field: Field| fields[field as usize];
     let within = |value: i64, from: i64, to: i64| (from..=to).contains(&value).then_some(value);

@@ -46,7 +46,7 @@ impl Constant {
 pub(super) struct ColumnNode {
     /// Its place among the wants.
     pub(super) want: usize,
-    /// What it is wanted as.
+    /// The wanted type.
     pub(super) ty: Type,
 }
 
@@ -82,11 +82,11 @@ pub(super) enum Binary {
 pub(super) enum Node {
     Constant(Constant),
     Column(ColumnNode),
-    /// What is in it has the type that its value has: no type is declared of a lateral view's column.
+    /// The value of a slot, with the type that it has: columns of lateral views have no declared type.
     Slot(usize),
     /// UNIXTIMESTAMP().
     Now,
-    /// When the batch arrived, in milliseconds.
+    /// Arrival of the batch, in milliseconds.
     Arrival,
     Truth(Box<Predicate>),
     Unary(Unary, Box<Node>),
@@ -438,7 +438,7 @@ impl UndecidedRows {
         self.rows.push(row);
     }
 
-    /// Keeps the rows for which `keep(how many came before it here, place, row)` is true.
+    /// Retains the rows for which `keep(number of rows before it here, place, row)` is true.
     pub(super) fn retain(&mut self, mut keep: impl FnMut(usize, u32, u32) -> bool) {
         let mut kept = 0;
         for at in 0..self.rows.len() {

@@ -8,11 +8,11 @@ use swiftwater_event::Want;
 #[derive(Debug, Clone, Default)]
 pub struct Wants {
     wants: Vec<Want>,
-    /// Where there are more than [`FEW`].
+    /// An index, if there are more than [`FEW`].
     places: Option<HashMap<Want, usize>>,
 }
 
-/// So many are looked through one by one.
+/// Number of wants that are searched one by one.
 const FEW: usize = 32;
 
 impl Wants {

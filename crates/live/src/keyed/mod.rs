@@ -3,7 +3,8 @@
 //! A batch is folded into groups of its own ([`KeyedQuery::fold`]), which are merged into the groups that the view has
 //! in memory. These lie in parts ([`KeyedPart`]) by the hash of the key, so that a reader waits only for the part that
 //! it reads. A part has recent changes and what fits; the owner of the store has the rest. States leave a part as bytes
-//! ([`Changes`]) and return as bytes. Does no I/O: the owner fetches the keys that a part reports as missing.
+//! ([`Changes`]) and return as bytes. The owner fetches the keys that a part reports as missing, so that this module
+//! does no I/O.
 //!
 //! A key that its events delete stays in its part as deleted until that is committed, so no reader finds its old state
 //! on disk any more. So does a key whose time is over by the arrivals that the log records. The effect of an event on
@@ -52,11 +53,11 @@ pub struct KeyedQuery {
     index: Index,
     ttl_ms: Option<u64>,
     windows: Option<ViewWindows>,
-    /// Of a view of another view's rows, the aggregate that counts the rows of a group.
+    /// The aggregate that counts the rows of a group, in a view of another view's rows.
     counting: Option<usize>,
 }
 
-/// Why a query cannot be maintained as a view.
+/// The reason why a query cannot be maintained as a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UnsupportedView {
     /// It has no groups.
@@ -74,9 +75,9 @@ pub enum UnsupportedView {
     /// Too many of its windows hold the same event.
     #[error("an event would belong to {holding} windows of the view, limit is {most}")]
     Overlap {
-        /// How many do.
+        /// The number of windows that hold it.
         holding: u64,
-        /// How many may.
+        /// The limit.
         most: u64,
     },
     /// It ends.
@@ -96,7 +97,7 @@ pub enum UnsupportedView {
         "`retention` is the time for which closed windows are stored, and the query has no windows: it needs WINDOWING"
     )]
     Retention,
-    /// By Bullet's rules.
+    /// The query runs under Bullet's rules.
     #[error("a view follows the native rules")]
     Bullet,
     /// Rows that lateral views make are to be deleted.
@@ -108,30 +109,30 @@ pub enum UnsupportedView {
     /// Groups of windows are to be deleted, or have a time to live.
     #[error("windows are stored for `retention`: DELETE WHEN and `ttl` are not allowed with WINDOWING")]
     DeletedWindows,
-    /// Of a view's rows, an aggregate that cannot take one out again.
+    /// In a view of a view's rows, an aggregate that cannot retract a row.
     #[error(
         "a view of a view needs aggregates that can retract rows: COUNT, SUM or AVG, not {}",
         .0.name()
     )]
     NotTakenOut(AggregateFunction),
-    /// Of a view's rows, an aggregate that gives rows.
+    /// In a view of a view's rows, an aggregate that returns rows.
     #[error(
         "a view of a view needs aggregates that can retract rows: COUNT, SUM or AVG, not QUANTILE, FREQ, CUMFREQ or TOP"
     )]
     RowsNotTakenOut,
-    /// Of a view's rows, windows.
+    /// In a view of a view's rows, windows.
     #[error("the rows of a view have no time: a view of a view has no WINDOWING")]
     WindowsOfRows,
 }
 
-/// What a batch brings to a view.
+/// The contribution of a batch to a view.
 #[derive(Debug, Default)]
 pub struct Fold {
     /// The groups of the batch; none where no event is the view's.
     pub groups: Option<GroupTable>,
     /// Events that it is of.
     pub matched: u64,
-    /// Those of them with a value that does not fit its wanted type.
+    /// Number of them with a value that does not fit its wanted type.
     pub mistyped: u64,
     /// Operations that could not be done.
     pub expression_errors: u64,
@@ -141,16 +142,16 @@ pub struct Fold {
     pub late: u64,
     /// Events whose times are too far ahead of their arrival.
     pub ahead: u64,
-    /// Why its events could not be joined: then nothing of this counts.
+    /// The reason why its events could not be joined: then nothing of this counts.
     pub failure: Option<JoinFailure>,
 }
 
 /// A key of a view.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Key {
-    /// As groups have it.
+    /// The key as groups have it.
     grouped: Vec<u8>,
-    /// In the order of its values, for a store that keeps keys sorted.
+    /// The key in the order of its values, for a store that keeps keys sorted.
     pub ordered: Vec<u8>,
 }
 
@@ -221,7 +222,7 @@ impl KeyedQuery {
         }
     }
 
-    /// Which column shows each value of the key as it is.
+    /// The column that shows each value of the key unchanged.
     pub fn key_columns(&self) -> Vec<Option<usize>> {
         let CompiledBody::Group(group) = &self.query.body else { return Vec::new() };
         let column_of = |key| group.columns.iter().position(|column| column.program.as_slot() == Some(key));
@@ -231,14 +232,14 @@ impl KeyedQuery {
         let mut columns: Vec<Option<usize>> = self.windows.iter().map(|_| column_of(start)).collect();
         match group.sets.is_empty() {
             true => columns.extend((0..group.keys.len()).map(column_of)),
-            // Which set a row is of, and so what its keys are, no column says as keys do.
+            // No column shows the grouping set of a row, which determines its keys.
             false => columns.resize(self.key_values(), None),
         }
         columns
     }
 
-    /// What the values of a key are called: as the column that shows one, else as what it is. Sets have different keys, which
-    /// are one name together.
+    /// The names of a key's values: that of the column that shows one, else its text. Sets have different keys, which are one
+    /// name together.
     pub fn key_names(&self) -> Vec<String> {
         let (CompiledBody::Group(group), Body::Group(plan)) = (&self.query.body, &self.query.plan.body)
         else {
@@ -325,7 +326,7 @@ impl KeyedQuery {
         fold
     }
 
-    /// Without groups.
+    /// A table without groups.
     pub fn no_groups(&self) -> Option<GroupTable> {
         match &self.query.body {
             CompiledBody::Group(group) if self.windows.is_some() => Some(GroupTable::windowed(group)),
@@ -477,7 +478,7 @@ fn may_repeat(view: &LateralView) -> bool {
 struct KeyMeta {
     /// The position after the last event that changed it.
     changed: u64,
-    /// When that arrived; of views that keep keys for a time only.
+    /// Arrival of that event; for views that keep keys for a limited time only.
     arrival: Millis,
 }
 
@@ -492,12 +493,12 @@ impl Key {
         Key { grouped, ordered }
     }
 
-    /// As groups have it.
+    /// The key as groups have it.
     pub fn as_group(&self) -> &[u8] {
         &self.grouped
     }
 
-    /// Where the keys of the windows begin that begin here or later.
+    /// The lower bound of the keys of windows that begin here or later.
     pub fn of_window(start: Millis) -> Key {
         Key::of(&[Value::Long(start)])
     }
@@ -550,7 +551,7 @@ impl Key {
         out
     }
 
-    /// In which of so many parts it lies. The same in every run.
+    /// The part in which it is, of so many. The same in every run.
     pub fn part(&self, parts: usize) -> usize {
         part_of(&self.grouped, parts)
     }

@@ -24,12 +24,12 @@ pub struct KeyedPart {
     deleted: usize,
 }
 
-/// Where a key is.
+/// The place of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyLocation {
-    /// In the part, as this group, until the part changes.
+    /// The key is in the part, as this group, until the part changes.
     Here(u32),
-    /// Not in the part; it may be kept elsewhere.
+    /// The key is not in the part; it may be kept elsewhere.
     Elsewhere,
     /// The key does not exist.
     Nowhere,
@@ -52,7 +52,7 @@ struct GroupMeta {
 #[derive(Debug, Default)]
 pub struct Changes {
     bytes: Vec<u8>,
-    /// Where each key ends, and each state behind it.
+    /// The end of each key, and of each state after it.
     ends: Vec<(usize, usize)>,
 }
 
@@ -87,7 +87,7 @@ impl Changes {
 }
 
 impl KeyedPart {
-    /// Nothing is held. `is_whole`: nothing is kept elsewhere either.
+    /// An empty part. `is_whole`: nothing is kept elsewhere either.
     pub fn new(query: &KeyedQuery, is_whole: bool) -> Option<KeyedPart> {
         let groups = query.no_groups()?;
         Some(KeyedPart {
@@ -105,7 +105,7 @@ impl KeyedPart {
         self.groups.bytes() + self.notes.capacity() * size_of::<GroupMeta>() + 4 * self.changed.capacity()
     }
 
-    /// Of them, those of keys that changed since the last cut, about.
+    /// Approximate bytes of the keys that changed since the last cut.
     pub fn changed_bytes(&self) -> usize {
         (self.bytes() as u128 * self.changed.len() as u128 / self.groups.len().max(1) as u128) as usize
     }
@@ -120,7 +120,7 @@ impl KeyedPart {
         self.len() == 0
     }
 
-    /// Of some groups the keys that are not here, and may be kept elsewhere.
+    /// The keys of some groups that are not here, and may be kept elsewhere.
     pub fn lacks(&self, groups: &GroupTable, chosen: &[u32]) -> Vec<Key> {
         if self.is_whole {
             return Vec::new();
@@ -169,8 +169,8 @@ impl KeyedPart {
         }
     }
 
-    /// Makes empty what groups of a batch deleted, or what is past by then. Answers which groups are still to be merged: not
-    /// those that delete what is nowhere.
+    /// Makes empty what groups of a batch deleted, or what is past by then. Resets the groups that a batch deleted, or that
+    /// have expired by then. Returns the groups that are still to be merged: not those that delete a missing key.
     fn reset_deleted(
         &mut self,
         query: &KeyedQuery,
@@ -196,7 +196,7 @@ impl KeyedPart {
         left
     }
 
-    /// Notes that a group changed.
+    /// Records that a group changed.
     fn mark(&mut self, group: u32, stamp: KeyMeta, is_deleted: bool) {
         let note = &mut self.notes[group as usize];
         self.deleted = self.deleted + usize::from(is_deleted) - usize::from(note.is_deleted);
@@ -207,7 +207,7 @@ impl KeyedPart {
         }
     }
 
-    /// Deletes a key whose time is over by now; it may be here or be kept elsewhere only. Answers whether it was there.
+    /// Deletes a key whose time is over by now; it may be here or be kept elsewhere only. Returns true if it was there.
     pub fn delete_past(&mut self, query: &KeyedQuery, key: &Key, now: Millis) -> bool {
         let group = match self.groups.find(&key.grouped) {
             Some(group) => {
@@ -256,7 +256,8 @@ impl KeyedPart {
         for group in self.cut.drain(..) {
             self.notes[group as usize].is_cut = false;
         }
-        // What is deleted and kept as such is nowhere; it is let go where that is worth looking at all keys.
+        // A key whose deletion is persisted is nowhere; deleted keys are removed once that is worth a pass over all
+        // keys.
         if 2 * self.deleted > self.groups.len() {
             let notes = self.notes.iter().zip(0..);
             let kept: Vec<u32> = notes.filter(|(note, _)| !note.is_gone()).map(|(_, group)| group).collect();
@@ -276,8 +277,8 @@ impl KeyedPart {
         }
     }
 
-    /// Lets go of keys that are kept elsewhere, those that changed longest ago first, until about so many bytes are left.
-    /// Takes time in what is left.
+    /// Evicts keys that are kept elsewhere, the least recently changed first, until about so many bytes are left. Takes
+    /// time in what is left.
     pub fn evict(&mut self, bytes_max: usize) {
         let bytes = self.bytes();
         if bytes <= bytes_max || self.groups.is_empty() {
@@ -298,8 +299,8 @@ impl KeyedPart {
         self.is_whole = false;
     }
 
-    /// Lets go of the windows that begin before this, for good: nothing changes them any more, and who keeps them deletes
-    /// them. What is cut must be kept.
+    /// Removes the windows that begin before this, for good: nothing changes them any more, and their persisted copies
+    /// are deleted, too. A cut must be persisted first.
     pub fn expire(&mut self, first: Millis) {
         let groups = 0..self.groups.len() as u32;
         let kept: Vec<u32> = groups.filter(|&group| self.groups.window(group as usize) >= first).collect();
@@ -337,7 +338,7 @@ impl KeyedPart {
         Some((!state.is_empty()).then_some(state))
     }
 
-    /// Where a key is.
+    /// Finds a key.
     pub fn find(&self, key: &Key) -> KeyLocation {
         match self.groups.find(&key.grouped) {
             Some(group) => KeyLocation::Here(group),
@@ -360,7 +361,7 @@ impl KeyedPart {
         query.with_row_of_group((&self.groups, group), note.stamp, now, within, look)
     }
 
-    /// What the rows of the keys of some groups show by now, in their order. All that there was of the keys is loaded.
+    /// The present rows of the keys of some groups, in their order. All that there was of the keys is loaded.
     pub fn shown(
         &self,
         query: &KeyedQuery,
@@ -378,7 +379,7 @@ impl KeyedPart {
         chosen.iter().map(&mut shown).collect()
     }
 
-    /// What the row of one key shows, whether its time is over or not; `None` where the key is not here.
+    /// The row of one key, expired or not; `None` if the key is not here.
     pub fn shown_of(&self, query: &KeyedQuery, key: &Key) -> Option<RowHash> {
         let group = self.groups.find(&key.grouped)?;
         let is_deleted = self.notes[group as usize].is_deleted;

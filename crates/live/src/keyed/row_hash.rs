@@ -17,7 +17,7 @@ use crate::{
 /// A hash of the row of a key as JSON; `None` where the key has no row.
 pub type RowHash = Option<u64>;
 
-/// What rows are made in.
+/// The memory in which rows are made.
 #[derive(Default)]
 pub(super) struct Workspace {
     scratch: Scratch,
@@ -26,15 +26,15 @@ pub(super) struct Workspace {
 }
 
 impl Row {
-    /// What it shows.
+    /// The hash of the row.
     pub fn shown(&self) -> RowHash {
         Some(hash_of_bytes(&self.json))
     }
 }
 
 impl KeyedQuery {
-    /// What the rows of different keys show, each by its key in the order of its values and its state as
-    /// [`Changes`](super::Changes) has them, whether its time is over or not. Takes memory for all of them at once.
+    /// The rows of different keys, expired or not, each by its key in the order of its values and its state as in
+    /// [`Changes`](super::Changes). Takes memory for all of them at once.
     pub fn shown_by_states<'s>(
         &self,
         states: impl IntoIterator<Item = (&'s [u8], Option<&'s [u8]>)>,

@@ -14,7 +14,7 @@ use crate::{
     step::Shard,
 };
 
-/// What changed rows bring to a view of them.
+/// The contribution of changed rows to a view of them.
 #[derive(Debug, Default)]
 pub struct RowsFold {
     /// The groups of rows that came.
@@ -23,13 +23,13 @@ pub struct RowsFold {
     went: Option<GroupTable>,
     /// Rows that came, and that it is of.
     pub matched: u64,
-    /// Those of them with a value that does not fit its wanted type.
+    /// Number of them with a value that does not fit its wanted type.
     pub mistyped: u64,
     /// Operations that could not be done.
     pub expression_errors: u64,
 }
 
-/// What changed rows change in a view of them.
+/// The changes by changed rows in a view of them.
 #[derive(Debug, Default)]
 pub struct RowsChanges {
     /// The states of its keys.
@@ -40,22 +40,22 @@ pub struct RowsChanges {
     pub long_keys: u64,
 }
 
-/// Why rows cannot be taken in.
+/// The reason why rows cannot be taken in.
 #[derive(Debug, thiserror::Error)]
 pub enum RowsError<E> {
-    /// What is kept of a key is no state.
+    /// The kept bytes of a key are no state.
     #[error(transparent)]
     State(#[from] InvalidState),
-    /// More rows went than came.
+    /// More rows left than came.
     #[error("a row is to be taken out of a group that does not have it")]
     NotThere,
-    /// What is kept cannot be read.
+    /// The kept states cannot be read.
     #[error("{0}")]
     Kept(E),
 }
 
-/// Sees to it that a query can be a view of another view's rows: it then counts the rows of each group. Answers the number
-/// of the aggregate that does, for [`KeyedQuery::of_rows`].
+/// Adds the count of each group's rows to a query, so that it can be a view of another view's rows. Returns the number of
+/// the aggregate that counts them, for [`KeyedQuery::of_rows`].
 pub fn count_rows(query: &mut Query) -> Result<usize, UnsupportedView> {
     if query.window != Window::None {
         return Err(UnsupportedView::WindowsOfRows);
@@ -133,8 +133,8 @@ impl KeyedQuery {
         }
     }
 
-    /// What changes by these rows, which the view counts at `position`. `state_of` tells the state of a key as it is kept.
-    /// Keys of more than so many bytes are passed over.
+    /// The changes by these rows, which the view counts at `position`. `state_of` returns the kept state of a key. Keys of
+    /// more than so many bytes are ignored.
     pub fn changes_by_rows<E>(
         &self,
         rows: &RowsFold,

@@ -30,7 +30,7 @@ const OTHERS: [&str; 5] = [
 
 const PARTS: usize = 3;
 
-/// What deletes keys in the second property, and after how long they are past.
+/// The condition that deletes keys in the second property, and the time after which they expire.
 const DELETE_WHEN: &str = "t = 't0'";
 const TTL_MS: u64 = 60;
 
@@ -183,7 +183,7 @@ struct Event {
     text: String,
 }
 
-/// What is done to a view between its batches.
+/// An action on a view between its batches.
 #[derive(Debug, Clone)]
 enum Action {
     /// Events that arrive together, so many milliseconds after those before.
@@ -192,7 +192,7 @@ enum Action {
     Kept,
     PutBack,
     Evict(usize),
-    /// What is past is deleted.
+    /// Deletes expired keys.
     DeletePast,
     /// All that was not kept is lost, and the events since the last cut that was kept come again.
     Crash,
@@ -391,7 +391,7 @@ fn what_a_batch_changes_is_told_from_what_a_row_shows() {
     }
 }
 
-/// Does all that to a view; answers it, and the events.
+/// Applies all that to a view; returns it, and the events.
 fn act(new: fn() -> KeyedQuery, actions: Vec<Action>) -> (Model, Vec<Event>) {
     let mut model = Model::new(new());
     let mut events: Vec<Event> = Vec::new();
@@ -438,7 +438,7 @@ fn act(new: fn() -> KeyedQuery, actions: Vec<Action>) -> (Model, Vec<Event>) {
     (model, events)
 }
 
-/// Some keys, by their values.
+/// Different keys, by their values.
 fn some_keys() -> Vec<[Value<'static>; 2]> {
     let first = [
         Value::Long(0),
@@ -456,7 +456,7 @@ fn counting(events: &[Event], now: Millis) -> Vec<Event> {
     let mut of_keys: BTreeMap<String, (Millis, Vec<(usize, Event)>)> = BTreeMap::new();
     for (place, event) in events.iter().enumerate() {
         let json: serde_json::Value = serde_json::from_str(&event.text).expect("JSON");
-        // What the query passes over is no event of the key.
+        // An event that the filter excludes is no event of the key.
         if json["x"] == 13 || json["x"] == "no" {
             continue;
         }
@@ -533,7 +533,7 @@ proptest! {
         (by_arrival, from_its_start) in any::<(bool, bool)>(),
         size in 1..45i64,
     ) {
-        // Of each ten milliseconds the first so many, or those before their end.
+        // The first so many of each ten milliseconds, or those before their end.
         let size = if from_its_start { size.min(10) } else { size };
         let (clock, first) = (if by_arrival { "TIME" } else { "EVENT" }, if from_its_start { "FIRST" } else { "LAST" });
         let of = if by_arrival { "TIME" } else { "EVENT(ts, 5)" };

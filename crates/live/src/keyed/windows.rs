@@ -18,7 +18,7 @@ use crate::{
     step::QueryStep,
 };
 
-/// In how many windows of a view an event can be at most: a day by the minute.
+/// Maximum number of windows of a view that contain an event: a day by the minute.
 pub(super) const HOLDING_MAX: u64 = 1440;
 
 /// The windows of a view.
@@ -27,7 +27,7 @@ pub struct ViewWindows {
     shape: Shape,
     /// The length of each, in milliseconds.
     size: u64,
-    /// By the events' own time: how far the latest may be ahead. None: by arrival.
+    /// The lateness, for windows by the events' own time. None: by arrival.
     lateness_ms: Option<u64>,
     /// The idle time after which event time advances with the clock; none: never.
     idle_after_ms: Option<u64>,
@@ -56,7 +56,7 @@ impl ViewTime {
     }
 }
 
-/// What a batch brings to a view with windows.
+/// The contribution of a batch to a view with windows.
 #[derive(Debug)]
 pub(super) struct FoldedWindows {
     pub(super) groups: Option<GroupTable>,
@@ -69,7 +69,7 @@ pub(super) struct FoldedWindows {
 }
 
 impl ViewWindows {
-    /// Those of a query; none where it has none.
+    /// The windows of a query; none if it has none.
     pub(super) fn of(query: &StandingQuery) -> Result<Option<ViewWindows>, UnsupportedView> {
         let lateness_ms = match &query.plan.window {
             Window::None => return Ok(None),
@@ -89,7 +89,7 @@ impl ViewWindows {
         }
     }
 
-    /// Where the slices of a batch are cut.
+    /// The boundaries of the slices of a batch.
     pub(super) fn plan(&self, query: &StandingQuery) -> crate::SlicePlan {
         crate::SlicePlan::of(query, 0)
     }
@@ -99,7 +99,7 @@ impl ViewWindows {
         start.saturating_add_unsigned(self.size)
     }
 
-    /// Where the window begins that closes next after the one that begins there.
+    /// Start of the window that closes next after the one that starts at `start`.
     pub fn next(&self, start: Millis) -> Millis {
         start.saturating_add_unsigned(self.shape.every)
     }
@@ -110,8 +110,8 @@ impl ViewWindows {
         (latest != NO_TIME).then(|| latest.saturating_sub_unsigned(self.lateness_ms.unwrap_or(0)))
     }
 
-    /// Where the first window begins that did not end this long before the watermark; before it are those that need not be
-    /// kept. None before any event came.
+    /// Start of the first window that did not end this long before the watermark; earlier ones need not be kept. None
+    /// before any event came.
     pub fn first_kept(&self, latest: Millis, retention_ms: u64) -> Option<Millis> {
         let before = self.watermark(latest)?.saturating_sub_unsigned(retention_ms);
         Some(self.shape.start(self.shape.closing_after(before)))
@@ -172,7 +172,7 @@ impl ViewWindows {
             }
         };
         if self.lateness_ms.is_none() {
-            // What says that it is earlier than what is closed is here.
+            // Events with an arrival before the closed windows count here.
             let now = arrival.max(before.time);
             let (slice, open) = (self.shape.cuts().start_of(now), self.shape.closing_after(now));
             by_arrival.iter().for_each(|partial| add(partial.start.max(slice), open, &partial.groups));

@@ -13,21 +13,21 @@ pub(super) struct BloomFilter {
     shift: u32,
 }
 
-/// Which of a view's words count for a hash, and of each which bytes: of whole texts all, of prefixes the first.
+/// The words of a view that count for a hash, and the bytes of each: all for whole texts, the first for prefixes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Mask([u32; 4]);
 
 /// Odd, and with bits of all kinds; a word's high bits are products of all that is below.
 const FACTORS: [u32; 4] = [0x9e37_79b1, 0x85eb_ca77, 0xc2b2_ae3d, 0x27d4_eb2f];
 
-/// Most bits of a sieve: then its words are numbered by 26 bits.
+/// Maximum number of bits of a filter: its words are then numbered by 26 bits.
 const BITS_MAX: usize = 1 << 31;
 
 impl Mask {
-    /// Of whole texts.
+    /// The mask for whole texts.
     pub(super) const ALL: Mask = Mask([u32::MAX; 4]);
 
-    /// Of texts' first bytes, so many, at most eight: more are not in the key of a longer text.
+    /// The mask for so many first bytes of a text, at most eight: the key of a longer text has no more.
     pub(super) fn prefix(length: usize) -> Mask {
         let bytes = |word: usize| match length.saturating_sub(word * 4) {
             0 => 0,
@@ -113,8 +113,8 @@ mod avx2 {
     use super::{BloomFilter, FACTORS, Mask};
     use crate::matching::points::SHORT_MAX;
 
-    /// Appends the rows whose views may be in the set, eight rows at a time; answers from which row on there are no eight.
-    /// Where a view does not tell enough, `one` is asked.
+    /// Appends the rows whose views may be in the set, eight rows at a time; returns the first row of the rest. A view
+    /// that is not sufficient is decided by `one`.
     #[target_feature(enable = "avx2")]
     pub(super) fn sift(
         sieve: &BloomFilter,
@@ -139,7 +139,7 @@ mod avx2 {
         row
     }
 
-    /// Which of eight views may be in the set, a bit each; `None` where one of them does not tell enough.
+    /// A bit for each of eight views that may be in the set; `None` if one of them is not sufficient to decide.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn eight(sieve: &BloomFilter, views: &[u128; 8], mask: Mask) -> Option<u32> {
@@ -155,7 +155,7 @@ mod avx2 {
             let two = unsafe { _mm256_loadu_si256(views.as_ptr().add(2 * at).cast::<__m256i>()) };
             *all = two;
             let products = _mm256_mullo_epi32(_mm256_and_si256(two, masks), factors);
-            // Of each half every word becomes the sum of all.
+            // In each half, every word becomes the sum of all.
             let pairs = _mm256_add_epi32(products, _mm256_shuffle_epi32::<0b10_11_00_01>(products));
             *sum = _mm256_add_epi32(pairs, _mm256_shuffle_epi32::<0b01_00_11_10>(pairs));
         }

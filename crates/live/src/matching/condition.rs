@@ -20,13 +20,14 @@ use super::{
 /// A test of the value at one path.
 #[derive(Debug)]
 pub struct Condition {
-    /// Where to look.
+    /// The path of the value.
     pub want: Want,
-    /// What must be there.
+    /// The test of the value.
     pub test: Test,
 }
 
-/// What a condition asks of a value. False of whatever kind of value it does not name.
+/// The test of a value. It is false for kinds of values that it does not name. False of whatever kind of value it does
+/// not name.
 #[derive(Debug)]
 pub enum Test {
     /// This text.
@@ -220,7 +221,7 @@ impl TextSpan {
                 (Some(a), Some(b)) => {
                     let ordering = super::order_text(&a.0, &b.0, self.utf16);
                     let ordering = if low { ordering } else { ordering.reverse() };
-                    // Of equal bounds the one that is not within is the tighter.
+                    // The exclusive one of two equal bounds is tighter.
                     let first_is_tighter = ordering.is_gt() || ordering.is_eq() && !a.1;
                     Some(if first_is_tighter { a.clone() } else { b.clone() })
                 }

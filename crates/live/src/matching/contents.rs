@@ -30,7 +30,7 @@ fn key_of_size(size: usize) -> u64 {
     long_key(i64::try_from(size).unwrap_or(i64::MAX))
 }
 
-/// Who asks for which sizes and keys at one path.
+/// The queries that ask for sizes and keys at one path.
 #[derive(Debug)]
 pub(super) struct ContainerIndex {
     sizes: PointIndex,

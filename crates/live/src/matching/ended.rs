@@ -30,7 +30,7 @@ impl EndedSet {
                 .is_some_and(|page| page[place % PAGE_BITS / 64] >> (place % 64) & 1 == 1)
     }
 
-    /// Puts a place in.
+    /// Inserts a place.
     pub(crate) fn insert(&mut self, place: u32) {
         if self.has(place) {
             return;

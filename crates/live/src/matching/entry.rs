@@ -17,11 +17,11 @@ use crate::{
 pub(crate) struct Entry {
     pub(crate) number: QueryNumber,
     pub(crate) query: Arc<StandingQuery>,
-    /// How groups are cut into slices.
+    /// The division of groups into slices.
     pub(crate) slices: Arc<SlicePlan>,
-    /// Those of the conditions, the residual, the event time and the body, in this order.
+    /// The paths of the conditions, the residual, the event time and the body, in this order.
     columns: SmallVec<[WantId; 4]>,
-    /// Where in `columns` those of the residual, the event time and the body begin.
+    /// Starts in `columns` of those of the residual, the event time and the body.
     starts: [u32; 3],
     /// The body's paths are decoded only of events that matched.
     pub(crate) body_is_late: bool,
@@ -34,7 +34,7 @@ pub(crate) struct Entry {
 pub(crate) enum CountsRows {
     /// All it ever sees.
     Whole,
-    /// In windows by arrival.
+    /// The rows are counted in windows by arrival.
     Sliced,
 }
 
@@ -133,14 +133,14 @@ pub(crate) fn body_is_late(query: &StandingQuery) -> bool {
     query.filter.guess() < LATE_SHARE_MAX
 }
 
-/// What a query wants of every event.
+/// The paths that a query reads of every event.
 pub(crate) fn wants_of_all(query: &StandingQuery) -> impl Iterator<Item = &Want> {
     let body = if body_is_late(query) { &[] } else { query.body_wants.as_slice() };
     let times = query.event_time.iter().flat_map(|time| time.wants.as_slice());
     query.filter_wants().chain(body).chain(times)
 }
 
-/// What a query wants of matched events only.
+/// The paths that a query reads of matched events only.
 pub(crate) fn wants_when_late(query: &StandingQuery) -> impl Iterator<Item = &Want> {
     let body = if body_is_late(query) { query.body_wants.as_slice() } else { &[] };
     body.iter()

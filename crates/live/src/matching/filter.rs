@@ -26,7 +26,7 @@ use crate::expr::{java_pattern_as_regex, mirrored};
 /// A filter has at most so many conditions of its own; what is beyond stays with the rest.
 const CONDITIONS_MAX: usize = 1024;
 
-/// What must hold of an event, as far as conditions can say it.
+/// The part of a filter that conditions can express.
 #[derive(Debug, Default)]
 pub struct Filter {
     /// Each numbered by its place.
@@ -46,13 +46,13 @@ pub enum Node {
     Any(Box<[Box<[Node]>]>),
 }
 
-/// What became of one operand of the outermost AND.
+/// The result of one operand of the outermost AND.
 #[derive(Debug)]
 pub(crate) struct Operand<'e> {
     pub(crate) expr: &'e Expr,
-    /// Which of the things that must all hold says what conditions can say of it, if they can say anything.
+    /// The node in the filter's AND that has the operand's conditions, if there are any.
     pub(crate) node: Option<usize>,
-    /// That is all that it says.
+    /// True if the node expresses the whole operand.
     pub(crate) is_proven: bool,
 }
 
@@ -94,7 +94,7 @@ impl Filter {
     }
 }
 
-/// By what is written in it: 0.0 and -0.0 are told apart.
+/// The hash of a filter's text: 0.0 and -0.0 differ.
 fn hash_of(filter: &Expr, dialect: Dialect) -> u128 {
     struct Sink([DefaultHasher; 2]);
     impl Write for Sink {
@@ -125,8 +125,8 @@ struct FilterBuilder {
 }
 
 impl FilterBuilder {
-    /// Adds a thing that must hold to others; a condition that was just made becomes part of one on the same path, where
-    /// one can say both. Answers where it went.
+    /// Adds a condition to others that must hold; a new one is merged into one on the same path, if a single test can
+    /// express both. Returns its place.
     fn push(&mut self, node: Node, all: &mut Vec<Node>) -> usize {
         if let Node::Test(number) = node {
             let joined = all.iter().position(|other| match other {
@@ -142,7 +142,7 @@ impl FilterBuilder {
         all.len() - 1
     }
 
-    /// Makes the first condition say what both say, where one condition can: bounds of one path, as a rule.
+    /// Merges the second condition into the first, if one test can express both: bounds of one path, as a rule.
     fn join(&mut self, first: usize, second: usize) -> bool {
         let (before, after) = self.conditions.split_at_mut(second);
         let (Some(one), Some(other)) = (before.get_mut(first), after.first()) else { return false };
@@ -160,7 +160,7 @@ impl FilterBuilder {
         true
     }
 
-    /// What must hold where the expression is true, and whether that is enough for it to be true. The expression is no
+    /// The necessary condition for the expression to be true, and true if it is sufficient, too. The expression is no
     /// AND.
     fn node(&mut self, expr: &Expr) -> Option<(Node, bool)> {
         if let Some((want, test, is_proven)) = simple(expr, self.dialect) {
@@ -280,7 +280,7 @@ fn simple(expr: &Expr, dialect: Dialect) -> Option<(Want, Test, bool)> {
     }
 }
 
-/// Whether a whole text matches one of these.
+/// The test that a whole text matches one of these patterns.
 fn matches_pattern(want: Want, patterns: &[&str]) -> Option<(Want, Test, bool)> {
     may_be_text(&want).then_some(())?;
     let sources: Vec<String> =
@@ -288,7 +288,7 @@ fn matches_pattern(want: Want, patterns: &[&str]) -> Option<(Want, Test, bool)> 
     let all: Option<Vec<RequiredText>> = sources.iter().map(|source| of_regex(source)).collect();
     let required = match all {
         Some(mut all) if all.len() == 1 => all.pop().map(required_test),
-        // What each has in it is not looked for in one go.
+        // The texts that each pattern contains are not searched together.
         Some(all) => {
             let prefixes = all.into_iter().map(|required| match required {
                 RequiredText::Prefixes(prefixes) => Some(prefixes),
@@ -314,7 +314,7 @@ fn sized(
     Some((want, Test::Size(spans.into()), true))
 }
 
-/// In Bullet what containers are depends on their declared types.
+/// True if the value may be a container; in Bullet its declared type decides that.
 fn may_be_container(want: &Want, dialect: Dialect) -> bool {
     dialect == Dialect::Native && want.ty == Type::Any
 }
@@ -445,7 +445,7 @@ fn of_set(mut set: ValueSet) -> Test {
     }
 }
 
-/// Which kinds of values are in a set.
+/// The kinds of values in a set.
 fn kinds(set: &ValueSet) -> (bool, bool, bool) {
     (set.texts.is_empty(), set.spans == Spans::default(), set.booleans == 0)
 }

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::expr::{EvalCounts, Rows, Scratch};
 
-/// What a batch matched of one query.
+/// The matches of one query in a batch.
 pub(crate) struct Matched<'p> {
     pub(crate) number: QueryNumber,
     pub(crate) entry: &'p Entry,
@@ -35,7 +35,7 @@ pub(crate) struct Matched<'p> {
 /// A group that a batch found, its rows still in the buffers of a [`Finder`].
 #[derive(Debug)]
 struct CandidateGroup {
-    /// Of the member that this is of.
+    /// Number of the member.
     number: QueryNumber,
     /// The member's place in its part.
     place: u32,
@@ -45,11 +45,11 @@ struct CandidateGroup {
     candidates: u32,
     /// The candidates were tested on what is left.
     is_tested: bool,
-    /// Where what the rest of the filter cost is told; 0: it has none.
+    /// Index of the cost of the rest of the filter; 0: it has none.
     cost: u32,
 }
 
-/// What evaluating the rest of a filter cost.
+/// The cost of evaluating the rest of a filter.
 #[derive(Debug, Clone, Copy, Default)]
 struct Cost {
     expression_errors: u64,
@@ -71,7 +71,7 @@ pub(crate) struct Finder {
     costs: Vec<Cost>,
 }
 
-/// What a batch matched.
+/// The matches of a batch.
 pub(crate) struct Matches<'p> {
     parts: smallvec::SmallVec<[&'p IndexSegment; 5]>,
     found: &'p [CandidateGroup],
@@ -129,8 +129,8 @@ pub fn is_sampled(place: u64, share: f64) -> bool {
 }
 
 impl Finder {
-    /// What a batch matches of the parts. Queries that are candidates without a match appear with no rows, and so do all
-    /// that go by the events' own time.
+    /// Finds the matches of a batch in the parts. Queries that are candidates without a match appear with no rows, and
+    /// so do all that go by the events' own time.
     pub(crate) fn find<'p>(
         &'p mut self,
         parts: impl IntoIterator<Item = (&'p IndexSegment, &'p EndedSet)>,
@@ -152,7 +152,7 @@ impl Finder {
         Matches { parts: all, found: &self.found, rows: &self.rows, costs: &self.costs, hits }
     }
 
-    /// Puts hits in order by way, those of a way as they came: by counting where there are many (least significant digit
+    /// Sorts hits by way; those of a way remain in their order: by counting if there are many (least significant digit
     /// first, Knuth vol. 3, 5.2.5).
     fn sort_hits(&mut self, ways: usize) {
         const DIGIT: u32 = 9;
@@ -198,11 +198,11 @@ struct Search<'s> {
     columns: &'s Columns<'s>,
 }
 
-/// So many hits before a way is needed, its memory is asked for.
+/// Distance in hits at which the memory of a way is prefetched.
 const AHEAD: usize = 12;
 
 impl<'s> Search<'s> {
-    /// Answers how many candidates the tables told of.
+    /// Searches all tables; returns the number of candidates.
     fn run(&mut self, scratch: &mut Scratch) -> u64 {
         let part = self.part;
         self.finder.hits.clear();
@@ -240,7 +240,7 @@ impl<'s> Search<'s> {
         count
     }
 
-    /// Takes a query's hits from `at` on, where there is not more to test than one number; answers where they end.
+    /// Takes a query's hits from `at` on, if there is at most one number to test; returns their end.
     fn simple(&mut self, way: &Posting, hits: &[u64], mut at: usize) -> usize {
         let first_hit = at;
         let finder = &mut *self.finder;
@@ -281,8 +281,8 @@ impl<'s> Search<'s> {
         at
     }
 
-    /// Takes the hits of all ways to a group of one member from `at` on, of which conditions say all; answers where they
-    /// end. Nothing but the ways is read, as a rule.
+    /// Takes the hits of all ways to a group of one member from `at` on, which conditions decide completely; returns
+    /// their end. Nothing but the ways is read, as a rule.
     fn plain(&mut self, of: &Posting, hits: &[u64], mut at: usize) -> usize {
         let start = self.finder.rows.len();
         let (mut ways, mut candidates, mut is_tested) = (0, 0, false);
@@ -314,8 +314,8 @@ impl<'s> Search<'s> {
         at
     }
 
-    /// Puts the rows of the way whose hits begin at a place among the candidates, in order, each once, if it is one to
-    /// this group; answers where its hits end, too.
+    /// Adds the rows of the way whose hits begin at a place to the candidates, in order, each once, if it is one to
+    /// this group; also returns the end of its hits.
     fn next_way(&mut self, group: u32, hits: &[u64], at: usize) -> Option<(&'s Posting, usize)> {
         let number = hits.get(at)? >> 32;
         let way = &self.part.ways[number as usize];
@@ -332,8 +332,8 @@ impl<'s> Search<'s> {
         Some((way, end))
     }
 
-    /// Takes the hits of all ways to a group from `at` on, tests them on what must hold besides, and tells all members;
-    /// answers where the group's hits end.
+    /// Takes the hits of all ways to a group from `at` on, tests the other conditions, and reports the matches to all
+    /// members; returns the end of the group's hits.
     fn group(&mut self, number: u32, hits: &[u64], mut at: usize, scratch: &mut Scratch) -> usize {
         let part = self.part;
         let group = &part.groups[number as usize];
@@ -375,7 +375,7 @@ impl<'s> Search<'s> {
             cost,
         };
         finder.found.push(told(first, cost));
-        // What was found out is all members'; the time that it took is the first one's.
+        // All members share the counts; the time counts for the first one.
         let mut of_others = cost;
         if cost > 0 && others.peek().is_some() {
             of_others = finder.costs.len() as u32;
@@ -385,8 +385,8 @@ impl<'s> Search<'s> {
         at
     }
 
-    /// Keeps of the candidates those of which all holds that a way's condition does not say, of the query at a place;
-    /// answers whether there was any such thing.
+    /// Retains the candidates that meet the conditions which the way does not prove, for the query at a place;
+    /// returns true if there were any.
     fn test(&mut self, way: &Posting, place: u32) -> bool {
         let rows = &mut self.finder.candidates;
         if !way.bounds.are_absent() {
@@ -407,7 +407,7 @@ impl<'s> Search<'s> {
         true
     }
 
-    /// Keeps of the rows from a place on those where the rest of a filter holds; answers where it is told what that took.
+    /// Retains the rows from a place on for which the rest of a filter is true; returns the index of its cost.
     fn test_rest(&mut self, entry: &Entry, from: usize, scratch: &mut Scratch) -> u32 {
         let finder = &mut *self.finder;
         let rows = &finder.rows[from..];
@@ -428,7 +428,7 @@ impl<'s> Search<'s> {
         finder.costs.len() as u32 - 1
     }
 
-    /// Those that no event found, and that go by the events' own time.
+    /// Reports the queries without candidates that go by the events' own time.
     fn report_timed(&mut self, before: usize) {
         let part = self.part;
         let met: std::collections::HashSet<u32> =
@@ -447,7 +447,7 @@ impl<'s> Search<'s> {
     }
 }
 
-/// Puts rows from a place on in order, each once; answers how many there are.
+/// Sorts and deduplicates the rows from a place on; returns their number.
 fn in_order(rows: &mut Vec<u32>, from: usize) -> usize {
     rows[from..].sort_unstable();
     let mut kept = from;
@@ -486,7 +486,7 @@ impl Tree<'_> {
     }
 }
 
-/// Of some rows, those with a value that does not fit the type that one of these columns wants.
+/// Those of the rows with a value that does not fit the wanted type of one of these columns.
 pub(crate) fn mistyped_rows(decoded: &Decoded, rows: &[u32], columns: &[WantId]) -> u64 {
     let masks: Vec<_> = columns.iter().filter_map(|want| decoded.column(*want).mistyped.as_ref()).collect();
     if masks.is_empty() {

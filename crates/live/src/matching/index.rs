@@ -39,13 +39,13 @@ pub struct Index {
     pub(crate) all: Arc<DecodePlan>,
     /// Decoded of events that matched a query with a late body.
     pub(crate) late: Arc<DecodePlan>,
-    /// Into which queries are added, the smallest first.
+    /// The levels into which queries are added, the smallest first.
     fresh: [Level; FRESH],
-    /// What came of the largest of these when it was full.
+    /// The merged results of the largest of these, each time that it was full.
     waiting: Vec<Level>,
     /// Merged of what waited since the main level was built.
     middle: Level,
-    /// As large as it has to be.
+    /// The main level, of any size.
     main: Level,
     pub(crate) statistics: Arc<Statistics>,
     /// A rebuild was handed out and is not yet back: what it is built of stays as it is until then.
@@ -66,17 +66,18 @@ struct Level {
 /// A merge that was started and has not returned.
 #[derive(Debug, Clone, Copy)]
 struct PendingMerge {
-    /// So many of those that wait, the first.
+    /// Number of the waiting levels that are merged, from the first on.
     waiting: usize,
     main: bool,
 }
 
 /// Levels into which queries are added.
 const FRESH: usize = 3;
-/// What they hold. The first is rebuilt for every query added, the second for every 16th, the third for every 64th: some
-/// 15 queries are built again for one that is added, and never more than a few hundred at once.
+/// Maximum queries of each of them. The first is rebuilt for every query added, the second for every 16th, the third for
+/// every 64th: some 15 queries are built again for one that is added, and never more than a few hundred at once.
 const FRESH_MAX: [usize; FRESH] = [16, 64, 256];
-/// So many may wait; then whoever adds a query merges them, if nobody has asked for a [`Rebuild`] till then.
+/// Number of levels that may wait; beyond it, the thread that adds a query merges them, if no [`Rebuild`] was asked
+/// for.
 const WAITING_MAX: usize = 32;
 /// The main level is built anew when what stands before it is more than this, and more than this part of it.
 const BEFORE_MAIN_MAX: usize = 512;
@@ -98,23 +99,23 @@ pub struct Rebuild {
 struct MergeInputs {
     waiting: Vec<Level>,
     middle: Level,
-    /// None: the middle level is built.
+    /// The main level; none: the middle level is built.
     main: Option<Level>,
 }
 
-/// What a [`Rebuild`] made.
+/// The result of a [`Rebuild`].
 #[derive(Debug)]
 pub struct Rebuilt {
     part: Arc<IndexSegment>,
     /// New plans, if new ones were made.
     plans: Option<[Arc<DecodePlan>; 2]>,
-    /// Of the wants of every event, those that somebody in the part has.
+    /// The wants of every event that some query in the part has.
     wanted: Vec<bool>,
     sources: MergeInputs,
 }
 
-/// What was replaced. Whoever drops the last of it takes its parts apart, which for large ones takes a while: so it is
-/// dropped where nobody waits, when nobody else has it any more.
+/// The replaced levels. Dropping the last reference frees its parts, which takes a while for large ones: so it is
+/// dropped outside of urgent work, once nobody else has it.
 #[derive(Debug)]
 pub struct ReplacedLevels(MergeInputs);
 
@@ -184,13 +185,13 @@ impl Rebuild {
 }
 
 impl Rebuilt {
-    /// What it takes the place of.
+    /// The levels that it replaces.
     pub fn replaced(&self) -> ReplacedLevels {
         ReplacedLevels(self.sources.clone())
     }
 }
 
-/// Notes which wants of every event a query has.
+/// Records the wants of every event that a query has.
 fn record_wanted(entry: &Entry, wanted: &mut [bool]) {
     entry.columns_of_all().iter().for_each(|column| wanted[column.0 as usize] = true);
 }
@@ -247,7 +248,7 @@ impl Index {
         }
     }
 
-    /// How many of those that wait are being merged.
+    /// Number of the waiting levels that are being merged.
     fn handed_out(&self) -> usize {
         self.rebuilding.map_or(0, |handed| handed.waiting)
     }
@@ -296,7 +297,7 @@ impl Index {
             place <= handed_out || level.len() > 0
         });
         if index.is_empty() {
-            // Nobody wants anything any more; what is being rebuilt will find nothing that it fits.
+            // No query is left; the present rebuild will find nothing that it fits.
             return Index { statistics: index.statistics, ..Index::default() };
         }
         index
@@ -308,8 +309,8 @@ impl Index {
         Index { begun_before: Some(number), ..self.clone() }
     }
 
-    /// What is to be built anew, if it is time and nothing is under way: take it to any thread, and what comes of it
-    /// to [`rebuilt`](Index::rebuilt) of the index that then is.
+    /// The next rebuild, if one is due and none is under way. It can run on any thread; its result is passed to
+    /// [`rebuilt`](Index::rebuilt) of the index at that time.
     pub fn rebuild(&mut self) -> Option<Rebuild> {
         self.is_rebuild_due().then(|| {
             let main = self.is_main_due();
@@ -338,7 +339,7 @@ impl Index {
         all - self.main.len() > FRESH_MAX[0]
     }
 
-    /// As [`rebuild`](Index::rebuild), of all that stand, whether it is time or not; none only while one is under way.
+    /// Does the same as [`rebuild`](Index::rebuild), for all queries, due or not; none only while one is under way.
     pub fn rebuild_now(&mut self) -> Option<Rebuild> {
         self.rebuilding.is_none().then(|| self.start_merge(true, true))
     }
@@ -387,7 +388,7 @@ impl Index {
             // All queries that it was built of have ended.
             return index;
         }
-        // Who has ended meanwhile has ended in what was built, too.
+        // Queries that ended meanwhile are marked as ended in the new part, too.
         let mut ended = EndedSet::default();
         let mut carry_over = |now: &Level, then: &Level| {
             let places = now.ended.since(&then.ended);
@@ -436,7 +437,7 @@ impl Index {
         index
     }
 
-    /// What a batch matches.
+    /// Finds the matches of a batch.
     pub(crate) fn find<'p>(
         &'p self,
         input: &MatchInput<'_>,
@@ -509,7 +510,7 @@ impl Index {
     }
 }
 
-/// Which queries match which events of a batch, and nothing else: what a benchmark or a test of the matcher alone asks.
+/// The matches of queries and events alone, for benchmarks and tests of the matcher.
 #[derive(Debug, Default)]
 pub struct Matching {
     finder: Finder,
@@ -517,8 +518,9 @@ pub struct Matching {
 }
 
 impl Matching {
-    /// Tells each query with a match, with the rows that it matches, ascending. The batch must have been decoded by the
-    /// index's own [`plan`](Index::plan). Queries of samples see the rows as the first events of their source.
+    /// Calls `each` for each query with a match, with the rows that it matches, ascending. The batch must have been
+    /// decoded by the index's own [`plan`](Index::plan). Queries of samples see the rows as the first events of their
+    /// source.
     pub fn matches(&mut self, index: &Index, decoded: &Decoded, mut each: impl FnMut(QueryNumber, &[u32])) {
         let input = MatchInput { decoded, now: 0, place: &u64::from, nanos: &|| 0 };
         for found in index.find(&input, &mut self.finder, &mut self.scratch).iter() {

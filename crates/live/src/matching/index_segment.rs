@@ -47,7 +47,7 @@ pub(crate) struct IndexSegment {
     pub(super) expected: f64,
     scanned: usize,
     bytes: usize,
-    /// By entry, how its group is found, where that is known and will be asked for again.
+    /// The way in which the group of each entry is found, if it is known and will be needed again.
     accesses: Vec<Option<Option<Access>>>,
 }
 
@@ -59,10 +59,10 @@ pub(crate) struct IndexEntry {
     pub(crate) access: Option<Option<Access>>,
 }
 
-/// How much work the building of a part is worth.
+/// The effort for building a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BuildEffort {
-    /// Somebody waits for it: what was chosen before is not chosen again, and automata of patterns are not made.
+    /// A caller waits for it: earlier choices are reused, and automata of patterns are not made.
     Quick,
     /// It is built in the background, and will stay.
     Thorough,
@@ -82,7 +82,7 @@ pub(super) struct Group {
 const ACCESS_SHARE_MAX: f64 = 0.5;
 
 impl IndexSegment {
-    /// Of these entries, ascending by number; `sample`: what recent events were like.
+    /// Builds a part of these entries, ascending by number; `sample`: statistics of recent events.
     pub(crate) fn build(
         mut filed: Vec<IndexEntry>,
         sample: Option<&Sample>,
@@ -171,7 +171,7 @@ impl IndexSegment {
         part
     }
 
-    /// What must hold besides where a condition does that finds somebody; `None`: where nothing is known to hold.
+    /// The posting of a query, with the checks that a found condition does not prove; `None`: nothing is proven.
     fn posting_of(&mut self, entry: &Entry, found: Option<ConditionProof<'_>>) -> Posting {
         let filter = &entry.query.filter;
         let first_check = self.checks.len();
@@ -191,7 +191,7 @@ impl IndexSegment {
         for (at, node) in nodes {
             if let Some(found) = &found {
                 let is_known = match node {
-                    // Where the one condition holds that all of its node is, and where one of the ORs is tested by branch.
+                    // The found condition may be all of its node; a node with OR is tested by branch.
                     _ if at == Some(found.node) => found.is_enough,
                     Node::Test(condition) => *condition == found.condition && found.is_proven,
                     Node::Any(_) => false,
@@ -239,7 +239,7 @@ impl IndexSegment {
         &self.entries
     }
 
-    /// Where a query stands.
+    /// The place of a query.
     pub(crate) fn place_of(&self, number: QueryNumber) -> Option<u32> {
         self.numbers.binary_search(&number).ok().map(|place| place as u32)
     }
@@ -285,7 +285,7 @@ fn grouped(entries: &[Arc<Entry>]) -> Vec<smallvec::SmallVec<[u32; 2]>> {
 /// The way a group is found.
 #[derive(Debug, Clone)]
 pub(crate) struct Access {
-    /// Of which of the things that must all hold.
+    /// Index of the node in the filter's AND.
     pub(crate) node: usize,
     /// True if being found by it proves that it holds.
     pub(crate) proves: bool,
@@ -295,16 +295,16 @@ pub(crate) struct Access {
     conditions: AccessConditions,
 }
 
-/// What is known where a condition holds that a group is filed by.
+/// The facts proven by a condition by which a group is filed.
 struct ConditionProof<'f> {
     condition: u16,
-    /// By being found.
+    /// True if it is proven by being found.
     is_proven: bool,
-    /// Of which of the things that must all hold it is.
+    /// Index of its node in the filter's AND.
     node: usize,
-    /// That is all that the node says, but for `branch`.
+    /// True if the condition is all of the node, except `branch`.
     is_enough: bool,
-    /// What must hold too, if this is one branch of an OR.
+    /// The other conditions of the branch, if this is one branch of an OR.
     branch: &'f [Node],
 }
 
@@ -332,7 +332,7 @@ impl Access {
         best
     }
 
-    /// What is known where one of the conditions holds.
+    /// The facts proven by one of the conditions.
     fn proof_of<'f>(&self, filter: &'f Filter, condition: u16, branch: u16) -> ConditionProof<'f> {
         let is_proven = is_proven(filter, condition);
         let (is_enough, branch): (bool, &[Node]) = match &filter.all[self.node] {
@@ -349,7 +349,7 @@ impl Access {
         ConditionProof { condition, is_proven, node: self.node, is_enough, branch }
     }
 
-    /// How that is done, for people.
+    /// The way in which it is found, for people.
     pub(crate) fn how(&self, filter: &Filter) -> &'static str {
         use super::condition::Test;
         let of_test = |test: &Test| match test {
@@ -402,7 +402,8 @@ fn rarest(
     }
 }
 
-/// As [`rarest`], of each operand of an OR; `outer`: the branch that all of it is of, if it is within one.
+/// Does the same as [`rarest`], for each operand of an OR; `outer`: the branch that contains all of it, if it is within
+/// one.
 fn rarest_of_each(
     filter: &Filter,
     branches: &[Box<[Node]>],

@@ -12,7 +12,7 @@ use super::{
     points::{Run, prefetch},
 };
 
-/// Whether keys are of whole numbers or of doubles: it decides what is even in value.
+/// The type of the keys, whole numbers or doubles: it decides which values are even.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Domain {
     Long,
@@ -34,7 +34,7 @@ pub(crate) struct IntervalIndex {
 #[derive(Debug, Clone, Copy)]
 struct ElementaryInterval {
     start: u64,
-    /// Of narrow intervals that hold it.
+    /// The narrow intervals that contain it.
     narrow: Run,
     /// The lowest node on its way up that has anything filed; 0 if none has.
     node: u32,
@@ -55,14 +55,14 @@ const NARROW_MAX: usize = 12;
 struct BucketGrid {
     low: f64,
     scale: f64,
-    /// How many bounds lie in the buckets before each one; one more than there are buckets.
+    /// Number of bounds in the buckets before each one, and in all buckets at the end.
     starts: Box<[u32]>,
     /// A bit a bucket: some key in it may be in an interval.
     filled: Box<[u32]>,
 }
 
 impl IntervalIndex {
-    /// Of these intervals; none may be empty.
+    /// Builds the index of these intervals; none may be empty.
     pub(crate) fn new(domain: Domain, intervals: &[(Span, u32)]) -> IntervalIndex {
         let mut bounds: Vec<u64> =
             intervals.iter().flat_map(|((from, to), _)| [Some(*from), to.checked_add(1)]).flatten().collect();
@@ -123,7 +123,7 @@ impl IntervalIndex {
         IntervalIndex { domain, pieces, nodes: nodes.into(), postings, grid }
     }
 
-    /// Tells the postings of all intervals that hold the key.
+    /// Passes the postings of all intervals that contain the key to `found`.
     #[inline]
     pub(crate) fn stab(&self, key: u64, mut found: impl FnMut(&[u32])) {
         let bucket = self.grid.bucket(value_of(self.domain, key));
@@ -147,7 +147,7 @@ impl IntervalIndex {
         }
     }
 
-    /// Asks for the memory that a stab at the value will read.
+    /// Prefetches the memory that a search for the value will read.
     #[inline]
     pub(crate) fn prefetch(&self, value: f64) {
         prefetch(&self.pieces, self.grid.starts[self.grid.bucket(value)] as usize);
@@ -221,7 +221,7 @@ impl BucketGrid {
         self.filled[bucket / 32] >> (bucket % 32) & 1 == 1
     }
 
-    /// The bucket of a value: never less for a greater one. What is not a number is the greatest.
+    /// The bucket of a value: never less for a greater one. NaN is in the last one.
     #[inline]
     fn bucket(&self, value: f64) -> usize {
         let last = self.starts.len() - 2;

@@ -5,7 +5,7 @@
 
 use regex_syntax::hir::{Hir, HirKind, literal::Extractor};
 
-/// What every text that matches must have.
+/// The literals that every matching text has.
 #[derive(Debug, PartialEq)]
 pub(crate) enum RequiredText {
     /// It begins with one of these; none is empty.
@@ -14,13 +14,13 @@ pub(crate) enum RequiredText {
     Contains(Box<[u8]>),
 }
 
-/// More alternatives are not told apart.
+/// Number of alternatives that are distinguished.
 const PREFIXES_MAX: usize = 16;
 
 /// Longer ones are cut.
 const LITERAL_BYTES_MAX: usize = 64;
 
-/// Of a regular expression as the `regex` crate takes it.
+/// The requirement of a regular expression in the syntax of the `regex` crate.
 pub(crate) fn of_regex(pattern: &str) -> Option<RequiredText> {
     let hir = regex_syntax::parse(pattern).ok()?;
     let mut extractor = Extractor::new();
@@ -51,7 +51,7 @@ fn longest_literal(hir: &Hir) -> Option<&[u8]> {
     }
 }
 
-/// Of LIKE: what it requires, and whether that is all it asks.
+/// The requirement of LIKE, and true if it is sufficient.
 pub(crate) fn of_like(pattern: &str) -> (Option<RequiredText>, bool) {
     let mut texts: Vec<String> = vec![String::new()];
     let mut has_one = false;

@@ -1,7 +1,7 @@
 //! The matcher: finds the standing queries that an event concerns.
 //!
 //! *Compile* ([`filter`]). When a query is compiled, its filter is split once: into *conditions*, each of one path and
-//! one test that needs no other value; into how AND and OR join them; and into a *rest* that only an expression can
+//! one test that needs no other value; into their joins by AND and OR; and into a *rest* that only an expression can
 //! evaluate. Bounds on one path become one condition. A comparison with a number becomes an interval of whole numbers
 //! and an interval of doubles. Both are found by asking the comparison of expressions itself ([`number`]). So a
 //! condition that holds is proven, beyond 2^53 too, and is not tested again.

@@ -54,7 +54,7 @@ pub(crate) enum Number {
     Double(f64),
 }
 
-/// Where the values stand that compare in some way with a constant: of whole numbers and of doubles.
+/// The ranges of values that compare in some way with a constant: of whole numbers and of doubles.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Spans {
     pub(crate) longs: Vec<Span>,
@@ -62,7 +62,7 @@ pub(crate) struct Spans {
 }
 
 impl Spans {
-    /// Of the values for which `value comparison constant` holds.
+    /// The ranges of values for which `value comparison constant` holds.
     pub(crate) fn of(comparison: Comparison, constant: Number, dialect: Dialect) -> Spans {
         let longs = match constant {
             Number::Whole(number) => equal_range(long_key(number), long_key(number)),
@@ -88,8 +88,8 @@ impl Spans {
         Spans { longs: where_holds(comparison, longs), doubles: where_holds(comparison, doubles) }
     }
 
-    /// Of the values between two constants as Bullet's BETWEEN has it: compared as doubles by Java's operators, so that
-    /// there is one zero and NaN is nowhere.
+    /// The ranges of values between two constants by Bullet's BETWEEN: they are compared as doubles by Java's
+    /// operators, so that there is one zero and NaN is in no range.
     pub(crate) fn between_doubles(low: f64, high: f64) -> Spans {
         let from = Spans::of(Comparison::Ge, Number::Double(low), Dialect::Native);
         let to = Spans::of(Comparison::Le, Number::Double(high), Dialect::Native);
@@ -123,7 +123,8 @@ impl Spans {
     }
 }
 
-/// From the first key that is not less to the one after the last that is not greater; `None`: past the last key.
+/// The range from the first key that is not less to the one after the last that is not greater; `None`: past the last
+/// key.
 type EqualRange = (Option<u64>, Option<u64>);
 
 fn equal_range(first: u64, last: u64) -> EqualRange {

@@ -10,10 +10,10 @@ use super::{condition::Test, points::Run};
 /// A text that matches one of these as a whole.
 #[derive(Debug)]
 pub struct Pattern {
-    /// As the `regex` crate writes them.
+    /// The texts in the syntax of the `regex` crate.
     sources: Box<[String]>,
     compiled: Box<[Regex]>,
-    /// What holds of every text that matches, if there is such a thing to find it by.
+    /// A test that every matching text passes, by which it can be found, if there is one.
     pub(super) required: Option<Test>,
 }
 
@@ -25,7 +25,7 @@ const SET_MAX: usize = 64;
 const SET_BYTES_MAX: usize = 8 << 20;
 
 impl Pattern {
-    /// None where one of the expressions cannot be had.
+    /// Compiles the expressions; none if one of them is invalid.
     pub(super) fn new(sources: Vec<String>, required: Option<Test>) -> Option<Pattern> {
         let compiled =
             sources.iter().map(|source| crate::expr::linear_regex(source)).collect::<Option<_>>()?;
@@ -48,7 +48,7 @@ pub(super) struct Patterns {
 }
 
 impl Patterns {
-    /// With automata, or without.
+    /// Makes the patterns with automata, or without.
     pub(super) fn new(filed: &[(&Arc<Pattern>, u32)], with_sets: bool) -> Option<Patterns> {
         if filed.is_empty() {
             return None;
@@ -88,7 +88,7 @@ impl Patterns {
         Some(made)
     }
 
-    /// Tells the postings of all that a text matches; of one pattern perhaps more than once.
+    /// Passes the postings of all patterns that a text matches to `found`; a pattern may be repeated.
     pub(super) fn find(&self, text: &str, mut found: impl FnMut(&[u32])) {
         for (set, runs) in &self.sets {
             for place in &set.matches(text) {

@@ -8,7 +8,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::bloom_filter::{BloomFilter, Mask};
 
-/// Asks for the memory of an element that will be needed soon.
+/// Prefetches the memory of an element that will be needed soon.
 #[inline(always)]
 pub(crate) fn prefetch<T>(of: &[T], at: usize) {
     #[cfg(target_arch = "x86_64")]
@@ -29,7 +29,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// What stands at `start`, so many, of what will be the postings.
+    /// The run of these postings, which are to be stored from `start` on.
     pub(super) fn new(start: usize, postings: &[u32]) -> Run {
         match postings {
             [one] => Run { start: *one, count: 1 },
@@ -93,7 +93,7 @@ impl<K: Copy + PartialEq + Default> Slots<K> {
         made
     }
 
-    /// Where a hash lies in as many slots as there are: its share of all hashes (Lemire, TOMACS 2019).
+    /// The slot of a hash: its share of all hashes (Lemire, TOMACS 2019).
     #[inline]
     fn slot(&self, hash: u64) -> usize {
         ((u128::from(hash) * self.slots.len() as u128) >> 64) as usize
@@ -161,7 +161,7 @@ impl PointIndex {
         self.sieve.has(sieve_hash(key))
     }
 
-    /// Asks for the memory that a look-up of the key will read.
+    /// Prefetches the memory that a look-up of the key will read.
     #[inline]
     pub(crate) fn prefetch(&self, key: u64) {
         self.slots.prefetch(fold(key, 0));
@@ -236,12 +236,12 @@ impl TextPointIndex {
         self.postings.is_empty()
     }
 
-    /// What tells texts that nobody asks for.
+    /// The filter for texts that no query asks for.
     pub(super) fn sieve(&self) -> &BloomFilter {
         &self.sieve
     }
 
-    /// Asks for the memory that a look-up of the key will read.
+    /// Prefetches the memory that a look-up of the key will read.
     #[inline]
     pub(crate) fn prefetch(&self, key: TextKey) {
         self.short.prefetch(key.hash());
@@ -293,7 +293,7 @@ impl TextKey {
         TextKey { first: u64::from_le_bytes(*first), rest }
     }
 
-    /// Of the Arrow view of a text of at most [`SHORT_MAX`] bytes.
+    /// The key from the Arrow view of a text of at most [`SHORT_MAX`] bytes.
     #[inline]
     pub(crate) fn of_view(view: u128) -> TextKey {
         TextKey { first: (view >> 32) as u64, rest: (view >> 96) as u64 | u64::from(view as u32) << 32 }
@@ -339,7 +339,7 @@ pub(crate) struct PrefixClass {
 }
 
 impl PrefixClass {
-    /// What tells texts that begin with none of them, and what of them it is asked about.
+    /// The filter for texts that begin with none of the prefixes, and the part of a text that it tests.
     pub(super) fn sieve(&self) -> (&BloomFilter, Mask) {
         (&self.sieve, self.mask)
     }
@@ -356,7 +356,7 @@ struct PrefixRow {
 }
 
 impl Prefixes {
-    /// None may be empty.
+    /// Makes the index of prefixes, of which none may be empty.
     pub(crate) fn new(mut pairs: Vec<(&[u8], u32)>) -> Prefixes {
         pairs.sort_unstable();
         pairs.dedup();
@@ -394,7 +394,7 @@ impl Prefixes {
         self.postings.is_empty()
     }
 
-    /// Tells the postings of all that a text begins with, whose key this is.
+    /// Passes the postings of all prefixes of a text, which has this key, to `found`.
     #[inline]
     pub(crate) fn find(&self, key: TextKey, text: &[u8], mut found: impl FnMut(&[u32])) {
         for class in &self.classes {
@@ -409,7 +409,7 @@ impl Prefixes {
         &self.classes
     }
 
-    /// As [`find`](Prefixes::find), of one class.
+    /// Does the same as [`find`](Prefixes::find), for one class.
     #[inline]
     pub(crate) fn find_in(&self, class: &PrefixClass, text: &[u8], mut found: impl FnMut(&[u32])) {
         if text.len() < class.length {
@@ -429,7 +429,7 @@ impl Prefixes {
     }
 }
 
-/// Of a text's first bytes, so many: it has them.
+/// The hash of a text's first bytes; the text has so many.
 #[inline]
 fn prefix_hash(text: &[u8], length: usize) -> u64 {
     TextKey::of(&text[..length]).hash()

@@ -20,7 +20,7 @@ use super::{
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Posting {
-    /// Of the group's first member.
+    /// Number of the group's first member.
     pub(super) number: QueryNumber,
     /// The place of the group's first member.
     pub(super) place: u32,
@@ -29,7 +29,7 @@ pub(super) struct Posting {
     pub(super) check_count: u16,
     /// The group has one member, and its rows are neither sampled nor tested by an expression.
     pub(super) is_plain: bool,
-    /// So it is, the group has this way only, and nothing is left to test but `bounds`.
+    /// True if it is plain, the group has this way only, and nothing is left to test but `bounds`.
     pub(super) is_simple: bool,
     /// The checks do not say all: the filter's conditions are gone through as they are joined.
     pub(super) is_tree: bool,
@@ -37,7 +37,7 @@ pub(super) struct Posting {
     pub(super) bounds: Bounds,
 }
 
-/// That a number at a path lies within bounds.
+/// The test that a number at a path is within bounds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
     column: WantId,
@@ -45,16 +45,16 @@ pub(super) struct Bounds {
     doubles: Span,
 }
 
-/// Something that must hold of a candidate besides what found it.
+/// A further condition that a candidate must meet.
 #[derive(Debug)]
 pub(super) enum Check {
     /// A number within these.
     Number(Bounds),
-    /// Another condition, by its number.
+    /// A condition of another kind, by its number.
     Other {
-        /// Where.
+        /// The column.
         column: WantId,
-        /// What.
+        /// The condition.
         condition: u16,
     },
 }
@@ -63,7 +63,7 @@ pub(super) enum Check {
 const NONE: Span = (1, 0);
 
 impl Bounds {
-    /// Of no column: nothing is to be tested.
+    /// The bounds of no column: there is nothing to test.
     pub(super) const ABSENT: Bounds = Bounds { column: WantId(u32::MAX), longs: NONE, doubles: NONE };
 
     pub(super) fn are_absent(&self) -> bool {
@@ -126,20 +126,20 @@ impl Check {
 /// The columns of a batch, and what is known of each as a whole.
 pub(super) struct Columns<'c> {
     pub(super) decoded: &'c Decoded,
-    /// By column.
+    /// The views by column.
     pub(super) views: Vec<View<'c>>,
 }
 
 /// A column of one kind of values without nulls, or any other.
 #[derive(Clone, Copy)]
 pub(super) enum View<'c> {
-    /// Whole numbers only.
+    /// Whole numbers.
     Longs(&'c [i64]),
     /// Other numbers only.
     Doubles(&'c [f64]),
     /// Texts only.
     Texts(&'c StringViewArray),
-    /// Whatever it is.
+    /// Any values.
     Mixed(&'c Column),
 }
 

@@ -14,17 +14,17 @@ use super::condition::{Condition, Test};
 /// Events of a sample at most.
 pub(crate) const SAMPLE_ROWS: usize = 256;
 
-/// Of these, on so many at most is tried what has to read containers.
+/// The rows of a sample on which conditions are tried that read containers.
 const SAMPLE_ROWS_OF_CONTAINERS: usize = 32;
 
 /// A sample is taken of the first batch, and of every so many after it.
 const BATCHES_PER_SAMPLE: u64 = 256;
 
-/// Fewer events say little: what a condition is by itself counts besides.
+/// Weight of a condition's own estimate, in rows, beside the sample.
 const PRIOR_ROWS: f64 = 4.0;
 
-/// Of so many events at least is told whether they have drifted; twice as many after each time that access predicates
-/// were chosen anew: where nothing better is to be had, that is not tried again and again.
+/// Events after which a drift is tested; twice as many after each new choice of access predicates, so that a choice
+/// without a better alternative is not repeated.
 const EVENTS_TO_DRIFT: u64 = 20_000;
 /// An event may have so many times the candidates that it was expected to have…
 const DRIFT: f64 = 4.0;
@@ -43,7 +43,7 @@ pub(crate) struct Statistics {
     chosen: AtomicU64,
 }
 
-/// Some recent events.
+/// A sample of recent events.
 #[derive(Debug)]
 pub(crate) struct Sample {
     plan: Arc<DecodePlan>,
@@ -51,7 +51,7 @@ pub(crate) struct Sample {
 }
 
 impl Statistics {
-    /// Counts a batch; answers whether a sample is to be taken of it.
+    /// Counts a batch; returns true if a sample is to be taken of it.
     pub(crate) fn is_due(&self) -> bool {
         self.batches.fetch_add(1, Ordering::Relaxed).is_multiple_of(BATCHES_PER_SAMPLE)
     }

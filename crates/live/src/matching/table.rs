@@ -17,7 +17,7 @@ use super::{
     posting::View,
 };
 
-/// Who asks for which values at one path. Postings are numbers of ways.
+/// The queries that ask for values at one path. Postings are numbers of ways.
 #[derive(Debug)]
 pub(crate) struct PathTable {
     pub(crate) column: WantId,
@@ -33,12 +33,12 @@ pub(crate) struct PathTable {
     contents: Option<ContainerIndex>,
     /// FALSE, TRUE.
     booleans: [Box<[u32]>; 2],
-    /// Of those for whom a path that cannot be had is null, and of the others.
+    /// Null tests: of queries for which a missing path is null, and of the others.
     nulls: [Box<[u32]>; 2],
     not_null: Box<[u32]>,
 }
 
-/// What a table is made of.
+/// The inputs of a table.
 #[derive(Debug, Default)]
 pub(crate) struct TableBuilder<'t> {
     texts: Vec<(&'t str, u32)>,
@@ -144,8 +144,8 @@ fn spread(from: &[Span], group: u32, points: &mut Vec<(u64, u32)>, spans: &mut V
 }
 
 impl PathTable {
-    /// Appends who is found by the rows of a column; somebody may be found by a row more than once. What `passed` holds is
-    /// of no use to anybody before or after.
+    /// Appends the postings that the rows of a column find; a row may find a posting more than once. `passed` is scratch
+    /// space.
     pub(super) fn look_up(
         &self,
         column: &Column,
@@ -238,7 +238,7 @@ impl PathTable {
             Values::Double(array) if self.has_doubles() => valid(array, rows, |row| {
                 self.double(double_key(array.value(row)), row, hits);
             }),
-            // What is not of a kind that anybody asks for, and times and containers, of which nobody asks anything here.
+            // No query asks here for values of other kinds, nor for times and containers.
             _ => {}
         }
     }
@@ -351,7 +351,7 @@ impl PathTable {
     }
 }
 
-/// Looks up all rows' keys.
+/// Looks up the keys of all rows.
 fn all_points(
     points: &PointIndex,
     rows: usize,
@@ -366,7 +366,7 @@ fn all_points(
     ahead(passed, |row| points.prefetch(key(row)), |row| add(hits, points.get(key(row)), row));
 }
 
-/// Looks up which intervals hold each row's value.
+/// Looks up the intervals that contain each row's value.
 fn all_spans(
     spans: &IntervalIndex,
     rows: usize,
@@ -433,7 +433,7 @@ impl TextIntervalIndex {
     fn new(spans: Vec<(&TextSpan, u32)>, utf16: bool) -> TextIntervalIndex {
         type Cut<'t> = (&'t str, bool);
         let order = |a: &Cut<'_>, b: &Cut<'_>| super::order_text(a.0, b.0, utf16).then(a.1.cmp(&b.1));
-        // What is within begins behind the text where that itself is not within.
+        // A low bound that excludes its text begins after it.
         let low = |span: &'_ TextSpan| span.low.as_ref().map(|(text, within)| (text.clone(), !within));
         let high = |span: &'_ TextSpan| span.high.as_ref().map(|(text, within)| (text.clone(), *within));
         let mut cuts: Vec<(Box<str>, bool)> =
@@ -477,9 +477,9 @@ fn piece_key(piece: u64) -> u64 {
 /// Texts that are looked for within texts, all at once (Aho and Corasick, CACM 1975).
 #[derive(Debug)]
 struct Contains {
-    /// None where the literals are too many for it (2^31 states): then each is looked for by itself.
+    /// The automaton; none if the literals are too many for it (2^31 states): then each is searched by itself.
     automaton: Option<AhoCorasick>,
-    /// In the order of the automaton's patterns.
+    /// The literals in the order of the automaton's patterns.
     literals: Vec<Literal>,
 }
 

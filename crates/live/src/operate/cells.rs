@@ -35,7 +35,7 @@ pub(crate) enum Cells {
     Quantile {
         cells: Vec<Quantiles>,
         k: u16,
-        /// Which quantile, in millionths.
+        /// The quantile, in millionths.
         millionths: u32,
     },
     Ordered(OrderedCells),
@@ -94,7 +94,7 @@ impl Cells {
         }
     }
 
-    /// Gives every group below `groups` a cell.
+    /// Adds cells for all groups below `groups`.
     pub(crate) fn resize(&mut self, groups: usize) {
         match self {
             Cells::Count(cells) => cells.resize(groups, 0),
@@ -106,12 +106,12 @@ impl Cells {
         }
     }
 
-    /// Makes a group's cell a new one. Answers the bytes newly on the heap.
+    /// Makes a group's cell a new one. Returns the change of bytes on the heap.
     pub(crate) fn reset(&mut self, group: usize) -> isize {
         let before = self.heap_bytes(group) as isize;
         match self {
             Cells::Count(cells) => cells.get_mut(group).into_iter().for_each(|cell| *cell = 0),
-            // Of a lane there may be none.
+            // A lane may have no cells.
             Cells::Sum(cells) | Cells::Average(cells) => {
                 cells.get_mut(group).into_iter().for_each(|cell| *cell = SumCell::default());
             }
@@ -123,7 +123,7 @@ impl Cells {
         self.heap_bytes(group) as isize - before
     }
 
-    /// Of SUM, AVG and COUNT, whether any group has a cell.
+    /// For SUM, AVG and COUNT: true if any group has a cell.
     pub(crate) fn is_in_use(&self) -> bool {
         match self {
             Cells::Count(cells) => !cells.is_empty(),
@@ -144,7 +144,8 @@ impl Cells {
         }
     }
 
-    /// Takes in rows. Answers how many values could not be used for their type, and the bytes newly on the heap.
+    /// Takes in rows. Returns the number of values that could not be used for their type, and the new bytes on the
+    /// heap.
     pub(crate) fn update(
         &mut self,
         rows: SelectedRows<'_>,
@@ -268,7 +269,7 @@ impl Cells {
         }
     }
 
-    /// What is known of the least exact sketch, where these are sketches.
+    /// The metadata of the least exact sketch, if these are sketches.
     pub(crate) fn meta(&self, aggregate: &str) -> Option<SketchMeta> {
         match self {
             Cells::Distinct { cells, .. } => distinct_meta(aggregate, cells),
@@ -302,13 +303,14 @@ impl SumCell {
         self.integers += sum;
     }
 
-    /// Adds so many whole numbers, which come to this. Of what was taken out elsewhere, the count is below 0.
+    /// Adds so many whole numbers, which come to this. Adds `count` whole numbers with this sum. After a retraction
+    /// elsewhere the count is below 0.
     pub(crate) fn add_wholes(&mut self, sum: i64, count: u64) {
         self.integers += i128::from(sum);
         self.count = self.count.wrapping_add(count);
     }
 
-    /// How many were added up to what, where all are whole and it fits.
+    /// The count and the sum, if all numbers are whole and the sum fits.
     pub(crate) fn as_whole(&self) -> Option<(u64, i64)> {
         let is_small = |sum: &i64| sum.unsigned_abs() <= i64::MAX as u64 / 2;
         let sum = i64::try_from(self.integers).ok().filter(is_small)?;

@@ -29,31 +29,32 @@ use crate::{
     standing::{CompiledBody, StandingQuery},
 };
 
-/// What a result may cost.
+/// The limits of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CollectorLimits {
     /// One answer is wanted at the end, rather than each match as it comes.
     pub one_answer: bool,
-    /// Rows of such an answer where the query states no LIMIT.
+    /// Number of rows of such an answer if the query states no LIMIT.
     pub answer_rows_default: u64,
     /// Windows that nothing fell into are emitted too.
     pub emits_empty_windows: bool,
     /// Records tell their times.
     pub times: bool,
-    /// Of windows by arrival one is closed at a time ([`Collector::closes_singly`]).
+    /// Windows by arrival close one at a time ([`Collector::closes_singly`]).
     pub closes_singly: bool,
     /// The most matches of a pattern that may be begun with one key.
     pub pattern_partials_max: usize,
 }
 
-/// After which results a query that has emitted something can resume elsewhere.
+/// The results after which a query that has emitted something can resume elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResumeGranularity {
-    /// From its first event alone: what it holds depends on all that it has seen.
+    /// The query resumes from its first event only: its state depends on all that it has seen.
     Never,
-    /// After so many windows by arrival, each of which is one result, with the events of those that are open then.
+    /// The query resumes after so many windows by arrival, each of which is one result, with the events of those that
+    /// are open then.
     ByWindows,
-    /// After so many records: it holds nothing.
+    /// The query resumes after so many records: it has no state.
     ByRecords,
 }
 
@@ -62,17 +63,17 @@ pub enum ResumeGranularity {
 pub struct ResultSet {
     /// One record a line.
     pub text: Bytes,
-    /// How many.
+    /// The number of records.
     pub count: u64,
     /// The window they are of.
     pub window: Option<ResultWindow>,
     /// Operations that could not be done while the records were made.
     pub expression_errors: u64,
-    /// How exact approximate answers in it are.
+    /// The precision of its approximate answers.
     pub sketches: Vec<SketchMeta>,
-    /// Where the records are an outer query's: what `sketches` was of the result that it looked at.
+    /// If the records are an outer query's: the `sketches` of the result that it read.
     pub inner_sketches: Option<Vec<SketchMeta>>,
-    /// Why it has no records, where it could not be made.
+    /// The reason why it has no records, if it could not be made.
     pub failure: Option<Box<str>>,
 }
 
@@ -81,9 +82,9 @@ pub struct ResultSet {
 pub struct ResultWindow {
     /// `tumbling`, `hopping`, `additive`, `session` or `record`.
     pub kind: &'static str,
-    /// From 1, by emits.
+    /// The number, from 1, by emits.
     pub number: u64,
-    /// Of a window by record: the matched events that it holds; 0 for others.
+    /// The number of matched events in a window by record; 0 for others.
     pub records: u64,
     /// Its first instant.
     pub start: Millis,
@@ -91,8 +92,8 @@ pub struct ResultWindow {
     pub end: Millis,
 }
 
-/// After a leap of the clock (a machine that slept) so many windows are emitted though nothing fell into them; empty
-/// ones before those are left out. Where windows close singly, so many may wait for their turn.
+/// Number of empty windows emitted after a leap of the clock (a machine that slept); earlier empty ones are
+/// skipped. If windows close singly, so many may wait for their turn.
 const WINDOWS_LATE_MAX: u64 = 1000;
 
 /// The state of a window.
@@ -102,11 +103,10 @@ enum WindowState {
     Groups(Groups),
 }
 
-/// The merging end of one query. What it holds of groups by time lies in the [`Slices`] of its operator, which others
-/// may share.
+/// The merging end of one query. Its groups by time are in the [`Slices`] of its operator, which others may share.
 #[derive(Debug)]
 pub struct Collector {
-    // What few queries have is boxed: there is one of these per query.
+    // Rarely used fields are boxed: there is one of these per query.
     query: Arc<StandingQuery>,
     limits: CollectorLimits,
     axis: Axis,
@@ -115,11 +115,11 @@ pub struct Collector {
     streams: bool,
     started: Millis,
     order: RowOrder,
-    /// Which epochs of the slices it sees.
+    /// The epochs of the slices that it sees.
     epochs: Range<u64>,
     /// Others may need what is in the slices.
     shares: bool,
-    /// Where its aggregates are among those of the slices, where they may be others.
+    /// The places of its aggregates among those of the slices, if these may have others.
     places: Option<Box<[usize]>>,
     rows: RowSlices,
     sessions: Option<Box<Sessions>>,
@@ -128,13 +128,13 @@ pub struct Collector {
     open: i64,
     /// The same where events are matched: where windows close singly that may be ahead.
     open_for_matches: i64,
-    /// And how many windows were closed there.
+    /// Number of windows that were closed there.
     parts: u64,
-    /// What waits there is lost.
+    /// True if the waiting matches were lost.
     is_cut_off: bool,
     /// Windows were closed up to here: what says that it is earlier is here.
     closed: i64,
-    /// Of an additive window: all before the open ones.
+    /// The merge of all slices before the open ones, for an additive window.
     total: Option<Box<Groups>>,
     /// The latest event time.
     peak: MaxEventTime,
@@ -143,7 +143,7 @@ pub struct Collector {
     streamed: u64,
     /// Matches that were taken in.
     taken: u64,
-    /// Of a window by record: arrivals of the first and the last record of each slice.
+    /// Arrivals of the first and the last record of each slice, for a window by record.
     spans: BTreeMap<i64, (Millis, Millis)>,
     first_record: Option<Millis>,
     /// Events that came after the last window that would hold them was closed.
@@ -215,7 +215,7 @@ impl Collector {
         }
     }
 
-    /// What is to be known of it for another one to go on in its place.
+    /// The state from which another collector can continue in its place.
     pub fn resumes(&self) -> ResumeGranularity {
         let is_plain = self.pattern.is_none() && self.sessions.is_none() && !self.limits.closes_singly;
         let has_all = matches!(self.query.plan.window, Window::Time { take: WindowContents::All, .. });
@@ -231,8 +231,8 @@ impl Collector {
         self.axis == Axis::None && self.streams && matches!(self.query.body, CompiledBody::Raw { .. })
     }
 
-    /// Lets it, which has seen nothing yet, go on after so many windows or records, as [`Collector::resumes`] says. Of
-    /// windows it is to see the events from [`Collector::needs_from`] on.
+    /// Continues after so many windows or records, as [`Collector::resumes`] says; it must not have seen an event yet.
+    /// For windows it must see the events from [`Collector::needs_from`] on.
     pub fn resume(&mut self, given: u64) {
         match self.resumes() {
             ResumeGranularity::ByRecords => self.streamed = given,
@@ -244,13 +244,13 @@ impl Collector {
         }
     }
 
-    /// When the first event may have arrived that is needed after so many windows by arrival.
+    /// Earliest arrival of an event that is needed after so many windows by arrival.
     pub fn needs_after(&self, windows: u64) -> Millis {
         let open = i64::try_from(windows).unwrap_or(i64::MAX);
         self.shape.map_or(i64::MIN, |shape| shape.from(open))
     }
 
-    /// Where its windows by time cut the slices of groups.
+    /// The boundaries that its windows by time set for the slices of groups.
     pub fn cuts(&self) -> SliceBoundaries {
         match (self.axis, &self.shape) {
             (Axis::Arrival | Axis::Event { .. }, Some(shape)) => shape.cuts_by(self.axis),
@@ -258,8 +258,9 @@ impl Collector {
         }
     }
 
-    /// Which of its windows by the events' own time are closed, told apart from what they hold: for whoever takes slices
-    /// in for several, and calls [`Collector::advance`] where windows are over. None where there are no such windows.
+    /// The open and closed windows by the events' own time, without their content. It is for a caller that takes slices
+    /// in for several collectors, and calls [`Collector::advance`] at the end of windows. None if there are no such
+    /// windows.
     pub fn timeline(&self) -> Option<Timeline> {
         match (self.axis, self.shape) {
             (Axis::Event { lateness }, Some(shape)) => Some(Timeline::new(shape, lateness)),
@@ -267,7 +268,7 @@ impl Collector {
         }
     }
 
-    /// From now on it reads these epochs of slices alone.
+    /// Restricts it to these epochs of slices.
     pub fn restrict_epochs(&mut self, epochs: Range<u64>) {
         self.epochs = epochs;
     }
@@ -282,7 +283,7 @@ impl Collector {
         self.places = Some(places);
     }
 
-    /// Whether it leaves what it has used of its slices to others.
+    /// Sets the sharing of slices: if true, used slices are left for other queries.
     pub fn share(&mut self, shares: bool) {
         self.shares = shares;
     }
@@ -310,7 +311,7 @@ impl Collector {
         self.is_done
     }
 
-    /// Reads what taking records in needs; what it answers means nothing. For whoever asks for the memory of several.
+    /// Reads the fields that taking records needs, to load the memory of several collectors; the result means nothing.
     pub fn touch(&self) -> u64 {
         let limits = u64::from(self.limits.times) ^ self.order.limit.unwrap_or(0);
         limits ^ self.streamed ^ self.emits ^ self.late ^ u64::from(self.streams) ^ u64::from(self.is_done)
@@ -325,7 +326,7 @@ impl Collector {
         self.rows.bytes() + total + sessions + pattern + spans
     }
 
-    /// When, by arrival, the next window closes; for sessions and patterns that may change with every event.
+    /// Arrival time at which the next window closes; for sessions and patterns it may change with every event.
     pub fn due(&self) -> Option<Millis> {
         self.pattern_due().into_iter().chain(self.window_due()).min()
     }
@@ -346,8 +347,8 @@ impl Collector {
     }
 
     /// Takes the records of one batch; batches must come in the order of the stream. `now_micros` is when what is
-    /// given out at once is answered. Answers how many were taken: fewer than there are where LIMIT is reached. Their
-    /// text may be gone then.
+    /// given out at once is answered. Returns the number of records taken: fewer than there are if LIMIT is reached.
+    /// Their text may be gone then.
     pub fn rows(&mut self, chunk: &mut RowChunk, now_micros: i64, out: &mut Vec<ResultSet>) -> usize {
         if self.is_done || chunk.is_empty() {
             return 0;
@@ -417,7 +418,7 @@ impl Collector {
             } else if count == chunk.len() as u64 {
                 std::mem::take(&mut chunk.text)
             } else {
-                // What is left out is not held for as long as nobody reads the rest.
+                // The omitted records are freed before the reader has taken the rest.
                 Bytes::copy_from_slice(&chunk.text[..chunk.ends[count as usize - 1]])
             };
             self.streamed += count;
@@ -428,8 +429,7 @@ impl Collector {
         count as usize
     }
 
-    /// Where a slice of groups that a shard hands on by arrival is to be put: what says that it is of a window that is
-    /// closed counts into the first that is not.
+    /// Adds a slice of groups that a shard passes on by arrival: one of a closed window counts in the first open one.
     pub fn partial(&self, partial: Partial, slices: &mut Slices) {
         let start = match (self.axis, &self.shape) {
             (Axis::Arrival, Some(shape)) if self.closed > i64::MIN => {
@@ -610,7 +610,7 @@ impl Collector {
         }
     }
 
-    /// From where on it needs slices.
+    /// The position from which on it needs slices.
     pub fn needs_from(&self) -> i64 {
         match &self.shape {
             Some(shape) if self.open > i64::MIN => shape.from(self.open),
@@ -700,7 +700,7 @@ impl Collector {
         let period = shape.period(number);
         // Otherwise a window closed at this very instant, and none is open.
         let newest = self.rows.last().into_iter().chain(slices.last(&self.epochs)).max();
-        // What lies in a gap is held as long as others need it, and says nothing.
+        // Slices in a gap between windows are held for other queries, and do not count here.
         let newest = newest.filter(|newest| shape.first_holding(*newest).is_some());
         let is_open = now > period || newest.is_some_and(|newest| number == 0 || newest >= period);
         let is_left_out = match self.axis {
@@ -713,7 +713,7 @@ impl Collector {
         if is_left_out && !self.query.dialect().ends_with_window() {
             return;
         }
-        // What is held at this very instant is in it. In Bullet it still says when it was to close.
+        // A window that ends early contains this very instant. In Bullet it still says when it was to close.
         let says_its_end = self.axis == Axis::Arrival && self.query.dialect().ends_with_window();
         let end = if says_its_end { shape.end(number) } else { now.max(period) };
         let result = self.window(&shape, number, end, slices, now_micros);

@@ -52,7 +52,7 @@ pub(crate) struct Matches<'b> {
     pub(crate) bindings: &'b [WantId],
     /// The length of a matched event's text, by its place among them.
     pub(crate) event_bytes: &'b dyn Fn(usize) -> usize,
-    /// When the batch arrived.
+    /// Arrival of the batch.
     pub(crate) now: Millis,
 }
 
@@ -60,14 +60,14 @@ pub(crate) struct Matches<'b> {
 pub(crate) struct ExplodedRows<'r> {
     /// The rows that the views' filter keeps.
     pub(crate) rows: Rows<'r>,
-    /// For each of them, its event's place among the matched ones; ascending.
+    /// The place of each one's event among the matched ones; ascending.
     pub(crate) matches: Vec<usize>,
 }
 
 /// Consumes rows; it breaks off where it needs no more.
 pub(crate) type RowConsumer<'t> = dyn FnMut(&ExplodedRows<'_>, &mut EvalCounts) -> ControlFlow<()> + 't;
 
-/// Makes rows of all matched events, in order; answers why it could not, where rows of a join could not be looked up.
+/// Makes rows of all matched events, in order; returns the failure if rows of a join could not be looked up.
 pub(crate) fn explode(
     views: &CompiledViews,
     dialect: Dialect,
@@ -105,7 +105,7 @@ struct ExplodeRun<'e, 'b> {
     /// The place of the first event among the matched ones.
     first: usize,
     input: &'e Matches<'b>,
-    /// By view, then by event: rows made so far.
+    /// The rows made so far, by view, then by event.
     made: Vec<Vec<u32>>,
     scratch: &'e mut Scratch,
     counts: &'e mut EvalCounts,
@@ -197,8 +197,8 @@ impl ExplodeRun<'_, '_> {
         self.view(number + 1, events, &made.event_of_row, &made.slots)
     }
 
-    /// How many elements or entries a view of so many columns finds. A value that is there, but is no container of its
-    /// kind, is counted.
+    /// Number of elements or entries that a view of so many columns finds. A value that is there, but is no container
+    /// of its kind, is counted.
     fn parts(&mut self, container: &Value<'_>, columns: usize) -> usize {
         let parts = match (container, columns) {
             (Value::Null | Value::Error, _) => Some(0),
@@ -243,7 +243,7 @@ impl ExplodeRun<'_, '_> {
     }
 }
 
-/// For each of the keys, which are lists, its rows in what is joined.
+/// The rows of each key, which is a list, in the joined object.
 fn joined_rows<'a>(
     join: &CompiledJoin,
     now: Millis,

@@ -18,7 +18,7 @@ use crate::{
     standing::CompiledGroup,
 };
 
-/// In place of a group's number: the row is of no group, and nothing is taken in of it.
+/// The value in place of a group's number for a row of no group, which is not taken in.
 pub(crate) const PASSED_OVER: u32 = u32::MAX;
 
 /// The form in which an aggregate consumes values.
@@ -35,7 +35,7 @@ pub(crate) enum InputForm {
     Combinations,
 }
 
-/// What one aggregate takes in, by row.
+/// The input values of one aggregate, by row.
 #[derive(Debug)]
 pub(crate) enum InputValues<'v> {
     /// COUNT(*): the rows themselves.
@@ -43,9 +43,9 @@ pub(crate) enum InputValues<'v> {
     Values(Vec<Value<'v>>),
     /// Values, and others to choose among them by.
     Pairs(Vec<Value<'v>>, Vec<Value<'v>>),
-    /// Nothing here: they are in the input of the lanes.
+    /// The values are in the input of the lanes.
     Words,
-    /// Of combinations of values; `None` where one does not count.
+    /// Hashes of combinations of values; `None` if one does not count.
     Hashes(Vec<Option<u64>>),
     Numbers(Vec<NumericInput>),
     Combinations(Combinations),
@@ -70,7 +70,7 @@ pub(crate) struct Combinations {
     ends: Vec<usize>,
 }
 
-/// Some rows of what is taken in, each with its group.
+/// A selection of input rows, each with its group.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SelectedRows<'p> {
     groups: &'p [u32],
@@ -81,21 +81,21 @@ pub(crate) struct SelectedRows<'p> {
 /// All that an aggregation takes in.
 #[derive(Debug, Default)]
 pub(crate) struct GroupInput<'v> {
-    /// By key, then by row.
+    /// The keys by key, then by row.
     pub(crate) keys: Vec<Vec<Value<'v>>>,
-    /// By aggregate.
+    /// The inputs by aggregate.
     pub(crate) aggregates: Vec<InputValues<'v>>,
-    /// What counts and sums of whole numbers take in.
+    /// The input of counts and sums of whole numbers.
     pub(crate) lanes: CounterInput,
-    /// Of the aggregate that gives rows.
+    /// The input of the aggregate that returns rows.
     pub(crate) table: Option<InputValues<'v>>,
     pub(crate) order: StreamOrder<'v>,
-    /// By row, whether it deletes its group; empty where none can.
+    /// True for each row that deletes its group; empty if none can.
     pub(crate) deletes: Vec<bool>,
 }
 
 impl InputForm {
-    /// That of an aggregate.
+    /// The form for an aggregate.
     pub(crate) fn of(function: AggregateFunction, dialect: Dialect) -> InputForm {
         let adds_wholes = !dialect.aggregates_are_double();
         match function {
@@ -108,7 +108,7 @@ impl InputForm {
         }
     }
 
-    /// That of an aggregate that gives rows.
+    /// The form for an aggregate that returns rows.
     pub(crate) fn of_table(function: &TableFunction) -> InputForm {
         match function {
             TableFunction::Top { .. } => InputForm::Combinations,
@@ -170,8 +170,8 @@ impl NumericInput {
 }
 
 impl Combinations {
-    /// Those of so many rows, as `encode` appends them; false: the row's does not count. With `share`, equal ones have
-    /// one place.
+    /// The combinations of so many rows, as `encode` appends them; it returns false if the row does not count. With
+    /// `share`, equal ones have one place.
     fn new(rows: usize, share: bool, mut encode: impl FnMut(usize, &mut Vec<u8>) -> bool) -> Combinations {
         let mut all = Combinations::default();
         let (hasher, mut table) = (DefaultHashBuilder::default(), HashTable::<u32>::new());
@@ -236,12 +236,12 @@ impl<'p> SelectedRows<'p> {
         SelectedRows { groups, rows: None }
     }
 
-    /// Some rows, and the group of each.
+    /// The selection of these rows, with the group of each.
     pub(crate) fn some(rows: &'p [u32], groups: &'p [u32]) -> SelectedRows<'p> {
         SelectedRows { groups, rows: Some(rows) }
     }
 
-    /// How many rows.
+    /// Number of rows.
     pub(crate) fn len(self) -> usize {
         self.groups.len()
     }

@@ -15,26 +15,26 @@ use crate::{
     standing::{CompiledBody, CompiledGroup, StandingQuery},
 };
 
-/// What is said of rows that Bullet cannot sort.
+/// The error for rows that Bullet cannot sort.
 pub(crate) const NO_ORDER: &str = "ORDER BY meets values that cannot be compared with one another";
 
-/// What a result of groups is, besides the groups.
+/// The parameters of a result of groups.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GroupResult<'b> {
     /// The most records.
     pub(crate) limit: Option<u64>,
     /// The windows that the groups are of.
     pub(crate) bounds: Bounds<'b>,
-    /// When the result is made.
+    /// Time of the result.
     pub(crate) now: Millis,
-    /// Which columns are computed and written; none: all.
+    /// The columns to compute and write; none: all.
     pub(crate) wanted: Option<&'b [bool]>,
 }
 
 /// First instants of windows, and the first ones after them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Bounds<'b> {
-    /// There is no window by time.
+    /// The result has no window by time.
     None,
     /// All groups are of one window.
     One(Millis, Millis),
@@ -178,7 +178,7 @@ fn chosen_rows<'a>(
         let by_set = sets.get(a).cmp(&sets.get(b));
         by_order.chain([by_set]).chain(by_key).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     });
-    // Of a table, Bullet's LIMIT is of the points or places that it has: they are counted where it is made.
+    // For a table, Bullet's LIMIT counts the points or places that it has, where it is made.
     let is_table_limit = group.table.is_some() && !dialect.errors_become_null();
     if let Some(limit) = of.limit.filter(|_| !is_table_limit) {
         rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));

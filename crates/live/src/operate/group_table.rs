@@ -52,9 +52,9 @@ pub struct GroupTable {
     hasher: DefaultHashBuilder,
     /// All keys' bytes, one after another.
     key_bytes: Vec<u8>,
-    /// Where each group's key ends in `key_bytes`.
+    /// The end of each group's key in `key_bytes`.
     key_ends: Vec<usize>,
-    /// Of keys that are texts: the length of each value of each key.
+    /// The length of each value of each key, for keys that are texts.
     key_widths: Vec<u32>,
     /// Values of a key.
     key_values: usize,
@@ -66,11 +66,11 @@ pub struct GroupTable {
     table_cells: Option<TableCells>,
     /// The keys of each grouping set; none: all keys are one.
     sets: Arc<[Box<[usize]>]>,
-    /// What a key begins with besides the values of keys.
+    /// The parts of a key before the values of keys.
     lead: KeyPrefix,
     heap_bytes: usize,
     dialect: Dialect,
-    /// By group, what was deleted of it; empty where nothing was.
+    /// The deletions by group; empty if there were none.
     deletions: Vec<Deletion>,
 }
 
@@ -90,10 +90,10 @@ fn tag(hash: u64) -> u32 {
 /// Rows ahead whose groups' keys are asked for, and where these begin.
 const AHEAD: usize = 8;
 
-/// Of keys of fewer bytes all are near already.
+/// Bytes of keys below which all are in the cache already.
 const FAR_BYTES: usize = 1 << 18;
 
-/// What was deleted of a group by its own rows ([`CompiledGroup::deletes`]).
+/// The deletion of a group by its own rows ([`CompiledGroup::deletes`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Deletion {
     #[default]
@@ -111,11 +111,11 @@ pub(crate) struct GroupRows<'a> {
     pub(crate) slots: Vec<Vec<Value<'a>>>,
     /// The group that each row is of, ascending.
     pub(crate) group_of_row: Vec<u32>,
-    /// And its grouping set, where there are such.
+    /// The grouping set of each row, if there are sets.
     pub(crate) set_of_row: Vec<u32>,
-    /// How exact approximate values in them are.
+    /// The precision of approximate values in them.
     pub(crate) sketches: Vec<SketchMeta>,
-    /// In Bullet's dialect, why there are no rows.
+    /// The reason why there are no rows, in Bullet's dialect.
     pub(crate) failure: Option<&'static str>,
 }
 
@@ -197,7 +197,7 @@ impl GroupTable {
         size_of::<GroupTable>() + keys + self.len() * per_group + self.heap_bytes
     }
 
-    /// Takes in rows. Answers how many values could not be used for their type.
+    /// Takes in rows. Returns the number of values that could not be used for their type.
     pub(super) fn update(&mut self, rows: usize, input: &GroupInput<'_>) -> u64 {
         if !self.sets.is_empty() {
             return self.update_sets(rows, input);
@@ -269,8 +269,8 @@ impl GroupTable {
         }
     }
 
-    /// As [`GroupTable::update`], of some rows of an input whose keys were encoded before; native only. The group of each
-    /// key is looked for once.
+    /// Does the same as [`GroupTable::update`], for some rows of an input whose keys were encoded before; native only.
+    /// The group of each key is looked for once.
     pub(super) fn update_some(&mut self, rows: &[u32], input: &GroupInput<'_>, keys: &Combinations) -> u64 {
         let mut group_of_key = vec![PASSED_OVER; keys.places()];
         let mut group_of = |row: u32| {
@@ -337,13 +337,13 @@ impl GroupTable {
         let all: Vec<u32> = (0..other.len() as u32).collect();
         self.merge_some(other, &all);
         if self.dropped_from.is_some() {
-            // What of ours the other would have dropped was counted only here.
+            // The part of our groups that the other one would have dropped was counted only here.
             self.retain_below_bound();
         }
         self.drop_most();
     }
 
-    /// Answers which group of ours each chosen one is.
+    /// Merges the chosen groups; returns our group for each.
     fn merge_some(&mut self, other: &GroupTable, chosen: &[u32]) -> Vec<u32> {
         self.merge_keyed(other, chosen, &[])
     }
@@ -392,7 +392,7 @@ impl GroupTable {
         group_of
     }
 
-    /// Leaves the cells of these aggregates, in this order, each once.
+    /// Retains the cells of these aggregates, in this order, each once.
     pub(super) fn pick_cells(&mut self, places: &[usize]) {
         if places.iter().copied().eq(0..self.cells.len()) {
             return;
@@ -557,7 +557,7 @@ impl GroupTable {
         }
     }
 
-    /// Keeps memory bounded where groups are sampled.
+    /// Bounds the memory if groups are sampled.
     fn drop_most(&mut self) {
         if self.is_sampled() && self.len() > SAMPLED_HELD_MAX {
             let (groups, bound) = self.sample();
@@ -581,7 +581,7 @@ impl GroupTable {
         *self = kept;
     }
 
-    /// Without groups.
+    /// A table of the same form, without groups.
     fn emptied(&self) -> GroupTable {
         let cells = self.cells.iter().map(Cells::emptied).collect();
         let table_cells = self.table_cells.as_ref().map(TableCells::emptied);
@@ -618,7 +618,7 @@ impl GroupTable {
         self.group_hashed(table, hash, skipped, &[], key, widths)
     }
 
-    /// Of a key whose first bytes stand apart, by the hash of what is behind the skipped ones.
+    /// Finds or adds a key whose first bytes are separate, by the hash of the bytes after the skipped ones.
     fn group_hashed(
         &mut self,
         table: usize,
@@ -662,7 +662,7 @@ impl GroupTable {
         let groups = self.key_ends.len();
         self.lanes.resize(groups);
         for (place, cells) in self.cells.iter_mut().enumerate() {
-            // Of a lane they are there once they were needed.
+            // The cells of a lane exist once they were needed.
             if !self.lanes.has(place) || cells.is_in_use() {
                 cells.resize(groups);
             }

@@ -20,7 +20,7 @@ pub struct Groups(GroupStorage);
 
 #[derive(Debug, Clone)]
 enum GroupStorage {
-    /// Of `COUNT(*)` alone, without keys.
+    /// The count of `COUNT(*)` alone, without keys.
     Rows {
         count: u64,
         /// True if the one group is there.
@@ -39,7 +39,7 @@ impl Groups {
         })
     }
 
-    /// So many rows that are only counted.
+    /// The groups of so many rows that are only counted.
     pub(crate) fn of_rows(count: u64, dialect: Dialect) -> Groups {
         Groups(GroupStorage::Rows { count, is_there: count > 0, dialect })
     }
@@ -65,7 +65,7 @@ impl Groups {
         }
     }
 
-    /// Takes in so many rows where they are only counted; answers whether they are.
+    /// Counts rows if they are only counted; returns true if they are.
     pub(crate) fn count_rows(&mut self, rows: usize) -> bool {
         let GroupStorage::Rows { count, is_there, .. } = &mut self.0 else { return false };
         *count += rows as u64;
@@ -73,7 +73,7 @@ impl Groups {
         true
     }
 
-    /// Takes in rows. Answers how many values could not be used for their type.
+    /// Takes in rows. Returns the number of values that could not be used for their type.
     pub(crate) fn update(&mut self, rows: usize, input: &GroupInput<'_>) -> u64 {
         if self.count_rows(rows) {
             return 0;
@@ -81,8 +81,8 @@ impl Groups {
         self.table().update(rows, input)
     }
 
-    /// As [`Groups::update`], of some rows of an input whose keys were encoded before; native only. The group of each
-    /// key is looked for once.
+    /// Does the same as [`Groups::update`], for some rows of an input whose keys were encoded before; native only.
+    /// The group of each key is looked for once.
     pub(crate) fn update_some(&mut self, rows: &[u32], input: &GroupInput<'_>, keys: &Combinations) -> u64 {
         if self.count_rows(rows.len()) {
             return 0;
@@ -108,9 +108,9 @@ impl Groups {
         }
     }
 
-    /// Leaves the cells of these aggregates, in this order, each once.
+    /// Retains the cells of these aggregates, in this order, each once.
     pub(crate) fn pick_cells(&mut self, places: &[usize]) {
-        // What counts rows has one aggregate.
+        // Counted rows have one aggregate.
         if !matches!((&self.0, places), (GroupStorage::Rows { .. }, [0])) {
             self.table().pick_cells(places);
         }
@@ -141,7 +141,7 @@ impl Groups {
         }
     }
 
-    /// As a table.
+    /// Converts the groups to a table.
     pub(crate) fn into_table(mut self) -> GroupTable {
         self.table();
         match self.0 {
@@ -158,7 +158,7 @@ impl Groups {
         }
     }
 
-    /// What a table holds.
+    /// The groups of a table.
     pub(crate) fn of_table(table: GroupTable) -> Groups {
         Groups(GroupStorage::Table(Box::new(table)))
     }
@@ -192,7 +192,7 @@ mod tests {
         group
     }
 
-    /// Of no group nothing is shown; else the count.
+    /// Returns nothing for no group, else the count.
     fn shown(groups: &Groups, group: &CompiledGroup) -> Vec<String> {
         let arena = Bump::new();
         let rows = groups.evaluate(group, &arena);

@@ -23,19 +23,19 @@ use super::{
 };
 use crate::expr::{encode_group_value, total_order};
 
-/// Where a row stands in its stream.
+/// The position of a row in its stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct RowPosition {
     /// The event's number in the stream, or the place of its first byte.
     pub(crate) event: u64,
-    /// Of the rows that lateral views make of the event, which one.
+    /// Number of the row among those that lateral views make of the event.
     pub(crate) row: u32,
 }
 
-/// Where the rows of an input stand, and their events; both empty where an aggregation does not ask for them.
+/// The positions of an input's rows, and their events; both empty if no aggregation needs them.
 #[derive(Debug, Default)]
 pub(crate) struct StreamOrder<'v> {
-    /// By row.
+    /// The positions by row.
     pub(crate) positions: Vec<RowPosition>,
     /// The text of each row's event.
     pub(crate) events: Vec<&'v str>,
@@ -48,7 +48,7 @@ pub(crate) enum OrderedCells {
     Collected { is_set: bool, values_max: u32, cells: Vec<CollectedValues> },
 }
 
-/// Which row's value is chosen.
+/// The row whose value is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RowChoice {
     First,
@@ -56,9 +56,9 @@ pub(crate) enum RowChoice {
     /// The event itself, kept as its text.
     FirstEvent,
     LastEvent,
-    /// Where another value is least; of equal ones the first.
+    /// The row with the least other value; of equal ones the first.
     Least,
-    /// Where it is greatest; of equal ones the first.
+    /// The row with the greatest other value; of equal ones the first.
     Greatest,
 }
 
@@ -66,7 +66,7 @@ pub(crate) enum RowChoice {
 #[derive(Debug, Clone)]
 pub(crate) struct ChosenRow {
     at: RowPosition,
-    /// By what it was chosen; null where that is the position.
+    /// The value by which it was chosen; null if that is the position.
     by: OwnedValue,
     /// Null where there is none yet.
     value: OwnedValue,
@@ -93,7 +93,7 @@ impl OrderedCells {
         }
     }
 
-    /// Gives every group below `groups` a cell.
+    /// Adds cells for all groups below `groups`.
     pub(crate) fn resize(&mut self, groups: usize) {
         match self {
             OrderedCells::Chosen { cells, .. } => cells.resize_with(groups, || ChosenRow::NONE),
@@ -117,7 +117,7 @@ impl OrderedCells {
         }
     }
 
-    /// What a group's cell has on the heap.
+    /// Bytes of a group's cell on the heap.
     pub(crate) fn heap_bytes(&self, group: usize) -> usize {
         match self {
             OrderedCells::Chosen { cells, .. } => cells[group].bytes(),
@@ -125,7 +125,8 @@ impl OrderedCells {
         }
     }
 
-    /// Takes in rows. Answers how many values could not be used for their type, and the bytes newly on the heap.
+    /// Takes in rows. Returns the number of values that could not be used for their type, and the new bytes on the
+    /// heap.
     pub(crate) fn update(
         &mut self,
         rows: SelectedRows<'_>,
@@ -138,7 +139,7 @@ impl OrderedCells {
             (OrderedCells::Chosen { choice, cells }, InputValues::Rows | InputValues::Values(_)) => {
                 let value = |row: usize| match taken {
                     InputValues::Values(values) if !choice.is_event() => values[row],
-                    // What is told of an event is whether it counts.
+                    // The value for an event only says if it counts.
                     InputValues::Values(values) if matches!(values[row], Value::Null | Value::Error) => {
                         Value::Null
                     }
@@ -187,7 +188,7 @@ impl OrderedCells {
     }
 
     /// Takes in the cells of another partial: its group `g` is our group `group_of[g]`, where it is not passed over.
-    /// Answers the bytes newly on the heap.
+    /// Returns the new bytes on the heap.
     pub(crate) fn merge(&mut self, other: &OrderedCells, group_of: &[u32]) -> isize {
         match (self, other) {
             (OrderedCells::Chosen { choice, cells: ours }, OrderedCells::Chosen { cells: theirs, .. }) => {
@@ -267,8 +268,8 @@ impl ChosenRow {
         self.by.heap_bytes() + self.value.heap_bytes()
     }
 
-    /// True if a row's value replaces the one that is there. Of two rows it is always the same one that stays,
-    /// whichever came first.
+    /// True if a row's value replaces the one that is there. The choice between two rows does not depend on
+    /// their order of arrival.
     fn is_replaced_by(&self, choice: RowChoice, at: RowPosition, by: &Value<'_>) -> bool {
         if self.is_none() {
             return true;
@@ -284,7 +285,7 @@ impl ChosenRow {
         order.is_lt()
     }
 
-    /// Answers the bytes newly on the heap.
+    /// Takes a value if it replaces the present one; returns the new bytes on the heap.
     fn take(&mut self, choice: RowChoice, at: RowPosition, by: &Value<'_>, value: &Value<'_>) -> isize {
         if matches!(value, Value::Null | Value::Error) || !self.is_replaced_by(choice, at, by) {
             return 0;

@@ -39,7 +39,7 @@ impl OuterQuery {
         OuterQuery { index: Index::default().with(NUMBER, query), query: Arc::clone(query) }
     }
 
-    /// What the query answers over the records of `inner`, in its place. No record is a result too; that there could be
+    /// The query's answer over the records of `inner`, in its place. No record is a result too; that there could be
     /// none is not.
     pub(crate) fn evaluate(
         &self,
@@ -113,7 +113,7 @@ const CHECK_LIMITS: CheckLimits = CheckLimits {
     refused_bytes_kept: 0,
 };
 
-/// Where a block of whole records ends: at the last one that ends within [`BLOCK_BYTES`], or else after the first.
+/// The end of a block of whole records: the last end within [`BLOCK_BYTES`], or else the end of the first record.
 fn block_end(text: &[u8]) -> usize {
     let Some(most) = text.get(..BLOCK_BYTES) else { return text.len() };
     let line_end = |at: usize| at + 1;

@@ -23,10 +23,10 @@ use crate::matching::prefetch;
 /// Rows ahead whose cells are asked for: about as many as can be underway at once.
 const AHEAD: usize = 8;
 
-/// Where an aggregate's cells are.
+/// The place of an aggregate's cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lane {
-    /// In its [`Cells`].
+    /// The cells are in the aggregate's [`Cells`].
     None,
     /// The rows themselves: COUNT(*).
     Rows,
@@ -39,35 +39,35 @@ enum Lane {
 /// The counts and sums of all groups.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PackedCounters {
-    /// By aggregate.
+    /// The lanes by aggregate.
     of: Vec<Lane>,
     /// Words of a group; 0: there are no lanes.
     width: usize,
     words: Vec<i64>,
-    /// As `words`, or empty: nothing was missed yet.
+    /// The missed counts, in the layout of `words`; empty if nothing was missed yet.
     misses: Vec<i64>,
-    /// By word: none is further from 0.
+    /// The bound of each word's absolute values.
     bounds: Vec<u64>,
 }
 
-/// What a batch brings to lanes.
+/// The input of a batch for lanes.
 #[derive(Debug, Default)]
 pub(crate) struct CounterInput {
     width: usize,
-    /// By row: 1, and the values.
+    /// The words by row: 1, and the values.
     words: Vec<i64>,
-    /// By word: no value is further from 0.
+    /// The bound of each word's absolute values.
     greatest: Vec<u64>,
     /// Rows, ascending, each with a word of which it has no value, and whether it has one that cannot be used.
     misses: Vec<(u32, u32, bool)>,
-    /// Where each row's are among them; empty where there are none.
+    /// The start of each row's misses among them; empty if there are none.
     miss_starts: Vec<u32>,
     /// Words of which no row has a value here.
     missed: Vec<usize>,
 }
 
 impl PackedCounters {
-    /// Those of aggregates, each a function and whether it has an argument.
+    /// The counters of aggregates, each a function with a flag for its argument.
     pub(crate) fn new(
         aggregates: impl Iterator<Item = (AggregateFunction, bool)>,
         dialect: Dialect,
@@ -102,7 +102,7 @@ impl PackedCounters {
         self.of.get(aggregate).is_some_and(|lane| *lane != Lane::None)
     }
 
-    /// Gives every group below `groups` its words.
+    /// Adds words for all groups below `groups`.
     pub(crate) fn resize(&mut self, groups: usize) {
         self.words.resize(groups * self.width, 0);
         if !self.misses.is_empty() {
@@ -116,7 +116,7 @@ impl PackedCounters {
         self.width * size_of::<i64>() * kinds
     }
 
-    /// Takes in rows; all their groups have words. Answers how many values could not be used for their type.
+    /// Takes in rows; all their groups have words. Returns the number of values that could not be used for their type.
     pub(crate) fn update(
         &mut self,
         rows: SelectedRows<'_>,
@@ -133,7 +133,7 @@ impl PackedCounters {
         }
         let width = self.width;
         self.widen_for(&input.greatest, rows.len() as u64, cells);
-        // Of few groups all is near already.
+        // A few groups are all in the cache already.
         let is_far = self.words.len() > 1 << 15;
         for (at, (group, row)) in rows.iter().enumerate() {
             if is_far && let Some(ahead) = rows.group_at(at + AHEAD) {
@@ -186,8 +186,8 @@ impl PackedCounters {
         }
     }
 
-    /// Retracts the words of another partial: the inverse of [`PackedCounters::merge`]. What of it is in wide cells here leaves
-    /// words that are less than 0, which the cells make up for.
+    /// Retracts the words of another partial: the inverse of [`PackedCounters::merge`]. Counts that are in wide cells here
+    /// leave negative words, for which the cells make up.
     pub(crate) fn retract(&mut self, other: &PackedCounters, group_of: &[u32], cells: &mut [Cells]) {
         if self.width == 0 {
             return;
@@ -206,7 +206,7 @@ impl PackedCounters {
         }
     }
 
-    /// Sees to it that values up to these can be added so often.
+    /// Makes room so that values up to these can be added so often.
     fn widen_for(&mut self, greatest: &[u64], times: u64, cells: &mut [Cells]) {
         for (word, greatest) in greatest.iter().enumerate().skip(1) {
             let more = greatest.saturating_mul(times);
@@ -222,7 +222,7 @@ impl PackedCounters {
         }
     }
 
-    /// How far from 0 a lane's words are at most.
+    /// The largest absolute value of a lane's words.
     fn greatest(&self, word: usize) -> u64 {
         let words = self.words.iter().skip(word).step_by(self.width);
         words.map(|word| word.unsigned_abs()).max().unwrap_or(0)
@@ -239,7 +239,7 @@ impl PackedCounters {
         }
     }
 
-    /// Leaves those of these aggregates, in this order, as they are where there are no others.
+    /// Retains the lanes of these aggregates, in this order, as they are without the others.
     pub(crate) fn pick(&mut self, places: &[usize]) {
         let mut from = vec![0];
         let of: Vec<Lane> = places
@@ -273,7 +273,7 @@ impl PackedCounters {
         *self = picked;
     }
 
-    /// How often a group was counted.
+    /// The count of a group.
     pub(crate) fn count(&self, aggregate: usize, group: usize) -> u64 {
         match self.of[aggregate] {
             Lane::Rows => self.words[group * self.width] as u64,
@@ -295,8 +295,8 @@ impl PackedCounters {
         cell
     }
 
-    /// Puts a group behind the others: how often each aggregate counted, and its sum where it fits a word; answers whether it
-    /// does. Sums that do not fit count as missed here.
+    /// Appends a group: the count of each aggregate, and its sum if it fits a word; returns true if it does. Sums that do not
+    /// fit count as missed here.
     pub(crate) fn push(&mut self, values: &[Option<(u64, i64)>]) {
         if self.width == 0 {
             return;
@@ -343,8 +343,8 @@ impl PackedCounters {
 }
 
 impl CounterInput {
-    /// Of so many rows, by what each aggregate takes in. Values of those that are taken are gone from `taken`; they stay where
-    /// they are not all whole, or too great to be added up.
+    /// The input of so many rows, from the input of each aggregate. Values that become words are removed from `taken`; they
+    /// stay if they are not all whole, or too great to be added up.
     pub(crate) fn of(rows: usize, aggregates: &mut [(InputForm, InputValues<'_>)]) -> CounterInput {
         let is_laned = |taken: &(InputForm, InputValues<'_>)| {
             matches!(taken, (InputForm::Ones | InputForm::Wholes, InputValues::Values(_)))

@@ -16,7 +16,7 @@ use crate::expr::push_java_double;
 /// 10 to the power of the places that made points are rounded to.
 const PLACES: f64 = 1e6;
 
-/// The rows of one group's distribution, as columns; appended to `columns`. Answers how many.
+/// The rows of one group's distribution, as columns; appended to `columns`. Returns their number.
 pub(crate) fn distribution_rows<'a>(
     function: &TableFunction,
     sketch: &Quantiles,
@@ -30,7 +30,7 @@ pub(crate) fn distribution_rows<'a>(
             let points = quantile_points(points, (0.0, 1.0), points_max, dialect);
             let view = sketch.evaluate();
             for &point in &points {
-                // Of no values, the least is above all and the greatest below all.
+                // Without values, the least is above all and the greatest below all.
                 let value = view.quantile(point).unwrap_or(match point {
                     0.0 => f64::INFINITY,
                     1.0 => f64::NEG_INFINITY,
@@ -51,8 +51,8 @@ pub(crate) fn distribution_rows<'a>(
     }
 }
 
-/// Why Bullet can look at no point of a distribution: QUANTILE is asked for what is not from 0 to 1, or the others for
-/// points that do not ascend, as between infinities or where rounding makes one of two.
+/// The reason why Bullet can read no point of a distribution. QUANTILE has a point outside of 0 to 1, or the
+/// other functions have points that do not ascend, as between infinities or where rounding makes two points equal.
 pub(crate) fn wrong_points(
     function: &TableFunction,
     sketch: &Quantiles,
@@ -187,7 +187,7 @@ fn rounded_as_java(point: f64) -> f64 {
         true => format!("{}", point.abs()),
         false => text,
     };
-    // What is rounded there is a decimal number: its zero has no sign.
+    // The rounded number there is a decimal: its zero has no sign.
     let point = if point == 0.0 { 0.0 } else { point };
     let Some((whole, fraction)) = plain.split_once('.').filter(|_| point.is_finite()) else { return point };
     let Some(next) = fraction.as_bytes().get(PLACES) else { return point };

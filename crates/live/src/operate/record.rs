@@ -11,9 +11,9 @@ pub(crate) struct RecordWriter<'q> {
     columns: &'q [CompiledColumn],
     nulls_are_shown: bool,
     omits_null: bool,
-    /// Of `*`: fields of the event that are null are left out.
+    /// True if null fields of the event are omitted, for `*`.
     pub(crate) omits_event_null: bool,
-    /// Which columns are written; none: all.
+    /// The columns to write; none: all.
     pub(crate) wanted: Option<&'q [bool]>,
 }
 
@@ -54,7 +54,7 @@ impl<'q> RecordWriter<'q> {
         out.push(b'{');
         let mut is_first = true;
         for (name, value) in event_fields(std::str::from_utf8(event).unwrap_or_default(), arena) {
-            // Where null columns are omitted, they do not replace a field of the event either.
+            // If null columns are omitted, they do not replace a field of the event either.
             let replaced = self.columns.iter().zip(values).any(|(column, values)| {
                 &*column.name == name
                     && !(self.omits_null && matches!(values[row], Value::Null | Value::Error))
@@ -81,7 +81,7 @@ impl<'q> RecordWriter<'q> {
                 continue;
             }
             let value = &values[row];
-            // What cannot be had has no text in any dialect: it is left out where nulls are, and is null elsewhere.
+            // An error has no text in any dialect: it is omitted if nulls are, and is null otherwise.
             let omitted = match value {
                 Value::Null => self.omits_null && !(self.nulls_are_shown && column.program.is_slot()),
                 Value::Error => self.omits_null,

@@ -11,10 +11,10 @@ use swiftwater_lang::Dialect;
 use super::owned::OwnedValue;
 use crate::{MaxEventTime, expr::KeyOrder};
 
-/// When the events of a chunk were sent (0: unknown), read and matched: microseconds since 1970.
+/// The times at which the events of a chunk were sent (0: unknown), read and matched: microseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RowTimes {
-    /// As the sender says.
+    /// The sender's time.
     pub sent: i64,
     /// Its last byte was here.
     pub read: i64,
@@ -22,27 +22,27 @@ pub struct RowTimes {
     pub matched: i64,
 }
 
-/// Records of one query from one batch, in the batch's order. Of very many queries most have one: it takes nothing but
-/// its text besides this.
+/// Records of one query from one batch, in the batch's order. If there are very many queries, most have one record: it
+/// needs only its text besides this.
 #[derive(Debug, Clone, Default)]
 pub struct RowChunk {
     /// The records, one a line; queries that make the same of the same events share it.
     pub text: Bytes,
-    /// Where each ends in `text`.
+    /// The end of each in `text`.
     pub ends: SmallVec<[usize; 1]>,
     /// They are not all there: they had more bytes than a batch's records may have.
     pub is_cut: bool,
     /// The row of each one's event in its batch.
     pub rows: SmallVec<[u32; 2]>,
-    /// When each arrived.
+    /// Arrival of each.
     pub arrivals: SmallVec<[Millis; 1]>,
-    /// Where windows go by the events' own time: each one's, and the latest of all events of the batch before it; the
-    /// least of all instants where there is none.
+    /// For windows by the events' own time: the time of each, and the latest of all events of the batch before it;
+    /// the least of all instants if there is none.
     pub event_times: Vec<(Millis, MaxEventTime)>,
-    /// Of lateral views, for each record: matched events up to its own, which is one of them. Empty where each matched
+    /// The number of matched events up to that of each record, inclusive, for lateral views. Empty where each matched
     /// event is one record.
     pub(crate) matched: Vec<u64>,
-    /// What each is ordered by; empty where the query has no ORDER BY.
+    /// The sort keys of each; empty if the query has no ORDER BY.
     pub(crate) keys: Vec<Box<[OwnedValue]>>,
     /// The batch's times.
     pub times: RowTimes,
@@ -67,7 +67,7 @@ impl RowChunk {
         }
     }
 
-    /// Those records alone, in the order given.
+    /// The records at these places, in the order given.
     pub fn pick(&self, places: &[usize]) -> RowChunk {
         let mut chunk = RowChunk { is_cut: self.is_cut, times: self.times, ..RowChunk::default() };
         let mut text = Vec::new();
@@ -110,11 +110,11 @@ struct StoredRow {
 #[derive(Debug, Clone)]
 pub(crate) struct RowOrder {
     pub(crate) limit: Option<u64>,
-    /// How each key orders; empty: order of arrival.
+    /// The order by each key; empty: order of arrival.
     pub(crate) keys: Vec<KeyOrder>,
     /// The first rows are taken, then sorted.
     pub(crate) sorts_first: bool,
-    /// Whose rules hold.
+    /// The dialect of the query.
     pub(crate) dialect: Dialect,
 }
 
@@ -176,8 +176,8 @@ impl RowStore {
         is_comparable
     }
 
-    /// The result: its records' text, with times where `answered` says when they are given out. Answers how many there
-    /// are; `None`, and nothing is written, where they have no order.
+    /// The result: its records' text, with times where `answered` says when they are given out. Returns their number;
+    /// `None`, and nothing is written, if they have no order.
     pub(crate) fn write(mut self, order: &RowOrder, answered: Option<i64>, out: &mut Vec<u8>) -> Option<u64> {
         if !self.sort(order) {
             return None;
@@ -208,7 +208,7 @@ impl RowSlices {
         self.slices.entry(start).or_default()
     }
 
-    /// As [`Slices::window`](super::Slices), for rows.
+    /// Does the same as [`Slices::window`](super::Slices), for rows.
     pub(crate) fn window(&mut self, starts: Range<i64>, takes: bool) -> Option<RowStore> {
         if starts.is_empty() {
             return None;
@@ -226,12 +226,12 @@ impl RowSlices {
         whole
     }
 
-    /// Where the first slice from `start` on begins.
+    /// Start of the first slice from `start` on.
     pub(crate) fn first_from(&self, start: i64) -> Option<i64> {
         self.slices.range(start..).next().map(|(start, _)| *start)
     }
 
-    /// Where the last slice begins.
+    /// Start of the last slice.
     pub(crate) fn last(&self) -> Option<i64> {
         self.slices.last_key_value().map(|(start, _)| *start)
     }

@@ -49,14 +49,14 @@ pub(crate) struct Sessions {
     bytes: usize,
 }
 
-/// What one open session takes up besides what it holds.
+/// Bytes of one open session besides its content.
 const SESSION_BYTES: usize = 128;
 
 /// Bytes that the end of one closed session takes up besides its key.
 const CLOSED_BYTES: usize = 96;
 
 impl Sessions {
-    /// Without sessions. `keeps_closed_ends` where the times of events may go back.
+    /// A state without sessions. `keeps_closed_ends` where the times of events may go back.
     pub(crate) fn new(gap: u64, keeps_closed_ends: bool) -> Sessions {
         Sessions {
             gap: gap.max(1),
@@ -105,7 +105,7 @@ impl Sessions {
         true
     }
 
-    /// When the first of them closes.
+    /// Time at which the first of them closes.
     pub(crate) fn due(&self) -> Option<i64> {
         self.ends.first().map(|(end, _)| *end)
     }
@@ -139,7 +139,7 @@ impl Sessions {
     }
 
     /// Forgets the ends of closed sessions that matter no more once all is closed up to `closed`: an event before such an
-    /// end is two gaps behind. That of a key with an open session goes with the session.
+    /// end is two gaps behind. The closed end of a key with an open session is removed with the session.
     pub(crate) fn forget(&mut self, closed: i64) {
         while let Some((end, _)) = self.closed_ends.first()
             && i128::from(*end) + 2 * i128::from(self.gap) <= i128::from(closed)

@@ -7,7 +7,7 @@ use swiftwater_sketch::{Distinct, Frequent, Quantiles};
 use super::group_input::{Combinations, NumericInput, PASSED_OVER, SelectedRows};
 use crate::expr::{encode_group_value, java_text};
 
-/// What Bullet puts between the texts of several values that are one.
+/// Bullet's separator between the texts of several values that are one.
 pub(crate) const SEPARATOR: char = '|';
 
 /// Appends the bytes that a combination of values is known by: equal combinations have equal bytes. False where it is
@@ -62,7 +62,8 @@ pub(crate) fn update_distinct(
     })
 }
 
-/// Takes numbers into their groups' sketches; answers how many values were no numbers, and the bytes newly on the heap.
+/// Takes numbers into their groups' sketches; returns the number of values that were no numbers, and the new bytes on
+/// the heap.
 pub(crate) fn update_quantiles(
     cells: &mut [Quantiles],
     rows: SelectedRows<'_>,

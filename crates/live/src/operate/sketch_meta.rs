@@ -10,11 +10,11 @@ pub struct SketchMeta {
     pub aggregate: Box<str>,
     /// True if the answer is an estimate; while a sketch is small it is exact.
     pub is_estimated: bool,
-    /// What is known of it.
+    /// Its figures.
     pub figures: SketchFigures,
 }
 
-/// What is known of a sketch; of several groups' sketches, of the least exact.
+/// The figures of a sketch; for several groups' sketches, those of the least exact one.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SketchFigures {
     /// COUNT(DISTINCT …).
@@ -31,7 +31,7 @@ pub enum SketchFigures {
         least: Option<f64>,
         /// The greatest value.
         greatest: Option<f64>,
-        /// How far the rank of an answer may be off, as a share of all values, at 99 % confidence; 0 while exact.
+        /// Largest error of an answer's rank, as a share of all values, at 99 % confidence; 0 while exact.
         rank_error: f64,
     },
     /// TOP.
@@ -40,12 +40,13 @@ pub enum SketchFigures {
         items_seen: u64,
         /// Combinations that the sketch knows.
         active_items: u64,
-        /// By how much a count may be too high.
+        /// Largest error of a count, which is never too low.
         count_error: u64,
     },
 }
 
-/// Of the sketch with the most values: all being of one size, it is the least exact. `None`: there is no sketch.
+/// The metadata of the sketch with the most values: all have the same size, so it is the least exact. `None`: there is
+/// no sketch.
 pub(crate) fn distinct_meta(aggregate: &str, cells: &[Distinct]) -> Option<SketchMeta> {
     let counted = cells.iter().map(|cell| (cell, cell.evaluate()));
     let (cell, _) = counted.max_by(|(_, a), (_, b)| a.total_cmp(b))?;
@@ -53,7 +54,7 @@ pub(crate) fn distinct_meta(aggregate: &str, cells: &[Distinct]) -> Option<Sketc
     Some(SketchMeta { aggregate: aggregate.into(), is_estimated: cell.is_estimated(), figures })
 }
 
-/// Of the sketch with the most values.
+/// The metadata of the sketch with the most values.
 pub(crate) fn quantiles_meta(aggregate: &str, cells: &[Quantiles]) -> Option<SketchMeta> {
     let cell = cells.iter().max_by_key(|cell| cell.count())?;
     let figures = SketchFigures::Quantiles {
@@ -66,7 +67,7 @@ pub(crate) fn quantiles_meta(aggregate: &str, cells: &[Quantiles]) -> Option<Ske
     Some(SketchMeta { aggregate: aggregate.into(), is_estimated: cell.is_estimated(), figures })
 }
 
-/// Of the sketch whose counts may be off the most.
+/// The metadata of the sketch with the largest error of counts.
 pub(crate) fn frequent_meta(aggregate: &str, cells: &[Frequent]) -> Option<SketchMeta> {
     let cell = cells.iter().max_by_key(|cell| (cell.error(), cell.values_count()))?;
     let figures = SketchFigures::Frequent {

@@ -15,7 +15,7 @@ use crate::standing::{CompiledBody, StandingQuery};
 #[derive(Debug)]
 pub struct SlicePlan {
     epochs: RwLock<Vec<(u64, Arc<SliceBoundaries>)>>,
-    /// Where the last of them begins: most batches are of that one, and many ask no more than that.
+    /// Start of the last of them: most batches need only that one.
     last: AtomicU64,
 }
 
@@ -26,7 +26,7 @@ impl Default for SlicePlan {
 }
 
 impl SlicePlan {
-    /// That of a query alone, whose windows by arrival begin at `origin`.
+    /// The plan of a single query, whose windows by arrival begin at `origin`.
     pub fn of(query: &StandingQuery, origin: Millis) -> SlicePlan {
         SlicePlan::new(cuts_of(query, origin))
     }
@@ -55,7 +55,7 @@ impl SlicePlan {
         self.with(offset, |epoch, cuts| (epoch, Arc::clone(cuts)))
     }
 
-    /// What is made of the epoch of an offset and of its cuts.
+    /// Calls `make` with the epoch of an offset and its cuts.
     pub(crate) fn with<T>(&self, offset: u64, make: impl FnOnce(u64, &Arc<SliceBoundaries>) -> T) -> T {
         let epochs = self.epochs.read().unwrap_or_else(PoisonError::into_inner);
         let place = epochs.partition_point(|(first, _)| *first <= offset).saturating_sub(1);
@@ -72,7 +72,7 @@ impl SlicePlan {
     }
 }
 
-/// Where the groups of a query are to be cut.
+/// The slice boundaries of a query's groups.
 pub(crate) fn cuts_of(query: &StandingQuery, origin: Millis) -> SliceBoundaries {
     match (&query.body, Axis::of(&query.plan.window)) {
         (CompiledBody::Group(_), axis @ (Axis::Arrival | Axis::Event { .. })) => {

@@ -24,7 +24,7 @@ type Interval = (u64, u32);
 
 #[derive(Debug)]
 struct Node {
-    /// None: it is not worth keeping.
+    /// The groups; none: it is not worth keeping.
     groups: Option<Groups>,
     /// The first and the last epoch in it.
     epochs: (u64, u64),
@@ -99,7 +99,7 @@ impl SliceTree {
         whole
     }
 
-    /// Makes the merges of an interval and of all within it; answers whether there is one, or need be none.
+    /// Makes the merges of an interval and of all within it; returns true if there is one, or need be none.
     fn build(&mut self, slices: &SliceMap, first: i64, last: i64, bytes_max: usize) -> bool {
         if first == last {
             return true;
@@ -126,7 +126,7 @@ impl SliceTree {
         }
         let is_kept = node.groups.is_some();
         self.bytes += node.groups.as_ref().map_or(0, Groups::bytes);
-        // Of an interval of all there is no bit, and it need not be found again: nothing is as long.
+        // The interval of all has no bit, and need not be found again: none is as long.
         self.levels |= 1u64.checked_shl(interval.1).unwrap_or(0);
         if interval.1 < u64::BITS {
             self.nodes.insert(interval, node);
@@ -192,7 +192,7 @@ impl SliceTree {
     }
 }
 
-/// Where the longest interval ends that holds `first` and nothing outside of `[from, to)`.
+/// End of the longest interval that contains `first` and nothing outside of `[from, to)`.
 fn end_of_row(first: i64, from: i64, to: i64) -> i64 {
     let mut end = first.saturating_add(1);
     for level in 1..u64::BITS {

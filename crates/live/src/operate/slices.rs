@@ -18,9 +18,9 @@ use super::{
 pub struct Partial {
     /// The first offset of its epoch.
     pub epoch: u64,
-    /// Where it begins on the windows' line.
+    /// Its start on the line of windows.
     pub start: i64,
-    /// What is in it.
+    /// Its groups.
     pub groups: Groups,
 }
 
@@ -30,13 +30,13 @@ pub struct Slices {
     slices: SliceMap,
     /// Merges of neighbours.
     tree: SliceTree,
-    /// Where an epoch begins that must be kept apart from those before it, and for how many queries.
+    /// Start of each epoch that must be kept apart from earlier ones, and the number of queries that need it.
     borders: BTreeMap<u64, usize>,
     bytes: usize,
 }
 
 impl Slices {
-    /// Keeps epochs from `epoch` on apart from those before it.
+    /// Separates epochs from `epoch` on from those before it.
     pub fn add_border(&mut self, epoch: u64) {
         *self.borders.entry(epoch).or_default() += 1;
     }
@@ -68,7 +68,7 @@ impl Slices {
         let epoch = match self.borders.range(..=partial.epoch).next_back() {
             Some((&border, _)) => border,
             None if self.borders.is_empty() => 0,
-            // Nobody who stands saw it.
+            // No present query saw it.
             None => return,
         };
         let Partial { start, mut groups, .. } = partial;
@@ -90,8 +90,8 @@ impl Slices {
         }
     }
 
-    /// What the slices hold that begin in `starts` and are of these epochs; `None` where nothing came. With `takes` they
-    /// are taken out: no other window needs them.
+    /// The merge of the slices that begin in `starts` and are of these epochs; `None` if there are none. With `takes`
+    /// they are removed: no other window needs them.
     pub(crate) fn window(&mut self, starts: Range<i64>, epochs: &Range<u64>, takes: bool) -> Option<Groups> {
         if starts.is_empty() {
             return None;
@@ -110,7 +110,7 @@ impl Slices {
         self.tree.merged(&self.slices, starts, epochs, self.bytes)
     }
 
-    /// Where the first slice from `start` on begins that is of these epochs.
+    /// Start of the first slice from `start` on that is of these epochs.
     pub(crate) fn first_from(&self, start: i64, epochs: &Range<u64>) -> Option<i64> {
         let mut slices = self.slices.range((start, 0)..).map(|(key, _)| *key);
         slices.find(|(_, epoch)| epochs.contains(epoch)).map(|(start, _)| start)
@@ -121,7 +121,7 @@ impl Slices {
         self.first_from(start, &(0..u64::MAX))
     }
 
-    /// Where the last slice of these epochs begins.
+    /// Start of the last slice of these epochs.
     pub(crate) fn last(&self, epochs: &Range<u64>) -> Option<i64> {
         let mut slices = self.slices.keys().rev();
         slices.find(|(_, epoch)| epochs.contains(epoch)).map(|(start, _)| *start)
@@ -153,7 +153,7 @@ mod tests {
         standing::{CompiledBody, StandingQuery},
     };
 
-    /// What is done to slices.
+    /// An action on slices.
     #[derive(Debug, Clone)]
     enum Action {
         /// An event of a key falls into a slice.

@@ -40,7 +40,7 @@ impl TableCells {
         }
     }
 
-    /// Gives every group below `groups` a cell.
+    /// Adds cells for all groups below `groups`.
     pub(crate) fn resize(&mut self, groups: usize) {
         match self {
             TableCells::Distribution { cells, k } => cells.resize_with(groups, || Quantiles::new(*k)),
@@ -56,7 +56,8 @@ impl TableCells {
         }
     }
 
-    /// Takes in rows; answers how many values could not be used for their type, and the bytes newly on the heap.
+    /// Takes in rows; returns the number of values that could not be used for their type, and the new bytes on the
+    /// heap.
     pub(crate) fn update(&mut self, rows: SelectedRows<'_>, taken: &InputValues<'_>) -> (u64, isize) {
         match (self, taken) {
             (TableCells::Distribution { cells, .. }, InputValues::Numbers(numbers)) => {
@@ -84,7 +85,7 @@ impl TableCells {
         }
     }
 
-    /// Makes a group's cell a new one. Answers the bytes newly on the heap.
+    /// Makes a group's cell a new one. Returns the change of bytes on the heap.
     pub(crate) fn reset(&mut self, group: usize) -> isize {
         let before = self.heap_bytes(group) as isize;
         match self {
@@ -94,7 +95,7 @@ impl TableCells {
         self.heap_bytes(group) as isize - before
     }
 
-    /// What a group's cell has on the heap.
+    /// Bytes of a group's cell on the heap.
     pub(crate) fn heap_bytes(&self, group: usize) -> usize {
         match self {
             TableCells::Distribution { cells, .. } => cells[group].bytes(),
@@ -124,7 +125,7 @@ impl TableCells {
         Ok(())
     }
 
-    /// Why Bullet cannot tell what a distribution is at its points.
+    /// The reason why Bullet cannot evaluate a distribution at its points.
     pub(crate) fn failure(&self, table: &CompiledTable, groups: &[u32]) -> Option<&'static str> {
         let TableCells::Distribution { cells, .. } = self else { return None };
         let mut sketches = groups.iter().filter_map(|&group| cells.get(group as usize));
@@ -171,7 +172,7 @@ impl TableCells {
         (columns, place_of_row)
     }
 
-    /// What is known of the least exact sketch.
+    /// The metadata of the least exact sketch.
     pub(crate) fn meta(&self, table: &CompiledTable) -> Option<SketchMeta> {
         match self {
             TableCells::Distribution { cells, .. } => quantiles_meta(&table.text, cells),

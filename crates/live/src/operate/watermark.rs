@@ -27,7 +27,7 @@ impl Timeline {
         Timeline { shape, lateness, peak: MaxEventTime::NONE, open: i64::MIN, late: 0 }
     }
 
-    /// Takes in the latest time of the events so far; answers whether windows are over that were not before.
+    /// Takes in the latest time of the events so far; returns true if further windows are over.
     pub fn advance(&mut self, latest: MaxEventTime) -> bool {
         if latest.time <= self.peak.time {
             return false;

@@ -16,7 +16,7 @@ use crate::StandingQuery;
 pub struct Series {
     /// The distance of two cuts; at least 1.
     pub every: u64,
-    /// Where one of them is, in `[0, every)`.
+    /// The position of one of them, in `[0, every)`.
     pub phase: u64,
 }
 
@@ -24,7 +24,7 @@ pub struct Series {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SliceBoundaries {
     series: Vec<Series>,
-    /// By the events' own time: where the latest time is when the watermark reaches a cut. Queries that share slices may
+    /// The latest times at which the watermark reaches a cut, for the events' own time. Queries that share slices may
     /// have different latenesses.
     reached: Vec<Series>,
 }
@@ -39,19 +39,19 @@ pub struct CutCounts {
 /// A query's windows on its line; they are numbered, and close in the order of their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shape {
-    /// Where the period of window 0 begins.
+    /// Start of the period of window 0.
     pub(crate) origin: i64,
-    /// From one period to the next.
+    /// The distance from one period to the next.
     pub(crate) every: u64,
     pub(super) take: WindowContents,
-    /// There is nothing before the origin: what says it is, is at it.
+    /// True if there is nothing before the origin: earlier times count at it.
     pub(super) begins: bool,
 }
 
-/// What a query's windows go by.
+/// The line on which a query's windows lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Axis {
-    /// There is no window.
+    /// The query has no window.
     None,
     /// Arrival.
     Arrival,
@@ -93,7 +93,7 @@ impl SliceBoundaries {
         }
     }
 
-    /// How many series every event is looked up in, at most.
+    /// Maximum number of series in which every event is looked up.
     pub fn series_count(&self) -> usize {
         self.series.len().max(self.reached.len())
     }
@@ -104,7 +104,7 @@ impl SliceBoundaries {
         self.reached.iter().map(|series| series.before(latest)).max().unwrap_or(Millis::MIN)
     }
 
-    /// Where the slice begins that an instant is in; the least of all instants where nothing is cut.
+    /// Start of the slice of an instant; the least of all instants if nothing is cut.
     pub fn start_of(&self, at: i64) -> i64 {
         self.series.iter().map(|series| series.before(at)).max().unwrap_or(i64::MIN)
     }
@@ -133,7 +133,7 @@ impl CutCounts {
         }
     }
 
-    /// Those of all that are there.
+    /// The boundaries of all series.
     pub fn cuts(&self) -> SliceBoundaries {
         SliceBoundaries {
             series: self.series.keys().copied().collect(),
@@ -189,7 +189,7 @@ impl Shape {
         Shape { begins: false, ..self }
     }
 
-    /// Where slices must be cut for these windows.
+    /// The slice boundaries that these windows need.
     pub(crate) fn cuts(&self) -> SliceBoundaries {
         let main = Series::new(self.every, self.origin);
         let other = match self.take {
@@ -201,7 +201,7 @@ impl Shape {
         cut(main).and(&cut(other))
     }
 
-    /// As [`Shape::cuts`], of a query on this axis.
+    /// Does the same as [`Shape::cuts`], for a query on this axis.
     pub(crate) fn cuts_by(&self, axis: Axis) -> SliceBoundaries {
         let cuts = self.cuts();
         let Axis::Event { lateness } = axis else { return cuts };
@@ -213,7 +213,7 @@ impl Shape {
         SliceBoundaries { reached, ..cuts }
     }
 
-    /// What such windows are called.
+    /// The name of such windows.
     pub(crate) fn kind(&self) -> &'static str {
         match self.take {
             WindowContents::First(_) => "tumbling",
@@ -232,7 +232,7 @@ impl Shape {
         matches!(self.take, WindowContents::Last(size) if size > self.every)
     }
 
-    /// Where the period of a window begins: the windows of two periods are emitted one period apart.
+    /// Start of the period of a window: the windows of two periods are emitted one period apart.
     pub(crate) fn period(&self, number: i64) -> i64 {
         self.at(number, 0)
     }
@@ -255,7 +255,7 @@ impl Shape {
         }
     }
 
-    /// From where on slices belong to a window, or, where it is additive, to it and to none before it.
+    /// The start from which on slices belong to a window, or, if it is additive, to it and to none before it.
     pub(crate) fn from(&self, number: i64) -> i64 {
         let from = match self.take {
             WindowContents::All if !self.begins => i64::MIN,
@@ -297,8 +297,8 @@ impl Shape {
         }
     }
 
-    /// The last window that holds an instant; none where it lies in a gap between windows. Where windows are additive it is
-    /// the last that there is.
+    /// The last window that holds an instant; none where it lies in a gap between windows. For additive windows it is the
+    /// last that exists.
     pub(crate) fn last_holding(&self, at: i64) -> Option<i64> {
         let first = self.first_holding(at)?;
         let at = if self.begins { at.max(self.origin) } else { at };

@@ -11,25 +11,25 @@ use swiftwater_lang::Dialect;
 /// A compiled [`Pattern`].
 #[derive(Debug)]
 pub struct CompiledPattern {
-    /// Over the event.
+    /// The keys over the event.
     pub keys: Vec<Program>,
-    /// Which events may be a variable's, by variable; over the event. `None`: all.
+    /// The condition of each variable, over the event. `None`: all.
     pub conditions: Vec<Option<Program>>,
-    /// What is left of the conditions, by variable; over the slots of a match and the values of an event.
+    /// The rest of the conditions, by variable; over the slots of a match and the values of an event.
     pub further: Vec<Option<Program>>,
-    /// Over the event.
+    /// The values over the event.
     pub values: Vec<Program>,
-    /// What is kept of a match.
+    /// The measures to keep of a match.
     pub measures: Vec<Measure>,
-    /// What follows what.
+    /// The order of the variables.
     pub(crate) automaton: Automaton,
-    /// Keeps a match only where this is true; over its slots.
+    /// The condition on a match, over its slots.
     pub filter: Option<Program>,
     /// A match takes less time than this, in milliseconds.
     pub within_ms: u64,
-    /// By the events' own time: how far behind the latest an event may be, in milliseconds.
+    /// The lateness in milliseconds, for patterns by the events' own time.
     pub lateness_ms: Option<u64>,
-    /// Which matches may have events in common.
+    /// Rule for matches that have events in common.
     pub skip: Skip,
 }
 

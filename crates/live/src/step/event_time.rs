@@ -16,7 +16,7 @@ use crate::{
     standing::EventTime,
 };
 
-/// Where an event has no time, or none came yet: before all others.
+/// The time of an event that has none, or before the first event: before all others.
 pub const NO_TIME: Millis = Millis::MIN;
 
 /// The latest event time, and the arrival of the event that has it. The watermark is this time less the lateness.
@@ -59,7 +59,7 @@ impl MaxEventTime {
     }
 }
 
-/// When the events of a batch happened.
+/// The times of a batch's events.
 #[derive(Debug)]
 pub(crate) struct EventTimes {
     /// Each event's; [`NO_TIME`] where it has none, or is too far ahead of its arrival.

@@ -16,9 +16,9 @@ use crate::{
 /// A matched event by itself, for windows that are made in the order of the stream: by record, and sessions.
 #[derive(Debug, Clone)]
 pub struct SingleRow {
-    /// When it arrived.
+    /// Its arrival.
     pub arrival: Millis,
-    /// When it happened, where windows go by that; else when it arrived.
+    /// Its time, if windows go by that; else its arrival.
     pub at: Millis,
     /// The latest event time of the batch before it.
     pub peak: MaxEventTime,
@@ -28,7 +28,7 @@ pub struct SingleRow {
     pub groups: Groups,
 }
 
-/// What a batch brings to a query whose windows go by the events' own time.
+/// The contribution of a batch to a query whose windows go by the events' own time.
 #[derive(Debug)]
 pub struct EventTimeFold {
     /// The stream was idle before the batch: event time first advances to this arrival.
@@ -56,7 +56,7 @@ pub(super) struct Fold<'s> {
     pub(super) group: &'s CompiledGroup,
     /// The row of each one's event in the batch.
     pub(super) matched: &'s [u32],
-    /// Of rows that lateral views made: which of its event's rows each is; else empty.
+    /// For rows of lateral views, the number of each among those of its event; else empty.
     pub(super) row_of_event: &'s [u32],
     pub(super) rows: Rows<'s>,
 }
@@ -89,7 +89,7 @@ impl Shard {
 /// Places of rows, by where their slices begin.
 type PlacesBySlice = Vec<(i64, Vec<u32>)>;
 
-/// What folding uses, and the counts that it reports.
+/// The scratch space of folding, and the counts that it reports.
 struct FoldContext<'f> {
     scratch: &'f mut Scratch,
     counts: &'f mut EvalCounts,

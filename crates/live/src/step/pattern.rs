@@ -61,7 +61,7 @@ impl Shard {
         }
     }
 
-    /// Which variables each row may be, as bits. What cannot be done was counted when the rows were matched.
+    /// The variables that each row may be, as bits. Errors were counted when the rows were matched.
     fn variables_of(
         &mut self,
         pattern: &CompiledPattern,

@@ -20,7 +20,7 @@ use crate::{
     standing::{CompiledBody, CompiledGroup},
 };
 
-/// Fewer aggregations of a shape evaluate by themselves.
+/// Number of aggregations of a shape below which each evaluates by itself.
 const SHARERS_MIN: usize = 3;
 
 /// One shape's input: a row per row of the decoded columns.
@@ -59,7 +59,7 @@ impl<'a> ShapeInput<'a> {
 }
 
 impl<'a> Shapes<'a> {
-    /// Looks at what matched, and evaluates what many will need.
+    /// Evaluates the values of the matches that many queries need.
     pub(super) fn of(
         matched: &[Matched<'a>],
         decoded: &'a Decoded,
@@ -119,7 +119,7 @@ fn sharing(entry: &Entry) -> Option<&CompiledGroup> {
         && query.pattern.is_none()
         && matches!(query.plan.window, Window::None | Window::Time { .. });
     let is_plain = is_plain && group.sets.is_empty();
-    // Where the order of the events counts, what is taken in has positions, which are those of one query's matches.
+    // If the order of events counts, the input has positions, which are those of one query's matches.
     (is_plain && !group.is_ordered() && group.deletes.is_none() && query.dialect() == Dialect::Native)
         .then_some(group)
 }

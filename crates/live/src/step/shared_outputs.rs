@@ -14,7 +14,7 @@ use crate::{
     standing::{CompiledBody, SharedPlan},
 };
 
-/// What was made of a batch so far, by what it was made by and the events it was made of.
+/// The outputs of a batch so far, by their shape and their events.
 #[derive(Default)]
 pub(super) struct SharedOutputs {
     made: HashMap<Events, FirstOutput>,
@@ -29,7 +29,7 @@ struct Events {
     count: usize,
 }
 
-/// Where the query is that made records first, and where its step is.
+/// The place of the query that made records first, and of its step.
 #[derive(Clone, Copy)]
 struct FirstOutput {
     found: usize,
@@ -37,8 +37,8 @@ struct FirstOutput {
 }
 
 impl SharedOutputs {
-    /// The step of the match at `place`, where a step before it made the same. Where none did, its own is expected at the
-    /// end of `steps`.
+    /// The step of the match at `place`, if an earlier step made the same. If none did, its own is expected at the end of
+    /// `steps`.
     pub(super) fn step(
         &mut self,
         place: usize,

@@ -22,7 +22,7 @@ use crate::{
 pub struct JoinQuery {
     sides: [Side; SIDES],
     apart: JoinTimeBounds,
-    /// How far ahead of its arrival the time of each side's events may be; none: any number.
+    /// Maximum distance of the time of each side's events ahead of their arrival; none: no limit.
     max_ahead_ms: [Option<u64>; SIDES],
     /// Values of the left side, then of the right one.
     values: [usize; SIDES],
@@ -40,28 +40,28 @@ struct Side {
     values: Vec<Program>,
 }
 
-/// What a join looks at of an event.
+/// The parts of an event that a join reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JoinEvent<'e> {
-    /// When it happened, in microseconds since 1970.
+    /// Its time, in microseconds since 1970.
     pub time: Option<i64>,
-    /// When it arrived, in milliseconds.
+    /// Its arrival, in milliseconds.
     pub arrival: Millis,
     /// True if its time is further ahead of its arrival than its stream allows: then it joins nothing and moves no watermark.
     pub is_ahead: bool,
-    /// What is equal to the other side's; none where it joins nothing.
+    /// The join key; none if the event joins nothing.
     pub key: Option<Cow<'e, [u8]>>,
     /// Its offset.
     pub number: u64,
-    /// What pairs are made of.
+    /// The values for pairs.
     pub values: &'e [u8],
 }
 
 /// The furthest times from 1970, as everywhere: some 270,000 years.
 const FURTHEST: i64 = 8_640_000_000_000_000_000;
 
-/// Bytes of a key, at most; an event with a longer one joins nothing. What is kept of an event stands under its key and some 30
-/// bytes more, and no store takes keys of any length.
+/// Bytes of a key, at most; an event with a longer one joins nothing. An event is persisted under its key and some 30 bytes
+/// more, and stores limit the length of keys.
 const KEY_BYTES_MAX: usize = 59_000;
 
 impl JoinQuery {
@@ -105,13 +105,13 @@ impl JoinQuery {
         })
     }
 
-    /// How far the events of a pair are apart, and how late they may be.
+    /// The bounds on the distance of a pair's events and on their lateness.
     pub fn time_bounds(&self) -> &JoinTimeBounds {
         &self.apart
     }
 
-    /// What it looks at of the events of a batch, as those of a side: one for each, in their order. What lies in `arena` is
-    /// theirs. What an expression cannot tell is null.
+    /// The parts of a batch's events that it reads, as those of a side: one for each, in their order. Their values are in
+    /// `arena`. An expression that fails is null.
     pub fn read<'a>(
         &self,
         side: usize,
@@ -172,8 +172,8 @@ impl JoinQuery {
         (0..batch.len()).map(event).collect()
     }
 
-    /// Writes what pairs are made into: a JSON object a line, for those that the condition on pairs is true of. Answers how many.
-    /// Fails where what was kept of an event cannot be read.
+    /// Writes what pairs are made into: a JSON object a line, for those that the condition on pairs is true of. Returns their
+    /// number. Fails where what was kept of an event cannot be read.
     pub fn write(
         &self,
         pairs: &[JoinPair<'_>],

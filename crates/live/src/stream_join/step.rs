@@ -8,33 +8,33 @@ use super::JoinEvent;
 /// A join has two sides, the left one, 0, and the right one.
 pub const SIDES: usize = 2;
 
-/// How far the events of a pair are apart, and how late each side's may be; microseconds.
+/// Bounds on the distance of a pair's events, and the lateness of each side's; microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JoinTimeBounds {
-    /// What the time of the right event, less that of the left one, is at least.
+    /// The least time of the right event minus that of the left one.
     pub low: i64,
-    /// What it is at most.
+    /// The greatest.
     pub high: i64,
-    /// By how much events may be behind the latest of their stream.
+    /// The lateness of each side's events behind the latest of their stream.
     pub lateness: [i64; SIDES],
     /// The idle time in milliseconds after which a side's event time advances with the arrivals of the other side; none: never.
     pub idle_after_ms: [Option<u64>; SIDES],
 }
 
-/// What is told of an event that is kept: its time, its number in its stream, and its values.
+/// The kept parts of an event: its time, its number in its stream, and its values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Match {
-    /// When it happened.
+    /// Its time.
     pub time: i64,
     /// Its offset.
     pub number: u64,
-    /// What pairs are made of.
+    /// The values for pairs.
     pub values: Box<[u8]>,
 }
 
 /// Events that are buffered for those of the other side.
 pub trait JoinBuffer {
-    /// Why they cannot be had.
+    /// The error of the buffer.
     type Error;
 
     /// Inserts an event.
@@ -73,12 +73,12 @@ pub struct JoinProgress {
     pub passed_over: u64,
 }
 
-/// Where a step goes on within the events that it is given.
+/// The position within the events of a step at which it continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct JoinPlace {
-    /// So many events are done with.
+    /// Number of events that are done.
     pub done: usize,
-    /// Of the next one, the pairs with events up to this one (time and number) are told.
+    /// The last event (time and number) of which the pair with the next event was returned.
     pub after: Option<(i64, u64)>,
 }
 
@@ -108,7 +108,7 @@ impl JoinTimeBounds {
         }
     }
 
-    /// Behind this time a side's events are late; none while it had no event.
+    /// The time before which a side's events are late; none while it had no event.
     pub fn watermark(&self, progress: &JoinProgress, side: usize) -> Option<i64> {
         progress.latest[side].map(|latest| latest.saturating_sub(self.lateness[side]))
     }
@@ -122,7 +122,8 @@ impl JoinTimeBounds {
 }
 
 /// Takes events, each with its side, in the order of the log, and finds pairs until all are taken, or there are `pairs_max`, or
-/// more than `bytes_max` of their values. Each event's pairs come in the order of the other event's time and number. Answers where to go on.
+/// more than `bytes_max` of their values. Each event's pairs come in the order of the other event's time and number. Returns
+/// the place at which to continue.
 pub fn step<'e, K: JoinBuffer>(
     apart: &JoinTimeBounds,
     (progress, kept): (&mut JoinProgress, &mut K),
@@ -170,7 +171,7 @@ pub fn step<'e, K: JoinBuffer>(
                     break;
                 }
             }
-            // Where none is to come that it could meet, nobody need remember it.
+            // An event that no later one can meet need not be kept.
             if apart.first_needed(progress, side).is_none_or(|first| time >= first) {
                 kept.insert(side, event)?;
             }

@@ -26,7 +26,7 @@ const KNOWN_DIFFERENCES: &[(&str, &str)] = &[];
 /// The time of asking, 2026-01-01: the records that Bullet was shown lie before it or far behind.
 const NOW: i64 = 1_767_225_600_000;
 
-/// What became of one case.
+/// The outcome of one case.
 enum Outcome {
     Passed,
     OutOfScope(&'static str),
@@ -184,8 +184,8 @@ fn answer(case: &Json, query: &plan::Query, raw: &plan::Raw) -> Result<Vec<Answe
     Ok(answer)
 }
 
-/// The records as columns. Bullet's records carry the types of their values: they, not the schema, say what a path is
-/// decoded as.
+/// The records as columns. Bullet's records carry the types of their values: these, not the schema, determine the
+/// type as which a path is decoded.
 fn decode(
     records: &[&Map<String, Json>],
     wants: &[Want],

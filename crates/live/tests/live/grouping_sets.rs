@@ -90,7 +90,7 @@ fn a_value_that_cannot_be_used_is_told_of_once() {
     }
 }
 
-/// Whole numbers, some so great that sums of 64 bits do not do, and others.
+/// Random whole numbers, some so great that sums of 64 bits do not suffice, and others.
 fn number() -> impl Strategy<Value = String> {
     prop_oneof![
         6 => (-9..20i64).prop_map(|x| x.to_string()),
@@ -128,7 +128,7 @@ proptest! {
         prop_assert!(expected.check(&got).is_ok(), "{text}: {:?}", expected.check(&got));
     }
 
-    /// What any dimension comes to is the grand total.
+    /// The total over any dimension is the grand total.
     #[test]
     fn totals_of_every_dimension_are_the_grand_total(
         events in proptest::collection::vec(event(), 1..60),

@@ -54,7 +54,7 @@ const NUMBERS: [&str; 22] = [
 const TEXTS: [&str; 14] =
     ["", "a", "b", "ab", "abc", "A", "1", "true", "é", "É", "😀", "～", "line\nend", "100%"];
 const LIKES: [&str; 12] = ["a%", "ab%", "%b%", "%bc", "a_c", "é%", "%😀%", "%", "_%", "%\n%", "abc", "%a%b%"];
-/// Nothing that all that matches has to begin with or have in it.
+/// Patterns without a prefix or literal that every match has.
 const OPEN_PATTERNS: [&str; 8] =
     ["[a-c]+", "(a|b|é)?.?", ".?[bc]?", "[^a].*", "(?i)[ab]{1,3}", "..", "[a-z0-9]*", "(a.*|.*c)"];
 const PATTERNS: [&str; 14] = [

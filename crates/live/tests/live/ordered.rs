@@ -127,7 +127,7 @@ fn rows_of_one_event_have_an_order() {
     }
 }
 
-/// What the aggregates of the property are, said as plainly as can be.
+/// The aggregates of the property, computed as simply as possible.
 fn naive(events: &[&Json], most: usize) -> Json {
     let xs: Vec<&Json> = events.iter().map(|event| &event["x"]).filter(|x| !x.is_null()).collect();
     let mut set: Vec<&Json> = Vec::new();

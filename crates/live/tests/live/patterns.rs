@@ -30,14 +30,14 @@ struct Element {
     absent: Vec<usize>,
 }
 
-/// When an event may be a variable's.
+/// The condition for an event to be a variable's.
 #[derive(Debug, Clone, Default)]
 struct Condition {
     /// Its kind is one of these.
     kinds: Option<Vec<&'static str>>,
     /// Its x is more than that of the last event of another variable.
     more_than: Option<usize>,
-    /// There are at most so many events of another variable.
+    /// The maximum number of events of another variable.
     at_most: Option<(usize, u64)>,
 }
 
@@ -197,8 +197,8 @@ impl Spec {
         count >= self.elements[step].least && self.elements[step + 1..].iter().all(|later| later.least == 0)
     }
 
-    /// What a match becomes that begins with the first of these events: its events, with their places, and when it is complete
-    /// (at the place of an event, or `None`: when its time is over).
+    /// The match that begins with the first of these events: its events, with their places, and its completion (at the place
+    /// of an event, or `None`: when its time is over).
     fn from<'e>(&self, events: &[(i64, &'e Event)], end: i64) -> Option<ExpectedMatch<'e>> {
         let over = events[0].0 + self.within;
         let waits = self.elements.last().is_some_and(|last| !last.absent.is_empty());
@@ -335,7 +335,7 @@ impl Spec {
     }
 }
 
-/// When a match is complete (by a time that is over before what comes at that time), where it begins, its key, and it.
+/// The completion of a match (one by time is before the events of that time), its beginning, its key, and the match.
 type Complete<'e> = ((i64, usize, usize), usize, String, ExpectedMatch<'e>);
 
 struct ExpectedMatch<'e> {
@@ -366,7 +366,7 @@ struct InputSplit {
 /// Records, with the start of their window.
 type Records = Vec<(Option<i64>, Map<String, Json>)>;
 
-/// What a query answers, how many events were late, and how many it took.
+/// The answer of a query, and the numbers of late events and of those taken in.
 fn run(text: &str, events: &[Event], end: i64, deal: &mut InputSplit) -> (Records, u64, usize) {
     let plan = parse(text, &ParseOptions::new(Dialect::Native, 0))
         .unwrap_or_else(|why| panic!("{text}\n{why}"))

@@ -28,7 +28,7 @@ fn event(row: &SearchedRow) -> String {
     event_with(row, |_| true)
 }
 
-/// A row as an event; `is_list` says whether a column with one value is a list, or this value.
+/// A row as an event; `is_list` returns true if a column with one value is a list, or this value.
 fn event_with(row: &SearchedRow, mut is_list: impl FnMut(&str) -> bool) -> String {
     let mut out = String::from("{");
     for (name, values) in row {

@@ -11,10 +11,10 @@ use swiftwater_testkit::MixedEvents;
 
 use crate::support::{ONE_ANSWER, batch_of, finish, input_of};
 
-/// What came of a query: its records, matches, mistyped values, and operations that could not be done.
+/// The outcome of a query: its records, matches, mistyped values, and failed operations.
 type QueryOutcome = (String, u64, u64, u64);
 
-/// Lets queries stand together over events in batches.
+/// Runs queries together over events in batches.
 fn together(texts: &[String], events: &[String], batch: usize) -> Vec<QueryOutcome> {
     let mut commons = PlanInterner::default();
     let queries: Vec<Arc<StandingQuery>> = texts
@@ -66,7 +66,7 @@ fn texts() -> impl Strategy<Value = Vec<String>> {
         "QUANTILE(a, MANUAL, 0.5) FROM STREAM() @",
         "TOP(5, a, b) FROM STREAM() @",
         "b AS k, TOP(3, a) FROM STREAM() @ GROUP BY b",
-        // Of one argument, taken in in different forms.
+        // The same argument, taken in in different forms.
         "COUNT(DISTINCT a) AS n FROM STREAM() @",
         "COUNT(a) AS n FROM STREAM() @",
         "APPROX_MEDIAN(a) AS n FROM STREAM() @",

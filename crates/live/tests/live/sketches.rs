@@ -21,7 +21,7 @@ use swiftwater_live::{ResultSet, SketchFigures, SketchSizes, StandingQuery};
 use AggregateFunction::{Count, CountDistinct, Percentile};
 use Dialect::{Bullet, Native};
 
-/// What is asked of events, its columns named by slot: `#0`, `#1`, ….
+/// A query over events, with columns named by slot: `#0`, `#1`, ….
 struct SketchQuery<'t> {
     dialect: Dialect,
     keys: &'t [&'t str],
@@ -145,7 +145,7 @@ fn filters_choose_what_an_aggregate_takes_in() {
         (CountDistinct, &["n % 2", "n > 7"], Some("n > 4")),
         (Percentile { millionths: 500_000 }, &["n"], Some("n < 5")),
         (Percentile { millionths: 500_000 }, &["n"], Some("n > 50")),
-        // What is left out is not computed: no division by zero is counted.
+        // Excluded values are not computed: no division by zero is counted.
         (AggregateFunction::Sum, &["6 / (n - 5)"], Some("n > 5")),
     ];
     let asked = SketchQuery { aggregates, ..NOTHING };

@@ -22,7 +22,7 @@ use swiftwater_testkit::oracle;
 
 const START: i64 = 1000;
 
-/// When an event arrived, and it.
+/// Arrival of an event, and the event.
 type Event = (i64, Json);
 
 fn plan(text: &str, window: Window) -> Query {
@@ -37,7 +37,7 @@ struct InputSplit {
     shards: usize,
     /// Lengths of the batches, over and over.
     batches: Vec<usize>,
-    /// After which batches somebody looks at the clock, over and over.
+    /// True for each batch after which the clock is read, over and over.
     ticks: Vec<bool>,
     emits_empty: bool,
 }
@@ -48,7 +48,7 @@ struct Run {
     slices: Slices,
     shards: Vec<Shard>,
     results: Vec<ResultSet>,
-    /// When the last event arrived.
+    /// Arrival of the last event.
     last: Option<i64>,
 }
 
@@ -173,7 +173,7 @@ fn run(plan: &Query, deal: &InputSplit, events: &[Event], end: i64) -> (Vec<orac
         run.step(&index, batches % deal.shards, first, batch);
         rest = after;
         if deal.ticks[batches % deal.ticks.len()] {
-            // What waits is in the windows of its arrival.
+            // Events that wait are in the windows of their arrival.
             let now = rest.first().map_or(end, |(arrival, _)| *arrival);
             run.tick(now);
             if batches.is_multiple_of(2) {
@@ -239,7 +239,7 @@ fn clock() -> impl Strategy<Value = WindowClock> {
     ]
 }
 
-/// How far, and what each window holds.
+/// Distances of windows, and their content.
 fn takes() -> impl Strategy<Value = (u64, WindowContents)> {
     let take = |every: u64| {
         prop_oneof![

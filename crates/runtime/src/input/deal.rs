@@ -35,7 +35,7 @@ impl Deal {
         Deal { hands: (0..workers.max(1)).map(|_| Hand::default()).collect(), limit, first_full_wins }
     }
 
-    /// Takes the rows of a batch whose first event has the number `first`. Answers the rows of the hand that was full
+    /// Takes the rows of a batch whose first event has the number `first`. Returns the rows of the hand that was full
     /// first, which are the result, as soon as there is one.
     pub(super) fn deal(&mut self, chunk: &RowChunk, first: u64) -> Option<Vec<RowChunk>> {
         let workers = self.hands.len() as u64;

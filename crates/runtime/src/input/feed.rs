@@ -10,11 +10,11 @@ use crate::lock_order::{OrderedMutex, level};
 
 /// Bytes of a block: small enough for a core's cache, large enough that what is done once per block does not show.
 const BLOCK_BYTES: usize = 512 << 10;
-/// Where a file has no place to be cut for so long, its events are found one after another.
+/// Bytes without a place to cut the file after which its events are found one after another.
 const CUT_BYTES_MAX: usize = 64 << 20;
 /// Blocks per shard that may be under way; a faster shard then waits.
 const BLOCKS_AHEAD: u64 = 8;
-/// Hands out pieces of the input, in order.
+/// Distributes pieces of the input, in order.
 pub(super) struct Feed {
     check: CheckLimits,
     ahead_max: u64,
@@ -55,7 +55,7 @@ enum PieceSource {
 
 /// A part of the input.
 pub(super) enum Piece {
-    /// To be checked; it begins at this byte.
+    /// A block to check; it begins at this byte.
     Block(Bytes, u64),
     /// Checked; its first event has this number, and so many bytes were read for it.
     Checked(Checked, u64, u64),

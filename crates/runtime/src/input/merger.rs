@@ -25,7 +25,7 @@ use crate::{
     subscriber_queue::SubscriberQueue,
 };
 
-/// Puts together what the shards made, in the order of the input.
+/// Merges the output of the shards, in the order of the input.
 pub(super) struct Merger<'m> {
     running: Running,
     config: &'m EngineConfig,

@@ -12,7 +12,7 @@ use crate::{EngineConfig, QueryForm, RuntimeError};
 pub enum InputSource {
     /// All of them at once: a mapped file. Cut into blocks that all shards check and look at in parallel.
     Bytes(Bytes),
-    /// Read to the end, by one shard after another.
+    /// A reader, read to the end by one shard after another.
     Reader(Box<dyn std::io::Read + Send>),
 }
 
@@ -24,9 +24,9 @@ pub type EventPrefilter = Arc<dyn Fn(&EventBatch) -> Vec<u32> + Send + Sync>;
 pub struct InputOptions {
     /// Limits and shards.
     pub config: EngineConfig,
-    /// Which events are refused.
+    /// Limits beyond which events are refused.
     pub check: CheckLimits,
-    /// Whose rules hold.
+    /// The dialect of the query.
     pub dialect: Dialect,
     /// Declared types of fields.
     pub schema: Option<Arc<Schema>>,
@@ -76,7 +76,7 @@ pub enum InputError {
     Read(#[from] std::io::Error),
 }
 
-/// Where time begins for an input that has times of its own, and its windows: 1970.
+/// Start of the time of an input that has times of its own, and of its windows: 1970.
 pub(super) const TIME_BEGINS: Millis = 0;
 
 /// The number of the query.

@@ -15,8 +15,8 @@ use crate::{
 };
 
 impl Shared {
-    /// Gives an operator one shard's step on one batch, whose first event has the offset `first`, and its members what
-    /// comes of that. Answers whether the agenda has changed.
+    /// Passes one shard's step on one batch, whose first event has the offset `first`, to an operator, and the results
+    /// to its members. Returns true if the agenda has changed.
     pub(crate) fn accept_shared_step(
         &self,
         merge: &mut Merge,
@@ -54,7 +54,7 @@ impl Shared {
         is_due_changed
     }
 
-    /// Gives each member the matched events of a batch: it sees those that come after it has joined, as if it were alone.
+    /// Passes the matched events of a batch to each member: it sees those after it has joined, as if it were alone.
     fn pass_on(&self, merge: &mut Merge, step: &QueryStep, first: u64, context: &EmitContext<'_>) -> bool {
         let Some(operator) = merge.operators.get(&step.number) else { return false };
         let mut is_due_changed = false;
@@ -74,7 +74,7 @@ impl Shared {
         is_due_changed
     }
 
-    /// Gives a member's results out; answers whether the agenda has changed.
+    /// Emits a member's results; returns true if the agenda has changed.
     fn emit_to_member(
         &self,
         merge: &mut Merge,
@@ -151,15 +151,15 @@ impl Merge {
         }
     }
 
-    /// Puts a query on the agenda that is to be looked at sooner than it was; answers whether it is one. What is due later
-    /// now is found out when it is looked at.
+    /// Moves a query on the agenda to an earlier time; returns true if it is earlier. A later time is found out at the
+    /// query's check.
     pub(crate) fn set_due_sooner(&mut self, number: QueryNumber) -> bool {
         let Some(running) = self.running.get_mut(&number) else { return false };
         set_due_sooner(&mut self.agenda, running)
     }
 }
 
-/// As [`Merge::set_due_sooner`], of a query in hand.
+/// Does the same as [`Merge::set_due_sooner`] for a given query.
 pub(crate) fn set_due_sooner(agenda: &mut BTreeSet<(Millis, QueryNumber)>, running: &mut Running) -> bool {
     let Some(next) = running.next_due() else { return false };
     if running.due.is_some_and(|due| due <= next) {

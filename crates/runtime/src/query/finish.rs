@@ -26,9 +26,9 @@ impl Shared {
         }
     }
 
-    /// Ends a query, wherever it stands: its reader gets a last emit. Answers whether it stood. What is over by then is
-    /// closed first, and a query whose duration is ends with that: so what its reader gets is a matter of when it was
-    /// ended, and not of whether the ticker has come by.
+    /// Ends a query in any state: its reader gets a last emit. Returns true if it was running. Windows that are over by
+    /// then are closed first, and a query whose duration is over ends with that reason. So the reader's results depend
+    /// on the time of the end, and not on the ticker.
     pub(crate) fn end(&self, id: &QueryId, reason: EndReason) -> bool {
         let handle = self.queries.read().get(id).cloned();
         let Some(handle) = handle else { return false };
@@ -41,7 +41,7 @@ impl Shared {
             Some(ends) if ends <= now && !is_fault => EndReason::Duration,
             _ => reason,
         };
-        // Of a durable query it goes by the time of the events that it follows.
+        // A durable query goes by the time of the events that it follows.
         if !is_fault && handle.following.is_none() {
             self.tick_held(&stream, now);
         }
@@ -56,7 +56,7 @@ impl Shared {
         let Some(stream) = self.find_stream(name) else { return };
         let mut standing: Vec<QueryId> =
             stream.merge.lock().running.values().map(|running| running.handle.meta.id).collect();
-        // Whoever ends the last one lets the stream go where nobody else holds it.
+        // The end of the last query frees the stream if nobody else holds it.
         drop(stream);
         standing.sort_unstable();
         for id in standing {
@@ -64,7 +64,7 @@ impl Shared {
         }
     }
 
-    /// As [`Shared::end`], for whoever holds the stream's `tick`: no window is closed meanwhile.
+    /// Ends a query as [`Shared::end`] does, for the holder of the stream's `tick`: no window is closed meanwhile.
     pub fn end_held(&self, stream: &Stream, handle: &QueryHandle, reason: EndReason, now: Millis) -> bool {
         let Some(leaving) = DetachingQuery::start(stream, handle.number, now) else { return false };
         let groups = leaving.collect_groups(stream);
@@ -92,7 +92,7 @@ impl Shared {
         merge.update_counts(number);
         let mut running = merge.remove_running(number)?;
         stream.set_next_due(merge);
-        // What was taken after its end it has not seen.
+        // Events taken after its end were not seen by it.
         running.work().last_position.get_or_insert(leaving.last_position);
         let context = self.context(stream, merge.position);
         let mut results = Vec::new();
@@ -146,7 +146,7 @@ impl Shared {
         }
     }
 
-    /// Has it written down that a durable query has ended; answers when that was.
+    /// Records the end of a durable query; returns its time.
     fn record_end(&self, running: &Running, context: &EmitContext<'_>) -> Millis {
         let handle = &running.handle;
         let Some(following) = &handle.following else { return context.now };
@@ -161,7 +161,7 @@ impl Shared {
         ended
     }
 
-    /// Has it written down that nothing is left of a durable query.
+    /// Records that a durable query was removed.
     fn record_forgotten(&self, handle: &QueryHandle) {
         if handle.following.is_some()
             && let Some(durable) = self.durable.get()
@@ -225,7 +225,8 @@ impl Shared {
         }
     }
 
-    /// As [`Shared::forget_if_empty`] for all: whoever held one while its last query ended does so no longer.
+    /// Does the same as [`Shared::forget_if_empty`] for all: a holder of a stream whose last query ended meanwhile has
+    /// released it by now.
     pub(crate) fn forget_empty_streams(&self) {
         let mut streams = self.streams.write();
         streams.retain(|_, stream| {
@@ -262,7 +263,7 @@ impl DetachingQuery {
         let _change = stream.change.lock();
         let shared = {
             let mut merge = stream.merge.lock();
-            // Whoever comes second finds that somebody else is ending it.
+            // A second caller finds that the query is being ended already.
             let running = merge.running.get_mut(&number).filter(|running| !running.is_leaving)?;
             running.is_leaving = true;
             let shared = running.operator();
@@ -292,7 +293,7 @@ impl DetachingQuery {
                 groups.extend(state.shard.remove(self.number));
                 continue;
             };
-            // Put down before the shard is let go: whoever comes through next leaves after this.
+            // The slices are stored before the shard is released: the next thread leaves after this.
             let slices = match self.is_last {
                 true => state.shard.remove(operator),
                 false => state.shard.flush_epochs(operator, self.last_position),

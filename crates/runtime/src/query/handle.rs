@@ -18,21 +18,21 @@ pub struct QueryHandle {
     /// The stream that it names.
     pub stream: StreamName,
     pub(crate) dialect: Dialect,
-    /// When its duration will be over.
+    /// End of its duration.
     pub(crate) ends: Option<Millis>,
     pub(crate) is_detached: AtomicBool,
     /// It was killed, and its last results are there for who asks for them by its id.
     pub(crate) is_killed: AtomicBool,
     pub(crate) mailbox: SubscriberQueue,
-    /// Where it is durable, what is to be known of that.
+    /// The resume points of a durable query.
     pub following: Option<Box<ResumePoints>>,
-    /// Why it is not, where it outlives its asker.
+    /// The reason why a query that outlives its client is not durable.
     pub(crate) fleeting: OnceLock<Fleeting>,
     /// The warnings for its client, in its first emit and in its last.
     pub(crate) warnings: Box<[String]>,
 }
 
-/// Why a query that outlives its asker does not outlive the server.
+/// The reason why a query that outlives its client does not outlive the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fleeting {
     /// It is one of Bullet's.
@@ -43,7 +43,7 @@ pub enum Fleeting {
     Unstored,
     /// Its events are joined first.
     Joined,
-    /// So many go on that no further one may.
+    /// The number of durable queries has reached its limit.
     TooMany,
 }
 

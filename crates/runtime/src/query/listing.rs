@@ -20,13 +20,13 @@ pub enum QuerySort {
     Oldest,
     /// The newest first.
     Newest,
-    /// Those that used the most processor time first.
+    /// The queries with the most processor time are first.
     Cpu,
-    /// Those with the largest state first.
+    /// The queries with the largest state are first.
     State,
-    /// Those that matched the most events first.
+    /// The queries with the most matched events are first.
     Matches,
-    /// Those that gave out the most bytes first.
+    /// The queries with the most emitted bytes are first.
     Out,
 }
 
@@ -48,7 +48,7 @@ impl QuerySort {
     }
 }
 
-/// Which queries are listed, and how.
+/// The filter and the order of a list of queries.
 #[derive(Debug, Clone, Default)]
 pub struct QueryList {
     /// Queries whose id, or whose stream's name, begins with this. (No id begins as a name can.)
@@ -61,10 +61,10 @@ pub struct QueryList {
     pub after: Option<QueryId>,
 }
 
-/// Some of the queries.
+/// A page of the queries.
 #[derive(Debug, Clone)]
 pub struct QueryPage {
-    /// In the order that was asked for.
+    /// The queries in the requested order.
     pub queries: Vec<QueryStatus>,
     /// The `after` of the next page, where there is one.
     pub next: Option<QueryId>,

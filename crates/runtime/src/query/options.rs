@@ -12,7 +12,7 @@ use crate::QueryId;
 /// The way a query is to stand.
 #[derive(Debug, Clone, Default)]
 pub struct SubmitOptions {
-    /// Whose rules hold.
+    /// The dialect of the query.
     pub dialect: Dialect,
     /// One answer is wanted, at the end, rather than a stream of them.
     pub one_answer: bool,
@@ -35,7 +35,7 @@ pub struct SubmitOptions {
 pub struct Detached {
     /// Its identity.
     pub id: QueryId,
-    /// Why it does not outlive the server; none where it does.
+    /// The reason why it does not outlive the server; none if it does.
     pub fleeting: Option<Box<str>>,
     /// The warnings for its client.
     pub warnings: Vec<String>,
@@ -44,10 +44,10 @@ pub struct Detached {
 /// The way a query is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum QueryForm {
-    /// As BQL.
+    /// The text is BQL.
     #[default]
     Bql,
-    /// As a JSON object, Bullet's older form.
+    /// The text is a JSON object, Bullet's older form.
     Json,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A durable query follows the synced events of its stream in a separate stream, which all durable queries over that stream
 //! share. A replay of the events with their arrivals rebuilds its counts. The replay starts at a [`ResumePoint`] at which
-//! the query has no state of earlier events. That is the start of a window by arrival or, for a query that emits each match
+//! the query has no state of earlier events. This is the start of a window by arrival or, for a query that emits each match
 //! as it comes, any position. A query whose result depends on its whole input is replayed from its first event.
 
 use std::{
@@ -37,17 +37,17 @@ pub struct ResumePoints {
     /// The point from which it resumes.
     pub from: QueryCheckpoint,
     points: OrderedMutex<VecDeque<ResumePoint>, level::ResumePoints>,
-    /// Up to where emits were not to be made again at each of the last times that this was asked, the first of them first.
+    /// The numbers up to which emits were not to be repeated, at each of the last calls, the oldest one first.
     gone: OrderedMutex<VecDeque<u64>>,
-    /// When it ended, where that is written down.
+    /// Its recorded end, if it has ended.
     pub ended: OnceLock<Millis>,
 }
 
 /// The most points that are remembered; beyond, every second one is forgotten.
 const POINTS_MAX: usize = 8192;
 
-/// What was handed to a reader can be made again until so many times later it is written down how far the query is: who was
-/// handed it may not have got it when the server is killed.
+/// Number of progress records for which an emit that a reader was handed can be made again: the reader may not have got it
+/// when the server is killed.
 const NOTES_BEHIND: usize = 10;
 
 impl ResumePoints {
@@ -92,7 +92,7 @@ impl ResumePoints {
         if points.back().is_some_and(|last| last.number == point.number && last.offset >= point.offset) {
             return;
         }
-        // Of places behind one emit the last is as good as any.
+        // The last of several places after one emit is sufficient.
         if self.resumes == ResumeGranularity::ByRecords
             && points.back().is_some_and(|last| last.number == point.number)
         {
@@ -122,7 +122,7 @@ impl ResumePoints {
         let (from, given) = match (self.resumes, before, collector) {
             (ResumeGranularity::ByRecords, before, _) => (before, before),
             (ResumeGranularity::ByWindows, Some(given), Some(collector)) => {
-                // What is made again begins with a whole window.
+                // The repeated emits begin with a whole window.
                 gone = given.number;
                 let needed = collector.needs_after(given.number);
                 (points.iter().rev().find(|point| point.at <= needed).copied(), Some(given))

@@ -72,7 +72,7 @@ impl WantedQuery {
         WantedQuery { ends, ..self }
     }
 
-    /// When its duration is over.
+    /// End of its duration.
     pub fn ends(&self) -> Option<Millis> {
         self.ends
     }
@@ -92,7 +92,7 @@ impl Shared {
         let asks_all = matches!(&query.plan.body, Body::Raw(raw) if raw.star.is_some());
         let paths = query.plan.paths().into_iter().map(|(path, ty)| (path.clone(), ty.clone()));
         let paths = (!asks_all).then(|| paths.collect());
-        // What is shared has no texts of its own.
+        // A shared plan has no texts of its own.
         let (text, printed) = (Arc::clone(&query.plan.text), Arc::clone(&query.plan.printed));
         let query = Arc::new(self.plan_interner.lock().share(query));
         let warnings = Box::default();
@@ -165,7 +165,7 @@ impl Shared {
         }
     }
 
-    /// Gives a query that has just begun its warnings at once: it may never have another emit.
+    /// Sends a new query its warnings at once: it may never have another emit.
     pub(crate) fn emit_warnings(&self, stream: &Stream, handle: &QueryHandle) {
         let mut merge = stream.merge.lock();
         let context = self.context(stream, merge.position);

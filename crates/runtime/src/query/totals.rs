@@ -17,8 +17,8 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// Something that held `before` bytes holds `bytes`; answers what all hold. Where that is the same nothing is
-    /// written, for all threads read it.
+    /// Replaces `before` bytes of state by `bytes`; returns the total. An unchanged size is not written, since
+    /// all threads read the total.
     pub(crate) fn account(&self, before: u64, bytes: u64) -> u64 {
         if bytes == before {
             return self.state_bytes.load(Ordering::Relaxed);

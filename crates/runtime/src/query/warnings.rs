@@ -52,7 +52,7 @@ impl Runtime {
         names
     }
 
-    /// That a stream has had no event, and which other name may have been meant.
+    /// The warning that a stream has had no event, with another name that may have been meant.
     pub(crate) fn no_event_yet(&self, stream: &StreamName) -> String {
         let shared = self.shared();
         let mut names = shared.stream_names();

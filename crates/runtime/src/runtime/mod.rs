@@ -41,7 +41,7 @@ impl Runtime {
         Runtime::start_on(&SystemThreads, config, clock)
     }
 
-    /// As [`Runtime::start`], on threads that are given.
+    /// Starts a runtime as [`Runtime::start`] does, on given threads.
     pub(crate) fn start_on(threads: &dyn Threads, config: EngineConfig, clock: Arc<dyn Clock>) -> Runtime {
         let config = with_shards(config);
         let (shared, inbox) = Shared::new(config, clock);
@@ -80,8 +80,8 @@ impl Runtime {
         &self.shared.clock
     }
 
-    /// Appends checked events to a stream that is not in the catalog, which comes to be with its first one; waits while too
-    /// many bytes wait to be looked at. An empty batch only counts its rejections.
+    /// Appends checked events to a stream that is not in the catalog, which exists from its first one on; waits while too
+    /// many bytes wait to be matched. An empty batch only counts its rejections.
     pub async fn append(
         &self,
         _principal: &Principal,
@@ -96,7 +96,7 @@ impl Runtime {
         self.append_entered(stream, batch, &options)
     }
 
-    /// As [`Runtime::append`], for a thread that may wait.
+    /// Appends as [`Runtime::append`] does, for a thread that may wait.
     pub fn append_blocking(
         &self,
         _principal: &Principal,
@@ -152,7 +152,7 @@ impl Runtime {
         result
     }
 
-    /// Starts a query that outlives its client, but not the process, and says why not.
+    /// Starts a query that outlives its client, but not the process, and returns the reason.
     pub fn submit_fleeting(
         &self,
         principal: &Principal,
@@ -182,7 +182,7 @@ impl Runtime {
         }
         drop(change);
         admitted?;
-        // Who asks for one answer has them with that; who detaches, with the query's id.
+        // A request for one answer gets them with it; a request that detaches, with the query's id.
         if !options.one_answer && !options.detach && !wanted.warnings.is_empty() {
             shared.emit_warnings(&stream, &handle);
         }
@@ -229,8 +229,8 @@ impl Runtime {
     }
 
     /// Ends a query: its reader gets a last emit, with the reason. It sees the events appended before this call, if the
-    /// shards are at most a second behind. Where its duration is over by now it ends with that reason, whoever comes first.
-    /// A detached query that has ended is forgotten.
+    /// shards are at most a second behind. If its duration is over by now, it ends with that reason, independently of the
+    /// caller. A detached query that has ended is forgotten.
     pub fn end_query(
         &self,
         _principal: &Principal,
@@ -248,7 +248,7 @@ impl Runtime {
         }
     }
 
-    /// Looks at the clock now, as is done every `tick_ms`: for whoever moves a clock by hand. Two looks at one instant are
+    /// Reads the clock now, as is done every `tick_ms`: for tests that move a clock by hand. Two looks at one instant are
     /// one.
     pub fn tick(&self) {
         let now = self.shared.clock.now();

@@ -44,7 +44,7 @@ impl Runtime {
             let queries = shared.queries.read();
             queries.len() + shared.reserved.load(Ordering::Relaxed)
         };
-        // What is only kept for pick-up gives way to what is to stand.
+        // A query that has ended and is only retained for its reader makes room for a new one.
         if queries >= config.queries_max && !shared.forget_oldest_kept() {
             return Err(RuntimeError::too_many_queries(queries, config));
         }
@@ -85,7 +85,8 @@ impl Runtime {
         Ok((statement?, sources))
     }
 
-    /// Does something with what a query's text is read under; also answers what its events are joined with.
+    /// Calls a function with the parse options of a query's text; also returns the objects that its events are joined
+    /// with.
     pub(crate) fn with_parse_options<R>(
         &self,
         text: &str,

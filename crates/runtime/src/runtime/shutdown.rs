@@ -19,15 +19,15 @@ impl Runtime {
         self.shared.pending.empty().await;
     }
 
-    /// Takes no more events and queries, looks at what waits, gives every query its final result, and stops; after
-    /// `grace` it no longer waits for events to be looked at. Whoever calls it beside another waits for the same end; where
-    /// the first is given up half-way, the next goes on with it.
+    /// Takes no more events and queries, looks at what waits, gives every query its final result, and stops; after `grace`
+    /// it no longer waits for events to be looked at. A second caller waits for the same end; if the first is dropped
+    /// half-way, the second continues.
     pub async fn shutdown(&self, grace: Duration) {
         self.shutdown_with(|| self.stop(grace)).await;
     }
 
-    /// As [`Runtime::shutdown`], by the steps of whoever has added what is durable: among them [`Runtime::close_intake`],
-    /// [`Runtime::end_all`] and [`Runtime::stop_threads`], in this order.
+    /// Shuts down as [`Runtime::shutdown`] does, by the steps of the caller that has added the durable parts: among them
+    /// [`Runtime::close_intake`], [`Runtime::end_all`] and [`Runtime::stop_threads`], in this order.
     pub async fn shutdown_with<F: Future<Output = ()>>(&self, stop: impl FnOnce() -> F) {
         self.shared.is_closing.store(true, Ordering::Release);
         self.shared.stopped.get_or_init(stop).await;
@@ -47,7 +47,7 @@ impl Runtime {
         }
     }
 
-    /// Gives every query its final result; durable ones are left where they are. The part of [`Runtime::shutdown`] that follows
+    /// Sends every query its final result; durable ones remain as they are. The part of [`Runtime::shutdown`] that follows
     /// [`Runtime::close_intake`].
     pub fn end_all(&self) {
         let handles: Vec<Arc<QueryHandle>> = self.shared.queries.read().values().cloned().collect();

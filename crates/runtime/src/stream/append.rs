@@ -11,7 +11,7 @@ use super::Stream;
 use crate::AppendOptions;
 
 impl Stream {
-    /// Puts events in line; answers the offset after them, and whether the stream must be put in the line of those
+    /// Appends events; returns the offset after them, and true if the stream must be put in the queue of those
     /// with work.
     pub fn append(&self, batch: EventBatch, now_micros: i64, options: &AppendOptions) -> (u64, bool) {
         let stored = self.append_with(batch, now_micros, options, |_, _| Ok::<_, Infallible>((true, ())));
@@ -19,8 +19,8 @@ impl Stream {
         (offset, is_new_in_line)
     }
 
-    /// As [`Stream::append`], once `store` has stored them: it is given the offset of the first and their arrival, under
-    /// the lock that gives these out, and says whether they are to be put in line at all.
+    /// Appends as [`Stream::append`] does, once `store` has stored them: it receives the offset of the first and their
+    /// arrival, under the lock that assigns these, and returns true if they are to be appended at all.
     pub fn append_with<T, E>(
         &self,
         batch: EventBatch,
@@ -52,7 +52,7 @@ impl Stream {
         Ok((intake.next_offset, stored, !std::mem::replace(&mut intake.is_queued, true)))
     }
 
-    /// Puts events in line that have their offsets and arrivals; answers whether the stream must be put in the line of
+    /// Appends events that have their offsets and arrivals; returns true if the stream must be put in the queue of
     /// those with work. For a stream that follows another.
     pub fn feed(&self, batch: EventBatch, sample: Option<f64>) -> bool {
         let mut intake = self.intake.lock();
@@ -79,7 +79,7 @@ impl Stream {
         begin(intake.next_offset.max(offset))
     }
 
-    /// Goes on at an offset, where there is nothing between; nothing waits.
+    /// Continues at an offset without the events before it; no event waits.
     pub fn skip_to(&self, offset: u64) {
         let mut merge = self.merge.lock();
         let mut intake = self.intake.lock();
@@ -93,8 +93,7 @@ impl Stream {
         change()
     }
 
-    /// From now on no event arrives before `at`: answers the offset of the next one, and the earliest time that it may
-    /// arrive at.
+    /// Ensures that no later event arrives before `at`: returns the offset of the next one, and its earliest arrival.
     pub fn mark(&self, at: Millis) -> (u64, Millis) {
         let mut intake = self.intake.lock();
         intake.settled = intake.settled.max(at);

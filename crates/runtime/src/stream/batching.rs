@@ -34,7 +34,7 @@ pub(crate) struct Work {
     pub(crate) events: u64,
     /// Bytes that it took up while it waited.
     pub(crate) bytes: usize,
-    /// More is waiting.
+    /// True if more events wait.
     pub(crate) more: bool,
     /// It is one event, which closes windows.
     pub(crate) closes: bool,
@@ -105,8 +105,8 @@ impl Stream {
         }))
     }
 
-    /// Takes all that waits, where nobody asks for it and nothing is due: whoever appended it passes it over at once, and no
-    /// shard wakes up for it.
+    /// Takes all waiting events, if no query reads them and nothing is due: their sender skips them at once, and no shard
+    /// wakes up for it.
     pub(crate) fn drain_unread(&self) -> Option<Work> {
         let mut intake = self.intake.lock();
         let latest = intake.waiting.back()?.meta().arrival;
@@ -123,8 +123,7 @@ impl Stream {
 }
 
 impl Intake {
-    /// Where the next query begins behind the first event that waits: a batch is one for whoever begins behind it, and another
-    /// for whoever does not.
+    /// The next beginning of a query after the first event that waits: one batch must not have events before and after it.
     fn next_begin(&mut self) -> Option<(u64, QueryNumber)> {
         let offset = self.waiting.front()?.meta().first.0;
         while self.begins.pop_front_if(|(begin, _)| *begin <= offset).is_some() {}
@@ -142,7 +141,7 @@ impl Intake {
     ) -> Option<(Vec<EventBatch>, usize)> {
         // The second that an expression may ask for is one for a whole batch.
         let second = self.waiting.front()?.meta().arrival.div_euclid(1000);
-        // What a batch costs whatever its size is spread over more events where it is much.
+        // A large cost per batch is spread over more events.
         let bytes_max = bytes_max * (self.index.scanned() / SCANNED_PER_BATCH).clamp(1, BATCH_GROWTH_MAX);
         let mut batches = Vec::new();
         let mut bytes = 0;
@@ -180,8 +179,8 @@ impl Intake {
         (sequence, events, before)
     }
 
-    /// Makes the first event that waits a batch of its own; answers whether there were others in its batch. These keep
-    /// what the batch takes up, which all share.
+    /// Makes the first waiting event a batch of its own; returns true if its batch had others. These keep what the
+    /// batch takes up, which all share.
     fn part_first(&mut self) -> bool {
         let Some(batch) = self.waiting.front().filter(|batch| batch.len() > 1) else { return false };
         let rows: Vec<u32> = (1..batch.len() as u32).collect();

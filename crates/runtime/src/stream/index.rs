@@ -46,7 +46,7 @@ impl Stream {
             }
             Turn::Leaves(at) => (intake.next_taken, at),
         };
-        // What comes now arrives neither before the beginning of a query that sees it, nor before the end of one that
+        // Later events arrive neither before the beginning of a query that sees them, nor before the end of one that
         // does not.
         intake.settled = intake.settled.max(at);
         if let Some((plan, cuts, looked_at)) = epoch {
@@ -55,7 +55,7 @@ impl Stream {
         (offset, intake.newest_arrival)
     }
 
-    /// The index as it stands, for whoever holds `change`.
+    /// The present index, for the holder of `change`.
     pub(crate) fn index(&self) -> Arc<Index> {
         Arc::clone(&self.intake.lock().index)
     }
@@ -66,7 +66,7 @@ impl Stream {
         self.intake.lock().replace_index(index);
     }
 
-    /// Forgets replaced indexes that nobody looks at any more; for whoever has replaced one, and holds no lock of the
+    /// Frees replaced indexes without readers; for the caller that has replaced one, and holds no lock of the
     /// stream's but `change`.
     pub(crate) fn forget_replaced(&self) {
         let unused: Vec<Arc<Index>> = {
@@ -90,7 +90,7 @@ impl Stream {
         Some(rebuild)
     }
 
-    /// Begins another second; answers whether queries neither came nor went in the one that is over.
+    /// Begins another second; returns true if queries neither came nor went in the last one.
     pub(crate) fn was_quiet(&self) -> bool {
         !self.has_changed.swap(false, Ordering::Relaxed)
     }

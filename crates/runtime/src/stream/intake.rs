@@ -19,9 +19,9 @@ pub(super) struct Intake {
     pub(super) next_taken: u64,
     pub(super) pace: Pace,
     pub(super) next_sequence: u64,
-    /// Where queries begin behind events that wait: the offset of the first event that they see, and a number that
-    /// theirs in the index are not below, while those of all who began before are. At most one for each batch that
-    /// waits.
+    /// The beginnings of queries after events that wait. Each has the offset of the first event that the queries
+    /// see, and a lower bound of their numbers in the index; the numbers of all earlier queries are below it. At
+    /// most one for each batch that waits.
     pub(super) begins: VecDeque<(u64, QueryNumber)>,
     pub(super) bytes: u64,
     pub(super) newest_arrival: Millis,
@@ -38,12 +38,12 @@ pub(super) struct Intake {
 /// The number of events that are taken at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Pace {
-    /// As many as a batch may have.
+    /// Events are taken in full batches.
     #[default]
     Batches,
     /// One: there are queries of which each event closes a window.
     Singly,
-    /// None, until the windows are closed that one of this arrival closes, which was taken alone.
+    /// No events are taken until the windows are closed that the event of this arrival closes, which was taken alone.
     Waits(Millis),
 }
 

@@ -1,6 +1,6 @@
 //! One stream: the events that wait, the states of its shards, and the place where their outputs meet in order ([`Merge`]).
 //!
-//! A batch is taken from the intake by a shard that holds its own lock. Whoever has passed through all shards' locks
+//! A batch is taken from the intake by a shard that holds its own lock. A thread that has passed through all shards' locks
 //! therefore knows that everything taken before was matched and delivered. A query sees the events that are appended after
 //! it was submitted: events that wait then are batched apart from them, and matched without it. Windows are closed, and
 //! queries ended, one after another under `tick`: an end collects a query's groups in several steps, and a window that
@@ -48,17 +48,17 @@ pub struct Stream {
     has_changed: AtomicBool,
     /// Notified whenever `merge.position` has advanced.
     pub(crate) delivered: Condvar,
-    /// Held while the set of standing queries changes.
+    /// Locked while the set of standing queries changes.
     pub change: OrderedMutex<(), level::QueryChange>,
-    /// Held while windows are closed.
+    /// Locked while windows are closed.
     pub tick: OrderedMutex<(), level::Tick>,
-    /// When the next window closes or the next query ends; `i64::MAX`: never.
+    /// Time of the next close of a window or end of a query; `i64::MAX`: never.
     next_due: AtomicI64,
     rejected: AtomicU64,
     /// True if its events are stored.
     pub is_stored: AtomicBool,
     rates: OrderedMutex<Rates>,
-    /// When the ticker looked at the clock.
+    /// Times at which the ticker read the clock.
     pub(crate) clock_samples: ClockSamples,
     /// Events that were looked at before a restart are looked at again.
     pub is_again: AtomicBool,
@@ -124,7 +124,7 @@ impl Stream {
         let appended = self.intake.lock().next_offset;
         let merge = self.merge.lock();
         let is_behind = |merge: &mut Merge| merge.position < appended;
-        // What is behind after that time is what the caller was ready to miss.
+        // Events that are still behind after that time are those that the caller was ready to miss.
         drop(merge.wait_timeout_while(&self.delivered, time, is_behind));
     }
 

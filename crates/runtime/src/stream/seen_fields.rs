@@ -13,9 +13,9 @@ use crate::lock_order::OrderedMutex;
 
 /// Fields of a stream that are remembered; with more, it is taken to have any.
 const FIELDS_MAX: usize = 256;
-/// So many events are all looked at,
+/// Number of first events that are all read.
 const EVENTS_ALL: u64 = 4096;
-/// then so many, not more often than in so many milliseconds.
+/// Number of later events read at a time, at most once in [`EVERY_MS`].
 const EVENTS_SOME: usize = 8;
 const EVERY_MS: i64 = 1000;
 
@@ -24,12 +24,12 @@ const EVERY_MS: i64 = 1000;
 pub(crate) struct SeenFields {
     names: OrderedMutex<BTreeSet<Box<str>>>,
     events: AtomicU64,
-    /// When some were looked at last.
+    /// Time of the last sample.
     at: AtomicI64,
 }
 
 impl SeenFields {
-    /// Looks at some events of a batch, now and then.
+    /// Reads the fields of some events of a batch, now and then.
     pub(crate) fn sample(&self, batch: &EventBatch, now: Millis) {
         let is_first = self.events.load(Ordering::Relaxed) < EVENTS_ALL;
         let is_due = now.saturating_sub(self.at.load(Ordering::Relaxed)) >= EVERY_MS;

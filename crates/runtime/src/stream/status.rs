@@ -30,7 +30,7 @@ impl Stream {
         self.intake.lock().sample
     }
 
-    /// As an emit's meta tells it, when everything before `position` was looked at.
+    /// The metadata for an emit, when everything before `position` was matched.
     pub(crate) fn meta(&self, position: u64, now: Millis) -> StreamMeta {
         let intake = self.intake.lock();
         let lag_ms = intake.waiting.front().map_or(0, |oldest| now - oldest.meta().arrival);

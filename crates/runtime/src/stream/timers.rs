@@ -14,13 +14,13 @@ impl Stream {
         self.next_due.store(merge.agenda.first().map_or(i64::MAX, |(due, _)| *due), Ordering::Release);
     }
 
-    /// When the next window closes or the next query ends; `i64::MAX`: never.
+    /// Time of the next close of a window or end of a query; `i64::MAX`: never.
     pub fn next_due(&self) -> Millis {
         self.next_due.load(Ordering::Acquire)
     }
 
-    /// Up to when windows may be closed at `now`: events that wait belong to the windows of their arrival, however long
-    /// they wait.
+    /// The time up to which windows may be closed at `now`: events that wait belong to the windows of their arrival,
+    /// however long they wait.
     pub(crate) fn settle(&self, now: Millis) -> Millis {
         let mut intake = self.intake.lock();
         let until = intake.waiting.front().map_or(now, |oldest| oldest.meta().arrival.min(now));
@@ -28,8 +28,8 @@ impl Stream {
         until
     }
 
-    /// When the event arrived that was taken alone, and of which the windows that it closes are still to be closed; with
-    /// the offset after it. For whoever holds `tick`.
+    /// Arrival of the event that was taken alone, while the windows that it closes are still open; with the offset after
+    /// it. For the holder of `tick`.
     pub(crate) fn closed_by_event(&self) -> Option<(Millis, u64)> {
         let intake = self.intake.lock();
         match intake.pace {
@@ -79,8 +79,8 @@ impl Stream {
         due.map(|due| due.max(idle_from)).filter(|due| *due <= now)
     }
 
-    /// Appends an idle tick: a batch without events, which advances event time. Does nothing if events wait, as they do it
-    /// themselves. Returns whether the stream must be put in the line of those with work.
+    /// Appends an idle tick: a batch without events, which advances event time. Without effect if events wait, as they
+    /// advance it themselves. Returns whether the stream must be put in the line of those with work.
     pub fn advance_idle(&self, at: Millis) -> bool {
         let mut intake = self.intake.lock();
         if !intake.waiting.is_empty() {

@@ -1,7 +1,7 @@
 //! The queue of emits between a query and its reader: bounded, with a stated loss when it is full.
 //!
-//! When it is full the oldest emits are dropped and their records counted, or the query is ended (`slow_reader`).
-//! One reader is attached at a time; a newer one takes over.
+//! When it is full, the oldest emits are dropped and their records counted, or the query is ended
+//! (`slow_reader`). One reader is attached at a time; a newer one takes over.
 
 mod queued_emit;
 mod replay;
@@ -29,14 +29,14 @@ use crate::{EndReason, EngineConfig, SlowReader, limits::Full};
 #[derive(Debug, Default)]
 pub(crate) struct SubscriberQueue {
     state: OrderedMutex<QueueState>,
-    /// Made by the first reader that waits: most queries have none most of the time.
+    /// The notification for tasks, made by the first reader that waits: most queries have none most of the time.
     for_tasks: OnceLock<Box<Notify>>,
     for_threads: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct QueueState {
-    /// Made with the first emit.
+    /// The queue, made with the first emit.
     queue: Option<Box<Queue>>,
     /// True if emits that were read are kept.
     keeps: bool,
@@ -58,7 +58,7 @@ struct Queue {
     emits: VecDeque<QueuedEmit>,
     /// Emits that were read and may be asked for again, because the connection that carried them broke.
     taken: VecDeque<QueuedEmit>,
-    /// For both readers.
+    /// Bytes for both readers.
     bytes: usize,
 }
 
@@ -80,12 +80,12 @@ pub(crate) enum Delivery {
     CutOff(Full),
 }
 
-/// There will be no further emit.
+/// The end of the queue: there will be no further emit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Over;
 
 impl SubscriberQueue {
-    /// Puts an emit in; the last one, with `finished`, always fits.
+    /// Adds an emit; the last one, with `finished`, always fits.
     pub(crate) fn push(&self, emit: QueuedEmit, config: &EngineConfig, total_bytes: &AtomicU64) -> Delivery {
         let mut state = self.lock();
         if state.is_closed {
@@ -93,7 +93,7 @@ impl SubscriberQueue {
         }
         let is_last = emit.finished().is_some();
         let Some(emit) = state.replay_emit(emit, total_bytes) else {
-            // The last one is put in, whoever has read it.
+            // The last one is added, whoever has read it.
             return Delivery::Queued { dropped: 0, full: None };
         };
         let (mut dropped, mut full) = (0, None);
@@ -238,7 +238,7 @@ impl SubscriberQueue {
         reader
     }
 
-    /// The reader leaves. Answers whether it was the newest: of an older one nothing is left to release.
+    /// The reader leaves. Returns true if it was the newest: an older one has nothing left to release.
     pub(crate) fn release(&self, reader: Reader) -> bool {
         let mut state = self.lock();
         let is_newest = state.reader == reader;
@@ -252,7 +252,7 @@ impl SubscriberQueue {
         self.lock().is_attached
     }
 
-    /// From now on keeps what is read, until it is pushed out.
+    /// Retains read emits from now on, until newer ones need the room.
     pub(crate) fn retain_read(&self) {
         self.lock().keeps = true;
     }
@@ -279,8 +279,8 @@ impl SubscriberQueue {
         self.lock().dropped
     }
 
-    /// True if nobody will ask again: the last emit was read, and it says that the query was killed. Who has a query
-    /// killed wants no more of it than that; any other end may reach the reader over a connection that breaks.
+    /// True if nobody will ask again: the last emit was read, and it says that the query was killed. The client that
+    /// has a query killed needs no more than that; any other end may reach the reader over a connection that breaks.
     pub(crate) fn is_done_with(&self) -> bool {
         let state = self.lock();
         let Some(queue) = &state.queue else { return false };

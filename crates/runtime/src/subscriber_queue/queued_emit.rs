@@ -70,7 +70,7 @@ impl QueuedEmit {
         self.records.text.len() + EMIT_BYTES
     }
 
-    /// Leaves out the records up to this number, of an emit that has the number of its last record.
+    /// Removes the records up to this number, from an emit that has the number of its last record.
     pub(super) fn cut_up_to(&mut self, number: u64) {
         let before = self.number - self.records.count.min(self.number);
         if number > before {

@@ -1,7 +1,7 @@
 //! Replays emits: a reader may ask for those after a number, also after a restart, when a durable query makes them again.
 //!
 //! The queue retains what was read until newer emits need the room. After a restart the last 8 emits that were read can be read
-//! again, or 64 where records are numbered; the [`Frontier`] of a checkpoint says which those are.
+//! again, or 64 if records are numbered; the [`Frontier`] of a checkpoint records them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -34,12 +34,12 @@ impl Numbering {
     }
 }
 
-/// Up to where a query's emits need not be kept, and up to where they were read.
+/// The numbers up to which a query's emits need not be kept, and up to which they were read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Frontier {
     /// Emits up to this number cannot be asked for any more.
     pub(crate) gone: u64,
-    /// Those up to this number were read, or lost.
+    /// The number up to which they were read, or lost.
     pub(crate) read: u64,
     /// Records lost so far.
     pub(crate) dropped: u64,
@@ -57,12 +57,12 @@ pub(super) struct Resumed {
 }
 
 impl QueueState {
-    /// Puts the emits after a number back in line, those up to it away.
+    /// Returns the emits after a number to the queue, and removes those up to it.
     pub(super) fn rewind_to(&mut self, after: u64, total_bytes: &AtomicU64) {
         let keeps = self.keeps;
         let numbering = self.resumed.as_ref().map(|resumed| resumed.numbering);
         if let Some(resumed) = &mut self.resumed {
-            // That it has this may have been written down nowhere before what is made again was gone.
+            // The record of its position may be older than the repeated emits.
             resumed.has_up_to = after;
         }
         let Some(queue) = &mut self.queue else { return };

@@ -18,7 +18,7 @@ pub(crate) trait ThreadLoop: Send + 'static {
     /// Runs until the runtime stops, and waits where there is nothing to do. After a panic it is called again.
     fn run(&mut self);
 
-    /// Does one step of [`ThreadLoop::run`] without a wait. Returns false if there was nothing to do.
+    /// Runs one step of [`ThreadLoop::run`] without a wait. Returns false if there was nothing to do.
     #[cfg(test)]
     fn step(&mut self) -> bool;
 

@@ -64,7 +64,7 @@ enum Action {
     End(usize),
     /// These events arrive at once.
     Append(Vec<String>),
-    /// So many milliseconds pass.
+    /// The clock advances by so many milliseconds.
     Advance(u64),
     /// The threads run so many steps.
     Run(usize),

@@ -42,8 +42,8 @@ pub(crate) async fn submit_query(State(shared): State<Arc<Shared>>, request: Req
     }
 }
 
-/// What there is of the results: `{"id", "complete", "last", "results": [result, …]}`. `last` is the number of the
-/// newest one, from 1; 0 before there is any.
+/// The results so far: `{"id", "complete", "last", "results": [result, …]}`. `last` is the number of the newest
+/// one, from 1; 0 before there is any.
 pub(crate) async fn results(State(shared): State<Arc<Shared>>, path: Name, uri: Uri) -> Response {
     let Some(id) = id(path) else { return no_query() };
     let after = match after(&uri) {

@@ -33,9 +33,9 @@ use crate::{
     server::{Phase, Shared},
 };
 
-/// Where requests are sent.
+/// The destination of requests.
 const REQUESTS: &str = "/server/request";
-/// Where answers can be subscribed to.
+/// The destinations of answers, to which clients subscribe.
 const RESPONSES: [&str; 2] = ["/client/response", "/user/client/response"];
 /// Subscriptions of one session; every one of them gets every answer.
 const SUBSCRIPTIONS_MAX: usize = 4;
@@ -45,7 +45,7 @@ const BEATS_MISSED_MAX: u32 = 3;
 /// A session as it stands.
 struct Conversation {
     shared: Arc<Shared>,
-    /// None before CONNECT.
+    /// The version; none before CONNECT.
     version: Option<Version>,
     subscriptions: Vec<ClientSubscription>,
     query: Option<RunningQuery>,
@@ -54,9 +54,9 @@ struct Conversation {
     messages: u64,
     /// It ends when `out` is sent.
     is_over: bool,
-    /// How often a line end is sent, at least, where nothing else is.
+    /// Interval within which at least a line end is sent.
     send_beat: Option<Duration>,
-    /// How often the client promised to be heard.
+    /// Interval within which the client promised to send something.
     receive_beat: Option<Duration>,
 }
 
@@ -71,14 +71,14 @@ struct RunningQuery {
     _place: OwnedSemaphorePermit,
 }
 
-/// Holds a conversation until either side ends it.
+/// Runs a conversation until either side ends it.
 pub(super) async fn converse(shared: Arc<Shared>, mut incoming: mpsc::Receiver<String>, outgoing: Outgoing) {
     let config = &shared.config.bullet;
     let mut reader = Reader::new(config.message_bytes_max);
     let mut conversation = Conversation::new(Arc::clone(&shared));
     let mut heard = Instant::now();
     let mut sent = Instant::now();
-    // Who connects and says nothing is sent away as one whose head does not come.
+    // A client that connects and sends nothing is disconnected, as one whose head does not arrive.
     let connect_by = Instant::now() + Duration::from_millis(shared.config.head_read_timeout_ms.max(1));
     loop {
         let beat_due = conversation.send_beat.map(|beat| sent + beat);
@@ -254,7 +254,7 @@ impl Conversation {
         let id = frame.field("id").or(frame.field("destination")).ok_or("UNSUBSCRIBE has no `id`")?;
         self.subscriptions.retain(|subscribed| subscribed.id != id);
         if self.subscriptions.is_empty() {
-            // Nobody is left to answer.
+            // No client is left to answer.
             self.query = None;
         }
         Ok(())
@@ -344,7 +344,7 @@ impl Conversation {
     }
 }
 
-/// A message to whoever sends it on: it waits for room, at most so long.
+/// Sends a message to the task that forwards it: it waits for room, for a limited time.
 impl Outgoing {
     /// True if the message could be handed on.
     async fn send(&self, text: String) -> bool {

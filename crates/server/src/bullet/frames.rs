@@ -11,7 +11,7 @@ pub(super) const OPEN: &str = "o";
 pub(super) const HEART_BEAT: &str = "h";
 /// The session is over.
 pub(super) const CLOSED: &str = "c[3000,\"Go away!\"]";
-/// Somebody else receives what comes.
+/// The frame for a session with another receiver.
 pub(super) const ANOTHER_CONNECTION: &str = "c[2010,\"Another connection still open\"]";
 
 /// A frame with messages.

@@ -88,7 +88,7 @@ pub(crate) async fn http_query(State(shared): State<Arc<Shared>>, request: Reque
     }
 }
 
-/// Whether a query could be run.
+/// Checks that a query could be run.
 pub(crate) async fn validate_query(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     let text = match text(&shared, request).await {
         Ok(text) => text,

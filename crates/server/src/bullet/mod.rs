@@ -48,7 +48,7 @@ use crate::{
     wire::{BulletError, write_bullet_emit, write_bullet_errors},
 };
 
-/// What all requests to this API share.
+/// State shared by all requests to this API.
 pub(crate) struct State {
     /// One for each query that may stand at once.
     places: Arc<Semaphore>,
@@ -95,7 +95,7 @@ pub(crate) fn routes() -> Router<Arc<Shared>> {
         .route("/drpc/{function}", post(http_query::http_query))
 }
 
-/// How Bullet's queries are submitted.
+/// The options with which Bullet's queries are submitted.
 fn options(shared: &Shared, text: &str) -> SubmitOptions {
     SubmitOptions {
         dialect: Dialect::Bullet,
@@ -105,14 +105,14 @@ fn options(shared: &Shared, text: &str) -> SubmitOptions {
     }
 }
 
-/// Starts a query, or returns a result that says why it cannot.
+/// Starts a query, or returns a result with the reason why it cannot.
 fn submit(shared: &Shared, text: &str, detach: bool) -> Result<Subscription, String> {
     let options = SubmitOptions { detach, ..options(shared, text) };
     heavy(heaviness(text), || shared.engine.submit(&Principal::anonymous(), text, options))
         .map_err(|error| refusal(&error))
 }
 
-/// A result that says why a query was refused.
+/// A result with the reason why a query was refused.
 fn refusal(error: &RuntimeError) -> String {
     match error {
         RuntimeError::ShuttingDown => unavailable(),
@@ -148,7 +148,7 @@ fn text_of(out: Vec<u8>) -> String {
     String::from_utf8(out).expect("records and errors are written as UTF-8")
 }
 
-/// A result's JSON. Of a query that somebody killed it says so: its client did not ask for that.
+/// A result's JSON. The result of a killed query says so: its client did not ask for that.
 fn result_text(emit: &Emit) -> String {
     if is_killed(emit) {
         return error_result("The query was killed", &["Submit it again."]);
@@ -162,7 +162,7 @@ fn is_killed(emit: &Emit) -> bool {
     emit.meta.finished.as_ref().is_some_and(|finished| finished.reason == EndReason::Killed)
 }
 
-/// What made the query fail, in its last emit.
+/// The failure of the query, in its last emit.
 fn failure_of(emit: &Emit) -> Option<&str> {
     crate::wire::failure(&emit.meta)
 }

@@ -37,7 +37,7 @@ const SCRIPT: &str = "application/javascript; charset=UTF-8";
 const PLAIN: &str = "text/plain; charset=UTF-8";
 /// A streaming answer ends after about so many bytes, and the client asks for the next one: browsers keep all of it.
 const ANSWER_BYTES: usize = 128 << 10;
-/// What browsers want to see before they hand on what follows.
+/// Bytes that browsers must receive before they pass on the rest.
 const PRELUDE_BYTES: usize = 2048;
 /// Times `disconnect_delay` that a session which is over waits for its client to learn of it.
 const OVER_FACTOR: u32 = 4;
@@ -133,7 +133,7 @@ async fn receiver_absent(session: &Session, delay: Duration) {
     }
 }
 
-/// Who receives, for as long as it does.
+/// The present receiver of a session.
 struct Receiving {
     session: Arc<Session>,
     waiting: OwnedMutexGuard<mpsc::Receiver<Waiting>>,
@@ -147,7 +147,7 @@ impl Drop for Receiving {
 }
 
 impl Receiving {
-    /// None where somebody else receives.
+    /// The receiver; none if the session has another one.
     fn begin(shared: &Shared, session: Arc<Session>) -> Option<Receiving> {
         let waiting = Arc::clone(&session.waiting).try_lock_owned().ok()?;
         session.is_attached.send_replace(true);

@@ -27,15 +27,15 @@ use crate::{
 
 /// Ids of sessions are made up by clients; no known one makes longer ones.
 const SESSION_ID_BYTES_MAX: usize = 128;
-/// What is read at once from a WebSocket.
+/// Bytes read at once from a WebSocket.
 const READ_BUFFER_BYTES: usize = 8 << 10;
 
-/// Whether the endpoint is there.
+/// Answers that the endpoint exists.
 pub(crate) async fn greeting() -> Response {
     ([(header::CONTENT_TYPE, "text/plain; charset=UTF-8")], "Welcome to SockJS!\n").into_response()
 }
 
-/// What a client asks first.
+/// Answers a client's first request.
 pub(crate) async fn info() -> Response {
     // Clients with poor chance of their own mix this into theirs.
     let entropy = RandomState::new().hash_one(0) as u32;
@@ -48,7 +48,7 @@ pub(crate) async fn plain_websocket(State(shared): State<Arc<Shared>>, request: 
     upgrade(shared, request, false).await
 }
 
-/// Everything below a session.
+/// Handles all requests below a session.
 pub(crate) async fn transport(
     State(shared): State<Arc<Shared>>,
     path: Result<Path<(String, String, String)>, PathRejection>,

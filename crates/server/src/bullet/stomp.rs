@@ -86,7 +86,7 @@ impl Frame {
         text.push('\n');
         for (name, value) in &self.fields {
             if self.is_plain(version) {
-                // What would end the field is not sent.
+                // Line ends would end the field, so they are not sent.
                 let one_line = |text: &str| text.replace(['\r', '\n'], " ");
                 let _ = writeln!(text, "{}:{}", one_line(name), one_line(value));
             } else {
@@ -135,7 +135,7 @@ fn unescape(value: &str, version: Version) -> Result<String, String> {
     Ok(out)
 }
 
-/// What came from a client.
+/// A message from a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Received {
     /// A line end: the client is there.
@@ -148,7 +148,7 @@ pub(super) enum Received {
 pub(super) struct Reader {
     waiting: Vec<u8>,
     bytes_max: usize,
-    /// Nothing more can come of what waits before a further NUL or line end does.
+    /// True if the waiting bytes are no complete frame before a further NUL or line end comes.
     needs_more: bool,
 }
 

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::server::{Connection, Phase, Shared};
 
-/// Holds a conversation until either side ends it; `connection` counts as open meanwhile.
+/// Runs a conversation until either side ends it; `connection` counts as open meanwhile.
 pub(super) async fn talk(
     shared: Arc<Shared>,
     connection: Arc<Connection>,

@@ -27,7 +27,7 @@ use crate::{
     status::json_response,
 };
 
-/// Elasticsearch's version, where a client does not say which it understands.
+/// Elasticsearch's version, if a client does not state which it understands.
 const VERSION_MAJOR: u8 = 8;
 
 /// Streams that an answer warns of.
@@ -41,7 +41,7 @@ struct Item {
     action: &'static str,
     index: String,
     id: Option<String>,
-    /// Where its document lies in the body.
+    /// Its document's range in the body.
     document: Range<usize>,
     outcome: Outcome,
 }
@@ -167,7 +167,7 @@ fn kind_of(status: StatusCode) -> &'static str {
 pub(crate) fn refused(problem: Problem) -> Response {
     let status = problem.status();
     let mut response = failed(status, kind_of(status), &problem.full_text());
-    // Whether the connection ends, and when to come again, stays as it is.
+    // The fields for the end of the connection and the time of the next attempt are copied.
     for name in [header::CONNECTION, header::RETRY_AFTER] {
         if let Some(value) = problem.clone().into_response().headers().get(&name) {
             response.headers_mut().insert(name, value.clone());
@@ -223,13 +223,13 @@ fn as_elasticsearch(status: StatusCode, value: &Value) -> Response {
 
 fn of_elasticsearch(response: impl IntoResponse) -> Response {
     let mut response = response.into_response();
-    // Its clients refuse to talk to whoever does not say so.
+    // Its clients refuse servers without this field.
     response.headers_mut().insert("x-elastic-product", HeaderValue::from_static("Elasticsearch"));
     response
 }
 
-/// What Elasticsearch's clients and senders ask at `/` before anything else; none for a client that would rather have text.
-/// The version is the one that the client says it understands.
+/// The answer to the first request of Elasticsearch's clients and senders, at `/`; none for a client that prefers text. The
+/// version is the one that the client says it understands.
 pub(crate) fn greeting(headers: &HeaderMap) -> Option<Response> {
     let accept = headers.get(header::ACCEPT)?.to_str().ok()?;
     let asks = accept.contains("application/vnd.elasticsearch+json");
@@ -387,7 +387,7 @@ impl Item {
         json!({ self.action: self.result_json() })
     }
 
-    /// What became of it.
+    /// The result of an action.
     fn result_json(&self) -> Value {
         let mut told = json!({"_index": self.index, "_id": self.id});
         match &self.outcome {

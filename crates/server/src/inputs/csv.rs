@@ -3,7 +3,7 @@
 //! The first record names the fields. An unquoted value that is written like a JSON number, `true` or `false` becomes that;
 //! an empty one is left out. All other values, and all quoted ones, are text. If a stream declares a column for a field, the
 //! column decides the type of a value, quoted or not. A STRING is text (`01234`, `12345`); JSON, lists and maps are parsed
-//! as JSON; for other columns, a value written like a number or a boolean becomes that. Answers of the server in CSV can
+//! as JSON; for other columns, a value written like a number or a boolean becomes that. The server's output in CSV can
 //! therefore be sent back.
 //!
 //! A record with fewer values than names leaves the last ones out. A record with more values is refused, and so is one with
@@ -22,7 +22,7 @@ use swiftwater_lang::ddl::SYSTEM_COLUMNS;
 /// The longest record.
 const RECORD_BYTES_MAX: usize = 16 << 20;
 
-/// What a line begins with that says what is wrong with a record: no object does, so it is refused, with its line.
+/// Prefix of a line that describes the fault of a record: no object begins with it, so it is refused, with its line.
 const FAULT: &[u8] = b"# ";
 /// A fault is shorter than this.
 pub(crate) const FAULT_BYTES: usize = 128;
@@ -34,12 +34,12 @@ const LONE_RETURN: &str = "has a carriage return that no newline follows";
 const EMPTY_NAME: &[u8] = b"\"\":";
 /// A name in a fault is cut near here.
 const NAME_BYTES_TOLD: usize = 32;
-/// Between a fault and the text of its record, where that is kept.
+/// The separator between a fault and the text of its record, if that is kept.
 const TEXT: u8 = b'\t';
 /// A newline of such a text: no text in UTF-8 has this byte.
 const NEWLINE: u8 = 0xFF;
 
-/// Puts what is wrong with records, and their texts, in the place of the lines that say so.
+/// Replaces the lines that describe faults by the faults of the records and their texts.
 pub(crate) fn report_faults(checked: &mut Checked) {
     for RefusedText { rejection, text, .. } in &mut checked.refused {
         let Some(told) = text.strip_prefix(FAULT) else { continue };
@@ -84,7 +84,7 @@ pub struct CsvEvents {
     /// The value that is being read, quotes taken off.
     value: Vec<u8>,
     quoted: bool,
-    /// What is declared of fields, by name.
+    /// The declared types of fields, by name.
     declared: HashMap<Box<str>, Declared>,
     /// The same of the header's names, in their order.
     columns: Vec<Option<Declared>>,
@@ -111,7 +111,7 @@ pub struct CsvEvents {
     text: Vec<u8>,
 }
 
-/// What a declared column takes.
+/// The values that a declared column takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Declared {
     Text,
@@ -135,17 +135,17 @@ impl Declared {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum State {
-    /// At the beginning of a value.
+    /// The beginning of a value.
     #[default]
     Begin,
     Plain,
     Quoted,
-    /// Behind a quote within a value in quotes: its end, or half of a quote in it.
+    /// After a quote within a value in quotes: its end, or half of a quote in it.
     Quote,
 }
 
 impl CsvEvents {
-    /// Of records that are no events, so many bytes of their text stand in their lines, for [`report_faults`].
+    /// Sets the number of bytes of text that the lines of faulty records contain, for [`report_faults`].
     pub(crate) fn keeping(text_bytes_kept: usize) -> CsvEvents {
         CsvEvents { text_bytes_kept, ..CsvEvents::default() }
     }
@@ -161,7 +161,7 @@ impl CsvEvents {
         CsvEvents { declared, ..self }
     }
 
-    /// What is wrong with a record, if a line says that.
+    /// The fault of a record, if a line describes one.
     pub fn fault(line: &[u8]) -> Option<&str> {
         std::str::from_utf8(line.strip_prefix(FAULT)?).ok()
     }
@@ -203,7 +203,7 @@ impl CsvEvents {
         self.has_return = false;
     }
 
-    /// Says in a line what is wrong with a record, whose text goes on with `rest`.
+    /// Writes the fault of a record as a line; the record's text continues with `rest`.
     fn push_fault(&self, told: &str, rest: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(FAULT);
         out.extend_from_slice(told.as_bytes());
@@ -352,7 +352,7 @@ impl CsvEvents {
         self.bad_value = None;
     }
 
-    /// What is wrong with the header. Takes away the second empty name and those after it: values of theirs are refused.
+    /// Checks the header. Takes away the second empty name and those after it: values of theirs are refused.
     fn header_fault(&self, header: &mut [Vec<u8>]) -> Option<String> {
         if self.is_too_long {
             return Some("the header is too long".to_owned());

@@ -72,7 +72,7 @@ pub(crate) fn refused(headers: &HeaderMap, problem: Problem) -> Response {
     } else {
         json_response(status, &json!({"code": code, "message": said})).into_response()
     };
-    // Whether the connection ends, and when to come again, stays as it is.
+    // The fields for the end of the connection and the time of the next attempt are copied.
     for name in [header::CONNECTION, header::RETRY_AFTER] {
         if let Some(value) = problem.clone().into_response().headers().get(&name) {
             response.headers_mut().insert(name, value.clone());
@@ -123,7 +123,7 @@ fn is_json(headers: &HeaderMap) -> Result<bool, Problem> {
     }
 }
 
-/// That the logs were taken, all but these. With none refused, what is said is a warning.
+/// The answer that the logs were taken, except the rejected ones. With none refused, what is said is a warning.
 fn done(is_json: bool, rejected: u64, said: &str) -> Response {
     if is_json {
         let partial = match rejected {
@@ -160,7 +160,7 @@ fn push_varint(mut value: u64, out: &mut Vec<u8>) {
 
 // ---- events of a request in OTLP's JSON form
 
-/// Where in a request something stands.
+/// A position within a request.
 #[derive(Debug, Clone, Copy)]
 enum At<'p> {
     Root,
@@ -176,7 +176,7 @@ impl At<'_> {
     }
 }
 
-/// From the root: `resourceLogs[0].resource`.
+/// Writes the path from the root: `resourceLogs[0].resource`.
 impl fmt::Display for At<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -193,7 +193,7 @@ fn member<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
     object.get(name).filter(|value| !value.is_null())
 }
 
-/// As [`member`], of one that is an object; an error says what is not as it should be.
+/// Returns a [`member`] that is an object; an error describes the fault.
 fn member_object<'a>(object: &'a Value, name: &str, at: &At<'_>) -> Result<Option<&'a Value>, String> {
     match member(object, name) {
         Some(value) if !value.is_object() => Err(at.is_not("an object")),
@@ -210,7 +210,7 @@ fn list<'a>(object: &'a Value, name: &str, at: &At<'_>) -> Result<&'a [Value], S
     }
 }
 
-/// As [`list`], of objects.
+/// Returns a [`list`] of objects.
 fn objects<'a>(object: &'a Value, name: &str, at: &At<'_>) -> Result<&'a [Value], String> {
     let list = list(object, name, at)?;
     match list.iter().position(|part| !part.is_object()) {
@@ -319,8 +319,8 @@ fn text(object: &Value, name: &'static str, at: &At<'_>) -> Result<Option<Value>
     }
 }
 
-/// As [`text`], of the identifier of a trace or span: hexadecimal text in OTLP's JSON form, where the case of its digits
-/// has no meaning, so it becomes lower case. Other text is kept as it is.
+/// Returns the [`text`] of the identifier of a trace or span: hexadecimal text in OTLP's JSON form, where the case of
+/// its digits has no meaning, so it becomes lower case. Other text is kept as it is.
 fn id(object: &Value, name: &'static str, at: &At<'_>) -> Result<Option<Value>, String> {
     let id = text(object, name, at)?;
     Ok(id.map(|id| match id {
@@ -331,14 +331,14 @@ fn id(object: &Value, name: &'static str, at: &At<'_>) -> Result<Option<Value>, 
     }))
 }
 
-/// As [`text`], of a whole number. Names of enumerations are none: OTLP has them as numbers.
+/// Returns a whole number, as [`text`] does. Names of enumerations are none: OTLP has them as numbers.
 fn number(object: &Value, name: &'static str, at: &At<'_>) -> Result<Option<Value>, String> {
     let Some(value) = member(object, name) else { return Ok(None) };
     let number = whole(value).ok_or_else(|| At::Member(at, name).is_not("a whole number"))?;
     Ok((number != 0).then(|| number.into()))
 }
 
-/// As [`text`], of nanoseconds since 1970, which become RFC 3339.
+/// Returns nanoseconds since 1970 as RFC 3339, as [`text`] does.
 fn time(object: &Value, name: &'static str, at: &At<'_>) -> Result<Option<Value>, String> {
     let Some(value) = member(object, name) else { return Ok(None) };
     let nanos = match value {
@@ -386,7 +386,7 @@ fn double_of(number: f64) -> Value {
     text.into()
 }
 
-/// What a value of OTLP may be; one with none of these, or of a kind that is newer, is not set.
+/// The kinds of OTLP values; a value with none of these, or of a newer kind, is not set.
 const KINDS: [&str; 7] =
     ["stringValue", "boolValue", "intValue", "doubleValue", "arrayValue", "kvlistValue", "bytesValue"];
 
@@ -715,7 +715,7 @@ mod tests {
             (json!({"doubleValue": "NaN"}), json!("NaN")),
             (json!({"doubleValue": "-Infinity"}), json!("-Infinity")),
             (json!({"bytesValue": "AP8="}), json!("AP8=")),
-            // What a newer sender says beside what is known is passed over.
+            // Unknown fields of a newer sender are ignored.
             (json!({"aNewValue": 1}), json!(null)),
             (json!({"aNewValue": 1, "stringValue": "x"}), json!("x")),
             (json!({"stringValue": null}), json!(null)),

@@ -104,7 +104,8 @@ pub(crate) fn warn_in_head(response: &mut Response, agent: &str, warning: &str) 
     }
 }
 
-/// Tells a problem in the form that clients of a path read: those of Elasticsearch and of OpenTelemetry have forms of their own.
+/// Returns a problem in the form that clients of a path read: those of Elasticsearch and of OpenTelemetry have forms of
+/// their own.
 pub(crate) fn problem_at(path: &str, headers: &HeaderMap, problem: Problem) -> Response {
     let mut parts = path.trim_end_matches('/').rsplit('/');
     let is_bulk = match (parts.next(), parts.next()) {
@@ -118,7 +119,7 @@ pub(crate) fn problem_at(path: &str, headers: &HeaderMap, problem: Problem) -> R
     }
 }
 
-/// Hands checked events to the engine; ready when they are acknowledged.
+/// Appends checked events to the engine; ready when they are acknowledged.
 async fn append(
     shared: &Shared,
     stream: &StreamName,

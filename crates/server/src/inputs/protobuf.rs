@@ -85,7 +85,7 @@ mod tests {
         assert_eq!(message.next(), Ok(Some((3, Field::Fixed32(1)))));
         assert_eq!(message.next(), Ok(Some((4, Field::Fixed64(2)))));
         assert_eq!(message.next(), Ok(None));
-        // Whatever it is cut to, it ends or is malformed, and nothing panics.
+        // A message cut at any length ends or is malformed, and nothing panics.
         for len in 0..bytes.len() {
             let mut message = Message::new(&bytes[..len]);
             while let Ok(Some(_)) = message.next() {}

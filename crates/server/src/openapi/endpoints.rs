@@ -76,7 +76,7 @@ fn has_tag(endpoint: &Endpoint) -> bool {
     endpoint.create.view().is_some() && !endpoint.answers_rows()
 }
 
-/// Puts conditions and defaults into words.
+/// Describes conditions and defaults in words.
 fn described(parameter: &Parameter, told: &mut Value) {
     let mut words: Vec<String> = parameter.checks.iter().map(|check| format!("`{}`", check.check)).collect();
     words.extend(parameter.default.as_ref().map(|default| format!("default `{default}`")));
@@ -108,7 +108,7 @@ fn body_schema(endpoint: &Endpoint, schemas: &[Value]) -> Value {
     schema
 }
 
-/// Leaves an object, and those within that have parameters, no other fields.
+/// Forbids other fields of an object, and of those within it that have parameters.
 fn close(schema: &mut Value) {
     schema["additionalProperties"] = false.into();
     for (_, field) in schema["properties"].as_object_mut().into_iter().flatten() {

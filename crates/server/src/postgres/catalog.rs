@@ -10,7 +10,7 @@ use swiftwater_sql::{Sql, SqlError, TableKind, not_all_known, type_name};
 /// The first number that is not PostgreSQL's own.
 const OID_MIN: u32 = 16_384;
 
-/// What of PostgreSQL's there is nothing of here.
+/// Tables of PostgreSQL that have no rows here.
 const ABSENT: [&str; 12] = [
     "pg_constraint",
     "pg_foreign_table",
@@ -60,12 +60,12 @@ pub(super) async fn instead(text: &str, sql: &Sql) -> Result<Option<String>, Sql
 
 /// A list of the one thing of its kind that there is.
 struct Only {
-    /// What the question begins with, whatever is between its words.
+    /// The beginning of the question, with any space between its words.
     begins: &'static str,
-    /// What PostgreSQL calls the name.
+    /// PostgreSQL's column for the name.
     column: &'static str,
     name: &'static str,
-    /// What else is told.
+    /// The other columns.
     others: &'static [(&'static str, &'static str)],
 }
 
@@ -91,8 +91,8 @@ const ONLY: [Only; 3] = [
     },
 ];
 
-/// In the order in which `psql` reads it: it may do what there is to do, but be copied. Two are there only where they are
-/// asked for.
+/// The role's attributes in the order in which `psql` reads them: it may do everything except replication. Two are there
+/// only where they are asked for.
 const ROLE: [(&str, &str); 11] = [
     ("rolsuper", "t"),
     ("rolinherit", "t"),
@@ -174,7 +174,7 @@ fn matching(
     )
 }
 
-/// What a table is; in the order in which `psql` reads it.
+/// The properties of a table, in the order in which `psql` reads them.
 fn about(kind: TableKind) -> String {
     format!(
         "SELECT 0 AS relchecks, '{}' AS relkind, false AS relhasindex, false AS relhasrules, false AS relhastriggers, \

@@ -20,7 +20,7 @@ pub(super) struct Row {
 pub(super) struct CopyReader {
     form: CopyForm,
     state: State,
-    /// Of text the line so far, of CSV the value.
+    /// Text: the line so far. CSV: the value so far.
     bytes: Vec<u8>,
     /// A value of CSV has been in quotes, if in part.
     was_quoted: bool,
@@ -41,11 +41,11 @@ pub(super) struct CopyReader {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Plain,
-    /// Of text: behind a backslash. Of CSV, within quotes: behind the escape.
+    /// Text: after a backslash. CSV, within quotes: after the escape.
     Escaped,
-    /// Within quotes.
+    /// The state within quotes.
     Quoted,
-    /// Behind a quote within quotes, where that is the escape, too: the end, or half of a quote.
+    /// The state after a quote within quotes, where that is the escape, too: the end, or half of a quote.
     Quote,
 }
 
@@ -67,7 +67,7 @@ impl CopyReader {
         }
     }
 
-    /// Reads on, and adds the rows that are complete; the error says what is wrong, with its line.
+    /// Reads on, and adds the rows that are complete; the error has the fault and its line.
     pub(super) fn push(&mut self, bytes: &[u8], rows: &mut Vec<Row>) -> Result<(), String> {
         for &byte in bytes {
             if self.is_ended {
@@ -86,7 +86,7 @@ impl CopyReader {
         Ok(())
     }
 
-    /// There are no more bytes: adds the last row, if it has no end.
+    /// Ends the input: adds the last row, if it has no end.
     pub(super) fn finish(&mut self, rows: &mut Vec<Row>) -> Result<(), String> {
         if self.is_ended || self.row_bytes == 0 {
             return Ok(());
@@ -429,7 +429,8 @@ mod tests {
             }
             let mut expected = rows.clone();
             if !form.is_csv && form.null.is_empty() {
-                // Of text an empty one cannot be told from a null that is written as nothing.
+                // In the text format an empty value cannot be distinguished from a null that is written as an empty
+                // text.
                 let empty = |value: &mut Option<String>| if value.as_deref() == Some("") { *value = None };
                 expected.iter_mut().flatten().for_each(empty);
             }

@@ -46,7 +46,7 @@ impl Outgoing {
         self.error_of("FATAL", error, "", 0);
     }
 
-    /// Something that the client should know and that ends nothing.
+    /// Sends a warning, which does not end anything.
     pub(crate) fn warning(&mut self, what: &str) {
         self.message(b'N', |out| {
             for (kind, value) in [(b'S', "WARNING"), (b'V', "WARNING"), (b'C', "01000"), (b'M', what)] {

@@ -49,7 +49,7 @@ const BEGIN_TIME_MAX: Duration = Duration::from_secs(30);
 const MESSAGE_BYTES_MAX: usize = 16 << 20;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What may be cancelled: by the number of a connection its secret and the statement it runs.
+/// Running statements that can be cancelled: the secret of a connection and its statement, by the connection's number.
 #[derive(Default)]
 pub(crate) struct Cancels {
     running: Mutex<HashMap<u32, (u32, Option<String>)>>,
@@ -125,7 +125,7 @@ async fn serve(stream: TcpStream, shared: &Arc<Shared>, places: &Semaphore, newc
     let mut session = Session::new(stream, Arc::clone(shared), number, secret);
     let ended = tokio::select! {
         ended = speak(&mut session, places, newcomer) => ended,
-        // What is idle has left by then.
+        // Idle connections have ended by then.
         () = shared.reached(Phase::Cut) => Ok(()),
     };
     shared.postgres.end(number);

@@ -31,9 +31,9 @@ const CANCEL_REQUEST: i32 = 80_877_102;
 const VERSION_3: i32 = 196_608;
 /// The longest message before a session begins.
 const STARTUP_BYTES_MAX: usize = 10_000;
-/// What was written is sent when it is this much.
+/// Bytes of output at which it is sent.
 const FLUSH_BYTES: usize = 64 << 10;
-/// What a client may send ahead while a statement runs.
+/// Bytes that a client may send ahead while a statement runs.
 const AHEAD_BYTES: usize = 64 << 10;
 
 /// Settings that a client is told when it connects.
@@ -63,7 +63,7 @@ pub(crate) struct Session {
     settings: Settings,
     statements: HashMap<String, Prepared>,
     portals: HashMap<String, Portal>,
-    /// For what it keeps, and for a message whose end has not come.
+    /// The share of memory for its state, and for an incomplete message.
     share: Share,
 }
 
@@ -105,12 +105,12 @@ impl Session {
                 b'S' => {
                     skipping = false;
                     self.portals.clear();
-                    // What is left is no more than it had.
+                    // The rest is no more than it had.
                     let _ = self.share.set(self.kept_bytes());
                     self.out.ready(self.state);
                     Ok(())
                 }
-                // Of a copy that has failed the client sends what it has begun to.
+                // After a failed copy the client still sends the messages that it has begun.
                 b'H' | b'd' | b'c' | b'f' => Ok(()),
                 _ if skipping => Ok(()),
                 b'Q' => {
@@ -155,7 +155,7 @@ impl Session {
         statements.chain(self.portals.values().map(|portal| portal.bytes)).sum()
     }
 
-    /// Everything up to the first ReadyForQuery; false if there is no session to be.
+    /// Exchanges the messages up to the first ReadyForQuery; false if there is no session.
     pub(crate) async fn begin(&mut self) -> io::Result<bool> {
         loop {
             let Some(length) = self.number_ahead().await? else { return Ok(false) };
@@ -203,7 +203,7 @@ impl Session {
         Ok(true)
     }
 
-    /// What the client says of itself: names and values, up to an empty name.
+    /// Reads the client's settings: names and values, up to an empty name.
     fn begin_settings(&mut self, message: &mut Incoming<'_>) -> io::Result<Result<(), Failed>> {
         loop {
             let name = message.text()?;
@@ -216,7 +216,7 @@ impl Session {
         }
     }
 
-    /// Tells the client that there are too many sessions.
+    /// Sends the client the error that there are too many sessions.
     pub(crate) async fn refuse(&mut self, limit: usize) -> io::Result<()> {
         self.out.bytes.clear();
         let what = format!("there are {limit} sessions, which is the limit");
@@ -234,7 +234,7 @@ impl Session {
         self.fail_in(error, text, 0);
     }
 
-    /// As [`Self::fail`], of a statement before which so many characters stand in what the client sent.
+    /// Does the same as [`Self::fail`], for a statement that begins after so many characters of the client's text.
     fn fail_in(&mut self, error: &SqlError, statement: &str, before: usize) {
         self.shared.postgres.running(self.number, None);
         if self.state == b'T' {
@@ -312,7 +312,7 @@ impl Session {
     }
 }
 
-/// Why a statement failed, and the text that the error's place is in.
+/// The error of a statement, and the text that contains the error's place.
 struct Failed {
     error: SqlError,
     text: String,

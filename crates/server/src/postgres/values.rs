@@ -7,7 +7,7 @@ use swiftwater_sql::{Parameter, array_elements};
 
 use super::message::Incoming;
 
-/// From 1970-01-01 to 2000-01-01.
+/// The days from 1970-01-01 to 2000-01-01.
 const DAYS: i32 = 10_957;
 const MICROS: i64 = DAY_MICROS * DAYS as i64;
 const DAY_MICROS: i64 = 86_400_000_000;
@@ -196,7 +196,7 @@ fn of_binary(bytes: &[u8], ty: i32) -> Option<Parameter> {
     })
 }
 
-/// As PostgreSQL writes one, which is how events have it: `6ba7b810-9dad-11d1-80b4-00c04fd430c8`.
+/// The text of a UUID in PostgreSQL's form, as events have it: `6ba7b810-9dad-11d1-80b4-00c04fd430c8`.
 fn uuid(bytes: &[u8]) -> Option<String> {
     let digits = u128::from_be_bytes(bytes.try_into().ok()?);
     let digits = format!("{digits:032x}");

@@ -36,7 +36,7 @@ pub(super) fn parse<'a>(rest: &'a str, around: &MessageContext<'_>) -> Option<Me
     Some(message)
 }
 
-/// What stands before `%NAME-5-NAME: `, that name, and the message.
+/// Splits a message into the text before `%NAME-5-NAME: `, that name, and the rest.
 fn named(rest: &str) -> Option<(&str, &str, &str)> {
     let at = rest.find('%')?;
     let header = &rest[..at];
@@ -60,7 +60,7 @@ fn time<'a>(part: &'a str, around: &MessageContext<'_>) -> Option<(Option<i64>, 
     let year = before.or_else(|| words.next_if(|word| is_year(word)));
     let year = year.and_then(|year| year.parse().ok());
     let clock = words.next()?;
-    // Whether it is a time at all does not depend on its zone.
+    // The zone does not decide if it is a time at all.
     let micros = local_time(year, month, day, clock, around.utc_offset_minutes, around)?;
     let behind: Vec<&str> = words.collect();
     let is_utc = |word: &str| matches!(word, "UTC" | "GMT" | "Z");

@@ -10,7 +10,7 @@ const LENGTH_DIGITS_MAX: usize = 10;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Frame<'a> {
     pub(super) bytes: &'a [u8],
-    /// There was more of it.
+    /// True if the frame was longer.
     pub(super) is_cut: bool,
 }
 
@@ -25,13 +25,13 @@ pub(super) struct Frames {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Before a message.
+    /// The state before a message.
     Begin,
-    /// Within a length, which is in `partial`.
+    /// The state within a length, which is in `partial`.
     Length,
-    /// Within a message of which so many bytes are to come.
+    /// The state within a message of which so many bytes are to come.
     Counted(u64),
-    /// Within a line.
+    /// The state within a line.
     Line,
 }
 
@@ -45,7 +45,7 @@ impl Frames {
         while let Some(&first) = bytes.first() {
             match self.state {
                 State::Begin => match first {
-                    // What ends lines, and what some put behind a counted message.
+                    // Line ends, and bytes that some senders add after a counted message.
                     b'\n' | b'\r' | 0 | b' ' => bytes = &bytes[1..],
                     b'1'..=b'9' => self.state = State::Length,
                     _ => self.state = State::Line,

@@ -20,13 +20,13 @@ use swiftwater_event::{Value, write_json};
 use super::cisco;
 use crate::wire::parse_time;
 
-/// What is known of a message besides its text.
+/// The known properties of a message besides its text.
 pub(super) struct MessageContext<'a> {
-    /// When it came, in microseconds since 1970.
+    /// Its arrival, in microseconds since 1970.
     pub(super) arrival_micros: i64,
-    /// Of times that are told without a zone: how far they are ahead of UTC.
+    /// Minutes by which times without a zone are ahead of UTC.
     pub(super) utc_offset_minutes: i16,
-    /// Whose it is.
+    /// The sender's address.
     pub(super) peer: &'a str,
     /// It was longer, and what came behind was cut off.
     pub(super) is_cut: bool,
@@ -41,7 +41,7 @@ const SEVERITIES: [&str; 8] = ["emerg", "alert", "crit", "err", "warning", "noti
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// What is read of a message.
+/// The parsed parts of a message.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Message<'a> {
     priority: u8,
@@ -192,7 +192,7 @@ fn priority(raw: &str) -> Option<(u8, &str)> {
     Some((number, rest))
 }
 
-/// Behind the version.
+/// Parses the part after the version.
 fn rfc5424(rest: &str) -> Result<Message<'_>, &'static str> {
     let mut rest = rest;
     let mut field = || {
@@ -255,7 +255,7 @@ fn structured_data(rest: &str) -> Option<(Vec<Element<'_>>, &str)> {
     Some((elements, rest))
 }
 
-/// Behind `[`, up to behind `]`.
+/// Parses an element after `[`, including `]`.
 fn element(rest: &str) -> Option<(Element<'_>, &str)> {
     let (id, mut rest) = sd_name(rest)?;
     let mut parameters = Vec::new();
@@ -275,7 +275,8 @@ fn sd_name(rest: &str) -> Option<(&str, &str)> {
     (end > 0).then(|| rest.split_at(end))
 }
 
-/// Up to behind the quote at its end. `\` stands before `"`, `\` and `]`; before anything else it means itself.
+/// Parses a value, including the quote at its end. `\` stands before `"`, `\` and `]`; before anything else it means
+/// itself.
 fn sd_value(rest: &str) -> Option<(Cow<'_, str>, &str)> {
     let mut from = 0;
     let mut unescaped: Option<String> = None;
@@ -299,7 +300,7 @@ fn sd_value(rest: &str) -> Option<(Cow<'_, str>, &str)> {
     Some((value, &rest[at + 1..]))
 }
 
-/// Behind the priority.
+/// Parses the part after the priority.
 fn rfc3164<'a>(rest: &'a str, around: &MessageContext<'_>) -> Result<Message<'a>, &'static str> {
     if let Some(message) = cisco::parse(rest, around) {
         return Ok(message);
@@ -580,7 +581,7 @@ mod tests {
                 "<189>: 2025 Jan  2 00:00:01 UTC: %ETHPORT-5-IF_UP: up",
                 json!({"time": "2025-01-02T00:00:01.000Z", "msgid": "ETHPORT-5-IF_UP", "message": "up"}),
             ),
-            // Where "CEST" is, nobody says.
+            // The offset of "CEST" is not defined.
             (
                 "<189>: 2025 Jan  2 00:00:01 CEST: %ETHPORT-5-IF_UP: up",
                 json!({"msgid": "ETHPORT-5-IF_UP", "message": "up"}),
@@ -622,7 +623,7 @@ mod tests {
         assert_eq!(event["message"], "\u{fffd}");
     }
 
-    /// As RFC 5424 would have it.
+    /// The escaped text, as in RFC 5424.
     fn sd_text(value: &str) -> String {
         value.replace('\\', "\\\\").replace('"', "\\\"").replace(']', "\\]")
     }

@@ -39,7 +39,7 @@ use crate::{
 use frames::{Frames, without_end};
 use message::{MessageContext, write_event};
 
-/// What is read of a connection at once.
+/// Bytes read at once from a connection.
 const READ_BYTES: usize = 64 << 10;
 /// The longest datagram there is.
 const DATAGRAM_BYTES_MAX: usize = 64 << 10;
@@ -47,23 +47,23 @@ const DATAGRAM_BYTES_MAX: usize = 64 << 10;
 const DATAGRAMS_MAX: usize = 64 << 10;
 /// Datagrams that become events together.
 const DATAGRAMS_AT_ONCE: usize = 1024;
-/// What the system is asked to hold for the socket of datagrams, while nobody reads.
+/// Bytes that the system is asked to buffer for the socket of datagrams.
 const SOCKET_BUFFER_BYTES: usize = 4 << 20;
 /// Connections that have sent nothing yet; one more sends the oldest away.
 const NEWCOMERS_MAX: usize = 1000;
-/// Between attempts to hand over events while nothing can be stored.
+/// Pause between attempts to append events while nothing can be stored.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
-/// Between attempts to take connections, after one that failed for want of files.
+/// Pause between attempts to accept connections, after one that failed because no file descriptor was free.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// At most so often it is told that datagrams were lost.
+/// Interval between warnings about lost datagrams.
 const TELL_INTERVAL_NANOS: u64 = 10_000_000_000;
 
-/// What came so far.
+/// Counts of the received messages.
 #[derive(Debug, Default)]
 pub(crate) struct SyslogStats {
     pub(crate) tcp_messages: AtomicU64,
     pub(crate) udp_messages: AtomicU64,
-    /// Of all messages, those that were not well formed.
+    /// Messages that were not well formed.
     pub(crate) malformed: AtomicU64,
     /// Datagrams that found no room, and messages that the engine refused.
     pub(crate) dropped: AtomicU64,
@@ -199,7 +199,7 @@ struct Datagram {
     _room: OwnedSemaphorePermit,
 }
 
-/// Does nothing but read, so that the system's buffer is empty when more comes.
+/// Reads all the time, so that the system's buffer is empty when more datagrams come.
 async fn receive(
     socket: UdpSocket,
     queue: mpsc::Sender<Datagram>,
@@ -218,7 +218,8 @@ async fn receive(
         let (length, peer) = match received {
             Ok(received) => received,
             Err(error) => {
-                // Of an earlier answer that did not arrive, or the like; the next may be good.
+                // The error may be that of an earlier answer that did not arrive, or the like; the next datagram may be
+                // good.
                 tracing::debug!(%error, "a datagram cannot be read");
                 tokio::task::yield_now().await;
                 continue;
@@ -296,7 +297,7 @@ impl Events {
         self.count += 1;
     }
 
-    /// Hands the events to the engine, and waits until it takes them.
+    /// Appends the events to the engine, and waits until it takes them.
     async fn append(self, shared: &Shared) {
         if self.count == 0 {
             return;
@@ -335,7 +336,7 @@ impl Events {
                         && stats.unkept.fetch_add(appended.accepted, Ordering::Relaxed) == 0
                         && appended.accepted > 0
                     {
-                        // Nobody is answered; once is enough.
+                        // There is no client to answer; one warning is enough.
                         tracing::warn!(%stream, "{warning}");
                     }
                     return;

@@ -21,7 +21,7 @@ use swiftwater_runtime::{
 
 use super::{append_fmt, write_records, write_text};
 
-/// What an emit is to Bullet.
+/// The kind of an emit for Bullet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BulletKind {
     /// Further ones may come.
@@ -33,7 +33,7 @@ pub enum BulletKind {
 }
 
 impl BulletKind {
-    /// What an emit is.
+    /// The kind of an emit.
     pub fn of(emit: &Emit) -> BulletKind {
         match emit.meta.finished.as_ref().map(|finished| &finished.reason) {
             None => BulletKind::Window,
@@ -55,9 +55,9 @@ impl BulletKind {
 /// One of Bullet's errors: what is wrong, with its place before it where it has one, and what can be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BulletError {
-    /// What is wrong.
+    /// The fault.
     pub error: String,
-    /// What can be done.
+    /// The possible remedies.
     pub resolutions: Vec<String>,
 }
 
@@ -149,7 +149,7 @@ pub fn write_bullet_meta(meta: &EmitMeta, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-/// Why the query failed, where it did.
+/// The failure of the query, if it failed.
 fn errors_of(meta: &EmitMeta) -> Option<Vec<BulletError>> {
     let (error, resolutions): (&str, &[&str]) = match &meta.finished.as_ref()?.reason {
         EndReason::RateLimited(error) => (

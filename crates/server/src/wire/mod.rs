@@ -154,7 +154,7 @@ pub fn reason_name(reason: &EndReason) -> &'static str {
     }
 }
 
-/// What made the query fail, in its last emit.
+/// The failure of the query, in its last emit.
 pub fn failure(meta: &EmitMeta) -> Option<&str> {
     match meta.finished.as_ref().map(|finished| &finished.reason) {
         Some(EndReason::Failed(message) | EndReason::RateLimited(message)) => Some(message),
@@ -162,7 +162,7 @@ pub fn failure(meta: &EmitMeta) -> Option<&str> {
     }
 }
 
-/// What can be done about what made the query fail.
+/// The hint for the failure of the query.
 pub fn failure_hint(meta: &EmitMeta) -> Option<&'static str> {
     match meta.finished.as_ref().map(|finished| &finished.reason) {
         Some(EndReason::RateLimited(_)) => Some(

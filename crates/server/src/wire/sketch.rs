@@ -16,7 +16,7 @@ use swiftwater_runtime::{EmitMeta, SketchFigures, SketchMeta};
 
 /// Two standard deviations of a normal distribution.
 const CONFIDENCE_TWO_DEVIATIONS: f64 = 0.9545;
-/// What quantile sketches' bounds on ranks hold with.
+/// Confidence of the bounds on ranks of quantile sketches.
 const CONFIDENCE_RANK: f64 = 0.99;
 
 /// Adds the `sketch` object of an emit's meta.

@@ -41,7 +41,7 @@ async fn http_query_answers_one_result() {
         assert_eq!(result["records"], json!([{"n": 1}]), "{result}");
         assert_eq!(result["meta"]["Window"]["Name"], "Windowless");
         assert!(result["meta"]["Query"]["Finish Time"].is_i64());
-        // What is sent next is for the next one alone.
+        // The next events are for the next query alone.
         server.until_queries(0).await;
     }
 }
@@ -204,7 +204,7 @@ async fn sockjs_sessions_live_between_requests_and_no_longer() {
     assert_eq!(post("/0/a/xhr_send", &connect).await.status, 204);
     let frame = post("/0/a/xhr", "").await.text().await;
     assert!(frame.starts_with("a[\"CONNECTED\\nversion:1.2\\n"), "{frame}");
-    // Nobody receives: after a while there is room for another session.
+    // Without a receiver, there is room for another session after a while.
     soon(async { while post("/0/b/xhr", "").await.status != 200 {} }).await;
     assert_eq!(post("/0/a/xhr_send", &connect).await.status, 404);
     let mut streaming = post("/0/b/xhr_streaming", "").await;

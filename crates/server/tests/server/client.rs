@@ -114,7 +114,7 @@ impl Running {
         self.send("POST", &format!("/v1/streams/{stream}/events"), &[], body).await
     }
 
-    /// Asks a query and returns when it stands.
+    /// Submits a query and returns when it runs.
     pub(crate) async fn ask(&self, accept: &str, text: &str) -> Reply {
         let reply = self.send("POST", "/v1/queries", &[("accept", accept)], text.to_owned()).await;
         assert_eq!(reply.status, 200);
@@ -221,7 +221,7 @@ pub(crate) struct Reply {
     pub(crate) headers: HeaderMap,
     body: Incoming,
     rest: Vec<u8>,
-    /// What the contract says of the body.
+    /// The schema of the body in the contract.
     schema: Option<&'static Value>,
 }
 

@@ -118,7 +118,8 @@ async fn contract_is_served_and_every_operation_is_there() {
     for (path, operations) in CONTRACT["paths"].as_object().unwrap() {
         let path = path.replace("{transport}", "xhr_send").replace(['{', '}'], "");
         for method in ["get", "post", "put", "delete", "patch"] {
-            // Asks for nothing that could be had, so that nothing is done; what matters is who answers.
+            // The requests name nothing that exists, so that nothing is done; the test compares the handlers that
+            // answer.
             let fields = [("content-type", "application/xml"), ("accept", "none/none")];
             let reply = server.send(&method.to_ascii_uppercase(), &path, &fields, "").await;
             let is_known = operations.get(method).is_some();

@@ -17,7 +17,7 @@ fn gzip(text: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// As HTTP means it: with zlib's head and checksum.
+/// Compresses text as HTTP defines `deflate`: with zlib's header and checksum.
 fn deflate(text: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(text).unwrap();
@@ -303,7 +303,7 @@ async fn body_that_stops_part_way_is_answered_when_what_it_tells_is_synced() {
 async fn soon_full(dir: &Path) -> Running {
     let history = HistoryConfig {
         log_bytes_max: 80 << 10,
-        // Nothing is let go of meanwhile.
+        // Nothing is released meanwhile.
         checkpoint_interval_ms: 3_600_000,
         ..HistoryConfig::at(dir)
     };

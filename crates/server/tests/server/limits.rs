@@ -12,7 +12,7 @@ use crate::client::{Running, soon};
 
 const EVENTS: &str = "/v1/streams/s/events";
 
-/// So many bytes of space, packed in every way: a thousandth of that, or less.
+/// Compressed bodies of so many bytes of space, in each format: a thousandth of that, or less.
 fn bombs(bytes: usize) -> [(&'static str, Vec<u8>); 3] {
     let plain = vec![b' '; bytes];
     let level = flate2::Compression::best();
@@ -169,7 +169,7 @@ async fn limits_of_the_engine_are_named() {
     }
 }
 
-/// What the metrics say that clients hold unfinished.
+/// The unfinished bytes of clients, from the metrics.
 async fn unfinished_bytes(server: &Running) -> u64 {
     let text = server.get("/metrics").await.text().await;
     let line = text.lines().find_map(|line| line.strip_prefix("swiftwater_unfinished_bytes ")).unwrap();
@@ -244,7 +244,7 @@ async fn whole_bodies_and_heads_hold_no_more_than_all_may() {
     for _ in 0..20 {
         let mut stream = tokio::net::TcpStream::connect(server.address).await.unwrap();
         let head = format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: {}", "y".repeat(200 << 10));
-        // Where there is no room the connection is closed.
+        // If there is no room, the connection is closed.
         let _ = stream.write_all(head.as_bytes()).await;
         heads.push(stream);
     }
@@ -289,7 +289,7 @@ async fn a_head_that_does_not_come_in_time_ends_its_connection() {
     assert_eq!(results.records(1).await[0]["a"], 1);
 }
 
-/// There may be one emit a second.
+/// The configuration that allows one emit a second.
 fn rarely(fast_query: FastQuery) -> EngineConfig {
     EngineConfig { query_emits_max: 1, emits_interval_ms: 1000, fast_query, ..EngineConfig::default() }
 }

@@ -35,7 +35,7 @@ async fn program(name: &'static str, arguments: Vec<String>, input: String) -> O
         command.args(arguments).env("PGCONNECT_TIMEOUT", "20").env_remove("PGHOST").stdin(Stdio::piped());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let mut stdin = child.stdin.take().unwrap();
-        // Whoever wants no input does not read it.
+        // A process that wants no input does not read it.
         let writer = std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
         let output = child.wait_with_output();
         writer.join().unwrap();
@@ -111,7 +111,7 @@ async fn psql_lists_and_describes() {
     for (list, row) in [
         ("\\l", "swiftwater|swiftwater|UTF8|C|C"),
         ("\\dn", "public|swiftwater"),
-        // Which groups a role is in newer versions do not ask.
+        // Newer versions do not ask for the groups of a role.
         ("\\du", "swiftwater|Superuser"),
         ("\\du+", "swiftwater|Superuser"),
     ] {
@@ -145,7 +145,7 @@ async fn psql_lists_and_describes() {
     assert!(!is_good && error.contains("pg_class"), "{error}");
 }
 
-/// What Grafana asks of a data source, as it writes it.
+/// The questions that Grafana asks a data source, in its own words.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn grafana_finds_version_tables_and_columns() {
     let directory = tempfile::tempdir().unwrap();
@@ -304,7 +304,7 @@ async fn rows(stream: &mut TcpStream, text: &str) -> Vec<String> {
     }
 }
 
-/// As [`rows`], with the fields of the error where there is one.
+/// Reads an answer as [`rows`] does, with the fields of the error if there is one.
 async fn answer(stream: &mut TcpStream, text: &str) -> (Vec<String>, Option<String>) {
     stream.write_all(&message(b'Q', &[text.as_bytes(), b"\0"].concat())).await.unwrap();
     let (mut rows, mut error) = (Vec::new(), None);
@@ -462,7 +462,7 @@ async fn messages_come_in_the_order_of_the_protocol() {
     all.extend(message(b'S', b""));
     stream.write_all(&all).await.unwrap();
     assert_eq!(kinds(&mut stream).await, "12EZ");
-    // What is no protocol ends the connection, and nothing else.
+    // Bytes that are not the protocol end the connection, and nothing else.
     let mut odd = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     odd.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
     let mut rest = Vec::new();

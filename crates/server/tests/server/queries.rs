@@ -266,7 +266,7 @@ async fn event_source_asks_by_one_get() {
     server.ingest("s", "{\"n\": 1}").await;
     let text = asking.text().await;
     assert!(text.contains("\"records\":[{\"n\":1}]"), "{text}");
-    // What no page of another site can have a browser send by a link or an image.
+    // A request that a browser can send from a link or an image of another site's page.
     for fields in [&[][..], &[("accept", "text/html, */*")], &[("accept", "*/*")]] {
         let refused = server.send("GET", place, fields, "").await;
         refused.problem(StatusCode::BAD_REQUEST, "request-invalid").await;

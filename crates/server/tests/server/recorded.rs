@@ -87,7 +87,7 @@ async fn check(case: RecordedCase) -> Outcome {
     }
 }
 
-/// Asks the query, sends the records when it stands, and ends it. Answers the whole body.
+/// Submits the query, sends the records when it runs, and ends it. Returns the whole body.
 async fn ask(server: &Running, path: &str, case: &RecordedCase) -> String {
     let mut client = server.client().await;
     let (path, query) = (path.to_owned(), case.bql().to_owned());

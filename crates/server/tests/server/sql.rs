@@ -165,7 +165,7 @@ async fn a_statement_is_seen_and_ended_by_its_name() {
     // Its name is free a moment after its answer.
     until_statements(&server, 0).await;
     server.send("DELETE", "/v1/sql/mine", &[], "").await.problem(StatusCode::NOT_FOUND, "not-found").await;
-    // How it ended, not that its name was taken for another.
+    // The answer is how it ended, not that its name was taken for another.
     let told = server.get("/v1/sql/mine").await.json().await;
     assert_eq!(told["error"]["detail"], "the statement was cancelled", "{told}");
     let odd = server.send("POST", "/v1/sql", &[("swiftwater-statement", "a b")], "SELECT 1").await;

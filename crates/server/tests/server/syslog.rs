@@ -24,7 +24,7 @@ async fn start() -> (Running, Reply) {
     (server, results)
 }
 
-/// What the numbers say of syslog, by the ends of their names.
+/// The syslog counters of the metrics, by the ends of their names.
 async fn number(server: &Running, name: &str) -> u64 {
     let text = server.get("/metrics").await.text().await;
     let line = text.lines().find(|line| line.starts_with(&format!("swiftwater_syslog_{name} ")));
@@ -84,7 +84,7 @@ async fn messages_become_events_however_they_are_framed() {
     assert_eq!(number(&server, "messages_total{transport=\"udp\"}").await, 2);
     assert_eq!(number(&server, "connections").await, 1);
     assert_eq!(number(&server, "dropped_total").await, 0);
-    // What has no end of its own ends with the connection.
+    // A message without an end of its own ends with the connection.
     std::io::Write::write_all(&mut tcp, b"<13>1 - - - - - - last").unwrap();
     drop(tcp);
     assert_eq!(results.records(1).await[0]["message"], "last");

@@ -79,7 +79,7 @@ pub struct SketchAccumulator<S: Sketching> {
 }
 
 impl<S: Sketching> SketchAccumulator<S> {
-    /// Of nothing yet.
+    /// An accumulator without values.
     pub fn new(sketching: S) -> SketchAccumulator<S> {
         let sketches = [sketching.empty()];
         SketchAccumulator { sketching, sketches }
@@ -119,7 +119,7 @@ pub struct SketchGroupsAccumulator<S: Sketching> {
 }
 
 impl<S: Sketching> SketchGroupsAccumulator<S> {
-    /// Of no groups yet.
+    /// An accumulator without groups.
     pub fn new(sketching: S) -> SketchGroupsAccumulator<S> {
         SketchGroupsAccumulator { sketching, sketches: Vec::new() }
     }

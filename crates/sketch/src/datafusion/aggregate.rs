@@ -18,7 +18,7 @@ use datafusion_expr::{
 
 use super::accumulate::{SketchAccumulator, SketchGroupsAccumulator, Sketching};
 
-/// What one function has of its own.
+/// The properties of one function.
 pub trait SketchFunction: Debug + Clone + Eq + Hash + Send + Sync + 'static {
     /// The way it works once its constant arguments are known.
     type Sketching: Sketching;
@@ -30,7 +30,7 @@ pub trait SketchFunction: Debug + Clone + Eq + Hash + Send + Sync + 'static {
     /// `DISTINCT`.
     const PASSES_OVER_REPEATS: bool;
 
-    /// What it may be called with.
+    /// The signature of its calls.
     fn signature(&self) -> Signature;
 
     /// The type of its answers.
@@ -41,7 +41,7 @@ pub trait SketchFunction: Debug + Clone + Eq + Hash + Send + Sync + 'static {
         None
     }
 
-    /// What is to be done for a call.
+    /// The sketching for a call.
     fn sketching(&self, args: &AccumulatorArgs<'_>) -> Result<Self::Sketching>;
 }
 
@@ -53,7 +53,7 @@ pub struct SketchAggregate<F> {
 }
 
 impl<F: SketchFunction> SketchAggregate<F> {
-    /// Of a function.
+    /// The aggregate of a function.
     pub fn new(function: F) -> SketchAggregate<F> {
         let signature = function.signature();
         SketchAggregate { function, signature }

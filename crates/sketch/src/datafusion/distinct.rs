@@ -21,7 +21,7 @@ pub struct CountDistinctTheta {
 }
 
 impl CountDistinctTheta {
-    /// With sketches of this size.
+    /// The function with sketches of this size.
     pub fn new(sizes: SketchSizes) -> CountDistinctTheta {
         CountDistinctTheta { entries: sizes.distinct_entries }
     }

@@ -25,7 +25,7 @@ pub struct QuantileKll {
 }
 
 impl QuantileKll {
-    /// With sketches of this size.
+    /// The function with sketches of this size.
     pub fn new(sizes: SketchSizes) -> QuantileKll {
         QuantileKll { k: sizes.quantile_k }
     }
@@ -60,7 +60,7 @@ impl SketchFunction for QuantileKll {
 pub struct QuantileSketching {
     /// [`SketchSizes::quantile_k`].
     pub k: u16,
-    /// From 0, the least value, to 1, the greatest.
+    /// The share, from 0, the least value, to 1, the greatest.
     pub share: f64,
 }
 

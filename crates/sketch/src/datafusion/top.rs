@@ -30,7 +30,7 @@ pub struct TopK {
 }
 
 impl TopK {
-    /// With sketches of this size.
+    /// The function with sketches of this size.
     pub fn new(sizes: SketchSizes) -> TopK {
         TopK { entries: sizes.top_entries }
     }
@@ -80,7 +80,7 @@ fn item_field(ty: &DataType) -> FieldRef {
 pub struct TopSketching {
     /// [`SketchSizes::top_entries`].
     pub entries: u32,
-    /// How many values.
+    /// Number of values.
     pub k: usize,
     /// Their type; no dictionary.
     pub ty: DataType,

@@ -34,9 +34,9 @@ pub(crate) enum Cells {
     Binary(BinaryArray),
     /// Days since 1970.
     Date(ScalarBuffer<i32>, Option<NullBuffer>),
-    /// Since midnight.
+    /// The time since midnight.
     Time(ScalarBuffer<i64>, Option<NullBuffer>, TimeUnit),
-    /// Since 1970: of an instant in UTC, else of a local time, without a zone.
+    /// The time since 1970: of an instant in UTC, else of a local time, without a zone.
     Timestamp(ScalarBuffer<i64>, Option<NullBuffer>, TimeUnit, Kind),
     List(OffsetBuffer<i32>, Option<NullBuffer>, Box<Cells>),
     Struct(Vec<(String, Cells)>, Option<NullBuffer>),
@@ -47,7 +47,7 @@ pub(crate) enum Cells {
     Printed(ArrayRef),
 }
 
-/// What a timestamp is.
+/// The kinds of values that a timestamp column can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Instant,
@@ -159,7 +159,7 @@ impl Cells {
         })
     }
 
-    /// Whether a cell is null.
+    /// Returns true if a cell is null.
     pub(crate) fn is_null(&self, row: usize) -> bool {
         let absent = |nulls: &Option<NullBuffer>| nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
         match self {
@@ -189,7 +189,7 @@ impl Cells {
         }
     }
 
-    /// Of a union: the column that holds the value, its row there, and whether its text is JSON.
+    /// The column of a union that has the value, its row there, and a flag that its text is JSON.
     pub(crate) fn member(&self, row: usize) -> Option<(&Cells, usize, bool)> {
         let Cells::Union(array, children) = self else {
             return None;
@@ -210,7 +210,7 @@ impl Cells {
     }
 }
 
-/// As Arrow prints a cell.
+/// The text of a cell as Arrow prints it.
 pub(crate) fn print(array: &ArrayRef, row: usize) -> String {
     match ArrayFormatter::try_new(array, &FormatOptions::default()) {
         Ok(formatter) => formatter.value(row).to_string(),

@@ -10,7 +10,7 @@ use super::scalar::{
 };
 use crate::SqlError;
 
-/// How deeply values may be nested; deeper ones are null.
+/// Nesting of values beyond which they are null.
 const NESTING_MAX: usize = 64;
 
 pub(crate) struct JsonWriter {

@@ -51,7 +51,7 @@ impl Form {
     /// All, the one that is given where any will do first.
     pub const ALL: [Form; 4] = [Form::Json, Form::Ndjson, Form::Csv, Form::Arrow];
 
-    /// As `Content-Type` names it.
+    /// Its name for `Content-Type`.
     pub fn media_type(self) -> &'static str {
         match self {
             Form::Json => "application/json",
@@ -73,7 +73,8 @@ impl Form {
     }
 }
 
-/// Writes an answer: its beginning, then each batch, then its end. What it wrote is taken out of the buffer at any time.
+/// Writes an answer: its beginning, then each batch, then its end. Its output can be taken out of the buffer at any
+/// time.
 pub struct FormWriter {
     writer: Writer,
 }
@@ -85,7 +86,7 @@ enum Writer {
 }
 
 impl FormWriter {
-    /// For an answer with these columns.
+    /// The writer of an answer with these columns.
     pub fn new(form: Form, schema: &SchemaRef) -> Result<FormWriter, SqlError> {
         let writer = match form {
             Form::Json => Writer::Json(JsonWriter::array(schema)),
@@ -96,7 +97,7 @@ impl FormWriter {
         Ok(FormWriter { writer })
     }
 
-    /// What stands before all rows.
+    /// Writes the part before all rows.
     pub fn begin(&mut self, out: &mut Vec<u8>) {
         match &mut self.writer {
             Writer::Json(writer) => writer.begin(out),
@@ -114,7 +115,7 @@ impl FormWriter {
         }
     }
 
-    /// What stands after all rows.
+    /// Writes the part after all rows.
     pub fn end(&mut self, out: &mut Vec<u8>) -> Result<(), SqlError> {
         match &mut self.writer {
             Writer::Json(writer) => writer.end(out),

@@ -38,7 +38,7 @@ pub struct ParquetRows {
 }
 
 impl ParquetRows {
-    /// Reads where everything is in the file. What is no Parquet file is an error of kind Invalid.
+    /// Reads where everything is in the file. A file that is not Parquet is an error of kind Invalid.
     pub fn open(file: File) -> Result<ParquetRows, SqlError> {
         guarded(|| {
             let options = ArrowReaderOptions::new();
@@ -46,7 +46,7 @@ impl ParquetRows {
             let fields = fields_in_place(found.schema().fields(), true);
             let schema = Schema::new_with_metadata(fields, found.schema().metadata().clone());
             let options = options.with_schema(Arc::new(schema));
-            // Of a group without members the reader has no column, and can be told none.
+            // For a group without members the reader has no column, and can be given none.
             let in_place = ArrowReaderMetadata::try_new(Arc::clone(found.metadata()), options);
             let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, in_place.unwrap_or(found));
             let rows = u64::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
@@ -56,12 +56,12 @@ impl ParquetRows {
         })
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// How many rows were emitted.
+    /// Number of rows emitted.
     pub fn rows_emitted(&self) -> u64 {
         self.given
     }
@@ -113,7 +113,7 @@ fn in_place(ty: &DataType, copies_a_few: bool) -> DataType {
     }
 }
 
-/// How many of a batch's rows, from one on, are written at once.
+/// Number of a batch's rows, from `from` on, that are written at once.
 fn written_at_once(batch: &RecordBatch, from: usize) -> usize {
     let most = WRITTEN_ROWS.min(batch.num_rows() - from);
     let mut bytes = 0;

@@ -11,7 +11,7 @@ use super::json::range;
 use super::pg::{PgType, micros};
 use super::scalar::{write_decimal, write_wide_decimal};
 
-/// From 1970-01-01 to 2000-01-01.
+/// The days from 1970-01-01 to 2000-01-01.
 const DAYS: i32 = 10_957;
 const MICROS: i64 = 86_400_000_000 * DAYS as i64;
 

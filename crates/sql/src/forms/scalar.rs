@@ -31,7 +31,7 @@ pub(crate) fn write_double(value: f64, out: &mut Vec<u8>) {
     }
 }
 
-/// As [`write_double`], with no more digits than a FLOAT has.
+/// Writes a FLOAT as [`write_double`] does, with no more digits than it has.
 pub(crate) fn write_float(value: f32, out: &mut Vec<u8>) {
     match double_name(f64::from(value)) {
         Some(name) => out.extend_from_slice(name.as_bytes()),

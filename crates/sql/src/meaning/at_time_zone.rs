@@ -55,7 +55,7 @@ impl ScalarUDFImpl for AtTimeZone {
         let time = match time {
             DataType::Timestamp(unit, None) => DataType::Timestamp(*unit, None),
             DataType::Timestamp(unit, Some(_)) => instants(*unit),
-            // What has no zone of its own is read in the session's.
+            // A value without a time zone is read in the session's.
             DataType::Date32
             | DataType::Date64
             | DataType::Utf8

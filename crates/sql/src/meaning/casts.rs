@@ -89,13 +89,13 @@ pub(super) fn rounded(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>
     Ok(Transformed::yes(Step::RoundFunction.call(value)))
 }
 
-/// What is done to a value before DataFusion casts it.
+/// A change of a value before DataFusion casts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Step {
     Rounded {
         to_even: bool,
     },
-    /// As the function `round` does it.
+    /// Rounding as by the function `round`.
     RoundFunction,
     /// The text of a time, with seconds where it has none; it fails where an offset from UTC would be passed over.
     TimeText {
@@ -190,7 +190,7 @@ fn with_seconds(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether a time's text ends in an offset that is not zero, or the name of a zone.
+/// Returns true if a time's text ends in an offset other than zero, or in the name of a time zone.
 fn has_offset(text: &str) -> bool {
     let text = text.trim();
     // Behind the date, whose parts are set apart by the same sign.

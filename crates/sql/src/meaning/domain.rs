@@ -25,7 +25,7 @@ const FUNCTIONS: [&str; 14] = [
     "chr",
 ];
 
-/// Puts the functions that fail in the place of DataFusion's.
+/// Replaces DataFusion's functions by those that fail.
 pub(super) fn register(state: &mut SessionState) -> Result<()> {
     for name in FUNCTIONS {
         let inner = state.udf(name)?;
@@ -102,7 +102,7 @@ fn check_text(texts: &ArrayRef) -> Result<()> {
 fn check_numbers(name: &str, arguments: &[ColumnarValue], results: &ArrayRef) -> Result<()> {
     let results = cast(results, &DataType::Float64)?;
     let results = results.as_primitive::<Float64Type>();
-    // What is seldom looked for is looked for once.
+    // The common case, only finite results, is checked first.
     if results.values().iter().all(|value| value.is_finite()) {
         return Ok(());
     }

@@ -20,7 +20,7 @@ use datafusion::logical_expr::{
 use crate::SqlError;
 use crate::error::state;
 
-/// Whether a cast from one type to the other may leave the range.
+/// Returns true if a cast from one type to the other may leave the range.
 pub(crate) fn may_leave_range(from: &DataType, to: &DataType) -> bool {
     match from {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => to.is_floating(),

@@ -230,7 +230,7 @@ pub(super) fn check(node: &LogicalPlan, schema: &DFSchema) -> Result<()> {
     }
 }
 
-/// What compares intervals in an expression, without its operands.
+/// The name of the operation that compares intervals in an expression; its operands are not searched.
 fn comparing(expr: &Expr, schema: &DFSchema) -> Option<String> {
     let is_found = |exprs: &[Expr]| exprs.iter().any(|expr| is_interval(expr, schema));
     let ordered = |keys: &[Sort]| keys.iter().any(|key| is_interval(&key.expr, schema));
@@ -267,7 +267,7 @@ fn is_interval(expr: &Expr, schema: &DFSchema) -> bool {
     expr.get_type(schema).is_ok_and(|ty| has_interval(&ty))
 }
 
-/// Whether values of a type are intervals, or have some.
+/// Returns true if values of a type are intervals, or contain some.
 fn has_interval(ty: &DataType) -> bool {
     match ty {
         DataType::Interval(_) => true,
@@ -290,7 +290,7 @@ fn refused(what: &str) -> Result<()> {
     Err(DataFusionError::External(Box::new(error)))
 }
 
-/// How many nanoseconds an interval is.
+/// The number of nanoseconds of an interval.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Length(Signature);
 

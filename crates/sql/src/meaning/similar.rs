@@ -106,7 +106,7 @@ fn push_literal(character: char, out: &mut String) {
     out.push(character);
 }
 
-/// The rest of a class, `[` having been read. What the library reads in it that POSIX does not is escaped.
+/// The rest of a class, `[` having been read. Constructs of the library that POSIX does not have are escaped.
 fn class(
     pattern: &str,
     characters: &mut std::iter::Peekable<std::str::Chars<'_>>,

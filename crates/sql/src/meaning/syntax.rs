@@ -108,7 +108,7 @@ fn rewritten(expr: &mut Expr, dialect: Dialect) -> Result<Option<Expr>, SqlError
             op: op.clone(),
             right: Box::new(pattern),
         }),
-        // Of tuples DataFusion says that nulls are equal.
+        // DataFusion compares nulls within tuples as equal.
         Expr::BinaryOp { left, op: op @ (BinaryOperator::Eq | BinaryOperator::NotEq), right } => {
             match (&**left, &**right) {
                 (Expr::Tuple(left), Expr::Tuple(right)) if left.len() == right.len() => {
@@ -181,7 +181,7 @@ fn contrary(op: &BinaryOperator) -> Option<BinaryOperator> {
     })
 }
 
-/// What is cast to an instant.
+/// The expression cast to an instant.
 fn instant(time: &Expr) -> Expr {
     Expr::Cast {
         kind: CastKind::Cast,
@@ -234,7 +234,7 @@ fn over_lines(pattern: &Expr) -> Option<Expr> {
     }
 }
 
-/// Whether tuples are equal, by their elements.
+/// The condition that tuples are equal, element by element.
 fn tuples(left: &[Expr], right: &[Expr], negated: bool) -> Option<Expr> {
     let equal = left.iter().zip(right).map(|(left, right)| Expr::BinaryOp {
         left: Box::new(Expr::Nested(Box::new(left.clone()))),
@@ -250,7 +250,7 @@ fn tuples(left: &[Expr], right: &[Expr], negated: bool) -> Option<Expr> {
     Some(if negated { Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(all) } } else { all })
 }
 
-/// Whether a place in a list is counted from its end.
+/// Returns true if a place in a list is counted from its end.
 fn is_from_end(access: &AccessExpr) -> bool {
     let is_negative = |expr: &Expr| matches!(expr, Expr::UnaryOp { op: UnaryOperator::Minus, .. });
     match access {
@@ -375,7 +375,7 @@ fn function_rewritten(function: &mut Function, dialect: Dialect) -> Result<Optio
         ("date_part" | "datepart", [part, time]) if is_text(part, &["second", "seconds"]) => {
             return Ok(Some(seconds((*time).clone())));
         }
-        // Of an empty list there is no length in any dimension.
+        // An empty list has no length in any dimension.
         ("array_length", [list, dimension]) => {
             let length = call("list_length", vec![(*list).clone(), (*dimension).clone()]);
             let zero = Expr::Value(Value::Number("0".to_owned(), false).into());

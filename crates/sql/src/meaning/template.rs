@@ -34,7 +34,7 @@ pub(super) enum Part {
         case: Case,
         width: usize,
     },
-    /// Of the zone, which is UTC; a local time has none.
+    /// Name of the zone, which is UTC; a local time has none.
     Zone(&'static str),
 }
 
@@ -50,7 +50,7 @@ pub(super) enum Field {
     Second,
     SecondOfDay,
     Year,
-    /// Of the year its last digits: 10 to their number.
+    /// The year modulo this power of 10: its last digits.
     YearModulo(i64),
     IsoYear,
     IsoYearModulo(i64),
@@ -63,13 +63,13 @@ pub(super) enum Field {
     DayOfYear,
     IsoDayOfYear,
     Day,
-    /// From Sunday, which is 1, and from Monday.
+    /// The day of the week: from Sunday, which is 1, and from Monday.
     DayOfWeek,
     IsoDayOfWeek,
     JulianDay,
 }
 
-/// Whether a number is followed by `th`, `st`, `nd`, `rd`.
+/// An ordinal suffix after a number: `th`, `st`, `nd`, `rd`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ordinal {
     No,
@@ -106,8 +106,8 @@ const NAME_WIDTH: usize = 9;
 /// The longest month in Roman numbers.
 const ROMAN_WIDTH: usize = 4;
 
-/// What PostgreSQL reads in a template, of two that begin alike the longer first. All but names of months and days may be in lower
-/// case as well.
+/// The patterns of PostgreSQL's templates; of two with a common beginning, the longer one is first. All but names of months and
+/// days may be in lower case as well.
 const PATTERNS: [&str; 57] = [
     "A.D.", "A.M.", "AD", "AM", "B.C.", "BC", "CC", "DAY", "DDD", "DD", "DY", "Day", "Dy", "D", "FF1", "FF2",
     "FF3", "FF4", "FF5", "FF6", "FX", "HH24", "HH12", "HH", "IDDD", "ID", "IW", "IYYY", "IYY", "IY", "I",
@@ -350,7 +350,7 @@ fn letters(template: &str, letter: char, count: usize) -> Result<Part, SqlError>
     })
 }
 
-/// Whether a template asks a date of a time.
+/// Returns true if a template uses parts of a date.
 pub(super) fn needs_date(parts: &[Part]) -> bool {
     parts.iter().any(|part| match part {
         Part::Number { field, .. } => !matches!(
@@ -423,7 +423,7 @@ fn write_number(number: i64, width: usize, ordinal: Ordinal, out: &mut String) {
 impl Field {
     fn of(self, time: &NaiveDateTime) -> i64 {
         let iso = time.iso_week();
-        // Of a year before Christ PostgreSQL shows the number without its sign.
+        // PostgreSQL shows a year before Christ without its sign.
         let year = |year: i32| i64::from(if year <= 0 { 1 - year } else { year });
         match self {
             Field::Hour24 => time.hour().into(),

@@ -17,7 +17,7 @@ use super::template::{self, Part};
 use crate::SqlError;
 use crate::error::state;
 
-/// Whose templates.
+/// The dialect of a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum TemplateDialect {
     Postgres,
@@ -44,7 +44,7 @@ impl ToChar {
     }
 }
 
-/// What Spark's `date_format` is here, where `date_format` is DataFusion's.
+/// Name of Spark's `date_format` here, where `date_format` is DataFusion's.
 pub(super) const SPARK: &str = "spark_date_format";
 
 impl ScalarUDFImpl for ToChar {
@@ -80,7 +80,7 @@ impl ScalarUDFImpl for ToChar {
                 DataType::Timestamp(TimeUnit::Microsecond, Some(UTC.into()))
             }
             DataType::Time32(_) | DataType::Time64(_) => DataType::Time64(TimeUnit::Nanosecond),
-            // What it does not format is told of with the type of the answer: DataFusion says nothing of why types do not fit.
+            // For an unsupported type the answer's type is in the error: DataFusion does not say why types do not fit.
             other => other.clone(),
         };
         match template {

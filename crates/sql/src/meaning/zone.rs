@@ -32,7 +32,7 @@ const ABBREVIATIONS: &str = "\
     -600, tft 300, tjt 300, tot 780, trut 600, tvt 720, uct 0, ulast 540, ut 0, utc 0, uyst -120, uyt -180, \
     uzst 360, uzt 300, vut 660, wadt 480, wakt 720, wast 420, wat 60, wdt 540, wet 0, wetdst 60, wft 720, \
     wgst -120, wgt -180, xjt 360, yapt 600, yekst 360, z 0, zulu 0";
-/// Where the rules of the database end: 2100-01-01, in seconds.
+/// End of the rules in the database: 2100-01-01, in seconds.
 const RULES_END: i64 = 4_102_444_800;
 /// Half a year before the end, where the clocks show whether they still change.
 const HALF_A_YEAR: i64 = 182 * 86_400;
@@ -126,7 +126,7 @@ impl Zone {
     }
 }
 
-/// Whether a time zone is UTC; an error where there is none of that name.
+/// Returns true if a time zone is UTC; an error if no zone has that name.
 pub fn is_utc(name: &str) -> Result<bool, SqlError> {
     let always: [Tz; 4] = [Tz::UTC, Tz::Etc__UTC, Tz::GMT, Tz::Etc__GMT];
     Ok(match Zone::named(name)? {

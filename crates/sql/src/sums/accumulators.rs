@@ -13,7 +13,7 @@ use datafusion::logical_expr::{Accumulator, EmitTo, GroupsAccumulator};
 
 use super::cells::{Cell, IntegerSum};
 
-/// What a sum is output as.
+/// The form in which a sum is output.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum SumOutput {
     /// The sum as this type.
@@ -23,7 +23,7 @@ pub(super) enum SumOutput {
     Image,
 }
 
-/// How sums are fed and what they give.
+/// The input and output of sums.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     pub(super) gives: SumOutput,
@@ -271,7 +271,7 @@ impl<C: Cell> Accumulator for DistinctSum<C> {
 #[derive(Debug)]
 pub(super) struct SlidingDistinct {
     plan: Plan,
-    /// How often each value is in the frame.
+    /// Number of occurrences of each value in the frame.
     counts: HashMap<i64, usize>,
     cell: [IntegerSum<Int64Type>; 1],
 }

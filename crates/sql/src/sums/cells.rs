@@ -17,7 +17,7 @@ use arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, Result, internal_datafusion_err};
 use swiftwater_sketch::{ExactSum, Specials};
 
-/// What a sum is made of.
+/// The state of a sum.
 pub(super) trait Cell: Default + Debug + Send + Sync + 'static {
     /// The type of its values.
     type Of: ArrowPrimitiveType;

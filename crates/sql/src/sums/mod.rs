@@ -42,13 +42,13 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     Ok(())
 }
 
-/// Both.
+/// The functions for sums and averages.
 pub(crate) fn functions() -> [AggregateUDF; 2] {
     [Function::Sum, Function::Average].map(|function| AggregateUDF::from(SumAggregate::new(function)))
 }
 
-/// Of an aggregate that is one of these: what gives its image over rows of a part, and what makes the whole of such images. None
-/// where DataFusion's own would be asked.
+/// For one of these aggregates: the aggregate that returns its image over the rows of a part, and the one that merges such
+/// images. None where DataFusion's own would be asked.
 pub(crate) fn in_parts(function: &AggregateUDF, values: &DataType) -> Option<(AggregateUDF, AggregateUDF)> {
     let sums = function.inner().downcast_ref::<SumAggregate>()?;
     let values = match values {
@@ -76,7 +76,7 @@ enum Function {
     Average,
     /// The images of sums.
     Images,
-    /// What images come to, of values of that type.
+    /// The merge of images of sums over values of that type.
     OfImages {
         values: DataType,
         gives: SumOutput,

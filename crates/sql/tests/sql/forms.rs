@@ -112,7 +112,7 @@ fn written(batch: &RecordBatch, form: Form) -> Vec<u8> {
     out
 }
 
-/// What a value is in JSON, said once more and plainly.
+/// The JSON of a value, by a second, simple implementation.
 fn expected(row: &Row) -> serde_json::Value {
     let decimal =
         |value: i64| serde_json::json!(format!("{:.2}", value as f64 / 100.0).parse::<f64>().unwrap());

@@ -37,7 +37,7 @@ fn batch(numbers: &[(u32, Option<i8>)]) -> RecordBatch {
 const SELECTED: &str = "s, count(*) AS n, count(x) AS c, sum(x) AS total, avg(x) AS a, min(x) AS l, max(x) AS m, \
                         count(*) FILTER (WHERE x > 3) AS f, min(s) AS t";
 
-/// Those of one short text go their own way (`short_texts`), but for the one that is written otherwise.
+/// The filters; those of one short text are run by `short_texts`, except for the one that is written otherwise.
 const FILTERS: [&str; 5] = [
     "",
     "WHERE x > -50 AND s <> 'text 0000004'",
@@ -46,7 +46,7 @@ const FILTERS: [&str; 5] = [
     "WHERE (s = 'text 000') IS NULL OR s = 'text 0000006'",
 ];
 
-/// Both ways, and whether the first was this one.
+/// The answers with this operator and without it, and true if the first plan has it.
 fn both(batches: Vec<RecordBatch>, options: &SqlOptions, filter: &str) -> (String, String, bool) {
     let tables = Arc::new(MemoryTables::default());
     tables.put("t", TableKind::Table, batches[0].schema(), batches);
@@ -76,7 +76,7 @@ proptest! {
         let rows: Vec<_> = rows.into_iter().map(|(number, value)| (number * spread, value)).collect();
         let batches = rows.chunks(batch_rows).map(batch).collect();
         let (ours, theirs, is_ours) = both(batches, &options(batch_rows), filter);
-        // Where all that is left is one text, there is nothing to group.
+        // If one text is all that is left, there is nothing to group.
         prop_assert!(is_ours || filter.contains("s = "));
         prop_assert_eq!(ours, theirs);
     }

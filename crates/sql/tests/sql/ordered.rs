@@ -25,7 +25,7 @@ struct QueryCase<'a> {
     relation: &'a Relation,
     types: Vec<Type>,
     order: Vec<Key>,
-    /// How many rows, behind how many.
+    /// Number of rows, and of the rows skipped before them.
     limit: Option<(usize, usize)>,
 }
 
@@ -40,7 +40,7 @@ impl QueryCase<'_> {
         })
     }
 
-    /// What is wrong with an answer, if anything is.
+    /// The fault of an answer, if it has one.
     fn fault(&self, tables: &[Table], answer: &str) -> Option<String> {
         let columns = self.relation.columns();
         let keyed = |rows: Vec<Row>| with_keys(rows, &columns, &self.order, tables, None);

@@ -20,7 +20,7 @@ use crate::common::{MemoryTables, batches, block_on, sql};
 use swiftwater_sql::forms::PgWriter;
 use swiftwater_sql::{RunOptions, Sql, SqlOptions};
 
-/// What stands for a failure.
+/// The result that stands for a failure.
 const FAILS: &str = "!";
 
 fn postgres(connection: &str, expression: &str) -> String {
@@ -56,7 +56,7 @@ async fn here(sql: &Sql, expression: &str) -> (String, String) {
     }
 }
 
-/// Whether two answers are one: numbers may be written with more digits or fewer.
+/// Returns true if two answers are the same; numbers may have more digits or fewer.
 fn same(a: &str, b: &str) -> bool {
     match (a.parse::<f64>(), b.parse::<f64>()) {
         _ if a == b => true,

@@ -13,8 +13,9 @@
 //! same               (two texts, separated by `====`, with equal answers)
 //! ```
 //!
-//! Answers are CSV. Each file has tables of its own, filled from the seed that it names: `seed 7`.
-//! `SLT_WRITE=1 cargo test -p swiftwater-sql --test sql slt` writes the actual answers; read the difference.
+//! The expected answers are CSV. Each file has tables of its own, filled from the seed that it names: `seed
+//! 7`. `SLT_WRITE=1 cargo test -p swiftwater-sql --test sql slt` writes the actual answers; read the
+//! difference.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -209,7 +209,7 @@ fn what_an_expression_makes_has_the_statements_memory_and_no_more() {
     }
     assert_eq!(run("SELECT octet_length(repeat('ab', 500000)) AS n").unwrap(), "n\n1000000\n");
     assert_eq!(run("SELECT sum(octet_length(repeat(s, 100))) AS n FROM n").unwrap(), "n\n60000\n");
-    // Whatever a pattern and its flags could find, what they do find counts.
+    // The actual matches count, not those that a pattern and its flags could have.
     let replaced = "SELECT octet_length(regexp_replace(repeat('x', 10000) || 'Y', 'y', repeat('z', 3000), 'gi')) AS a, \
                     octet_length(regexp_replace(repeat('x', 10000), 'x', repeat('z', 3000))) AS b, \
                     octet_length(regexp_replace(repeat('x', 10000), 'y', repeat('z', 3000), 'g')) AS c, \
@@ -270,7 +270,7 @@ fn statement_whose_answer_nobody_reads_gives_its_turn_away() {
         let mut answer = sql.run("SELECT a.k FROM n a, n b, n c", RunOptions::default()).await.unwrap();
         let next = csv(&sql, "SELECT 1 AS a", RunOptions::default());
         assert_eq!(tokio::time::timeout(Duration::from_secs(30), next).await.unwrap().unwrap(), "a\n1\n");
-        // What was computed before is there, then it is said why there is no more.
+        // The batches computed before are returned, then the error.
         let mut batches = 0;
         let error = loop {
             match answer.next().await.unwrap() {
@@ -487,7 +487,7 @@ fn parameters_take_the_types_that_are_wanted() {
         (error.kind(), error.to_string().as_str()),
         (ErrorKind::Invalid, "parameter $1 is not a valid BIGINT")
     );
-    // What is no whole number is compared as what it is.
+    // A number with a fraction is compared as it is.
     let count = "SELECT count(*) AS n FROM n WHERE k < $1";
     for (parameter, below) in [
         (Parameter::Double(2.5), 3),

@@ -15,7 +15,7 @@ use swiftwater_sql::{RunOptions, SqlError};
 /// Statements that are tried over each set of tables.
 const STATEMENTS: u64 = 10;
 
-/// What is wrong with an answer, if anything is.
+/// The fault of an answer, if it has one.
 fn fault(
     answer: Result<String, SqlError>,
     expected: Vec<Row>,

@@ -105,7 +105,7 @@ async fn down(failing: &FailingStore) {
 
 async fn again<T, F: Future<Output = Result<T>>>(failing: &FailingStore, call: impl Fn() -> F) -> Result<T> {
     loop {
-        // What the owner of a table tries for ever is never answered by a store that is down.
+        // An owner's operation that retries for ever gets no answer from a store that is down.
         let result = tokio::select! {
             result = call() => result,
             () = down(failing) => Err(swiftwater_store::StoreError::Closed("down".into())),

@@ -17,7 +17,7 @@ async fn hasty(directory: &Path) -> (Store, Arc<TestClock>, StoreOptions) {
     (store, clock, options)
 }
 
-/// Puts all files of a cut into a store, each in pieces.
+/// Copies all files of a snapshot into a store, each in pieces.
 async fn copied(cut: &PinnedStore, to: &Store) {
     assert!(to.is_empty().await.unwrap());
     for file in cut.files() {
@@ -51,7 +51,7 @@ async fn nothing_of_a_cut_is_deleted_while_it_stands_and_all_else_goes_on() {
     };
     commit(0..30).await;
     let gone = store.cut().await.unwrap();
-    // An earlier cut that was let go keeps nothing.
+    // An earlier snapshot that was released retains nothing.
     let before: Vec<_> = gone.files().to_vec();
     drop(gone);
     commit(30..33).await;

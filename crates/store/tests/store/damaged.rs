@@ -29,7 +29,7 @@ fn parquet_files(table: &Path) -> Vec<PathBuf> {
 const ALL: &str = "SELECT count(*), sum(_offset), sum(house_id), max(metro_area), sum(power_reading), \
      count(*) FILTER (WHERE is_peak), min(_time), sum(device_id) FROM t WHERE power_reading >= 0";
 
-/// Flips bits of the newest file, each by itself; answers how many were found.
+/// Flips bits of the newest file, each by itself; returns the number that was detected.
 async fn flip(directory: &Path, right: &[String], cases: usize) -> usize {
     let file = parquet_files(&directory.join("homes")).pop().unwrap();
     let name = file.file_name().unwrap().to_str().unwrap();

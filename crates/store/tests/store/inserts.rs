@@ -88,7 +88,7 @@ async fn insertion_that_fails_does_not_fail_those_that_wait_with_it() {
     assert_eq!(unknown.unwrap_err().kind(), ErrorKind::Invalid);
     assert!(matches!(partly.unwrap_err(), StoreError::PartlyInserted { first: 2, last: 5, inserted: 3, .. }));
     assert_eq!(text(&sql(&table, "SELECT COUNT(*), MIN(n) FROM t").await), ["11|1"]);
-    // Of one application the second is done when the first is; both are asked for before either.
+    // The second of two insertions of one application is done when the first is; both are requested before either.
     let (first, second) = join(once(several(4, 6), 3), once(several(4, 8), 4)).await;
     assert_eq!(first.unwrap(), Some(1));
     assert!(matches!(second.unwrap_err(), StoreError::PartlyInserted { inserted: 6, .. }));
@@ -189,7 +189,7 @@ async fn work(store: &Store, failing: &FailingStore, told: &mut BTreeSet<i64>) -
     alive(failing, table.upkeep()).await
 }
 
-/// Whether the store came to that call.
+/// Returns true if the store reached that call.
 async fn crash_at(call: u64, has_effect: bool) -> bool {
     let failing = FailingStore::disk();
     failing.crash_at(call, has_effect);

@@ -95,7 +95,7 @@ async fn nothing_stays_of_a_table_whose_rows_fail_or_that_nobody_wants_any_more(
     until_gone(&place).await;
     assert!(store.tables().await.unwrap().is_empty());
 
-    // Whoever comes next waits until that is done, and for each other.
+    // The later callers wait until that is done, and for each other.
     let mut new = begin(&store).await;
     new.write(given(vec![Ok(numbers(10))])).await.unwrap();
     let waiting = tokio::spawn({

@@ -18,21 +18,21 @@ use swiftwater_store::{Store, StoreError, StoreOptions};
 #[derive(Debug, Default)]
 struct Mounts {
     disk: InMemory,
-    /// What the disk is mounted on.
+    /// The mount point of the disk.
     directory: InMemory,
     mount: Mutex<Mount>,
 }
 
 #[derive(Debug, Default)]
 struct Mount {
-    /// Puts until it is unmounted.
+    /// Number of puts before it is unmounted.
     puts: Option<usize>,
     is_unmounted: bool,
-    /// How often the store's id was looked for since.
+    /// Number of reads of the store's id since then.
     looks: usize,
 }
 
-/// So often the id is looked for in the directory, then the disk is back.
+/// Number of lookups of the id in the directory after which the disk is back.
 const LOOKS: usize = 2;
 
 impl Mounts {

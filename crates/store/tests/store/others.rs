@@ -21,7 +21,7 @@ fn python() -> Option<PathBuf> {
     python
 }
 
-/// What `read.py` prints of a table, after the reader's name.
+/// The output of `read.py` for a table, after the reader's name.
 async fn expected(table: &Table) -> String {
     let mut names: Vec<String> = table.schema().fields().iter().map(|field| field.name().clone()).collect();
     names.sort();

@@ -47,7 +47,7 @@ async fn rows_appended_again_after_reopening_are_there_once() {
         assert_eq!(table.appended().0, committed.max(end));
         table.flush().await.unwrap();
         check_offsets(&table, committed.max(end)).await;
-        // What is not flushed is forgotten, and comes again from the stream's log.
+        // Rows that are not flushed are forgotten, and come again from the stream's log.
         table.append(rows(table.appended().0, table.appended().0 + 50)).await.unwrap();
         store.close().await;
     }
@@ -318,7 +318,7 @@ async fn table_of_a_stream_is_dropped_though_its_log_cannot_be_read() {
     assert!(store.table("homes").await.is_err());
     assert!(store.drop_stream_table("homes").await.unwrap());
     assert!(!damaged.exists());
-    // Nobody says that this is a stream's.
+    // No record says that this is a stream's.
     assert!(!matches!(store.drop_stream_table("foreign").await, Ok(true)));
     assert!(foreign.exists());
 }

@@ -120,7 +120,7 @@ async fn files_are_merged_late_where_rows_wait() {
     for part in 0..31 {
         assert_eq!(commit(part).await, part as usize + 1);
     }
-    // That is sixteen times as many as usual.
+    // This is sixteen times the usual number.
     assert_eq!(commit(31).await, 1);
     assert_eq!(commit(32).await, 2);
     table.set_behind(false);
@@ -172,7 +172,7 @@ async fn expired_rows_go_with_their_files() {
     table.upkeep().await.unwrap();
     assert_eq!(text(&sql(&table, "SELECT MIN(_offset), COUNT(*) FROM t").await), ["30|90"]);
     assert_eq!(table.committed(), Offset(120));
-    // What was there can still be asked for.
+    // The earlier rows can still be queried.
     assert_eq!(text(&sql_at(&table, Some(At::Version(4)), "SELECT COUNT(*) FROM t").await), ["120"]);
 }
 
@@ -207,7 +207,7 @@ async fn stream_that_is_fed_keeps_little_more_than_its_retention() {
         assert!(found[0] >= last - 250, "{} is there after {last}", found[0]);
         assert_eq!(found.len() as i64, last + 1 - found[0]);
     }
-    // Of six slots, up to three files each.
+    // There are six slots, with up to three files each.
     assert!(most <= 18, "{most} files");
 }
 
@@ -316,7 +316,7 @@ async fn times_out_of_order_and_far_ahead_leave_few_files_and_go() {
     let now = START_MICROS + commits as i64 * 10 * SECOND;
     let overdue = format!("SELECT COUNT(*) FROM t WHERE ts < to_timestamp_micros({})", now - 500 * SECOND);
     assert_eq!(long(&table, &overdue).await, 0);
-    // What has no time stays, and so does what is to come.
+    // Rows without a time stay, and so do those of the future.
     assert_eq!(long(&table, "SELECT COUNT(*) FROM t WHERE ts IS NULL").await, 33);
     let ahead = format!("SELECT COUNT(*) FROM t WHERE ts > to_timestamp_micros({})", now - 400 * SECOND);
     assert!(long(&table, &ahead).await >= 27, "what is ahead is there");

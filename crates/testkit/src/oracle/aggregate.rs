@@ -11,8 +11,8 @@ use super::{
     value::{Value, total_order},
 };
 
-/// What a function makes of a group's rows of arguments, in the order of the stream; of `COUNT(*)` these are any that are
-/// not null.
+/// The result of a function over a group's rows of arguments, in the order of the stream; for `COUNT(*)` the arguments
+/// are any that are not null.
 pub(crate) fn aggregate(function: AggregateFunction, rows: &[Vec<Value>]) -> Value {
     match function {
         AggregateFunction::CountDistinct => {
@@ -119,7 +119,7 @@ fn has_order(value: &&Value) -> bool {
     !matches!(value, Value::List(_) | Value::Map(_))
 }
 
-/// Of equal numbers a LONG is least and a FLOAT greatest, so that it does not matter which came first.
+/// The order of equal numbers: a LONG is least and a FLOAT greatest, so that their order of arrival does not matter.
 fn ordered(a: &Value, b: &Value) -> Ordering {
     fn kind(value: &Value) -> u8 {
         match value {

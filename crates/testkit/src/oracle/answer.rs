@@ -14,7 +14,7 @@ pub(super) struct AnswerRow {
     pub(super) keys: Vec<Value>,
 }
 
-/// What a query answers.
+/// The answer of a query.
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// All rows before the limit, in order.
@@ -28,7 +28,7 @@ pub struct Answer {
     pub(super) ties_in_order: bool,
 }
 
-/// Where an answer differs from the oracle's.
+/// The difference of an answer from the oracle's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disagreement(pub String);
 
@@ -57,14 +57,15 @@ impl Answer {
         self.rows[..self.len()].iter().map(|row| row.record.clone()).collect()
     }
 
-    /// Whether these records are a right answer: equal to ours, but for the order of groups that ORDER BY leaves open,
-    /// and for which of those a LIMIT leaves out. Numbers must be of one kind, LONG or DOUBLE, and equal; 0.0 is -0.0.
+    /// Checks that these records are a correct answer: equal to ours, except for the order of groups that ORDER BY
+    /// leaves open, and for the choice of those that a LIMIT excludes. Numbers must be of one kind, LONG or DOUBLE,
+    /// and equal; 0.0 is -0.0.
     pub fn check(&self, got: &[Map<String, Json>]) -> Result<(), Disagreement> {
         self.compare(got, true)
     }
 
-    /// As [`Answer::check`], for answers whose rows may come in any order (as those of several shards do, streamed) and
-    /// that say nothing of which rows a LIMIT keeps.
+    /// Checks as [`Answer::check`] does, an answer whose rows may come in any order (as those of several shards do,
+    /// streamed) and which does not depend on the rows that a LIMIT selects.
     pub fn check_unordered(&self, got: &[Map<String, Json>]) -> Result<(), Disagreement> {
         let mut any_order = self.clone();
         any_order.ties_in_order = false;

@@ -8,7 +8,7 @@ use super::{
     value::{Value, compare},
 };
 
-/// What an expression is evaluated over.
+/// The input of an expression.
 #[derive(Clone, Copy)]
 pub(crate) struct Row<'a> {
     /// Paths lead into this event; null for a row of groups.
@@ -24,7 +24,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// What of an expression the oracle does not know, if anything.
+/// A part of an expression that the oracle does not support, if there is one.
 pub(crate) fn unsupported(expr: &Expr) -> Option<&'static str> {
     match expr {
         Expr::Literal(_) | Expr::Slot(_) => None,

@@ -27,7 +27,7 @@ impl Units {
         self.carry();
     }
 
-    /// Brings all digits but the last into `[0, 2^32)`; the last then has the sum's sign.
+    /// Normalises all digits but the last into `[0, 2^32)`; the last then has the sum's sign.
     fn carry(&mut self) {
         for limb in 0..LIMBS - 1 {
             let over = self.limbs[limb].div_euclid(1 << 32);
@@ -64,7 +64,7 @@ impl Units {
     }
 }
 
-/// The exact sum, rounded to a double. Where an operand is infinite or NaN, floating-point addition's answer.
+/// The exact sum, rounded to a double. If an operand is infinite or NaN, it is the result of floating-point addition.
 pub(crate) fn exact_sum(longs: &[i64], doubles: &[f64]) -> f64 {
     if let Some(special) = doubles.iter().copied().filter(|number| !number.is_finite()).reduce(|a, b| a + b) {
         return special;

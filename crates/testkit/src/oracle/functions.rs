@@ -86,7 +86,7 @@ pub(crate) fn all(conditions: impl IntoIterator<Item = Truth>) -> Truth {
     any(conditions.into_iter().map(|truth| truth.map(|truth| !truth))).map(|truth| !truth)
 }
 
-/// Whether a list or map holds a value that equals `wanted`; of maps within, their values are looked at.
+/// Returns true if a list or map contains a value that equals `wanted`; within maps, their values are searched.
 pub(crate) fn contains_value(container: &Value, wanted: &Value) -> Truth {
     let parts: Vec<&Value> = match container {
         Value::List(items) => items.iter().collect(),
@@ -100,7 +100,7 @@ pub(crate) fn contains_value(container: &Value, wanted: &Value) -> Truth {
     }))
 }
 
-/// Whether a map, a map within a map, or a map of a list has a key.
+/// Returns true if a map, a map within a map, or a map of a list has a key.
 pub(crate) fn contains_key(container: &Value, key: &Value) -> Truth {
     let Value::String(key) = key else { return None };
     let has = |entries: &[(String, Value)]| entries.iter().any(|(name, _)| name == key);
@@ -198,7 +198,7 @@ pub(crate) fn on_text(value: &Value, function: impl Fn(&str) -> String) -> Value
     if let Value::String(text) = value { Value::String(function(text)) } else { Value::Null }
 }
 
-/// Without characters up to U+0020 at its ends.
+/// The text without characters up to U+0020 at its ends.
 pub(crate) fn trimmed(text: &str) -> &str {
     text.trim_matches(|c: char| c <= ' ')
 }
@@ -295,7 +295,8 @@ fn double(value: &Value) -> Option<f64> {
     }
 }
 
-/// As Java reads a double: with a letter for its type at the end, perhaps; NaN and Infinity in this spelling only.
+/// Parses a double as Java does: with a letter for its type at the end, perhaps; NaN and Infinity in this spelling
+/// only.
 fn parsed_double(text: &str) -> Option<f64> {
     let text = trimmed(text);
     let unsigned = text.trim_start_matches(['+', '-']);

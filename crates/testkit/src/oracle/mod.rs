@@ -84,7 +84,7 @@ impl std::error::Error for Unsupported {}
 ///
 /// # Panics
 ///
-/// Where a text is not JSON.
+/// Panics if a text is not JSON.
 pub fn read<T: AsRef<str>>(events: &[T]) -> Vec<Json> {
     events.iter().map(|event| serde_json::from_str(event.as_ref()).expect("events are JSON")).collect()
 }
@@ -96,7 +96,7 @@ pub fn matching(query: &Query, events: &[Json]) -> Result<Vec<usize>, Unsupporte
     Ok(matched.map(|(at, _)| at).collect())
 }
 
-/// What the query answers over all these events, as one result.
+/// The query's answer over all these events, as one result.
 pub fn answer(query: &Query, events: &[Json]) -> Result<Answer, Unsupported> {
     check_supported(query)?;
     if query.window != Window::None {

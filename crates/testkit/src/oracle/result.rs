@@ -65,7 +65,7 @@ struct UnorderedAnswer {
     rows: Vec<AnswerRow>,
     /// Rows that may stand in place of equals.
     spare: Vec<AnswerRow>,
-    /// Some rows may come in another order.
+    /// True if some rows may come in another order.
     has_ties: bool,
 }
 
@@ -101,8 +101,8 @@ fn raw_row(raw: &Raw, query: &Query, kept: &FilteredRow<'_>) -> AnswerRow {
     AnswerRow { record, keys: sort_keys(query, kept.row()) }
 }
 
-/// The groups that HAVING keeps, in the order of their keys; of several grouping sets, one set's behind another's. Of an
-/// aggregate that gives rows, a group has as many.
+/// The groups that HAVING keeps, in the order of their keys; of several grouping sets, one set's behind another's. With
+/// an aggregate that returns rows, a group has as many.
 fn group_rows(group: &Group, query: &Query, part: &Part<'_>, answered: &mut UnorderedAnswer) {
     let all: Box<[usize]> = (0..group.keys.len()).collect();
     let sets = if group.sets.is_empty() { std::slice::from_ref(&all) } else { &group.sets[..] };

@@ -8,10 +8,10 @@ use super::{Key, aggregate::sorted_numbers, functions::text, value::Value};
 
 /// The most points that a distribution is looked at.
 const POINTS_MAX: usize = 100;
-/// The most rows of a TOP that does not say how many it wants.
+/// Maximum rows of a TOP that does not state their number.
 const TOP_DEFAULT: u64 = 500;
 
-/// What a table aggregate makes of a group.
+/// The result of a table aggregate for a group.
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) rows: Vec<Vec<Value>>,
@@ -80,7 +80,7 @@ fn ranges(points: &DistributionPoints, sorted: &[f64], is_cumulative: bool) -> V
             (Some(start), Some(end)) => format!("[{} to {})", shown(start), shown(end)),
         };
         let count = below(points.get(place)) - before.map_or(0, |start| below(Some(start)));
-        // Of no numbers, no share can be told.
+        // Without numbers, no share can be computed.
         let share = count as f64 / sorted.len() as f64;
         rows.push(vec![Value::String(range), Value::Double(share), Value::Double(count as f64)]);
     }
@@ -118,7 +118,8 @@ fn steps(start: f64, step: f64, count: usize) -> Vec<f64> {
     points
 }
 
-/// To six places, half a place up; of large numbers by way of their text, for a product would have lost those places.
+/// Rounds to six places, half a place up; large numbers are rounded by their text, since a product would have lost
+/// those places.
 fn rounded(number: f64) -> f64 {
     if number.abs() < 1e9 {
         return (number * 1e6 + 0.5).floor() / 1e6;

@@ -29,7 +29,7 @@ fn value(expression: &str, event: &str, expected: &str) {
     check(&format!("SELECT {expression} AS v FROM STREAM()"), &[event], &[&format!("{{\"v\":{expected}}}")]);
 }
 
-/// Which of the events a condition keeps, by place.
+/// Checks which of the events a condition selects, by place.
 #[track_caller]
 fn filtered_rows(condition: &str, events: &[&str], expected: &[usize]) {
     let query = query(&format!("SELECT * FROM STREAM() WHERE {condition}"));

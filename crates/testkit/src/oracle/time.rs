@@ -2,8 +2,8 @@
 
 use super::value::Value;
 
-/// Milliseconds since 1970: a number of them, or RFC 3339 text; what is below a millisecond is cut off. What
-/// is further from 1970 than a date of ECMAScript can be is no time.
+/// Milliseconds since 1970: a number of them, or RFC 3339 text; what is below a millisecond is cut off. A
+/// time further from 1970 than a date of ECMAScript can be is invalid.
 pub(super) fn millis(value: &Value) -> Option<i64> {
     let millis = match value {
         Value::Long(number) => Some(*number),

@@ -83,7 +83,7 @@ impl Value {
         }
     }
 
-    /// As it is shown where it is a group's key: a number is a LONG if it is one, else a DOUBLE.
+    /// The value of a group's key as shown: a number is a LONG if it is one, else a DOUBLE.
     pub(crate) fn into_key(self) -> Value {
         match self {
             Value::Float(_) | Value::Double(_) => match (whole(&self), self.double()) {

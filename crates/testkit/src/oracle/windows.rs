@@ -17,9 +17,9 @@ use super::{
 /// A query's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueryLifetime {
-    /// When it began; windows by arrival lie from here on.
+    /// Its start; windows by arrival begin here.
     pub start: i64,
-    /// When it ended.
+    /// Its end.
     pub end: i64,
     /// Windows by arrival are emitted although nothing fell into them.
     pub emits_empty: bool,
@@ -28,8 +28,9 @@ pub struct QueryLifetime {
 /// One emit.
 #[derive(Debug, Clone)]
 pub struct Emitted {
-    /// Its window, where the query has any: its first instant, and the first after it. Of a window that the query's end
-    /// cut short, the last instant in it; of windows by record, when the first and the last record came.
+    /// Its window, where the query has any: its first instant, and the first after it. For a window that the query's
+    /// end cut short, the second is the last instant in it; for windows by record, both are arrivals, of the first and
+    /// the last record.
     pub window: Option<(i64, i64)>,
     /// Its records.
     pub answer: Answer,
@@ -48,9 +49,9 @@ pub struct Emits {
 pub type ReceivedEmit = (Option<(i64, i64)>, Vec<Map<String, Json>>);
 
 impl Emits {
-    /// Whether these emits are right: as many, of the same windows, each with a right answer. Of a query without
-    /// windows only the records are looked at, however many emits they came in; emits without window and records are
-    /// passed over.
+    /// Checks that these emits are correct: as many, of the same windows, each with a correct answer. For a query
+    /// without windows only the records are compared, in any number of emits; emits without window and records are
+    /// ignored.
     pub fn check(&self, got: &[ReceivedEmit]) -> Result<(), Disagreement> {
         let got: Vec<&ReceivedEmit> =
             got.iter().filter(|(window, records)| window.is_some() || !records.is_empty()).collect();
@@ -73,7 +74,7 @@ impl Emits {
     }
 }
 
-/// What a query emits over events, each with its time of arrival, that never goes back.
+/// The emits of a query over events, each with its time of arrival, which never decreases.
 pub fn emits(query: &Query, life: QueryLifetime, events: &[(i64, Json)]) -> Result<Emits, Unsupported> {
     check_supported(query)?;
     let mut watched = WatermarkedRows { late: 0, rows: Vec::new() };
@@ -181,7 +182,7 @@ impl<'a> WatermarkedRows<'a> {
             let begin = life.start + number * every;
             let (from, to) = span(take, begin, begin + every, life.start);
             let is_last = to > life.end;
-            // What a window over ALL shows again is nothing new.
+            // Repeated rows of a window over ALL are not new.
             let new = if take == WindowContents::All { begin..to } else { from..to };
             let there = self.rows.iter().any(|seen| new.contains(&seen.time));
             let has_begun = !is_last
@@ -210,7 +211,8 @@ impl<'a> WatermarkedRows<'a> {
         if take == WindowContents::All {
             return self.all_by_event_time(query, every);
         }
-        // Of each row, the windows that may hold it: those that close at a multiple of `every` not too long after it.
+        // For each row, the windows that may contain it: those that close at a multiple of `every` not too long after
+        // it.
         let reach = if let WindowContents::Last(last) = take { last as i64 } else { every };
         let closes: BTreeSet<i64> = self
             .rows
@@ -276,7 +278,8 @@ impl<'a> WatermarkedRows<'a> {
     }
 }
 
-/// What a window holds that is emitted at `close`, `begin` being when the one before was; nothing before `earliest`.
+/// The span of a window that is emitted at `close`, where `begin` is the time of the one before; nothing before
+/// `earliest`.
 fn span(take: WindowContents, begin: i64, close: i64, earliest: i64) -> (i64, i64) {
     match take {
         WindowContents::First(first) => (begin, begin + first as i64),

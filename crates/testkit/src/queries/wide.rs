@@ -4,7 +4,7 @@
 use super::{COMPARISONS, CONTAINERS, QueryTexts, aliases, named};
 use crate::mixed::SCALAR_FIELDS;
 
-/// What of the language queries may use beside the plain kinds.
+/// Features of the language that queries may use beside the plain kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LanguageFeatures {
     /// LATERAL VIEW, and EXPLODE in the select list.
@@ -151,7 +151,7 @@ impl QueryTexts {
             _ => String::new(),
         };
         let columns = [named(&keys, self.letters.0), named(&aggregates, self.letters.1)].join(", ");
-        // What a session of several sets would be is not said.
+        // A session of several sets is not defined.
         let (told, by) = match window.contains("SESSION") {
             true => (String::new(), keys.join(", ")),
             false => self.grouped(&keys),

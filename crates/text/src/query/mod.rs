@@ -30,12 +30,12 @@ pub use scalar::{Number, Scalar, moment_micros};
 pub const QUERY_BYTES_MAX: usize = 64 << 10;
 /// Words, phrases and other conditions that a query may have.
 pub const CLAUSES_MAX: usize = 1024;
-/// How deep parentheses may be nested.
+/// Maximum nesting of parentheses.
 pub const DEPTH_MAX: usize = 64;
 /// The largest slop of a phrase.
 pub const SLOP_MAX: u32 = 100;
 
-/// How clauses side by side are joined.
+/// The operator between clauses side by side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Operator {
     /// All must be satisfied.
@@ -48,7 +48,7 @@ pub enum Operator {
 /// A clause of a query.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Clause {
-    /// What is asked.
+    /// The condition.
     pub node: Node,
     /// The weight of its scores.
     pub boost: f32,
@@ -56,7 +56,7 @@ pub struct Clause {
     pub span: Range<usize>,
 }
 
-/// What a clause asks.
+/// The condition of a clause.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Node {
     /// Every row.
@@ -71,7 +71,7 @@ pub enum Node {
     },
     /// One of them.
     Any(Vec<Clause>),
-    /// Not this one.
+    /// The clause must not match.
     Not(Box<Clause>),
     /// A condition on a column, or on the default columns.
     Condition {
@@ -105,9 +105,9 @@ pub enum Test {
     Phrase {
         /// Their text.
         text: String,
-        /// By how many positions the words may be displaced against one another.
+        /// Number of positions by which the words may be displaced against one another.
         slop: u32,
-        /// Whether the last word may go on.
+        /// True if the last word may continue.
         is_open: bool,
     },
     /// This very text is in the value.
@@ -121,7 +121,7 @@ pub enum Test {
         /// The upper bound, and whether it is included.
         high: Option<(Scalar, bool)>,
     },
-    /// There is a value.
+    /// The value exists.
     Exists,
 }
 

@@ -13,12 +13,12 @@ struct Parser<'q> {
     operator: Operator,
     depth: usize,
     clauses: usize,
-    /// What is nested too deep was passed over.
+    /// True if a part was nested too deep and was skipped.
     is_cut: bool,
     faults: Faults<'q>,
 }
 
-/// How a clause side by side with others takes part.
+/// The role of a clause among those side by side with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Occurs {
     Must,
@@ -413,7 +413,7 @@ impl<'q> Parser<'q> {
         Test::Word { pieces, distance }
     }
 
-    /// What stands after a column's name.
+    /// Parses the clause after a column's name.
     fn of_column(&mut self, name: &[Piece], start: usize) -> Clause {
         let span = start..self.at;
         self.at += 1;
@@ -488,7 +488,7 @@ impl<'q> Parser<'q> {
                     self.at += 1;
                     text.push('/');
                 }
-                // What else is escaped is the expression's own.
+                // Other escapes belong to the expression.
                 '\\' => {
                     text.push(c);
                     if let Some(next) = self.peek() {

@@ -12,7 +12,7 @@ const DAY_MICROS: i64 = 86_400_000_000;
 pub struct Scalar {
     /// Its text.
     pub text: String,
-    /// Whether it is in quotation marks, and so no number.
+    /// True if it is in quotation marks, and so no number.
     pub is_quoted: bool,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Period {
 }
 
 impl Scalar {
-    /// Whether it stands for no bound.
+    /// Returns true if it stands for no bound.
     pub(crate) fn is_open(&self) -> bool {
         !self.is_quoted && self.text == "*"
     }
@@ -50,7 +50,7 @@ impl Scalar {
         }
     }
 
-    /// How far it is from now: of `now`, `now-15m`, `now+1h`.
+    /// The distance from now of `now`, `now-15m`, `now+1h`.
     pub(crate) fn relative_micros(&self) -> Option<i64> {
         self.text.strip_prefix("now").filter(|_| !self.is_quoted).and_then(duration_micros)
     }
@@ -114,7 +114,7 @@ pub(crate) fn time(text: &str) -> Option<Period> {
 
 impl Number {
     pub(crate) fn parse(text: &str) -> Option<Number> {
-        // Of what Rust reads as a number, words such as `inf` are none.
+        // Rust reads words such as `inf` as numbers; they are none here.
         if !text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'+' | b'e' | b'E'))
             || !text.bytes().any(|byte| byte.is_ascii_digit())
         {

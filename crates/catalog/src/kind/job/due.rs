@@ -1,4 +1,4 @@
-//! When a job is due: what its schedule asks for next, what was missed, and a clock that is wrong for a while.
+//! The due times of a job: the next by its schedule, the missed ones, and a clock that is wrong for a while.
 
 use swiftwater_event::Millis;
 
@@ -8,7 +8,7 @@ use super::JobEntry;
 const CLOCK_BACK_MAX: Millis = 24 * 60 * 60 * 1_000;
 
 impl JobEntry {
-    /// When it runs next by its schedule; none while it is disabled. A time in the past is to be made up for.
+    /// The next run by its schedule; none while it is disabled. A time in the past is due now.
     pub fn next_due(&self) -> Option<Millis> {
         self.due.filter(|_| self.is_enabled)
     }
@@ -19,8 +19,8 @@ impl JobEntry {
         Some(self.schedule.up_to(now).map_or(due, |last| last.max(due)))
     }
 
-    /// Sees what time it is: where that is long before what is covered, the times from now on are to come after all. When it is
-    /// not any more, nothing of what was covered is due again.
+    /// Takes note of the present time. If it is long before the covered times, the times from now on are due after all. Once it
+    /// is not any more, none of the covered times is due again.
     pub(crate) fn see_time(&mut self, now: Millis) {
         let is_long_before = |covered: Millis| covered > now.saturating_add(CLOCK_BACK_MAX);
         let meanwhile = match self.covered_meanwhile {
@@ -60,7 +60,7 @@ mod tests {
         assert_eq!(job.last_due(5 * HOUR + 7), Some(5 * HOUR));
         run(&mut job, Some(5 * HOUR), 5 * HOUR + 7);
         assert_eq!((job.next_due(), job.last_due(6 * HOUR - 1)), (Some(6 * HOUR), None));
-        // What is asked for stands for none.
+        // A run on request stands for no time of the schedule.
         run(&mut job, None, 6 * HOUR + 1);
         assert_eq!(job.last_due(6 * HOUR + 1), Some(6 * HOUR));
         // A clock that is set back makes nothing due again.
@@ -85,7 +85,7 @@ mod tests {
         assert_eq!(job.next_due(), Some(now + HOUR));
         let again = JobEntry::from_snapshot(&job.snapshot(), job.create.clone()).unwrap();
         assert_eq!(again, job);
-        // What was missed since is made up for, as ever.
+        // Times missed since are made up for, as usual.
         assert_eq!(job.last_due(now + 9 * HOUR + 1), Some(now + 9 * HOUR));
     }
 

@@ -28,7 +28,7 @@ use crate::{CatalogError, Schedule};
 pub struct JobEntry {
     /// Its number; never given to another.
     pub id: u32,
-    /// When it was created.
+    /// Time of its creation.
     pub created: Millis,
     /// Its declaration as it is now.
     pub create: CreateJob,
@@ -39,13 +39,13 @@ pub struct JobEntry {
     /// The results of all its runs, counted.
     pub totals: JobTotals,
     schedule: Schedule,
-    /// Nothing is due any more up to here.
+    /// The time up to which nothing is due any more.
     covered: Millis,
     /// The same while the clock is long before that: it was wrong, and will not come there soon, or is wrong, and will.
     covered_meanwhile: Option<Millis>,
     /// The next due time, whether the job is enabled or not.
     due: Option<Millis>,
-    /// For streams, by their numbers in the log, where the next incremental run begins to read.
+    /// The offset at which the next incremental run begins to read each stream, by the stream's number in the log.
     read_to: BTreeMap<u32, u64>,
 }
 
@@ -69,8 +69,8 @@ impl JobEntry {
         Ok(job)
     }
 
-    /// Alters it; answers whether that changed anything. What was missed while it was disabled, or would have been due by
-    /// another schedule, is not made up for.
+    /// Alters it; returns true if that changed anything. Runs that were missed while it was disabled, or that another
+    /// schedule would have had, are not made up for.
     pub(crate) fn alter(&mut self, change: &JobChange, at: Millis) -> Result<bool, CatalogError> {
         let is_enabled = match change {
             JobChange::Enable => true,

@@ -21,9 +21,9 @@ pub struct JobRun {
     /// The time of the schedule that it is for, the last one if it makes up for several; none: it was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due: Option<Millis>,
-    /// When it began.
+    /// Time of its beginning.
     pub began: Millis,
-    /// When it succeeded; none: it has not.
+    /// Time of its success; none: it has not succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Millis>,
     /// Attempts that failed.
@@ -99,7 +99,7 @@ pub enum JobStep {
     },
     /// A statement failed.
     Failed {
-        /// Why.
+        /// The error.
         error: String,
         /// Milliseconds that it took.
         #[serde(default)]
@@ -123,7 +123,7 @@ pub struct JobTotals {
 }
 
 impl JobEntry {
-    /// Takes over what happened to a run. What belongs to none is passed over.
+    /// Applies a step of a run. A step of an unknown run is ignored.
     pub(crate) fn apply(&mut self, number: u64, step: &JobStep, at: Millis) {
         self.see_time(at);
         if let JobStep::Began { due } = step {

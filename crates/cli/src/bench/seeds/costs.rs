@@ -27,13 +27,13 @@ const CPU_SECONDS: f64 = 1.0;
 /// Bodies that are sent at first; then twice as many, until it took long enough.
 const BODIES_FIRST: u64 = 48;
 const BODIES_MAX: u64 = 1 << 20;
-/// So many measurements of one part may have requests that fail: others are made again.
+/// Number of measurements of one part that may have failed requests: others are made again.
 const FAILED_MAX: u32 = 3;
-/// More queries are not asked: from there on a table says what more cost.
+/// Number of queries above which a table gives the cost instead of a measurement.
 const QUERIES_MAX: u64 = 100_000;
 /// Bytes of the lines by which it is measured what is left of them on disk.
 const ONCE_BYTES_MAX: usize = 16 << 20;
-/// How long tables may take to have all.
+/// Time within which tables must have all events.
 const COMMIT_SECONDS: u64 = 120;
 
 /// Nanoseconds of one core that an event costs.
@@ -49,7 +49,7 @@ pub(in crate::bench) struct Measured {
     pub(in crate::bench) queries_nanos: f64,
     /// Log, columns and commits; none where nothing is to be kept.
     pub(in crate::bench) store_nanos: Option<f64>,
-    /// What is left of an event's bytes in a table's files.
+    /// The bytes in a table's files as a share of the events' bytes.
     pub(in crate::bench) compressed_to: Option<f64>,
 }
 
@@ -122,7 +122,7 @@ fn directory() -> PathBuf {
     std::env::temp_dir()
 }
 
-/// So many queries that no event matches, over the fields of an event that are text, by turns.
+/// The texts of so many queries that no event matches, over the fields of an event that are text, by turns.
 fn texts(event: &[u8], queries: u64) -> anyhow::Result<Vec<String>> {
     if queries == 0 {
         return Ok(Vec::new());
@@ -152,7 +152,7 @@ fn cost(
     settle: impl Fn() -> anyhow::Result<()>,
     seconds: fn(&Server) -> anyhow::Result<f64>,
 ) -> anyhow::Result<(f64, u64)> {
-    // What is done once for a stream is done.
+    // The first bodies take the work that is done once for a stream.
     let mut all = send(context, server, STREAM, bodies, BODIES_FIRST)?.events;
     settle()?;
     let (mut count, mut failed) = (BODIES_FIRST, 0);
@@ -161,7 +161,7 @@ fn cost(
         let fed = send(context, server, STREAM, bodies, count)?;
         settle()?;
         if fed.failures > 0 {
-            // A machine that stood still for a while has lost its idle connections. What was measured then says nothing.
+            // A machine that stood still for a while has lost its idle connections. The measurement is then invalid.
             failed += 1;
             ensure!(
                 failed < FAILED_MAX,
@@ -187,7 +187,7 @@ impl Server {
     }
 }
 
-/// Of all stages of all shards.
+/// The sum over all stages of all shards.
 fn busy_seconds(server: &Server) -> anyhow::Result<f64> {
     Ok(server.numbers()?.sum("swiftwater_shard_busy_seconds_total"))
 }

@@ -15,11 +15,11 @@ const HEADINGS: [&str; 7] = ["scenario", "what", "published", "ours", "ratio", "
 /// The whole of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Document {
-    /// How much was done, in a word.
+    /// The size of the run, in a word.
     pub(super) sizes: String,
-    /// What on, in a line.
+    /// The machine, in a line.
     pub(super) machine: String,
-    /// Whether all went well.
+    /// True if all scenarios passed.
     pub(super) passed: bool,
     pub(super) scenarios: Vec<ScenarioRecord>,
     pub(super) rows: Vec<FigureRecord>,
@@ -58,17 +58,17 @@ pub(super) struct FigureRecord {
     pub(super) key: Option<String>,
     pub(super) system: Option<String>,
     pub(super) what: String,
-    /// None with a unit: it was not told.
+    /// The published figure; none with a unit: it was not published.
     pub(super) published: Option<f64>,
     pub(super) published_unit: Option<String>,
     pub(super) ours: Option<f64>,
     pub(super) unit: Option<String>,
-    /// How many times better ours is.
+    /// The factor by which ours is better.
     pub(super) ratio: Option<f64>,
     pub(super) rate_asked: Option<f64>,
     pub(super) rate_reached: Option<f64>,
     pub(super) passed: bool,
-    /// That in words.
+    /// The ratio in words.
     pub(super) verdict: String,
     pub(super) conditions: String,
 }
@@ -128,7 +128,7 @@ impl Document {
         writeln!(out, "\n{}\n{}", self.summary(), self.machine)
     }
 
-    /// As JSON.
+    /// The document as JSON.
     pub(super) fn json(&self) -> String {
         serde_json::to_string_pretty(self).expect("texts and numbers are JSON")
     }
@@ -184,7 +184,7 @@ fn with_unit(figure: f64, unit: &str) -> String {
     format!("{} {unit}", number(figure))
 }
 
-/// As many digits as say something.
+/// The number with its significant digits.
 pub(super) fn number(number: f64) -> String {
     let size = number.abs();
     let text = match size {

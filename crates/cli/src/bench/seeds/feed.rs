@@ -20,13 +20,13 @@ use super::{scenario::Context, server::Server};
 
 /// Different bodies.
 const BODIES: usize = 48;
-/// About the bytes of one.
+/// Approximate bytes of a body.
 const BODY_BYTES: usize = 256 << 10;
-/// About the bytes of one that has few events.
+/// Approximate bytes of a body with few events.
 const FEW_BYTES: usize = 64 << 10;
 /// Connections that share a rate: while one waits for its answer, others send.
 const CONNECTIONS: usize = 4;
-/// How long an answer may take before it counts as failed.
+/// Time after which an answer counts as failed.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Bodies of events, each a list of as many.
@@ -44,12 +44,12 @@ impl Bodies {
         Bodies::many(BODIES, make)
     }
 
-    /// So many bodies.
+    /// Makes so many bodies.
     pub(super) fn many(bodies: usize, make: impl FnMut(&mut Vec<u8>)) -> Bodies {
         Bodies::sized(bodies, BODY_BYTES, make)
     }
 
-    /// So many bodies of about so many bytes.
+    /// Makes so many bodies of about so many bytes.
     pub(super) fn sized(bodies: usize, body_bytes: usize, mut make: impl FnMut(&mut Vec<u8>)) -> Bodies {
         let mut event = Vec::new();
         make(&mut event);
@@ -59,7 +59,7 @@ impl Bodies {
         for _ in 0..bodies {
             for place in 0..events {
                 all.push(if place == 0 { b'[' } else { b',' });
-                // The first event has told how long they are.
+                // The first event has determined their length.
                 if !is_first {
                     event.clear();
                     make(&mut event);
@@ -81,23 +81,23 @@ impl Bodies {
     }
 }
 
-/// What was sent.
+/// The result of sending.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FeedResult {
     /// Events that were acknowledged.
     pub(super) events: u64,
     /// A second.
     pub(super) reached: f64,
-    /// Until it was ended, or the last answer came.
+    /// Time until it was ended, or the last answer came.
     pub(super) seconds: f64,
     /// Bodies that were refused or lost.
     pub(super) failures: u64,
-    /// How the requests ended, as in `200: 47, 429: 1`.
+    /// The outcomes of the requests, as in `200: 47, 429: 1`.
     pub(super) outcomes: String,
 }
 
 impl FeedResult {
-    /// What is wrong with it, if anything: `taken` is how many events the stream has.
+    /// The fault of the run, if it has one; `taken` is the number of events that the stream has.
     pub(super) fn fault(&self, taken: u64) -> Option<String> {
         if self.failures > 0 {
             return Some(format!("{} bodies of events failed ({})", self.failures, self.outcomes));
@@ -144,7 +144,7 @@ fn plan(server: &Server, stream: &str, bodies: &Bodies, rate: Option<f64>) -> an
 }
 
 impl Feed {
-    /// At so many events a second, or as fast as they are taken, until it is ended.
+    /// Starts sending so many events a second, or as fast as they are taken, until it is ended.
     pub(super) fn start(
         context: &Context,
         server: &Server,
@@ -186,7 +186,7 @@ pub(super) fn send(
     Ok(feed_result(&report, bodies.events, 0.0))
 }
 
-/// Of a run that took no less than so many seconds.
+/// The result of a run that took at least so many seconds.
 fn feed_result(report: &Report, events: u64, seconds: f64) -> FeedResult {
     let total = report.total();
     let done = (total.latency.count() - total.failures) * events;

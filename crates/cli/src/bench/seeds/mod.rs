@@ -124,12 +124,12 @@ fn write(document: &Document, form: SeedsForm) -> Outcome {
 struct Planned {
     scenario: &'static Scenario,
     size: Size,
-    /// Why that is less than was asked for.
+    /// The reason why that is less than was asked for.
     instead: Option<String>,
 }
 
 impl Planned {
-    /// As much as was asked for; of the published sizes, what so many free bytes hold.
+    /// Plans the requested size; for published sizes, one for which the free bytes suffice.
     fn new(scenario: &'static Scenario, size: Size, free: Option<u64>) -> Planned {
         let needs = (scenario.needs)(size).disk_bytes;
         match free {
@@ -197,7 +197,7 @@ fn list() -> Outcome {
     write_out(|out| out.write_all(text.as_bytes()))
 }
 
-/// Those that are named, in the order of the list; all if none is. A name may be the beginning of several.
+/// The named scenarios, in the order of the list; all if none is named. A name may be the beginning of several.
 fn chosen(only: &[String]) -> anyhow::Result<Vec<&'static Scenario>> {
     let mut chosen = BTreeSet::new();
     for name in only {
@@ -216,7 +216,7 @@ fn chosen(only: &[String]) -> anyhow::Result<Vec<&'static Scenario>> {
     Ok((0..scenarios::ALL.len()).filter(is_chosen).map(|place| scenarios::ALL[place]).collect())
 }
 
-/// What is free on a directory's disk, where that can be told; an error where there is no such directory.
+/// Free bytes on a directory's disk, if known; an error if there is no such directory.
 fn free_bytes(directory: &Path) -> anyhow::Result<Option<u64>> {
     let place: PathBuf = fs::canonicalize(directory)
         .with_context(|| format!("`--data {}` cannot be used", directory.display()))?;
@@ -226,7 +226,7 @@ fn free_bytes(directory: &Path) -> anyhow::Result<Option<u64>> {
     Ok(disk.map(sysinfo::Disk::available_space))
 }
 
-/// Whether the disk can hold what all this writes at once. Where nobody knows what is free, the run finds out.
+/// Checks that the disk can hold all that a run writes at once. If the free space is unknown, the run finds out.
 fn has_room(directory: &Path, needs: Needs, free: Option<u64>) -> anyhow::Result<()> {
     match free {
         Some(free) if free < needs.disk_bytes => bail!(

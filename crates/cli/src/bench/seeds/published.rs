@@ -8,19 +8,19 @@ const FILE: &str = include_str!("published.csv");
 /// A published figure.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Figure {
-    /// Tells it from all others.
+    /// The key, which is unique.
     pub(super) key: String,
-    /// Whose it is.
+    /// The system that was measured.
     pub(super) system: String,
-    /// What it is.
+    /// The name of the figure.
     pub(super) what: String,
-    /// None where the experiment gave none.
+    /// The figure; none if the experiment has none.
     pub(super) figure: Option<f64>,
-    /// Of the figure.
+    /// Its unit.
     pub(super) unit: String,
-    /// Under which conditions.
+    /// The conditions of the measurement.
     pub(super) conditions: String,
-    /// What measures ours, or why nothing does yet.
+    /// The scenario that measures ours, or the reason why none does yet.
     pub(super) scenario: Result<String, String>,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Figure {
 pub(super) static FIGURES: LazyLock<Vec<Figure>> =
     LazyLock::new(|| FILE.lines().skip(1).map(|line| figure(line).expect("tests read the file")).collect());
 
-/// How many times better ours is than a published one; none where that cannot be said.
+/// The factor by which ours is better than a published one; none if that cannot be said.
 pub(super) fn times_better(published: &Figure, ours: f64) -> Option<f64> {
     let figure = published.figure.filter(|figure| *figure > 0.0)?;
     if ours <= 0.0 || published.unit == "ms from the query" {

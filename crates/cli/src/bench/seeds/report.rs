@@ -11,23 +11,23 @@ use super::{
 
 /// A scenario that ran.
 pub(super) struct Finished {
-    /// Which.
+    /// The scenario.
     pub(super) scenario: &'static Scenario,
-    /// How long it took.
+    /// Its duration.
     pub(super) seconds: f64,
-    /// Why it failed.
+    /// The reason why it failed.
     pub(super) fault: Option<String>,
-    /// What it measured.
+    /// Its measurements.
     pub(super) measured: Measured,
 }
 
 /// All of them.
 pub(super) struct Report {
-    /// How much was done.
+    /// The size of the run.
     pub(super) size: Size,
     /// The machine.
     pub(super) about: String,
-    /// In the order in which they ran.
+    /// The scenarios in the order in which they ran.
     pub(super) finished: Vec<Finished>,
 }
 
@@ -36,7 +36,7 @@ struct Line<'r> {
     scenario: &'r str,
     published: Option<&'r Figure>,
     ours: Option<&'r Row>,
-    /// Why there is none of ours.
+    /// The reason why there is none of ours.
     reason: String,
 }
 
@@ -67,7 +67,7 @@ impl Line<'_> {
         }
         if let Some(row) = self.ours {
             let mut ours = Vec::new();
-            // What ours is, where it is not said already.
+            // The name of ours, if it differs from the published one.
             if self.published.is_some_and(|figure| figure.what != row.what) {
                 ours.push(row.what.clone());
             }

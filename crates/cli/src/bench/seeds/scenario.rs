@@ -14,29 +14,29 @@ use swiftwater_event::Clock;
 use swiftwater_plot::{Line, Plot};
 use tokio::runtime::Runtime;
 
-/// Of an asked rate this share is as good as all of it.
+/// The share of a requested rate that counts as reached.
 const HELD_SHARE: f64 = 0.95;
 
 /// One experiment.
 pub(super) struct Scenario {
     /// Its name on the command line.
     pub(super) id: &'static str,
-    /// What it does, in a line.
+    /// Its description in a line.
     pub(super) about: &'static str,
-    /// What it takes.
+    /// Its requirements.
     pub(super) needs: fn(Size) -> Needs,
-    /// Does it.
+    /// Runs it.
     pub(super) run: fn(&Context) -> anyhow::Result<Measured>,
 }
 
-/// How much is done.
+/// The size of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Size {
-    /// Whether it works at all: seconds, with any build.
+    /// Checks that it works at all: seconds, with any build.
     Smoke,
     /// All scenarios together within ten minutes on two cores.
     Short,
-    /// As published.
+    /// The published size.
     Full,
 }
 
@@ -50,52 +50,52 @@ impl Size {
         }
     }
 
-    /// In a word.
+    /// The name in a word.
     pub(super) fn name(self) -> &'static str {
         self.of("smoke", "short", "full")
     }
 }
 
-/// What a scenario takes, roughly.
+/// Approximate requirements of a scenario.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Needs {
     /// The most that lies on disk at once.
     pub(super) disk_bytes: u64,
-    /// How long it takes on two cores.
+    /// Its duration on two cores.
     pub(super) seconds: u64,
 }
 
 impl Needs {
-    /// Nothing on disk, and so many seconds.
+    /// The needs of so many seconds, without disk.
     pub(super) fn seconds(seconds: u64) -> Needs {
         Needs { disk_bytes: 0, seconds }
     }
 
-    /// Of both, one after the other.
+    /// The needs of both, one after the other.
     pub(super) fn and_then(self, next: Needs) -> Needs {
         Needs { disk_bytes: self.disk_bytes.max(next.disk_bytes), seconds: self.seconds + next.seconds }
     }
 
-    /// In words.
+    /// The needs in words.
     pub(super) fn text(self) -> String {
         let gib = self.disk_bytes as f64 / f64::from(1 << 30);
         format!("up to {gib:.1} GiB of disk and about {} min", self.seconds.div_ceil(60))
     }
 }
 
-/// What scenarios are given.
+/// The context of scenarios.
 pub(super) struct Context {
-    /// How much is to be done.
+    /// The size of the run.
     pub(super) size: Size,
     /// The time.
     pub(super) clock: Arc<dyn Clock>,
     /// Set when a person wants it to end.
     pub(super) stop: Arc<AtomicBool>,
-    /// Where data directories are made.
+    /// Directory in which data directories are made.
     pub(super) directory: PathBuf,
     /// A running server, if one was given.
     pub(super) given: Option<String>,
-    /// For talking to servers.
+    /// The runtime of clients.
     pub(super) runtime: Runtime,
 }
 
@@ -108,7 +108,7 @@ impl Context {
         Ok(())
     }
 
-    /// Lets time pass, or less if a person wants it to end.
+    /// Waits for so long, or less if the user ends the run.
     pub(super) fn pause(&self, time: Duration) -> anyhow::Result<()> {
         let until = self.clock.monotonic_nanos() + time.as_nanos() as u64;
         loop {
@@ -130,19 +130,19 @@ impl Context {
     }
 }
 
-/// What came of a scenario.
+/// The result of a scenario.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Measured {
     /// Figures.
     pub(super) rows: Vec<Row>,
     /// Curves.
     pub(super) plots: Vec<Plot>,
-    /// Why a published figure has none of ours beside it: the beginning of its key, and the reason.
+    /// The published figures without one of ours: the beginning of the key, and the reason.
     pub(super) without: Vec<(String, String)>,
 }
 
 impl Measured {
-    /// What the first row that failed says.
+    /// The fault of the first row that failed.
     pub(super) fn fault(&self) -> Option<String> {
         self.rows.iter().find_map(|row| row.fault.as_ref().map(|fault| format!("{}: {fault}", row.what)))
     }
@@ -157,7 +157,7 @@ impl Measured {
         }
     }
 
-    /// Says why published figures whose keys begin so have none of ours beside them.
+    /// Records the reason why published figures with this prefix of the key have none of ours.
     pub(super) fn without(&mut self, key: &str, why: impl Into<String>) {
         self.without.push((key.to_owned(), why.into()));
     }
@@ -168,17 +168,17 @@ impl Measured {
 pub(super) struct Row {
     /// The key of the published figure that it stands beside.
     pub(super) key: Option<String>,
-    /// What it is.
+    /// The name of the figure.
     pub(super) what: String,
     /// The figure, in the unit of the published one if there is one.
     pub(super) figure: f64,
     /// Its unit.
     pub(super) unit: String,
-    /// Under which conditions.
+    /// The conditions of the measurement.
     pub(super) conditions: String,
     /// A rate that was asked for, and what was reached of it.
     pub(super) rate: Option<(f64, f64)>,
-    /// What was wrong or missing in the answers.
+    /// The fault of the answers: wrong or missing ones.
     pub(super) fault: Option<String>,
 }
 
@@ -202,13 +202,13 @@ impl Row {
         self
     }
 
-    /// Under these conditions.
+    /// Sets the conditions.
     pub(super) fn under(mut self, conditions: impl Into<String>) -> Row {
         self.conditions = conditions.into();
         self
     }
 
-    /// And under this one.
+    /// Adds a condition.
     pub(super) fn add_condition(&mut self, condition: &str) {
         if !self.conditions.is_empty() {
             self.conditions.push_str("; ");
@@ -216,19 +216,19 @@ impl Row {
         self.conditions.push_str(condition);
     }
 
-    /// At such a rate.
+    /// Sets the requested and the reached rate.
     pub(super) fn at_rate(mut self, asked: f64, reached: f64) -> Row {
         self.rate = Some((asked, reached));
         self
     }
 
-    /// With something wrong, if there is.
+    /// Sets the fault, if there is one.
     pub(super) fn unless(mut self, fault: Option<String>) -> Row {
         self.fault = fault;
         self
     }
 
-    /// Whether the rate that was asked for was reached.
+    /// Returns true if the requested rate was reached.
     pub(super) fn is_held(&self) -> bool {
         self.rate.is_none_or(|(asked, reached)| reached >= asked * HELD_SHARE)
     }

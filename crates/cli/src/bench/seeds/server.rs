@@ -25,7 +25,7 @@ const LINES_SHOWN: usize = 5;
 
 /// See the head of this module. A child ends with it, and its directory goes.
 pub(super) struct Server {
-    /// Where it listens.
+    /// Its address.
     pub(super) address: SocketAddr,
     client: Client,
     runtime: Handle,
@@ -33,8 +33,8 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts one with these settings, as flags without their `--`; `is_stored`: over a data directory. Where a server was
-    /// given it is taken instead, if there are no settings.
+    /// Starts one with these settings, as flags without their `--`; `is_stored`: over a data directory. If a server was
+    /// given, it is used instead, provided that there are no settings.
     pub(super) fn start(context: &Context, settings: &[&str], is_stored: bool) -> anyhow::Result<Server> {
         let runtime = context.runtime.handle().clone();
         if let Some(url) = &context.given {
@@ -123,7 +123,7 @@ impl Server {
         Some(bytes_below(&directory.path().join("data")))
     }
 
-    /// For connections of one's own.
+    /// The client for connections of its own.
     pub(super) fn client(&self) -> Client {
         self.client.clone()
     }
@@ -145,7 +145,7 @@ impl Server {
         Ok(bytes)
     }
 
-    /// What a path answers, as JSON.
+    /// The answer at a path, as JSON.
     pub(super) fn get(&self, path: &str) -> anyhow::Result<Value> {
         let bytes = self.ask(Method::GET, path, &[], Bytes::new())?;
         serde_json::from_slice(&bytes).with_context(|| format!("GET {path} is no JSON"))
@@ -159,7 +159,7 @@ impl Server {
         lines.map(|line| serde_json::from_slice(line).context("a row is no JSON")).collect()
     }
 
-    /// Asks a live query and leaves it standing; its id.
+    /// Submits a detached live query; returns its id.
     pub(super) fn detach(&self, query: &str) -> anyhow::Result<String> {
         let headers = [("content-type", "text/plain")];
         let bytes = self.ask(Method::POST, "/v1/queries?detach=true", &headers, query.to_owned())?;
@@ -229,7 +229,7 @@ fn peak_of(process: u32) -> Option<u64> {
     line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kib| kib << 10)
 }
 
-/// Of all files; what goes away meanwhile counts for nothing.
+/// The bytes of all files; files that disappear meanwhile do not count.
 fn bytes_below(directory: &std::path::Path) -> u64 {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries
@@ -241,7 +241,7 @@ fn bytes_below(directory: &std::path::Path) -> u64 {
         .sum()
 }
 
-/// What `/metrics` told at a moment.
+/// The values of `/metrics` at a moment.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Numbers(Vec<(String, String, f64)>);
 
@@ -274,7 +274,7 @@ impl Numbers {
         self.sum("process_cpu_seconds_total")
     }
 
-    /// How busy each stage of the shards was between two moments, as shares of all shards' time: `decode 31 %, …`.
+    /// The time of each stage of the shards between two moments, as shares of all shards' time: `decode 31 %, …`.
     pub(super) fn busy_since(&self, before: &Numbers) -> String {
         let name = "swiftwater_shard_busy_seconds_total";
         let up =

@@ -73,14 +73,14 @@ fn check(args: &ValidateArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What came of it.
+/// The result.
 struct Validated {
     queries: usize,
     events: u64,
     expected: u64,
     found: u64,
     seconds: f64,
-    /// Of the queries whose answers are wrong: which, how many records it should have, how many it has.
+    /// The queries with wrong answers: number, expected records, actual records.
     wrong: Vec<(usize, u64, u64)>,
 }
 

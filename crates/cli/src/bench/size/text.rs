@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{Part, Sized};
 use crate::output::grouped;
 
-/// For people.
+/// The text for people.
 pub(super) fn table(sized: &Sized) -> String {
     let load = &sized.load;
     let mut out = format!(
@@ -81,7 +81,7 @@ pub(super) fn plain(number: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// For programs.
+/// The JSON for programs.
 pub(super) fn document(sized: &Sized) -> Value {
     let load = &sized.load;
     json!({

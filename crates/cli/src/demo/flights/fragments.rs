@@ -29,7 +29,7 @@ impl Pieces {
     }
 }
 
-/// What events are put together from.
+/// The parts from which events are made.
 pub(super) struct Fragments {
     /// `"carrier":"UA",`
     carriers: Pieces,
@@ -194,7 +194,7 @@ fn fields<const N: usize>(line: &str) -> Result<[&str; N], DemoError> {
     Ok(fields.map(Option::unwrap_or_default))
 }
 
-/// What a field holds.
+/// The type of a field.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Is {
     Text,

@@ -7,10 +7,10 @@ use crate::demo::DemoError;
 /// The pack, as `examples/flights/pack.py` wrote it.
 const PACK: &[u8] =
     include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/flights/flights.pack.zst"));
-/// What the pack may unpack to; it is 8.4 MB now.
+/// Limit of the unpacked size; it is 8.4 MB now.
 const PACK_BYTES_MAX: usize = 32 << 20;
 
-/// Stands for a missing value in a column of 16-bit values.
+/// The mark of a missing value in a column of 16-bit values.
 pub(super) const MISSING: i16 = i16::MIN;
 /// 2013-01-01T00:00:00Z in minutes since 1970-01-01T00:00:00Z.
 pub(super) const YEAR_START_MINUTES: i64 = 22_616_640;
@@ -42,7 +42,7 @@ pub(super) struct Row {
     pub(super) arr_delay: i16,
     /// Minutes, or `MISSING` where the flight was cancelled or diverted.
     pub(super) air_time: i16,
-    /// Where `arr_delay` is missing but the arrival is known: its local minute of the day, or `MISSING`.
+    /// The local minute of the day of an arrival that is known though `arr_delay` is missing, or `MISSING`.
     pub(super) landed: i16,
 }
 
@@ -52,7 +52,7 @@ impl Row {
         self.departure + if SUMMER.contains(&self.departure) { 240 } else { 300 }
     }
 
-    /// When the flight happened: its departure, or, if it was cancelled, its scheduled departure; minutes as above.
+    /// Time of the flight: its departure, or, if it was cancelled, its scheduled departure; minutes as above.
     pub(super) fn happened(&self) -> i32 {
         self.scheduled() + self.departure_delay().unwrap_or(0)
     }
@@ -83,7 +83,7 @@ pub(super) struct Weather<'a> {
     pub(super) origin: u16,
     /// UTC hours since 2013-01-01T00:00Z.
     pub(super) hour: u16,
-    /// As `WEATHER_VALUES`, in the text of the table; `NA` is missing.
+    /// The values in the order of `WEATHER_VALUES`, as text of the table; `NA` is missing.
     pub(super) values: [&'a str; 9],
 }
 
@@ -98,7 +98,7 @@ pub(super) struct Pack<'a> {
     pub(super) routes: Vec<&'a str>,
     pub(super) tailnums: Vec<&'a str>,
     pub(super) weather: Vec<Weather<'a>>,
-    /// In the order of the pack: by schedule, then by day.
+    /// The rows in the order of the pack: by schedule, then by day.
     pub(super) rows: Vec<Row>,
 }
 
@@ -187,7 +187,7 @@ fn same_length(lengths: &[usize]) -> Result<(), DemoError> {
     same.then_some(()).ok_or(DemoError::Malformed { what: "columns of different lengths" })
 }
 
-/// What is still to be read.
+/// The rest to read.
 struct Reader<'a> {
     rest: &'a [u8],
 }

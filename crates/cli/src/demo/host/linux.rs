@@ -1,6 +1,6 @@
 //! Reads Linux's figures of a process beyond the portable ones; on other systems there are none.
 
-/// How many threads a process has.
+/// Number of threads of a process.
 #[cfg(target_os = "linux")]
 pub(super) fn threads(pid: u32) -> Option<u32> {
     // The name, the second field, may hold anything, so fields are counted from its last parenthesis: proc_pid_stat(5).
@@ -11,7 +11,7 @@ pub(super) fn threads(pid: u32) -> Option<u32> {
     fields.split_ascii_whitespace().nth(AFTER_NAME)?.parse().ok()
 }
 
-/// Whether we may know what a process reads and writes; mostly only of our own processes.
+/// Returns true if we may read the I/O counts of a process; mostly only of our own processes.
 #[cfg(target_os = "linux")]
 pub(super) fn may_read_io(pid: u32) -> bool {
     std::fs::read(format!("/proc/{pid}/io")).is_ok()

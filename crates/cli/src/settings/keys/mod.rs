@@ -11,17 +11,17 @@ use super::{
 pub(crate) struct Key {
     /// `section.name`.
     pub(crate) name: &'static str,
-    /// What it does, in sentences.
+    /// Its description, in sentences.
     pub(crate) doc: &'static str,
-    /// What its values are.
+    /// The kind of its values.
     pub(crate) kind: Kind,
     /// Its value.
     pub(crate) get: fn(&Settings) -> Value,
-    /// Puts a value that [`Key::check`] let pass.
+    /// Sets a value that [`Key::check`] accepted.
     pub(crate) set: fn(&mut Settings, Value),
 }
 
-/// What a setting's values are.
+/// The kind of a setting's values.
 pub(crate) enum Kind {
     /// Bytes, least and most.
     Bytes(u64, u64),
@@ -37,17 +37,17 @@ pub(crate) enum Kind {
     List(Check),
 }
 
-/// Says what is wrong with a text.
+/// Returns the fault of a text.
 type Check = fn(&str) -> Result<(), String>;
 
 /// A setting's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Value {
-    /// Of [`Kind::Bytes`], [`Kind::Millis`] and [`Kind::Count`].
+    /// A value of [`Kind::Bytes`], [`Kind::Millis`] and [`Kind::Count`].
     Number(u64),
-    /// Of [`Kind::Choice`] and [`Kind::Text`].
+    /// A value of [`Kind::Choice`] and [`Kind::Text`].
     Text(String),
-    /// Of [`Kind::List`].
+    /// A value of [`Kind::List`].
     List(Vec<String>),
 }
 
@@ -62,12 +62,12 @@ impl Key {
         self.name.split_once('.').map_or(self.name, |(_, field)| field)
     }
 
-    /// As a flag, without the dashes before it.
+    /// The name of its flag, without the dashes before it.
     pub(crate) fn flag(&self) -> String {
         self.name.replace('_', "-")
     }
 
-    /// As an environment variable.
+    /// The name of its environment variable.
     pub(crate) fn variable(&self) -> String {
         format!("SWIFTWATER_{}", self.name.replace('.', "__").to_uppercase())
     }
@@ -87,7 +87,7 @@ impl Key {
         self.check(&value).map(|()| value)
     }
 
-    /// Whether a value may be this setting's.
+    /// Checks that a value is allowed for this setting.
     pub(crate) fn check(&self, value: &Value) -> Result<(), String> {
         match (&self.kind, value) {
             (
@@ -115,7 +115,7 @@ impl Key {
         }
     }
 
-    /// What is allowed, in words; empty where that is said otherwise.
+    /// The allowed values, in words; empty if that is said otherwise.
     pub(crate) fn allowed(&self) -> String {
         match &self.kind {
             Kind::Bytes(least, most) => format!("{} to {}", bytes_text(*least), bytes_text(*most)),

@@ -31,7 +31,7 @@ pub(crate) struct Alert {
     condition: RowCondition,
     pub(super) store: Arc<ViewStore>,
     pub(super) counts: Counts,
-    /// Why it does not go on at present.
+    /// The present failure, and its attempts.
     pub(super) tries: Retry,
     pub(super) dropped: DropSignal,
 }
@@ -56,10 +56,10 @@ pub(super) enum NotificationTarget {
     Webhook(Box<Webhook>),
 }
 
-/// Why an alert does not go on.
+/// The reason why an alert does not continue.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WatchError {
-    /// Which keys are firing, and up to which number that was told, is known from its files alone.
+    /// The firing keys, and the number of the last sent message, are known from its files alone.
     #[error(
         "its files were damaged, so the server cannot determine which messages were sent; DROP it and CREATE it again"
     )]
@@ -135,7 +135,7 @@ impl Alert {
         &self.entry.create.name
     }
 
-    /// Under which name its messages are numbered. No other has this one's number and time of creation.
+    /// The producer of its messages. No other has this one's number and time of creation.
     pub(super) fn id(&self) -> String {
         format!("swiftwater/alert/{}-{}", self.entry.id, self.entry.created)
     }
@@ -145,7 +145,7 @@ impl Alert {
         self.view.entry.owner.is_some()
     }
 
-    /// Why it does not go on at present, or the view that it has for itself.
+    /// The present failure of it, or of the view that it has for itself.
     pub(super) fn failing(&self) -> Option<String> {
         let of_view = || self.view.failing().filter(|_| self.has_own_view());
         self.tries.failing().map(|(why, _)| why).or_else(of_view)
@@ -171,7 +171,7 @@ impl Alert {
         })
     }
 
-    /// Which of some rows meet the condition, in their order; a key without a row does not.
+    /// True for each row that meets the condition, in the order of the rows; a key without a row does not.
     pub(super) fn meet(&self, shard: &mut Shard, changes: &[ViewChange]) -> Vec<bool> {
         let with_rows: Vec<usize> =
             (0..changes.len()).filter(|&place| changes[place].row.is_some()).collect();

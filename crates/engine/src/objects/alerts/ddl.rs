@@ -73,7 +73,7 @@ impl Statement for CreateAlert {
                 let view = history.view(self.view().unwrap_or_default())?;
                 compile(self, &view.columns, history.clock.now())?;
                 // Before it is looked how far the view is, so that no commit deletes what is closed from here on. Its task
-                // says where it begins.
+                // states where it begins.
                 let id = history.with_catalog(|catalog| catalog.next_view());
                 view.needs_windows(NeededBy::Alert(id));
                 let from = view.query.windows().and_then(|windows| windows.first_open(view.at().latest()));

@@ -20,7 +20,7 @@ use crate::{
 };
 
 impl History {
-    /// Tells what is to be told, until nothing is left. A stream has each number once, a webhook knows it again.
+    /// Sends the pending messages, until none is left. A stream stores each number once; a webhook recognises it.
     pub(super) async fn send_messages(
         &self,
         alert: &Alert,
@@ -77,7 +77,8 @@ impl History {
         }
     }
 
-    /// What a webhook does not take goes elsewhere, where that is asked for and nothing else is left to do.
+    /// Delivers rows that a webhook does not accept to the dead-letter stream, if that is declared and no other attempt
+    /// is left.
     async fn give_up(
         &self,
         shared: &Arc<Shared>,

@@ -33,7 +33,7 @@ pub(super) struct AlertState {
     pub(super) last: Option<Vec<u8>>,
     /// The keys to write to disk; none: the key does not meet the condition any more.
     changed: Vec<(Vec<u8>, Option<Millis>)>,
-    /// There are messages since the last commit.
+    /// True if there are new messages since the last commit.
     has_more: bool,
 }
 
@@ -68,8 +68,8 @@ impl AlertState {
         self.met.range::<[u8], _>(bounds).map(|(key, _)| key)
     }
 
-    /// Takes what became of some keys; what is to be told of that is added to what is to be told. Answers how many were
-    /// passed over because `keys_max` meet the condition.
+    /// Applies the changes of some keys, and adds the messages about them to the pending ones. Returns the number that
+    /// were skipped because `keys_max` keys meet the condition.
     pub(super) fn apply(
         &mut self,
         alert: &Alert,
@@ -143,19 +143,19 @@ impl AlertState {
         Some((self.number, &rest[..end]))
     }
 
-    /// So many bytes of them were told; what comes then has the next number.
+    /// Records that so many bytes of them were sent; later messages have the next number.
     pub(super) fn record_notified(&mut self, bytes: usize) {
         self.sent_bytes += bytes;
         self.number += 1;
         if self.sent_bytes >= self.to_tell.len() {
             self.to_tell.clear();
             self.sent_bytes = 0;
-            // What is on disk is to go.
+            // The copy on disk must be deleted.
             self.has_more = true;
         }
     }
 
-    /// Puts what it knows on disk. Messages, which may be many, go there once.
+    /// Writes its state to disk. Messages, which may be many, go there once.
     pub(super) fn commit(&mut self, alert: &Alert) -> Result<(), ViewStoreError> {
         let (number, told) = (self.number.to_be_bytes(), (self.sent_bytes as u64).to_be_bytes());
         let since: Vec<Option<[u8; 8]>> =

@@ -19,7 +19,7 @@ use crate::{
     supervisor::{DropSignal, Maintained, NextAttempt, TaskKind},
 };
 
-/// While nothing is to be told, the position goes to disk so often: after a crash the view is looked at from there on.
+/// Interval at which the position is written to disk without messages: after a crash the view is read from there on.
 const POSITION_EVERY_MS: Millis = 10_000;
 
 impl Maintained for Alert {
@@ -68,8 +68,8 @@ impl Maintained for Alert {
 }
 
 impl History {
-    /// Looks at the view, from what is on disk on, until there is nothing more to look at. What was to be told is told first:
-    /// so it is what it was.
+    /// Reads the view's changes, from the position on disk on, until there are no more. Pending messages are sent first,
+    /// with their original content.
     async fn watch(&self, alert: &Alert) -> Result<(), WatchError> {
         let mut known = run_blocking(usize::MAX, || AlertState::load(alert))?;
         need_windows(alert, &known);
@@ -82,7 +82,7 @@ impl History {
         }
     }
 
-    /// Puts what an alert knows on disk.
+    /// Writes an alert's state to disk.
     pub(super) async fn persist_state(
         &self,
         alert: &Alert,

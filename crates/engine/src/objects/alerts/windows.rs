@@ -37,7 +37,7 @@ pub(super) fn need_windows(alert: &Alert, known: &AlertState) {
 }
 
 impl History {
-    /// Looks at each window that is closed, until nobody is to be told any more.
+    /// Checks each closed window, until no message is left.
     pub(super) async fn watch_windows(
         &self,
         alert: &Alert,

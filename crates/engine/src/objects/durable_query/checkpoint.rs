@@ -17,14 +17,14 @@ use crate::durable::{
 use swiftwater_runtime::parts::WantedQuery;
 
 impl History {
-    /// Writes down how far the queries are, where that has changed, and lets go of what they need no more of the log.
+    /// Records changed progress of the queries, and releases the part of the log that they no longer need.
     pub(super) async fn checkpoint_queries(&self, follower: &Arc<Follower>) {
         let (changed, needed, position) = {
             let mut plan = follower.plan.lock();
             let plan = &mut *plan;
             follower.stream.with_checkpoints(|checkpoint_of| {
                 let mut changed = Vec::new();
-                // What is planned may need them, too.
+                // Planned steps may need them, too.
                 let mut needed = plan.position;
                 for step in &plan.steps {
                     needed =
@@ -40,7 +40,7 @@ impl History {
                     };
                     needed = needed.min(noted.from.map_or(following.first, |point| point.offset));
                     let before = plan.noted.get(&id).unwrap_or(&following.from);
-                    // That only time has passed is not worth a record.
+                    // A change of time alone is not worth a record.
                     let time = std::mem::replace(&mut noted.time, before.time);
                     if noted != *before {
                         noted.time = time;

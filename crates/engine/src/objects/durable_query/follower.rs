@@ -149,8 +149,8 @@ impl History {
         self.follower(name).map_or(0, |follower| follower.stream.running_count())
     }
 
-    /// As [`History::follower`], made if there is none; that begins with the event at `from`, or with the next one. `plan` is
-    /// called with its plan, which no event comes into meanwhile.
+    /// Calls `plan` with the plan of a stream's follower ([`History::follower`]); no event is added to the plan meanwhile. A
+    /// missing follower is made, and begins with the event at `from`, or with the next one.
     pub(super) fn with_follower<T>(
         self: &Arc<Self>,
         shared: &Arc<Shared>,
@@ -312,7 +312,7 @@ impl History {
                 }
             }
             for QueuedBatch { batch, .. } in events {
-                // What a part of the log had that is lost is not waited for.
+                // A lost part of the log is not waited for.
                 self.pass_gap(&shared, follower, batch.meta().first.0).await?;
                 self.feed_batch(&shared, follower, batch).await?;
             }
@@ -335,7 +335,7 @@ impl History {
     fn is_left(&self, shared: &Shared, follower: &Arc<Follower>) -> bool {
         let mut followers = self.objects.followers.0.lock();
         let mut plan = follower.plan.lock();
-        // What those need that have ended is kept until they are forgotten: they may have to be told again.
+        // The queries that have ended are retained until they are forgotten: their end may have to be sent again.
         let queries = shared.queries.read();
         plan.standing.retain(|query| queries.contains_key(&query.meta.id));
         drop(queries);

@@ -14,7 +14,7 @@ use swiftwater_runtime::parts::{QueryHandle, WantedQuery};
 /// The planned steps, and the position reached.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
-    /// In the order in which they are done.
+    /// The steps in their order.
     pub(super) steps: VecDeque<Step>,
     /// The offset of the next event that is given.
     pub(super) position: u64,
@@ -24,14 +24,14 @@ pub(super) struct Plan {
     pub(super) standing: Vec<Arc<QueryHandle>>,
     /// Their last checkpoint in the log.
     pub(super) noted: BTreeMap<Box<str>, QueryCheckpoint>,
-    /// Nobody follows any more.
+    /// True if there is no follower any more.
     pub(super) is_over: bool,
 }
 
 pub(super) struct Step {
     /// It is done before the event at this offset.
     pub(super) offset: u64,
-    /// And at this time, or later.
+    /// The least time of the step.
     pub(super) at: Millis,
     /// It is written down.
     pub(super) is_sure: bool,

@@ -52,7 +52,7 @@ impl History {
         }
     }
 
-    /// Goes on at an offset: whoever needs what is not there ends.
+    /// Continues at an offset: queries that need the missing events end.
     pub(super) async fn pass_gap(
         self: &Arc<Self>,
         shared: &Arc<Shared>,
@@ -77,7 +77,7 @@ impl History {
         }
         {
             let mut plan = follower.plan.lock();
-            // What was to begin there begins with a part, which is no answer: it ends, too.
+            // A query that was to begin there would begin with a part of its events, which is no answer: it ends, too.
             for step in plan.steps.iter_mut().filter(|step| step.offset < offset) {
                 if let PlannedAction::Begin(_) = step.what {
                     shared.fail_before(&step.query, &follower.stream, why.clone());
@@ -90,7 +90,7 @@ impl History {
         Ok(())
     }
 
-    /// Gives some events that follow one another and have one arrival.
+    /// Appends consecutive events of one arrival.
     pub(super) async fn feed_batch(
         self: &Arc<Self>,
         shared: &Arc<Shared>,
@@ -130,7 +130,7 @@ impl History {
             let part = part.with_meta(meta);
             shared.enter(part.bytes().len()).await.map_err(|_| FollowError::Away)?;
             {
-                // Whoever plans something meanwhile is told how far it is.
+                // The present position is available to a query that is planned meanwhile.
                 let mut plan = follower.plan.lock();
                 plan.position = until;
                 plan.time = plan.time.max(arrival);
@@ -141,7 +141,7 @@ impl History {
         }
     }
 
-    /// Does what is to be done before the next event.
+    /// Runs the steps that are due before the next event.
     pub(super) async fn carry_out(
         &self,
         shared: &Arc<Shared>,

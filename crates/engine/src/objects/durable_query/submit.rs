@@ -231,7 +231,7 @@ impl History {
         let at = match ended.reason {
             // These come again by themselves, with the event or the time that they came with.
             EndReason::Limit | EndReason::Duration => return,
-            // When that was found out is no time of the events.
+            // The time at which the failure was found is no time of the events.
             EndReason::Failed(_) | EndReason::RateLimited(_) => entry.received,
             _ => ended.at,
         };
@@ -239,8 +239,8 @@ impl History {
     }
 }
 
-/// Why a durable query cannot continue: the log no longer has all events from an offset on that it needs, and the rows of the
-/// table do not suffice.
+/// The reason why a durable query cannot continue: the log no longer has all events from an offset on that it needs,
+/// and the rows of the table do not suffice.
 fn unavailable_events(stored: &StoredStream, needed: u64, rows_suffice: bool) -> Option<String> {
     let is_lost = stored.view_lacks_up_to(FOLLOWER).is_some_and(|first| needed < first);
     (is_lost && !rows_suffice).then(|| {

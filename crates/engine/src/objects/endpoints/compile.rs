@@ -31,7 +31,7 @@ use lookup::compile_lookup;
 pub struct Endpoint {
     /// Its number; never given to another.
     pub id: u32,
-    /// When it was created.
+    /// Time of its creation.
     pub created: swiftwater_event::Millis,
     /// Its declaration.
     pub create: CreateEndpoint,
@@ -81,7 +81,7 @@ impl Endpoint {
         self.create.stream().is_some() && (has_field || self.other_fields() != OtherFields::Ignore)
     }
 
-    /// When an event is acknowledged, where that is said.
+    /// Acknowledgement of an event, if declared.
     pub fn ack(&self) -> Option<crate::Ack> {
         self.create.options.ack.map(|ack| match ack {
             Ack::Disk => crate::Ack::Disk,
@@ -127,7 +127,7 @@ impl Endpoint {
         }
     }
 
-    /// Why it cannot be had, if so.
+    /// The reason why it cannot be used, if so.
     pub fn broken(&self) -> Option<&str> {
         match &self.action {
             Action::Broken(why) => Some(why),
@@ -322,7 +322,7 @@ fn takes(column: &Type, given: &Type) -> bool {
         (Type::List(column), Type::List(given)) | (Type::Map(column), Type::Map(given)) => {
             takes(column, given)
         }
-        // Of texts such a column takes `NaN` and the infinite ones.
+        // Such a column accepts the texts `NaN` and those of the infinities.
         (Type::Primitive(Float | Double), given) if kind(given) == Text => true,
         (column, given) => match kind(column) {
             Number => kind(given) == Number,
@@ -357,7 +357,7 @@ fn program(expr: &Expr) -> Result<Program, EngineError> {
     compiled.map_err(|error| unfit(error.to_string(), ""))
 }
 
-/// Errors of an expression, which say where in it they are.
+/// Errors of an expression, with their places in it.
 fn at(errors: QueryErrors, text: &str) -> EngineError {
     EngineError::Expression { text: text.into(), errors }
 }

@@ -7,9 +7,9 @@ use crate::LATENCY_BOUNDS_MICROS;
 /// The counts of an endpoint's requests since the start.
 #[derive(Debug, Default)]
 pub struct EndpointCounts {
-    /// By the first digit of the status.
+    /// The requests by the first digit of the status.
     classes: [AtomicU64; 6],
-    /// By how long they took: up to each of [`LATENCY_BOUNDS_MICROS`], and beyond.
+    /// The requests by duration: up to each of [`LATENCY_BOUNDS_MICROS`], and beyond.
     times: [AtomicU64; LATENCY_BOUNDS_MICROS.len() + 1],
     micros: AtomicU64,
 }

@@ -39,7 +39,7 @@ struct Member {
 }
 
 impl GroupCommit {
-    /// Puts an event by; answers whether it is the first, for which somebody must see to it that they are taken in.
+    /// Adds an event to the group; returns true if it is the first one, whose caller must append the group.
     fn enqueue(&self, event: &[u8]) -> (oneshot::Receiver<Result<u64, EndpointError>>, bool) {
         let (told, told_later) = oneshot::channel();
         let mut groups = self.0.lock();
@@ -76,14 +76,14 @@ impl Shared {
             let limits = *limits;
             // A task of its own, which goes on where the first request is given up.
             tokio::spawn(async move {
-                // Whoever else is ready puts an event by before this goes on.
+                // Other ready requests add their events before this continues.
                 tokio::task::yield_now().await;
                 for group in together.drain() {
                     group.accept(&shared, &stream, ack, &limits).await;
                 }
             });
         }
-        // Nobody tells any more where the server ends.
+        // The sender is dropped at the end of the server.
         told.await.unwrap_or(Err(EngineError::Runtime(RuntimeError::ShuttingDown).into()))
     }
 }
@@ -108,7 +108,7 @@ impl Group {
                     .map_or(Err(EngineError::Runtime(RuntimeError::ShuttingDown).into()), Offsets::next),
                 (None, Err(error)) => Err(error.clone().into()),
             };
-            // Who does not wait any more is told nothing.
+            // A caller that no longer waits gets no answer.
             let _ = reply.send(answer);
         }
     }
@@ -154,7 +154,7 @@ async fn append(
 /// The outcomes of appended events, one after another.
 struct Offsets {
     row: u32,
-    /// After the event before.
+    /// The offset after the event before.
     offset: u64,
     refusals: std::iter::Peekable<std::vec::IntoIter<crate::Refusal>>,
 }

@@ -22,7 +22,7 @@ use super::{EndpointError, EndpointLimits, EndpointPlace};
 /// The values of a request.
 #[derive(Debug, Default)]
 pub struct EndpointInput<'r> {
-    /// For each parameter of the path and of the query string, what is said of it, decoded; nothing for one of the body.
+    /// The text for each parameter of the path and of the query string, decoded; none for one of the body.
     pub texts: Vec<Option<Cow<'r, str>>>,
     /// The body.
     pub body: Bytes,
@@ -41,7 +41,7 @@ pub(super) struct Parameter {
 /// The value of a missing parameter.
 #[derive(Debug)]
 pub(super) enum DefaultProgram {
-    /// When the request came, in milliseconds or as a time.
+    /// Arrival of the request, in milliseconds or as a time.
     Now,
     /// A constant, cast to the parameter's type.
     Constant(Program),
@@ -50,14 +50,14 @@ pub(super) enum DefaultProgram {
 /// A condition, compiled.
 #[derive(Debug)]
 pub(super) struct ParameterCheck {
-    /// That it does not hold.
+    /// The condition's negation.
     pub(super) fails: Program,
     pub(super) status: u16,
     pub(super) message: String,
 }
 
-/// Of a body what is no parameter: names, and values as they are written. Of an object that has parameters within, the
-/// fields that are none.
+/// The fields of a body that are no parameters: names, and values as they are written. For an object with parameters
+/// inside it, the fields that are none.
 pub(super) type OtherFields<'a> = Vec<(&'a str, &'a str)>;
 
 /// All that a request says: the parameters' values and behind them the time, and the body's other fields.
@@ -178,8 +178,8 @@ fn body_paths(parameters: &[Parameter]) -> impl Iterator<Item = &[Box<str>]> + C
     })
 }
 
-/// Of an object's fields leaves those that are no parameters, and of an object that has parameters within, which lie at
-/// `paths`, the fields that are none. One that has none, or is null, says nothing else and goes.
+/// Retains the fields of an object that are no parameters. Within an object that has parameters, at `paths`, it retains
+/// the fields that are none. An object without such fields, or a null, is removed.
 fn keep_others<'a, 'p>(
     fields: &mut OtherFields<'a>,
     paths: impl Iterator<Item = &'p [Box<str>]> + Clone,
@@ -279,7 +279,7 @@ impl Parameter {
         EndpointError::refused(400, message)
     }
 
-    /// As whoever sends it knows it.
+    /// The name for the client.
     fn sent_as(&self) -> Cow<'_, str> {
         match &self.place {
             EndpointPlace::Path(_) => Cow::Borrowed(&self.name),

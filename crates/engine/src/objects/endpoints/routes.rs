@@ -1,5 +1,5 @@
-//! Which endpoint a request is for: by the segments of its path, a segment that is stated before one that may be any.
-//! A change of the declarations replaces the whole table of routes.
+//! Finds the endpoint of a request by the segments of its path; a fixed segment precedes one that may be any. A
+//! change of the declarations replaces the whole table of routes.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -8,7 +8,7 @@ use swiftwater_lang::ddl::{EndpointMethod, Segment, endpoint::is_reserved_path};
 use super::Endpoint;
 use swiftwater_runtime::lock_order::OrderedRwLock;
 
-/// All endpoints at work. Readers take what there is; whoever changes it puts another in its place.
+/// All active endpoints. Readers use the present table; a change replaces it.
 #[derive(Debug, Default)]
 pub(crate) struct Endpoints(OrderedRwLock<Arc<Table>>);
 
@@ -30,9 +30,9 @@ struct Node {
 /// The result of routing a request.
 #[derive(Debug, Clone)]
 pub enum EndpointRoute {
-    /// To this one.
+    /// The endpoint.
     Endpoint(Arc<Endpoint>),
-    /// There are endpoints of the path, and none of the method: these methods are.
+    /// The path has endpoints, but none of the method: these are its methods.
     Methods(&'static str),
     /// No endpoint has the path.
     None,
@@ -48,13 +48,13 @@ impl Endpoints {
         self.table().all.clone()
     }
 
-    /// From now on there are these.
+    /// Replaces the endpoints.
     pub(crate) fn set(&self, all: Vec<Arc<Endpoint>>) {
         let table = Arc::new(Table::new(all));
         *self.0.write() = table;
     }
 
-    /// Where a request of this method and path, without its query string, leads. HEAD is GET.
+    /// The endpoint for a request of this method and path, without its query string. HEAD is GET.
     pub(crate) fn find(&self, method: &str, path: &str) -> EndpointRoute {
         if is_reserved_path(path) {
             return EndpointRoute::None;
@@ -98,7 +98,7 @@ impl Table {
 }
 
 impl Node {
-    /// The node of a path, which has an endpoint. Looks at no more nodes than there are.
+    /// The node of a path, which has an endpoint. Visits at most all nodes.
     fn find(&self, path: &str) -> Option<&Node> {
         let (segment, rest) = match path.split_once('/') {
             Some((segment, rest)) => (segment, Some(rest)),

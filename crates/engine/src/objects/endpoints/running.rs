@@ -41,13 +41,13 @@ pub struct EndpointAnswer {
     pub is_repeated: bool,
 }
 
-/// Why a request is not answered as it was asked.
+/// The reason why a request is not answered as requested.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum EndpointError {
-    /// As it was declared, or because of what the request says.
+    /// The request violates the declaration.
     #[error("{message}")]
     Refused {
-        /// From 400 to 499.
+        /// The status, from 400 to 499.
         status: u16,
         /// The message.
         message: String,
@@ -108,7 +108,7 @@ fn with_work<R>(work: impl FnOnce(&mut Scratch, &Bump) -> R) -> R {
 }
 
 impl History {
-    /// Answers a request of an endpoint that gives rows out; `wanted` is what its view is to count.
+    /// Answers a request of an endpoint that returns rows; `wanted` is the position that its view must reach.
     pub(crate) async fn answer(
         &self,
         endpoint: &Endpoint,

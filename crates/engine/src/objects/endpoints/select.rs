@@ -20,7 +20,7 @@ use crate::objects::views::{At, View, after_prefix};
 #[derive(Debug)]
 pub(super) struct SelectPlan {
     pub(super) columns: Vec<ShownColumn>,
-    /// None: there is one row, of nothing.
+    /// The source; none: there is one row, without columns.
     pub(super) source: Option<RowsPlan>,
     pub(super) otherwise: NoRow,
     pub(super) answer: Answer,
@@ -96,7 +96,7 @@ pub(super) fn write_row<'a>(
     out.push(b'}');
 }
 
-/// Answers a request. `view` is the plan's, if it has one.
+/// Answers a request from the plan. `view` is the plan's, if it has one.
 pub(super) fn answer(
     endpoint: &Endpoint,
     plan: &SelectPlan,
@@ -122,7 +122,7 @@ pub(super) fn answer(
     let keys: Vec<Value<'_>> =
         source.key.iter().map(|program| program.value(said.slots, now, scratch, arena).0).collect();
     let is_null = keys.iter().any(|value| matches!(value, Value::Null | Value::Error));
-    // What is null is equal to nothing.
+    // A null equals nothing.
     let found = match is_null {
         true => 0,
         false if source.is_whole => {
@@ -244,7 +244,7 @@ impl RowsPlan {
         Ok((at, rows))
     }
 
-    /// Writes what is shown of a row of the view; answers whether it is one of those that are asked for.
+    /// Writes the columns of a row of the view; returns true if the row is one of those requested.
     fn show(
         &self,
         plan: &SelectPlan,

@@ -44,7 +44,8 @@ enum Part {
 }
 
 impl EventShape {
-    /// Of values by name: a column of the stream lies where that is declared to, anything else is a field of its name.
+    /// The shape for values by name: a column of the stream is at its declared path, any other value is a field of its
+    /// name.
     pub(super) fn new(
         members: Vec<(Box<str>, Program)>,
         stream: &CreateStream,
@@ -88,8 +89,8 @@ impl EventShape {
         Ok(())
     }
 
-    /// Writes the fields that have a value, and those of `others` that lie elsewhere; answers whether there are any. An object
-    /// that would have none is left out. What `others` has where nothing can be put in its stead is not lost: it clashes.
+    /// Writes the fields that have a value, and the other fields of `others`; returns true if there are any. An object that
+    /// would have none is left out. A field of `others` that nothing can replace is not lost: it conflicts.
     pub(super) fn write<'a>(
         &self,
         said: &RequestValues<'a>,

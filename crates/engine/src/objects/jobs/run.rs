@@ -22,7 +22,7 @@ use crate::{
 /// The time between looks at the clock, whether an attempt has taken too long.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Why an attempt did not succeed.
+/// The reason why an attempt did not succeed.
 #[derive(Debug)]
 pub(super) enum AttemptError {
     /// The engine ends, or the job was dropped: nothing is wrong with it.
@@ -46,7 +46,7 @@ impl From<EngineError> for AttemptError {
 }
 
 impl History {
-    /// Takes the open run of a job up, or begins one. Nobody else does so meanwhile.
+    /// Continues the open run of a job, or begins one. Only one task does so at a time.
     pub(super) async fn attempt(
         self: &Arc<Self>,
         shared: &Arc<Shared>,
@@ -121,14 +121,14 @@ fn timed_out(job: &JobEntry, timeout_ms: u64) -> SqlError {
     SqlError::new(SqlErrorKind::Limit, what).with_hint(hint)
 }
 
-/// In whose name a statement writes. No other job has this one's number and time of creation, even of one that was
-/// dropped or of another data directory with the same tables.
+/// The application in whose name a statement writes. No other job has this one's number and time of creation, even
+/// of one that was dropped or of another data directory with the same tables.
 fn application(job: &JobEntry, run: u64, statement: usize) -> Application {
     let id = format!("swiftwater/job/{}-{}/{statement}", job.id, job.created);
     Application::one(id, run)
 }
 
-/// Runs a statement to its end; answers how many rows it wrote.
+/// Runs a statement to its end; returns the number of rows written.
 async fn statement(
     shared: &Shared,
     piece: &StatementText<'_>,

@@ -33,14 +33,14 @@ pub(crate) struct Jobs {
 #[derive(Default)]
 struct State {
     is_stopping: bool,
-    /// By the jobs' numbers.
+    /// The active jobs by number.
     at_work: HashMap<u32, Work>,
 }
 
 enum Work {
     /// An attempt is made; it ends when this says so.
     Attempt(watch::Sender<bool>),
-    /// After a failure, until the monotonic clock shows this.
+    /// A pause after a failure, until the monotonic clock shows this.
     Rest { until_nanos: u64 },
 }
 
@@ -87,7 +87,7 @@ impl Jobs {
         }
     }
 
-    /// Ends all attempts, and begins no more. What they leave open is taken up at the next start.
+    /// Ends all attempts, and begins no more. Open attempts are resumed at the next start.
     pub(crate) async fn stop(&self) {
         loop {
             let ended = self.ended.notified();
@@ -116,7 +116,7 @@ impl Jobs {
 struct AttemptGuard {
     history: Arc<History>,
     id: u32,
-    /// For how long the job rests now.
+    /// The pause of the job after this attempt.
     rest: Option<Duration>,
 }
 
@@ -125,7 +125,7 @@ impl Drop for AttemptGuard {
         let jobs = &self.history.objects.jobs;
         {
             let mut state = jobs.state.lock();
-            // What was dropped is not there any more.
+            // A dropped job has no entry any more.
             if state.at_work.remove(&self.id).is_some()
                 && let Some(rest) = self.rest
             {
@@ -203,7 +203,7 @@ impl History {
             if self.with_catalog(|catalog| catalog.job_of(id).is_none_or(|job| job.open().is_some())) {
                 return Err(EngineError::JobRunning(name.to_owned()).into());
             }
-            // What is shown to have ended is about to leave its place, or another has asked and waits for one.
+            // An attempt that is shown as ended is about to leave its place, or another request waits for one.
             tokio::select! {
                 () = ended => {}
                 () = tokio::time::sleep(LOOK_INTERVAL) => {}

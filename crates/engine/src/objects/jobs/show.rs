@@ -35,7 +35,7 @@ fn some_texts(values: impl IntoIterator<Item = Option<String>>) -> ArrayRef {
     Arc::new(values.into_iter().collect::<StringArray>())
 }
 
-/// In which state a run is, of a job that does this.
+/// The state of a run, by the present activity of its job.
 fn state(run: &JobRun, doing: JobActivity) -> &'static str {
     match (run.ended, doing, &run.error) {
         (Some(_), _, _) => "succeeded",

@@ -32,7 +32,7 @@ use swiftwater_runtime::lock_order::OrderedRwLock;
 
 /// The interval between checks whether joined tables have changed.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// So often nobody may have been joined with a table that is held all the same.
+/// Checks without a join after which a table is removed from memory.
 const IDLE_LOOKS_MAX: u32 = 60;
 /// Numbers of tables begin here; below are those of views.
 const FIRST_ID: u64 = 1 << 32;
@@ -46,7 +46,7 @@ pub(crate) struct JoinedTable {
     /// It, when it is open.
     table: OnceLock<Table>,
     state: OrderedRwLock<TableState>,
-    /// Held while it is read: one at a time.
+    /// Locked while it is read: one task at a time.
     reading: tokio::sync::Mutex<()>,
     is_dropped: AtomicBool,
     idle_looks: AtomicU32,
@@ -56,11 +56,11 @@ pub(crate) struct JoinedTable {
 struct TableState {
     /// Its rows, and the version that they are of.
     rows: Option<(u64, Arc<MemoryRows>)>,
-    /// Why its rows cannot be held any more.
+    /// The reason why its rows can no longer be held in memory.
     failed: Option<String>,
 }
 
-/// Why a table cannot be read.
+/// The reason why a table cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TableError {
     #[error("table `{0}`, which its events are joined with, was dropped")]
@@ -134,7 +134,7 @@ impl JoinedTable {
                 Ok(())
             }
             Err(error) => {
-                // What cannot be read at present stays as it was.
+                // The state of a table that cannot be read at present is unchanged.
                 if let TableError::Large { .. } = &error {
                     *state = TableState { rows: None, failed: Some(error.to_string()) };
                 }
@@ -194,7 +194,7 @@ impl JoinedRows for JoinedTable {
 }
 
 impl History {
-    /// Sees to it that the tables which the text of a query names in joins are held in memory.
+    /// Loads the tables that the text of a query names in joins into memory.
     pub(crate) async fn pin_joined(
         &self,
         shared: &Shared,

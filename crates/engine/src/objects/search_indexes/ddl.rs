@@ -71,7 +71,7 @@ impl LoggedAsWritten for DropSearchIndex<'_> {
 }
 
 impl History {
-    /// Builds the index files of a range of time again; answers whether there are any.
+    /// Builds the index files of a range of time again; returns true if there are any.
     pub(crate) async fn rebuild_index(&self, rebuild: &RebuildSearchIndex) -> Result<bool, EngineError> {
         self.with_catalog(|catalog| catalog.search_indexes().get(&rebuild.table).map(drop))?;
         Ok(self.rebuild_index_files(rebuild).await)

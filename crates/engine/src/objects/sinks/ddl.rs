@@ -81,8 +81,8 @@ impl Statement for CreateSink {
         if self.of_changes {
             start.after = Some(digits(&view.retain_changes()));
         } else {
-            // Before it is looked how far the view is, so that no commit deletes what is closed from here on. Its task says
-            // where it begins.
+            // Before it is looked how far the view is, so that no commit deletes what is closed from here on. Its task
+            // states where it begins.
             let id = history.with_catalog(|catalog| catalog.sinks().next_id());
             view.needs_windows(NeededBy::Sink(id));
             start.from = windows.and_then(|windows| windows.first_open(view.at().latest()));

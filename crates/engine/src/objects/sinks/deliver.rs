@@ -33,7 +33,7 @@ use crate::{
 /// The time a webhook may take where nothing is said.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Why a delivery did not come about.
+/// The reason why a delivery failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DeliverError {
     #[error(transparent)]
@@ -44,7 +44,7 @@ pub(crate) enum DeliverError {
     File(#[from] FileSinkError),
     #[error(transparent)]
     Webhook(#[from] WebhookError),
-    /// Some rows of it, at least one, in order.
+    /// Some of its rows, at least one, in order, are invalid.
     #[error("the rows are not valid events of the stream: {}", .0.first().map_or("", |refusal| &*refusal.message))]
     Refused(Vec<Refusal>),
 }
@@ -59,7 +59,7 @@ impl DeliverError {
         }
     }
 
-    /// Why a row of the delivery is not delivered; none where others are the reason that it was not.
+    /// The reason why a row of the delivery is not delivered; none if other rows are the reason.
     fn of_row(&self, row: usize) -> Option<String> {
         match self {
             DeliverError::Refused(refusals) => {
@@ -74,9 +74,9 @@ impl DeliverError {
 /// One delivery. A repetition is the same in all fields.
 #[derive(Debug, Clone)]
 pub(crate) struct Delivery {
-    /// In whose name. No other has it.
+    /// The writer. No other has it.
     pub(crate) by: String,
-    /// Which of its deliveries.
+    /// Number of the delivery.
     pub(crate) number: u64,
     /// JSON objects, a line each.
     pub(crate) rows: Bytes,
@@ -104,8 +104,8 @@ impl Target {
         })
     }
 
-    /// Delivers some rows, of a view as they were at a time. A file has `length` bytes of what was delivered before; answers
-    /// how many it has then.
+    /// Delivers some rows, of a view as they were at a time. A file has `length` bytes of earlier deliveries; returns its
+    /// new length.
     pub(super) async fn deliver(
         &mut self,
         history: &History,
@@ -238,7 +238,7 @@ impl History {
     }
 
     /// Rows that are at fault go to the stream for that, if there is one: an event a row, with the reason. `what` and `name`
-    /// say whose they were. Answers how many they are.
+    /// say whose they were. Returns their number.
     pub(crate) async fn to_dead_letter(
         &self,
         shared: &Arc<Shared>,
@@ -261,7 +261,8 @@ impl History {
             events.extend_from_slice(b"}\n");
             count += 1;
         }
-        // Where the others cannot be delivered in the end, all of it is buried, which is no repetition of this.
+        // If the other rows cannot be delivered in the end, all go to the dead-letter stream, which is no repetition of
+        // this.
         let by = match error {
             DeliverError::Refused(_) => format!("{}-refused", delivery.by),
             _ => delivery.by.clone(),

@@ -42,7 +42,7 @@ struct Gathered {
 
 /// A commit that did not come about.
 pub(super) struct NotGrouped {
-    /// So many deliveries were in it.
+    /// Number of deliveries in it.
     pub(super) deliveries: u64,
     pub(super) error: DeliverError,
 }

@@ -16,7 +16,7 @@ const RETRY: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_s
 pub(crate) struct Retry(OrderedMutex<Option<(String, Backoff)>>);
 
 impl Retry {
-    /// Notes a try that failed. Answers whether its reason is news, and how long to wait before the next one.
+    /// Records a failed attempt. Returns true if its reason is new, and the pause before the next one.
     pub(crate) fn failed(&self, why: String) -> (bool, Duration) {
         let mut failing = self.0.lock();
         let (before, mut backoff) = failing.take().unwrap_or((String::new(), RETRY));
@@ -30,7 +30,7 @@ impl Retry {
         self.0.lock().take();
     }
 
-    /// Why the last try failed, and how many did, if any since it came about.
+    /// The error of the last attempt, and the number of failures since the last success, if any.
     pub(crate) fn failing(&self) -> Option<(String, u32)> {
         self.0.lock().as_ref().map(|(why, backoff)| (why.clone(), backoff.failures()))
     }

@@ -37,7 +37,7 @@ pub(crate) struct SinkTasks {
 /// A sink whose task runs.
 #[derive(Debug)]
 pub(super) struct SinkTask {
-    /// As it was when its task began, or its last attempt failed.
+    /// The sink's state when its task began, or its last attempt failed.
     entry: OrderedMutex<SinkEntry>,
     object: Object,
     dropped: DropSignal,
@@ -191,7 +191,8 @@ impl History {
         Ok(())
     }
 
-    /// The sinks of a view's changes, by number, and up to which place each has them. That need not be on disk, but at a start.
+    /// The sinks of a view's changes, by number, with the place up to which each has them. That place need not be on
+    /// disk, except at a start.
     pub(crate) fn sinks_of_changes(&self, view: &View) -> HashMap<u32, Vec<u8>> {
         let is_of = |sink: &&SinkEntry| sink.view == view.id() && sink.create.of_changes;
         let place = |sink: &SinkEntry| (sink.id, sink.delivered.last_key().unwrap_or_default());
@@ -215,13 +216,13 @@ struct DeliveryRun<'r> {
     work: &'r SinkTask,
     /// The last delivery that a table had before, once it was asked.
     inserted: Option<Option<u64>>,
-    /// So many deliveries go one by one, as they failed together.
+    /// Number of deliveries to make one by one, as they failed together.
     alone: u64,
 }
 
 /// The outcome of an attempt to deliver.
 enum DeliveryOutcome {
-    /// Some rows were delivered, or left out; there may be more.
+    /// Some rows were delivered, or skipped; there may be more.
     Delivered,
     /// All that is on disk was delivered.
     NothingLeft,
@@ -290,7 +291,7 @@ impl DeliveryRun<'_> {
     ) -> Result<DeliveryOutcome, DeliverError> {
         let Portion { rows, count, last, now } = portion;
         if count == 0 {
-            // HAVING leaves all of them out. What of them is still there is looked at once more after a restart.
+            // HAVING leaves all of them out. Windows that still exist are read once more after a restart.
             self.entry.delivered.pass(&last);
             release_delivered(&self.view, self.entry);
             return Ok(DeliveryOutcome::Delivered);
@@ -354,7 +355,7 @@ pub(super) fn rows_of_portion(entry: &SinkEntry) -> u64 {
     u64::from(entry.create.options.batch_rows.unwrap_or(BATCH_ROWS))
 }
 
-/// In whose name a sink writes. No other has this one's number and time of creation.
+/// The writer for a sink's deliveries. No other has this one's number and time of creation.
 pub(super) fn id_of(entry: &SinkEntry) -> String {
     format!("swiftwater/sink/{}-{}", entry.id, entry.created)
 }

@@ -141,7 +141,7 @@ impl History {
                     true => &altered.create,
                     false => before[place],
                 };
-                // What is kept of events was read by what was declared before.
+                // The kept state was computed from events read by the earlier declaration.
                 let now = plan(&join.create, [of(0), of(1)]).ok();
                 if now.is_none() || now != plan(&join.create, before).ok() {
                     let stream = ObjectKind::Stream.named(alter.name.as_str());

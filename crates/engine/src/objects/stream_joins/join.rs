@@ -48,7 +48,7 @@ pub(crate) struct Join {
     pub(super) dropped: DropSignal,
 }
 
-/// Why a join does not go on.
+/// The reason why a join does not continue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Failing {
     pub(super) why: String,
@@ -101,10 +101,10 @@ struct Note {
     after: Option<(i64, u64)>,
     latest: [Option<i64>; SIDES],
     late: u64,
-    /// None were counted before streams had `MAX AHEAD`.
+    /// Events that were too far ahead; 0 in states from before `MAX AHEAD`.
     #[serde(default)]
     ahead: u64,
-    /// None before streams had `IDLE AFTER`.
+    /// The last progress of each side; none in states from before `IDLE AFTER`.
     #[serde(default)]
     moved: [Option<Millis>; SIDES],
     #[serde(default)]
@@ -117,7 +117,7 @@ struct Note {
 
 const FORMAT: u32 = 1;
 
-/// Why what is on disk of a join cannot be used.
+/// The reason why the state on disk of a join cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LoadError {
     #[error("its state cannot be read")]
@@ -173,7 +173,7 @@ impl Join {
         &self.entry.create.name
     }
 
-    /// Under which name its pairs are numbered; no other join has this one's number and time of creation.
+    /// The producer of its pairs; no other join has this one's number and time of creation.
     pub(super) fn producer(&self) -> String {
         format!("join {}-{}", self.entry.id, self.entry.created)
     }
@@ -182,7 +182,7 @@ impl Join {
         self.failing.lock().clone()
     }
 
-    /// Answers whether that is news.
+    /// Records the failure; returns true if it is new.
     pub(super) fn record_failure(&self, failing: Option<Failing>) -> bool {
         let mut known = self.failing.lock();
         let is_news = *known != failing;
@@ -250,7 +250,7 @@ impl PositionedState {
         Ok(known)
     }
 
-    /// Puts what is known on disk, with pairs that are to go into the target, if there are any: these have the next number then.
+    /// Writes the state to disk, with pairs for the target, if there are any: these have the next number then.
     pub(super) fn commit(&mut self, join: &Join, pairs: &[u8]) -> Result<(), ViewStoreError> {
         let number = self.number + u64::from(!pairs.is_empty());
         let (kept, left) = self.state.changes()?;

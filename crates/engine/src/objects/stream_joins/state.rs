@@ -58,7 +58,7 @@ struct Bucket {
     parts: [Part; PARTS],
     events: u64,
     bytes: u64,
-    /// Since the last commit.
+    /// True if it has changed since the last commit.
     has_changed: bool,
 }
 
@@ -176,7 +176,7 @@ impl JoinState {
     pub(super) fn changes(&self) -> Result<(JoinStateChanges, Vec<(u8, i64)>), ViewStoreError> {
         let mut changes: JoinStateChanges = Vec::with_capacity(self.fresh.len());
         for (key, values) in &self.fresh {
-            // What is let go of already need not get there.
+            // Entries of expired buckets need not be written.
             let is_needed =
                 number_at(key, 2).is_some_and(|bucket| self.buckets.contains_key(&(key[1], bucket)));
             if is_needed {
@@ -218,7 +218,7 @@ impl JoinState {
                 self.held_bytes -= part.evict();
             }
         }
-        // What came first is asked for least.
+        // The oldest buckets are read least.
         let mut parts = self.buckets.values_mut().flat_map(|bucket| &mut bucket.parts);
         while self.held_bytes > self.memory_bytes_max
             && let Some(part) = parts.next()
@@ -345,7 +345,7 @@ fn count_at(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_be_bytes)
 }
 
-/// Which part a key lies in: it stands on disk, so it never changes. After Fowler, Noll and Vo (FNV-1a).
+/// The part of a key: it is in the format on disk, so it never changes. After Fowler, Noll and Vo (FNV-1a).
 fn part_of(key: &[u8]) -> u8 {
     let hash = key.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)

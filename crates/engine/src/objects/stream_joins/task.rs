@@ -40,12 +40,12 @@ const PAIRS_AT_ONCE: (usize, usize) = (1024, 4 << 20);
 const TOLD_BYTES: usize = 2 << 20;
 /// Bytes of pairs that go into the target at once.
 const PART_BYTES: usize = 1 << 20;
-/// So many bytes of events, or of the log, are put on disk without waiting for more.
+/// Bytes of events, or of the log, from which on a commit does not wait for more.
 const COMMIT_BYTES: usize = 8 << 20;
 /// Pairs under so many numbers may wait for a target that cannot take them.
 const WAITING_MAX: usize = 1024;
 
-/// Why a join does not go on.
+/// The reason why a join does not continue.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum JoinError {
     #[error("its state cannot be persisted")]
@@ -70,7 +70,7 @@ pub(crate) enum JoinError {
 }
 
 impl JoinError {
-    /// Whether to try again would end in the same.
+    /// True if another attempt would fail in the same way.
     fn is_for_good(&self) -> bool {
         match self {
             JoinError::Load(LoadError::Lost | LoadError::Note)
@@ -114,9 +114,9 @@ struct Input {
 struct JoinStep {
     /// Lines that are to go into the target.
     pairs: Vec<u8>,
-    /// So much is not on disk that a commit is due.
+    /// True if so much is not on disk that a commit is due.
     is_much: bool,
-    /// There were events to pair, or other records to read past.
+    /// True if there were events to pair, or other records to skip.
     has_read: bool,
 }
 
@@ -162,7 +162,7 @@ impl Maintained for Join {
     }
 
     async fn drop_data(&self, history: &Arc<History>) {
-        // What was on its way when it was dropped may have held the log once more.
+        // Work in flight at the drop may have retained the log once more.
         history.retained.release(self.entry.id);
         let (store, id) = (Arc::clone(&self.store), self.entry.id);
         let deleted = tokio::task::spawn_blocking(move || store.delete(id)).await;
@@ -173,7 +173,7 @@ impl Maintained for Join {
 }
 
 impl History {
-    /// Goes on with a join from what is on disk.
+    /// Continues a join from its state on disk.
     async fn run_join(&self, join: &Join) -> Result<Infallible, JoinError> {
         let mut known = self.load_join(join)?;
         let mut committed = known.position;
@@ -269,7 +269,7 @@ impl History {
         Ok(JoinStep { pairs, is_much, has_read })
     }
 
-    /// Puts what is known of a join on disk, with pairs that are to go into the target.
+    /// Writes the state of a join to disk, with pairs for the target.
     async fn commit_pairs(
         &self,
         join: &Join,
@@ -392,7 +392,7 @@ fn accept_events(
             events.unwrap_or_default().into_iter().map(move |event| (side, event))
         };
         let (mut left, mut right) = (of(0), of(1));
-        // Of a stream that is joined with itself, each event is of both sides, the left one first.
+        // For a stream that is joined with itself, each event belongs to both sides, the left one first.
         loop {
             let before = all.len();
             all.extend(left.next());

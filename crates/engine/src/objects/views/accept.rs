@@ -11,7 +11,7 @@ use swiftwater_event::{EventBatch, EventMeta, Millis, Offset};
 use swiftwater_live::{Fold, GroupTable, JoinFailure, RowHash, by_part};
 use swiftwater_views::ViewStoreError;
 
-/// Why a view cannot take events.
+/// The reason why a view cannot take events.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AcceptError {
     #[error(transparent)]
@@ -108,8 +108,8 @@ impl View {
     }
 }
 
-/// The events of a batch from an offset on; none where all stand before it. What came from the table ends anywhere within what
-/// the log has as one batch.
+/// The events of a batch from an offset on; none if all are before it. The events from the table may end within a batch of the
+/// log.
 fn rest_of(batch: &EventBatch, from: u64) -> Option<Cow<'_, EventBatch>> {
     let first = batch.meta().first.0;
     let known = usize::try_from(from.saturating_sub(first)).unwrap_or(usize::MAX);

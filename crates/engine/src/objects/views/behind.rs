@@ -22,10 +22,10 @@ use crate::{
     },
 };
 
-/// With no more events than these to come, the log keeps those that follow.
+/// Number of remaining events below which the log retains the following ones.
 const NEAR_EVENTS: u64 = 1_000_000;
 
-/// Why what a view lacks does not come.
+/// The reason why a view does not get the events that it lacks.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BackfillError {
     #[error("the stream's table cannot be read")]
@@ -70,7 +70,7 @@ impl History {
             // It counted them once.
             return Err(EventsGone { offsets: position..until, found }.into());
         }
-        // Where nothing is left, on to where something is.
+        // If no events are left here, the next ones are searched.
         let until = match events.is_empty() {
             true => first_past(sql, stored, (until, end)).await?.unwrap_or(end),
             false => until,

@@ -55,11 +55,11 @@ const WALK_ROWS: usize = 1024;
 pub(super) struct ChangedKeys {
     /// The position after the batch.
     position: u64,
-    /// None: not known, or too many to tell.
+    /// The changed keys; none: not known, or too many.
     keys: Option<Vec<ChangedKey>>,
     /// No more keys of the batch come behind these.
     is_last: bool,
-    /// Not events changed them, but time.
+    /// True if time changed them, rather than events.
     are_past: bool,
 }
 
@@ -74,7 +74,7 @@ pub(super) struct ChangedKey {
 /// A key whose state a commit changes, and what its row shows before and behind it.
 #[derive(Debug)]
 pub(super) struct ShownChange<'c> {
-    /// In the order of its values.
+    /// The key in the order of its values.
     pub(super) key: &'c [u8],
     pub(super) before: RowHash,
     pub(super) after: RowHash,
@@ -89,12 +89,13 @@ pub struct ViewChange {
     pub row: Option<Vec<u8>>,
 }
 
-/// Some changes.
+/// A part of a view's changes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ViewChangesSome {
     /// A key is among them once.
     pub changes: Vec<ViewChange>,
-    /// With these, everything before this position was given: a feed can go on from here. None: more belong to them.
+    /// The position up to which all changes were returned with these: a feed can continue from here. None: more belong
+    /// to them. None: more belong to them.
     pub position: Option<u64>,
     /// They end a walk, which does not find keys that are no longer there.
     pub ends_walk: bool,
@@ -110,8 +111,8 @@ pub struct ViewChanges {
     /// All changes before this position were given.
     given: u64,
     walk: Option<Walk>,
-    /// What was given of keys whose rows were by then further than the batch that was told of them: what comes next of
-    /// these may have been given.
+    /// Hashes of returned rows that were newer than the batch that announced them: the next change of such a key may
+    /// have been returned already.
     ahead: HashMap<Vec<u8>, RowHash>,
     /// Rows may have been given that are further than this position, and it is not known which: all that is told of is given, up
     /// to the first batch behind it.
@@ -153,10 +154,10 @@ impl ChangedKey {
 }
 
 impl View {
-    /// Tells those who listen which keys changed, a part of them after another; none: not known. `are_past`: by time.
+    /// Announces the changed keys to the listeners, in parts; none: not known. `are_past`: they expired.
     pub(super) fn announce(&self, keys: Option<Vec<ChangedKey>>, position: u64, are_past: bool) {
         let told = |keys, is_last| {
-            // Who is gone meanwhile needs nothing.
+            // Without listeners the send has no effect.
             let _ = self.listeners.send(Arc::new(ChangedKeys { position, keys, is_last, are_past }));
         };
         let Some(mut keys) = keys.filter(|keys| are_past || keys.len() <= BATCH_KEYS_MAX) else {
@@ -196,8 +197,8 @@ impl View {
 }
 
 impl View {
-    /// Some of the keys that changed at or after `since`, in order, behind `after`; and the last key that was looked at,
-    /// where there are more.
+    /// Some of the keys that changed at or after `since`, in order, behind `after`; and the last key read, if there are
+    /// more.
     fn changed_since(
         &self,
         since: u64,
@@ -229,7 +230,7 @@ impl ViewChange {
 }
 
 impl ViewChanges {
-    /// From what changes after position `from` on, or after now.
+    /// The changes after position `from`, or after now.
     pub(crate) fn of(history: &History, view: Arc<View>, from: Option<u64>) -> ViewChanges {
         // Before the position is looked at: nothing falls between.
         let told = view.listeners.subscribe();
@@ -240,7 +241,7 @@ impl ViewChanges {
         ViewChanges { view, clock, closing, receiver: told, given, walk, ahead: HashMap::new(), unsure: None }
     }
 
-    /// Up to which position all was given.
+    /// The position up to which all was returned.
     pub fn position(&self) -> u64 {
         self.given
     }
@@ -374,7 +375,7 @@ impl History {
         self.objects.views.read().contains_key(name)
     }
 
-    /// Sees to it that queries that stand over a view's name get its rows as events, as they change from now on.
+    /// Streams the changes of a view's rows as events to the queries over its name, from now on.
     pub(crate) fn stream_view(self: &Arc<Self>, name: &StreamName) {
         let Ok(view) = self.view(name.as_str()) else { return };
         // Before the engine is given out no query is running.
@@ -387,8 +388,8 @@ impl History {
         }
     }
 
-    /// As [`History::stream_view`], of a view that has come to be, where queries stood over its name before it. Whoever asks
-    /// from now on finds the view by themselves.
+    /// As [`History::stream_view`], for a new view that queries named before it existed. Later queries find the view
+    /// themselves.
     pub(super) fn stream_new_view(self: &Arc<Self>, view: &View) {
         // Before the engine is given out, as views are opened at its start, no query is running.
         let Some(shared) = self.engine.get().and_then(Weak::upgrade) else { return };
@@ -404,7 +405,7 @@ fn asked(shared: &Shared, name: &StreamName) -> Option<Arc<Stream>> {
     shared.find_stream(name).filter(|stream| stream.running_count() > 0)
 }
 
-/// Puts the rows of changes into a stream, until no query is running over it.
+/// Appends the rows of changes to a stream, until no query is running over it.
 async fn stream_changes(mut changes: ViewChanges, shared: &Weak<Shared>, name: &StreamName) {
     let view = Arc::clone(&changes.view);
     let is_streamed: &AtomicBool = &view.is_streamed;
@@ -434,7 +435,7 @@ async fn stream_changes(mut changes: ViewChanges, shared: &Weak<Shared>, name: &
         if shared.enter(bytes).await.is_err() {
             return;
         }
-        // Whoever asks for its name after it was dropped asks for another view.
+        // A later query for its name means another view.
         if view.has_ended() {
             shared.leave(bytes);
             return;

@@ -25,7 +25,7 @@ const BEHIND: &[u8] = &[0xff];
 
 /// The changes of a commit to the change log.
 pub(super) struct Logged<'c> {
-    /// Up to which place changes go out of it, and how many more.
+    /// The place up to which changes are removed from it, and the number of further ones.
     pub(super) done: Vec<u8>,
     pub(super) over: u64,
     /// Keys whose rows show what they showed, in order: these changes do not go into it.
@@ -34,20 +34,20 @@ pub(super) struct Logged<'c> {
     pub(super) changes: usize,
 }
 
-/// For whom changes are kept, and how many.
+/// The sinks for which changes are kept, and the number of changes.
 #[derive(Debug, Default)]
 pub(super) struct Changelog {
-    /// Up to which place each sink has them, by number, as far as that is on disk: after a crash it may want the rest again. None:
-    /// the sink that is being created. They are kept while there is one.
+    /// The place up to which each sink has them, by number, as far as that is on disk: after a crash it may want the rest
+    /// again. None: the sink that is being created. They are kept while there is one.
     sinks: OrderedMutex<HashMap<Option<u32>, Vec<u8>>>,
     /// Changes that are on disk.
     held: AtomicU64,
-    /// Those that were let go of since the start though not all had them.
+    /// Number of changes dropped since the start before all sinks had them.
     lost: AtomicU64,
 }
 
 impl Changelog {
-    /// Up to which place all sinks have them; none where there is no sink.
+    /// The place up to which all sinks have them; none without a sink.
     fn done(&self) -> Option<Vec<u8>> {
         self.sinks.lock().values().min().cloned()
     }
@@ -60,15 +60,14 @@ impl Changelog {
         after
     }
 
-    /// A sink has those up to a place. Where it is no more, or is not known yet, that does nothing.
+    /// A sink has those up to a place. If the sink is gone, or not known yet, this has no effect.
     fn delivered(&self, sink: u32, place: Vec<u8>) {
         if let Some(delivered) = self.sinks.lock().get_mut(&Some(sink)) {
             *delivered = place;
         }
     }
 
-    /// There are these sinks and no others; one that is new is the one that was being created. Answers whether the last one is
-    /// gone.
+    /// Sets the sinks; a new one is the one that was being created. Returns true if the last one is gone.
     fn set_sinks(&self, sinks: &[u32]) -> bool {
         let mut known = self.sinks.lock();
         let had_any = !known.is_empty();
@@ -82,9 +81,9 @@ impl Changelog {
 }
 
 impl View {
-    /// Keeps changes for a sink that is being created; answers the place after which they are.
+    /// Retains changes for a sink that is being created; returns the place after which they are.
     pub(crate) fn retain_changes(&self) -> Vec<u8> {
-        // What is cut from here on is of a later position, or changed nothing since.
+        // Changes cut from here on have a later position, or changed nothing since.
         self.log.add_pending_sink(|| place_of(self.at().position, BEHIND))
     }
 
@@ -103,7 +102,7 @@ impl View {
         }
     }
 
-    /// Goes on with what was kept before a restart for these sinks, each with the place up to which it has it.
+    /// Continues with the changes kept before a restart for these sinks, each with the place up to which it has them.
     pub(super) fn resume_changelog(&self, sinks: HashMap<u32, Vec<u8>>) {
         if sinks.is_empty() {
             return;
@@ -114,7 +113,7 @@ impl View {
         *self.log.sinks.lock() = sinks.into_iter().map(|(sink, place)| (Some(sink), place)).collect();
     }
 
-    /// Changes that are kept for sinks, and those that were let go of too early since the start.
+    /// Number of changes kept for sinks, and of those dropped too early since the start.
     pub(crate) fn changes_held(&self) -> (u64, u64) {
         (self.log.held.load(Ordering::Relaxed), self.log.lost.load(Ordering::Relaxed))
     }
@@ -136,7 +135,7 @@ impl View {
         Ok(Some(Logged { done, over: held.saturating_sub(changes_max), without, changes }))
     }
 
-    /// So many changes were committed, and what went out of the log with them.
+    /// Records the committed changes, and those that were removed from the log with them.
     pub(super) fn log_written(&self, changes: usize, cleared: PrunedChanges) {
         let held = self.log.held.load(Ordering::Relaxed) + changes as u64;
         self.log.held.store(held.saturating_sub(cleared.done + cleared.over), Ordering::Relaxed);
@@ -220,7 +219,7 @@ mod tests {
         assert_eq!(log.done(), Some(behind(11)));
         log.delivered(8, behind(14));
         assert_eq!(log.done(), Some(behind(13)));
-        // What one delivers that was dropped counts no more, nor does one that came to nothing.
+        // A delivery of a dropped sink does not count, nor does one of a sink whose creation failed.
         assert!(!log.set_sinks(&[8]));
         log.delivered(7, behind(1));
         log.add_pending_sink(|| behind(13));

@@ -13,15 +13,15 @@ use crate::EngineError;
 pub(crate) struct Portion {
     /// JSON objects, a line each.
     pub(crate) rows: Vec<u8>,
-    /// How many.
+    /// Number of groups.
     pub(crate) count: u64,
     /// The last key, or place, that was looked at.
     pub(crate) last: Vec<u8>,
-    /// When they were read.
+    /// Time of the read.
     pub(crate) now: Millis,
 }
 
-/// Some groups of one window that is closed.
+/// A part of the groups of one closed window.
 #[derive(Debug)]
 pub(crate) struct ClosedGroups {
     /// The start of the window.
@@ -73,7 +73,7 @@ impl View {
         Ok(read.map(|(window, last)| ClosedGroups { window, groups, last }))
     }
 
-    /// Walks over some groups of one window; answers where that begins, and the last key.
+    /// Reads some groups of one window; returns its start, and the last key.
     fn walk_closed(
         &self,
         (after, from): (Option<&[u8]>, Option<Millis>),

@@ -185,7 +185,7 @@ impl History {
         let mut rows_of: HashMap<u32, (Box<str>, CreateStream)> = HashMap::new();
         let sizes = shared.config.sketch_sizes();
         for view in views {
-            // What was counted so far was counted by the old types.
+            // The present counts were computed with the old types.
             let retypes = |change: &StreamChange| matches!(change, StreamChange::ColumnType { .. });
             let source = match view.of.and_then(|of| rows_of.get(&of)) {
                 // They change only where what is refused below changes.

@@ -31,14 +31,14 @@ pub(super) struct Over {
     lower: Weak<View>,
     /// The name of the view below.
     pub(super) name: Box<str>,
-    /// As it is kept.
+    /// The recorded part that is counted.
     counted: OrderedMutex<CountedRows>,
 }
 
 /// The rows of the view below that a view counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum CountedRows {
-    /// Those of keys up to this one; none: no row.
+    /// The rows of keys up to this one are counted; none: no row.
     UpTo(Option<Vec<u8>>),
     All,
 }
@@ -52,7 +52,7 @@ impl CountedRows {
         }
     }
 
-    /// As it stands beside a position, behind what the view's rows depend on.
+    /// The bytes beside a position, after the hash of the view's definition.
     ///
     /// ```text
     /// note := u64 meaning, byte 0 no row | byte 1 all rows | byte 2 key        big endian
@@ -177,8 +177,8 @@ pub(super) fn check_columns(query: &Query, lower: &str, columns: &CreateStream) 
 }
 
 impl Over {
-    /// Of what was noted when it was kept last, if that still goes with the view below, which stands at `lower_at`. Answers
-    /// whether it does, too.
+    /// The state that was recorded at its last commit, if it still fits the view below, which is at `lower_at`; and true if
+    /// it does.
     pub(super) fn of(
         lower: &Arc<View>,
         noted: Option<&(u64, Vec<u8>)>,
@@ -230,7 +230,7 @@ impl View {
         self.uppers.read().clone()
     }
 
-    /// From its next commit on, one more view is over it.
+    /// Adds a view over it, from its next commit on.
     pub(super) fn add_upper(&self, upper: Arc<View>) {
         self.uppers.write().push(upper);
         self.commits.nudge.notify_one();
@@ -250,10 +250,10 @@ impl View {
         self.uppers().iter().any(|upper| upper.is_at_work() && is_unfilled(upper))
     }
 
-    /// Somebody waits until this is counted: where that needs a commit, it is made as soon as it can be.
+    /// Requests that the events before this are counted: a commit for that is made as soon as possible.
     pub(super) fn hasten(&self, position: u64) {
         if self.over.is_some() {
-            // What is not there yet nobody can wait for here.
+            // Nobody can wait here for events that do not exist yet.
             let position = position.min(self.stored.next());
             self.commits.awaited.fetch_max(position, Ordering::Relaxed);
             self.commits.nudge.notify_one();
@@ -278,14 +278,14 @@ impl View {
         self.broken().is_none() && !self.dropped.is_sent()
     }
 
-    /// Notes on all views over it, too, why it is not kept or does not go on.
+    /// Records the reason of a failure on all views over it, too.
     pub(super) fn record_on_uppers(&self, why: &str, is_for_good: bool) {
         for upper in self.uppers() {
             upper.break_off(&format!("view `{}`, which it reads: {why}", self.name()), is_for_good);
         }
     }
 
-    /// Notes why it, and all views over it, are not kept or do not go on.
+    /// Records the reason why it, and all views over it, are not maintained or do not continue.
     pub(super) fn break_off(&self, why: &str, is_for_good: bool) {
         if self.record_failure(why.to_owned(), is_for_good) && is_for_good {
             tracing::error!(view = self.name(), why, "a view of a view is stopped");

@@ -34,7 +34,7 @@ const DOUBLE_EXACT_MAX: u64 = 1 << 53;
 /// The type that a column is read as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// As the view's columns say.
+    /// The type that the view's columns declare.
     Declared,
     Boolean,
     Long,
@@ -85,7 +85,7 @@ impl Kinds {
         self.0 & !some.0 == 0
     }
 
-    /// The type that such a column is read as; none where it has no values. An error says what does not go together.
+    /// The type that such a column is read as; none where it has no values. An error names the types that conflict.
     fn shape(self) -> Result<Option<Shape>, &'static str> {
         let (whole, numbers) = (Kinds::LONG | Kinds::LARGE, Kinds::LONG | Kinds::LARGE | Kinds::DOUBLE);
         Ok(Some(match self {
@@ -197,7 +197,7 @@ impl View {
         self.is_untyped && self.columns.iter().any(|(_, ty)| *ty == Type::Any)
     }
 
-    /// As its columns say.
+    /// The types that its columns declare.
     pub(super) fn declared_shapes(&self) -> Vec<Shape> {
         vec![Shape::Declared; self.columns.len()]
     }
@@ -217,7 +217,7 @@ impl View {
         let was_empty = found.kinds.is_empty();
         self.find_kinds(keys, &mut found, now)?;
         if !was_empty && self.shapes_of(&found.kinds).is_err() {
-            // What does not go together may be gone.
+            // Kinds that conflict may be gone by now.
             found = FoundKinds::default();
             self.find_kinds(keys, &mut found, now)?;
         }
@@ -259,7 +259,7 @@ impl View {
         self.columns.iter().zip(kinds).map(shape).collect()
     }
 
-    /// Looks at the rows that changed since what was found.
+    /// Reads the rows that changed since the last search.
     fn find_kinds(&self, keys: &KeysAtOnce, found: &mut FoundKinds, now: Millis) -> Result<(), EngineError> {
         if !found.kinds.is_empty() && found.position >= keys.at.position {
             // No row has changed since.

@@ -15,19 +15,20 @@ use swiftwater_sql::{KeyCondition, KeyLiteral};
 
 use super::keys::{END, Span, all_keys, behind_prefix, keys_in_both};
 
-/// So many spans are read one by one. Where there would be more, the key is narrowed by its earlier values only.
+/// Spans that are read one by one. If there are more, the key is narrowed by its earlier values only.
 const SPANS_MAX: usize = 4096;
 
-/// Bytes of a number that say which double is nearest to it.
+/// Bytes of an encoded number that determine the nearest double.
 const DOUBLE_BYTES: usize = 9;
 
-/// Whole numbers below this have a double each.
+/// Bound below which each whole number has a double of its own.
 const DOUBLE_EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// The values that a key may have in each of its places; all, where a place is not there.
 type Places = BTreeMap<usize, Vec<Span>>;
 
-/// Spans, in order, of the keys whose rows may satisfy a condition. `columns` says which column shows each value of the key.
+/// Spans, in order, of the keys whose rows may satisfy a condition. `columns` is the column that shows each value of
+/// the key.
 pub(super) fn keys_satisfying(condition: &KeyCondition, columns: &[Option<usize>]) -> Vec<Span> {
     let mut places = places(condition, columns);
     let mut spans = Vec::new();
@@ -128,7 +129,7 @@ fn places(condition: &KeyCondition, columns: &[Option<usize>]) -> Places {
         }
         KeyCondition::Begins(column, text) => {
             let mut start = encoded(&Value::String(text));
-            // Without the two bytes that say where it ends.
+            // The two bytes at the end are removed.
             start.truncate(start.len() - 2);
             let end = behind_prefix(&start);
             let Some(kind) = kind_of(&KeyLiteral::Text(text.clone())) else { return Places::new() };

@@ -15,20 +15,20 @@ use swiftwater_live::{
     parse_rfc3339_micros,
 };
 
-/// So many meanings a bound of a range may have.
+/// Maximum number of meanings of a bound of a range.
 pub(super) const MEANINGS_MAX: usize = 64;
 
-/// So many one written key may have: twelve numbers, each of which may be text.
+/// Maximum number of meanings of one written key: twelve numbers, each of which may be text.
 pub(super) const KEY_MEANINGS_MAX: usize = 4096;
 
 /// One value of a key as a reader writes it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum KeyValue {
-    /// As text: what it may be is tried in turn: a number, a truth value, null, a list or a map (JSON), a time (RFC 3339) or a
-    /// number that is not finite (`NaN`, `Infinity`, `-Infinity`), text. In double quotes it is text.
+    /// Written text, whose meanings are tried in turn: a number, a truth value, null, a list or a map (JSON), a time
+    /// (RFC 3339) or a number that is not finite (`NaN`, `Infinity`, `-Infinity`), text. In double quotes it is text.
     Written(String),
-    /// As JSON, which is what it is there; a text may be a time, too, or a number that is not finite, as these are written so.
-    /// Of the texts in a list or a map either none is taken for that, or each that may be.
+    /// A JSON value; a text may also be a time, or a number that is not finite, as these are written so. In a list or a map,
+    /// either no text is read so, or each one that can be.
     Json(String),
     /// Null.
     Null,
@@ -36,7 +36,7 @@ pub enum KeyValue {
     Boolean(bool),
     /// A whole number.
     Whole(i64),
-    /// Another number.
+    /// A number that is no LONG.
     Double(f64),
     /// Text, or what is written as such in JSON.
     Text(String),
@@ -154,7 +154,7 @@ pub(super) fn keys_of(values: &[KeyValue]) -> Option<Vec<Key>> {
 /// Keys in order, as their bytes are: from the first on, before the second.
 pub(super) type Span = Range<Vec<u8>>;
 
-/// Behind all keys: none begins so.
+/// The end of all keys: no key begins so.
 pub(super) const END: [u8; 1] = [0xff];
 
 /// All keys.

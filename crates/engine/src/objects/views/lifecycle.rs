@@ -24,9 +24,9 @@ use crate::{
 };
 
 impl History {
-    /// Lets a view of another's rows that is in the catalog go on where it was; where that was does not go with the other
-    /// one any more, it is made anew. The other one must not be kept yet ([`History::maintain_views`]): its next commit would
-    /// leave this one behind.
+    /// Opens a view over another view's rows, from the catalog, at its last position; it is rebuilt if that no longer fits
+    /// the other one. The other one must not be maintained yet ([`History::maintain_views`]): its next commit would leave
+    /// this one behind.
     pub(crate) fn open_over(
         self: &Arc<Self>,
         shared: &Shared,
@@ -195,7 +195,7 @@ impl History {
         self.view_at_work(name)
     }
 
-    /// A view at work that is in the catalog, whoever has it.
+    /// An active view of the catalog, with any owner.
     pub(crate) fn view_at_work(&self, name: &str) -> Result<Arc<View>, EngineError> {
         let views = self.objects.views.read();
         if let Some(view) = views.get(name) {

@@ -16,7 +16,7 @@ use crate::durable::history::{History, run_blocking};
 /// A view commits early when one part of so many of its memory has changed.
 const CHANGED_PART: u64 = 4;
 
-/// And so many bytes in any case: a commit is worth a sync.
+/// Least bytes of changes for a commit, so that it is worth a sync.
 const CHANGED_BYTES_MIN: u64 = 4 << 20;
 
 /// The memory of views by number, as recorded last.
@@ -57,7 +57,7 @@ impl History {
         (self.config.views_memory_bytes_max as u64).saturating_sub(of_others).max(self.share_of_view())
     }
 
-    /// True if a view holds twice what it may, as what is not on disk cannot be let go of.
+    /// True if a view uses twice its memory share: changes that are not on disk cannot be evicted.
     pub(super) fn is_full(&self, view: &View) -> bool {
         view.memory_use().1 / 2 > self.memory_of(view)
     }

@@ -13,7 +13,7 @@ use crate::durable::{
 /// The next events of a stream.
 pub(crate) enum Next {
     Events(Vec<QueuedBatch>),
-    /// None before this offset: they were counted once, and are lost with a part of the log.
+    /// The events before this offset are lost: they were counted once, and a part of the log is gone.
     Lost(u64),
 }
 
@@ -45,7 +45,8 @@ impl History {
                 }
                 continue;
             }
-            // What is counted here is in the feed when that is looked at, or left out of it to be read, or it is lost.
+            // An event counted here is in the feed when that is read, or left out of it to be read from the log, or
+            // lost.
             let counted = stored.next();
             let taken = stored.next_fed(reader, self.log.horizons().synced, ROWS_BYTES);
             if !taken.is_empty() {

@@ -41,7 +41,7 @@ pub(super) struct PropagatedChanges {
     counts: [u64; 4],
 }
 
-/// Why rows cannot be taken in.
+/// The reason why rows cannot be taken in.
 #[derive(Debug, thiserror::Error)]
 enum PropagateError {
     #[error(transparent)]
@@ -67,7 +67,7 @@ impl View {
         for upper in self.uppers() {
             upper.raise(self, changes, (before, at), &mut raised)?;
         }
-        // What is noted beside the position is how far time is: of a replay it is the same.
+        // The note beside the position is the time, which is the same in a replay.
         let note = self.encode_checkpoint(at);
         let below = self.lowest_needed(at);
         let notes: Vec<Vec<u8>> =
@@ -249,8 +249,8 @@ impl<'v> RowFold<'v> {
         Ok(RowFold { view, lower, shard, fold, made_of, rows_came: 0 })
     }
 
-    /// Takes in the next rows that are there already, where the view lacks any, from the lowest key on. Answers which it
-    /// then counts.
+    /// Takes in the next rows that are there already, where the view lacks any, from the lowest key on. Returns the part
+    /// that it then counts.
     fn fill(
         &mut self,
         snapshot: &ViewSnapshot,
@@ -276,7 +276,7 @@ impl<'v> RowFold<'v> {
     /// Takes in the row of a key that came, or went.
     fn add_row(&mut self, key: &[u8], state: &[u8], came: bool) -> Result<(), PropagateError> {
         let (groups, bytes) = &mut self.made_of[usize::from(came)];
-        // Whether a key's time is over does not count: its row is there until it is deleted.
+        // Expiry is not checked: the row of an expired key exists until it is deleted.
         self.lower.query.add_state(groups, key, state, Millis::MIN)?;
         *bytes += state.len();
         if groups.len() >= ROWS_AT_ONCE || *bytes >= ROWS_BYTES {
@@ -297,7 +297,7 @@ impl<'v> RowFold<'v> {
         }
         *bytes = 0;
         let groups = std::mem::replace(groups, self.lower.query.no_groups().ok_or(InvalidState)?);
-        // What a view of a view is of does not depend on the time.
+        // The input of a view over a view does not depend on the time.
         let rows = self.lower.query.rows(groups, 0);
         if came {
             self.rows_came += rows.count;

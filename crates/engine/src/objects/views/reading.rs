@@ -32,7 +32,7 @@ use crate::{EngineError, error::sql::from_engine, tables::rows::as_events};
 /// Keys whose rows are made at once.
 pub(super) const CHUNK_KEYS: usize = 1024;
 
-/// And for statements, which read columns.
+/// Keys of a batch for statements, which read columns.
 pub(super) const BATCH_KEYS: usize = 8192;
 
 impl View {
@@ -66,8 +66,8 @@ impl View {
         }
     }
 
-    /// Looks at the values of the row of a key, and the position after the last event that changed it; none where it has no
-    /// row. What is held is looked at in its place: `look` is short, and reads nothing of the view.
+    /// Reads the values of the row of a key, and the position after the last event that changed it; none if it has no row.
+    /// A row in memory is read in place: `look` is short, and reads nothing of the view.
     pub(crate) fn with_row<R>(
         &self,
         key: &Key,
@@ -100,7 +100,7 @@ impl View {
         held.map_or_else(|| self.stored_state(key), Ok)
     }
 
-    /// As it is on disk: what is loaded meanwhile is the same until it changes.
+    /// The state on disk: a state loaded meanwhile is the same until it changes.
     fn stored_state(&self, key: &Key) -> Result<Option<Vec<u8>>, EngineError> {
         self.store.get(self.id(), &key.ordered).map_err(|error| self.unavailable(error))
     }
@@ -110,8 +110,8 @@ impl View {
         reads.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Keys between bounds with their states, in order, as they are at one position, until `each` breaks off. Answers that
-    /// position, and whether there are no more.
+    /// Keys between bounds with their states, in order, as they are at one position, until `each` breaks off. Returns that
+    /// position, and true if there are no more.
     pub(crate) fn walk(
         &self,
         bounds: (Bound<&[u8]>, Bound<&[u8]>),
@@ -132,7 +132,7 @@ impl View {
             }
         }
         spans.retain(|span| span.start < span.end);
-        // What is on disk, and what is not yet, at one position.
+        // The rows on disk, and those that are not there yet, at one position.
         let parts = self.all_parts();
         let mut at = self.at();
         let snapshot = self.store.snapshot(self.id()).map_err(|error| self.unavailable(error))?;
@@ -146,7 +146,7 @@ impl View {
         Ok(KeysAtOnce { spans, snapshot, fresh, at })
     }
 
-    /// Goes through keys in order until `each` breaks off; answers whether there are no more.
+    /// Visits keys in order until `each` breaks off; returns true if there are no more.
     pub(super) fn walk_keys(
         &self,
         keys: &KeysAtOnce,
@@ -178,8 +178,8 @@ impl View {
     }
 
     /// Rows of some keys, in order, at most so many, with some columns or all; `each` gets those of about `together` keys at a
-    /// time, and how many they are, until it breaks off. Answers how many keys were read, how many rows there were, and the last key where there
-    /// are more.
+    /// time, and how many they are, until it breaks off. Returns the number of keys read, the number of rows, and the last key
+    /// if there are more.
     pub(super) fn scan(
         &self,
         (keys, spans): (&KeysAtOnce, &[Span]),
@@ -214,7 +214,7 @@ impl View {
     }
 
     /// Counts the rows of some keys, each of which has one, without making them; `each` gets some of them at a time, until it
-    /// breaks off. Answers how many keys were read.
+    /// breaks off. Returns the number of keys read.
     fn count_keys(
         &self,
         (keys, spans): (&KeysAtOnce, &[Span]),
@@ -279,10 +279,10 @@ pub(super) struct Scanned {
 
 /// Keys of a view in spans, each with its state, as they are at one position: those on disk, and those that are not yet.
 pub(super) struct KeysAtOnce {
-    /// None is empty.
+    /// The spans; none is empty.
     pub(super) spans: Vec<Span>,
     pub(super) snapshot: ViewSnapshot,
-    /// Without a state: deleted.
+    /// The keys that are not on disk yet; without a state: deleted.
     pub(super) fresh: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
     pub(super) at: At,
 }
@@ -353,7 +353,7 @@ impl ViewRows {
         batch.map_err(|error| self.view.unavailable(error))
     }
 
-    /// Makes rows, and answers how many keys were read.
+    /// Makes rows, and returns the number of keys read.
     fn produce_rows(
         &self,
         wanted: &ScanRequest,

@@ -14,7 +14,7 @@ impl View {
         self.rebuilt_at.load(Ordering::Relaxed) > 0
     }
 
-    /// Why it cannot be read as it is, while that is so.
+    /// The reason why it cannot be read at present, while it is rebuilt.
     pub(super) fn rebuilding(&self) -> Option<String> {
         let until = self.rebuilt_at.load(Ordering::Relaxed);
         let position = self.at().position;
@@ -71,7 +71,7 @@ impl View {
     }
 }
 
-/// Why a view cannot be rebuilt whose stream has not all of its events any more.
+/// The reason why a view cannot be rebuilt after its stream lost events.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "its files were damaged, and it cannot be rebuilt: the stream's table has {found} of its events {} to {}; {REMEDY}", offsets.start, offsets.end - 1

@@ -24,7 +24,7 @@ use swiftwater_live::Row;
 /// The time a reader waits for a view to get as far as it asked.
 const CONSISTENT_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// How long of a view that changes with its commits only, where they fail.
+/// The same for a view that changes with its commits only, while they fail.
 const FAILING_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// The position of a view when it was read.
@@ -34,16 +34,16 @@ pub struct ViewReading {
     pub position: u64,
     /// Milliseconds since the last event that it counts arrived, where others were taken since; else 0.
     pub age_ms: u64,
-    /// When the view was created.
+    /// Time of the view's creation.
     pub created: Millis,
 }
 
-/// Some rows of a view.
+/// A page of a view's rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ViewPage {
     /// JSON objects, a line each, in the order of their keys.
     pub rows: Vec<u8>,
-    /// How many.
+    /// The number of rows.
     pub count: u64,
     /// The last key, where there may be more behind it.
     pub next: Option<Vec<u8>>,
@@ -51,17 +51,17 @@ pub struct ViewPage {
     pub reading: ViewReading,
 }
 
-/// Which rows of a view are wanted. Values that may be several things bound the keys of each such kind by what they are as that
-/// kind: `12` as it is written numbers by the number, and texts by the text.
+/// The range of a view's rows to read. Values that may be several things bound the keys of each such kind by what they are as
+/// that kind: `12` as it is written numbers by the number, and texts by the text.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ViewRange {
-    /// From this key on, or from these first values of one.
+    /// The first key, or the first values of one.
     pub from: Option<Vec<KeyValue>>,
-    /// Up to this key, without it.
+    /// The key at the end, exclusive.
     pub to: Option<Vec<KeyValue>>,
     /// Keys that begin with these values, whatever of what they may be they are.
     pub prefix: Option<Vec<KeyValue>>,
-    /// Behind the key that an earlier page ended with.
+    /// The last key of an earlier page; the rows after it follow.
     pub after: Option<Vec<u8>>,
     /// The most rows.
     pub limit: u64,
@@ -70,7 +70,7 @@ pub struct ViewRange {
 /// The events that a view counts before it is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Wanted {
-    /// What it does.
+    /// The present state.
     #[default]
     AsItIs,
     /// All that was acknowledged before.
@@ -104,7 +104,7 @@ impl History {
         if view.below().is_some() || stream.columns.is_empty() {
             return Vec::new();
         }
-        // What cannot be planned with these types could without.
+        // A view that cannot be planned with these types could be without them.
         let planned = plan_view(self, &view.entry.create, &stream, view.entry.created);
         let columns = planned.ok().and_then(|(plan, _)| plan.columns).unwrap_or_default();
         columns.into_iter().map(|(_, ty)| ty).collect()

@@ -15,7 +15,7 @@ use swiftwater_live::NO_TIME;
 use super::View;
 use crate::durable::history::History;
 
-/// Who reads closed windows, by number.
+/// A reader of closed windows, by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum NeededBy {
     /// A sink of the view's windows.
@@ -28,12 +28,13 @@ pub(crate) enum NeededBy {
 pub(super) type Needed = HashMap<NeededBy, Millis>;
 
 impl View {
-    /// From now on no window is deleted until this one says which need not be kept.
+    /// Retains all windows until this reader states which it no longer needs.
     pub(crate) fn needs_windows(&self, by: NeededBy) {
         self.needed.lock().insert(by, NO_TIME);
     }
 
-    /// This one does not read windows any more that begin before; none: it may read all. Where it is no more, that does nothing.
+    /// This reader no longer reads windows that begin before `first`; none: it may read all. If the reader is gone,
+    /// this has no effect.
     pub(crate) fn needs_windows_from(&self, by: NeededBy, first: Option<Millis>) {
         if let Some(needed) = self.needed.lock().get_mut(&by) {
             *needed = first.unwrap_or(NO_TIME);
@@ -47,7 +48,7 @@ impl View {
 }
 
 impl History {
-    /// Who of the catalog reads the closed windows of a view, which goes on. Each will say where it is.
+    /// The readers in the catalog of the closed windows of a view, which continues. Each will report its position.
     pub(super) fn readers_of_windows(&self, view: &View) -> Needed {
         self.with_catalog(|catalog| {
             let sinks =
@@ -59,7 +60,8 @@ impl History {
         })
     }
 
-    /// Who is not in the catalog, or not any more, reads no windows. The caller changes the catalog, one at a time.
+    /// Removes the readers that are not in the catalog, or no longer: they read no windows. The caller changes the
+    /// catalog, one at a time.
     pub(crate) fn release_windows(&self) {
         let readers: HashSet<NeededBy> = self.with_catalog(|catalog| {
             let sinks = catalog.sinks().all().map(|sink| NeededBy::Sink(sink.id));

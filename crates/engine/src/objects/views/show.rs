@@ -26,13 +26,13 @@ pub struct ViewStatus {
     pub of_view: Option<String>,
     /// Its query.
     pub query: String,
-    /// When it was created.
+    /// Time of its creation.
     pub created: Millis,
     /// It is of the stream's events from this offset on.
     pub from: u64,
     /// The offset of the first event that it does not count yet.
     pub position: u64,
-    /// Up to which offset all is on disk.
+    /// The offset up to which all is on disk.
     pub committed: u64,
     /// Events of the stream that it does not count yet.
     pub lag_events: u64,
@@ -45,19 +45,19 @@ pub struct ViewStatus {
     pub keys_held: u64,
     /// Bytes that these take, about.
     pub held_bytes: u64,
-    /// Since the start: events that it looked at, and those of them that it is of.
+    /// Events read since the start, and those of them that are the view's.
     pub events: (u64, u64),
-    /// Since the start: values that did not fit their type, operations that could not be done, keys that were too long.
+    /// Faults since the start: values that did not fit their type, failed operations, keys that were too long.
     pub faults: (u64, u64, u64),
-    /// Since the start: events of windows that were closed.
+    /// Events of closed windows since the start.
     pub late: u64,
-    /// Since the start: events whose times were too far ahead of their arrival.
+    /// Events since the start whose times were too far ahead of their arrival.
     pub ahead: u64,
-    /// Since the start: keys that were looked for and found in memory, and those that were looked for on disk.
+    /// Lookups of keys since the start: found in memory, and on disk.
     pub reads: (u64, u64),
     /// The time up to which the windows of a view are closed.
     pub watermark: Option<Millis>,
-    /// Why it is not kept, or does not go on, if so.
+    /// The reason why it is not maintained, or does not continue, if so.
     pub failing: Option<String>,
 }
 

@@ -45,7 +45,7 @@ const RETRY_SOON: Duration = Duration::from_millis(50);
 /// The number of events from the table whose changes are committed together.
 const KEPT_PAST_EVENTS: u64 = 500_000;
 
-/// Why a view does not go on.
+/// The reason why a view does not continue.
 #[derive(Debug, thiserror::Error)]
 enum MaintainError {
     #[error("its events cannot be read")]
@@ -59,7 +59,7 @@ enum MaintainError {
 }
 
 impl MaintainError {
-    /// Whether to try again would end in the same.
+    /// True if another attempt would fail in the same way.
     fn is_for_good(&self) -> bool {
         matches!(
             self,
@@ -105,7 +105,7 @@ type CommitTask = JoinHandle<CommitOutcome>;
 
 /// The state of a view between two events: something to commit, and room for more.
 struct CommitState {
-    /// Something is to be committed when the interval ends.
+    /// True if there is something to commit when the interval ends.
     is_uncommitted: bool,
     /// Further events may be taken in before the commit.
     has_room: bool,
@@ -242,7 +242,7 @@ impl History {
     /// Begins a commit if one is due, and none is being written or is to be retried later.
     fn start_due_commit(&self, view: &Arc<View>, keeping: &mut Option<CommitTask>) -> CommitState {
         let (is_changed, has_unfilled) = (view.is_changed(), view.has_unfilled());
-        // What is not on disk cannot be let go of: where it is too much, events wait, in the log in the end.
+        // Changes that are not on disk cannot be evicted: if they are too many, events wait, in the log in the end.
         let is_full = is_changed && self.is_full(view);
         let is_due = is_full || (is_changed && self.has_changed_much(view));
         let is_awaited = is_changed && view.is_awaited();
@@ -314,14 +314,14 @@ impl History {
 
     /// Begins to write what changed since the last commit, and what that changes in the views over this one.
     fn start_commit(&self, view: &Arc<View>) -> CommitTask {
-        // Where it only has others take in what it has, it stands where it stood.
+        // If only the views over it have changes to take in, its own position is unchanged.
         let is_changed = view.is_changed();
         let (changes, at) = run_blocking(usize::MAX, || {
             if !is_changed {
                 return (Changes::default(), view.at());
             }
             let cut = view.cut();
-            // What is deleted goes with the next commit. What cannot be read now is looked at again.
+            // Deletions go with the next commit. Keys that cannot be read now are tried again.
             if let Err(error) = view.delete_past(PAST_KEYS_MIN.max(2 * cut.0.len())) {
                 tracing::warn!(view = view.name(), %error, "expired keys cannot be deleted yet");
             }
@@ -339,7 +339,7 @@ impl History {
         })
     }
 
-    /// Answers whether it is kept.
+    /// Records the end of a commit; returns true if it succeeded.
     fn record_commit(&self, view: &View, kept: Result<CommitOutcome, JoinError>) -> bool {
         let why = match kept.flatten() {
             Ok((Ok(raised), at)) => {
@@ -397,7 +397,7 @@ impl History {
     }
 }
 
-/// Says that a view goes on at `end`, behind events that are not there.
+/// Logs that a view continues at `end`, after lost events.
 fn report_lost(view: &View, end: u64) {
     tracing::error!(
         view = view.name(),
@@ -408,7 +408,7 @@ fn report_lost(view: &View, end: u64) {
     );
 }
 
-/// Notes why a view does not go on.
+/// Records the reason why a view does not continue.
 fn record_error(view: &View, error: &MaintainError) {
     if error.is_of_the_start() {
         return;

@@ -58,8 +58,8 @@ pub(crate) struct View {
     pub(crate) joined: Sources,
     pub(crate) store: Arc<ViewStore>,
     pub(super) parts: Box<[OrderedRwLock<KeyedPart, level::ViewPart>]>,
-    /// Held for writing while a batch goes into the parts, for reading by who wants all of them as they were at one
-    /// position; before any part's lock.
+    /// Locked for writing while a batch is added to the parts, and for reading all of them at one position; before
+    /// any part's lock.
     pub(super) whole: OrderedRwLock<(), level::ViewPosition>,
     pub(super) at: watch::Sender<At>,
     committed: AtomicU64,
@@ -70,7 +70,7 @@ pub(crate) struct View {
     pub(super) is_untyped: bool,
     /// The types of its columns that follow from its rows so far.
     pub(super) found: OrderedMutex<FoundKinds>,
-    /// Why it is not kept, or does not go on; and whether that is for good.
+    /// The reason why it is not maintained, or does not continue, and true if that is permanent.
     failing: OrderedMutex<Option<(String, bool)>>,
     /// It is for good. Readers ask for that alone, and none waits for another.
     is_broken: AtomicBool,
@@ -83,11 +83,11 @@ pub(crate) struct View {
     pub(super) rebuilt_at: AtomicU64,
     /// The last key that was looked at for being past; none: they are to be looked at from the first one on.
     looked_at: OrderedMutex<Option<Vec<u8>>>,
-    /// Who listens for changes.
+    /// The listeners for changes.
     pub(super) listeners: broadcast::Sender<Arc<ChangedKeys>>,
     /// Windows that begin before this are no longer looked at by the alert whose own view it is; [`NO_TIME`]: all may be.
     looked_at_before: AtomicI64,
-    /// Who else reads its closed windows.
+    /// The other readers of its closed windows.
     pub(super) needed: OrderedMutex<Needed>,
     /// The changes of its commits.
     pub(super) log: Changelog,
@@ -106,11 +106,11 @@ pub(crate) struct View {
 /// The commits of a view of a stream and of all that are over it, which are written together.
 #[derive(Debug, Default)]
 pub(super) struct Commits {
-    /// Held while one is written.
+    /// Locked while one is written.
     pub(super) writing: OrderedMutex<(), level::ViewCommit>,
     /// Wakes the task that makes them.
     pub(super) nudge: Notify,
-    /// Somebody waits for the commit that has all before this position.
+    /// The position up to which callers wait for a commit.
     pub(super) awaited: AtomicU64,
 }
 
@@ -119,7 +119,7 @@ pub(super) struct Commits {
 pub(crate) struct At {
     /// The offset of the next event that it looks at.
     pub(crate) position: u64,
-    /// When the last event arrived that it looked at; 0: there was none since the start.
+    /// Arrival of the last event that it read; 0: there was none since the start.
     pub(crate) arrival: Millis,
     /// The event time of a view with windows.
     pub(crate) time: ViewTime,
@@ -200,8 +200,8 @@ impl View {
         })
     }
 
-    /// A view of another's rows. `noted` is its position and what was noted beside it when it was kept last; `lower_at` is
-    /// where the other one was. Answers whether what is kept of it is of no use any more.
+    /// Opens a view of another's rows. `noted` is its position and the note beside it at its last commit; `lower_at` is
+    /// the position of the other one. Returns true if its persisted state is of no use any more.
     pub(crate) fn over(
         entry: ViewEntry,
         lower: &Arc<View>,
@@ -226,7 +226,7 @@ impl View {
         rows_as_stream(&self.stream, &self.columns)
     }
 
-    /// Stands there now, and so on disk.
+    /// Sets the position, which is also that on disk.
     pub(super) fn set_position(&self, at: At) {
         self.committed.store(at.position, Ordering::Relaxed);
         self.durable.send_replace(at);
@@ -256,7 +256,7 @@ impl View {
         *self.at.borrow()
     }
 
-    /// Tells when that changes.
+    /// A receiver of its positions.
     pub(crate) fn progress(&self) -> watch::Receiver<At> {
         self.at.subscribe()
     }
@@ -266,22 +266,22 @@ impl View {
         self.durable.subscribe()
     }
 
-    /// Up to which offset all is on disk.
+    /// The offset up to which all is on disk.
     pub(crate) fn committed(&self) -> u64 {
         self.committed.load(Ordering::Relaxed)
     }
 
-    /// Why it is not kept or does not go on, if so.
+    /// The reason why it is not maintained or does not continue, if so.
     pub(crate) fn failing(&self) -> Option<String> {
         self.failing.lock().as_ref().map(|(why, _)| why.clone())
     }
 
-    /// Why it does not go on, and never will.
+    /// The reason why it does not continue, if that is permanent.
     pub(crate) fn broken(&self) -> Option<String> {
         self.is_broken.load(Ordering::Acquire).then(|| self.failing()).flatten()
     }
 
-    /// Answers whether that is news.
+    /// Records a failure; returns true if it is new.
     pub(super) fn record_failure(&self, why: String, is_for_good: bool) -> bool {
         let mut failing = self.failing.lock();
         if failing.as_ref().is_some_and(|(_, is_for_good)| *is_for_good) {
@@ -304,7 +304,7 @@ impl View {
     /// All parts as they are at one position.
     pub(super) fn all_parts(&self) -> Vec<OrderedReadGuard<'_, KeyedPart>> {
         let _one_position = self.whole.read();
-        // Whoever writes holds one at a time.
+        // Writers lock one part at a time.
         self.parts.iter().map(|part| part.read()).collect()
     }
 
@@ -353,7 +353,7 @@ impl View {
     }
 
     /// Deletes keys whose time is over, of at most so many that are on disk, from where the last call left off. Until then
-    /// they are there, but no reader finds them. Only whoever takes batches in calls this.
+    /// they are there, but no reader finds them. Only the task that takes batches in calls this.
     pub(super) fn delete_past(&self, keys_max: usize) -> Result<(), AcceptError> {
         // The time of the log, so that nothing depends on the clock. None before the first event since the start.
         let now = self.at().arrival;

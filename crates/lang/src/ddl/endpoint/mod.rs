@@ -34,7 +34,7 @@ pub const PARAMETERS_MAX: usize = 256;
 
 /// The most rows that an endpoint answers with, and those where none are stated.
 pub const ENDPOINT_ROWS_MAX: u64 = 10_000;
-/// Rows of an endpoint's answer where no LIMIT is stated.
+/// Number of rows of an endpoint's answer if no LIMIT is stated.
 pub const ENDPOINT_ROWS_DEFAULT: u64 = 100;
 
 /// `CREATE ENDPOINT`.
@@ -42,19 +42,19 @@ pub const ENDPOINT_ROWS_DEFAULT: u64 = 100;
 pub struct CreateEndpoint {
     /// Its method and path, which name it.
     pub name: EndpointName,
-    /// That there is one already is no error.
+    /// `IF NOT EXISTS`: an existing one is no error.
     pub if_not_exists: bool,
-    /// What a request may say, in order.
+    /// The parameters of a request, in order.
     pub parameters: Vec<Parameter>,
     /// Conditions over several parameters. Those of a single one stand with it.
     pub checks: Vec<ParameterCheck>,
-    /// What it does.
+    /// The action.
     pub action: EndpointAction,
     /// `WITH (…)`.
     pub options: EndpointOptions,
 }
 
-/// What names an endpoint.
+/// The method and path that identify an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct EndpointName {
     /// Its method.
@@ -63,7 +63,7 @@ pub struct EndpointName {
     pub path: PathTemplate,
 }
 
-/// What endpoints answer to.
+/// The methods of endpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum EndpointMethod {
     /// `GET`, and so `HEAD`.
@@ -72,26 +72,25 @@ pub enum EndpointMethod {
     Post,
 }
 
-/// What an endpoint does.
+/// The action of an endpoint.
 #[derive(Debug, Clone, PartialEq)]
 pub enum EndpointAction {
     /// `INTO`: makes an event.
     Into {
-        /// Of which stream.
+        /// The stream.
         stream: StreamName,
-        /// What the event holds: values of the stream's columns; `None`: the body's fields, and the parameters in their
-        /// place.
+        /// The event as values of the stream's columns; `None`: the body's fields, and the parameters in their place.
         event: Option<Vec<EndpointColumn>>,
-        /// What is answered; `None`: nothing.
+        /// The columns of the answer; `None`: it is empty.
         returning: Option<Vec<EndpointColumn>>,
     },
     /// `AS SELECT`: answers rows.
     Select {
-        /// Of what.
+        /// The columns.
         columns: Vec<EndpointColumn>,
-        /// Of which rows; `None`: there is one, of nothing.
+        /// The source of the rows; `None`: there is one row, without columns.
         source: Option<RowSource>,
-        /// Where there is no row.
+        /// The answer if there is no row.
         otherwise: Option<ElseClause>,
     },
 }
@@ -101,7 +100,7 @@ pub enum EndpointAction {
 pub struct RowSource {
     /// The view.
     pub view: Box<str>,
-    /// Which rows, a text which is known to be sound as far as that can be told without the view.
+    /// The condition on the rows, a text which is checked as far as that is possible without the view.
     pub condition: Option<Box<str>>,
     /// The most rows.
     pub limit: Option<u64>,
@@ -128,9 +127,9 @@ pub struct EndpointColumn {
 /// A status that is answered instead of what was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// From 400 to 499.
+    /// The status, from 400 to 499.
     pub status: u16,
-    /// What is said; `None`: what was wrong.
+    /// The message; `None`: the fault.
     pub message: Option<Box<str>>,
 }
 
@@ -141,17 +140,17 @@ pub struct Parameter {
     pub name: Box<str>,
     /// Its type.
     pub ty: Type,
-    /// Where its value comes from.
+    /// The source of its value.
     pub place: ParameterPlace,
     /// A request without it, and without a default for it, is refused.
     pub not_null: bool,
-    /// What stands for it where it is missing or null.
+    /// The value that replaces a missing one or a null.
     pub default: Option<DefaultValue>,
     /// A request for which one of these is false is refused; where it is null, it is not.
     pub checks: Vec<ParameterCheck>,
 }
 
-/// Where a parameter's value comes from.
+/// The source of a parameter's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ParameterPlace {
     /// `PATH`: the segment of its name.
@@ -167,7 +166,7 @@ pub enum ParameterPlace {
 pub struct ParameterCheck {
     /// The condition.
     pub check: Check,
-    /// What is answered where it is false; `None`: 400.
+    /// The answer if it is false; `None`: 400.
     pub refusal: Option<Refusal>,
 }
 
@@ -182,8 +181,8 @@ impl EndpointMethod {
 }
 
 impl CreateEndpoint {
-    /// Where a parameter's value comes from unless something else is said: the path, where it stands there; else the query
-    /// string of GET, the body of POST.
+    /// The default source of a parameter's value: the path, if that contains it; else the query string of GET, the body of
+    /// POST.
     pub fn usual_place(&self, name: &str) -> ParameterPlace {
         match self.name.method {
             _ if self.name.path.has_parameter(name) => ParameterPlace::Path,

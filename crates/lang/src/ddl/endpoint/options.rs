@@ -5,7 +5,7 @@ use crate::ddl::{
     options::{Value, named},
 };
 
-/// What errors are answered as.
+/// The form of error responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ErrorForm {
     /// Problem details (RFC 9457).
@@ -15,7 +15,7 @@ pub enum ErrorForm {
     Message,
 }
 
-/// What rows are answered as.
+/// The form of rows in responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Answer {
     /// One row, as an object.
@@ -24,13 +24,13 @@ pub enum Answer {
     Rows,
 }
 
-/// What becomes of the body's fields that are no parameters.
+/// The treatment of the body's fields that are no parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum OtherFields {
-    /// They are fields of the event, unless a SELECT says what that has.
+    /// They are fields of the event, unless a SELECT determines its fields.
     #[default]
     Keep,
-    /// Nothing.
+    /// They are ignored.
     Ignore,
     /// The request is refused.
     Refuse,
@@ -41,13 +41,13 @@ pub enum OtherFields {
 pub struct EndpointOptions {
     /// The status of an answer of success.
     pub status: Option<u16>,
-    /// Of POST, when it is answered.
+    /// The acknowledgement of POST.
     pub ack: Option<Ack>,
-    /// What errors are answered as.
+    /// The form of error responses.
     pub errors: Option<ErrorForm>,
-    /// Of GET, what rows are answered as.
+    /// The form of rows in the responses of GET.
     pub answer: Option<Answer>,
-    /// Of POST, what becomes of other fields.
+    /// The treatment of other fields by POST.
     pub other_fields: Option<OtherFields>,
 }
 
@@ -94,7 +94,7 @@ impl EndpointOption {
 }
 
 impl EndpointOptions {
-    /// Sets one; the error says what it takes.
+    /// Sets one; the error has the allowed values.
     pub(crate) fn set(&mut self, option: EndpointOption, value: &Value) -> Result<(), String> {
         let text = match value {
             Value::Text(text) => text.trim().to_ascii_lowercase(),
@@ -124,7 +124,7 @@ impl EndpointOptions {
         Ok(())
     }
 
-    /// Those that are set, with their values as they are written.
+    /// The options that are set, with their values as written.
     pub fn settings(&self) -> impl Iterator<Item = (EndpointOption, String)> + '_ {
         EndpointOption::ALL.into_iter().filter_map(|option| {
             let value = match option {

@@ -18,7 +18,7 @@ const BULK: &str = "_bulk";
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PathTemplate(Vec<Segment>);
 
-/// What stands between two `/`.
+/// The text between two `/`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Segment {
     /// This.
@@ -36,7 +36,7 @@ pub fn is_reserved_path(path: &str) -> bool {
 }
 
 impl PathTemplate {
-    /// Reads a path; the error says what is wrong with it. A `/` at its end means nothing.
+    /// Parses a path; the error has its fault. A `/` at its end means nothing.
     pub(crate) fn parse(text: &str) -> Result<PathTemplate, String> {
         let Some(path) = text.strip_prefix('/') else {
             return Err("a path must begin with `/`".to_owned());
@@ -87,7 +87,7 @@ impl PathTemplate {
         self.parameters().any(|parameter| parameter == name)
     }
 
-    /// What is equal for two paths that the same requests fit: without the parameters' names.
+    /// The path without the names of parameters: equal for two paths that the same requests match.
     pub fn shape(&self) -> String {
         self.0.iter().fold(String::new(), |shape, segment| match segment {
             Segment::Literal(text) => shape + "/" + text,

@@ -23,7 +23,7 @@ pub type PlannedExpr = (Expr, Option<Type>);
 pub struct Lookup {
     /// The first values of the key, over parameters; of a row by its key all of them.
     pub key: Vec<PlannedExpr>,
-    /// What else must hold, over a row.
+    /// The rest of the condition, over a row.
     pub rest: Option<Expr>,
 }
 
@@ -41,8 +41,8 @@ pub fn parse_over_row(
     parsed(text, |node| plan_over_row(node, columns, parameters))
 }
 
-/// Takes a condition over a row apart: which values of the key it states, each by `=`. `keys`: which column shows each value
-/// of the key. What is wrong with a condition by which no row can be found, the caller tells.
+/// Splits a condition over a row into the values of the key that it states, each by `=`, and the rest. `keys`: the column
+/// that shows each value of the key. The caller reports a condition by which no row can be found.
 pub fn lookup(
     condition: &str,
     columns: &[(Box<str>, Type)],

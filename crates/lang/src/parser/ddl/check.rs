@@ -20,7 +20,7 @@ use crate::{
     source::{Fault, Span},
 };
 
-/// What stands between the parentheses of CREATE STREAM.
+/// The parsed text between the parentheses of CREATE STREAM.
 #[derive(Default)]
 pub(super) struct Declaration {
     pub(super) columns: Vec<DeclaredColumn>,
@@ -30,7 +30,7 @@ pub(super) struct Declaration {
 
 /// A column with its places.
 pub(super) struct DeclaredColumn {
-    /// Without its default and its conditions.
+    /// The definition without its default and its conditions.
     pub(super) def: ColumnDef,
     pub(super) name: Name,
     pub(super) not_null: Option<Span>,
@@ -81,7 +81,8 @@ impl From<Declaration> for DeclaredParts {
 }
 
 impl Declaration {
-    /// Notes all that is wrong with the whole; brings names of columns to the letter case in which they are declared.
+    /// Records all faults of the whole declaration; changes names of columns to the letter case in which they are
+    /// declared.
     pub(super) fn check(
         &mut self,
         options: &StreamOptions,

@@ -42,7 +42,7 @@ const NO_TYPES: [(&str, &str); 6] = [
     ("STRUCT", "Write JSON, or a column for each of its fields with PATH 'a.b'."),
 ];
 
-/// What SQL's word for a type is called here; any other word is itself.
+/// The name here of SQL's word for a type; any other word is unchanged.
 fn native_type_name(word: String) -> String {
     match SQL_TYPES.iter().find(|(name, _)| *name == word) {
         Some((_, ty)) => ty.to_string(),
@@ -79,7 +79,7 @@ impl Parser<'_> {
                 column.def.not_null = true;
                 column.not_null = Some(span.to(self.last_span()));
             } else if self.accept_word("NULL") {
-                // SQL's way to say what holds anyway.
+                // SQL allows this, and it holds anyway.
             } else if self.accept_word("DEFAULT") {
                 if column.default.replace(self.default_value()?).is_some() {
                     return Err(Fault::at(span, "a column has one DEFAULT"));

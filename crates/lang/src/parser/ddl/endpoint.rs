@@ -19,7 +19,7 @@ use crate::{
     source::{Fault, Span},
 };
 
-/// What is said of queries that are more than a look at rows.
+/// The hint for queries that are more than a lookup of rows.
 const POST_SQL: &str = "An endpoint reads rows of a view by their key; POST /v1/sql runs any query.";
 
 /// Conditions with their syntax, to be planned when all parameters are known.
@@ -153,7 +153,7 @@ impl Parser<'_> {
                 declared.not_null = Some(span.to(self.last_span()));
                 parameter.not_null = true;
             } else if self.accept_word("NULL") {
-                // SQL's way to say what holds anyway.
+                // SQL allows this, and it holds anyway.
             } else if self.accept_word("DEFAULT") {
                 if declared.default.replace(self.default_value()?).is_some() {
                     return Err(Fault::at(span, "a parameter has one DEFAULT"));
@@ -174,7 +174,7 @@ impl Parser<'_> {
         Ok(parameter)
     }
 
-    /// Where a parameter comes from, if that is said here.
+    /// Parses the source of a parameter, if it is stated here.
     fn parameter_place(&mut self, create: &CreateEndpoint, name: &Name) -> Parsed<Option<ParameterPlace>> {
         let span = self.span();
         let is_in_path = create.name.path.has_parameter(&name.text);
@@ -289,7 +289,7 @@ impl Parser<'_> {
         Ok(EndpointAction::Select { columns, source, otherwise })
     }
 
-    /// Behind FROM.
+    /// Parses the part after FROM.
     fn row_source(&mut self, parameters: &[Parameter]) -> Parsed<RowSource> {
         let span = self.span();
         if self.at_word(0, "STREAM") && self.symbol_at(1) == Some(Symbol::LeftParen) {
@@ -381,7 +381,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Of an expression over a row whose columns are not known here: notes parameters that there are not, and aggregates.
+    /// Records unknown parameters, and aggregates, in an expression over a row whose columns are not known here.
     fn record_named(&mut self, node: &Node, parameters: &[Parameter]) {
         if node.is_aggregate() {
             let fault = Fault::at(node.span, "an aggregate is not allowed here");

@@ -71,7 +71,7 @@ impl Parser<'_> {
         Ok(schedule)
     }
 
-    /// Everything behind AS, as it is written.
+    /// The text after AS, as written.
     fn job_sql(&self) -> Parsed<Box<str>> {
         let start = self.last_span().end as usize;
         let body = &self.text[start..];

@@ -30,11 +30,11 @@ use crate::{
     source::{Fault, Span},
 };
 
-/// What follows CREATE, ALTER and DROP in statements that are ours.
+/// The words after CREATE, ALTER and DROP in statements of this language.
 const THINGS: [&str; 8] =
     ["STREAM", "MATERIALIZED VIEW", "ALERT", "SINK", "JOIN", "JOB", "ENDPOINT", "SEARCH"];
 
-/// What SQL proper has there, so that none of it is taken for a word misspelt.
+/// The words that SQL has there, so that none of them is reported as misspelt.
 const OF_SQL: [&str; 16] = [
     "TABLE",
     "VIEW",
@@ -84,7 +84,7 @@ pub(crate) fn parse(text: &str, is_kept: bool) -> Result<Option<Ddl>, Vec<Fault>
     } else {
         return Ok(None);
     };
-    // What a job runs, or a view asks, is not ours to read: nothing in it is misspelt.
+    // The query of a job or a view is not parsed here: nothing in it is misspelt.
     if has_query {
         let read_up_to = parser.last_span().end;
         faults.retain(|fault| fault.span.is_some_and(|span| span.start < read_up_to));
@@ -238,7 +238,8 @@ impl Parser<'_> {
 
     // ---- statements
 
-    /// What is created, altered or dropped, if that is ours; stands behind both words then.
+    /// Parses the kind of object to create, alter or drop, if it belongs to this language; the position is after both
+    /// words then.
     fn thing(&mut self) -> Result<Option<DdlSubject>, Vec<Fault>> {
         let verb =
             ["CREATE", "ALTER", "DROP"].into_iter().find(|verb| self.at_word(0, verb)).unwrap_or("CREATE");

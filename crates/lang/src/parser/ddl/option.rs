@@ -7,11 +7,11 @@ use crate::{
     source::{Fault, Span},
 };
 
-/// How options are found by their names (the error is a hint), and what they are called.
+/// The functions that find an option by its name (the error is a hint), and return its name.
 type OptionNames<O> = (fn(&str) -> Result<O, String>, fn(O) -> &'static str);
 
 impl Parser<'_> {
-    /// Hands each option with its value on to `set`, whose error is a fault at the value; notes where they stand.
+    /// Passes each option with its value to `set`, whose error is a fault at the value; records their places.
     pub(super) fn options<O: Copy + PartialEq>(
         &mut self,
         (of, text): OptionNames<O>,

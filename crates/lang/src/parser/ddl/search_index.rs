@@ -76,7 +76,7 @@ fn at(span: Span, error: DefinitionError) -> Fault {
 }
 
 impl Parser<'_> {
-    /// Behind the verb and SEARCH.
+    /// Parses the part after the verb and SEARCH.
     pub(super) fn search_index(&mut self, DdlSubject { verb, .. }: DdlSubject) -> Parsed<Ddl> {
         self.expect_word("INDEX")?;
         match verb {
@@ -204,7 +204,7 @@ impl Parser<'_> {
         IndexKind::ALL.into_iter().find(|kind| self.accept_word(kind.text()))
     }
 
-    /// Behind `TEXT`.
+    /// Parses the part after `TEXT`.
     fn text_index(&mut self) -> Parsed<TextIndex> {
         let mut index = TextIndex::default();
         if self.symbol_at(0) == Some(Symbol::LeftParen) {

@@ -39,7 +39,7 @@ impl Parser<'_> {
         Ok(CreateSink { name, if_not_exists, view, of_changes, target, options })
     }
 
-    /// What changes cannot go into. They stand behind the target.
+    /// Refuses targets that changes cannot have. The position is after the target.
     fn check_changes(&self, target: &SinkTarget, format: Option<Span>) -> Parsed<()> {
         if let SinkTarget::Table(_) = target {
             return Err(Fault::not_yet(self.last_span(), "a table as the target of changes").hint(
@@ -80,7 +80,8 @@ impl Parser<'_> {
 }
 
 impl SinkOptions {
-    /// What is given up must go somewhere. `retries` is where the option of that name stands, if it does.
+    /// Rows that are not delivered in the end must go somewhere. `retries` is where the option of that name stands, if
+    /// it does.
     pub(super) fn check_retries(&self, retries: Option<Span>) -> Parsed<()> {
         match (retries, &self.dead_letter) {
             (Some(span), None) => {

@@ -53,7 +53,7 @@ impl Parser<'_> {
         Ok(CreateStream { name, if_not_exists, columns, checks, watermark, options })
     }
 
-    /// Goes to the end of an item that has a fault.
+    /// Skips to the end of an item that has a fault.
     pub(super) fn skip_item(&mut self) {
         self.nesting = 0;
         let mut open: i64 =
@@ -232,7 +232,7 @@ fn named_twice(names: &[Box<str>]) -> Option<&str> {
     names.iter().find(|name| !seen.insert(name.to_lowercase())).map(|name| &**name)
 }
 
-/// What is left of a declaration when it has been checked.
+/// The parts of a declaration after it was checked.
 pub(super) struct DeclaredParts {
     pub(super) columns: Vec<crate::ddl::ColumnDef>,
     pub(super) checks: Vec<crate::ddl::Check>,

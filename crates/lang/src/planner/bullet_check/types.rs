@@ -82,7 +82,7 @@ impl Checker {
             NodeKind::Call(builtin, args) => self.builtin(node, *builtin, args),
             NodeKind::Cast(operand, ty) => self.call(node, Function::Cast(ty.clone()), [&**operand]),
             NodeKind::Aggregate { function, arguments, .. } => self.aggregate(node, *function, arguments),
-            // None is of this dialect; the planner tells what is wrong with them.
+            // These are not of this dialect; the planner reports their faults.
             NodeKind::Case { .. } | NodeKind::Grouping(_) | NodeKind::Table { .. } => Ty::Unknown,
         }
     }
@@ -102,7 +102,7 @@ impl Checker {
         self.result(node.span, function, types, || node_name(node, now))
     }
 
-    /// What a function's result is checked as; what has a fault or an unknown operand has a type of its own.
+    /// The type of a function's result for checks; a call with a fault or an unknown operand has a type of its own.
     fn result(&mut self, span: Span, function: Function, types: &[Ty], text: impl FnOnce() -> String) -> Ty {
         let (ty, broken) = check::result(&function, types, Dialect::Bullet);
         let is_unsure = !broken.is_empty() || types.contains(&Ty::Unknown);
@@ -147,7 +147,7 @@ impl Checker {
         Ty::Known(Type::BOOLEAN)
     }
 
-    /// A function by name. Of one with an unknown operand the number of operands is not looked at either.
+    /// A function by name. If an operand is unknown, the number of operands is not checked either.
     fn builtin(&mut self, node: &Node, builtin: Builtin, args: &[Node]) -> Ty {
         let types: Vec<Ty> = args.iter().map(|arg| self.ty(arg, None)).collect();
         let (fewest, most) = builtin.arity();

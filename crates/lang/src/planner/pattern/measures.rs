@@ -48,7 +48,7 @@ impl Planner<'_> {
         Some(())
     }
 
-    /// Lowers an expression over events; also answers which variables it names.
+    /// Lowers an expression over events; also returns the variables that it names.
     pub(super) fn seeing(&mut self, node: &Node) -> Option<(Typed, u64)> {
         let recognizing = self.recognizing.as_mut()?;
         (recognizing.seen, recognizing.unqualified, recognizing.sees_match) = (0, None, false);
@@ -64,7 +64,7 @@ impl Planner<'_> {
         Some(place)
     }
 
-    /// What a part of a measure or condition is, where that is not made of its parts.
+    /// Resolves a part of a measure or condition that is not resolved by its own parts.
     pub(in crate::planner) fn measured(&mut self, node: &Node) -> Option<Option<Typed>> {
         match &node.kind {
             NodeKind::Name(_) | NodeKind::Member(..) | NodeKind::Index(..) | NodeKind::Hint(..) => {
@@ -207,7 +207,7 @@ impl Planner<'_> {
         Some(Typed { expr: Expr::Slot(recognizing.keys.len() + 2 + place), ty })
     }
 
-    /// Whether a variable has events where it is named.
+    /// Checks that a variable has events at the place where it is named.
     fn check_taken(&mut self, node: &Node, variable: usize) -> Option<()> {
         let recognizing = self.recognizing.as_ref()?;
         let named = &recognizing.variables[variable];

@@ -25,10 +25,10 @@ use swiftwater_sketch::{Distinct, ExactSum, Quantiles, Specials};
 
 use super::{Cells, OwnedValue, SumCell};
 
-/// In the form of a sum: it is followed by how many addends were of which kind.
+/// Flag in the form of a sum: the numbers of addends of each kind follow it.
 const COUNTED: u8 = 2;
 
-/// How deep a value may nest: beyond what an event can hold.
+/// Maximum nesting of a value: beyond that of events.
 const VALUE_DEPTH_MAX: usize = 600;
 
 /// Bytes that are no state of these aggregates.
@@ -70,7 +70,7 @@ impl Cells {
         Ok(())
     }
 
-    /// What a group's cell has on the heap.
+    /// Bytes of a group's cell on the heap.
     pub(crate) fn heap_bytes(&self, group: usize) -> usize {
         match self {
             Cells::Least(cells) | Cells::Greatest(cells) => cells[group].heap_bytes(),
@@ -87,7 +87,7 @@ impl SumCell {
         push_varint(self.count, out);
         out.extend(self.integers.to_le_bytes());
         let (parts, huge, specials) = self.doubles.parts();
-        // What nearly all sums are needs no numbers.
+        // Nearly all sums are plain, and store no counts.
         let is_plain = (self.fractions == 0 || self.fractions == self.count) && specials.count() == 0;
         out.push(u8::from(self.fractions > 0) | if is_plain { 0 } else { COUNTED });
         if !is_plain {

@@ -18,7 +18,7 @@ use crate::{
     standing::{CompiledBody, CompiledGroup, StandingQuery},
 };
 
-/// What making matches could not do or use.
+/// The errors in making matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PatternFaults {
     /// Values that could not be used for their type.
@@ -28,8 +28,8 @@ pub struct PatternFaults {
 }
 
 impl Collector {
-    /// Takes the events of a batch that may be of a pattern; batches must come in the order of the stream. Answers how many
-    /// were taken: fewer than there are where LIMIT is reached.
+    /// Takes the events of a batch that may be of a pattern; batches must come in the order of the stream. Returns the
+    /// number of events taken: fewer than there are if LIMIT is reached.
     pub fn pattern_events(
         &mut self,
         chunk: PatternChunk,
@@ -38,7 +38,7 @@ impl Collector {
         out: &mut Vec<ResultSet>,
     ) -> usize {
         let count = chunk.events.len();
-        // What comes after the last match that is asked for is not looked at.
+        // Events after the last match of the LIMIT are ignored.
         let looks_at_each = self.order.limit.is_some() && self.axis == Axis::None;
         let mut found = Vec::new();
         for (place, event) in chunk.events.into_iter().enumerate() {
@@ -46,7 +46,7 @@ impl Collector {
                 return place;
             }
             if looks_at_each {
-                // What is complete before an event is so whether somebody looked at the clock then or not.
+                // A match that was complete before an event is complete independently of the clock's checks.
                 self.expire_pattern(event.arrival, slices, now_micros, out);
                 if self.is_done {
                     return place;
@@ -74,7 +74,7 @@ impl Collector {
         });
     }
 
-    /// By arrival: it is `now`.
+    /// Advances a pattern by arrival to `now`.
     pub(super) fn expire_pattern(
         &mut self,
         now: Millis,
@@ -89,7 +89,7 @@ impl Collector {
         });
     }
 
-    /// Nothing more comes, and it is `now`.
+    /// Ends a pattern at `now`.
     pub(super) fn finish_pattern(
         &mut self,
         now: Millis,
@@ -100,12 +100,12 @@ impl Collector {
         self.find_matches(slices, now_micros, out, |matches, of, found| matches.finish(of, now, found));
     }
 
-    /// When the next match may be complete because its time is over.
+    /// Time at which the next match may be complete because its time is over.
     pub(super) fn pattern_due(&self) -> Option<Millis> {
         self.pattern.as_ref()?.due(self.query.pattern.as_ref()?)
     }
 
-    /// What making matches could not do or use since this was last asked.
+    /// The errors in making matches since the last call.
     pub fn drain_pattern_faults(&mut self) -> PatternFaults {
         let Some(matches) = &mut self.pattern else { return PatternFaults::default() };
         PatternFaults {
@@ -114,7 +114,7 @@ impl Collector {
         }
     }
 
-    /// Why it cannot go on.
+    /// The reason why it cannot continue.
     pub fn failure(&self) -> Option<&str> {
         self.pattern.as_ref()?.failure.as_deref()
     }
@@ -223,7 +223,7 @@ impl Collector {
     }
 }
 
-/// Some rows of columns.
+/// The given rows of columns.
 fn picked<'a>(columns: &[Vec<Value<'a>>], rows: &[u32]) -> Vec<Vec<Value<'a>>> {
     columns.iter().map(|column| rows.iter().map(|&row| column[row as usize]).collect()).collect()
 }

@@ -2,7 +2,7 @@
 //!
 //! In Bullet, a window is not a part of time: it has the events since the window before it was closed. A look at the
 //! clock closes the open window if it is over, and no other; the next window ends a length later, and may be over too.
-//! It is closed at the next look at a later clock, or by the next event. That event is in it, whether it matches or not.
+//! It is closed at the next look at a later clock, or by the next event. That event is in it even if it does not match.
 //! If no look comes a window late, such windows cannot be distinguished from windows that are parts of time. A stream
 //! with such late windows is processed event by event.
 //!
@@ -20,9 +20,9 @@ use crate::{
     standing::CompiledBody,
 };
 
-/// Where records lie of the window that is open where events are matched, as if slices began there.
+/// The place of records of the open window while events are matched, as if slices began there.
 pub(super) const MATCHES: i64 = i64::MAX - 1;
-/// And those that were sent on from there.
+/// The place of those that were sent on from there.
 const SENT: i64 = i64::MAX - 2;
 
 impl Collector {
@@ -57,7 +57,7 @@ impl Collector {
         self.is_cut_off = true;
     }
 
-    /// Where the slices begin of what a window holds.
+    /// The range of slices of a window.
     pub(super) fn starts(&self, shape: &Shape, number: i64) -> Range<i64> {
         match &self.query.body {
             _ if !self.closes_singly() => shape.from(number)..shape.end(number),
@@ -91,7 +91,7 @@ impl Collector {
         }
     }
 
-    /// Closes the window that is open where events are matched; answers whether anything is sent.
+    /// Closes the window that is open while events are matched; returns true if anything is sent.
     fn send(&mut self) -> bool {
         self.open_for_matches += 1;
         self.parts += 1;

@@ -27,7 +27,7 @@ impl GroupTable {
         }
     }
 
-    /// What was deleted of a group.
+    /// The deletion of a group.
     pub(crate) fn deletion(&self, group: u32) -> Deletion {
         self.deletions.get(group as usize).copied().unwrap_or_default()
     }

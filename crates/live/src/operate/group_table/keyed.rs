@@ -26,7 +26,7 @@ impl GroupTable {
         self.tables.get(table)?.find(hash, is_it).map(|slot| slot.group)
     }
 
-    /// As [`GroupTable::merge`], of some groups; appends which groups of ours they are. Native only.
+    /// Does the same as [`GroupTable::merge`], for some groups; appends our group for each. Native only.
     pub(crate) fn merge_chosen(&mut self, other: &GroupTable, chosen: &[u32], ours: &mut Vec<u32>) {
         let group_of = self.merge_some(other, chosen);
         ours.extend(
@@ -54,17 +54,17 @@ impl GroupTable {
         self.merge_keyed(theirs, &chosen, &encoded(start));
     }
 
-    /// Where the window of a group begins.
+    /// Start of the window of a group.
     pub(crate) fn window(&self, group: usize) -> Millis {
         whole(self.key(group))
     }
 
-    /// Where the window of a key begins.
+    /// Start of the window of a key.
     pub(crate) fn window_of(key: &[u8]) -> Millis {
         whole(key)
     }
 
-    /// Some groups by themselves.
+    /// A table of the chosen groups.
     pub(crate) fn subset(&self, chosen: &[u32]) -> GroupTable {
         let mut subset = self.emptied();
         subset.merge_some(self, chosen);
@@ -110,7 +110,7 @@ impl GroupTable {
         self.table_cells.iter().for_each(|cells| cells.encode(group, out));
     }
 
-    /// Puts a group with its state there; its key must be that of none that is. Where the bytes are no state, nothing is.
+    /// Adds a group with its state; its key must be new. If the bytes are no state, the table is unchanged.
     pub(crate) fn insert_state(&mut self, key: &[u8], mut state: &[u8]) -> Result<u32, InvalidState> {
         let group = self.len();
         if let Err(error) = self.read_state(&mut state) {

@@ -26,7 +26,7 @@ const WHOLE_BYTES: usize = 9;
 /// Rows that are taken in set by set, so that what they bring stays near.
 const ROWS_AT_ONCE: usize = 256;
 
-/// What a key begins with.
+/// The prefix of a key.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct KeyPrefix {
     is_windowed: bool,
@@ -168,7 +168,7 @@ impl GroupTable {
         (group.groupings.iter().map(|asked| column(asked)).collect(), sets)
     }
 
-    /// What an aggregate with a lane comes to.
+    /// The value of an aggregate with a lane.
     pub(super) fn value_of_lane<'a>(&self, aggregate: usize, group: usize) -> Value<'a> {
         match &self.cells[aggregate] {
             Cells::Sum(wide) => self.lanes.sum(aggregate, group, wide).sum(self.dialect),

@@ -28,9 +28,9 @@ const SCANNED_MAX: usize = 16;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CollectedValues {
     values: Values,
-    /// Where the first value stood that was left out.
+    /// The position of the first value that was omitted.
     cut: Option<RowPosition>,
-    /// Of a set with many values, their places by hash; made when a value is first looked for.
+    /// The places of a set's values by hash, if it has many; made when a value is first searched for.
     index: Option<Box<ValueIndex>>,
 }
 
@@ -38,14 +38,15 @@ pub(crate) struct CollectedValues {
 #[derive(Debug, Clone, Default)]
 struct Values {
     entries: Vec<Entry>,
-    /// Of a set as groups have them, so that equal values are equal bytes; else as states have them.
+    /// The values in the encoding of groups for a set, so that equal values are equal bytes; else in the encoding of
+    /// states.
     bytes: Vec<u8>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     at: RowPosition,
-    /// Where its value ends.
+    /// The end of its value.
     end: u32,
 }
 
@@ -83,7 +84,7 @@ impl Values {
         self.entries.push(Entry { at, end: self.bytes.len() as u32 });
     }
 
-    /// Keeps the first so many.
+    /// Retains the first values.
     fn truncate(&mut self, count: usize) {
         self.entries.truncate(count);
         self.bytes.truncate(self.entries.last().map_or(0, |last| last.end as usize));
@@ -154,11 +155,11 @@ impl CollectedValues {
         }
     }
 
-    /// Nothing from there on is among the first.
+    /// Removes the values from there on: they are not among the first.
     fn cut_at(&mut self, cut: Option<RowPosition>) {
         let Some(cut) = cut.filter(|cut| self.cut.is_none_or(|ours| *cut < ours)) else { return };
         self.cut = Some(cut);
-        // What is left out by that stood behind what the other one has: it was appended before.
+        // The omitted values came after those of the other one: they were appended before.
         let kept = self.values.entries.partition_point(|entry| entry.at < cut);
         if kept < self.values.len() {
             self.values.truncate(kept);
@@ -192,7 +193,7 @@ impl CollectedValues {
     pub(crate) fn evaluate<'a>(&self, is_set: bool, arena: &'a Bump) -> Value<'a> {
         let value = |(_, mut value): (RowPosition, &[u8])| match is_set {
             true => decode_group_value(value, arena).0,
-            // What was encoded here can be decoded.
+            // A value that was encoded here can be decoded.
             false => decode_value(&mut value, arena).unwrap_or(Value::Null),
         };
         Value::List(arena.alloc_slice_fill_iter(self.values.iter().map(value)))
@@ -266,7 +267,7 @@ mod tests {
 
     const IS_OF: [bool; 2] = [false, true];
 
-    /// What is to be collected of rows in their order.
+    /// The values to collect from rows in their order.
     fn naive(rows: &[u8], is_set: bool, most: u32) -> Vec<u8> {
         let mut before = BTreeSet::new();
         let new = rows.iter().copied().filter(|value| !is_set || before.insert(*value));
@@ -278,7 +279,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever took in which rows, in whatever order, and however often it was written and read meanwhile.
+        /// The result does not depend on which state took in which rows, in which order, nor on writes and reads of the
+        /// states.
         #[test]
         fn the_first_values_are_the_same_however_rows_are_dealt(
             rows in prop::collection::vec((0_u8..60, 0_usize..3), 0..300),

@@ -24,7 +24,7 @@ struct Step {
     next: SmallVec<[usize; 2]>,
     /// Variables of which no event may come then.
     absent: SmallVec<[usize; 1]>,
-    /// Nothing more is needed behind it.
+    /// True if the pattern may end here.
     ends: bool,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct MatchProgress {
     count: u32,
 }
 
-/// What an event does to a match.
+/// The transition of a match by an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MatchTransition {
     /// It is taken as a variable's, and the match is here now.
@@ -79,13 +79,13 @@ impl Automaton {
         self.waits
     }
 
-    /// Where a match is that begins with an event, if one may: the furthest step that it may be.
+    /// The state of a match that begins with an event, if one may: the furthest possible step.
     pub(crate) fn begin(&self, mut may_be: impl FnMut(usize) -> bool) -> Option<(usize, MatchProgress)> {
         let step = self.begins.iter().copied().find(|&step| may_be(self.steps[step].variable))?;
         Some((self.steps[step].variable, MatchProgress { step, count: 1 }))
     }
 
-    /// What an event does to a match: it is taken as far ahead as it may be.
+    /// The transition of a match by an event: the event is taken for the furthest possible step.
     pub(crate) fn walk(
         &self,
         reached: MatchProgress,

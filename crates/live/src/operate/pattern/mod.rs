@@ -44,17 +44,17 @@ use crate::{
 pub struct PatternEvent {
     /// Its row in its batch.
     pub row: u32,
-    /// When it arrived.
+    /// Its arrival.
     pub arrival: Millis,
-    /// When it happened, and the latest event time of its batch before it, where the pattern goes by that.
+    /// Its time, and the latest event time of its batch before it, if the pattern goes by event time.
     pub at: Millis,
     /// See `at`.
     pub peak: MaxEventTime,
     /// Its key.
     pub(crate) key: Box<[u8]>,
-    /// Which variables it may be, as bits, by itself.
+    /// The variables that it may be by itself, as bits.
     pub(crate) variables: u32,
-    /// What conditions and measures read of it.
+    /// The values that conditions and measures read of it.
     pub(crate) values: Box<[OwnedValue]>,
 }
 
@@ -72,7 +72,7 @@ pub struct PatternChunk {
 pub(crate) struct Match {
     pub(crate) key: Arc<[u8]>,
     pub(crate) start: Millis,
-    /// When it was complete.
+    /// Time at which it was complete.
     pub(crate) end: Millis,
     cells: Box<[Cell]>,
 }
@@ -80,15 +80,15 @@ pub(crate) struct Match {
 /// The matches that are begun.
 #[derive(Debug)]
 pub(crate) struct Matches {
-    /// Those of each key, in the order of their first events.
+    /// The partial matches of each key, in the order of their first events.
     begun: HashMap<Arc<[u8]>, Vec<Partial>>,
-    /// When the time of each is over, with the number of its first event.
+    /// The time limit of each, with the number of its first event.
     ends: BTreeMap<(Millis, u64), Arc<[u8]>>,
     /// Events that wait for the watermark.
     waiting: BTreeMap<(Millis, u64), PatternEvent>,
     /// Events so far.
     events: u64,
-    /// How far time has come.
+    /// The present time.
     now: Millis,
     /// The latest event time.
     peak: MaxEventTime,
@@ -99,16 +99,16 @@ pub(crate) struct Matches {
     /// Values that could not be used, and operations that could not be done, since they were last taken.
     pub(crate) mistyped: u64,
     pub(crate) counts: EvalCounts,
-    /// Why it cannot go on.
+    /// The reason why it cannot continue.
     pub(crate) failure: Option<Box<str>>,
     scratch: Scratch,
 }
 
-/// What a key with matches takes up besides them, and an event that waits besides its values.
+/// Bytes of a key with matches besides them, and of an event that waits besides its values.
 const KEY_BYTES: usize = 96;
 const WAITING_BYTES: usize = size_of::<PatternEvent>() + 48;
 
-/// What making matches needs to know.
+/// The parameters for making matches.
 #[derive(Clone, Copy)]
 pub(crate) struct Recognizer<'q> {
     pub(crate) pattern: &'q CompiledPattern,
@@ -140,7 +140,7 @@ impl Matches {
         self.bytes
     }
 
-    /// By arrival: when the time of the first match is over that is complete then.
+    /// The time at which the first match is complete because its time is over, for patterns by arrival.
     pub(crate) fn due(&self, pattern: &CompiledPattern) -> Option<Millis> {
         let waits = pattern.lateness_ms.is_none() && pattern.automaton.waits();
         waits.then(|| self.ends.first_key_value().map(|((end, _), _)| *end)).flatten()
@@ -165,7 +165,7 @@ impl Matches {
         self.waiting.insert((event.at, self.events), event);
     }
 
-    /// By the events' own time: the latest of all events so far is this.
+    /// Advances to the latest event time so far, for patterns by the events' own time.
     pub(crate) fn advance_to(&mut self, of: Recognizer<'_>, latest: MaxEventTime, out: &mut Vec<Match>) {
         let Some(lateness) = of.pattern.lateness_ms else { return };
         if latest.time > self.peak.time {
@@ -188,7 +188,7 @@ impl Matches {
         self.peak.idle_arrival_of(next.checked_add_unsigned(lateness)?)
     }
 
-    /// By the events' own time: takes what has waited, up to the watermark.
+    /// Takes the events that have waited, up to the watermark, for patterns by the events' own time.
     fn release(&mut self, of: Recognizer<'_>, watermark: Millis, out: &mut Vec<Match>) {
         while let Some(first) = self.waiting.first_entry().filter(|first| first.key().0 <= watermark) {
             let ((at, _), event) = first.remove_entry();
@@ -198,7 +198,7 @@ impl Matches {
         self.expire(of, watermark, out);
     }
 
-    /// Nothing more comes: what waited is taken, and time stops at `now`, or with the latest event.
+    /// Ends the input: waiting events are taken, and time stops at `now`, or with the latest event.
     pub(crate) fn finish(&mut self, of: Recognizer<'_>, now: Millis, out: &mut Vec<Match>) {
         match of.pattern.lateness_ms {
             None => self.expire(of, now, out),
@@ -250,7 +250,7 @@ impl Matches {
         self.insert(key, begun);
     }
 
-    /// What an event does to the matches of its key; answers whether one that it completes has it to itself.
+    /// Advances the matches of an event's key; returns true if a match that it completes has the event for itself.
     fn walk_all(
         &mut self,
         of: Recognizer<'_>,
@@ -331,7 +331,8 @@ impl Matches {
         begun.push(partial);
     }
 
-    /// There is a match whose last event has this number: where no event is in two, drops what began up to it.
+    /// Drops the partial matches that began up to the last event of a match, which has this number, if no event may be
+    /// in two matches.
     fn drop_common(&mut self, of: Recognizer<'_>, begun: &mut Vec<Partial>, last: u64) {
         if of.pattern.skip == Skip::PastLastRow {
             for partial in begun.extract_if(.., |partial| partial.first <= last) {
@@ -340,7 +341,7 @@ impl Matches {
         }
     }
 
-    /// Leaves out a match of those that are begun.
+    /// Removes a partial match.
     fn forget(&mut self, of: Recognizer<'_>, partial: &Partial) {
         self.bytes -= partial.bytes();
         self.ends.remove(&(end_of(of, partial), partial.first));

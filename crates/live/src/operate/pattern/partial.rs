@@ -38,7 +38,7 @@ pub(crate) enum Cell {
     Average(SumCell),
 }
 
-/// What a partial match takes up besides its measures, and its place among those of its key and in the order of time.
+/// Bytes of a partial match besides its measures, and of its place among those of its key and in the order of time.
 const PARTIAL_BYTES: usize = size_of::<Partial>() + 64;
 
 impl Partial {
@@ -51,7 +51,7 @@ impl Partial {
         measures.iter().map(|measure| Cell::new(measure.function)).collect()
     }
 
-    /// Takes an event in as a variable's; answers how many of its values could not be used.
+    /// Takes an event in as a variable's; returns the number of its values that could not be used.
     pub(super) fn take(
         &mut self,
         measures: &[Measure],

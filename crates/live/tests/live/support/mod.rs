@@ -46,7 +46,7 @@ pub(crate) fn input_from(batch: &EventBatch, first: u64) -> StepInput<'_> {
     }
 }
 
-/// What was done for a query besides its records.
+/// The counts of a query besides its records.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Done {
     pub(crate) matches: u64,

@@ -37,7 +37,7 @@ impl Running {
         Some(self.handle.following.as_ref()?.checkpoint(self.handle.mailbox.frontier(), collector, time))
     }
 
-    /// Notes for a durable query where it is, behind what it gave out last.
+    /// Records the position of a durable query, after its last answer.
     pub(super) fn pass_at(&self, at: Millis, position: u64) {
         let (Some(following), Some(work)) = (&self.handle.following, &self.work) else { return };
         let counts = self.counts(position);

@@ -34,8 +34,8 @@ pub(crate) struct EmitContext<'e> {
 }
 
 impl Running {
-    /// Gives results to the reader, and leaves none. With `finished`, the last of them (or an empty one) is the query's
-    /// last emit. Answers why the query must be ended, if it must.
+    /// Passes results to the reader, and leaves none. With `finished`, the last of them (or an empty one) is the
+    /// query's last emit. Returns the reason why the query must end, if it must.
     pub(crate) fn emit_results(
         &mut self,
         results: &mut Vec<ResultSet>,
@@ -67,7 +67,7 @@ impl Running {
                 let work = self.work();
                 work.counts.expression_errors += result.expression_errors;
                 if is_durable {
-                    // What is left out has its number: when it is made again it may be there.
+                    // An omitted result has its number: it may be there when it is made again.
                     work.emits += 1;
                     work.records += result.count;
                     work.result_errors += result.expression_errors;
@@ -194,7 +194,8 @@ impl Running {
         }
     }
 
-    /// Why it must be ended, if it answers more often than Bullet lets it: that is found out before a window closes.
+    /// The reason why it must be ended, if it answers more often than Bullet allows: that is found out before a
+    /// window closes.
     pub(crate) fn exceeds_rate(&mut self, context: &EmitContext<'_>) -> Option<EndReason> {
         if self.handle.dialect == Dialect::Native || self.is_ending {
             return None;
@@ -204,7 +205,7 @@ impl Running {
         Some(EndReason::RateLimited(too_often))
     }
 
-    /// As [`Running::rate`], with the intervals ended in Bullet that ended before `until` while nothing was told.
+    /// Returns [`Running::rate`] after ending Bullet's intervals that ended before `until` without an emit.
     fn rate_until(&mut self, until: Millis, context: &EmitContext<'_>) -> &mut EmitRate {
         let is_bullet = self.handle.dialect == Dialect::Bullet;
         let rate = self.rate(context.config);

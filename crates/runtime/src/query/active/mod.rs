@@ -1,6 +1,7 @@
 //! A standing query as it runs: its collector, the operator that it shares, and when it is next to be looked at.
 //!
-//! The merge of its stream owns it. How it takes steps in, makes emits, is checkpointed and accounted lies in the modules below.
+//! The merge of its stream owns it. The modules below take its steps in, make its emits, checkpoint it and account for
+//! it.
 
 mod checkpoint;
 mod emits;
@@ -22,7 +23,7 @@ pub(crate) struct Running {
     pub(crate) handle: Arc<QueryHandle>,
     query: Arc<StandingQuery>,
     limits: CollectorLimits,
-    /// Made when there is something to do: most of very many queries wait for a first match.
+    /// The state, made when there is something to do: most of very many queries wait for a first match.
     work: Option<Box<QueryWork>>,
     /// The first event that it sees.
     pub(crate) first_offset: u64,
@@ -62,7 +63,7 @@ pub(crate) struct QueryWork {
     accounted_bytes: u64,
     /// The position after the last event that it sees, once LIMIT is reached or its end has begun.
     pub(crate) last_position: Option<u64>,
-    /// Why it has ended.
+    /// The reason of its end.
     pub(crate) ended: Option<EndReason>,
 }
 
@@ -74,7 +75,7 @@ impl Running {
         limits: CollectorLimits,
         first_offset: u64,
     ) -> Running {
-        // What is not there yet cannot say when its next window closes, nor what it shares.
+        // A query without a state has no time at which its next window closes, and shares nothing.
         let waits = query.plan.window == Window::None && matches!(query.plan.body, Body::Raw(_));
         let mut running = Running {
             handle,
@@ -107,7 +108,7 @@ impl Running {
         self.work = Some(Box::new(QueryWork::new(collector)));
     }
 
-    /// Why it has ended, and before which event.
+    /// The reason of its end, and the first event that it did not see.
     pub(crate) fn end(&self) -> (EndReason, u64) {
         let work = self.work.as_ref();
         let last = work.and_then(|work| work.last_position);
@@ -120,22 +121,22 @@ impl Running {
         self.work.as_ref().and_then(|work| work.collector.is_over_before(now))
     }
 
-    /// As [`Collector::closes_singly`].
+    /// Returns true if windows close singly, as [`Collector::closes_singly`].
     pub(crate) fn closes_singly(&self) -> bool {
         self.work.as_ref().is_some_and(|work| work.collector.closes_singly())
     }
 
-    /// As [`Collector::lags`].
+    /// Returns true if closed windows wait, as [`Collector::lags`].
     pub(crate) fn lags(&self) -> bool {
         self.work.as_ref().is_some_and(|work| work.collector.lags())
     }
 
-    /// From where on it needs slices.
+    /// The position from which on it needs slices.
     pub(crate) fn needs_from(&self) -> i64 {
         self.work.as_ref().map_or(i64::MIN, |work| work.collector.needs_from())
     }
 
-    /// When it is next to be looked at: a window closes, or its duration is over.
+    /// The time of its next check: a window closes, or its duration is over.
     pub(crate) fn next_due(&self) -> Option<Millis> {
         let work = self.work.as_ref();
         let closes = work.and_then(|work| work.collector.due());

@@ -39,7 +39,7 @@ impl Running {
             is_cut = rows.is_cut;
             let taken = work.collector.rows(rows, now_micros, out);
             if work.collector.is_done() {
-                // What came after the last record that LIMIT asks for was not looked at, however batches were cut.
+                // Events after the last record that LIMIT asks for do not count, independently of the cut of batches.
                 work.counts.matched -= step.matches - rows.matched(taken);
                 let last = taken.checked_sub(1).map_or(0, |last| u64::from(rows.rows[last]) + 1);
                 done_at = Some(first + last);

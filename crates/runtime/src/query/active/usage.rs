@@ -44,7 +44,7 @@ impl Running {
         self.work.as_ref().map_or(0, |work| work.bytes() + work.shared_bytes)
     }
 
-    /// Brings the engine's total up to date; answers why the query must be ended, if it holds too much.
+    /// Updates the engine's total; returns the reason why the query must end, if it holds too much.
     pub(crate) fn account(&mut self, config: &EngineConfig, totals: &Totals) -> Option<EndReason> {
         let is_cut = self.is_cut;
         let work = self.work();

@@ -19,7 +19,7 @@ use crate::{
 };
 
 impl Session {
-    /// Sends the rows of a table or query; answers how many.
+    /// Sends the rows of a table or query; returns their number.
     pub(super) async fn copy_out(
         &mut self,
         copy: &WireCopy,
@@ -64,7 +64,7 @@ impl Session {
         Ok(Ok(sent))
     }
 
-    /// Takes rows into a table or stream, all or none; answers how many.
+    /// Takes rows into a table or stream, all or none; returns their number.
     pub(super) async fn copy_in(&mut self, copy: &WireCopy, text: &str) -> io::Result<Result<u64, Failed>> {
         let Ok(access) = self.shared.sql.access().cloned() else {
             return Ok(Err(Failed::new("57P03", "nothing is stored here")));
@@ -124,7 +124,7 @@ impl Session {
     }
 }
 
-/// What stands before the rows of a copy: that all columns are text.
+/// Writes the header of a copy's rows: all columns are text.
 fn copy_head(columns: usize, out: &mut Vec<u8>) {
     out.push(0);
     out.extend_from_slice(&(columns as i16).to_be_bytes());

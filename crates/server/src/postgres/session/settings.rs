@@ -16,26 +16,26 @@ use tokio::task::JoinHandle;
 use super::{Failed, time_zone};
 
 const STATEMENT_TIMEOUT: &str = "statement_timeout";
-/// How often a statement is told to end whose time is up before it can be.
+/// Interval at which a statement is told to end if its time is up before it can be.
 const AGAIN: Duration = Duration::from_millis(10);
-/// What PostgreSQL holds such a time in: milliseconds of 31 bits.
+/// Range of such a time in PostgreSQL: milliseconds of 31 bits.
 const TIMEOUT_MS_MAX: u64 = i32::MAX as u64;
 
 /// Settings of a session.
 #[derive(Default)]
 pub(super) struct Settings {
-    /// In milliseconds, 0 for none.
+    /// The timeout in milliseconds, 0 for none.
     timeout_ms: u64,
-    /// What the client began with, which RESET goes back to.
+    /// The client's initial value, which RESET restores.
     first_ms: u64,
-    /// What holds when the transaction is over.
+    /// The value after the transaction.
     behind_transaction_ms: Option<u64>,
-    /// What the client is to be warned of when it is connected.
+    /// A warning for the client once it is connected.
     pub(super) warning: Option<String>,
 }
 
 impl Settings {
-    /// What a client says when it connects: settings by name, and `options`, arguments of which `-c name=value` are some.
+    /// Takes a setting that a client sends when it connects; `options` has arguments, some of the form `-c name=value`.
     pub(super) fn begin(&mut self, name: &str, value: &str) -> Result<(), Box<Failed>> {
         let given = |argument: &str| -> Option<(String, String)> {
             let (name, value) = argument.split_once('=')?;
@@ -144,7 +144,7 @@ pub(super) struct Timer {
 }
 
 impl Timer {
-    /// What a statement failed with, or that its time was up.
+    /// The failure of a statement, or that its time was up.
     pub(super) fn statement_failure(timer: Option<&Timer>, error: SqlError, text: String) -> Failed {
         match timer.filter(|timer| timer.is_up.load(Ordering::Acquire)) {
             Some(timer) => {
@@ -178,7 +178,7 @@ fn milliseconds(value: &str) -> Result<u64, Box<Failed>> {
     })
 }
 
-/// As PostgreSQL shows it: in the largest unit that leaves no rest.
+/// The text that PostgreSQL shows: in the largest unit without a remainder.
 fn spelled(ms: u64) -> String {
     let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s")];
     match units.into_iter().find(|(size, _)| ms.is_multiple_of(*size)) {

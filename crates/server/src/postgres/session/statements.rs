@@ -18,7 +18,7 @@ use crate::postgres::{
 
 /// Statements and portals that a session keeps by name.
 const KEPT_MAX: usize = 1000;
-/// What a statement or a portal takes up beside its text and its values, about.
+/// Approximate bytes of a statement or a portal beside its text and its values.
 const KEPT_BYTES: usize = 512;
 
 /// A statement that was parsed. Its portals share its text.
@@ -41,7 +41,7 @@ pub(super) struct Portal {
     parameters: Vec<Parameter>,
     /// Bytes that the parameters and its name take up.
     pub(super) bytes: usize,
-    /// Of the answer: 0 text, 1 binary; one for all, or one a column.
+    /// Formats of the answer: 0 text, 1 binary; one for all, or one a column.
     formats: Vec<i16>,
     pub(super) open: Option<Open>,
     /// Rows are to be copied from the client, or to it.
@@ -63,7 +63,7 @@ pub(super) struct Open {
     rest: Option<(PgWriter, usize, usize)>,
     pub(super) columns: Vec<(PgType, bool)>,
     sent: u64,
-    /// What a statement that writes counted.
+    /// Rows that a writing statement counted.
     counted: i64,
     id: String,
     /// Runs while rows are made, not while the client thinks whether it wants more.
@@ -195,17 +195,18 @@ impl Session {
         self.out.message(b't', |out| {
             out.extend_from_slice(&(count as i16).to_be_bytes());
             for ty in types {
-                // Of unknown type: a text, which becomes what is wanted.
+                // An unknown type is reported as text, which becomes the required type.
                 out.extend_from_slice(&(if ty == 0 { 25 } else { ty }).to_be_bytes());
             }
         });
-        // What its columns are shows when it is asked with nulls; that is begun and dropped.
+        // The columns are found by a run with nulls, which is begun and dropped.
         let parameters = vec![Parameter::Null; count];
         let mut portal = Portal::new(statement, parameters, Vec::new());
         self.described(&mut portal).await
     }
 
-    /// Begins a query, so that its columns are known. What writes has none, and is begun when it is executed.
+    /// Begins a query, so that its columns are known. A statement that writes has none, and is begun when it is
+    /// executed.
     async fn described(&mut self, portal: &mut Portal) -> io::Result<Result<(), Failed>> {
         if !begins_as_query(&portal.statement.text) {
             self.out.message(b'n', |_| {});

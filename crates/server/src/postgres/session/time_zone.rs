@@ -49,7 +49,7 @@ pub(super) fn set(value: &str) -> Result<(), Box<Failed>> {
     }
 }
 
-/// What a client is warned of that named a zone when it connected; an error where there is no such zone.
+/// The warning for a client that named a zone when it connected; an error if there is no such zone.
 pub(super) fn begin(value: &str) -> Result<Option<String>, Box<Failed>> {
     match is_session_zone(value) {
         Ok(true) => Ok(None),

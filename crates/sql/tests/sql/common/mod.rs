@@ -21,7 +21,7 @@ use swiftwater_sql::{
 /// Commit n of a table has this time, in milliseconds: n seconds after the turn of the millennium.
 pub(crate) const EPOCH: i64 = 946_684_800_000;
 
-/// Of each table, so that plans have something to merge.
+/// Partitions of each table, so that plans have inputs to merge.
 const PARTITIONS: usize = 3;
 
 struct Table {

@@ -12,7 +12,7 @@ use crate::common::{Chance, MemoryTables};
 
 /// Texts of the tables; the first is the likeliest.
 pub(crate) const TEXTS: [&str; 4] = ["k", "j", "m", "z"];
-/// Whole numbers of the tables are smaller.
+/// Upper bound, exclusive, of the whole numbers of the tables.
 pub(crate) const LONGS: u64 = 4;
 
 /// Three tables of up to twenty rows each: two columns of whole numbers and one of texts, a quarter of them null. One in eight

@@ -130,7 +130,7 @@ impl Expr {
     }
 }
 
-/// How two values stand to one another in an order.
+/// The order of two values.
 pub(crate) fn order(left: &Value, right: &Value, key: &Key) -> Ordering {
     match (left, right) {
         (Value::Null, Value::Null) => Ordering::Equal,
@@ -195,7 +195,7 @@ fn aggregate(
     }
 }
 
-/// Which keys each grouping set has.
+/// The keys of each grouping set.
 fn sets(grouping: Grouping, keys: usize) -> Vec<Vec<bool>> {
     match grouping {
         Grouping::Plain => vec![vec![true; keys]],

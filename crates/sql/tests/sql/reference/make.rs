@@ -12,14 +12,14 @@ const COLUMNS_MAX: usize = 6;
 
 pub(crate) struct QueryGenerator<'a> {
     pub(crate) chance: &'a mut Chance,
-    /// By the columns' numbers.
+    /// The types of the columns, by number.
     types: Vec<Type>,
     /// Columns that a filter below fixes. They are sorted and grouped by more often than others: what is known of them must not be
     /// taken for true above an operator that adds nulls.
     fixed: Vec<usize>,
     /// Queries of the WITH clause.
     named: Vec<Relation>,
-    /// Whether conditions may have subqueries.
+    /// True if conditions may have subqueries.
     with_subqueries: bool,
 }
 
@@ -180,7 +180,7 @@ impl<'a> QueryGenerator<'a> {
         }
     }
 
-    /// Not all columns of a wide relation, so that statements stay readable.
+    /// Reduces the columns of a wide relation, so that statements stay readable.
     fn narrow(&mut self, input: Relation) -> Relation {
         if input.columns().len() <= COLUMNS_MAX { input } else { self.project(input) }
     }
@@ -344,7 +344,7 @@ impl<'a> QueryGenerator<'a> {
         keys
     }
 
-    /// Some of the columns in some order.
+    /// A random order by some of the columns.
     pub(crate) fn some_order(&mut self, columns: &[usize]) -> Vec<Key> {
         let count = 1 + self.chance.below(3);
         let columns = self.some_columns(columns, count);

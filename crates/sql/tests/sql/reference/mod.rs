@@ -135,7 +135,7 @@ pub(crate) enum Grouping {
 
 #[derive(Debug, Clone)]
 pub(crate) enum WindowFunction {
-    /// Over an order of all columns, so that it has one right answer.
+    /// The row number over an order of all columns, so that it has one right answer.
     RowNumber,
     Rank,
     DenseRank,

@@ -9,7 +9,7 @@ use super::{
 pub(crate) struct Renderer<'a> {
     tables: &'a [Table],
     subqueries: usize,
-    /// By their numbers.
+    /// The names by number.
     named: Vec<(usize, String)>,
 }
 
@@ -168,7 +168,7 @@ impl<'a> Renderer<'a> {
             .iter()
             .map(|key| {
                 let direction = if key.descending { " DESC" } else { "" };
-                // What is so without being said is not said.
+                // The default is not written.
                 let nulls = match (key.nulls_first, key.descending) {
                     (true, false) => " NULLS FIRST",
                     (false, true) => " NULLS LAST",

@@ -26,7 +26,7 @@ use swiftwater_store::{
     At, ColumnSpec, OFFSET_COLUMN, Rows, Store, StoreOptions, TIME_COLUMN, Table, TableSpec,
 };
 
-/// When the first event of the test streams arrived: 2026-01-01T00:00:00Z.
+/// Arrival of the first event of the test streams: 2026-01-01T00:00:00Z.
 pub const START_MICROS: i64 = 1_767_225_600_000_000;
 
 pub fn column(name: &str, ty: Type) -> ColumnSpec {

@@ -68,7 +68,7 @@ fn run(context: &Context) -> anyhow::Result<Measured> {
     Ok(measured)
 }
 
-/// What the statements are to find in the articles of all bodies once.
+/// The expected results of the statements over the articles of all bodies once.
 #[derive(Debug, Default)]
 struct ExpectedTotals {
     articles: u64,
@@ -85,7 +85,7 @@ impl ExpectedTotals {
         *self.by_contributor.entry(name.to_owned()).or_default() += 1;
     }
 
-    /// What is wrong with what a statement has written, if anything.
+    /// The fault in a statement's output, if it has one.
     fn fault(&self, rows: &[Value], table: &str, rounds: u64) -> Option<String> {
         let only = |column: &str, wanted: f64| {
             let is_right = rows.len() == 1 && is_about(&rows[0][column], wanted);

@@ -23,11 +23,11 @@ pub(super) const MATCHING: usize = 10;
 /// Settings of the servers: as many queries as anybody asks at once.
 pub(super) const SETTINGS: [&str; 3] =
     ["engine.default-stream=bullet", "bullet.queries-max=1000000", "engine.queries-max=1000000"];
-/// How long a query that ends by itself may take to.
+/// Time that a query may take to end by itself.
 const PATIENCE: Duration = Duration::from_secs(20);
 const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
-/// Until rates are even.
+/// Time until rates are even.
 pub(super) fn warm_up(size: Size) -> Duration {
     Duration::from_millis(size.of(100, 1000, 5000))
 }
@@ -40,7 +40,7 @@ pub(super) struct Padding {
 }
 
 impl Padding {
-    /// To about so many bytes.
+    /// Padding to about so many bytes.
     pub(super) fn to(bytes: usize) -> Padding {
         let mut rng = Rng::new(77);
         let letters = (0..2 * bytes).map(|_| LETTERS[rng.below(LETTERS.len())]).collect();
@@ -107,8 +107,8 @@ pub(super) fn until_standing(context: &Context, server: &Server, count: f64) -> 
     Ok(())
 }
 
-/// Asks by the RPC of Bullet's Storm backend, for the records of an id; how many of them the answer has. The connection
-/// is held until the answer comes.
+/// Runs a query by the RPC of Bullet's Storm backend, for the records of an id; returns their number. The connection is
+/// held until the answer comes.
 pub(super) async fn by_rpc(client: Client, id: String, duration_ms: u64) -> anyhow::Result<usize> {
     let query = json!({
         "filters": [{"field": "s01", "operation": "==", "values": [id]}],
@@ -128,7 +128,7 @@ pub(super) async fn by_rpc(client: Client, id: String, duration_ms: u64) -> anyh
     Ok(records.len())
 }
 
-/// Asks queries that are left standing, over one connection; their ids.
+/// Submits detached queries over one connection; returns their ids.
 pub(in crate::bench::seeds) fn submit_detached(
     context: &Context,
     server: &Server,

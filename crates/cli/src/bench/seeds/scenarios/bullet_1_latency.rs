@@ -61,11 +61,11 @@ fn run(context: &Context) -> anyhow::Result<Measured> {
     Ok(measured)
 }
 
-/// Of one query, in milliseconds from when it was received.
+/// The times of one query, in milliseconds from when it was received.
 struct Times {
     matched: f64,
     answered: f64,
-    /// From before it was sent to when its answer was read.
+    /// Time from before it was sent to when its answer was read.
     whole: f64,
 }
 

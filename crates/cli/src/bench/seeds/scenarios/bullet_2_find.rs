@@ -22,7 +22,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
 
 const UNIT: &str = "ms from the query";
 
-/// Of one query, in milliseconds from when it was asked.
+/// The times of one query, in milliseconds from when it was submitted.
 struct FindTimes {
     read: f64,
     matched: f64,

@@ -27,11 +27,11 @@ pub(super) const SCENARIO: Scenario = Scenario {
 
 const EVENT_BYTES: usize = 4506;
 const QUERIES: usize = 400;
-/// Of the events so many match one of the queries.
+/// The share of events that match one of the queries.
 const MATCH_SHARE: f64 = 0.002;
 /// Seconds of data to be caught up with in one.
 const CATCH_UP: f64 = 5.0;
-/// How long from reading to matching may take on average.
+/// Average time from reading to matching that is allowed.
 const MATCHED_MS_MAX: f64 = 200.0;
 
 fn run(context: &Context) -> anyhow::Result<Measured> {
@@ -40,7 +40,7 @@ fn run(context: &Context) -> anyhow::Result<Measured> {
         (PublishedEvents::new(23, QUERIES, MATCH_SHARE), Padding::to(EVENT_BYTES));
     let texts = events.queries_over(STREAM);
     let texts: Vec<String> = texts.iter().map(|text| text.replace("SELECT *", "SELECT l1")).collect();
-    // How often each query matches the events of all bodies up to each.
+    // Matches of each query in the events of all bodies up to each one.
     let mut truth = vec![events.truth().to_vec()];
     let mut made = 0;
     let bodies = Bodies::new(|out| {
@@ -115,7 +115,7 @@ fn run(context: &Context) -> anyhow::Result<Measured> {
     Ok(measured)
 }
 
-/// What queries did not find, or found too often.
+/// The fault of queries that found too few records, or too many.
 fn incomplete(found: &[Vec<serde_json::Value>], expected: &[u64]) -> Option<String> {
     let wrong =
         found.iter().zip(expected).filter(|(found, expected)| found.len() as u64 != **expected).count();

@@ -23,7 +23,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
 const RATE: f64 = 68_400.0;
 const MATCHED_MS_MAX: f64 = 200.0;
 
-/// With so many queries.
+/// The measurements with so many queries.
 struct Point {
     queries: usize,
     matched_ms: f64,

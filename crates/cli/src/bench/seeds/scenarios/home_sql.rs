@@ -19,7 +19,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
     run,
 };
 
-/// As published: `INSERT OVERWRITE TABLE name SELECT …;`, one a line.
+/// The published statements: `INSERT OVERWRITE TABLE name SELECT …;`, one a line.
 const STATEMENTS: &str = include_str!("../../../../../../examples/smart-home/published.sql");
 const TEN_MILLION: u64 = 10_000_000;
 const PUBLISHED_MOST: u64 = 1_000_000_000;
@@ -90,13 +90,13 @@ impl Usage {
     }
 }
 
-/// What the statements are to find in the events of all bodies once.
+/// The expected results of the statements over the events of all bodies once.
 #[derive(Debug, Default)]
 struct ExpectedTotals {
     readings: u64,
     by_metro: BTreeMap<String, Usage>,
     by_state: BTreeMap<String, Usage>,
-    /// In Seattle, at peak times.
+    /// The usage by house, in Seattle at peak times.
     by_house: BTreeMap<u64, Usage>,
 }
 
@@ -113,7 +113,7 @@ impl ExpectedTotals {
         }
     }
 
-    /// What is wrong with what a statement has written, if anything.
+    /// The fault in a statement's output, if it has one.
     fn fault(&self, server: &Server, table: &str, rounds: u64) -> anyhow::Result<Option<String>> {
         let rows = rows_of(server, table)?;
         let name = |row: &Value, column: &str| row[column].as_str().unwrap_or_default().to_owned();

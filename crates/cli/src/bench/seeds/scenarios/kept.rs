@@ -16,17 +16,18 @@ use crate::bench::seeds::{
 
 /// Different bodies: what is sent is a multiple of them, so that what they hold is known of all of it.
 const BODIES: u64 = 48;
-/// Of events that are acknowledged and not in the table: their log is a third of that, and its disk has a bound.
+/// Bytes of events that may be acknowledged and not in the table: their log is a third of that, and its disk has a
+/// bound.
 const BEHIND_BYTES_MAX: f64 = 16e9;
-/// Of SQL, for statements whose time is measured.
+/// Threads of SQL for statements whose time is measured.
 pub(super) const THREADS: [u32; 2] = [1, 2];
-/// Between two looks at how far the table is.
+/// Interval between checks of the table's progress.
 const CAUGHT_UP_LOOKS: Duration = Duration::from_millis(50);
 
 /// A stream and what comes into it.
 pub(super) struct StoredInput {
     pub(super) stream: &'static str,
-    /// What an event is called.
+    /// The name of an event.
     pub(super) events: &'static str,
     create: &'static str,
     workload: Workload,
@@ -53,7 +54,7 @@ pub(super) const ARTICLES: StoredInput = StoredInput {
 impl StoredInput {
     /// A server of these settings that has the stream.
     pub(super) fn server(&self, context: &Context, settings: &[&str]) -> anyhow::Result<Server> {
-        // Where nothing is measured nobody waits for a commit either.
+        // If nothing is measured, the run need not wait for a commit either.
         let soon = context.size.of(Some("store.commit_interval_ms=100ms"), None, None);
         let settings: Vec<&str> =
             settings.iter().copied().chain(soon.filter(|_| context.given.is_none())).collect();
@@ -171,7 +172,7 @@ pub(super) fn as_published(context: &Context, server: &Server, statement: &str) 
     context.timed(run).map(|(seconds, _)| seconds).with_context(|| format!("`{statement}`"))
 }
 
-/// How fast a statement over so many rows was, in words.
+/// The speed of a statement over so many rows, in words.
 pub(super) fn scanned(rows: u64, seconds: f64, threads: u32) -> String {
     format!("{:.2} M rows/s, all in the table; SQL's own threads: {threads}", rows as f64 / seconds / 1e6)
 }
@@ -181,7 +182,7 @@ pub(super) fn rows_of(server: &Server, table: &str) -> anyhow::Result<Vec<Value>
     server.sql(&format!("SELECT * FROM {table}"))
 }
 
-/// Whether a number of an answer is this one, but for rounding.
+/// Returns true if a number of an answer is this one, except for rounding.
 pub(super) fn is_about(found: &Value, wanted: f64) -> bool {
     found.as_f64().is_some_and(|found| (found - wanted).abs() <= 1e-6 * wanted.abs().max(1.0))
 }

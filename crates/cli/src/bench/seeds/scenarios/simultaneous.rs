@@ -15,32 +15,32 @@ use crate::bench::seeds::{
     server::Server,
 };
 
-/// How a load test is made.
+/// The parameters of a load test.
 pub(super) struct Load {
-    /// What the keys of the published figures begin with.
+    /// Prefix of the published figures' keys.
     pub(super) key: &'static str,
-    /// How long an event is; 0: as it comes.
+    /// Length of an event; 0: as it is made.
     pub(super) event_bytes: usize,
     /// Events a second.
     pub(super) rate: f64,
-    /// Of how many queries the published ones were.
+    /// Numbers of queries in the published tests.
     pub(super) published: &'static [usize],
-    /// Beyond these as many more, doubled from one to the next, until something is missing.
+    /// Maximum number of queries: beyond the published numbers, it is doubled until something is missing.
     pub(super) queries_max: usize,
-    /// From the last query to the records.
+    /// Time from the last query to the records.
     pub(super) wait: Duration,
 }
 
-/// What a round came to.
+/// The result of a round.
 struct Round {
     queries: usize,
     /// Records in an answer, on average.
     records: f64,
-    /// Of the server, in cores.
+    /// CPU use of the server, in cores.
     cores: f64,
     asked: f64,
     reached: f64,
-    /// From sending the records to the last answer.
+    /// Time from sending the records to the last answer.
     answered_ms: f64,
     fault: Option<String>,
 }
@@ -153,7 +153,7 @@ fn run_round(
     Ok((cores, answered_ms, sizes))
 }
 
-/// Waits for tasks one after another: they run whoever waits.
+/// Waits for tasks one after another: all of them run meanwhile.
 async fn join_all(tasks: Vec<JoinHandle<anyhow::Result<usize>>>) -> anyhow::Result<Vec<usize>> {
     let mut all = Vec::with_capacity(tasks.len());
     for task in tasks {

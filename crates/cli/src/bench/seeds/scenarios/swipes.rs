@@ -17,7 +17,7 @@ use crate::bench::seeds::{
 const APP: &str = include_str!("../../../../../../examples/swipes/swipes.sql");
 pub(super) const STREAM: &str = "swipes";
 pub(super) const USERS: u32 = 50_000;
-/// Of requests a second.
+/// The unit of the rates.
 pub(super) const UNIT: &str = "requests/s";
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -43,7 +43,7 @@ pub(super) fn post(weight: u32, swipers: u32) -> anyhow::Result<Request> {
     })
 }
 
-/// What a random user sees: `what` is `stats` or `matches`.
+/// A request for a random user: `what` is `stats` or `matches`.
 pub(super) fn get(weight: u32, what: &str) -> anyhow::Result<Request> {
     Ok(Request {
         name: format!("GET {what}"),
@@ -55,11 +55,11 @@ pub(super) fn get(weight: u32, what: &str) -> anyhow::Result<Request> {
     })
 }
 
-/// How requests are sent.
+/// The pace of requests.
 pub(super) enum Pace {
-    /// So many, over so many connections, each as soon as the last was answered.
+    /// So many requests over so many connections, each as soon as the last was answered.
     Requests(u64, usize),
-    /// So many a second for so long.
+    /// So many requests a second for so long.
     Rate(f64, Duration),
 }
 
@@ -107,7 +107,7 @@ pub(super) fn counted(server: &Server) -> anyhow::Result<(u64, u64)> {
     Ok((stored, number("SELECT CAST(sum(likes + dislikes) AS BIGINT) AS n FROM stats")?))
 }
 
-/// What is wrong after so many swipes were acknowledged, if anything: each must be there once, and counted once.
+/// The fault after so many swipes were acknowledged, if there is one: each must be there once, and counted once.
 pub(super) fn fault(
     server: &Server,
     before: u64,
@@ -127,7 +127,7 @@ pub(super) fn fault(
     }))
 }
 
-/// Swipes of all users, many a request, so that whoever is asked for is there; how many.
+/// Sends swipes of all users, many a request, so that each user exists; returns their number.
 pub(super) fn fill(context: &Context, server: &Server, swipes: u64) -> anyhow::Result<u64> {
     let mut made = Workload::Swipes(SwipesSettings::default()).begin(5)?;
     let bodies = Bodies::new(|out| made.push(out));

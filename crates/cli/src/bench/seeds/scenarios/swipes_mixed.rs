@@ -10,7 +10,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
     run,
 };
 
-/// Of the published kinds of requests, how many there are of each ninth of all.
+/// Number of GET requests in nine published requests.
 const GETS: u32 = 4;
 
 fn run(context: &Context) -> anyhow::Result<Measured> {

@@ -14,7 +14,7 @@ fn run(context: &Context) -> anyhow::Result<Measured> {
     let count = context.size.of(400, 150_000, 500_000);
     let connections = context.size.of(20, 200, 200);
     let mut measured = Measured::default();
-    // What was published of clients that waited until their swipe was taken, and of those that did not.
+    // The published figures of clients that waited until their swipe was taken, and of those that did not.
     let durable = ["T4/apart", "T4/together", "T4/all", "T5/post", "T6", "T7"];
     for (ack, keys) in [("disk", &durable[..]), ("memory", &["T8"])] {
         let server = server(context, &[])?;

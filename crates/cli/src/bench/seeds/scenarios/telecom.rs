@@ -23,7 +23,7 @@ const SETTINGS: [&str; 6] = [
     "engine.subscriber-bytes-max=1GiB",
     "engine.subscribers-bytes-max=4GiB",
 ];
-/// How often it is looked whether all events have been taken in.
+/// Interval between checks that all events have been taken in.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// A server for rollups, on so many shards; 0: one for each core.
@@ -36,7 +36,7 @@ pub(super) fn server(context: &Context, shards: usize) -> anyhow::Result<Server>
     Server::start(context, &settings, false)
 }
 
-/// So many bodies of records as `swiftwater generate telecom` makes them.
+/// Bodies of records as `swiftwater generate telecom` makes them.
 pub(super) fn records(bodies: usize) -> anyhow::Result<Bodies> {
     let mut records = Workload::Telecom(TelecomSettings::default()).begin(7)?;
     Ok(Bodies::many(bodies, move |out| records.push(out)))
@@ -54,26 +54,26 @@ pub(super) fn by_each_dimension() -> String {
     format!("SELECT COUNT(*) AS n, {sums} FROM STREAM({STREAM}, MAX, TIME) GROUP BY GROUPING SETS ({sets})")
 }
 
-/// What a round came to.
+/// The result of a round.
 pub(super) struct Round {
-    /// What was sent.
+    /// The result of sending.
     pub(super) fed: FeedResult,
     /// Events a second, from the first that was sent to when the last was taken in.
     pub(super) rate: f64,
     /// Processor time of the server, in microseconds an event.
     pub(super) cpu_micros: f64,
-    /// How busy each stage was.
+    /// The share of time of each stage.
     pub(super) busy: String,
     /// Rows of the answer.
     pub(super) groups: usize,
     /// Bytes that the query held, of its groups.
     pub(super) state_bytes: u64,
-    /// What is wrong with the answer, if anything.
+    /// The fault of the answer, if it has one.
     pub(super) fault: Option<String>,
 }
 
-/// Lets a rollup stand, sends bodies as fast as they are taken, and holds its answer, whose column `n` counts events,
-/// against what was sent: each event is in `times` groups.
+/// Runs a rollup, sends bodies as fast as they are taken, and compares its answer, whose column `n` counts events,
+/// with the events sent: each event is in `times` groups.
 pub(super) fn round(
     context: &Context,
     server: &Server,

@@ -17,7 +17,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
 const GROUPS: u64 = 10_000;
 const UNIT: &str = "records/s";
 
-/// So many groups, told by so many dimensions, and so many sums.
+/// The number of groups, of the dimensions that distinguish them, and of sums.
 #[derive(Clone, Copy)]
 struct Shape {
     groups: u64,
@@ -36,7 +36,7 @@ impl Shape {
         format!("SELECT COUNT(*) AS n, {sums} FROM STREAM({STREAM}, MAX, TIME) GROUP BY {keys}")
     }
 
-    /// At least so many events, and of every group one.
+    /// Bodies of at least so many events, with one of every group.
     fn bodies(self, events: u64) -> Bodies {
         let mut number = 0_u64;
         let push = |number: u64, out: &mut Vec<u8>| {

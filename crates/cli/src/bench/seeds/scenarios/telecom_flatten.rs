@@ -24,7 +24,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
     run,
 };
 
-/// Of an emit, what is held against what was sent.
+/// The part of an emit that is compared with the events sent.
 #[derive(Deserialize)]
 struct Emit {
     records: Vec<Flat>,
@@ -80,7 +80,7 @@ fn flattened(
     let measures = MEASURES.iter().map(|name| format!("meas.{name} AS {name}"));
     let columns: Vec<String> = dimensions.chain(measures).collect();
     let query = format!("SELECT seq, {} FROM STREAM({STREAM}, MAX, TIME)", columns.join(", "));
-    // Whoever reads must be there before anything is sent.
+    // The reader must be connected before anything is sent.
     let mut lines = context.runtime.block_on(async {
         let headers = [("content-type", "text/plain"), ("accept", "application/x-ndjson")];
         let mut connection = server.client().connect().await?;

@@ -24,7 +24,7 @@ pub(crate) struct Awaited {
     tables: Vec<Arc<JoinedTable>>,
 }
 
-/// Why what is joined does not get there.
+/// The reason why a joined object does not get there.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WaitError {
     #[error("view `{view}`, which its events are joined with, is stopped: {why}")]
@@ -36,8 +36,8 @@ pub(crate) enum WaitError {
 }
 
 impl Awaited {
-    /// All that was acknowledged so far of the streams of what is joined. Whatever was in the log before what the caller has,
-    /// which is synced, is among it.
+    /// All acknowledged events so far of the streams of the joined objects. Events in the log before those of the caller,
+    /// which are synced, are among them.
     pub(crate) fn now(joined: &Sources, log: &Log) -> Awaited {
         let views = joined.views.iter().map(|view| (Arc::clone(view), view.stored.acknowledged(log)));
         Awaited { views: views.collect(), tables: joined.tables.clone() }

@@ -23,7 +23,7 @@ use view_rows::ViewRows;
 /// The views and tables that a query may be joined with.
 #[derive(Default)]
 pub(crate) struct Sources {
-    /// As planning and running need them.
+    /// The joined objects for planning and running.
     pub(crate) sources: JoinSources,
     views: Vec<Arc<View>>,
     tables: Vec<Arc<JoinedTable>>,
