@@ -63,6 +63,9 @@ struct FieldStatistics {
     found: Vec<u64>,
 }
 
+/// Words by number: true if it is a stem, and its text.
+pub(crate) type Words = Vec<(bool, Box<str>)>;
+
 /// The words of a query that are counted in the texts of some columns together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WordsOfColumns {
@@ -171,7 +174,7 @@ impl ScoredTerms {
     }
 
     /// The words of each field, with the number of the column that it is of.
-    pub(crate) fn words(&self, matcher: &Matcher) -> Vec<(u32, Vec<(bool, Box<str>)>)> {
+    pub(crate) fn words(&self, matcher: &Matcher) -> Vec<(u32, Words)> {
         let of_field = |field: &ScoredField| {
             let mut words = vec![(false, Box::from("")); field.count];
             for (is_stem, terms) in [(false, &field.terms[0]), (true, &field.terms[1])] {

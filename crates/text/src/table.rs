@@ -43,7 +43,7 @@ use crate::{
     faults::QueryFaults,
     matcher::{Matcher, MatcherScratch, merge_places},
     query::{Number, Operator},
-    scores::{ScoreStatistics, ScoredTerms, WordsOfColumns},
+    scores::{ScoreStatistics, ScoredTerms, Words, WordsOfColumns},
 };
 
 /// The column with the JSON text of events that the other columns do not describe whole.
@@ -282,7 +282,7 @@ impl TableSearch {
     /// them, as they are looked for in a part of a column.
     pub fn scored_words(&self) -> Option<Vec<WordsOfColumns>> {
         let event = self.fields.iter().find(|field| *field.name == *EVENT_COLUMN);
-        let of_field = |(column, words): (u32, Vec<(bool, Box<str>)>)| {
+        let of_field = |(column, words): (u32, Words)| {
             let (places, has_event) = match (self.source(column), &self.defaults) {
                 (Some(source), _) => {
                     let whole = source.columns.iter().map(|(place, path)| path.is_empty().then_some(*place));

@@ -20,7 +20,7 @@ use swiftwater_store::{
     CompanionBuilder, CompanionBytes, CompanionFault, CompanionFile, CompanionFormat, OpenCompanion,
     SelectedRows, Store, Table,
 };
-use swiftwater_text::IndexQuery;
+use swiftwater_text::{IndexQuery, ScoreStatistics, TableSearch};
 
 use crate::common::*;
 
@@ -101,6 +101,10 @@ impl OpenCompanion for Open {
     fn select(&self, _: &IndexQuery) -> Result<SelectedRows, CompanionFault> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         Ok(SelectedRows { possible: self.rows.clone(), is_exact: true })
+    }
+
+    fn statistics(&self, _: &TableSearch) -> Result<Option<ScoreStatistics>, CompanionFault> {
+        Ok(None)
     }
 }
 
