@@ -39,8 +39,8 @@ impl CompanionFormat for CompanionsOf {
         &self.name
     }
 
-    fn query(&self, filter: &Expr) -> Option<IndexQuery> {
-        index_query(filter)
+    fn query(&self, filter: &Expr, schema: &Schema) -> Option<IndexQuery> {
+        index_query(filter, schema)
     }
 
     fn builder(&self, schema: &Schema) -> Box<dyn CompanionBuilder> {

@@ -14,15 +14,15 @@ use swiftwater_event::{Clock, EventBatch, Step, StreamName, Type};
 use swiftwater_lang::{ParseOptions, ddl::ColumnDef};
 use swiftwater_log::{DirDisk, Disk};
 use swiftwater_runtime::Runtime;
-use swiftwater_sql::{OtherStatements, Sql, Tables};
+use swiftwater_sql::{OtherStatements, Sql, SqlError, Tables};
 use swiftwater_store::Store;
 use tracing::info;
 
 use crate::{
     Ack, AppendOptions, Appended, Backup, Detached, Disks, EndReason, EngineConfig, EngineError,
-    FieldsAnswer, HistoryConfig, HistoryError, HistoryMetrics, Principal, QueryForm, QueryId, RunningSearch,
-    RuntimeError, SearchAnswer, SearchError, SearchFollow, SearchMetrics, SearchRequest, SubmitOptions,
-    Ticket,
+    FieldsAnswer, HistoryConfig, HistoryError, HistoryMetrics, IndexProgress, Principal, QueryForm, QueryId,
+    RunningSearch, RuntimeError, SearchAnswer, SearchError, SearchFollow, SearchMetrics, SearchRequest,
+    SubmitOptions, Ticket,
     durable::{directory::DataDir, history::History},
     durable_objects::ForRuntime,
     searches::Searches,
@@ -225,6 +225,18 @@ impl Engine {
         position: Option<&str>,
     ) -> Result<SearchFollow, SearchError> {
         SearchFollow::begin(&self.shared, request, position).await
+    }
+
+    /// The progress of the index files of a stream, once all its events have one, or after some time.
+    pub async fn await_search_index(
+        &self,
+        _principal: &Principal,
+        stream: &StreamName,
+        wait: std::time::Duration,
+    ) -> Result<IndexProgress, SqlError> {
+        let history = self.shared.history.get();
+        let history = history.ok_or_else(|| crate::error::sql::from_engine(EngineError::NoHistory))?;
+        history.await_index(stream, wait).await
     }
 
     /// Summarizes the columns of the stored events of one stream that match, each with so many of its most frequent values.

@@ -68,3 +68,4 @@ pub use status::{HistoryMetrics, JobStatus, JoinsMetrics, SinkStatus, TableMetri
 pub use swiftwater_catalog::{CatalogError, ObjectKind, ScheduleError, kind::stream::QUARANTINE};
 pub use swiftwater_log::{Compression, CompressionPolicy};
 pub use swiftwater_runtime::*;
+pub use tables::index_files::IndexProgress;

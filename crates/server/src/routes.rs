@@ -32,7 +32,7 @@ use crate::{
 };
 
 /// The routes, as they are named in metrics.
-const ROUTES: [&str; 29] = [
+const ROUTES: [&str; 30] = [
     "/",
     "/healthz",
     "/readyz",
@@ -57,6 +57,7 @@ const ROUTES: [&str; 29] = [
     "/v1/sql/{id}",
     "/v1/streams/{stream}/search",
     "/v1/streams/{stream}/search/fields",
+    "/v1/streams/{stream}/search/index",
     "/v1/views",
     "/v1/views/{view}",
     "/v1/views/{view}/changes",
@@ -102,6 +103,7 @@ fn history_routes() -> Router<Arc<Shared>> {
         .route("/v1/search", get(search::streams).post(search::streams))
         .route("/v1/streams/{stream}/search", get(search::stream).post(search::stream))
         .route("/v1/streams/{stream}/search/fields", get(search::fields).post(search::fields))
+        .route("/v1/streams/{stream}/search/index", get(search::index))
         .route("/v1/searches", get(search::list))
         .route("/v1/searches/{id}", get(search::show).delete(search::end))
         .route("/v1/sql", post(sql::run).get(sql::list))

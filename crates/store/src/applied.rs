@@ -35,7 +35,7 @@ pub(crate) enum AppliedKind {
 impl AppliedFilter {
     /// The filter, if a scan applies it. That depends on nothing that changes while a statement is planned.
     pub(crate) fn of(filter: &Expr, format: &dyn CompanionFormat, schema: &Schema) -> Option<AppliedFilter> {
-        let kind = match format.query(filter) {
+        let kind = match format.query(filter, schema) {
             Some(query) if is_known(&query) => AppliedKind::Search(query),
             Some(_) => return None,
             None => opposite(filter, schema)?,

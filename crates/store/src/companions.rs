@@ -69,8 +69,8 @@ pub struct CompanionFile {
 pub trait CompanionFormat: Send + Sync + fmt::Debug {
     /// The name of the definition: a part of a path. Companions of another definition are others.
     fn definition(&self) -> &str;
-    /// The query of companions that a filter contains, if it contains one.
-    fn query(&self, filter: &Expr) -> Option<IndexQuery>;
+    /// The query of companions that a filter on a table with these columns contains, if it contains one.
+    fn query(&self, filter: &Expr, schema: &Schema) -> Option<IndexQuery>;
     /// A builder for a data file of a table with these columns.
     fn builder(&self, schema: &Schema) -> Box<dyn CompanionBuilder>;
     /// Opens a companion.

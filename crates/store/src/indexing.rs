@@ -3,6 +3,7 @@
 use std::{ops::Range, sync::Arc};
 
 use arrow_array::RecordBatch;
+use swiftwater_event::Offset;
 use swiftwater_text::{ScoreStatistics, TableSearch};
 
 use crate::{
@@ -35,14 +36,15 @@ impl Table {
         self.shared.companions.rebuild(&files)
     }
 
-    /// Waits until every file of the newest version has a companion.
-    pub async fn until_indexed(&self) -> Result<()> {
+    /// Waits until the rows before an offset are committed, and every file of the newest version has a companion.
+    pub async fn until_indexed(&self, appended: Offset) -> Result<()> {
         let mut changes = self.shared.companions.changes();
         let mut progress = self.progress();
         let mut closing = self.shared.closing.subscribe();
         loop {
             changes.borrow_and_update();
-            if self.companion_status().waiting_files == 0 {
+            let committed = progress.borrow_and_update().committed;
+            if committed >= appended && self.companion_status().waiting_files == 0 {
                 return Ok(());
             }
             if *closing.borrow_and_update() {

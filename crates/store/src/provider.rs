@@ -205,7 +205,7 @@ impl Snapshot {
         };
         let Some(format) = &self.format else { return Ok(vec![(FileRows::All, false); files.len()]) };
         // Searches beside other conditions, which the plan above evaluates, select rows, too.
-        let others = filters.iter().filter_map(|filter| format.query(filter));
+        let others = filters.iter().filter_map(|filter| format.query(filter, &self.layout.schema));
         let others: Vec<IndexQuery> = others.filter(|query| !searches.contains(query)).collect();
         if searches.is_empty() && others.is_empty() {
             return Ok(vec![(FileRows::All, false); files.len()]);

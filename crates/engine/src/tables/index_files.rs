@@ -1,9 +1,13 @@
 //! Index files of tables: which definition they follow, and how far they are.
 
-use std::sync::{Arc, Weak};
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use swiftwater_event::StreamName;
 use swiftwater_lang::ddl::RebuildSearchIndex;
+use swiftwater_sql::{ErrorKind as SqlErrorKind, SqlError};
 use swiftwater_store::{CompanionFormat, CompanionStatus, Table};
 use swiftwater_text::SearchField;
 
@@ -12,6 +16,23 @@ use crate::{
     durable::history::History,
     tables::field_metadata::FieldMetadata,
 };
+
+/// The progress of a stream's index files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IndexProgress {
+    /// Data files that have an index file.
+    pub indexed_files: usize,
+    /// Data files that wait for one.
+    pub waiting_files: usize,
+    /// Rows of the files that wait.
+    pub waiting_rows: u64,
+    /// Rows that wait for their commit.
+    pub tail_rows: u64,
+    /// Index files that were found to be unusable, since the table was opened.
+    pub unusable_files: u64,
+    /// True if all events that were stored at the time of the request are in files with an index file.
+    pub is_complete: bool,
+}
 
 /// Memory that the terms of one file take while they are collected.
 const MEMORY_BYTES_MAX: usize = 128 << 20;
@@ -63,6 +84,35 @@ impl History {
         let bound =
             |bound: &Option<swiftwater_lang::ddl::RebuildBound>| bound.as_ref().map(|bound| bound.micros);
         table.rebuild_companions(bound(&rebuild.from), bound(&rebuild.to)) > 0
+    }
+
+    /// The progress of the index files of a stream, once all events that are stored by now have one, or after some time.
+    pub(crate) async fn await_index(
+        &self,
+        name: &StreamName,
+        wait: Duration,
+    ) -> Result<IndexProgress, SqlError> {
+        self.search_index(name.as_str())?;
+        let Some(table) = self.indexed_table(name.as_str()).await else {
+            let message = format!("the table of `{name}` is not open yet");
+            return Err(SqlError::new(SqlErrorKind::Unavailable, message).with_hint("Try again."));
+        };
+        let appended = table.status().progress.appended;
+        let is_complete = match tokio::time::timeout(wait, table.until_indexed(appended)).await {
+            Err(_) => false,
+            Ok(Ok(())) => true,
+            Ok(Err(error)) => return Err(SqlError::new(SqlErrorKind::Unavailable, error.to_string())),
+        };
+        let CompanionStatus { indexed_files, waiting_files, waiting_rows, unusable } =
+            table.companion_status();
+        Ok(IndexProgress {
+            indexed_files,
+            waiting_files,
+            waiting_rows,
+            tail_rows: table.status().tail_rows as u64,
+            unusable_files: unusable,
+            is_complete,
+        })
     }
 
     /// The progress of the index files of a stream's table; none if it is not open, or of a plain table.

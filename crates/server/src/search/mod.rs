@@ -4,6 +4,7 @@
 //! GET /v1/streams/logs/search?q=timeout&from=now-15m&limit=20
 //! GET /v1/streams/logs/search?q=timeout&follow    goes on with later events
 //! GET /v1/streams/logs/search/fields?q=timeout    the columns of the events that match
+//! GET /v1/streams/logs/search/index?wait=30s      progress of the search index
 //! GET /v1/search?stream=logs&stream=traces&q=timeout
 //! POST …                                     the same names as members of a JSON object
 //! GET /v1/searches, GET, DELETE /v1/searches/{id}    what runs
@@ -16,7 +17,7 @@ mod answer;
 mod follow;
 mod parameters;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     extract::{Request, State},
@@ -25,6 +26,8 @@ use axum::{
 };
 use serde_json::{Value, json};
 use swiftwater_engine::{Principal, RunningSearch, SearchError, SearchState};
+use swiftwater_event::StreamName;
+use swiftwater_lang::ddl::parse_duration_ms;
 use tokio::time::Instant;
 
 use crate::{
@@ -102,6 +105,41 @@ pub(crate) async fn fields(
     let most = std::mem::replace(&mut search.limit, 0);
     let fields = shared.engine.search_fields(&Principal::anonymous(), &search, most).await?;
     Ok(json_response(StatusCode::OK, &answer::fields(&fields, started)))
+}
+
+/// The longest time that a client waits for an index.
+const INDEX_WAIT_MAX: Duration = Duration::from_secs(600);
+
+/// The progress of the index files of a stream; with `wait`, once all its events have one, or after that time.
+pub(crate) async fn index(
+    State(shared): State<Arc<Shared>>,
+    path: Name,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let stream = name(path)?;
+    let stream = StreamName::new(&stream).map_err(|error| bad(error.to_string()))?;
+    let parameters = Parameters::parse(uri.query(), &["wait"])?;
+    let wait = match parameters.get("wait") {
+        None => Duration::ZERO,
+        Some(text) => {
+            let millis = parse_duration_ms(text);
+            let wait = millis.map(Duration::from_millis).filter(|wait| *wait <= INDEX_WAIT_MAX);
+            wait.ok_or_else(|| {
+                bad(format!("parameter `wait` is a time up to 600s, such as 30s, not `{}`", cut(text)))
+            })?
+        }
+    };
+    let found = shared.engine.await_search_index(&Principal::anonymous(), &stream, wait).await?;
+    let body = json!({
+        "stream": stream.as_str(),
+        "complete": found.is_complete,
+        "indexed_files": found.indexed_files,
+        "waiting_files": found.waiting_files,
+        "waiting_rows": found.waiting_rows,
+        "tail_rows": found.tail_rows,
+        "unusable_files": found.unusable_files,
+    });
+    Ok(json_response(StatusCode::OK, &body))
 }
 
 /// The searches that wait or run.

@@ -241,6 +241,25 @@ async fn faults_say_where_and_what_to_do() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_client_waits_for_index_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(dir.path()).await;
+    let path = "/v1/streams/logs/search/index?wait=60s";
+    let reply = server.get(path).await;
+    assert_eq!(reply.status, 404);
+    assert!(reply.text().await.contains("no search index"));
+    let create = "CREATE SEARCH INDEX ON logs (message TEXT, level ID)";
+    assert_eq!(server.send("POST", "/v1/sql", &[], create).await.status, 200);
+    let progress = found(&server, path).await;
+    let counts = ["waiting_files", "waiting_rows", "tail_rows", "unusable_files"].map(|name| &progress[name]);
+    assert_eq!((&progress["complete"], counts), (&json!(true), [&json!(0); 4]), "{progress}");
+    assert!(progress["indexed_files"].as_u64() > Some(0), "{progress}");
+    let answer = found(&server, "/v1/streams/logs/search?q=level:error&limit=0&explain").await;
+    assert_eq!((&answer["total"], &answer["meta"]["rows_scanned"]), (&json!(2), &json!(0)), "{answer}");
+    assert_eq!(server.get("/v1/streams/logs/search/index?wait=1d").await.status, 400);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn answer_is_explained_and_columns_are_summarized() {
     let dir = tempfile::tempdir().unwrap();
     let server = start(dir.path()).await;

@@ -19,21 +19,24 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, StringViewArray, new_null_array};
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Schema};
 use datafusion::common::cast::as_binary_array;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, Result, ScalarValue, exec_err};
+use datafusion::common::{Column, DFSchema, Result, ScalarValue, exec_err};
 use datafusion::execution::{FunctionRegistry, SessionState};
-use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::expr::{InList, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::FunctionRewrite;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
     AggregateUDF, BinaryExpr, ColumnarValue, Expr, ExprSchemable, Operator, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature, TypeSignature, Volatility, lit,
 };
-use swiftwater_text::query::Operator as WordsOperator;
-use swiftwater_text::{IndexQuery, MatcherScratch, QueryFaults, SearchField, TableSearch};
+use swiftwater_text::query::{Number, Operator as WordsOperator};
+use swiftwater_text::{
+    IndexCondition, IndexKind, IndexLeaf, IndexQuery, MatcherScratch, Pattern, QueryFaults, SearchField,
+    TableSearch,
+};
 
 use crate::guarded::unguarded;
 use crate::{ErrorKind, SqlError};
@@ -48,6 +51,8 @@ const NAME_SCORE: &str = "search_score";
 const NAME_SCORE_OF: &str = "search_score_of";
 const NAME_SCORE_AT: &str = "search_score_at";
 
+/// The most values of an `IN` that an index is asked for.
+const IN_LIST_MAX: usize = 1000;
 /// Characters of a snippet where none are stated.
 const SNIPPET_CHARS: usize = 160;
 /// Characters of a snippet.
@@ -414,48 +419,114 @@ impl ScalarUDFImpl for BoundSearch {
     }
 }
 
-/// The query of a search index that a filter of a scan contains; none if it has no search. Other conditions are unknown to an index.
-pub fn index_query(filter: &Expr) -> Option<IndexQuery> {
-    match known_query(filter) {
+/// The query of a search index that a filter of a scan contains: its searches, and `=` and `IN` on columns of kind ID or FACET.
+/// None if it has none of them. Other conditions are unknown to an index. `schema` is the table's.
+pub fn index_query(filter: &Expr, schema: &Schema) -> Option<IndexQuery> {
+    match (FilterReader { schema, is_negated: false }).query(filter) {
         IndexQuery::Unknown => None,
         query => Some(query),
     }
 }
 
-fn known_query(filter: &Expr) -> IndexQuery {
-    match filter {
-        Expr::BinaryExpr(BinaryExpr { left, op: Operator::And | Operator::Or, right }) => {
-            let both = vec![known_query(left), known_query(right)];
-            if both.iter().all(|query| *query == IndexQuery::Unknown) {
-                return IndexQuery::Unknown;
+/// Reads the parts of a filter that an index knows.
+#[derive(Clone, Copy)]
+struct FilterReader<'s> {
+    schema: &'s Schema,
+    /// True below NOT, where a comparison with null must not become true.
+    is_negated: bool,
+}
+
+impl FilterReader<'_> {
+    fn query(self, filter: &Expr) -> IndexQuery {
+        match filter {
+            Expr::BinaryExpr(BinaryExpr { left, op: Operator::And | Operator::Or, right }) => {
+                let both = vec![self.query(left), self.query(right)];
+                if both.iter().all(|query| *query == IndexQuery::Unknown) {
+                    return IndexQuery::Unknown;
+                }
+                match filter {
+                    Expr::BinaryExpr(BinaryExpr { op: Operator::And, .. }) => IndexQuery::All(both),
+                    _ => IndexQuery::Any(both),
+                }
             }
-            match filter {
-                Expr::BinaryExpr(BinaryExpr { op: Operator::And, .. }) => IndexQuery::All(both),
-                _ => IndexQuery::Any(both),
-            }
-        }
-        Expr::Not(not) => match known_query(not) {
-            IndexQuery::Unknown => IndexQuery::Unknown,
-            // A search is never null, but what it is joined with may be: a row of which that is so is not selected either way.
-            query => IndexQuery::Not(Box::new(query)),
-        },
-        Expr::ScalarFunction(ScalarFunction { func, args }) => {
-            let func = unguarded(func);
-            let Some(bound) = func.inner().downcast_ref::<BoundSearch>() else { return IndexQuery::Unknown };
-            // An index is of the table's columns, not of expressions that have their places or names.
-            let needed = bound.search.needed();
-            let is_of_columns = args.len() == needed.len()
-                && args.iter().zip(needed).all(|(argument, place)| match argument {
-                    Expr::Column(column) => *column.name == *bound.fields[*place].name,
-                    _ => false,
+            Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => match (&**left, &**right) {
+                (Expr::Column(column), Expr::Literal(value, _))
+                | (Expr::Literal(value, _), Expr::Column(column)) => self.equality(column, value),
+                _ => IndexQuery::Unknown,
+            },
+            Expr::InList(InList { expr, list, negated: false }) if list.len() <= IN_LIST_MAX => {
+                let Expr::Column(column) = &**expr else { return IndexQuery::Unknown };
+                let values = list.iter().map(|value| match value {
+                    Expr::Literal(value, _) => self.equality(column, value),
+                    _ => IndexQuery::Unknown,
                 });
-            let is_condition = bound.query.output == Output::Truth && bound.query.now_micros.is_some();
-            match is_of_columns && is_condition {
-                true => bound.search.index_query(),
-                false => IndexQuery::Unknown,
+                let values: Vec<IndexQuery> = values.collect();
+                match values.contains(&IndexQuery::Unknown) {
+                    true => IndexQuery::Unknown,
+                    false => IndexQuery::Any(values),
+                }
             }
+            Expr::Not(not) => match (FilterReader { is_negated: true, ..self }).query(not) {
+                IndexQuery::Unknown => IndexQuery::Unknown,
+                // A search is never null, but what it is joined with may be: a row of which that is so is not selected either way.
+                query => IndexQuery::Not(Box::new(query)),
+            },
+            Expr::ScalarFunction(ScalarFunction { func, args }) => {
+                let func = unguarded(func);
+                match func.inner().downcast_ref::<BoundSearch>() {
+                    Some(bound) => bound.index_query(args),
+                    None => IndexQuery::Unknown,
+                }
+            }
+            _ => IndexQuery::Unknown,
         }
-        _ => IndexQuery::Unknown,
+    }
+
+    /// A column that is equal to a constant.
+    fn equality(self, column: &Column, value: &ScalarValue) -> IndexQuery {
+        let field = self.schema.field_with_name(&column.name).ok().map(SearchField::of);
+        let index = field.as_ref().and_then(SearchField::column_index);
+        let (Some(field), Some(index), false) = (field, index, self.is_negated) else {
+            return IndexQuery::Unknown;
+        };
+        let is_id = index.has(IndexKind::Id);
+        let (condition, is_exact) = match (&field.ty, value) {
+            _ if field.is_json => return IndexQuery::Unknown,
+            (DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View, value) => {
+                let Some(Some(text)) = value.try_as_str() else { return IndexQuery::Unknown };
+                match is_id {
+                    true => (IndexCondition::Whole(Pattern::Exact(text.into())), true),
+                    // Values below it have the same term.
+                    false if index.has(IndexKind::Facet) => {
+                        (IndexCondition::Category(Pattern::Exact(text.into())), false)
+                    }
+                    false => return IndexQuery::Unknown,
+                }
+            }
+            (DataType::Int64, ScalarValue::Int64(Some(number))) if is_id => {
+                (IndexCondition::Number(Number::Integer((*number).into())), true)
+            }
+            _ => return IndexQuery::Unknown,
+        };
+        IndexQuery::Leaf(IndexLeaf { columns: vec![(field, condition)], is_exact, event: None })
+    }
+}
+
+impl BoundSearch {
+    /// The query of an index that a call with these arguments is.
+    fn index_query(&self, args: &[Expr]) -> IndexQuery {
+        // An index is of the table's columns, not of expressions that have their places or names.
+        let needed = self.search.needed();
+        let is_of_columns = args.len() == needed.len()
+            && args.iter().zip(needed).all(|(argument, place)| match argument {
+                Expr::Column(column) => *column.name == *self.fields[*place].name,
+                _ => false,
+            });
+        let is_condition = self.query.output == Output::Truth && self.query.now_micros.is_some();
+        match is_of_columns && is_condition {
+            true => self.search.index_query(),
+            false => IndexQuery::Unknown,
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use arrow_array::{Array, ArrayRef, cast::AsArray, types::Int32Type};
 use arrow_schema::Schema;
 use datafusion_expr::Expr;
 use roaring::RoaringBitmap;
-use swiftwater_event::Clock;
+use swiftwater_event::{Clock, Offset};
 use swiftwater_store::{
     CompanionBuilder, CompanionBytes, CompanionFault, CompanionFile, CompanionFormat, OpenCompanion,
     SelectedRows, Store, Table,
@@ -50,7 +50,7 @@ impl CompanionFormat for Format {
         self.definition
     }
 
-    fn query(&self, filter: &Expr) -> Option<IndexQuery> {
+    fn query(&self, filter: &Expr, _: &Schema) -> Option<IndexQuery> {
         filter.to_string().contains("house_id = ").then_some(IndexQuery::Everything)
     }
 
@@ -147,7 +147,7 @@ async fn a_scan_reads_the_rows_that_companions_select() {
     table.append(rows(500, 550)).await.unwrap();
     let (honest, asked) = format("d1", false);
     table.set_companions(Some(honest));
-    table.until_indexed().await.unwrap();
+    table.until_indexed(Offset(0)).await.unwrap();
     assert_eq!(table.companion_status().indexed_files, 5);
     assert_eq!(found(&table).await, expected(550));
     assert_eq!(asked.load(Ordering::Relaxed), 5);
@@ -157,7 +157,7 @@ async fn a_scan_reads_the_rows_that_companions_select() {
     // Another definition has companions of its own. As these select nothing, only rows that wait are left.
     let (empty, _) = format("d2", true);
     table.set_companions(Some(empty));
-    table.until_indexed().await.unwrap();
+    table.until_indexed(Offset(0)).await.unwrap();
     assert_eq!(found(&table).await, expected(550) - expected(500));
 }
 
@@ -170,14 +170,14 @@ async fn companions_that_are_deleted_or_damaged_are_built_anew_and_change_no_ans
     let table = store.open_table(home("homes")).await.unwrap();
     fill(&table, 0, 4).await;
     table.set_companions(Some(format("d1", false).0));
-    table.until_indexed().await.unwrap();
+    table.until_indexed(Offset(0)).await.unwrap();
     let files = companions(&directory.path().join("homes/_search/d1"));
     assert_eq!(files.len(), 4);
     std::fs::remove_file(&files[0]).unwrap();
     std::fs::write(&files[1], b"of something else: 1 2 3").unwrap();
     std::fs::write(&files[2], b"\xff\xfe").unwrap();
     assert_eq!(found(&table).await, expected(400));
-    table.until_indexed().await.unwrap();
+    table.until_indexed(Offset(0)).await.unwrap();
     assert_eq!(table.companion_status().unusable, 3);
     assert_eq!(companions(&directory.path().join("homes/_search/d1")).len(), 4);
     assert_eq!(found(&table).await, expected(400));
@@ -197,7 +197,7 @@ async fn companions_are_found_after_a_restart_and_go_with_their_files_or_their_d
         let table = store.open_table(home("homes")).await.unwrap();
         table.set_companions(Some(format("d1", false).0));
         fill(&table, 0, 6).await;
-        table.until_indexed().await.unwrap();
+        table.until_indexed(Offset(0)).await.unwrap();
         store.close().await;
     }
     let store = Store::open(options.clone(), Arc::clone(&clock) as Arc<dyn Clock>).await.unwrap();
@@ -206,14 +206,14 @@ async fn companions_are_found_after_a_restart_and_go_with_their_files_or_their_d
     table.upkeep().await.unwrap();
     assert!(!companions(&root).is_empty());
     table.set_companions(Some(format("d1", false).0));
-    table.until_indexed().await.unwrap();
+    table.until_indexed(Offset(0)).await.unwrap();
     assert_eq!(found(&table).await, expected(600));
     // Compaction, then the files that were merged go, and their companions behind them.
     for _ in 0..3 {
         clock.advance_ms(1);
         table.upkeep().await.unwrap();
     }
-    table.until_indexed().await.unwrap();
+    table.until_indexed(Offset(0)).await.unwrap();
     let status = table.status();
     assert!(status.files < 6, "{status:?}");
     assert_eq!(companions(&root).len(), status.files);

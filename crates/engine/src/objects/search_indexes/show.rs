@@ -74,7 +74,7 @@ impl History {
         ]))
     }
 
-    fn search_index(&self, name: &str) -> Result<SearchIndexEntry, SqlError> {
+    pub(crate) fn search_index(&self, name: &str) -> Result<SearchIndexEntry, SqlError> {
         self.with_catalog(|catalog| catalog.search_indexes().get(name).cloned()).map_err(from_engine)
     }
 }
