@@ -140,6 +140,9 @@ struct Cursor {
     l: (i64, String),
 }
 
+/// Receives an id of an event, and the event's arrival.
+type OnId<'o> = dyn FnMut(&Arc<str>, i64) -> Result<(), SqlError> + Send + 'o;
+
 /// The events of one id.
 #[derive(Debug)]
 struct Tally {
@@ -371,12 +374,7 @@ impl Correlation<'_> {
     }
 
     /// Visits the ids of the events of a stream that satisfy a query, each id once an event, with the event's arrival.
-    async fn each_id(
-        &mut self,
-        place: usize,
-        query: String,
-        on_id: &mut (dyn FnMut(&Arc<str>, i64) -> Result<(), SqlError> + Send),
-    ) -> Result<(), SqlError> {
+    async fn each_id(&mut self, place: usize, query: String, on_id: &mut OnId<'_>) -> Result<(), SqlError> {
         let stream = self.streams[place].clone();
         let columns = stream.columns.iter().map(|column| &*column.name).chain([TIME_COLUMN, EVENT_COLUMN]);
         let columns: Vec<&str> = columns.collect();
