@@ -51,6 +51,8 @@ pub(crate) enum Command {
     Query(QueryArgs),
     /// Finds stored events of a server, or those of a file or standard input, by their words
     Search(SearchArgs),
+    /// Prints the stored events of all streams that share an id, such as that of a trace
+    Activity(ActivityArgs),
     /// Continues with the results of a running query
     Attach(AttachArgs),
     /// Ends queries of a server
@@ -507,6 +509,50 @@ pub(crate) struct SearchArgs {
     /// Hides the progress bar
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+/// `swiftwater activity`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  swiftwater activity 4bf92f35 --last 1h
+  swiftwater activity order-7 --depth 1 --stream orders --stream payments
+  swiftwater activity 4bf92f35 --follow
+
+The columns with ids are those of CREATE SEARCH INDEX ON logs (trace_id ID CORRELATION). The oldest event comes first. On a
+terminal the command prints time, stream and event; elsewhere NDJSON with stream, offset, time, depth, via and event.
+Exit status: 0 the events were searched, 1 they could not be read, 2 the request is wrong.")]
+pub(crate) struct ActivityArgs {
+    /// Id of the activity
+    #[arg(allow_hyphen_values = true)]
+    pub(crate) id: String,
+    /// The server.
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+    /// Only events of this stream; may be repeated [default: all streams with ids]
+    #[arg(long, value_name = "STREAM")]
+    pub(crate) stream: Vec<String>,
+    /// Only events that arrived in this time before now, such as 15m, 12h or 7d
+    #[arg(long, value_name = "TIME", conflicts_with = "from")]
+    pub(crate) last: Option<String>,
+    /// Only events from this time on: 2026-01-31T12:00:00Z, a date, milliseconds since 1970, or now-15m
+    #[arg(long, value_name = "TIME")]
+    pub(crate) from: Option<String>,
+    /// Only events before this time, in the same forms
+    #[arg(long, value_name = "TIME")]
+    pub(crate) to: Option<String>,
+    /// Also events that share another id with those found, in so many steps [default: 0]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) depth: Option<u32>,
+    /// Number of events after which the command ends; with --follow, of stored events [default: none; with --follow: 1000]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) limit: Option<u64>,
+    /// Goes on with each further event that has the id, after the newest ones, oldest first
+    #[arg(long, short, conflicts_with_all = ["to", "depth"])]
+    pub(crate) follow: bool,
+    /// Prints lines for a terminal also where standard output is none
+    #[arg(long)]
+    pub(crate) color: bool,
 }
 
 /// `swiftwater attach`

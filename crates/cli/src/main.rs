@@ -6,6 +6,7 @@
 // Commands that need history leave what only they use.
 #![cfg_attr(not(feature = "history"), allow(dead_code, unused_imports))]
 
+mod activity;
 mod args;
 #[cfg(feature = "history")]
 mod backup;
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         Command::Ingest(args) => ingest::run(&args, clock),
         Command::Query(args) => query::run(&args, clock),
         Command::Search(args) => search::run(&args, clock),
+        Command::Activity(args) => activity::run(&args),
         Command::Attach(args) => query::attach(&args),
         Command::Kill(args) => query::kill(&args),
         #[cfg(feature = "history")]

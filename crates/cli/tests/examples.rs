@@ -132,3 +132,28 @@ fn telecom_curves_are_drawn() {
         );
     }
 }
+
+#[test]
+fn traces_are_found_across_streams() {
+    let out = output("traces", 40);
+    let events = |request: &str| -> Vec<Value> {
+        let lines = out.lines().skip_while(|line| *line != format!("> activity {request}")).skip(1);
+        let lines = lines.take_while(|line| !line.is_empty());
+        lines.map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let count = |events: &[Value], stream: &str, depth: u64| {
+        let is_wanted = |event: &&Value| event["stream"] == stream && event["depth"] == depth;
+        events.iter().filter(is_wanted).count()
+    };
+    let own = events("activity-000009");
+    assert_eq!((own.len(), count(&own, "messages", 0), count(&own, "orders", 0)), (7, 6, 1), "{out}");
+    let both = events("activity-000009 --depth 1");
+    assert_eq!((both.len(), count(&both, "messages", 1)), (13, 6), "{out}");
+    let order = events("4 --depth 1");
+    assert_eq!((order.len(), count(&order, "orders", 0), count(&order, "messages", 1)), (13, 1, 12), "{out}");
+    let failed = out.lines().find(|line| line.starts_with("{\"activities\":")).unwrap();
+    let failed: Value = serde_json::from_str(failed).unwrap();
+    assert_eq!((&failed["total"], &failed["complete"]), (&4.into(), &false.into()), "{failed}");
+    assert_eq!(failed["activities"][0]["events"], serde_json::json!({"messages": 6, "orders": 1}));
+    assert_eq!(answer(&out, "SELECT service, status").len(), 4, "{out}");
+}

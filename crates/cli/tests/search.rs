@@ -174,3 +174,66 @@ fn stored_events_are_found_on_a_server() {
     let ran = search(&["log", "a"]);
     assert!(ran.code == Some(1) && ran.err.contains("Did you mean `logs`?"), "{}", ran.err);
 }
+
+#[test]
+fn events_of_an_id_are_printed_across_streams() {
+    let directory = tempfile::tempdir().expect("a directory is made");
+    let server = TestServer::over_with(directory.path(), &[]);
+    let schema = "CREATE STREAM logs (trace STRING, n LONG); CREATE STREAM orders (order_id LONG, trace STRING); \
+        CREATE SEARCH INDEX ON logs (trace ID CORRELATION); \
+        CREATE SEARCH INDEX ON orders (order_id ID CORRELATION, trace ID CORRELATION)";
+    assert_eq!(run(&["sql", "--server", &server.url, schema]).code, Some(0));
+    let lines: Vec<String> = (0..1500).map(|n| format!("{{\"trace\":\"a b\",\"n\":{n}}}")).collect();
+    assert_eq!(server.ingest("logs", &lines.join("\n")).code, Some(0));
+    let orders = "{\"order_id\":7,\"trace\":\"a b\"}\n{\"order_id\":7,\"trace\":\"c\"}\n";
+    assert_eq!(server.ingest("orders", orders).code, Some(0));
+    let activity = |words: &[&str]| run(&[&["activity", "--server", &server.url], words].concat());
+    let ran = activity(&["7"]);
+    let printed: Vec<serde_json::Value> =
+        ran.out.lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect();
+    assert_eq!((ran.code, printed.len()), (Some(0), 2), "{}", ran.err);
+    assert_eq!(
+        (&printed[1]["stream"], &printed[1]["offset"], &printed[1]["event"]["trace"]),
+        (&"orders".into(), &1.into(), &"c".into())
+    );
+    // Of several pages.
+    assert_eq!(activity(&["a b", "--last", "1h"]).out.lines().count(), 1501);
+    assert_eq!(activity(&["a b", "--limit", "1001"]).out.lines().count(), 1001);
+    assert_eq!(activity(&["a b", "--stream", "orders", "--to", "now+1h"]).out.lines().count(), 1);
+    let ran = activity(&["c", "--depth", "1", "--color"]);
+    let shown: Vec<&str> = ran.out.lines().map(|line| line.split_once(' ').expect("a time").1).collect();
+    assert_eq!(
+        shown,
+        [
+            "orders (order_id=7)\u{1b}[0m {\"order_id\":7,\"trace\":\"a b\"}",
+            "orders\u{1b}[0m {\"order_id\":7,\"trace\":\"c\"}"
+        ],
+        "{}",
+        ran.err
+    );
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_swiftwater"))
+        .args(["activity", "--server", &server.url, "c", "--follow"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    let mut followed = BufReader::new(child.stdout.take().expect("its output is read")).lines();
+    let mut next = || followed.next().expect("there is a line").expect("it is text");
+    assert!(next().starts_with("{\"stream\":\"orders\",\"offset\":1,"));
+    assert_eq!(server.ingest("logs", "{\"trace\":\"c\",\"n\":-1}\n").code, Some(0));
+    assert!(next().starts_with("{\"stream\":\"logs\",\"offset\":1500,"));
+    child.kill().expect("it is ended");
+    child.wait().expect("it has ended");
+    for (words, code, expected) in [
+        (&["c", "--depth", "9"][..], 2, "`depth` is 9"),
+        (&["c", "--stream", "log"], 1, "Did you mean `logs`?"),
+        (&["c", "--depth", "1", "--follow"], 2, "cannot be used with"),
+    ] {
+        let ran = activity(words);
+        assert!(
+            ran.code == Some(code) && ran.err.contains(expected),
+            "{words:?}: {:?} {}",
+            ran.code,
+            ran.err
+        );
+    }
+}

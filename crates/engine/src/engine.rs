@@ -19,10 +19,10 @@ use swiftwater_store::Store;
 use tracing::info;
 
 use crate::{
-    Ack, AppendOptions, Appended, Backup, Detached, Disks, EndReason, EngineConfig, EngineError,
-    FieldsAnswer, HistoryConfig, HistoryError, HistoryMetrics, IndexProgress, Principal, QueryForm, QueryId,
-    RunningSearch, RuntimeError, SearchAnswer, SearchError, SearchFollow, SearchMetrics, SearchRequest,
-    SubmitOptions, Ticket,
+    Ack, ActivitiesAnswer, ActivitiesRequest, ActivityAnswer, ActivityFollow, ActivityRequest, AppendOptions,
+    Appended, Backup, Detached, Disks, EndReason, EngineConfig, EngineError, FieldsAnswer, HistoryConfig,
+    HistoryError, HistoryMetrics, IndexProgress, Principal, QueryForm, QueryId, RunningSearch, RuntimeError,
+    SearchAnswer, SearchError, SearchFollow, SearchMetrics, SearchRequest, SubmitOptions, Ticket,
     durable::{directory::DataDir, history::History},
     durable_objects::ForRuntime,
     searches::Searches,
@@ -247,6 +247,35 @@ impl Engine {
         values: usize,
     ) -> Result<FieldsAnswer, SearchError> {
         crate::search::fields(&self.shared, request, values).await
+    }
+
+    /// The stored events of the activity with an id.
+    pub async fn activity(
+        &self,
+        _principal: &Principal,
+        request: &ActivityRequest,
+    ) -> Result<ActivityAnswer, SearchError> {
+        crate::search::activity(&self.shared, request).await
+    }
+
+    /// Follows an activity: its newest events, oldest first, then each further event that has the id, once. `position` resumes
+    /// after the answer that had it.
+    pub async fn follow_activity(
+        &self,
+        _principal: &Principal,
+        request: &ActivityRequest,
+        position: Option<&str>,
+    ) -> Result<ActivityFollow, SearchError> {
+        ActivityFollow::begin(&self.shared, request, position).await
+    }
+
+    /// The activities whose events satisfy a tree of conditions.
+    pub async fn activities(
+        &self,
+        _principal: &Principal,
+        request: &ActivitiesRequest,
+    ) -> Result<ActivitiesAnswer, SearchError> {
+        crate::search::activities(&self.shared, request).await
     }
 
     /// The searches that wait or run.

@@ -59,9 +59,11 @@ pub use objects::{
     },
 };
 pub use search::{
-    AggregateRequest, Bucket, ContextRequest, Drill, Facet, FacetRequest, FieldSummary, FieldsAnswer,
-    Followed, HistogramRequest, Piece, RangeCount, RangeRequest, SearchAnswer, SearchFollow, SearchHit,
-    SearchRequest, SearchSort, SearchedStream, Stage, ValueCount,
+    ACTIVITY_DEPTH_MAX, ActivitiesAnswer, ActivitiesRequest, ActivityAnswer, ActivityEvent, ActivityFollow,
+    ActivityRequest, ActivityStream, ActivitySummary, ActivityTree, AggregateRequest, Bucket, ContextRequest,
+    Drill, Facet, FacetRequest, FieldSummary, FieldsAnswer, Followed, FollowedActivity, HistogramRequest,
+    Piece, RangeCount, RangeRequest, SearchAnswer, SearchFollow, SearchHit, SearchRequest, SearchSort,
+    SearchedStream, Stage, ValueCount,
 };
 pub use searches::{RunningSearch, SearchError, SearchMetrics, SearchState};
 pub use status::{HistoryMetrics, JobStatus, JoinsMetrics, SinkStatus, TableMetrics, ViewsMetrics};

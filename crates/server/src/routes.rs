@@ -32,7 +32,7 @@ use crate::{
 };
 
 /// The routes, as they are named in metrics.
-const ROUTES: [&str; 30] = [
+const ROUTES: [&str; 32] = [
     "/",
     "/healthz",
     "/readyz",
@@ -40,6 +40,8 @@ const ROUTES: [&str; 30] = [
     "/v1/streams",
     "/v1/streams/{stream}",
     "/v1/streams/{stream}/events",
+    "/v1/activities/search",
+    "/v1/activity/{id}",
     "/v1/backups",
     "/v1/backups/{id}",
     "/v1/backups/{id}/files/{name}",
@@ -100,6 +102,8 @@ pub(crate) fn router(shared: &Arc<Shared>) -> Router {
 #[cfg(feature = "history")]
 fn history_routes() -> Router<Arc<Shared>> {
     Router::new()
+        .route("/v1/activity/{id}", get(search::activity))
+        .route("/v1/activities/search", post(search::activities))
         .route("/v1/search", get(search::streams).post(search::streams))
         .route("/v1/streams/{stream}/search", get(search::stream).post(search::stream))
         .route("/v1/streams/{stream}/search/fields", get(search::fields).post(search::fields))
@@ -121,7 +125,7 @@ fn history_routes() -> Router<Arc<Shared>> {
 #[cfg(not(feature = "history"))]
 fn history_routes() -> Router<Arc<Shared>> {
     let is_of_history = |route: &str| {
-        let starts = ["/v1/search", "/v1/sql", "/v1/backups", "/v1/views"];
+        let starts = ["/v1/activit", "/v1/search", "/v1/sql", "/v1/backups", "/v1/views"];
         starts.iter().any(|start| route.starts_with(start)) || route.contains("/search")
     };
     let paths: Vec<&'static str> = ROUTES.into_iter().filter(|route| is_of_history(route)).collect();

@@ -27,7 +27,7 @@ impl Search<'_> {
             }
         }
         if !target.search.is_everything() {
-            text += &format!(" AND search_at({})", self.search_arguments());
+            text += &format!(" AND search_at({})", self.search_arguments(target));
         }
         Ok((text, parameters))
     }

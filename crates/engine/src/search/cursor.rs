@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use swiftwater_sql::{ErrorKind as SqlErrorKind, SqlError};
 
 use super::request::{Moments, SearchRequest};
@@ -52,30 +52,12 @@ impl Cursor {
     pub(super) fn text(&self, request: &SearchRequest) -> String {
         let (r, p, l) = (checksum(request), self.positions.clone(), self.last.clone());
         let form = Form { v: VERSION, r, m: self.moments, p, l, c: self.total, s: self.statistics.clone() };
-        // Numbers and lists of them always have a JSON form.
-        let json = serde_json::to_vec(&form).unwrap_or_default();
-        let mut text = String::with_capacity(8 + 2 * json.len());
-        let _ = write!(text, "{:08x}", crc32c::crc32c(&json));
-        for byte in json {
-            let _ = write!(text, "{byte:02x}");
-        }
-        text
+        written(&form)
     }
 
     /// Reads the cursor of a page of the same search.
     pub(super) fn parse(text: &str, request: &SearchRequest) -> Result<Cursor, SqlError> {
-        let refused = |message: &str| {
-            SqlError::new(SqlErrorKind::Invalid, message.to_owned())
-                .with_hint("Repeat the request of the page before, with the `cursor` of its answer added.")
-        };
-        let damaged = || refused("the cursor is not one that an answer had");
-        let (sum, json) = text.split_at_checked(8).ok_or_else(damaged)?;
-        let sum = u32::from_str_radix(sum, 16).map_err(|_| damaged())?;
-        let json = bytes_of_hex(json).ok_or_else(damaged)?;
-        if crc32c::crc32c(&json) != sum {
-            return Err(damaged());
-        }
-        let form: Form = serde_json::from_slice(&json).map_err(|_| damaged())?;
+        let form: Form = parsed(text)?;
         if form.v != VERSION {
             return Err(refused("the cursor is of another version of the server"));
         }
@@ -87,10 +69,40 @@ impl Cursor {
     }
 }
 
+/// A form of a cursor as text.
+pub(super) fn written(form: &impl Serialize) -> String {
+    // Numbers, texts and lists of them always have a JSON form.
+    let json = serde_json::to_vec(form).unwrap_or_default();
+    let mut text = String::with_capacity(8 + 2 * json.len());
+    let _ = write!(text, "{:08x}", crc32c::crc32c(&json));
+    for byte in json {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+/// The form that a text of [`written`] has.
+pub(super) fn parsed<T: DeserializeOwned>(text: &str) -> Result<T, SqlError> {
+    let damaged = || refused("the cursor is not one that an answer had");
+    let (sum, json) = text.split_at_checked(8).ok_or_else(damaged)?;
+    let sum = u32::from_str_radix(sum, 16).map_err(|_| damaged())?;
+    let json = bytes_of_hex(json).ok_or_else(damaged)?;
+    if crc32c::crc32c(&json) != sum {
+        return Err(damaged());
+    }
+    serde_json::from_slice(&json).map_err(|_| damaged())
+}
+
+/// The error of a cursor that is not accepted.
+pub(super) fn refused(message: &str) -> SqlError {
+    SqlError::new(SqlErrorKind::Invalid, message.to_owned())
+        .with_hint("Repeat the request of the page before, with the `cursor` of its answer added.")
+}
+
 /// The checksum of what decides which events match, and their order.
 fn checksum(request: &SearchRequest) -> u32 {
-    let SearchRequest { streams, query, operator, from, to, time, sort, drills, .. } = request;
-    let asked = (streams, query, operator, (from, to, time), sort, drills);
+    let SearchRequest { streams, query, queries, operator, from, to, time, sort, drills, .. } = request;
+    let asked = (streams, (query, queries), operator, (from, to, time), sort, drills);
     crc32c::crc32c(format!("{asked:?}").as_bytes())
 }
 

@@ -318,7 +318,7 @@ fn check(request: &SearchRequest) -> Result<(), SqlError> {
 fn signals(shared: &Shared, request: &SearchRequest, stream: &StreamName) -> Result<Subscription, SqlError> {
     let every = format!("SELECT 1 AS one FROM STREAM(\"{stream}\", MAX, TIME)");
     let submit = |text: &str| shared.runtime.submit(&Principal::local(), text, SubmitOptions::default());
-    let condition = request.query.trim();
+    let condition = request.query_of(stream).trim();
     let subscription = match request.operator {
         Operator::And if !condition.is_empty() => {
             let quoted = condition.replace('\'', "''");

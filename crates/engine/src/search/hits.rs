@@ -168,7 +168,7 @@ fn searched_columns(target: &Target, rows: &RecordBatch) -> Vec<ArrayRef> {
 }
 
 /// Each row as a JSON object of these columns.
-fn lines_of(rows: &RecordBatch, columns: &[String]) -> Result<Vec<u8>, SqlError> {
+pub(super) fn lines_of(rows: &RecordBatch, columns: &[String]) -> Result<Vec<u8>, SqlError> {
     let places = columns.iter().filter_map(|name| rows.schema().index_of(name).ok()).collect::<Vec<_>>();
     let rows =
         rows.project(&places).map_err(|error| SqlError::new(SqlErrorKind::Internal, error.to_string()))?;

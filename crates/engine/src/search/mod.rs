@@ -11,6 +11,7 @@
 //! cursor, so that pages put together are one answer. Knows nothing of HTTP. Limits: `search_*` of
 //! [`HistoryConfig`](crate::HistoryConfig); a search beyond one is an error that names it.
 
+mod activity;
 mod aggregates;
 mod condition;
 mod costs;
@@ -32,6 +33,11 @@ use swiftwater_sql::{ErrorKind as SqlErrorKind, Sql, SqlError, Tables};
 use swiftwater_text::{SearchField, TableSearch};
 use tokio::time::Instant;
 
+pub use activity::{
+    ActivitiesAnswer, ActivitiesRequest, ActivityAnswer, ActivityEvent, ActivityFollow, ActivityRequest,
+    ActivityStream, ActivitySummary, ActivityTree, DEPTH_MAX as ACTIVITY_DEPTH_MAX, FollowedActivity,
+};
+pub(crate) use activity::{activities, activity};
 pub use fields::{FieldSummary, FieldsAnswer};
 pub use follow::{Followed, SearchFollow};
 pub use request::{
@@ -370,17 +376,17 @@ impl Search<'_> {
         name: &StreamName,
         position: Option<u64>,
     ) -> Result<Target, SqlError> {
-        let stored = self.history.stored(name).ok_or_else(|| self.not_stored(shared, name))?;
+        let stored = self.history.stored(name).ok_or_else(|| not_stored(shared, name))?;
         // Read before the table, which then has all events up to here.
         let position = position.unwrap_or_else(|| stored.acknowledged(&self.history.log));
         let tables = shared.tables.get().ok_or_else(|| from_engine(EngineError::NoHistory))?;
         let table = tables.table(name.as_str(), None).await?;
-        let table = table.ok_or_else(|| self.not_stored(shared, name))?;
+        let table = table.ok_or_else(|| not_stored(shared, name))?;
         let fields: Vec<SearchField> =
             table.schema().fields().iter().map(|field| SearchField::of(field)).collect();
         self.check_time(name, &fields)?;
-        let SearchRequest { query, operator, .. } = self.request;
-        let search = TableSearch::of_rows(query, *operator, fields.clone(), Some(self.moments.now_micros));
+        let (query, operator) = (self.request.query_of(name), self.request.operator);
+        let search = TableSearch::of_rows(query, operator, fields.clone(), Some(self.moments.now_micros));
         let search = search.map_err(|faults| {
             let error = SqlError::new(SqlErrorKind::Invalid, format!("the search cannot be read: {faults}"));
             match faults.0.iter().find_map(|fault| fault.hint.clone()) {
@@ -408,23 +414,23 @@ impl Search<'_> {
             }
         }
     }
+}
 
-    fn not_stored(&self, shared: &Arc<Shared>, name: &StreamName) -> SqlError {
-        let is_live = shared.unstored(name).is_some()
-            || shared.runtime.streams(&Principal::local()).iter().any(|stream| stream.name == *name);
-        if is_live {
-            let message = format!("the events of stream `{name}` are not stored");
-            return SqlError::new(SqlErrorKind::Conflict, message).with_hint(format!(
-                "CREATE STREAM {name} WITH (store = true) stores those that come later."
-            ));
-        }
-        let names: Vec<String> =
-            self.history.all_stored().iter().map(|stored| stored.name.to_string()).collect();
-        let near = swiftwater_event::did_you_mean(name.as_str(), names.iter().map(String::as_str));
-        let error = SqlError::new(SqlErrorKind::NotFound, format!("there is no stream `{name}`"));
-        match near {
-            Some(near) => error.with_hint(format!("Did you mean `{near}`?")),
-            None => error,
-        }
+/// The error of a stream that has no stored events.
+fn not_stored(shared: &Arc<Shared>, name: &StreamName) -> SqlError {
+    let is_live = shared.unstored(name).is_some()
+        || shared.runtime.streams(&Principal::local()).iter().any(|stream| stream.name == *name);
+    if is_live {
+        let message = format!("the events of stream `{name}` are not stored");
+        return SqlError::new(SqlErrorKind::Conflict, message)
+            .with_hint(format!("CREATE STREAM {name} WITH (store = true) stores those that come later."));
+    }
+    let stored = shared.history.get().map(|history| history.all_stored()).unwrap_or_default();
+    let names: Vec<String> = stored.iter().map(|stored| stored.name.to_string()).collect();
+    let near = swiftwater_event::did_you_mean(name.as_str(), names.iter().map(String::as_str));
+    let error = SqlError::new(SqlErrorKind::NotFound, format!("there is no stream `{name}`"));
+    match near {
+        Some(near) => error.with_hint(format!("Did you mean `{near}`?")),
+        None => error,
     }
 }

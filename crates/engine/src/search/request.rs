@@ -16,6 +16,8 @@ pub struct SearchRequest {
     pub streams: Vec<StreamName>,
     /// The query.
     pub query: String,
+    /// The query of each stream, in their order, where each has its own; else empty.
+    pub queries: Vec<String>,
     /// The operator that joins words side by side.
     pub operator: Operator,
     /// Only events from this time on: RFC 3339, milliseconds since 1970, or relative, such as `now-15m`.
@@ -308,9 +310,15 @@ impl Default for SearchSort {
 impl SearchRequest {
     /// A search of one stream: the 20 newest hits, counted.
     pub fn new(stream: StreamName, query: impl Into<String>) -> SearchRequest {
+        SearchRequest { streams: vec![stream], query: query.into(), ..SearchRequest::any() }
+    }
+
+    /// A search without streams and words.
+    pub(super) fn any() -> SearchRequest {
         SearchRequest {
-            streams: vec![stream],
-            query: query.into(),
+            streams: Vec::new(),
+            query: String::new(),
+            queries: Vec::new(),
             operator: Operator::And,
             from: None,
             to: None,
@@ -331,6 +339,12 @@ impl SearchRequest {
             id: None,
             client: None,
         }
+    }
+
+    /// The query of a stream.
+    pub(super) fn query_of(&self, stream: &StreamName) -> &str {
+        let place = self.streams.iter().position(|name| name == stream);
+        place.and_then(|place| self.queries.get(place)).unwrap_or(&self.query)
     }
 
     pub(super) fn check(&self, config: &HistoryConfig) -> Result<(), SqlError> {

@@ -57,7 +57,7 @@ impl Search<'_> {
         };
         let mut text = format!(
             "SELECT search_statistics_at({}) FROM {} WHERE {OFFSET_COLUMN} < {}",
-            self.search_arguments(),
+            self.search_arguments(target),
             identifier(target.stored.name.as_str()),
             target.position
         );
@@ -83,15 +83,16 @@ impl Search<'_> {
     /// The score of a row as SQL, whose statistics become a parameter.
     pub(super) fn score(&self, target: &Target, parameters: &mut Vec<Parameter>) -> String {
         parameters.push(Parameter::Binary(target.statistics.clone()));
-        format!("search_score_at({}, ${})", self.search_arguments(), parameters.len())
+        format!("search_score_at({}, ${})", self.search_arguments(target), parameters.len())
     }
 
     /// The first arguments of the functions of a search: the time of `now`, the query, and how words are joined.
-    pub(super) fn search_arguments(&self) -> String {
+    pub(super) fn search_arguments(&self, target: &Target) -> String {
         let operator = match self.request.operator {
             Operator::And => "and",
             Operator::Or => "or",
         };
-        format!("{}, {}, '{operator}'", self.moments.now_micros, literal(&self.request.query))
+        let query = self.request.query_of(&target.stored.name);
+        format!("{}, {}, '{operator}'", self.moments.now_micros, literal(query))
     }
 }

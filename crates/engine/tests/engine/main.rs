@@ -1,5 +1,6 @@
 //! Tests an engine as its users see it: input, output, and the clock that times them.
 
+mod activity;
 mod alerts;
 mod away;
 mod backup;

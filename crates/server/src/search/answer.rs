@@ -15,8 +15,8 @@ use tokio::time::Instant;
 
 use crate::wire::time_text;
 
-const TOTAL: HeaderName = HeaderName::from_static("swiftwater-total");
-const CURSOR: HeaderName = HeaderName::from_static("swiftwater-cursor");
+pub(super) const TOTAL: HeaderName = HeaderName::from_static("swiftwater-total");
+pub(super) const CURSOR: HeaderName = HeaderName::from_static("swiftwater-cursor");
 
 /// All hits as one object.
 pub(super) fn object(
@@ -78,7 +78,7 @@ fn searched_json(stream: &SearchedStream) -> Value {
     json!({"from": stream.searched.start, "to": stream.searched.end})
 }
 
-fn meta_json(answer: &SearchAnswer, started: Instant) -> Value {
+pub(super) fn meta_json(answer: &SearchAnswer, started: Instant) -> Value {
     let position = match answer.streams.as_slice() {
         [stream] => json!(stream.position),
         _ => by_stream(answer, |stream| json!(stream.position)),

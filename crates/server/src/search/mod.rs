@@ -7,12 +7,15 @@
 //! GET /v1/streams/logs/search/index?wait=30s      progress of the search index
 //! GET /v1/search?stream=logs&stream=traces&q=timeout
 //! POST …                                     the same names as members of a JSON object
+//! GET /v1/activity/{id}                      the events of all streams that have the id
+//! POST /v1/activities/search                 the ids whose events satisfy a tree of conditions
 //! GET /v1/searches, GET, DELETE /v1/searches/{id}    what runs
 //! ```
 //!
 //! `Accept` selects one JSON object, or one hit per line with the count and the cursor in the header. A client that
 //! disconnects ends its search.
 
+mod activity;
 mod answer;
 mod follow;
 mod parameters;
@@ -39,6 +42,7 @@ use crate::{
     server::{Connection, Shared},
     status::json_response,
 };
+pub(crate) use activity::{activities, activity};
 use parameters::{FIELD_PARAMETERS, PARAMETERS, Values};
 
 /// Names a search, in requests and answers.
@@ -77,7 +81,9 @@ async fn answer(shared: &Arc<Shared>, stream: Option<String>, request: Request) 
     let search = values.request(stream, client, search_id(&parts.headers)?)?;
     let is_explained = values.explain()?;
     if values.follow()? {
-        return follow::response(shared, search, &parts.headers).await;
+        let position = follow::position(&parts.headers)?;
+        let follow = shared.engine.follow_search(&Principal::anonymous(), search, position).await?;
+        return Ok(follow::response(shared, follow, &parts.headers));
     }
     let answer = shared.engine.search(&Principal::anonymous(), &search).await?;
     Ok(heavy(answer.hits.iter().map(|hit| hit.event.len()).sum(), || {

@@ -107,19 +107,7 @@ impl Values {
     ) -> Result<(), Problem> {
         const FORM: &str =
             "Write {\"q\": \"timeout\", \"from\": \"now-15m\"} with Content-Type: application/json.";
-        let encoding = Encoding::of(&parts.headers)?;
-        let timeout = shared.config.body_read_timeout_ms;
-        let pieces = Pieces::new(body, encoding, BODY_BYTES_MAX, timeout, shared.share());
-        let body = pieces.whole().await.map_err(|fault| fault.problem("a search", BODY_BYTES_MAX))?;
-        if !body.is_empty() && !is_json(&parts.headers)? {
-            return Err(Problem::bad_request("the body of a search is JSON").hint(FORM));
-        }
-        let members: Map<String, Value> = match body.is_empty() {
-            true => Map::new(),
-            false => serde_json::from_slice(&body).map_err(|error| {
-                Problem::bad_request(format!("the body is not a JSON object: {error}")).hint(FORM)
-            })?,
-        };
+        let members = members_of_body(shared, parts, body, FORM).await?;
         for (name, value) in members {
             let text = |value: Value| match value {
                 Value::String(text) => Ok(text),
@@ -145,17 +133,17 @@ impl Values {
         Ok(())
     }
 
-    fn get(&self, name: &str) -> Option<&str> {
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
         let (_, values) = self.values.iter().find(|(known, _)| known == name)?;
         values.first().map(String::as_str)
     }
 
-    fn all(&self, name: &str) -> &[String] {
+    pub(super) fn all(&self, name: &str) -> &[String] {
         self.values.iter().find(|(known, _)| known == name).map_or(&[], |(_, values)| values)
     }
 
     /// One of some words; the first is the default.
-    fn word<T: Copy>(&self, name: &str, words: &[(&str, T)]) -> Result<T, Problem> {
+    pub(super) fn word<T: Copy>(&self, name: &str, words: &[(&str, T)]) -> Result<T, Problem> {
         let Some(text) = self.get(name) else { return Ok(words[0].1) };
         let found = words.iter().find(|(word, _)| *word == text);
         found.map(|(_, value)| *value).ok_or_else(|| {
@@ -192,6 +180,7 @@ impl Values {
         Ok(SearchRequest {
             streams: self.streams(stream)?,
             query: own("q").unwrap_or_default(),
+            queries: Vec::new(),
             operator: self.word("op", &[("and", Operator::And), ("or", Operator::Or)])?,
             from: own("from"),
             to: own("to"),
@@ -214,7 +203,7 @@ impl Values {
         })
     }
 
-    fn number<T: FromStr>(&self, name: &str) -> Result<Option<T>, Problem> {
+    pub(super) fn number<T: FromStr>(&self, name: &str) -> Result<Option<T>, Problem> {
         let parse = |text: &str| {
             let number = text.parse();
             number.map_err(|_| bad(format!("parameter `{name}` is a number, not `{}`", cut(text))))
@@ -256,6 +245,28 @@ impl Values {
             }
         }
         Ok(streams)
+    }
+}
+
+/// The members of a body that is a JSON object; none without a body. `form` is the hint of an error.
+pub(super) async fn members_of_body(
+    shared: &Shared,
+    parts: &Parts,
+    body: Body,
+    form: &str,
+) -> Result<Map<String, Value>, Problem> {
+    let encoding = Encoding::of(&parts.headers)?;
+    let timeout = shared.config.body_read_timeout_ms;
+    let pieces = Pieces::new(body, encoding, BODY_BYTES_MAX, timeout, shared.share());
+    let body = pieces.whole().await.map_err(|fault| fault.problem("a search", BODY_BYTES_MAX))?;
+    if !body.is_empty() && !is_json(&parts.headers)? {
+        return Err(Problem::bad_request("the body of a search is JSON").hint(form));
+    }
+    match body.is_empty() {
+        true => Ok(Map::new()),
+        false => serde_json::from_slice(&body).map_err(|error| {
+            Problem::bad_request(format!("the body is not a JSON object: {error}")).hint(form)
+        }),
     }
 }
 
