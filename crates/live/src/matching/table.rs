@@ -14,7 +14,8 @@ use super::{
     number::{Span, double_key, long_key},
     pattern::{Pattern, Patterns},
     points::{PointIndex, Prefixes, TextKey, TextPointIndex},
-    posting::View,
+    posting::{Columns, View},
+    word_test::WordCounts,
 };
 
 /// Who asks for which values at one path. Postings are numbers of ways.
@@ -31,6 +32,8 @@ pub(crate) struct PathTable {
     contains: Option<Contains>,
     patterns: Option<Patterns>,
     contents: Option<ContainerIndex>,
+    /// Words of texts at any depth.
+    words: TextPointIndex,
     /// FALSE, TRUE.
     booleans: [Box<[u32]>; 2],
     /// Of those for whom a path that cannot be had is null, and of the others.
@@ -53,6 +56,7 @@ pub(crate) struct TableBuilder<'t> {
     sizes: Vec<(u64, u32)>,
     size_spans: Vec<(Span, u32)>,
     keys: Vec<(&'t str, u32)>,
+    words: Vec<(&'t str, u32)>,
     booleans: [Vec<u32>; 2],
     nulls: [Vec<u32>; 2],
     not_null: Vec<u32>,
@@ -69,8 +73,9 @@ pub(super) fn add(hits: &mut Hits, groups: &[u32], row: usize) {
 }
 
 impl<'t> TableBuilder<'t> {
-    /// Files a group under all values that a test holds of. False where the test is not one to find anybody by.
-    pub(crate) fn add(&mut self, test: &'t Test, group: u32) -> bool {
+    /// Files a group under all values that a test holds of; `counts`: of the words of recent events. False where the test
+    /// is not one to find anybody by.
+    pub(super) fn add(&mut self, test: &'t Test, group: u32, counts: Option<&WordCounts>) -> bool {
         match test {
             Test::Text(text) => self.texts.push((text, group)),
             Test::Set(set) => {
@@ -90,11 +95,14 @@ impl<'t> TableBuilder<'t> {
             Test::Contains(finder) => self.contains.entry(finder.needle()).or_default().push(group),
             Test::Null { errors } => self.nulls[usize::from(!errors)].push(group),
             Test::Pattern(pattern) => match &pattern.required {
-                Some(required) => return self.add(required, group),
+                Some(required) => return self.add(required, group, counts),
                 None => self.patterns.push((pattern, group)),
             },
             Test::Size(spans) => spread(spans, group, &mut self.sizes, &mut self.size_spans),
             Test::Key(key) => self.keys.push((key, group)),
+            Test::Words(words) => {
+                self.words.extend(words.access_words(counts).map(|word| (word, group)));
+            }
             Test::NotNull => self.not_null.push(group),
             Test::NotText(_) => return false,
         }
@@ -123,6 +131,7 @@ impl<'t> TableBuilder<'t> {
             contains: Contains::new(self.contains),
             patterns: Patterns::new(&self.patterns, with_automata),
             contents: ContainerIndex::new(self.sizes, self.size_spans, self.keys),
+            words: TextPointIndex::new(self.words),
             booleans: self.booleans.map(Into::into),
             nulls: self.nulls.map(Into::into),
             not_null: self.not_null.into(),
@@ -146,15 +155,9 @@ fn spread(from: &[Span], group: u32, points: &mut Vec<(u64, u32)>, spans: &mut V
 impl PathTable {
     /// Appends who is found by the rows of a column; somebody may be found by a row more than once. What `passed` holds is
     /// of no use to anybody before or after.
-    pub(super) fn look_up(
-        &self,
-        column: &Column,
-        view: View<'_>,
-        rows: usize,
-        hits: &mut Hits,
-        passed: &mut Vec<u32>,
-    ) {
-        match view {
+    pub(super) fn look_up(&self, columns: &Columns<'_>, hits: &mut Hits, passed: &mut Vec<u32>) {
+        let (column, rows) = (columns.decoded.column(self.column), columns.decoded.rows);
+        match columns.views[self.column.0 as usize] {
             View::Texts(texts) => self.all_texts(texts, hits, passed),
             View::Longs(longs) => self.all_longs(longs, hits, passed),
             View::Doubles(doubles) => self.all_doubles(doubles, hits, passed),
@@ -162,6 +165,9 @@ impl PathTable {
         }
         if let Some(contents) = &self.contents {
             contents.look_up(column, rows, hits);
+        }
+        if !self.words.is_empty() {
+            self.all_words(columns, hits);
         }
         if !self.has_nulls() {
             return;
@@ -176,6 +182,20 @@ impl PathTable {
             if column.errors.as_ref().is_none_or(|errors| !errors.value(row)) {
                 add(hits, &self.nulls[1], row);
             }
+        }
+    }
+
+    /// Looks up the words of all rows.
+    fn all_words(&self, columns: &Columns<'_>, hits: &mut Hits) {
+        let column = columns.decoded.column(self.column);
+        let rows = columns.decoded.rows;
+        let mut words = columns.words.borrow_mut();
+        for row in 0..rows {
+            words.of_row(self.column, column, rows, row).for_each(|key, text| {
+                if self.words.sieve().has(Mask::ALL.hash(key.as_view())) {
+                    add(hits, self.words.get(key, text), row);
+                }
+            });
         }
     }
 
@@ -348,6 +368,7 @@ impl PathTable {
             + self.contains.as_ref().map_or(0, Contains::bytes)
             + self.patterns.as_ref().map_or(0, Patterns::bytes)
             + self.contents.as_ref().map_or(0, ContainerIndex::bytes)
+            + self.words.bytes()
     }
 }
 
