@@ -53,4 +53,4 @@ pub use table::{
     ColumnReader, EVENT_COLUMN, Highlight, JSON_EXTENSION, SearchField, TableSearch, json_field,
 };
 pub use term::{Pattern, Piece, TERM_BYTES_MAX, Term, key_prefix, term_key};
-pub use word_condition::{EventWords, WordCondition, WordNode};
+pub use word_condition::{EventWords, RowWordSet, WordCondition, WordNode};

@@ -2,12 +2,13 @@
 //! concerns.
 //!
 //! The condition is necessary: every event that matches the search satisfies it. It is *exact* if the converse holds, too:
-//! for words with AND, OR and NOT. A phrase requires each of its words. A wildcard, a fuzzy word, a range and a word that
-//! a number or a truth value can equal require nothing; nor does a negation of such a condition.
+//! for words and phrases with AND, OR and NOT. A phrase whose words may be displaced requires each of them. A wildcard, a
+//! fuzzy word, a range and a word that a number or a truth value can equal require nothing; nor does a negation of such a
+//! condition.
 //!
 //! ```text
 //! refused -retry             refused AND NOT retry      exact
-//! "read timeout" conn*       read AND timeout           necessary
+//! "read timeout"~2 conn*     read AND timeout           necessary
 //! message:refused            refused                    necessary: the word may be elsewhere
 //! status:500 OR refused      nothing
 //! ```
@@ -23,7 +24,7 @@ use crate::{
     event_search::for_each_value,
     leaf::{LeafTest, ValueTest},
     phrase::Phrase,
-    term::Pattern,
+    term::{Pattern, Term},
 };
 
 /// A condition on the words of an event or a value. See the head of this module.
@@ -42,6 +43,8 @@ pub struct WordCondition {
 pub enum WordNode {
     /// The word of this number is there.
     Word(u16),
+    /// Words are there, in one text: each so many words behind the first, which is 0 behind itself.
+    Phrase(Box<[(u32, u16)]>),
     /// All of them.
     All(Box<[WordNode]>),
     /// One of them.
@@ -50,14 +53,23 @@ pub enum WordNode {
     Not(Box<WordNode>),
 }
 
+/// The words of a row, as a condition asks for them by number.
+pub trait RowWordSet {
+    /// True if a word is there.
+    fn has_word(&self, word: u16) -> bool;
+    /// True if words are in one text, each so many words behind the first.
+    fn has_phrase(&self, words: &[(u32, u16)]) -> bool;
+}
+
 impl WordNode {
-    /// True if it is satisfied where `has` says which words, by their numbers, are there.
-    pub fn is_satisfied(&self, has: &mut impl FnMut(u16) -> bool) -> bool {
+    /// True if a row with these words satisfies it.
+    pub fn is_satisfied(&self, words: &impl RowWordSet) -> bool {
         match self {
-            WordNode::Word(word) => has(*word),
-            WordNode::All(all) => all.iter().all(|node| node.is_satisfied(has)),
-            WordNode::Any(any) => any.iter().any(|node| node.is_satisfied(has)),
-            WordNode::Not(not) => !not.is_satisfied(has),
+            WordNode::Word(word) => words.has_word(*word),
+            WordNode::Phrase(phrase) => words.has_phrase(phrase),
+            WordNode::All(all) => all.iter().all(|node| node.is_satisfied(words)),
+            WordNode::Any(any) => any.iter().any(|node| node.is_satisfied(words)),
+            WordNode::Not(not) => !not.is_satisfied(words),
         }
     }
 }
@@ -134,13 +146,20 @@ impl WordConditionBuilder {
     }
 
     fn phrase(&mut self, phrase: &Phrase) -> Required {
-        let term = |(_, term): &(u32, crate::term::Term)| match &term.pattern {
-            Pattern::Exact(word) if !term.is_stem => Some((WordNode::Word(self.number(word)?), true)),
+        let term = |(offset, term): &(u32, Term)| match &term.pattern {
+            Pattern::Exact(word) if !term.is_stem => Some((*offset, self.number(word)?)),
             _ => None,
         };
-        let terms: Vec<Required> = phrase.terms.iter().map(term).collect();
+        let terms: Vec<Option<(u32, u16)>> = phrase.terms.iter().map(term).collect();
+        if phrase.slop == 0
+            && terms.len() > 1
+            && let Some(words) = terms.iter().copied().collect::<Option<Box<[_]>>>()
+        {
+            return Some((WordNode::Phrase(words), true));
+        }
         let is_one_word = terms.len() == 1;
-        let (node, is_exact) = WordConditionBuilder::all(terms)?;
+        let word = |term: Option<(u32, u16)>| term.map(|(_, word)| (WordNode::Word(word), true));
+        let (node, is_exact) = WordConditionBuilder::all(terms.into_iter().map(word).collect())?;
         Some((node, is_exact && is_one_word))
     }
 
@@ -163,8 +182,8 @@ impl WordConditionBuilder {
 ///
 /// let mut words = Vec::new();
 /// let list = [Value::String("Read Timeout"), Value::Long(5)];
-/// EventWords::default().for_each_word(&Value::List(&list), |word| words.push(word.to_owned()));
-/// assert_eq!(words, ["read", "timeout"]);
+/// EventWords::default().for_each_word(&Value::List(&list), |word| words.push(word.unwrap_or(".").to_owned()));
+/// assert_eq!(words, ["read", "timeout", "."]);
 /// ```
 #[derive(Debug, Default)]
 pub struct EventWords {
@@ -173,12 +192,13 @@ pub struct EventWords {
 }
 
 impl EventWords {
-    /// Visits each word, as often as it is there.
-    pub fn for_each_word(&mut self, value: &EventValue<'_>, mut visit: impl FnMut(&str)) {
+    /// Visits each word, as often as it is there, in the order of its text; none behind the last word of each text.
+    pub fn for_each_word(&mut self, value: &EventValue<'_>, mut visit: impl FnMut(Option<&str>)) {
         let EventWords { analyzer, scratch } = self;
         for_each_value(value, &mut |value| {
             if let Value::Text(text) = value {
-                analyzer.for_each_token(text, scratch, |token| visit(token.text));
+                analyzer.for_each_token(text, scratch, |token| visit(Some(token.text)));
+                visit(None);
             }
         });
     }
@@ -198,6 +218,11 @@ mod tests {
         };
         match node {
             WordNode::Word(word) => condition.words[*word as usize].to_string(),
+            WordNode::Phrase(phrase) => {
+                let word =
+                    |(offset, word): &(u32, u16)| format!("{offset}{}", condition.words[*word as usize]);
+                format!("\"{}\"", phrase.iter().map(word).collect::<Vec<_>>().join(" "))
+            }
             WordNode::All(nodes) => all(nodes, " "),
             WordNode::Any(nodes) => all(nodes, "|"),
             WordNode::Not(node) => format!("-{}", written(condition, node)),
@@ -220,15 +245,17 @@ mod tests {
             ("read (timeout OR refused)", "(read (timeout|refused))"),
             ("refused -retry", "(refused -retry)"),
             ("-timeout", "-timeout"),
-            ("-\"read timeout\"", "?"),
-            ("refused -\"read timeout\"", "refused…"),
+            ("-\"read timeout\"", "-\"0read 1timeout\""),
+            ("-\"read timeout\"~1", "?"),
+            ("refused -\"read timeout\"~1", "refused…"),
             ("refused -ret*", "refused…"),
             ("a OR time*", "?"),
             ("a time*", "a…"),
             ("\"connection refused\"~2", "(connection refused)…"),
-            ("\"read read\"", "(read read)…"),
+            ("\"read read\"", "\"0read 1read\""),
             ("\"conn refus\"*", "conn…"),
-            ("foo.barbaz", "(foo barbaz)…"),
+            ("foo.barbaz", "\"0foo 1barbaz\""),
+            ("message:foo.barbaz", "\"0foo 1barbaz\"…"),
             ("foo.bar*", "foo…"),
             ("refuzed~1", "?"),
             ("500", "500"),
@@ -243,7 +270,8 @@ mod tests {
             ("message:=\"GET /a\"", "?"),
             ("message:/timeout/", "?"),
             ("東京", "東京"),
-            ("東京都", "(東京 京都)…"),
+            ("東京都", "\"0東京 1京都\""),
+            ("東京abc", "\"0東京 2abc\""),
             ("都", "?"),
             ("ＡＢＣ", "abc"),
             ("straße", "strasse"),

@@ -326,11 +326,11 @@ impl Access {
                 Node::Any(branches) => rarest_of_each(filter, branches, sample, None, &mut conditions),
             };
             let Some(share) = share else { continue };
-            let cost = match has_words(filter, &conditions) {
-                true => share.max(WORDS_SHARE_MIN),
-                false => share,
-            };
-            if share < ACCESS_SHARE_MAX && best.as_ref().is_none_or(|(least, _)| cost < *least) {
+            let has_words = has_words(filter, &conditions);
+            let cost = if has_words { share.max(WORDS_SHARE_MIN) } else { share };
+            // What is filed with a word tests an event faster than its condition does.
+            let is_rare = share < ACCESS_SHARE_MAX || has_words;
+            if is_rare && best.as_ref().is_none_or(|(least, _)| cost < *least) {
                 let proves = match node {
                     Node::Test(condition) => is_proven(filter, *condition),
                     Node::Any(branches) => branches.iter().all(
@@ -381,9 +381,8 @@ impl Access {
                 .map_or_else(|| "one automaton for all such patterns", of_test)
                 .into(),
             Test::Words(words) => {
-                let words: Vec<String> = words.access_words(None).map(|word| format!("{word:?}")).collect();
-                let plural = if words.len() == 1 { "" } else { "s" };
-                format!("table of words, under the word{plural} {}", words.join(", ")).into()
+                let terms: Vec<String> = words.accesses(None).map(|access| access.term.to_string()).collect();
+                format!("table of words, under {}", terms.join(", ")).into()
             }
             test => of_test(test).into(),
         }

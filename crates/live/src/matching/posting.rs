@@ -162,7 +162,7 @@ impl<'c> Columns<'c> {
         match test {
             Test::Words(test) => {
                 let mut words = self.words.borrow_mut();
-                test.holds(&words.of_row(id, column, self.decoded.rows, row as usize))
+                test.holds(words.of_row(id, column, self.decoded.rows, row as usize))
             }
             test => test.holds_at(column, row),
         }

@@ -9,12 +9,9 @@
 
 use bumpalo::Bump;
 use swiftwater_event::{Column, WantId};
-use swiftwater_text::EventWords;
+use swiftwater_text::{EventWords, RowWordSet};
 
-use super::{
-    points::{SHORT_MAX, TextKey},
-    word_test::RequiredWord,
-};
+use super::points::{SHORT_MAX, TextKey};
 
 /// Bytes of words of one column.
 const COLUMN_BYTES_MAX: usize = 64 << 20;
@@ -38,8 +35,8 @@ struct ColumnWords {
     texts: Vec<u8>,
 }
 
-/// A word of a row.
-#[derive(Debug, Clone, Copy)]
+/// A word of a row, or the end of a text, which is no word.
+#[derive(Debug, Clone, Copy, Default)]
 struct Word {
     key: TextKey,
     /// Where its text is, if that is longer than a key.
@@ -47,10 +44,25 @@ struct Word {
     len: u32,
 }
 
-/// The words of one row, as often as they are there.
+/// A word that a search asks for.
+#[derive(Debug)]
+pub(super) struct SearchedWord {
+    pub(super) text: Box<str>,
+    key: TextKey,
+}
+
+/// The words of one row, as often as they are there, and the ends of texts.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct WordsOfRow<'w> {
     words: &'w [Word],
     texts: &'w [u8],
+}
+
+/// A row, as it is asked for numbered words.
+pub(super) struct SearchedRow<'w> {
+    pub(super) row: WordsOfRow<'w>,
+    /// By their numbers.
+    pub(super) searched: &'w [SearchedWord],
 }
 
 impl RowWords {
@@ -93,13 +105,14 @@ impl ColumnWords {
         reader: &mut EventWords,
         arena: &Bump,
     ) -> (u32, u32) {
-        if self.len_bytes() > COLUMN_BYTES_MAX {
+        if self.words.len() * size_of::<Word>() + self.texts.len() > COLUMN_BYTES_MAX {
             self.clear();
         }
         self.spans.resize(rows, None);
         let from = self.words.len() as u32;
         let ColumnWords { words, texts, .. } = self;
         reader.for_each_word(&column.value(row, arena), |word| {
+            let Some(word) = word else { return words.push(Word::default()) };
             let text = word.as_bytes();
             let at = texts.len() as u32;
             if text.len() > SHORT_MAX {
@@ -118,38 +131,61 @@ impl ColumnWords {
         self.texts.clear();
     }
 
-    fn len_bytes(&self) -> usize {
-        self.words.len() * size_of::<Word>() + self.texts.len()
-    }
-
     /// Bytes held.
     fn bytes(&self) -> usize {
         self.words.capacity() * size_of::<Word>() + self.texts.capacity()
     }
 }
 
+impl SearchedWord {
+    pub(super) fn new(text: Box<str>) -> SearchedWord {
+        SearchedWord { key: TextKey::of(text.as_bytes()), text }
+    }
+}
+
 impl<'w> WordsOfRow<'w> {
-    /// Calls for each word, with its key and its text. The text of a short word is empty: its key says all.
+    /// Calls for each word, with its key and its text, and with none for the end of a text. The text of a short word is
+    /// empty: its key says all.
     #[inline]
-    pub(super) fn for_each(&self, mut visit: impl FnMut(TextKey, &[u8])) {
+    pub(super) fn for_each(&self, mut visit: impl FnMut(Option<(TextKey, &[u8])>)) {
         for word in self.words {
-            visit(word.key, self.long_text(word));
+            visit((word.len > 0).then(|| (word.key, self.long_text(word))));
         }
     }
 
-    /// True if a word is among them.
     #[inline]
-    pub(super) fn has(&self, wanted: &RequiredWord) -> bool {
-        let text = wanted.text.as_bytes();
-        self.words.iter().any(|word| {
-            word.key == wanted.key
-                && word.len as usize == text.len()
-                && (text.len() <= SHORT_MAX || self.long_text(word) == text)
-        })
+    fn is(&self, word: &Word, searched: &SearchedWord) -> bool {
+        let text = searched.text.as_bytes();
+        word.key == searched.key
+            && word.len as usize == text.len()
+            && (text.len() <= SHORT_MAX || self.long_text(word) == text)
     }
 
     fn long_text(&self, word: &Word) -> &'w [u8] {
         let (at, len) = (word.at as usize, word.len as usize);
         if len > SHORT_MAX { &self.texts[at..at + len] } else { &[] }
+    }
+}
+
+impl RowWordSet for SearchedRow<'_> {
+    fn has_word(&self, word: u16) -> bool {
+        let searched = &self.searched[usize::from(word)];
+        self.row.words.iter().any(|word| self.row.is(word, searched))
+    }
+
+    /// The default analyzer has one token at each position, so places are positions.
+    fn has_phrase(&self, phrase: &[(u32, u16)]) -> bool {
+        let words = self.row.words;
+        let is_at = |place: usize, word: u16| {
+            let found = words.get(place);
+            found.is_some_and(|found| self.row.is(found, &self.searched[usize::from(word)]))
+        };
+        let Some((&(_, first), rest)) = phrase.split_first() else { return true };
+        let last = phrase.last().map_or(0, |(offset, _)| *offset as usize);
+        (0..words.len()).any(|from| {
+            is_at(from, first)
+                && rest.iter().all(|(offset, word)| is_at(from + *offset as usize, *word))
+                && words[from..=from + last].iter().all(|word| word.len > 0)
+        })
     }
 }

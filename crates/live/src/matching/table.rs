@@ -15,7 +15,8 @@ use super::{
     pattern::{Pattern, Patterns},
     points::{PointIndex, Prefixes, TextKey, TextPointIndex},
     posting::{Columns, View},
-    word_test::WordCounts,
+    word_table::{RowWordNumbers, WordTable},
+    word_test::{WordAccess, WordCounts},
 };
 
 /// Who asks for which values at one path. Postings are numbers of ways.
@@ -33,7 +34,7 @@ pub(crate) struct PathTable {
     patterns: Option<Patterns>,
     contents: Option<ContainerIndex>,
     /// Words of texts at any depth.
-    words: TextPointIndex,
+    words: WordTable,
     /// FALSE, TRUE.
     booleans: [Box<[u32]>; 2],
     /// Of those for whom a path that cannot be had is null, and of the others.
@@ -56,7 +57,7 @@ pub(crate) struct TableBuilder<'t> {
     sizes: Vec<(u64, u32)>,
     size_spans: Vec<(Span, u32)>,
     keys: Vec<(&'t str, u32)>,
-    words: Vec<(&'t str, u32)>,
+    words: Vec<(WordAccess<&'t str>, u32)>,
     booleans: [Vec<u32>; 2],
     nulls: [Vec<u32>; 2],
     not_null: Vec<u32>,
@@ -101,7 +102,7 @@ impl<'t> TableBuilder<'t> {
             Test::Size(spans) => spread(spans, group, &mut self.sizes, &mut self.size_spans),
             Test::Key(key) => self.keys.push((key, group)),
             Test::Words(words) => {
-                self.words.extend(words.access_words(counts).map(|word| (word, group)));
+                self.words.extend(words.accesses(counts).map(|access| (access, group)));
             }
             Test::NotNull => self.not_null.push(group),
             Test::NotText(_) => return false,
@@ -131,7 +132,7 @@ impl<'t> TableBuilder<'t> {
             contains: Contains::new(self.contains),
             patterns: Patterns::new(&self.patterns, with_automata),
             contents: ContainerIndex::new(self.sizes, self.size_spans, self.keys),
-            words: TextPointIndex::new(self.words),
+            words: WordTable::new(self.words),
             booleans: self.booleans.map(Into::into),
             nulls: self.nulls.map(Into::into),
             not_null: self.not_null.into(),
@@ -190,12 +191,10 @@ impl PathTable {
         let column = columns.decoded.column(self.column);
         let rows = columns.decoded.rows;
         let mut words = columns.words.borrow_mut();
+        let mut found = RowWordNumbers::default();
         for row in 0..rows {
-            words.of_row(self.column, column, rows, row).for_each(|key, text| {
-                if self.words.sieve().has(Mask::ALL.hash(key.as_view())) {
-                    add(hits, self.words.get(key, text), row);
-                }
-            });
+            let of_row = words.of_row(self.column, column, rows, row);
+            self.words.look_up(of_row, row, &mut found, hits);
         }
     }
 

@@ -1,21 +1,25 @@
 //! Conditions on the words of events: searches as the index files and tests them.
 //!
 //! A search is reduced to a condition on words ([`WordCondition`]). The index files it under its *rarest required word*: of
-//! an AND, the word that the fewest events have; of an OR, the rarest word of each operand. The other words are tested on
-//! the events that have this word; phrases, wildcards and whatever else is no word are left to the residual. A search
-//! without a required word is no condition, and is evaluated for every event.
+//! an AND, the word that the fewest events have; of an OR, the rarest word of each operand. Up to [`LITERALS`] other words
+//! are filed with it. Of a phrase, each pair of adjacent words counts as a word. Longer phrases, and words that are not
+//! filed, are tested on the candidates. Wildcards and whatever else is no word are left to the residual. A search without a
+//! required word is no condition, and is evaluated for every event.
 //!
 //! How rare a word is: the share of the events of the latest sample that have it ([`WordCounts`]), and before there is a
 //! sample, and between words that the sample does not have, its length: long words are rare. No answer depends on it.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, fmt};
 
 use bumpalo::Bump;
 use smallvec::SmallVec;
-use swiftwater_event::Column;
+use swiftwater_event::{Column, WantId};
 use swiftwater_text::{EventSearch, EventWords, WordCondition, WordNode};
 
-use super::{points::TextKey, row_words::WordsOfRow};
+use super::row_words::{RowWords, SearchedRow, SearchedWord, WordsOfRow};
+
+/// Other terms that are filed with a term.
+pub(super) const LITERALS: usize = 3;
 
 /// The sample counts so many different words; others are as rare as those that it does not have.
 const COUNTED_WORDS_MAX: usize = 1 << 16;
@@ -23,95 +27,185 @@ const COUNTED_WORDS_MAX: usize = 1 << 16;
 /// A sample of few events says little: each word counts as if so many more events had been seen, and its length had told.
 const PRIOR_ROWS: f64 = 4.0;
 
+/// Of the rows that have both words of a pair, so many have them one after the other, as far as is known.
+const PAIR_SHARE: f64 = 0.5;
+
 /// The search of an event or a value, as far as words can say it.
 #[derive(Debug)]
 pub struct WordTest {
-    words: Box<[RequiredWord]>,
+    words: Box<[SearchedWord]>,
     node: WordNode,
     /// True if the words say all that the search says.
     pub(super) is_exact: bool,
 }
 
-/// A word of a search.
-#[derive(Debug)]
-pub(super) struct RequiredWord {
-    pub(super) text: Box<str>,
-    pub(super) key: TextKey,
+/// A word, or two words one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SearchTerm<W> {
+    Word(W),
+    Pair(W, W),
 }
 
-/// Numbers of words of a [`WordTest`].
-pub(super) type WordNumbers = SmallVec<[u16; 4]>;
+/// A term that a search is filed under.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct WordAccess<W> {
+    pub(super) term: SearchTerm<W>,
+    /// Terms that must be there (`true`) or must not.
+    pub(super) others: SmallVec<[(SearchTerm<W>, bool); LITERALS]>,
+}
+
+impl<W: Copy> SearchTerm<W> {
+    fn map<V>(self, mut map: impl FnMut(W) -> V) -> SearchTerm<V> {
+        match self {
+            SearchTerm::Word(word) => SearchTerm::Word(map(word)),
+            SearchTerm::Pair(one, next) => SearchTerm::Pair(map(one), map(next)),
+        }
+    }
+}
+
+impl fmt::Display for SearchTerm<&str> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SearchTerm::Word(word) => write!(f, "{word:?}"),
+            SearchTerm::Pair(one, next) => write!(f, "\"{one} {next}\""),
+        }
+    }
+}
+
+/// The parts of an AND, with those of ANDs in it.
+#[derive(Debug, Default)]
+struct Conjunction<'n> {
+    /// Terms that must be there, each once.
+    there: SmallVec<[SearchTerm<u16>; 8]>,
+    /// Words that must not.
+    absent: SmallVec<[u16; 4]>,
+    /// ORs.
+    any: SmallVec<[&'n WordNode; 2]>,
+    /// There is more to it.
+    has_others: bool,
+}
+
+impl<'n> Conjunction<'n> {
+    fn of(node: &'n WordNode) -> Conjunction<'n> {
+        let mut parts = Conjunction::default();
+        parts.add(node);
+        parts
+    }
+
+    fn add(&mut self, node: &'n WordNode) {
+        match node {
+            WordNode::Word(word) => self.add_term(SearchTerm::Word(*word)),
+            WordNode::Phrase(phrase) => {
+                for words in phrase.windows(2) {
+                    let [(offset, one), (next_offset, next)] = *words else { continue };
+                    match next_offset - offset {
+                        1 => self.add_term(SearchTerm::Pair(one, next)),
+                        _ => [one, next].into_iter().for_each(|word| self.add_term(SearchTerm::Word(word))),
+                    }
+                }
+                self.has_others |= !matches!(**phrase, [_, (1, _)]);
+            }
+            WordNode::All(all) => all.iter().for_each(|node| self.add(node)),
+            WordNode::Any(_) => self.any.push(node),
+            WordNode::Not(not) => match &**not {
+                WordNode::Word(word) => self.absent.push(*word),
+                _ => self.has_others = true,
+            },
+        }
+    }
+
+    fn add_term(&mut self, term: SearchTerm<u16>) {
+        if !self.there.contains(&term) {
+            self.there.push(term);
+        }
+    }
+
+    /// True if a term and what is filed with it say all.
+    fn is_filed_whole(&self) -> bool {
+        let terms = self.there.len() + self.absent.len();
+        !self.has_others && self.any.is_empty() && !self.there.is_empty() && terms <= 1 + LITERALS
+    }
+}
 
 impl WordTest {
     /// The words of a search; none if it requires none. `has_texts_only`: a value that it searches is a text.
     pub(super) fn of(search: &EventSearch, has_texts_only: bool) -> Option<WordTest> {
         let WordCondition { words, node, is_exact } = search.word_condition(has_texts_only)?;
-        let key = |text: Box<str>| RequiredWord { key: TextKey::of(text.as_bytes()), text };
-        let words = words.into_iter().map(key).collect();
+        let words = words.into_iter().map(SearchedWord::new).collect();
         let test = WordTest { words, node, is_exact };
         test.rarest(&test.node, None).is_some().then_some(test)
     }
 
     /// True if a row with these words satisfies it.
-    pub(super) fn holds(&self, of_row: &WordsOfRow<'_>) -> bool {
-        self.node.is_satisfied(&mut |word| of_row.has(&self.words[usize::from(word)]))
+    pub(super) fn holds(&self, row: WordsOfRow<'_>) -> bool {
+        self.node.is_satisfied(&SearchedRow { row, searched: &self.words })
     }
 
     /// True if a row of a column satisfies it. Reads the row's words anew.
     pub(super) fn holds_at(&self, column: &Column, row: usize) -> bool {
-        let mut is_there = vec![false; self.words.len()];
-        let arena = Bump::new();
-        EventWords::default().for_each_word(&column.value(row, &arena), |word| {
-            for (wanted, is_there) in self.words.iter().zip(&mut is_there) {
-                *is_there |= *wanted.text == *word;
-            }
-        });
-        self.node.is_satisfied(&mut |word| is_there[usize::from(word)])
+        self.holds(RowWords::default().of_row(WantId(0), column, row + 1, row))
     }
 
-    /// True if it is satisfied where one of the words that it is filed under is.
+    /// True if it is satisfied where one of the words that it is filed under is, with the others that are filed.
     pub(super) fn is_proven_when_found(&self) -> bool {
         match &self.node {
-            WordNode::Word(_) => true,
-            WordNode::Any(any) => any.iter().all(|node| matches!(node, WordNode::Word(_))),
-            WordNode::All(_) | WordNode::Not(_) => false,
+            WordNode::Any(any) => any.iter().all(|node| Conjunction::of(node).is_filed_whole()),
+            node => Conjunction::of(node).is_filed_whole(),
         }
     }
 
-    /// The words that it is filed under: every row that satisfies it has one of them.
-    pub(super) fn access_words(&self, counts: Option<&WordCounts>) -> impl Iterator<Item = &str> {
-        let (_, words) = self.rarest(&self.node, counts).unwrap_or_default();
-        words.into_iter().map(|word| &*self.words[usize::from(word)].text)
+    /// The terms that it is filed under: every row that satisfies it has one of them.
+    pub(super) fn accesses(&self, counts: Option<&WordCounts>) -> impl Iterator<Item = WordAccess<&str>> {
+        let text = |word: u16| &*self.words[usize::from(word)].text;
+        let (_, all) = self.rarest(&self.node, counts).unwrap_or_default();
+        all.into_iter().map(move |WordAccess { term, others }| WordAccess {
+            term: term.map(text),
+            others: others.into_iter().map(|(term, is_there)| (term.map(text), is_there)).collect(),
+        })
     }
 
-    /// The share of rows that have one of the words that it is filed under.
+    /// The share of rows that have one of the terms that it is filed under.
     pub(super) fn share(&self, counts: Option<&WordCounts>) -> f64 {
         self.rarest(&self.node, counts).map_or(1.0, |(share, _)| share.min(1.0))
     }
 
-    /// The rarest words one of which is there where a part is satisfied, and the share of rows that have one of them; none
-    /// if none is required.
-    fn rarest(&self, node: &WordNode, counts: Option<&WordCounts>) -> Option<(f64, WordNumbers)> {
-        match node {
-            WordNode::Word(word) => {
-                let share = share_of(&self.words[usize::from(*word)].text, counts);
-                Some((share, smallvec::smallvec![*word]))
-            }
-            WordNode::All(all) => {
-                let each = all.iter().filter_map(|node| self.rarest(node, counts));
-                each.min_by(|(one, _), (other, _)| one.total_cmp(other))
-            }
-            WordNode::Any(any) => {
-                let mut all = (0.0, WordNumbers::new());
-                for node in any {
-                    let (share, words) = self.rarest(node, counts)?;
-                    all.0 += share;
-                    all.1.extend(words);
-                }
-                Some(all)
-            }
-            WordNode::Not(_) => None,
+    /// The share of rows that may have a term.
+    fn share_of(&self, term: SearchTerm<u16>, counts: Option<&WordCounts>) -> f64 {
+        let share = |word: u16| share_of(&self.words[usize::from(word)].text, counts);
+        match term {
+            SearchTerm::Word(word) => share(word),
+            SearchTerm::Pair(one, next) => share(one).min(share(next)) * PAIR_SHARE,
         }
+    }
+
+    /// The rarest terms one of which is there where a part is satisfied, and the share of rows that have one of them; none
+    /// if none is required.
+    fn rarest(&self, node: &WordNode, counts: Option<&WordCounts>) -> Option<(f64, Vec<WordAccess<u16>>)> {
+        if let WordNode::Any(any) = node {
+            let mut all = (0.0, Vec::new());
+            for node in any {
+                let (share, alternatives) = self.rarest(node, counts)?;
+                all.0 += share;
+                all.1.extend(alternatives);
+            }
+            return Some(all);
+        }
+        let Conjunction { there, absent, any, .. } = Conjunction::of(node);
+        let mut there: Vec<(f64, SearchTerm<u16>)> =
+            there.into_iter().map(|term| (self.share_of(term, counts), term)).collect();
+        there.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+        let alone = |term| vec![WordAccess { term, others: SmallVec::new() }];
+        let by_term = there.first().map(|&(share, term)| (share, alone(term)));
+        let by_any = any.iter().filter_map(|node| self.rarest(node, counts));
+        let (share, mut alternatives) =
+            by_term.into_iter().chain(by_any).min_by(|(one, _), (other, _)| one.total_cmp(other))?;
+        for WordAccess { term, others } in &mut alternatives {
+            let all = there.iter().map(|(_, other)| (*other, true));
+            let all = all.chain(absent.iter().map(|word| (SearchTerm::Word(*word), false)));
+            let room = LITERALS - others.len();
+            others.extend(all.filter(|other| *other != (*term, true)).take(room));
+        }
+        Some((share, alternatives))
     }
 }
 
@@ -143,6 +237,7 @@ impl WordCounts {
         let (mut reader, mut arena) = (EventWords::default(), Bump::new());
         for row in 0..rows {
             reader.for_each_word(&column.value(row, &arena), |word| {
+                let Some(word) = word else { return };
                 if let Some((count, last)) = found.get_mut(word) {
                     *count += u32::from(*last != row);
                     *last = row;
@@ -170,7 +265,13 @@ mod tests {
     fn access_words(query: &str, counts: Option<&WordCounts>) -> Option<String> {
         let search = EventSearch::of_event(query, Operator::And, None).unwrap();
         let test = WordTest::of(&search, false)?;
-        Some(test.access_words(counts).collect::<Vec<_>>().join(" "))
+        Some(
+            test.accesses(counts)
+                .map(|access| access.term.to_string())
+                .collect::<Vec<_>>()
+                .join(" ")
+                .replace('"', ""),
+        )
     }
 
     #[test]
@@ -194,7 +295,8 @@ mod tests {
             ("(information OR rare7) nowhere", Some("nowhere"), Some("nowhere")),
             ("(information id) OR (warn rare7)", Some("information rare7"), Some("information rare7")),
             ("a -information", Some("a"), Some("a")),
-            ("\"information id\"", Some("information"), Some("information")),
+            ("\"information id\"", Some("information id"), Some("information id")),
+            ("\"id information\" rare7", Some("id information"), Some("rare7")),
             ("-information", None, None),
             ("inform*", None, None),
             ("information OR inform*", None, None),
