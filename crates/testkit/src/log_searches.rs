@@ -11,7 +11,7 @@ use swiftwater_generate::{Events, LogsSettings, Rng, Workload};
 /// Lines from which words are taken.
 const SAMPLE_LINES: usize = 20_000;
 /// Of these, a search finds so many at most.
-const SHARE_MAX: f64 = 0.0005;
+const SHARE_MAX: f64 = 0.001;
 
 /// A search.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,11 +90,14 @@ impl LogSearch {
         }
     }
 
-    /// Words of which a line that it finds has one.
+    /// Words of which a line that it finds has one: the longest ones, as these are rare.
     pub fn required(&self) -> &[String] {
         match self {
             LogSearch::Any(words) => words,
-            LogSearch::All(words) | LogSearch::Phrase(words) => &words[..1],
+            LogSearch::All(words) | LogSearch::Phrase(words) => {
+                let longest = (0..words.len()).max_by_key(|&place| words[place].len()).unwrap_or(0);
+                &words[longest..=longest]
+            }
             LogSearch::Except(word, _) => std::slice::from_ref(word),
         }
     }

@@ -16,6 +16,8 @@
 //! Words are those of the default analyzer, whole, of any length. Those of an event are the words of all its strings at any
 //! depth ([`EventWords`]), whichever column a condition names, as the strings of a column are among them.
 
+use std::collections::HashMap;
+
 use swiftwater_event::Value as EventValue;
 
 use crate::{
@@ -81,6 +83,7 @@ type Required = Option<(WordNode, bool)>;
 #[derive(Debug, Default)]
 pub(crate) struct WordConditionBuilder {
     words: Vec<Box<str>>,
+    numbers: HashMap<Box<str>, u16>,
     /// Whether each value that the search sees is a text.
     has_texts_only: bool,
 }
@@ -88,7 +91,7 @@ pub(crate) struct WordConditionBuilder {
 impl WordConditionBuilder {
     /// `has_texts_only`: values without a column are texts.
     pub(crate) fn new(has_texts_only: bool) -> WordConditionBuilder {
-        WordConditionBuilder { words: Vec::new(), has_texts_only }
+        WordConditionBuilder { has_texts_only, ..WordConditionBuilder::default() }
     }
 
     pub(crate) fn finish(self, required: Required) -> Option<WordCondition> {
@@ -163,14 +166,15 @@ impl WordConditionBuilder {
         Some((node, is_exact && is_one_word))
     }
 
-    /// The number of a word; none for more words than there are numbers, which the bounds of a query exclude.
+    /// The number of a word; none for more words than there are numbers.
     fn number(&mut self, word: &str) -> Option<u16> {
-        let known = self.words.iter().position(|known| **known == *word);
-        let place = known.unwrap_or_else(|| {
-            self.words.push(word.into());
-            self.words.len() - 1
-        });
-        u16::try_from(place).ok()
+        if let Some(number) = self.numbers.get(word) {
+            return Some(*number);
+        }
+        let number = u16::try_from(self.words.len()).ok()?;
+        self.words.push(word.into());
+        self.numbers.insert(word.into(), number);
+        Some(number)
     }
 }
 

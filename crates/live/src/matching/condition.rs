@@ -150,7 +150,7 @@ impl Test {
             Test::Contains(_) => 0.02,
             Test::Pattern(pattern) => pattern.required.as_ref().map_or(0.2, Test::guess),
             Test::Size(_) => 0.2,
-            Test::Words(words) => words.share(None),
+            Test::Words(words) => words.guess,
             Test::Key(_) => 0.1,
             Test::Null { .. } => 0.2,
         }

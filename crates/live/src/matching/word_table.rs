@@ -31,11 +31,12 @@ pub(super) struct WordTable {
 #[derive(Debug)]
 struct Filed {
     posting: u32,
-    /// Each the number of a term, twice, and one more if it must not be there; [`NO_LITERAL`] behind the last.
+    /// Each the number of a term, twice, and one more if it must not be there; [`ALWAYS`] behind the last.
     literals: [u32; LITERALS],
 }
 
-const NO_LITERAL: u32 = u32::MAX;
+/// The number of no term, which every row has.
+const ALWAYS: u32 = 0;
 
 /// The numbers of the terms that a row has; empty between rows.
 #[derive(Debug, Default)]
@@ -46,10 +47,10 @@ pub(super) struct RowWordNumbers {
 
 impl WordTable {
     pub(super) fn new(accesses: Vec<(WordAccess<&str>, u32)>) -> WordTable {
-        let mut numbers = TermNumbers::default();
+        let mut numbers = TermNumbers { count: ALWAYS + 1, ..TermNumbers::default() };
         let mut filed: Vec<(u32, Filed)> = Vec::with_capacity(accesses.len());
         for (WordAccess { term, others }, posting) in accesses {
-            let mut literals = [NO_LITERAL; LITERALS];
+            let mut literals = [ALWAYS << 1; LITERALS];
             for (literal, (other, is_there)) in literals.iter_mut().zip(others) {
                 *literal = numbers.of(other) << 1 | u32::from(!is_there);
             }
@@ -78,6 +79,7 @@ impl WordTable {
         hits: &mut Hits,
     ) {
         found.bits.resize(found.bits.len().max(self.ends.len().div_ceil(64)), 0);
+        found.bits[0] = 1 << ALWAYS;
         // The number of the word before, in the same text.
         let mut before: Option<u32> = None;
         words.for_each(|word| {
@@ -164,11 +166,12 @@ impl RowWordNumbers {
 
     #[inline]
     fn satisfies(&self, literals: &[u32; LITERALS]) -> bool {
-        literals.iter().take_while(|literal| **literal != NO_LITERAL).all(|literal| {
+        let is_true = |literal: u32| {
             let number = literal >> 1;
-            let is_there = self.bits[number as usize / 64] >> (number % 64) & 1 == 1;
-            is_there != (literal & 1 == 1)
-        })
+            (self.bits[number as usize / 64] >> (number % 64)) as u32 & 1 != literal & 1
+        };
+        let [first, second, third] = *literals;
+        is_true(first) && is_true(second) && is_true(third)
     }
 
     fn clear(&mut self) {

@@ -21,8 +21,14 @@ use super::row_words::{RowWords, SearchedRow, SearchedWord, WordsOfRow};
 /// Other terms that are filed with a term.
 pub(super) const LITERALS: usize = 3;
 
+/// Of an AND, so many terms are considered; others are tested on the candidates.
+const TERMS_MAX: usize = 64;
+
 /// The sample counts so many different words; others are as rare as those that it does not have.
 const COUNTED_WORDS_MAX: usize = 1 << 16;
+
+/// No further event of the sample is counted after so many words: whoever adds a query waits for it.
+const READ_WORDS_MAX: usize = 1 << 17;
 
 /// A sample of few events says little: each word counts as if so many more events had been seen, and its length had told.
 const PRIOR_ROWS: f64 = 4.0;
@@ -37,6 +43,8 @@ pub struct WordTest {
     node: WordNode,
     /// True if the words say all that the search says.
     pub(super) is_exact: bool,
+    /// The share of rows that it may find, where nothing is known of them.
+    pub(super) guess: f64,
 }
 
 /// A word, or two words one after the other.
@@ -96,7 +104,7 @@ impl<'n> Conjunction<'n> {
         match node {
             WordNode::Word(word) => self.add_term(SearchTerm::Word(*word)),
             WordNode::Phrase(phrase) => {
-                for words in phrase.windows(2) {
+                for words in phrase.windows(2).take(TERMS_MAX) {
                     let [(offset, one), (next_offset, next)] = *words else { continue };
                     match next_offset - offset {
                         1 => self.add_term(SearchTerm::Pair(one, next)),
@@ -115,8 +123,10 @@ impl<'n> Conjunction<'n> {
     }
 
     fn add_term(&mut self, term: SearchTerm<u16>) {
-        if !self.there.contains(&term) {
-            self.there.push(term);
+        match self.there.len() < TERMS_MAX {
+            _ if self.there.contains(&term) => {}
+            true => self.there.push(term),
+            false => self.has_others = true,
         }
     }
 
@@ -132,8 +142,10 @@ impl WordTest {
     pub(super) fn of(search: &EventSearch, has_texts_only: bool) -> Option<WordTest> {
         let WordCondition { words, node, is_exact } = search.word_condition(has_texts_only)?;
         let words = words.into_iter().map(SearchedWord::new).collect();
-        let test = WordTest { words, node, is_exact };
-        test.rarest(&test.node, None).is_some().then_some(test)
+        let mut test = WordTest { words, node, is_exact, guess: 1.0 };
+        let (share, _) = test.rarest(&test.node, None)?;
+        test.guess = share.min(1.0);
+        Some(test)
     }
 
     /// True if a row with these words satisfies it.
@@ -235,9 +247,15 @@ impl WordCounts {
         // By word: how many rows have it, and the last of them.
         let mut found: HashMap<Box<str>, (u32, usize)> = HashMap::new();
         let (mut reader, mut arena) = (EventWords::default(), Bump::new());
+        let (mut read, mut counted_rows) = (0, 0);
         for row in 0..rows {
+            if read > READ_WORDS_MAX {
+                break;
+            }
+            counted_rows += 1;
             reader.for_each_word(&column.value(row, &arena), |word| {
                 let Some(word) = word else { return };
+                read += 1;
                 if let Some((count, last)) = found.get_mut(word) {
                     *count += u32::from(*last != row);
                     *last = row;
@@ -248,7 +266,7 @@ impl WordCounts {
             arena.reset();
         }
         let rows_by_word = found.into_iter().map(|(word, (count, _))| (word, count)).collect();
-        WordCounts { rows, rows_by_word }
+        WordCounts { rows: counted_rows, rows_by_word }
     }
 }
 

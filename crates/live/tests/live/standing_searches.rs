@@ -9,9 +9,10 @@ use std::{collections::BTreeMap, fmt::Write, sync::Arc};
 use bytes::Bytes;
 use swiftwater_event::{CheckLimits, Decoder, EventBatch, Primitive, Type, check_block};
 use swiftwater_lang::{Dialect, ParseOptions, Schema, parse};
-use swiftwater_live::{Index, Matching, StandingQuery, explain};
+use swiftwater_live::{Index, Matching, Shard, SourcePosition, StandingQuery, StepInput, explain};
 use swiftwater_testkit::{
     Rng,
+    log_searches::{LogSearch, LogWords, log_lines, log_searches},
     search::{SearchOracle, SearchQuery, SearchTest, SearchValue, SearchedRow, random_row},
 };
 
@@ -263,4 +264,72 @@ fn another_condition_finds_a_query_if_it_is_rare() {
     let schema = Schema::new([("code".into(), Type::Primitive(Primitive::String))]);
     assert_eq!(access("SEARCH(code, '500')", None)[0], "none: every event is a candidate");
     assert!(access("SEARCH(code, '500')", Some(&schema))[0].contains("under \"500\""));
+}
+
+fn compiled(condition: &str) -> Arc<StandingQuery> {
+    let text = format!("SELECT a FROM STREAM() WHERE {condition}");
+    let plan = parse(&text, &ParseOptions::new(Dialect::Native, 0)).unwrap_or_else(|error| panic!("{error}"));
+    Arc::new(StandingQuery::compile(plan.query).unwrap_or_else(|error| panic!("{condition}: {error}")))
+}
+
+#[test]
+fn what_is_counted_does_not_depend_on_the_word_that_finds_a_search() {
+    let query = compiled("SEARCH('read (time OR out)') AND n = 1 AND a + 1 > 2");
+    let events: Vec<String> = (0..60)
+        .map(|number| {
+            let word = ["read time", "read out", "read", "time"][number % 4];
+            format!("{{\"a\":\"{word} {number}\",\"n\":{}}}", number % 3)
+        })
+        .collect();
+    // By one condition, by another, and by words that are frequent or rare.
+    let samples =
+        ["{\"a\":\"read time\",\"n\":2}", "{\"a\":\"out\",\"n\":1}", "{\"a\":\"read\",\"n\":1}", "{}"];
+    let mut seen = Vec::new();
+    for sample in samples.map(Some).into_iter().chain([None]) {
+        let mut index = Index::default().with(1, &compiled("SEARCH('time') AND n = 7"));
+        if let Some(sample) = sample {
+            let batch = batch_of(&vec![sample.to_owned(); 100]);
+            index.observe(&Decoder::default().decode(&batch, index.plan()));
+        }
+        index = index.with(2, &query);
+        let batch = batch_of(&events);
+        let input = StepInput {
+            batch: &batch,
+            arrivals: &[],
+            before: None,
+            place: SourcePosition::Number(0),
+            now_micros: 0,
+            record_bytes_max: usize::MAX,
+            nanos: &|| 0,
+        };
+        let mut steps = Vec::new();
+        Shard::default().step(&index, &input, &mut steps);
+        let step = steps.iter().find(|step| step.number == 2).expect("its candidates are in the batch");
+        seen.push((step.matches, step.expression_errors));
+    }
+    // Each event with the words and the number has a text that cannot be added to.
+    assert_eq!(seen, [(0, 10); 5]);
+}
+
+#[test]
+fn searches_of_log_lines_find_what_a_comparison_of_words_finds() {
+    let searches = log_searches(400);
+    let mut index = Index::default();
+    for (number, search) in (0..).zip(&searches) {
+        index = index.with(number, &compiled(&format!("SEARCH('{}')", search.text())));
+    }
+    let mut lines = log_lines();
+    let mut bytes = Vec::new();
+    (0..3000).for_each(|_| lines.push(&mut bytes));
+    let events: Vec<String> = String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect();
+    let found = matches(&index, &mut Matching::default(), &batch_of(&events));
+    let words: Vec<LogWords> = events.iter().map(|line| LogWords::of(line)).collect();
+    let mut count = 0;
+    for (number, search) in (0..).zip(&searches) {
+        let is_found = |row: &u32| LogSearch::matches(search, &words[*row as usize]);
+        let expected: Vec<u32> = (0..words.len() as u32).filter(is_found).collect();
+        assert_eq!(found.get(&number).cloned().unwrap_or_default(), expected, "{}", search.text());
+        count += expected.len();
+    }
+    assert!(count > 50, "so few matches show little: {count}");
 }
