@@ -13,6 +13,7 @@ mod failing_store;
 mod mount;
 mod power;
 
+pub mod log_searches;
 pub mod oracle;
 pub mod recorded;
 pub mod search;

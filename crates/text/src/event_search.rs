@@ -12,6 +12,7 @@ use crate::{
     matcher::{Matcher, MatcherScratch},
     prefilter::Required,
     query::{Number, Operator},
+    word_condition::{WordCondition, WordConditionBuilder},
 };
 
 /// The number of the column of all texts; those of paths follow.
@@ -99,6 +100,14 @@ impl EventSearch {
             return None;
         }
         self.matcher.required(&|column| column == ALL_TEXTS)
+    }
+
+    /// What the words of an event, or a value, have that satisfies the query; none if it requires none. `has_texts_only`:
+    /// values that are searched on their own are texts; those of events always are.
+    pub fn word_condition(&self, has_texts_only: bool) -> Option<WordCondition> {
+        let mut builder = WordConditionBuilder::new(self.is_of_event || has_texts_only);
+        let required = self.matcher.required_words(&mut builder, &|column| column == ALL_TEXTS);
+        builder.finish(required)
     }
 
     pub(crate) fn matcher(&self) -> &Matcher {

@@ -34,6 +34,7 @@ mod scores;
 #[cfg(feature = "arrow")]
 mod table;
 mod term;
+mod word_condition;
 
 pub use analyzer::{Analyzer, AnalyzerOptions, AnalyzerScratch, Language, Token, TokenKind};
 pub use columns::{SearchColumn, SearchColumns, SearchRow, TextKind, UnknownColumn, Value};
@@ -56,3 +57,4 @@ pub use table::{
     ColumnReader, EVENT_COLUMN, Highlight, JSON_EXTENSION, SearchField, TableSearch, json_field,
 };
 pub use term::{Pattern, Piece, TERM_BYTES_MAX, Term, key_prefix, term_key};
+pub use word_condition::{EventWords, RowWordSet, WordCondition, WordNode};

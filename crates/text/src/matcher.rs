@@ -10,6 +10,7 @@ use crate::{
     phrase::Tokens,
     prefilter::Required,
     query::{Clause, Node, Operator, Test, parser::parse},
+    word_condition::{WordConditionBuilder, WordNode},
 };
 
 #[cfg(feature = "arrow")]
@@ -184,6 +185,41 @@ impl Matcher {
             Bound::OneOf(leaves) => {
                 let leaves = &self.leaves[leaves.clone()];
                 Required::any(leaves.iter().map(|leaf| leaf.test.required(is_of_texts(leaf.column))))
+            }
+        }
+    }
+
+    /// What the words of a row have that satisfies the query, and whether that is enough. `is_default`: a column is of all
+    /// values.
+    pub(crate) fn required_words(
+        &self,
+        builder: &mut WordConditionBuilder,
+        is_default: &dyn Fn(u32) -> bool,
+    ) -> Option<(WordNode, bool)> {
+        self.required_words_of(&self.root, builder, is_default)
+    }
+
+    fn required_words_of(
+        &self,
+        bound: &Bound,
+        builder: &mut WordConditionBuilder,
+        is_default: &dyn Fn(u32) -> bool,
+    ) -> Option<(WordNode, bool)> {
+        let mut each = |bounds: &[Bound]| {
+            bounds.iter().map(|bound| self.required_words_of(bound, builder, is_default)).collect()
+        };
+        match bound {
+            Bound::Everything => WordConditionBuilder::all(Vec::new()),
+            Bound::All { required, optional } if required.is_empty() && !optional.is_empty() => {
+                WordConditionBuilder::any(each(optional))
+            }
+            Bound::All { required, .. } => WordConditionBuilder::all(each(required)),
+            Bound::Any(any) => WordConditionBuilder::any(each(any)),
+            Bound::Not(not) => WordConditionBuilder::not(self.required_words_of(not, builder, is_default)),
+            Bound::OneOf(leaves) => {
+                let leaves = &self.leaves[leaves.clone()];
+                let test = |leaf: &Leaf| builder.test(&leaf.test, is_default(leaf.column));
+                WordConditionBuilder::any(leaves.iter().map(test).collect())
             }
         }
     }

@@ -15,6 +15,7 @@ use super::{
     contents,
     number::{Span, Spans, double_key, long_key},
     pattern::Pattern,
+    word_test::WordTest,
 };
 
 /// A test of the value at one path.
@@ -48,6 +49,8 @@ pub enum Test {
     Size(Box<[Span]>),
     /// A map or list that has this key, as the native dialect has it.
     Key(Box<str>),
+    /// Words, in all texts of the value.
+    Words(Box<WordTest>),
     /// No value.
     Null {
         /// True if a path that cannot be had counts as none.
@@ -118,13 +121,18 @@ impl Test {
             Test::Size(spans) => contents::size_at(column, row as usize)
                 .is_some_and(|key| spans.iter().any(|&(from, to)| from <= key && key <= to)),
             Test::Key(key) => contents::has_key_at(column, row as usize, key),
+            Test::Words(words) => words.holds_at(column, row as usize),
             test => test.holds(cell(column, row as usize)),
         }
     }
 
     /// True if it holds of every value by which a table finds it.
     pub(crate) fn is_proven_when_found(&self) -> bool {
-        !matches!(self, Test::Pattern(pattern) if pattern.required.is_some())
+        match self {
+            Test::Pattern(pattern) => pattern.required.is_none(),
+            Test::Words(words) => words.is_proven_when_found(),
+            _ => true,
+        }
     }
 
     /// The share of values that it may hold of, where nothing is known about them.
@@ -143,6 +151,7 @@ impl Test {
             Test::Contains(_) => 0.02,
             Test::Pattern(pattern) => pattern.required.as_ref().map_or(0.2, Test::guess),
             Test::Size(_) => 0.2,
+            Test::Words(words) => words.guess,
             Test::Key(_) => 0.1,
             Test::Null { .. } => 0.2,
         }

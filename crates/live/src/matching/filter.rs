@@ -14,12 +14,14 @@ use swiftwater_lang::{
     Dialect,
     plan::{Comparison, Expr, Function, Literal, Quantifier},
 };
+use swiftwater_text::{EventSearch, query::Operator};
 
 use super::{
     condition::{Condition, Test, TextSpan, ValueSet},
     literals::{RequiredText, of_like, of_regex},
     number::{Number, Spans},
     pattern::Pattern,
+    word_test::WordTest,
 };
 use crate::expr::{java_pattern_as_regex, mirrored};
 
@@ -250,6 +252,9 @@ fn simple(expr: &Expr, dialect: Dialect) -> Option<(Want, Test, bool)> {
             let want = requested_path(path).filter(|want| may_be_container(want, dialect))?;
             Some((want, Test::Key(key.clone()), true))
         }
+        (Function::Search, [path, Expr::Literal(Literal::String(query))]) => {
+            searched(requested_path(path)?, query)
+        }
         (Function::IsNull, [path]) => {
             let want =
                 requested_path(path).filter(|want| matches!(want.ty, Type::Any | Type::Primitive(_)))?;
@@ -300,6 +305,15 @@ fn matches_pattern(want: Want, patterns: &[&str]) -> Option<(Want, Test, bool)> 
         None => None,
     };
     Some((want, Test::Pattern(Arc::new(Pattern::new(sources, required)?)), true))
+}
+
+/// The words that a search requires, of the event or of what is at a path.
+fn searched(want: Want, query: &str) -> Option<(Want, Test, bool)> {
+    let search = if want.path.is_event() { EventSearch::of_event } else { EventSearch::of_value };
+    let search = search(query, Operator::And, None).ok()?;
+    let words = WordTest::of(&search, want.ty == Type::Primitive(Primitive::String))?;
+    let is_proven = words.is_exact;
+    Some((want, Test::Words(Box::new(words)), is_proven))
 }
 
 /// The way the size of what is at a path compares with a constant.

@@ -15,6 +15,7 @@ use super::{
     index_segment::IndexSegment,
     points::prefetch,
     posting::{Columns, Posting},
+    row_words::RowWords,
     table::Hits,
 };
 use crate::expr::{EvalCounts, Rows, Scratch};
@@ -69,6 +70,7 @@ pub(crate) struct Finder {
     found: Vec<CandidateGroup>,
     /// The first is of those without a rest.
     costs: Vec<Cost>,
+    words: RowWords,
 }
 
 /// The matches of a batch.
@@ -142,13 +144,14 @@ impl Finder {
         self.found.clear();
         self.costs.clear();
         self.costs.push(Cost::default());
-        let columns = Columns::of(input.decoded);
+        let columns = Columns::of(input.decoded, std::mem::take(&mut self.words));
         let mut all = smallvec::SmallVec::<[&IndexSegment; 5]>::new();
         for (number, (part, ended)) in parts.into_iter().enumerate() {
             all.push(part);
             hits += Search { finder: self, part, number: number as u32, ended, input, columns: &columns }
                 .run(scratch);
         }
+        self.words = columns.words.into_inner();
         Matches { parts: all, found: &self.found, rows: &self.rows, costs: &self.costs, hits }
     }
 
@@ -207,10 +210,8 @@ impl<'s> Search<'s> {
         let part = self.part;
         self.finder.hits.clear();
         for table in &part.tables {
-            let column = self.columns.decoded.column(table.column);
-            let view = self.columns.views[table.column.0 as usize];
             let Finder { hits, kept, .. } = &mut *self.finder;
-            table.look_up(column, view, self.columns.decoded.rows, hits, kept);
+            table.look_up(self.columns, hits, kept);
         }
         self.finder.sort_hits(part.ways.len());
         let before = self.finder.found.len();
@@ -401,7 +402,7 @@ impl<'s> Search<'s> {
         }
         if way.is_tree {
             let filter = &entry.query.filter;
-            let tree = Tree { filter, columns: entry.conditions(), decoded: self.columns.decoded };
+            let tree = Tree { filter, bindings: entry.conditions(), columns: self.columns };
             rows.retain(|&row| tree.any_nodes_hold(&filter.all, row));
         }
         true
@@ -464,8 +465,8 @@ fn in_order(rows: &mut Vec<u32>, from: usize) -> usize {
 /// A filter's conditions as they are joined, over a batch.
 struct Tree<'t> {
     filter: &'t Filter,
-    columns: &'t [WantId],
-    decoded: &'t Decoded,
+    bindings: &'t [WantId],
+    columns: &'t Columns<'t>,
 }
 
 impl Tree<'_> {
@@ -477,7 +478,7 @@ impl Tree<'_> {
         match node {
             Node::Test(number) => {
                 let number = *number as usize;
-                self.filter.conditions[number].test.holds_at(self.decoded.column(self.columns[number]), row)
+                self.columns.holds(&self.filter.conditions[number].test, self.bindings[number], row)
             }
             Node::Any(branches) => {
                 branches.iter().any(|branch| branch.iter().all(|node| self.holds(node, row)))

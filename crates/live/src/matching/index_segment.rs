@@ -7,12 +7,13 @@
 //! the checks of the groups found, and the filters that no index finds. Queries that were not found cost nothing. After
 //! Fabret et al., SIGMOD 2001.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 use swiftwater_event::WantId;
 
 use super::{
     QueryNumber,
+    condition::Test,
     entry::Entry,
     filter::{Filter, Node},
     posting::{Bounds, Check, Posting},
@@ -81,6 +82,10 @@ pub(super) struct Group {
 /// cheaper than to file what most events have.
 const ACCESS_SHARE_MAX: f64 = 0.5;
 
+/// To find queries by words, the texts of every event are divided into words. That costs as much as dividing those of the
+/// candidates where another condition lets through more than this share of the events, and several queries have it.
+const WORDS_SHARE_MIN: f64 = 0.01;
+
 impl IndexSegment {
     /// Builds a part of these entries, ascending by number; `sample`: statistics of recent events.
     pub(crate) fn build(
@@ -130,7 +135,9 @@ impl IndexSegment {
                         let way = way(&mut part, Some(access.proof_of(filter, condition, branch)));
                         let condition = condition as usize;
                         let table = tables.entry(entry.conditions()[condition]).or_default();
-                        let is_filed = table.add(&filter.conditions[condition].test, way);
+                        let condition = &filter.conditions[condition];
+                        let counts = sample.and_then(|sample| sample.word_counts(condition));
+                        let is_filed = table.add(&condition.test, way, counts);
                         debug_assert!(is_filed, "only what can be filed is chosen");
                     }
                     let is_timed = |place: &&u32| entries[**place as usize].query.event_time.is_some();
@@ -311,7 +318,7 @@ struct ConditionProof<'f> {
 impl Access {
     /// The thing that holds most rarely of those that must all hold.
     pub(crate) fn choose(filter: &Filter, sample: Option<&Sample>) -> Option<Access> {
-        let mut best: Option<Access> = None;
+        let mut best: Option<(f64, Access)> = None;
         for (at, node) in filter.all.iter().enumerate() {
             let mut conditions = smallvec::SmallVec::new();
             let share = match node {
@@ -319,17 +326,21 @@ impl Access {
                 Node::Any(branches) => rarest_of_each(filter, branches, sample, None, &mut conditions),
             };
             let Some(share) = share else { continue };
-            if share < ACCESS_SHARE_MAX && best.as_ref().is_none_or(|best| share < best.share) {
+            let has_words = has_words(filter, &conditions);
+            let cost = if has_words { share.max(WORDS_SHARE_MIN) } else { share };
+            // What is filed with a word tests an event faster than its condition does.
+            let is_rare = share < ACCESS_SHARE_MAX || has_words;
+            if is_rare && best.as_ref().is_none_or(|(least, _)| cost < *least) {
                 let proves = match node {
                     Node::Test(condition) => is_proven(filter, *condition),
                     Node::Any(branches) => branches.iter().all(
                         |branch| matches!(&**branch, [Node::Test(condition)] if is_proven(filter, *condition)),
                     ),
                 };
-                best = Some(Access { node: at, proves, share, conditions });
+                best = Some((cost, Access { node: at, proves, share, conditions }));
             }
         }
-        best
+        best.map(|(_, access)| access)
     }
 
     /// The facts proven by one of the conditions.
@@ -350,8 +361,7 @@ impl Access {
     }
 
     /// The way in which it is found, for people.
-    pub(crate) fn how(&self, filter: &Filter) -> &'static str {
-        use super::condition::Test;
+    pub(crate) fn how(&self, filter: &Filter) -> Cow<'static, str> {
         let of_test = |test: &Test| match test {
             Test::Text(_) => "hash table",
             Test::Set(set) if set.has_points_only() => "hash table",
@@ -361,16 +371,29 @@ impl Access {
             Test::Pattern(_) => "one automaton for all such patterns",
             Test::Size(_) | Test::Key(_) => "one reading of the value for all who ask for its size or keys",
             Test::Null { .. } | Test::NotNull => "list",
-            Test::NotText(_) => "nothing",
+            Test::NotText(_) | Test::Words(_) => "nothing",
         };
-        let [(condition, _)] = *self.conditions else { return "a table for each" };
+        let [(condition, _)] = *self.conditions else { return "a table for each".into() };
         match &filter.conditions[condition as usize].test {
-            Test::Pattern(pattern) => {
-                pattern.required.as_ref().map_or_else(|| "one automaton for all such patterns", of_test)
+            Test::Pattern(pattern) => pattern
+                .required
+                .as_ref()
+                .map_or_else(|| "one automaton for all such patterns", of_test)
+                .into(),
+            Test::Words(words) => {
+                let terms: Vec<String> = words.accesses(None).map(|access| access.term.to_string()).collect();
+                format!("table of words, under {}", terms.join(", ")).into()
             }
-            test => of_test(test),
+            test => of_test(test).into(),
         }
     }
+}
+
+/// True if one of the conditions is on words.
+fn has_words(filter: &Filter, conditions: &AccessConditions) -> bool {
+    conditions
+        .iter()
+        .any(|(condition, _)| matches!(filter.conditions[usize::from(*condition)].test, Test::Words(_)))
 }
 
 fn is_proven(filter: &Filter, condition: u16) -> bool {
@@ -392,7 +415,7 @@ fn rarest(
     match node {
         Node::Test(number) => {
             let condition = &filter.conditions[*number as usize];
-            if matches!(condition.test, super::condition::Test::NotText(_)) {
+            if matches!(condition.test, Test::NotText(_)) {
                 return None;
             }
             conditions.push((*number, branch));

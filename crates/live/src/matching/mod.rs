@@ -20,6 +20,7 @@
 //! | `LIKE '%abc%'`, RLIKE with a literal in it | one automaton for all texts of a path (Aho and Corasick, CACM 1975) |
 //! | `RLIKE` without such a literal, or with one that is not enough | sets of 64 expressions in one automaton each ([`pattern`]); built in the background, and matched one by one until then |
 //! | `SIZEOF`, `SIZEIS`, `CONTAINSKEY` | the tables for numbers and texts, over sizes and keys. A value is read once a row, however many queries ask ([`contents`]) |
+//! | `SEARCH` with a required word | a hash table from its rarest word ([`word_test`]) to groups, which are filed with other words that must be there or must not ([`word_table`]). A text is divided into words once a batch, however many queries search it ([`row_words`]) |
 //! | `IS NULL`, `IS NOT NULL` | lists |
 //!
 //! *Find* ([`find`]). A batch goes through the tables path by path and collects pairs of posting and row. A counting
@@ -51,8 +52,11 @@ mod number;
 mod pattern;
 mod points;
 mod posting;
+mod row_words;
 mod statistics;
 mod table;
+mod word_table;
+mod word_test;
 
 use std::cmp::Ordering;
 

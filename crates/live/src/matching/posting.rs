@@ -5,6 +5,8 @@
 //! filed under, and each tests its own branch only. Most postings fit one cache line: who is found, and which bounds of
 //! a number must hold besides.
 
+use std::cell::RefCell;
+
 use arrow_array::StringViewArray;
 use swiftwater_event::{Column, Decoded, Kind, Values, WantId};
 
@@ -14,6 +16,7 @@ use super::{
     entry::Entry,
     filter::Filter,
     number::{Span, double_key, long_key},
+    row_words::RowWords,
 };
 
 /// A way to a group.
@@ -117,7 +120,7 @@ impl Check {
             Check::Number(bounds) => bounds.hold(&input.views, row),
             Check::Other { column, condition } => {
                 let condition = &entry.query.filter.conditions[*condition as usize];
-                condition.test.holds_at(input.decoded.column(*column), row)
+                input.holds(&condition.test, *column, row)
             }
         }
     }
@@ -128,6 +131,8 @@ pub(super) struct Columns<'c> {
     pub(super) decoded: &'c Decoded,
     /// The views by column.
     pub(super) views: Vec<View<'c>>,
+    /// The words of rows that were asked for.
+    pub(super) words: RefCell<RowWords>,
 }
 
 /// A column of one kind of values without nulls, or any other.
@@ -144,9 +149,23 @@ pub(super) enum View<'c> {
 }
 
 impl<'c> Columns<'c> {
-    pub(super) fn of(decoded: &'c Decoded) -> Columns<'c> {
+    /// `words`: memory for the words of the rows.
+    pub(super) fn of(decoded: &'c Decoded, mut words: RowWords) -> Columns<'c> {
+        words.clear();
         let views = decoded.columns.iter().map(|column| View::of(column, decoded.rows)).collect();
-        Columns { decoded, views }
+        Columns { decoded, views, words: RefCell::new(words) }
+    }
+
+    /// True if a test holds of a row of a column.
+    pub(super) fn holds(&self, test: &Test, id: WantId, row: u32) -> bool {
+        let column = self.decoded.column(id);
+        match test {
+            Test::Words(test) => {
+                let mut words = self.words.borrow_mut();
+                test.holds(words.of_row(id, column, self.decoded.rows, row as usize))
+            }
+            test => test.holds_at(column, row),
+        }
     }
 }
 

@@ -3,13 +3,16 @@
 //! the sample, only its cost.
 
 use std::sync::{
-    Arc, Mutex, PoisonError,
+    Arc, Mutex, OnceLock, PoisonError,
     atomic::{AtomicU64, Ordering},
 };
 
 use swiftwater_event::{DecodePlan, Decoded};
 
-use super::condition::{Condition, Test};
+use super::{
+    condition::{Condition, Test},
+    word_test::WordCounts,
+};
 
 /// Events of a sample at most.
 pub(crate) const SAMPLE_ROWS: usize = 256;
@@ -48,6 +51,18 @@ pub(crate) struct Statistics {
 pub(crate) struct Sample {
     plan: Arc<DecodePlan>,
     decoded: Decoded,
+    /// By column; counted when the first search is filed.
+    words: Box<[OnceLock<WordCounts>]>,
+}
+
+impl Sample {
+    /// How many of its events have each word of what a condition is on, if that is on words.
+    pub(super) fn word_counts(&self, condition: &Condition) -> Option<&WordCounts> {
+        let Test::Words(_) = condition.test else { return None };
+        let place = self.plan.find(&condition.want)?.0 as usize;
+        let (column, counts) = (self.decoded.columns.get(place)?, self.words.get(place)?);
+        Some(counts.get_or_init(|| WordCounts::of(column, self.decoded.rows)))
+    }
 }
 
 impl Statistics {
@@ -58,7 +73,8 @@ impl Statistics {
 
     /// Stores a sample.
     pub(crate) fn store_sample(&self, plan: &Arc<DecodePlan>, decoded: Decoded) {
-        let sample = Arc::new(Sample { plan: Arc::clone(plan), decoded });
+        let words = decoded.columns.iter().map(|_| OnceLock::new()).collect();
+        let sample = Arc::new(Sample { plan: Arc::clone(plan), decoded, words });
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(sample);
     }
 
@@ -100,6 +116,9 @@ pub(crate) fn sampled_rows(rows: usize) -> Vec<u32> {
 
 /// The share of events that a condition holds of: of the sample, and where that says little, as a rule.
 pub(crate) fn estimate(sample: Option<&Sample>, condition: &Condition) -> f64 {
+    if let Test::Words(words) = &condition.test {
+        return words.share(sample.and_then(|sample| sample.word_counts(condition)));
+    }
     let guess = condition.test.guess();
     let Some(sample) = sample else { return guess };
     let Some(want) = sample.plan.find(&condition.want) else { return guess };

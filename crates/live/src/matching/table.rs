@@ -14,7 +14,9 @@ use super::{
     number::{Span, double_key, long_key},
     pattern::{Pattern, Patterns},
     points::{PointIndex, Prefixes, TextKey, TextPointIndex},
-    posting::View,
+    posting::{Columns, View},
+    word_table::{RowWordNumbers, WordTable},
+    word_test::{WordAccess, WordCounts},
 };
 
 /// The queries that ask for values at one path. Postings are numbers of ways.
@@ -31,6 +33,8 @@ pub(crate) struct PathTable {
     contains: Option<Contains>,
     patterns: Option<Patterns>,
     contents: Option<ContainerIndex>,
+    /// Words of texts at any depth.
+    words: WordTable,
     /// FALSE, TRUE.
     booleans: [Box<[u32]>; 2],
     /// Null tests: of queries for which a missing path is null, and of the others.
@@ -53,6 +57,7 @@ pub(crate) struct TableBuilder<'t> {
     sizes: Vec<(u64, u32)>,
     size_spans: Vec<(Span, u32)>,
     keys: Vec<(&'t str, u32)>,
+    words: Vec<(WordAccess<&'t str>, u32)>,
     booleans: [Vec<u32>; 2],
     nulls: [Vec<u32>; 2],
     not_null: Vec<u32>,
@@ -69,8 +74,9 @@ pub(super) fn add(hits: &mut Hits, groups: &[u32], row: usize) {
 }
 
 impl<'t> TableBuilder<'t> {
-    /// Files a group under all values that a test holds of. False where the test is not one to find anybody by.
-    pub(crate) fn add(&mut self, test: &'t Test, group: u32) -> bool {
+    /// Files a group under all values that a test holds of; `counts`: of the words of recent events. False where the test
+    /// is not one to find anybody by.
+    pub(super) fn add(&mut self, test: &'t Test, group: u32, counts: Option<&WordCounts>) -> bool {
         match test {
             Test::Text(text) => self.texts.push((text, group)),
             Test::Set(set) => {
@@ -90,11 +96,14 @@ impl<'t> TableBuilder<'t> {
             Test::Contains(finder) => self.contains.entry(finder.needle()).or_default().push(group),
             Test::Null { errors } => self.nulls[usize::from(!errors)].push(group),
             Test::Pattern(pattern) => match &pattern.required {
-                Some(required) => return self.add(required, group),
+                Some(required) => return self.add(required, group, counts),
                 None => self.patterns.push((pattern, group)),
             },
             Test::Size(spans) => spread(spans, group, &mut self.sizes, &mut self.size_spans),
             Test::Key(key) => self.keys.push((key, group)),
+            Test::Words(words) => {
+                self.words.extend(words.accesses(counts).map(|access| (access, group)));
+            }
             Test::NotNull => self.not_null.push(group),
             Test::NotText(_) => return false,
         }
@@ -123,6 +132,7 @@ impl<'t> TableBuilder<'t> {
             contains: Contains::new(self.contains),
             patterns: Patterns::new(&self.patterns, with_automata),
             contents: ContainerIndex::new(self.sizes, self.size_spans, self.keys),
+            words: WordTable::new(self.words),
             booleans: self.booleans.map(Into::into),
             nulls: self.nulls.map(Into::into),
             not_null: self.not_null.into(),
@@ -146,15 +156,9 @@ fn spread(from: &[Span], group: u32, points: &mut Vec<(u64, u32)>, spans: &mut V
 impl PathTable {
     /// Appends the postings that the rows of a column find; a row may find a posting more than once. `passed` is scratch
     /// space.
-    pub(super) fn look_up(
-        &self,
-        column: &Column,
-        view: View<'_>,
-        rows: usize,
-        hits: &mut Hits,
-        passed: &mut Vec<u32>,
-    ) {
-        match view {
+    pub(super) fn look_up(&self, columns: &Columns<'_>, hits: &mut Hits, passed: &mut Vec<u32>) {
+        let (column, rows) = (columns.decoded.column(self.column), columns.decoded.rows);
+        match columns.views[self.column.0 as usize] {
             View::Texts(texts) => self.all_texts(texts, hits, passed),
             View::Longs(longs) => self.all_longs(longs, hits, passed),
             View::Doubles(doubles) => self.all_doubles(doubles, hits, passed),
@@ -162,6 +166,9 @@ impl PathTable {
         }
         if let Some(contents) = &self.contents {
             contents.look_up(column, rows, hits);
+        }
+        if !self.words.is_empty() {
+            self.all_words(columns, hits);
         }
         if !self.has_nulls() {
             return;
@@ -176,6 +183,18 @@ impl PathTable {
             if column.errors.as_ref().is_none_or(|errors| !errors.value(row)) {
                 add(hits, &self.nulls[1], row);
             }
+        }
+    }
+
+    /// Looks up the words of all rows.
+    fn all_words(&self, columns: &Columns<'_>, hits: &mut Hits) {
+        let column = columns.decoded.column(self.column);
+        let rows = columns.decoded.rows;
+        let mut words = columns.words.borrow_mut();
+        let mut found = RowWordNumbers::default();
+        for row in 0..rows {
+            let of_row = words.of_row(self.column, column, rows, row);
+            self.words.look_up(of_row, row, &mut found, hits);
         }
     }
 
@@ -348,6 +367,7 @@ impl PathTable {
             + self.contains.as_ref().map_or(0, Contains::bytes)
             + self.patterns.as_ref().map_or(0, Patterns::bytes)
             + self.contents.as_ref().map_or(0, ContainerIndex::bytes)
+            + self.words.bytes()
     }
 }
 

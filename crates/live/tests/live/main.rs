@@ -10,6 +10,7 @@ mod patterns;
 mod search;
 mod shapes;
 mod sketches;
+mod standing_searches;
 mod support;
 mod views;
 mod windows;

@@ -141,13 +141,13 @@ fn batch_of(events: &[String]) -> EventBatch {
 
 /// Each query's filter as one expression, run over all rows of a batch.
 #[derive(Default)]
-struct NaiveMatcher {
+pub(crate) struct NaiveMatcher {
     filters: BTreeMap<u64, (Program, Vec<WantId>)>,
     wants: Wants,
 }
 
 impl NaiveMatcher {
-    fn add(&mut self, number: u64, query: &StandingQuery) {
+    pub(crate) fn add(&mut self, number: u64, query: &StandingQuery) {
         let filter = query.plan.filter.as_ref().expect("every query has a filter");
         let mut wants = Wants::new();
         let program = Program::compile(filter, query.dialect(), &mut wants).expect("it was compiled before");
@@ -156,11 +156,11 @@ impl NaiveMatcher {
         self.filters.insert(number, (program, bindings));
     }
 
-    fn decode(&self, batch: &EventBatch) -> Decoded {
+    pub(crate) fn decode(&self, batch: &EventBatch) -> Decoded {
         Decoder::default().decode(batch, &DecodePlan::new(self.wants.as_slice().iter().cloned()))
     }
 
-    fn matches(&self, number: u64, decoded: &Decoded) -> Vec<u32> {
+    pub(crate) fn matches(&self, number: u64, decoded: &Decoded) -> Vec<u32> {
         let (program, bindings) = &self.filters[&number];
         let rows: Vec<u32> = (0..decoded.rows as u32).collect();
         let input = Rows::Events { decoded, bindings, rows: &rows, now: 0 };
