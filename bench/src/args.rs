@@ -9,8 +9,8 @@ pub(crate) const HELP: &str = "\
 Usage: swiftwater-bench [OPTIONS]
 
   --quick             few samples of little data, in under a minute: that answers are right
-  --only PART[,PART]  throughput, shared, latency, memory, decode, equality, mixed, delivery, changes, curves,
-                      rollups, views, history; of the last two also a piece alone: views/folding, app, updates, derived,
+  --only PART[,PART]  throughput, shared, latency, memory, decode, equality, mixed, searches, delivery, changes,
+                      curves, rollups, views, history; of the last two also a piece alone: views/folding, app, updates, derived,
                       many-keys; history/log, acks, smart-home, articles, recovery
   --write             write the table to RESULTS.md, and curves into results/, beside the benchmark's sources when
                       cargo runs it, else in this directory
@@ -36,6 +36,7 @@ pub(crate) enum Part {
     Decode,
     Equality,
     Mixed,
+    Searches,
     Delivery,
     Changes,
     Curves,
@@ -45,10 +46,11 @@ pub(crate) enum Part {
 }
 
 /// All parts, by their names, in the order in which they run.
-pub(crate) const PARTS: [(&str, Part); 13] = [
+pub(crate) const PARTS: [(&str, Part); 14] = [
     ("decode", Part::Decode),
     ("equality", Part::Equality),
     ("mixed", Part::Mixed),
+    ("searches", Part::Searches),
     ("latency", Part::Latency),
     ("delivery", Part::Delivery),
     ("changes", Part::Changes),

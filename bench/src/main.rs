@@ -3,7 +3,8 @@
 //! The parts are:
 //!
 //! - the decoder beside other parsers ([`decode`]);
-//! - equality queries, one to a hundred thousand ([`equality`]), and queries of many forms ([`mixed`]);
+//! - equality queries, one to a hundred thousand ([`equality`]), queries of many forms ([`mixed`]), and standing searches
+//!   ([`searches`]);
 //! - throughput with standing queries, beside a plain JSON parser in the same run ([`throughput`]);
 //! - concurrent aggregations ([`shared`]), latency over loopback HTTP ([`latency`]), and deliveries ([`delivery`]);
 //! - queries that come and go ([`changes`]), memory ([`memory`]), and curves of cost ([`curves`]);
@@ -35,6 +36,7 @@ mod delivery;
 mod equality;
 mod mixed;
 mod rollups;
+mod searches;
 mod shared;
 mod throughput;
 
@@ -106,6 +108,7 @@ fn bench() -> anyhow::Result<bool> {
                 Part::Decode => decode::run(&args, &mut table),
                 Part::Equality => equality::run(&args, &mut table),
                 Part::Mixed => mixed::run(&args, &mut table),
+                Part::Searches => searches::run(&args, &mut table),
                 Part::Latency => latency::run(&args, &mut table),
                 Part::Memory => memory::run(&args, &mut table),
                 Part::Throughput => throughput::run(&args, &mut table),

@@ -1,6 +1,7 @@
 //! Defines the events and the queries over them. Both are seeded, so that a child makes the same queries as its parent made
 //! events for. The expected answers are counted while the events are written.
 
+mod log_searches;
 mod mixed;
 mod planted;
 mod sized;
@@ -8,6 +9,7 @@ mod sized;
 use serde::{Deserialize, Serialize};
 use swiftwater_testkit::published::PublishedEvents;
 
+use log_searches::SearchedLogs;
 pub(crate) use mixed::{Answer, Mixed};
 use planted::{Planted, Set};
 use sized::Sized;
@@ -41,6 +43,11 @@ pub(crate) enum Spec {
         queries: usize,
         /// The kind of each answer.
         answer: Answer,
+    },
+    /// Searches over log lines of 350 bytes, of which a line matches about one of ten thousand.
+    SearchedLogs {
+        /// How many.
+        queries: usize,
     },
     /// A thousand equality queries on one path of events of about so many bytes; 1 % of the events match.
     Sized {
@@ -77,6 +84,7 @@ impl Spec {
                 Box::new(Planted::together(SEED, Set { queries, paths }, matches))
             }
             Spec::Mixed { queries, answer } => Box::new(Mixed::new(SEED, queries, answer)),
+            Spec::SearchedLogs { queries } => Box::new(SearchedLogs::new(queries)),
             Spec::Sized { bytes } => Box::new(Sized::new(SEED, bytes)),
         }
     }

@@ -24,12 +24,12 @@ pub(super) struct WordTable {
     pairs: PointIndex,
     /// By number of a term: where the searches that are filed under it end; they begin where those of the term before end.
     ends: Box<[u32]>,
-    filed: Box<[Filed]>,
+    filed: Box<[WordPosting]>,
 }
 
 /// A search that is filed under a term.
 #[derive(Debug)]
-struct Filed {
+struct WordPosting {
     posting: u32,
     /// Each the number of a term, twice, and one more if it must not be there; [`ALWAYS`] behind the last.
     literals: [u32; LITERALS],
@@ -48,13 +48,13 @@ pub(super) struct RowWordNumbers {
 impl WordTable {
     pub(super) fn new(accesses: Vec<(WordAccess<&str>, u32)>) -> WordTable {
         let mut numbers = TermNumbers { count: ALWAYS + 1, ..TermNumbers::default() };
-        let mut filed: Vec<(u32, Filed)> = Vec::with_capacity(accesses.len());
+        let mut filed: Vec<(u32, WordPosting)> = Vec::with_capacity(accesses.len());
         for (WordAccess { term, others }, posting) in accesses {
             let mut literals = [ALWAYS << 1; LITERALS];
             for (literal, (other, is_there)) in literals.iter_mut().zip(others) {
                 *literal = numbers.of(other) << 1 | u32::from(!is_there);
             }
-            filed.push((numbers.of(term), Filed { posting, literals }));
+            filed.push((numbers.of(term), WordPosting { posting, literals }));
         }
         filed.sort_unstable_by_key(|(term, filed)| (*term, filed.posting));
         let end = |term: u32| filed.partition_point(|(other, _)| *other <= term) as u32;
@@ -118,7 +118,7 @@ impl WordTable {
         self.numbers.bytes()
             + self.pairs.bytes()
             + self.ends.len() * 4
-            + self.filed.len() * size_of::<Filed>()
+            + self.filed.len() * size_of::<WordPosting>()
     }
 }
 
