@@ -34,7 +34,7 @@ pub(crate) struct PathTable {
     patterns: Option<Patterns>,
     contents: Option<ContainerIndex>,
     /// Words of texts at any depth.
-    words: WordTable,
+    words: Option<Box<WordTable>>,
     /// FALSE, TRUE.
     booleans: [Box<[u32]>; 2],
     /// Null tests: of queries for which a missing path is null, and of the others.
@@ -132,7 +132,7 @@ impl<'t> TableBuilder<'t> {
             contains: Contains::new(self.contains),
             patterns: Patterns::new(&self.patterns, with_automata),
             contents: ContainerIndex::new(self.sizes, self.size_spans, self.keys),
-            words: WordTable::new(self.words),
+            words: (!self.words.is_empty()).then(|| Box::new(WordTable::new(self.words))),
             booleans: self.booleans.map(Into::into),
             nulls: self.nulls.map(Into::into),
             not_null: self.not_null.into(),
@@ -167,8 +167,8 @@ impl PathTable {
         if let Some(contents) = &self.contents {
             contents.look_up(column, rows, hits);
         }
-        if !self.words.is_empty() {
-            self.all_words(columns, hits);
+        if let Some(words) = &self.words {
+            self.all_words(words, columns, hits);
         }
         if !self.has_nulls() {
             return;
@@ -187,14 +187,14 @@ impl PathTable {
     }
 
     /// Looks up the words of all rows.
-    fn all_words(&self, columns: &Columns<'_>, hits: &mut Hits) {
+    fn all_words(&self, table: &WordTable, columns: &Columns<'_>, hits: &mut Hits) {
         let column = columns.decoded.column(self.column);
         let rows = columns.decoded.rows;
         let mut words = columns.words.borrow_mut();
         let mut found = RowWordNumbers::default();
         for row in 0..rows {
             let of_row = words.of_row(self.column, column, rows, row);
-            self.words.look_up(of_row, row, &mut found, hits);
+            table.look_up(of_row, row, &mut found, hits);
         }
     }
 
@@ -367,7 +367,7 @@ impl PathTable {
             + self.contains.as_ref().map_or(0, Contains::bytes)
             + self.patterns.as_ref().map_or(0, Patterns::bytes)
             + self.contents.as_ref().map_or(0, ContainerIndex::bytes)
-            + self.words.bytes()
+            + self.words.as_ref().map_or(0, |words| size_of::<WordTable>() + words.bytes())
     }
 }
 

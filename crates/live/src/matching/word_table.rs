@@ -66,10 +66,6 @@ impl WordTable {
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.filed.is_empty()
-    }
-
     /// Appends who is found by the words of a row; somebody may be found more than once.
     pub(super) fn look_up(
         &self,
