@@ -74,7 +74,7 @@ fn index_of(searches: &[LogSearch], sample: &Bytes) -> (Index, Duration) {
     (index, total / searches.len().max(1) as u32)
 }
 
-/// What a block brings to each search: lines, matches, candidates.
+/// Counts of a block for each search: lines, matches, candidates.
 fn step(
     index: &Index,
     shard: &mut Shard,
@@ -114,7 +114,7 @@ fn check(searches: &[LogSearch], index: &Index, blocks: &[Bytes]) {
     }
 }
 
-/// What this thread has run for so far.
+/// The processor time of this thread so far.
 fn ran() -> Duration {
     let told = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux tells it");
     let nanos = told.split(' ').next().and_then(|nanos| nanos.parse().ok());

@@ -19,7 +19,7 @@ pub(crate) struct AppliedFilter {
     pub(crate) kind: AppliedKind,
 }
 
-/// What proves that a filter is true of all rows of a file that are read.
+/// The proof that a filter is true of all rows of a file that are read.
 pub(crate) enum AppliedKind {
     /// The file's companion.
     Search(IndexQuery),

@@ -10,7 +10,7 @@ use swiftwater_generate::{Events, LogsSettings, Rng, Workload};
 
 /// Lines from which words are taken.
 const SAMPLE_LINES: usize = 20_000;
-/// Of these, a search finds so many at most.
+/// The most of these that a search finds.
 const SHARE_MAX: f64 = 0.001;
 
 /// A search.

@@ -39,7 +39,7 @@ struct ColumnWords {
 #[derive(Debug, Clone, Copy, Default)]
 struct Word {
     key: TextKey,
-    /// Where its text is, if that is longer than a key.
+    /// The place of its text, if that is longer than a key.
     at: u32,
     len: u32,
 }

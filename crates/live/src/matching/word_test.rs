@@ -21,7 +21,7 @@ use super::row_words::{RowWords, SearchedRow, SearchedWord, WordsOfRow};
 /// Other terms that are filed with a term.
 pub(super) const LITERALS: usize = 3;
 
-/// Of an AND, so many terms are considered; others are tested on the candidates.
+/// The most terms of an AND that are considered; others are tested on the candidates.
 const TERMS_MAX: usize = 64;
 
 /// The sample counts so many different words; others are as rare as those that it does not have.
@@ -33,7 +33,7 @@ const READ_WORDS_MAX: usize = 1 << 17;
 /// A sample of few events says little: each word counts as if so many more events had been seen, and its length had told.
 const PRIOR_ROWS: f64 = 4.0;
 
-/// Of the rows that have both words of a pair, so many have them one after the other, as far as is known.
+/// The assumed share of the rows with both words of a pair that have them one after the other.
 const PAIR_SHARE: f64 = 0.5;
 
 /// The search of an event or a value, as far as words can say it.

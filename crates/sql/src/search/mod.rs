@@ -274,7 +274,7 @@ fn constant(query: &Expr) -> Result<&str> {
     })
 }
 
-/// What a function answers for a row.
+/// The answer of a function for a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Output {
     /// True if the row satisfies the query.
