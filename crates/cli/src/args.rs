@@ -326,6 +326,9 @@ pub(crate) struct BackupArgs {
     /// The server.
     #[command(flatten)]
     pub(crate) client: ClientArgs,
+    /// Leaves out the files of search indexes: a restored server builds them anew
+    #[arg(long)]
+    pub(crate) without_search_index: bool,
     /// Checks every file of an existing backup against its checksum, without a server
     #[arg(long)]
     pub(crate) verify: bool,

@@ -8,14 +8,15 @@ use std::{fmt, io, ops::Range, sync::Arc};
 use arrow_array::ArrayRef;
 use arrow_schema::{Field, Schema};
 use swiftwater_search::{
-    Companion, CompanionError, DataFile, IndexBuilder, ReadBytes, Segment, merge, write_companion,
+    Companion, CompanionError, DataFile, FieldKind, IndexBuilder, IndexField, ReadBytes, Segment, merge,
+    write_companion,
 };
 use swiftwater_sql::{Expr, index_query};
 use swiftwater_store::{
-    CompanionBuilder, CompanionBytes, CompanionFault, CompanionFile, CompanionFormat, OpenCompanion,
-    SelectedRows,
+    CompanionBuilder, CompanionBytes, CompanionFault, CompanionFile, CompanionFormat, CompanionTerm,
+    OpenCompanion, SelectedRows,
 };
-use swiftwater_text::{IndexQuery, ScoreStatistics, SearchField, TableSearch};
+use swiftwater_text::{IndexKind, IndexQuery, ScoreStatistics, SearchField, TableSearch};
 
 /// Describes a field as searches of the table see it.
 pub(crate) type DescribeField = Box<dyn Fn(&Field) -> SearchField + Send + Sync>;
@@ -102,6 +103,33 @@ impl OpenCompanion for Open {
 
     fn statistics(&self, search: &TableSearch) -> Result<Option<ScoreStatistics>, CompanionFault> {
         self.0.statistics(search).map_err(fault)
+    }
+
+    fn visit_columns(&self, visit: &mut dyn FnMut(&str, IndexKind, u64)) {
+        for field in self.0.fields() {
+            if let Some(kind) = kind_of(field) {
+                visit(&field.column, kind, field.rows);
+            }
+        }
+    }
+
+    fn visit_terms(&self, visit: &mut dyn FnMut(CompanionTerm<'_>)) -> Result<(), CompanionFault> {
+        let visited = self.0.visit_terms(&mut |field, key, bytes| {
+            if let Some(kind) = kind_of(field) {
+                visit(CompanionTerm { column: &field.column, kind, key, bytes });
+            }
+        });
+        visited.map_err(fault)
+    }
+}
+
+/// The kind that a field of an index is of; none if it has no terms of its own.
+fn kind_of(field: &IndexField) -> Option<IndexKind> {
+    match field.kind {
+        FieldKind::Words | FieldKind::WordCounts => Some(IndexKind::Text),
+        FieldKind::Values => Some(IndexKind::Id),
+        FieldKind::Categories => Some(IndexKind::Facet),
+        FieldKind::Presence => None,
     }
 }
 

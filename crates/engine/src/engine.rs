@@ -20,9 +20,10 @@ use tracing::info;
 
 use crate::{
     Ack, ActivitiesAnswer, ActivitiesRequest, ActivityAnswer, ActivityFollow, ActivityRequest, AppendOptions,
-    Appended, Backup, Detached, Disks, EndReason, EngineConfig, EngineError, FieldsAnswer, HistoryConfig,
-    HistoryError, HistoryMetrics, IndexProgress, Principal, QueryForm, QueryId, RunningSearch, RuntimeError,
-    SearchAnswer, SearchError, SearchFollow, SearchMetrics, SearchRequest, SubmitOptions, Ticket,
+    Appended, Backup, BackupOptions, Detached, Disks, EndReason, EngineConfig, EngineError, FieldsAnswer,
+    HistoryConfig, HistoryError, HistoryMetrics, IndexProgress, Principal, QueryForm, QueryId, RunningSearch,
+    RuntimeError, SearchAnswer, SearchError, SearchFollow, SearchMetrics, SearchRequest, SubmitOptions,
+    Ticket,
     durable::{directory::DataDir, history::History},
     durable_objects::ForRuntime,
     searches::Searches,
@@ -123,8 +124,12 @@ impl Engine {
     }
 
     /// Starts a backup of everything durable: see [`Backup`].
-    pub async fn start_backup(&self, _principal: &Principal) -> Result<Arc<Backup>, EngineError> {
-        self.history()?.start_backup().await
+    pub async fn start_backup(
+        &self,
+        _principal: &Principal,
+        options: BackupOptions,
+    ) -> Result<Arc<Backup>, EngineError> {
+        self.history()?.start_backup(options).await
     }
 
     /// A running backup.

@@ -23,6 +23,7 @@ mod segment;
 mod select;
 mod statistics;
 mod terms;
+mod visit_terms;
 
 pub use builder::IndexBuilder;
 pub use companion::{BLOCK_BYTES, Companion, DataFile, FORMAT, ReadBytes, write_companion};

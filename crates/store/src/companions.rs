@@ -25,14 +25,14 @@ use arrow_array::ArrayRef;
 use arrow_schema::Schema;
 use datafusion_expr::Expr;
 use futures_util::{StreamExt, TryStreamExt};
-use object_store::{ObjectStore, ObjectStoreExt, PutPayload, path::Path};
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, PutPayload, path::Path};
 use parquet::arrow::{
     ParquetRecordBatchStreamBuilder, ProjectionMask,
     arrow_reader::{RowSelection, RowSelector},
 };
 use roaring::RoaringBitmap;
-use swiftwater_text::{IndexQuery, ScoreStatistics, TableSearch};
-use tokio::{runtime::Handle, sync::watch};
+use swiftwater_text::{IndexKind, IndexQuery, ScoreStatistics, TableSearch};
+use tokio::{runtime::Handle, sync::watch, time::Instant};
 use tracing::warn;
 
 use crate::{
@@ -100,6 +100,26 @@ pub trait OpenCompanion: Send + Sync + fmt::Debug {
         &self,
         search: &TableSearch,
     ) -> std::result::Result<Option<ScoreStatistics>, CompanionFault>;
+    /// Visits its columns with the number of rows that each has terms of.
+    fn visit_columns(&self, visit: &mut dyn FnMut(&str, IndexKind, u64));
+    /// Visits its terms.
+    fn visit_terms(
+        &self,
+        visit: &mut dyn FnMut(CompanionTerm<'_>),
+    ) -> std::result::Result<(), CompanionFault>;
+}
+
+/// A term of a companion.
+#[derive(Debug, Clone, Copy)]
+pub struct CompanionTerm<'t> {
+    /// The column.
+    pub column: &'t str,
+    /// The kind that the column is indexed as.
+    pub kind: IndexKind,
+    /// Its key.
+    pub key: &'t [u8],
+    /// Bytes of its key, postings and positions.
+    pub bytes: u64,
 }
 
 /// The rows that a companion selects.
@@ -137,8 +157,14 @@ pub struct CompanionStatus {
     pub waiting_files: usize,
     /// Rows of the files that wait.
     pub waiting_rows: u64,
+    /// The earliest time of their rows, in microseconds since 1970; none if the files do not tell.
+    pub waiting_since_micros: Option<i64>,
     /// Companions that were found to be unusable, since the table was opened.
     pub unusable: u64,
+    /// Rows of the companions that were built, since the table was opened.
+    pub rows_built: u64,
+    /// Microseconds that it took to build them.
+    pub build_micros: u64,
 }
 
 /// The companions of a table.
@@ -159,6 +185,8 @@ struct State {
     /// In the order in which they were opened.
     opened: VecDeque<Box<str>>,
     unusable: u64,
+    rows_built: u64,
+    build_micros: u64,
 }
 
 /// The part of a file that a scan reads.
@@ -167,6 +195,22 @@ pub(crate) enum FileRows {
     All,
     Some(RowSelection),
     None,
+}
+
+/// The rows of a file that a scan reads, as companions select them.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct FileSelection {
+    pub(crate) rows: FileRows,
+    /// True if the first of the queries is true of all of them.
+    pub(crate) is_exact: bool,
+    /// True if the file's companion answered.
+    pub(crate) is_indexed: bool,
+}
+
+impl FileSelection {
+    /// All rows, of which nothing is known.
+    pub(crate) const ALL: FileSelection =
+        FileSelection { rows: FileRows::All, is_exact: false, is_indexed: false };
 }
 
 /// Ends a search of companions whose statement has ended.
@@ -241,8 +285,8 @@ impl Companions {
             format.as_ref().map(|format| format.definition().to_owned())
         };
         if state.format.as_ref().is_none_or(|known| definition(known) != definition(&format)) {
-            let unusable = state.unusable;
-            *state = State { unusable, ..State::default() };
+            let State { unusable, rows_built, build_micros, .. } = *state;
+            *state = State { unusable, rows_built, build_micros, ..State::default() };
         }
         state.format = Some(format);
         self.changes.send_replace(());
@@ -257,9 +301,11 @@ impl Companions {
         self.state().format.clone().flatten()
     }
 
-    pub(crate) fn status(&self, files: &[Arc<FileEntry>]) -> CompanionStatus {
+    /// Their progress. `time` is the place of the column of arrival times.
+    pub(crate) fn status(&self, files: &[Arc<FileEntry>], time: Option<usize>) -> CompanionStatus {
         let state = self.state();
-        let mut status = CompanionStatus { unusable: state.unusable, ..CompanionStatus::default() };
+        let State { unusable, rows_built, build_micros, .. } = *state;
+        let mut status = CompanionStatus { unusable, rows_built, build_micros, ..CompanionStatus::default() };
         let is_present = |file: &FileEntry| {
             state.present.as_ref().is_some_and(|present| present.contains(file.add.path.as_str()))
         };
@@ -269,6 +315,8 @@ impl Companions {
             } else {
                 status.waiting_files += 1;
                 status.waiting_rows += file.rows.unwrap_or(0);
+                let earliest = time.and_then(|time| file.times_micros(time)).map(|(earliest, _)| earliest);
+                status.waiting_since_micros = earliest.into_iter().chain(status.waiting_since_micros).min();
             }
         }
         status
@@ -327,12 +375,15 @@ impl Companions {
         else {
             return Ok(());
         };
+        let begun = Instant::now();
         let bytes = build(&*format, place, &ledger.layout, &file, &described).await?;
         place.check().await?;
         let path = companion_path(place, format.definition(), &described.path);
         let put = place.store.put(&path, PutPayload::from(bytes)).await;
         put.map_err(StoreError::store("writing a search index file"))?;
         self.with_definition(format.definition(), |state| {
+            state.rows_built += u64::from(described.rows);
+            state.build_micros += u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
             state.present.get_or_insert_default().insert(described.path);
         });
         Ok(())
@@ -348,18 +399,17 @@ impl Companions {
         }
     }
 
-    /// The rows of each file that may satisfy both queries, and whether all of them satisfy the first. `format` is that of the
-    /// scan's snapshot.
+    /// The rows of each file that may satisfy both queries. `format` is that of the scan's snapshot.
     pub(crate) async fn select(
         self: &Arc<Self>,
         format: &Arc<dyn CompanionFormat>,
         place: &TableLocation,
         files: &[Arc<FileEntry>],
         queries: [IndexQuery; 2],
-    ) -> Result<Vec<(FileRows, bool)>> {
+    ) -> Result<Vec<FileSelection>> {
         let is_of_another = self.format().is_none_or(|now| now.definition() != format.definition());
         if is_of_another || self.state().present.as_ref().is_none_or(HashSet::is_empty) {
-            return Ok(vec![(FileRows::All, false); files.len()]);
+            return Ok(vec![FileSelection::ALL; files.len()]);
         }
         let format = Arc::clone(format);
         let is_cancelled = Arc::new(AtomicBool::new(false));
@@ -371,8 +421,12 @@ impl Companions {
                 let stops = is_cancelled.load(Ordering::Relaxed);
                 let found = (!stops).then(|| companions.selected(&format, &place, file, &queries, runtime));
                 rows.push(match found.flatten() {
-                    Some(selected) => (rows_of(&selected, file), selected.is_exact),
-                    None => (FileRows::All, false),
+                    Some(selected) => FileSelection {
+                        rows: rows_of(&selected, file),
+                        is_exact: selected.is_exact,
+                        is_indexed: true,
+                    },
+                    None => FileSelection::ALL,
                 });
             }
             Ok(rows)
@@ -401,6 +455,26 @@ impl Companions {
             Ok(files.iter().map(of_file).collect())
         };
         run_blocking("counting words", work).await
+    }
+
+    /// Asks the companions of some files, one after the other.
+    pub(crate) async fn visit(
+        self: &Arc<Self>,
+        place: &TableLocation,
+        files: &[Arc<FileEntry>],
+        mut visit: impl FnMut(&dyn OpenCompanion) -> std::result::Result<(), CompanionFault> + Send + 'static,
+    ) -> Result<()> {
+        let Some(format) = self.format() else { return Ok(()) };
+        let is_cancelled = Arc::new(AtomicBool::new(false));
+        let _cancel = CancelOnDrop(Arc::clone(&is_cancelled));
+        let (companions, place, files) = (Arc::clone(self), place.clone(), files.to_vec());
+        let work = move |runtime: &Handle| {
+            for file in files.iter().take_while(|_| !is_cancelled.load(Ordering::Relaxed)) {
+                companions.asked(&format, &place, file, runtime, &mut visit);
+            }
+            Ok(())
+        };
+        run_blocking("describing an index", work).await
     }
 
     /// The rows of a file that may satisfy a query; none if its companion does not say.
@@ -514,6 +588,20 @@ async fn list(place: &TableLocation, definition: &str) -> Result<HashSet<Box<str
     let paths: Vec<Option<Box<str>>> =
         paths.try_collect().await.map_err(StoreError::store("listing search index files"))?;
     Ok(paths.into_iter().flatten().collect())
+}
+
+/// The companions that the table has of some data files, as they are stored.
+pub(crate) async fn stored(
+    place: &TableLocation,
+    definition: &str,
+    files: &[Arc<FileEntry>],
+) -> Result<Vec<ObjectMeta>> {
+    let wanted: HashSet<Path> =
+        files.iter().map(|file| companion_path(place, definition, &file.add.path)).collect();
+    let listed = place.store.list(Some(&place.file(folder(definition).trim_end_matches('/'))));
+    let listed: Vec<ObjectMeta> =
+        listed.try_collect().await.map_err(StoreError::store("listing search index files"))?;
+    Ok(listed.into_iter().filter(|object| wanted.contains(&object.location)).collect())
 }
 
 /// The bytes of the companion of a file.

@@ -42,8 +42,8 @@ pub use fields::{FieldSummary, FieldsAnswer};
 pub use follow::{Followed, SearchFollow};
 pub use request::{
     AggregateRequest, Bucket, ContextRequest, Drill, Facet, FacetRequest, HistogramRequest, Piece,
-    RangeCount, RangeRequest, SearchAnswer, SearchHit, SearchRequest, SearchSort, SearchedStream, Stage,
-    ValueCount,
+    RangeCount, RangeRequest, SearchAnswer, SearchHit, SearchRequest, SearchSort, SearchedFiles,
+    SearchedStream, Stage, ValueCount,
 };
 
 use crate::{
@@ -342,14 +342,12 @@ impl Search<'_> {
         for (place, (target, searched)) in targets.iter().zip(searched).enumerate() {
             let sources = costs.of_stream(place);
             let files = target.stored.table().map_or(0, |table| table.status().files);
-            let files_scanned = sources.files.len() as u64;
             answer.streams.push(SearchedStream {
                 stream: target.stored.name.clone(),
                 position: target.position,
                 searched: searched.clone(),
                 condition: self.condition(target, searched, None)?.0,
-                files_left_out: (files as u64).saturating_sub(files_scanned),
-                files_scanned,
+                files: sources.files(files),
                 tail_rows: sources.tail_rows,
             });
         }

@@ -63,7 +63,7 @@ impl History {
     }
 
     /// The table of a stored stream or a plain table, if it is open.
-    async fn indexed_table(&self, name: &str) -> Option<Table> {
+    pub(crate) async fn indexed_table(&self, name: &str) -> Option<Table> {
         let stored = StreamName::new(name).ok().and_then(|name| self.stored(&name));
         match stored {
             Some(stored) => stored.table().cloned(),
@@ -103,7 +103,7 @@ impl History {
             Ok(Ok(())) => true,
             Ok(Err(error)) => return Err(SqlError::new(SqlErrorKind::Unavailable, error.to_string())),
         };
-        let CompanionStatus { indexed_files, waiting_files, waiting_rows, unusable } =
+        let CompanionStatus { indexed_files, waiting_files, waiting_rows, unusable, .. } =
             table.companion_status();
         Ok(IndexProgress {
             indexed_files,

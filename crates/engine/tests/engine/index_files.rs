@@ -85,8 +85,27 @@ async fn both(engine: &Engine, rng: &mut Rng, query: &str) -> Option<(String, St
     }
 }
 
-/// Comparisons with `=` and `IN`, which index files of columns of kind ID and FACET answer.
-async fn check_equalities(engine: &Engine, rng: &mut Rng, context: &str) {
+/// A pattern of LIKE with a part of a text.
+fn like_pattern(rng: &mut Rng, text: &str) -> String {
+    let characters: Vec<char> = text.chars().collect();
+    let (a, b) = (rng.below(characters.len() + 1), rng.below(characters.len() + 1));
+    let mut pattern = String::new();
+    for character in &characters[a.min(b)..a.max(b)] {
+        match character {
+            _ if rng.chance(0.05) => pattern.push(rng.pick(&['_', '%'])),
+            '%' | '_' | '\\' => pattern.extend(['\\', *character]),
+            _ => pattern.push(*character),
+        }
+    }
+    match rng.below(4) {
+        0 => format!("{pattern}%"),
+        1 => format!("%{pattern}"),
+        _ => format!("%{pattern}%"),
+    }
+}
+
+/// Comparisons with `=`, `IN` and `LIKE`, which index files of columns of kind ID, FACET and TEXT answer.
+async fn check_comparisons(engine: &Engine, rng: &mut Rng, context: &str) {
     let values = sql(engine, "SELECT DISTINCT b FROM logs WHERE b IS NOT NULL ORDER BY b").await;
     let values: Vec<String> = values
         .lines()
@@ -97,13 +116,19 @@ async fn check_equalities(engine: &Engine, rng: &mut Rng, context: &str) {
         .collect();
     for _ in 0..4 {
         let (one, other) = (rng.pick(&values), rng.pick(&values));
-        let condition = match rng.below(6) {
+        let text = rng.pick(&values).replace("''", "'");
+        let like = like_pattern(rng, &text).replace('\'', "''");
+        let condition = match rng.below(11) {
             0 => format!("b = '{one}'"),
             1 => format!("'{one}' = b AND id < {}", rng.below(250)),
             2 => format!("b IN ('{one}', '{other}', 'none', 'a', 'b')"),
             3 => format!("b = '{one}' OR search('a:read')"),
             4 => format!("NOT (b = '{one}' AND search('a:read'))"),
-            _ => format!("id = {} OR b = '{one}'", rng.below(250)),
+            5 => format!("id = {} OR b = '{one}'", rng.below(250)),
+            6 => format!("b NOT LIKE '{like}'"),
+            7 => format!("NOT (b LIKE '{like}')"),
+            8 => format!("b ILIKE '{like}'"),
+            _ => format!("b LIKE '{like}'"),
         };
         for selected in ["id", "count(*)"] {
             let order = if selected == "id" { " ORDER BY id" } else { "" };
@@ -117,13 +142,30 @@ async fn check_equalities(engine: &Engine, rng: &mut Rng, context: &str) {
 }
 
 async fn check(engine: &Engine, rng: &mut Rng, context: &str) {
-    check_equalities(engine, rng, context).await;
+    check_comparisons(engine, rng, context).await;
     let oracle = SearchOracle::default();
     for _ in 0..12 {
         let query = oracle.random_query(rng, 2).text();
         if let Some((indexed, scanned)) = both(engine, rng, &query).await {
             assert_eq!(indexed, scanned, "{context}: {query}");
         }
+    }
+}
+
+/// Waits until `DESCRIBE` has the figures of a column of kind ID, as SQL counts them.
+async fn until_described(engine: &Engine, column: &str) {
+    let counts = format!("SELECT count({column}) AS r, count(DISTINCT {column}) AS t FROM logs");
+    let counts: serde_json::Value = serde_json::from_str(&sql(engine, &counts).await).unwrap();
+    let expected = format!("\"rows\":{},\"terms\":{},", counts["r"], counts["t"]);
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+    loop {
+        let described = sql(engine, "DESCRIBE SEARCH INDEX ON logs").await;
+        let of_column = format!("\"column\":\"{column}\",\"kind\":\"ID\"");
+        if described.lines().any(|line| line.contains(&of_column) && line.contains(&expected)) {
+            return;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "{described} has no {expected}");
+        tokio::task::yield_now().await;
     }
 }
 
@@ -175,7 +217,13 @@ async fn index_files_change_no_answer() {
         let plan = sql(&engine, "EXPLAIN SELECT id FROM logs WHERE search('a:nowhere')").await;
         assert!(!plan.contains(".parquet"), "{plan}");
         check(&engine, &mut rng, "with all files").await;
+        assert!(plan.contains("files whose rows a search index selects: "), "{plan}");
+        if create.contains("b TEXT") || create.ends_with("(*)") {
+            let plan = sql(&engine, "EXPLAIN SELECT id FROM logs WHERE b LIKE '% nowhere %'").await;
+            assert!(!plan.contains(".parquet"), "{plan}");
+        }
         if create.contains("b ID") {
+            until_described(&engine, "b").await;
             let plan = sql(&engine, "EXPLAIN SELECT id FROM logs WHERE b = 'nowhere'").await;
             assert!(!plan.contains(".parquet"), "{plan}");
         }

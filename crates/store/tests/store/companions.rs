@@ -17,10 +17,10 @@ use datafusion_expr::Expr;
 use roaring::RoaringBitmap;
 use swiftwater_event::{Clock, Offset};
 use swiftwater_store::{
-    CompanionBuilder, CompanionBytes, CompanionFault, CompanionFile, CompanionFormat, OpenCompanion,
-    SelectedRows, Store, Table,
+    CompanionBuilder, CompanionBytes, CompanionFault, CompanionFile, CompanionFormat, CompanionTerm,
+    OpenCompanion, SelectedRows, Store, Table,
 };
-use swiftwater_text::{IndexQuery, ScoreStatistics, TableSearch};
+use swiftwater_text::{IndexKind, IndexQuery, ScoreStatistics, TableSearch};
 
 use crate::common::*;
 
@@ -105,6 +105,14 @@ impl OpenCompanion for Open {
 
     fn statistics(&self, _: &TableSearch) -> Result<Option<ScoreStatistics>, CompanionFault> {
         Ok(None)
+    }
+
+    fn visit_columns(&self, visit: &mut dyn FnMut(&str, IndexKind, u64)) {
+        visit("n", IndexKind::Id, self.rows.len());
+    }
+
+    fn visit_terms(&self, _: &mut dyn FnMut(CompanionTerm<'_>)) -> Result<(), CompanionFault> {
+        Ok(())
     }
 }
 
