@@ -174,7 +174,7 @@ impl Engine {
 
     /// True if the server stores events, and the stream is declared neither as stored nor as live-only: nothing of its events is
     /// stored, and its sender may not know.
-    pub fn keeps_nothing_of(&self, stream: &StreamName) -> bool {
+    pub fn discards_events_of(&self, stream: &StreamName) -> bool {
         let shared = &self.shared;
         shared.history.get().is_some() && shared.stored(stream).is_none() && shared.unstored(stream).is_none()
     }
@@ -186,7 +186,7 @@ impl Engine {
         stream: &StreamName,
     ) -> Result<(), EngineError> {
         match self.shared.history.get() {
-            Some(history) if history.stores_new_streams() && self.keeps_nothing_of(stream) => {
+            Some(history) if history.stores_new_streams() && self.discards_events_of(stream) => {
                 history.create_stream(&self.shared, stream).await
             }
             _ => Ok(()),
