@@ -18,6 +18,9 @@ use crate::wire::time_text;
 pub(super) const TOTAL: HeaderName = HeaderName::from_static("swiftwater-total");
 pub(super) const CURSOR: HeaderName = HeaderName::from_static("swiftwater-cursor");
 
+/// The offsets of each stream between which all events were searched, of a partial answer.
+pub(super) const SEARCHED: HeaderName = HeaderName::from_static("swiftwater-searched");
+
 /// All hits as one object.
 pub(super) fn object(
     answer: &SearchAnswer,
@@ -188,6 +191,10 @@ pub(super) fn lines(answer: &SearchAnswer) -> Response {
     let mut response = response("application/x-ndjson", text);
     if let Some(total) = answer.total {
         response.headers_mut().insert(TOTAL, HeaderValue::from(total));
+    }
+    if !answer.is_complete {
+        let searched = by_stream(answer, searched_json).to_string();
+        response.headers_mut().extend(HeaderValue::try_from(searched).ok().map(|value| (SEARCHED, value)));
     }
     if let Some(cursor) = answer.cursor.as_deref().and_then(|cursor| HeaderValue::try_from(cursor).ok()) {
         response.headers_mut().insert(CURSOR, cursor);
