@@ -298,9 +298,11 @@ impl Engine {
         self.registered_searches().is_some_and(|searches| searches.end(id))
     }
 
-    /// The counts of all searches; none without stored events.
+    /// The counts of all searches and index files; none without stored events.
     pub fn search_metrics(&self) -> Option<SearchMetrics> {
-        self.registered_searches().map(|searches| searches.metrics())
+        let history = self.shared.history.get()?;
+        let (files_built, files_merged) = history.index_builds.counts();
+        Some(SearchMetrics { files_built, files_merged, ..self.shared.searches(history).metrics() })
     }
 
     fn registered_searches(&self) -> Option<&Arc<Searches>> {

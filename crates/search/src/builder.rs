@@ -2,6 +2,9 @@
 //!
 //! Each value is analyzed once. The rows and positions of a term are appended to a list of its own in an arena, and written in
 //! the order of the terms when the segment is finished. No memory is allocated for a term that is known.
+//!
+//! With [`BuildLimits`], lists that fill half of the memory are written as a sorted run ([`crate::runs`]), and the runs are merged at
+//! the end. The segment is the same.
 
 use std::{collections::BTreeSet, io};
 
@@ -14,6 +17,8 @@ use crate::{
     encoding::{FieldsWriter, Parts, TermsWriter},
     fields::{FieldKind, IndexField, fields_of},
     phrases::VALUE_GAP,
+    runs::{Run, RunTerm, Runs, RunsReader},
+    scratch::BuildLimits,
     segment::Segment,
     terms::{PRESENT, push_boolean, push_number, push_text, push_word},
 };
@@ -31,6 +36,9 @@ pub struct IndexBuilder {
     rows: u32,
     reader: ColumnReader,
     scratch: AnalyzerScratch,
+    /// None: all terms are in memory.
+    limits: Option<BuildLimits>,
+    runs: Runs,
 }
 
 /// A column that is indexed.
@@ -76,7 +84,8 @@ impl std::fmt::Debug for IndexBuilder {
 
 impl IndexBuilder {
     /// A builder for the rows of a table with these columns, whose fields say which of them the index covers.
-    pub fn new(columns: &[SearchField]) -> IndexBuilder {
+    /// `limits` bound its memory; none: all terms are in memory.
+    pub fn new(columns: &[SearchField], limits: Option<BuildLimits>) -> IndexBuilder {
         let mut indexed: Vec<Column> = Vec::new();
         let mut fields = Vec::new();
         for (place, field) in fields_of(columns) {
@@ -92,11 +101,7 @@ impl IndexBuilder {
             }
             fields.push(FieldState { field, lengths: Vec::new() });
         }
-        let lists = Lists {
-            terms: ArenaHashMap::with_capacity(TERMS_AT_FIRST),
-            arena: MemoryArena::default(),
-            key: Vec::new(),
-        };
+        let lists = Lists::default();
         let (reader, scratch) = (ColumnReader::default(), AnalyzerScratch::default());
         IndexBuilder {
             names: columns.iter().map(|column| column.name.to_string()).collect(),
@@ -106,6 +111,8 @@ impl IndexBuilder {
             rows: 0,
             reader,
             scratch,
+            limits,
+            runs: Runs::default(),
         }
     }
 
@@ -115,24 +122,40 @@ impl IndexBuilder {
     }
 
     /// Adds rows. `arrays` are the columns of [`IndexBuilder::places`], in their order, of `rows` rows each.
-    pub fn add(&mut self, arrays: &[ArrayRef], rows: usize) {
-        for (number, array) in arrays.iter().enumerate().take(self.columns.len()) {
-            for row in 0..rows {
-                self.add_value(number, &**array, row);
+    pub fn add(&mut self, arrays: &[ArrayRef], rows: usize) -> io::Result<()> {
+        let step = self.rows_at_once(arrays, rows);
+        for from in (0..rows).step_by(step) {
+            for (number, array) in arrays.iter().enumerate().take(self.columns.len()) {
+                for row in from..(from + step).min(rows) {
+                    self.add_value(number, &**array, row);
+                }
             }
+            self.leave_memory_if_full()?;
         }
         self.rows += rows as u32;
+        Ok(())
+    }
+
+    /// The rows after which it looks at its memory. The terms of a text may take many times its bytes.
+    fn rows_at_once(&self, arrays: &[ArrayRef], rows: usize) -> usize {
+        let Some(limits) = &self.limits else { return rows.max(1) };
+        let bytes: usize = arrays.iter().map(|array| array.get_array_memory_size()).sum();
+        let a_row = bytes.div_ceil(rows.max(1)).max(1);
+        (limits.memory_bytes_max / 64 / a_row).clamp(1, rows.max(1))
+    }
+
+    fn leave_memory_if_full(&mut self) -> io::Result<()> {
+        match &self.limits {
+            Some(limits) if self.lists.memory_bytes() > limits.memory_bytes_max / 2 => {
+                self.runs.push(self.lists.take_run(limits)?, limits)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The rows so far.
     pub fn rows(&self) -> u32 {
         self.rows
-    }
-
-    /// The memory that it has, in bytes.
-    pub fn memory_bytes(&self) -> usize {
-        let lengths: usize = self.fields.iter().map(|field| field.lengths.capacity()).sum();
-        self.lists.terms.mem_usage() + self.lists.arena.mem_usage() + lengths
     }
 
     fn add_value(&mut self, number: usize, array: &dyn Array, at: usize) {
@@ -174,11 +197,23 @@ impl IndexBuilder {
 
     /// Writes the segment.
     pub fn finish(mut self) -> io::Result<Segment> {
-        let mut parts = Parts::default();
-        let mut writer = FieldsWriter::new(&mut parts);
-        let mut terms: Vec<(&[u8], TermList)> = Vec::with_capacity(self.lists.terms.len());
-        terms.extend(self.lists.terms.iter().map(|(key, address)| (key, self.lists.terms.read(address))));
-        terms.sort_unstable_by_key(|(key, _)| *key);
+        let mut parts = Parts::new(self.limits.as_ref());
+        match &self.limits {
+            Some(limits) if !self.runs.is_empty() => {
+                let mut runs = std::mem::take(&mut self.runs);
+                runs.push(self.lists.take_run(limits)?, limits)?;
+                write_runs(&runs.into_runs(), &mut self.fields, &mut parts)?;
+            }
+            _ => self.write_lists(&mut parts)?,
+        }
+        let fields = self.fields.into_iter().map(|state| state.field).collect();
+        Ok(Segment { rows: self.rows, columns: self.names, fields, parts })
+    }
+
+    /// Writes the terms in memory.
+    fn write_lists(&mut self, parts: &mut Parts) -> io::Result<()> {
+        let mut writer = FieldsWriter::new(parts);
+        let terms = self.lists.sorted();
         let (mut from, mut bytes, mut positions) = (0, Vec::new(), Vec::new());
         for (number, FieldState { field, lengths }) in self.fields.iter_mut().enumerate() {
             let prefix = (number as u16).to_be_bytes();
@@ -188,17 +223,40 @@ impl IndexBuilder {
                 bytes.clear();
                 list.list.read_to_end(&self.lists.arena, &mut bytes);
                 writer.new_term(&key[prefix.len()..], list.rows, field.kind.has_lengths())?;
-                list.write(field.kind, &bytes, &mut positions, &mut writer);
+                write_rows(list.of_run(&bytes), field.kind, &bytes, &mut positions, &mut writer);
                 writer.close_term()?;
             }
             writer.close()?;
             field.terms = count as u64;
             from += count;
         }
-        writer.close()?;
-        let fields = self.fields.into_iter().map(|state| state.field).collect();
-        Ok(Segment { rows: self.rows, columns: self.names, fields, parts })
+        writer.close()
     }
+}
+
+/// Writes the terms of runs.
+fn write_runs(runs: &[Run], fields: &mut [FieldState], parts: &mut Parts) -> io::Result<()> {
+    let mut writer = FieldsWriter::new(parts);
+    let mut terms = RunsReader::new(runs)?;
+    let (mut key, mut list, mut positions) = (Vec::new(), Vec::new(), Vec::new());
+    for (number, FieldState { field, lengths }) in fields.iter_mut().enumerate() {
+        let prefix = (number as u16).to_be_bytes();
+        let mut writer = writer.field(number, field, lengths)?;
+        field.terms = 0;
+        while terms.next_key(&prefix).is_some() && terms.next_term(&mut key)? {
+            let rows = terms.found().map(|term| term.rows).sum();
+            let lists = terms.found().len();
+            writer.new_term(&key[prefix.len()..], rows, field.kind.has_lengths())?;
+            for at in 0..lists {
+                let term = terms.read_list(at, &mut list)?;
+                write_rows(term, field.kind, &list, &mut positions, &mut writer);
+            }
+            writer.close_term()?;
+            field.terms += 1;
+        }
+        writer.close()?;
+    }
+    writer.close()
 }
 
 /// The texts of one row of a column.
@@ -229,7 +287,40 @@ impl RowTexts {
     }
 }
 
+impl Default for Lists {
+    fn default() -> Lists {
+        let terms = ArenaHashMap::with_capacity(TERMS_AT_FIRST);
+        Lists { terms, arena: MemoryArena::default(), key: Vec::new() }
+    }
+}
+
 impl Lists {
+    /// The memory that they have, in bytes.
+    fn memory_bytes(&self) -> usize {
+        self.terms.mem_usage() + self.arena.mem_usage()
+    }
+
+    /// The terms with the numbers of their fields before their keys, in order.
+    fn sorted(&self) -> Vec<(&[u8], TermList)> {
+        let mut terms: Vec<(&[u8], TermList)> = Vec::with_capacity(self.terms.len());
+        terms.extend(self.terms.iter().map(|(key, address)| (key, self.terms.read(address))));
+        terms.sort_unstable_by_key(|(key, _)| *key);
+        terms
+    }
+
+    /// Writes all lists as a run, and begins anew.
+    fn take_run(&mut self, limits: &BuildLimits) -> io::Result<Run> {
+        let mut run = Run::new(limits);
+        let mut bytes = Vec::new();
+        for (key, list) in self.sorted() {
+            bytes.clear();
+            list.list.read_to_end(&self.arena, &mut bytes);
+            run.push(key, list.of_run(&bytes), &bytes)?;
+        }
+        *self = Lists::default();
+        Ok(run)
+    }
+
     /// Adds a whole value.
     fn add_value(&mut self, number: usize, row: u32, value: Value<'_>) {
         let kind = FieldKind::Values;
@@ -297,31 +388,35 @@ impl TermList {
         }
     }
 
-    /// Writes the rows that were recorded as `bytes`.
-    fn write(
-        &self,
-        kind: FieldKind,
-        bytes: &[u8],
-        positions: &mut Vec<u32>,
-        writer: &mut TermsWriter<'_, '_>,
-    ) {
-        let mut numbers = Numbers { bytes };
-        let mut row = 0;
-        for at in 0..self.rows {
-            row += numbers.next().unwrap_or(0);
-            let is_last = at + 1 == self.rows;
-            match kind {
-                FieldKind::Words => {
-                    positions.clear();
-                    // The first is absolute, the others are differences.
-                    positions
-                        .extend(numbers.by_ref().take_while(|number| *number > 0).map(|number| number - 1));
-                    writer.write_doc(row, positions.len() as u32, positions);
-                }
-                FieldKind::WordCounts if is_last => writer.write_doc(row, self.count, &[]),
-                FieldKind::WordCounts => writer.write_doc(row, numbers.next().unwrap_or(1), &[]),
-                _ => writer.write_doc(row, 1, &[]),
+    /// Its rows, recorded as `bytes`, without its key.
+    fn of_run(&self, bytes: &[u8]) -> RunTerm {
+        RunTerm { rows: self.rows, count: self.count, bytes: bytes.len() as u32 }
+    }
+}
+
+/// Writes the rows of a term that were recorded as `bytes`.
+fn write_rows(
+    term: RunTerm,
+    kind: FieldKind,
+    bytes: &[u8],
+    positions: &mut Vec<u32>,
+    writer: &mut TermsWriter<'_, '_>,
+) {
+    let mut numbers = Numbers { bytes };
+    let mut row = 0;
+    for at in 0..term.rows {
+        row += numbers.next().unwrap_or(0);
+        let is_last = at + 1 == term.rows;
+        match kind {
+            FieldKind::Words => {
+                positions.clear();
+                // The first is absolute, the others are differences.
+                positions.extend(numbers.by_ref().take_while(|number| *number > 0).map(|number| number - 1));
+                writer.write_doc(row, positions.len() as u32, positions);
             }
+            FieldKind::WordCounts if is_last => writer.write_doc(row, term.count, &[]),
+            FieldKind::WordCounts => writer.write_doc(row, numbers.next().unwrap_or(1), &[]),
+            _ => writer.write_doc(row, 1, &[]),
         }
     }
 }
@@ -357,5 +452,57 @@ impl Iterator for Numbers<'_> {
             }
             shift += 7;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs::File, sync::Arc};
+
+    use arrow_array::StringArray;
+    use arrow_schema::{DataType, Field};
+    use swiftwater_text::{SEARCH_METADATA, TextIndex};
+
+    use super::*;
+    use crate::scratch::ScratchFiles;
+
+    #[derive(Debug)]
+    struct Scratch;
+
+    impl ScratchFiles for Scratch {
+        fn create(&self) -> io::Result<File> {
+            tempfile::tempfile()
+        }
+    }
+
+    #[test]
+    fn terms_take_no_more_memory_than_they_may() {
+        let index = ColumnIndex { text: Some(TextIndex::default()), ..ColumnIndex::default() };
+        let metadata = [(SEARCH_METADATA.to_owned(), index.to_metadata())].into();
+        let field = SearchField::of(&Field::new("a", DataType::Utf8, true).with_metadata(metadata));
+        let limits = BuildLimits { memory_bytes_max: 8 << 20, scratch: Arc::new(Scratch) };
+        let mut builder = IndexBuilder::new(&[field], Some(limits.clone()));
+        let mut most = 0;
+        // One batch of many rows, and rows of many words.
+        for (rows, words) in [(100_000, 2), (100, 5_000)] {
+            let text = |row: usize| {
+                let words = (0..words).map(|word| format!("w{}", row * 7_919 + word));
+                words.collect::<Vec<_>>().join(" ")
+            };
+            let array: ArrayRef = Arc::new((0..rows).map(|row| Some(text(row))).collect::<StringArray>());
+            let step = builder.rows_at_once(&[Arc::clone(&array)], rows);
+            for from in (0..rows).step_by(step) {
+                for at in from..(from + step).min(rows) {
+                    builder.add_value(0, &*array, at);
+                }
+                most = most.max(builder.lists.memory_bytes());
+                builder.leave_memory_if_full().unwrap();
+            }
+            builder.rows += rows as u32;
+        }
+        assert!(most > limits.memory_bytes_max / 2, "{most} bytes need no run");
+        assert!(most <= limits.memory_bytes_max, "{most} bytes");
+        assert!(!builder.runs.is_empty());
+        builder.finish().unwrap();
     }
 }

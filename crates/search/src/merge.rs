@@ -1,5 +1,8 @@
 //! Merges companions into the segment of all their rows, without their texts.
 
+use std::collections::BTreeSet;
+
+use swiftwater_text::SearchField;
 use tantivy::{
     DocSet, TERMINATED,
     postings::{Postings, SegmentPostings, TermInfo},
@@ -9,21 +12,46 @@ use crate::{
     companion::Companion,
     encoding::{FieldsWriter, Parts, TermsWriter},
     error::CompanionError,
-    fields::IndexField,
+    fields::{IndexField, fields_of},
+    scratch::BuildLimits,
     segment::Segment,
 };
 
+/// The fields of the segment that a merge makes.
+#[derive(Debug, Clone)]
+pub struct MergedFields {
+    columns: BTreeSet<String>,
+    fields: Vec<IndexField>,
+}
+
+impl MergedFields {
+    /// The fields of a table with these columns, as an [`crate::IndexBuilder`] makes them.
+    pub fn new(columns: &[SearchField]) -> MergedFields {
+        MergedFields {
+            columns: columns.iter().map(|column| column.name.to_string()).collect(),
+            fields: fields_of(columns).into_iter().map(|(_, field)| field).collect(),
+        }
+    }
+
+    /// True if a companion has no other columns and fields. Those that it lacks have no values in its rows.
+    pub fn include(&self, input: &Companion) -> bool {
+        let is_known = |field: &IndexField| self.fields.iter().any(|known| known.is_same(field));
+        input.columns.is_subset(&self.columns) && input.fields.iter().all(is_known)
+    }
+}
+
 /// The segment of the rows of some companions, one behind the other. It is the one that an [`crate::IndexBuilder`] makes of
-/// the rows.
-pub fn merge(inputs: &[&Companion]) -> Result<Segment, CompanionError> {
-    let mut fields: Vec<IndexField> = Vec::new();
+/// the rows. Their dictionaries ([`Companion::dictionary_bytes`]) are in memory meanwhile.
+pub fn merge(
+    inputs: &[&Companion],
+    merged: MergedFields,
+    limits: Option<&BuildLimits>,
+) -> Result<Segment, CompanionError> {
+    let MergedFields { columns, mut fields } = merged;
     for field in inputs.iter().flat_map(|input| &input.fields) {
-        match fields.iter_mut().find(|known| known.is_same(field)) {
-            Some(known) => {
-                known.tokens += field.tokens;
-                known.rows += field.rows;
-            }
-            None => fields.push(field.clone()),
+        if let Some(known) = fields.iter_mut().find(|known| known.is_same(field)) {
+            known.tokens += field.tokens;
+            known.rows += field.rows;
         }
     }
     let mut bases = Vec::with_capacity(inputs.len());
@@ -33,7 +61,7 @@ pub fn merge(inputs: &[&Companion]) -> Result<Segment, CompanionError> {
         let sum = rows.checked_add(input.rows);
         rows = sum.ok_or_else(|| CompanionError::encoding("there are more than 4,294,967,295 rows"))?;
     }
-    let mut parts = Parts::default();
+    let mut parts = Parts::new(limits);
     let mut writer = FieldsWriter::new(&mut parts);
     for (number, field) in fields.iter_mut().enumerate() {
         let mut lengths = Vec::new();
@@ -58,7 +86,6 @@ pub fn merge(inputs: &[&Companion]) -> Result<Segment, CompanionError> {
         writer.close()?;
     }
     writer.close()?;
-    let columns = inputs.iter().flat_map(|input| input.columns.iter().cloned()).collect();
     Ok(Segment { rows, columns, fields, parts })
 }
 
@@ -76,12 +103,13 @@ fn merge_terms(
         streams.push(stream.advance().then_some(stream));
     }
     let (mut key, mut count, mut positions) = (Vec::new(), 0, Vec::new());
+    let mut found: Vec<(usize, TermInfo)> = Vec::new();
     loop {
         let least = streams.iter().flatten().map(|stream| stream.key()).min();
         let Some(least) = least else { return Ok(count) };
         key.clear();
         key.extend_from_slice(least);
-        let mut found: Vec<(usize, TermInfo)> = Vec::new();
+        found.clear();
         for (number, slot) in streams.iter_mut().enumerate() {
             if let Some(stream) = slot.as_mut().filter(|stream| stream.key() == key) {
                 found.push((number, stream.value().clone()));
@@ -92,9 +120,9 @@ fn merge_terms(
         }
         let rows: u32 = found.iter().map(|(_, term)| term.doc_freq).sum();
         writer.new_term(&key, rows, field.kind.has_lengths())?;
-        for (number, term) in found {
-            let (terms, base) = &sources[number];
-            let postings = terms.read_postings_from_terminfo(&term, field.kind.record_option());
+        for (number, term) in &found {
+            let (terms, base) = &sources[*number];
+            let postings = terms.read_postings_from_terminfo(term, field.kind.record_option());
             copy_rows(postings.map_err(CompanionError::from_read)?, *base, field, writer, &mut positions);
         }
         writer.close_term()?;

@@ -11,6 +11,7 @@ mod actions;
 mod applied;
 mod checksums;
 mod committer;
+mod companion_build;
 mod companions;
 mod disk;
 mod encode;

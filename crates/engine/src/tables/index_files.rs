@@ -34,9 +34,6 @@ pub struct IndexProgress {
     pub is_complete: bool,
 }
 
-/// Memory that the terms of one file take while they are collected.
-const MEMORY_BYTES_MAX: usize = 128 << 20;
-
 impl History {
     /// Says to a table which index files it has: those of its search index as it is defined now.
     pub(crate) fn connect_index(&self, name: &str, table: &Table) {
@@ -57,7 +54,11 @@ impl History {
                 let metadata = FieldMetadata { json: json.unwrap_or_default(), index };
                 SearchField::of(metadata.describe(field).as_ref().unwrap_or(field))
             });
-            Arc::new(CompanionsOf { name: format!("d{id}"), describe, memory_bytes_max: MEMORY_BYTES_MAX })
+            Arc::new(CompanionsOf {
+                name: format!("d{id}"),
+                describe,
+                builds: Arc::clone(&self.index_builds),
+            })
         });
         table.set_companions(format);
     }

@@ -7,8 +7,10 @@ use std::{
     time::Duration,
 };
 
-use swiftwater_engine::{Engine, EngineConfig};
-use swiftwater_event::SystemClock;
+use std::collections::BTreeMap;
+
+use swiftwater_engine::{Engine, EngineConfig, HistoryConfig, Principal};
+use swiftwater_event::{StreamName, SystemClock};
 use swiftwater_testkit::{
     Rng,
     search::{SearchOracle, SearchValue, random_row},
@@ -24,8 +26,12 @@ const INDEXES: [&str; 4] = [
 ];
 
 async fn open(dir: &Path) -> Engine {
+    open_with(quick(dir)).await
+}
+
+async fn open_with(history: HistoryConfig) -> Engine {
     let config = EngineConfig { shards: 1, ..EngineConfig::default() };
-    open_when_free(config, quick(dir), Arc::new(SystemClock::new())).await
+    open_when_free(config, history, Arc::new(SystemClock::new())).await
 }
 
 /// Events with texts in two fields, and a number; some have a field that is no column.
@@ -274,4 +280,104 @@ async fn index_files_change_no_answer() {
         check(&engine, &mut rng, "without an index").await;
         stop(engine, Duration::from_secs(5)).await;
     }
+}
+
+/// Waits until all events that are stored by now are in files with an index file.
+async fn until_indexed(engine: &Engine, name: &str) {
+    let (name, wait) = (StreamName::new(name).unwrap(), Duration::from_secs(60));
+    let progress = engine.await_search_index(&Principal::anonymous(), &name, wait).await.unwrap();
+    assert!(progress.is_complete, "{progress:?}");
+}
+
+/// The index files below a folder with their bytes.
+fn bytes_of(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    index_files(folder).into_iter().map(|path| (path.clone(), std::fs::read(path).unwrap())).collect()
+}
+
+/// Builds all index files anew, and compares them with those that were there; damage was noticed before.
+async fn check_rebuilt(engine: &Engine, name: &str, folder: &Path, context: &str) {
+    let before = bytes_of(folder);
+    let built = engine.search_metrics().unwrap().files_built;
+    sql(engine, &format!("ALTER SEARCH INDEX ON {name} REBUILD")).await;
+    until_indexed(engine, name).await;
+    assert!(engine.search_metrics().unwrap().files_built > built, "{context}: nothing was built");
+    let after = bytes_of(folder);
+    assert!(!after.is_empty(), "{context}: no index files");
+    for (path, bytes) in after {
+        let old = before.get(&path).unwrap_or_else(|| panic!("{context}: {} is new", path.display()));
+        assert_eq!(old.len(), bytes.len(), "{context}: {}", path.display());
+        assert!(*old == bytes, "{context}: {} has other bytes", path.display());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn merged_index_files_are_those_that_are_built_of_the_rows() {
+    for (seed, create) in INDEXES.iter().enumerate() {
+        let mut rng = Rng::new(seed as u64);
+        let dir = tempfile::tempdir().unwrap();
+        let mut engine = open(dir.path()).await;
+        sql(&engine, "CREATE STREAM logs (id LONG NOT NULL, a JSON, b STRING, n JSON)").await;
+        sql(&engine, create).await;
+        let (mut next, mut merged) = (0, 0);
+        // Twice as many commits as compaction merges at least, in two lives of the server.
+        for part in 0..36 {
+            let count = 1 + rng.below(30);
+            let lines = events(&mut rng, next, count);
+            let lines: Vec<&str> = lines.lines().filter(|line| !line.contains("\"b\":[")).collect();
+            append(&engine, "logs", &lines.join("\n"), None).await;
+            next += count;
+            until_indexed(&engine, "logs").await;
+            if part == 8 {
+                // A column that the files so far have only in the texts of their events.
+                sql(&engine, "ALTER STREAM logs ADD COLUMN more STRING").await;
+            }
+            if part == 20 {
+                merged += engine.search_metrics().unwrap().files_merged;
+                stop(engine, Duration::from_secs(5)).await;
+                engine = open(dir.path()).await;
+            }
+        }
+        until_indexed(&engine, "logs").await;
+        merged += engine.search_metrics().unwrap().files_merged;
+        assert!(merged > 0, "seed {seed}: no index file was merged");
+        check(&engine, &mut rng, "with merged files").await;
+        check_rebuilt(&engine, "logs", dir.path(), &format!("seed {seed}")).await;
+        check(&engine, &mut rng, "with rebuilt files").await;
+        stop(engine, Duration::from_secs(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_file_that_exceeds_the_memory_is_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut history = quick(dir.path());
+    history.search_memory_bytes_max = 8 << 20;
+    let engine = open_with(history).await;
+    let words = "concat('w', i, ' x', i * 7 % 5000, ' v', i * i % 100003, ' common ', i % 3)";
+    let numbers = "generate_series(1, 120000) AS s(i)";
+    sql(
+        &engine,
+        &format!("CREATE TABLE big AS SELECT i, {words} AS text, concat('k', i) AS k FROM {numbers}"),
+    )
+    .await;
+    sql(&engine, "CREATE SEARCH INDEX ON big (text TEXT, k ID)").await;
+    until_indexed(&engine, "big").await;
+    let queries = ["w77777", "common", "\"x7 v1\"", "k:k1234", "text:w7* AND 2", "NOT common"];
+    let answer = async |engine: &Engine, query: &str, is_indexed: bool| {
+        let search = format!("search('{query}')");
+        let condition = match is_indexed {
+            true => search,
+            false => format!("CASE WHEN i > 0 THEN {search} ELSE false END"),
+        };
+        sql(engine, &format!("SELECT count(*), sum(i), min(k) FROM big WHERE {condition}")).await
+    };
+    for query in queries {
+        assert_eq!(answer(&engine, query, true).await, answer(&engine, query, false).await, "{query}");
+    }
+    stop(engine, Duration::from_secs(5)).await;
+    // The server's default suffices for all of it.
+    let engine = open(dir.path()).await;
+    sql(&engine, "SELECT count(*) FROM big").await;
+    check_rebuilt(&engine, "big", dir.path(), "big").await;
+    stop(engine, Duration::from_secs(5)).await;
 }
