@@ -455,7 +455,9 @@ fn companions_that_are_merged_are_those_that_are_built() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let merged = AtomicUsize::new(0);
     let mut runner = TestRunner::deterministic();
-    let cases = std::env::var("SOAK_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(24);
+    // A case takes seconds.
+    let soak: Option<u32> = std::env::var("SOAK_CASES").ok().and_then(|cases| cases.parse().ok());
+    let cases = 8 + soak.unwrap_or(0) / 25;
     let mut runner_config = runner.config().clone();
     (runner_config.cases, runner_config.failure_persistence) = (cases, None);
     runner = TestRunner::new_with_rng(runner_config, runner.rng().clone());
