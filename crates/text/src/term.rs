@@ -63,7 +63,12 @@ impl Pattern {
         match self {
             Pattern::Exact(word) => **word == *text,
             Pattern::Prefix(prefix) => text.starts_with(&**prefix),
-            Pattern::Wildcard(pieces) => has_pieces(pieces, text),
+            Pattern::Wildcard(pieces) => match &**pieces {
+                // The forms that all terms of an index are compared with.
+                [Piece::Any, Piece::Text(part), Piece::Any] => text.contains(&**part),
+                [Piece::Any, Piece::Text(part)] => text.ends_with(&**part),
+                pieces => has_pieces(pieces, text),
+            },
             Pattern::Fuzzy { word, distance } => is_within(word, text, usize::from(*distance)),
         }
     }
