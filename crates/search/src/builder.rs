@@ -1,25 +1,29 @@
 //! Builds a segment of record batches.
 //!
 //! Each value is analyzed once. The rows and positions of a term are appended to a list of its own in an arena, and written in
-//! the order of the terms when the segment is finished. No memory is allocated for a term that is known.
+//! the order of the terms when the segment is finished. No memory is allocated for a term that is known. A field has a table of
+//! its own, so that the table of a few words stays in the processor's cache beside that of a million ids.
 
 use std::{collections::BTreeSet, io};
 
 use arrow_array::{Array, ArrayRef};
-use swiftwater_text::{Analyzer, AnalyzerScratch, ColumnIndex, ColumnReader, SearchField, Value};
+use swiftwater_text::{
+    Analyzer, AnalyzerScratch, ColumnIndex, ColumnReader, SearchField, TERM_BYTES_MAX, Value,
+};
 use tantivy::fieldnorm::FieldNormReader;
-use tantivy_stacker::{ArenaHashMap, ExpUnrolledLinkedList, MemoryArena};
+use tantivy_stacker::{ExpUnrolledLinkedList, MemoryArena, SharedArenaHashMap};
 
 use crate::{
     encoding::{FieldsWriter, Parts, TermsWriter},
     fields::{FieldKind, IndexField, fields_of},
+    numbers::Numbers,
     phrases::VALUE_GAP,
     segment::Segment,
-    terms::{PRESENT, push_boolean, push_number, push_text, push_word},
+    terms::{PRESENT, is_stem, push_boolean, push_number, push_text, push_word},
 };
 
-/// Slots of the table of terms at the beginning; it grows.
-const TERMS_AT_FIRST: usize = 1 << 12;
+/// Slots of the table of a field at the beginning; it grows.
+const TERMS_AT_FIRST: usize = 1 << 6;
 
 /// Builds the segment of a data file, or of a part of it.
 pub struct IndexBuilder {
@@ -27,7 +31,7 @@ pub struct IndexBuilder {
     names: BTreeSet<String>,
     columns: Vec<Column>,
     fields: Vec<FieldState>,
-    lists: Lists,
+    memory: Memory,
     rows: u32,
     reader: ColumnReader,
     scratch: AnalyzerScratch,
@@ -47,13 +51,18 @@ struct FieldState {
     field: IndexField,
     /// A byte for each row, if the field has lengths.
     lengths: Vec<u8>,
+    /// The lists of its terms, by key.
+    terms: SharedArenaHashMap,
+    /// The list of its only term, if it is of presence.
+    present: TermList,
 }
 
-/// The lists of all terms.
-struct Lists {
-    terms: ArenaHashMap,
-    arena: MemoryArena,
-    /// The number of the field, and the key of the term.
+/// The memory of all fields.
+#[derive(Default)]
+struct Memory {
+    keys: MemoryArena,
+    lists: MemoryArena,
+    /// A key.
     key: Vec<u8>,
 }
 
@@ -90,19 +99,19 @@ impl IndexBuilder {
                     indexed.push(Column { place, field, index, analyzer, fields: number..number + 1 });
                 }
             }
-            fields.push(FieldState { field, lengths: Vec::new() });
+            fields.push(FieldState {
+                field,
+                lengths: Vec::new(),
+                terms: SharedArenaHashMap::with_capacity(TERMS_AT_FIRST),
+                present: TermList::default(),
+            });
         }
-        let lists = Lists {
-            terms: ArenaHashMap::with_capacity(TERMS_AT_FIRST),
-            arena: MemoryArena::default(),
-            key: Vec::new(),
-        };
         let (reader, scratch) = (ColumnReader::default(), AnalyzerScratch::default());
         IndexBuilder {
             names: columns.iter().map(|column| column.name.to_string()).collect(),
             columns: indexed,
             fields,
-            lists,
+            memory: Memory::default(),
             rows: 0,
             reader,
             scratch,
@@ -131,34 +140,35 @@ impl IndexBuilder {
 
     /// The memory that it has, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        let lengths: usize = self.fields.iter().map(|field| field.lengths.capacity()).sum();
-        self.lists.terms.mem_usage() + self.lists.arena.mem_usage() + lengths
+        let of_field = |field: &FieldState| field.terms.mem_usage() + field.lengths.capacity();
+        let fields: usize = self.fields.iter().map(of_field).sum();
+        self.memory.keys.mem_usage() + self.memory.lists.mem_usage() + fields
     }
 
     fn add_value(&mut self, number: usize, array: &dyn Array, at: usize) {
-        let IndexBuilder { columns, fields, lists, rows, reader, scratch, .. } = self;
+        let IndexBuilder { columns, fields, memory, rows, reader, scratch, .. } = self;
         let column = &columns[number];
         let row = *rows + at as u32;
         let mut texts = RowTexts::default();
         let mut is_present = false;
         reader.for_each_value(&column.field, array, at, |value| {
             is_present = true;
-            for number in column.fields.clone() {
-                let kind = fields[number].field.kind;
-                match kind {
+            for state in &mut fields[column.fields.clone()] {
+                match state.field.kind {
                     FieldKind::Presence => {}
                     FieldKind::Words | FieldKind::WordCounts => {
                         if let Value::Text(text) = value {
-                            texts.add(text, (number, kind, row), column, lists, scratch);
+                            texts.add(text, row, column, (state, memory), scratch);
                         }
                     }
-                    FieldKind::Values => lists.add_value(number, row, value),
-                    FieldKind::Categories => lists.add_category(number, row, value, &column.index),
+                    FieldKind::Values => state.add_value(row, value, memory),
+                    FieldKind::Categories => state.add_category(row, value, &column.index, memory),
                 }
             }
         });
         if is_present {
-            lists.record(column.fields.start, FieldKind::Presence, (row, 0), |key| key.extend(PRESENT));
+            let presence = &mut fields[column.fields.start];
+            presence.present.record(&mut memory.lists, FieldKind::Presence, row, 0);
         }
         for number in column.fields.clone() {
             let state = &mut fields[number];
@@ -176,24 +186,21 @@ impl IndexBuilder {
     pub fn finish(mut self) -> io::Result<Segment> {
         let mut parts = Parts::default();
         let mut writer = FieldsWriter::new(&mut parts);
-        let mut terms: Vec<(&[u8], TermList)> = Vec::with_capacity(self.lists.terms.len());
-        terms.extend(self.lists.terms.iter().map(|(key, address)| (key, self.lists.terms.read(address))));
-        terms.sort_unstable_by_key(|(key, _)| *key);
-        let (mut from, mut bytes, mut positions) = (0, Vec::new(), Vec::new());
-        for (number, FieldState { field, lengths }) in self.fields.iter_mut().enumerate() {
-            let prefix = (number as u16).to_be_bytes();
-            let count = terms[from..].partition_point(|(key, _)| key.starts_with(&prefix));
+        let Memory { keys, lists, .. } = &self.memory;
+        let (mut bytes, mut positions) = (Vec::new(), Vec::new());
+        for (number, state) in self.fields.iter_mut().enumerate() {
+            let FieldState { field, lengths, terms, present } = state;
+            let terms = sorted_terms(terms, *present, keys);
             let mut writer = writer.field(number, field, lengths)?;
-            for (key, list) in &terms[from..from + count] {
+            for (_, key, list) in &terms {
                 bytes.clear();
-                list.list.read_to_end(&self.lists.arena, &mut bytes);
-                writer.new_term(&key[prefix.len()..], list.rows, field.kind.has_lengths())?;
+                list.list.read_to_end(lists, &mut bytes);
+                writer.new_term(key);
                 list.write(field.kind, &bytes, &mut positions, &mut writer);
                 writer.close_term()?;
             }
             writer.close()?;
-            field.terms = count as u64;
-            from += count;
+            field.terms = terms.len() as u64;
         }
         writer.close()?;
         let fields = self.fields.into_iter().map(|state| state.field).collect();
@@ -213,9 +220,9 @@ impl RowTexts {
     fn add(
         &mut self,
         text: &str,
-        (number, kind, row): (usize, FieldKind, u32),
+        row: u32,
         column: &Column,
-        lists: &mut Lists,
+        (state, memory): (&mut FieldState, &mut Memory),
         scratch: &mut AnalyzerScratch,
     ) {
         let (first, mut end) = (self.next, self.next);
@@ -223,89 +230,126 @@ impl RowTexts {
             let position = first.saturating_add(token.position);
             end = position;
             self.tokens += 1;
-            lists.record(number, kind, (row, position), |key| push_word(token.kind, token.text, key));
+            if token.text.len() <= TERM_BYTES_MAX && !is_stem(token.kind) {
+                // Its key is the text itself.
+                state.record(token.text.as_bytes(), row, position, memory);
+            } else {
+                state.record_with(row, position, memory, |key| push_word(token.kind, token.text, key));
+            }
         });
         self.next = end.saturating_add(VALUE_GAP);
     }
 }
 
-impl Lists {
+impl FieldState {
     /// Adds a whole value.
-    fn add_value(&mut self, number: usize, row: u32, value: Value<'_>) {
-        let kind = FieldKind::Values;
+    fn add_value(&mut self, row: u32, value: Value<'_>, memory: &mut Memory) {
         match value {
-            Value::Text(text) => self.record(number, kind, (row, 0), |key| push_text(text, key)),
-            Value::Number(of) => self.record(number, kind, (row, 0), |key| push_number(of, key)),
-            Value::Boolean(of) => self.record(number, kind, (row, 0), |key| push_boolean(of, key)),
+            Value::Text(text) => self.record_with(row, 0, memory, |key| push_text(text, key)),
+            Value::Number(of) => self.record_with(row, 0, memory, |key| push_number(of, key)),
+            Value::Boolean(of) => self.record_with(row, 0, memory, |key| push_boolean(of, key)),
             Value::Time(_) => {}
         }
     }
 
     /// Adds a value and its ancestors.
-    fn add_category(&mut self, number: usize, row: u32, value: Value<'_>, index: &ColumnIndex) {
+    fn add_category(&mut self, row: u32, value: Value<'_>, index: &ColumnIndex, memory: &mut Memory) {
         let Value::Text(text) = value else { return };
-        let kind = FieldKind::Categories;
-        self.record(number, kind, (row, 0), |key| push_text(text, key));
+        self.record_with(row, 0, memory, |key| push_text(text, key));
         let separator = index.facet.as_ref().and_then(|facet| facet.separator.as_deref());
         for (at, _) in separator.into_iter().flat_map(|separator| text.match_indices(separator)) {
-            self.record(number, kind, (row, 0), |key| push_text(&text[..at], key));
+            self.record_with(row, 0, memory, |key| push_text(&text[..at], key));
         }
     }
 
-    /// Records that a row has a term at a position.
-    fn record(
+    /// Records that a row has a term, whose key is to be written, at a position.
+    fn record_with(
         &mut self,
-        number: usize,
-        kind: FieldKind,
-        (row, position): (u32, u32),
+        row: u32,
+        position: u32,
+        memory: &mut Memory,
         push_key: impl FnOnce(&mut Vec<u8>),
     ) {
-        let Lists { terms, arena, key } = self;
+        let mut key = std::mem::take(&mut memory.key);
         key.clear();
-        key.extend_from_slice(&(number as u16).to_be_bytes());
-        push_key(key);
-        terms.mutate_or_create(key, |list: Option<TermList>| {
+        push_key(&mut key);
+        self.record(&key, row, position, memory);
+        memory.key = key;
+    }
+
+    /// Records that a row has a term at a position.
+    fn record(&mut self, key: &[u8], row: u32, position: u32, memory: &mut Memory) {
+        let Memory { keys, lists, .. } = memory;
+        let kind = self.field.kind;
+        self.terms.mutate_or_create(key, keys, |list: Option<TermList>| {
             let mut list = list.unwrap_or_default();
-            list.record(arena, kind, row, position);
+            list.record(lists, kind, row, position);
             list
         });
     }
 }
 
+/// Terms in the order of their keys, each after its [`key_start`].
+fn sorted_terms<'k>(
+    terms: &'k SharedArenaHashMap,
+    present: TermList,
+    keys: &'k MemoryArena,
+) -> Vec<(u64, &'k [u8], TermList)> {
+    let mut sorted = Vec::with_capacity(terms.len().max(1));
+    if present.rows > 0 {
+        sorted.push((0, PRESENT, present));
+    }
+    sorted.extend(terms.iter(keys).map(|(key, address)| (key_start(key), key, keys.read(address))));
+    sorted.sort_unstable_by(|(start, key, _), (other_start, other, _)| {
+        start.cmp(other_start).then_with(|| key.cmp(other))
+    });
+    sorted
+}
+
+/// The first eight bytes of a key as a number. Numbers that differ compare as the keys do, without a read of the keys.
+fn key_start(key: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    let length = key.len().min(8);
+    bytes[..length].copy_from_slice(&key[..length]);
+    u64::from_be_bytes(bytes)
+}
+
 impl TermList {
     fn record(&mut self, arena: &mut MemoryArena, kind: FieldKind, row: u32, position: u32) {
-        let is_new = self.rows == 0 || self.row != row;
-        if is_new {
-            match kind {
-                _ if self.rows == 0 => {}
-                // Ends the positions of the row before.
-                FieldKind::Words => push_number_of(&mut self.list, arena, 0),
-                FieldKind::WordCounts => push_number_of(&mut self.list, arena, self.count),
-                _ => {}
+        let mut numbers = Encoded::default();
+        if self.rows == 0 || self.row != row {
+            if self.rows > 0 {
+                match kind {
+                    // Ends the positions of the row before.
+                    FieldKind::Words => numbers.push(0),
+                    FieldKind::WordCounts => numbers.push(self.count),
+                    _ => {}
+                }
             }
-            push_number_of(&mut self.list, arena, row - self.row);
+            numbers.push(row - self.row);
             (self.row, self.rows, self.count, self.position) = (row, self.rows + 1, 0, 0);
         }
         // A word and its first part are one term.
         let is_known = self.count > 0 && self.position == position;
         if kind.has_lengths() && !is_known {
             if kind == FieldKind::Words {
-                push_number_of(&mut self.list, arena, position - self.position + 1);
+                numbers.push(position - self.position + 1);
             }
             self.count += 1;
             self.position = position;
         }
+        self.list.writer(arena).extend_from_slice(numbers.bytes());
     }
 
     /// Writes the rows that were recorded as `bytes`.
-    fn write(
+    fn write<W: io::Write>(
         &self,
         kind: FieldKind,
         bytes: &[u8],
         positions: &mut Vec<u32>,
-        writer: &mut TermsWriter<'_, '_>,
+        writer: &mut TermsWriter<'_, W>,
     ) {
-        let mut numbers = Numbers { bytes };
+        let mut numbers = Numbers { bytes }.map(|number| number as u32);
         let mut row = 0;
         for at in 0..self.rows {
             row += numbers.next().unwrap_or(0);
@@ -316,46 +360,36 @@ impl TermList {
                     // The first is absolute, the others are differences.
                     positions
                         .extend(numbers.by_ref().take_while(|number| *number > 0).map(|number| number - 1));
-                    writer.write_doc(row, positions.len() as u32, positions);
+                    writer.write_row(row, positions.len() as u32, positions);
                 }
-                FieldKind::WordCounts if is_last => writer.write_doc(row, self.count, &[]),
-                FieldKind::WordCounts => writer.write_doc(row, numbers.next().unwrap_or(1), &[]),
-                _ => writer.write_doc(row, 1, &[]),
+                FieldKind::WordCounts if is_last => writer.write_row(row, self.count, &[]),
+                FieldKind::WordCounts => writer.write_row(row, numbers.next().unwrap_or(1), &[]),
+                _ => writer.write_row(row, 1, &[]),
             }
         }
     }
 }
 
-/// Appends a number: seven bits a byte, the highest bit of all but the last byte set.
-fn push_number_of(list: &mut ExpUnrolledLinkedList, arena: &mut MemoryArena, mut number: u32) {
-    let (mut bytes, mut length) = ([0; 5], 0);
-    while number >= 0x80 {
-        bytes[length] = number as u8 | 0x80;
-        number >>= 7;
-        length += 1;
-    }
-    bytes[length] = number as u8;
-    list.writer(arena).extend_from_slice(&bytes[..=length]);
+/// The numbers of one occurrence, at most three of 32 bits.
+#[derive(Default)]
+struct Encoded {
+    bytes: [u8; 16],
+    length: usize,
 }
 
-/// The numbers of [`push_number_of`].
-struct Numbers<'b> {
-    bytes: &'b [u8],
-}
-
-impl Iterator for Numbers<'_> {
-    type Item = u32;
-
-    fn next(&mut self) -> Option<u32> {
-        let (mut number, mut shift) = (0, 0);
-        loop {
-            let (byte, rest) = self.bytes.split_first()?;
-            self.bytes = rest;
-            number |= u32::from(byte & 0x7f) << shift;
-            if *byte < 0x80 {
-                return Some(number);
-            }
-            shift += 7;
+impl Encoded {
+    #[inline]
+    fn push(&mut self, mut number: u32) {
+        while number >= 0x80 {
+            self.bytes[self.length] = number as u8 | 0x80;
+            number >>= 7;
+            self.length += 1;
         }
+        self.bytes[self.length] = number as u8;
+        self.length += 1;
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
     }
 }

@@ -10,14 +10,16 @@
 //! ```
 //!
 //! Knows no table, no file system and no task: bytes come from [`ReadBytes`]. The analysis and the query come from
-//! `swiftwater-text`, so a companion answers as a scan does. tantivy provides the encodings of terms, postings and positions.
+//! `swiftwater-text`, so a companion answers as a scan does. tantivy provides the encodings of postings and positions.
 
 mod builder;
 mod companion;
+mod dictionary;
 mod encoding;
 mod error;
 mod fields;
 mod merge;
+mod numbers;
 mod phrases;
 mod segment;
 mod select;
