@@ -326,6 +326,9 @@ pub(crate) struct BackupArgs {
     /// The server.
     #[command(flatten)]
     pub(crate) client: ClientArgs,
+    /// Leaves out the files of search indexes: a restored server builds them anew
+    #[arg(long)]
+    pub(crate) without_search_index: bool,
     /// Checks every file of an existing backup against its checksum, without a server
     #[arg(long)]
     pub(crate) verify: bool,
@@ -453,7 +456,7 @@ pub(crate) struct SearchArgs {
     #[arg(value_name = "SEARCH")]
     pub(crate) rest: Vec<String>,
     /// File that is searched in this process, without a server; `-` is standard input
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["last", "from", "to", "time", "sort", "all", "columns", "hits", "facet", "histogram", "around", "explain", "follow"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["last", "from", "to", "time", "sort", "all", "columns", "hits", "facet", "histogram", "around", "partial", "explain", "follow"])]
     pub(crate) input: Option<PathBuf>,
     /// The server.
     #[command(flatten)]
@@ -500,6 +503,9 @@ pub(crate) struct SearchArgs {
     /// Goes on with each further event that matches, after the newest ones, oldest first
     #[arg(long, short, conflicts_with_all = ["all", "count", "sort", "to", "facet", "histogram", "around", "explain"])]
     pub(crate) follow: bool,
+    /// Prints what was found when the time of a search ends, and says which events were searched
+    #[arg(long, conflicts_with_all = ["all", "count", "around", "follow"])]
+    pub(crate) partial: bool,
     /// Prints how the search was answered and the cost of its parts, instead of the events
     #[arg(long, conflicts_with_all = ["all", "count", "hits"])]
     pub(crate) explain: bool,

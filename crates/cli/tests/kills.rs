@@ -2,7 +2,8 @@
 //! into a table and into a stream, views are maintained, and sinks and alerts deliver.
 //!
 //! Acknowledged events must be stored once, and so must each copy. Each view must equal its query over all of them (after
-//! every second start, too). Each target of windows and changes must receive all of them.
+//! every second start, too). Each target of windows and changes must receive all of them. Searches run all the time, and
+//! find what a comparison of each row finds, with whatever index files a kill left.
 //!
 //! Each client numbers its requests and sends one again, after a kill, until it is acknowledged. Tables are committed every
 //! 50 ms and the catalog is written every 20 ms, so kills hit both. `KILLS` sets the number of kills (10), `KILLS_SEED`
@@ -331,6 +332,42 @@ fn runner(address: Address, stop: Arc<AtomicBool>) -> JoinHandle<u64> {
     })
 }
 
+/// Searches until it is stopped; returns the number of searches that were answered.
+fn searcher(address: Address, stop: Arc<AtomicBool>) -> JoinHandle<u64> {
+    std::thread::spawn(move || {
+        let mut answered = 0;
+        while !stop.load(Ordering::Relaxed) {
+            let at = address.lock().unwrap().clone();
+            let path = format!("/v1/streams/t/search?q=client:{}%20number:7&limit=5", answered % CLIENTS);
+            let answer = Connection::open(&at).and_then(|mut connection| {
+                connection.ask_with("GET", &path, &["accept: application/json"], b"")
+            });
+            match answer {
+                Ok(answer) if answer.status == 200 => {
+                    let answer: Value = serde_json::from_slice(&answer.body).unwrap();
+                    let events = answer["hits"].as_array().unwrap();
+                    assert!(events.len() <= 1, "an event is stored once: {answer}");
+                    assert_eq!(answer["total"], events.len(), "{answer}");
+                    answered += 1;
+                }
+                Ok(answer) if answer.status < 500 => {
+                    panic!("{}: {}", answer.status, String::from_utf8_lossy(&answer.body))
+                }
+                _ => std::thread::park_timeout(Duration::from_millis(5)),
+            }
+        }
+        answered
+    })
+}
+
+/// An index finds what a comparison of each row finds. No events come meanwhile.
+fn check_searches(server: &TestServer, seed: u64) {
+    let by_index = "SELECT count(*) AS n, sum(number) AS s FROM t WHERE search('client:1')";
+    // An index does not answer conditions on expressions.
+    let by_row = "SELECT count(*) AS n, sum(number) AS s FROM t WHERE client + 0 = 1";
+    assert_eq!(sql(server, by_index), sql(server, by_row), "KILLS_SEED={seed}");
+}
+
 /// Copies are what was copied, and runs have read one after another.
 fn check_copies(server: &TestServer, events: u64, seed: u64) -> u64 {
     let is_done = || {
@@ -437,6 +474,7 @@ fn what_was_acknowledged_is_there_once_however_often_the_server_is_killed() {
     let mut server = over();
     sql(&server, "CREATE STREAM t (client LONG NOT NULL, number LONG NOT NULL)");
     sql(&server, JOB);
+    sql(&server, "CREATE SEARCH INDEX ON t (client ID, number ID)");
     sql(&server, VIEWS);
     sql(&server, &alerts(hook));
     let queries = [
@@ -460,6 +498,7 @@ fn what_was_acknowledged_is_there_once_however_often_the_server_is_killed() {
         })
         .collect();
     let runner = runner(Arc::clone(&address), Arc::clone(&stop));
+    let searcher = searcher(Arc::clone(&address), Arc::clone(&stop));
     let mut rng = Rng::new(seed);
     for kill in 0..kills {
         // Some progress first, so that no kill is of a server that did nothing.
@@ -472,12 +511,23 @@ fn what_was_acknowledged_is_there_once_however_often_the_server_is_killed() {
         if kill % 2 == 0 {
             // Nothing comes yet. Each time, not at the end alone: what a start gets wrong the next one may make anew.
             check_views(&server, seed);
+            check_searches(&server, seed);
         }
         set_address(&server);
     }
     stop.store(true, Ordering::Relaxed);
     let acknowledged: Vec<u64> = clients.into_iter().map(|client| client.join().unwrap()).collect();
     let answered = runner.join().unwrap();
+    let searches = searcher.join().unwrap();
+    assert!(searches > 0, "searches are answered");
+    check_searches(&server, seed);
+    let indexed = "/v1/streams/t/search/index?wait=30s";
+    let path = server.url.strip_prefix("http://").unwrap();
+    let fields = ["accept: application/json"];
+    let answer = Connection::open(path).unwrap().ask_with("GET", indexed, &fields, b"").unwrap();
+    let progress: Value = serde_json::from_slice(&answer.body).unwrap();
+    assert_eq!((&progress["complete"], &progress["unusable_files"]), (&true.into(), &0.into()), "{progress}");
+    check_searches(&server, seed);
     let rows = sql(
         &server,
         "SELECT client, count(*) AS n, count(DISTINCT number) AS d, max(number) AS top FROM t GROUP BY client",
@@ -512,7 +562,7 @@ fn what_was_acknowledged_is_there_once_however_often_the_server_is_killed() {
     let _ = writeln!(
         std::io::stderr(),
         "killed {kills} times under {CLIENTS} clients, who tried {} requests; {events} events acknowledged, found once, and \
-         copied once in {runs} runs of a job, and counted once in 4 views and 3 detached queries, KILLS_SEED={seed}",
+         copied once in {runs} runs of a job, and counted once in 4 views and 3 detached queries, {searches} searches answered, KILLS_SEED={seed}",
         tries.load(Ordering::Relaxed)
     );
 }

@@ -160,6 +160,17 @@ fn stored_events_are_found_on_a_server() {
     assert_eq!([next(), next()], ["{\"n\":2498}", "{\"n\":2499}"]);
     assert_eq!(server.ingest("logs", "{\"n\":-1,\"message\":\"line of now\"}\n").code, Some(0));
     assert_eq!(next(), "{\"n\":-1}");
+    // The server is killed and comes back at its address.
+    let address = server.url.strip_prefix("http://").expect("it is a URL").to_owned();
+    server.running.signal("KILL");
+    drop(server);
+    let server = TestServer::start_as(
+        &["serve", "--log", "warn", "--listen", &address],
+        &["--data", directory.path().to_str().expect("a path of tests is text")],
+    );
+    assert_eq!(server.ingest("logs", "{\"n\":-2,\"message\":\"line of later\"}\n").code, Some(0));
+    assert_eq!(next(), "{\"n\":-2}");
+    let search = |words: &[&str]| run(&[&["search", "--server", &server.url], words].concat());
     child.kill().expect("it is ended");
     child.wait().expect("it has ended");
     for (words, expected) in [

@@ -124,6 +124,8 @@ pub struct HistoryConfig {
     pub search_searches_max: usize,
     /// The most searches that wait; others are refused.
     pub search_waiting_max: usize,
+    /// The most bytes of memory that builds and merges of index files take together.
+    pub search_memory_bytes_max: usize,
 }
 
 impl HistoryConfig {
@@ -189,6 +191,7 @@ impl HistoryConfig {
             search_facet_values_max: 100_000,
             search_searches_max: 16,
             search_waiting_max: 100,
+            search_memory_bytes_max: 128 << 20,
         }
     }
 

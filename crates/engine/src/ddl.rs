@@ -47,7 +47,7 @@ pub(crate) trait Statement: Sync {
     }
 
     /// Makes the logged change take effect: starts, alters or ends the object.
-    fn take_effect(
+    fn apply_effect(
         &self,
         context: Context<'_>,
         prepared: Self::Prepared,
@@ -56,8 +56,8 @@ pub(crate) trait Statement: Sync {
 
 /// A statement that is logged as it is written, and has nothing to prepare.
 pub(crate) trait LoggedAsWritten: Sync {
-    /// Applies the effects, as [`Statement::take_effect`].
-    fn take_effect(&self, context: Context<'_>) -> impl Future<Output = Result<(), EngineError>> + Send;
+    /// Applies the effects, as [`Statement::apply_effect`].
+    fn apply_effect(&self, context: Context<'_>) -> impl Future<Output = Result<(), EngineError>> + Send;
 }
 
 /// Such a statement as a [`Statement`].
@@ -74,8 +74,8 @@ impl<S: LoggedAsWritten> Statement for AsWritten<S> {
         history.plan(ddl, ())
     }
 
-    async fn take_effect(&self, context: Context<'_>, (): ()) -> Result<(), EngineError> {
-        self.0.take_effect(context).await
+    async fn apply_effect(&self, context: Context<'_>, (): ()) -> Result<(), EngineError> {
+        self.0.apply_effect(context).await
     }
 }
 
@@ -98,7 +98,7 @@ pub(crate) async fn carry_out<S: Statement>(
         statement.abandon(context.history, prepared);
         return Err(error);
     }
-    statement.take_effect(context, prepared).await?;
+    statement.apply_effect(context, prepared).await?;
     Ok(true)
 }
 

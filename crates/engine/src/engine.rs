@@ -20,9 +20,10 @@ use tracing::info;
 
 use crate::{
     Ack, ActivitiesAnswer, ActivitiesRequest, ActivityAnswer, ActivityFollow, ActivityRequest, AppendOptions,
-    Appended, Backup, Detached, Disks, EndReason, EngineConfig, EngineError, FieldsAnswer, HistoryConfig,
-    HistoryError, HistoryMetrics, IndexProgress, Principal, QueryForm, QueryId, RunningSearch, RuntimeError,
-    SearchAnswer, SearchError, SearchFollow, SearchMetrics, SearchRequest, SubmitOptions, Ticket,
+    Appended, Backup, BackupOptions, Detached, Disks, EndReason, EngineConfig, EngineError, FieldsAnswer,
+    HistoryConfig, HistoryError, HistoryMetrics, IndexProgress, Principal, QueryForm, QueryId, RunningSearch,
+    RuntimeError, SearchAnswer, SearchError, SearchFollow, SearchMetrics, SearchRequest, SubmitOptions,
+    Ticket,
     durable::{directory::DataDir, history::History},
     durable_objects::ForRuntime,
     searches::Searches,
@@ -123,8 +124,12 @@ impl Engine {
     }
 
     /// Starts a backup of everything durable: see [`Backup`].
-    pub async fn start_backup(&self, _principal: &Principal) -> Result<Arc<Backup>, EngineError> {
-        self.history()?.start_backup().await
+    pub async fn start_backup(
+        &self,
+        _principal: &Principal,
+        options: BackupOptions,
+    ) -> Result<Arc<Backup>, EngineError> {
+        self.history()?.start_backup(options).await
     }
 
     /// A running backup.
@@ -169,7 +174,7 @@ impl Engine {
 
     /// True if the server stores events, and the stream is declared neither as stored nor as live-only: nothing of its events is
     /// stored, and its sender may not know.
-    pub fn keeps_nothing_of(&self, stream: &StreamName) -> bool {
+    pub fn discards_events_of(&self, stream: &StreamName) -> bool {
         let shared = &self.shared;
         shared.history.get().is_some() && shared.stored(stream).is_none() && shared.unstored(stream).is_none()
     }
@@ -181,7 +186,7 @@ impl Engine {
         stream: &StreamName,
     ) -> Result<(), EngineError> {
         match self.shared.history.get() {
-            Some(history) if history.stores_new_streams() && self.keeps_nothing_of(stream) => {
+            Some(history) if history.stores_new_streams() && self.discards_events_of(stream) => {
                 history.create_stream(&self.shared, stream).await
             }
             _ => Ok(()),
@@ -293,9 +298,11 @@ impl Engine {
         self.registered_searches().is_some_and(|searches| searches.end(id))
     }
 
-    /// The counts of all searches; none without stored events.
+    /// The counts of all searches and index files; none without stored events.
     pub fn search_metrics(&self) -> Option<SearchMetrics> {
-        self.registered_searches().map(|searches| searches.metrics())
+        let history = self.shared.history.get()?;
+        let (files_built, files_merged) = history.index_builds.counts();
+        Some(SearchMetrics { files_built, files_merged, ..self.shared.searches(history).metrics() })
     }
 
     fn registered_searches(&self) -> Option<&Arc<Searches>> {

@@ -40,8 +40,8 @@ mod searches;
 mod tables;
 
 pub use backup::{
-    BACKUP_KEPT, BACKUPS_MAX, Backup, BackupFault, BackupFile, BackupManifest, BackupReadError, Checksum,
-    MANIFEST_NAME, ManifestError, RestoreError, restore, verify_backup,
+    BACKUP_KEPT, BACKUPS_MAX, Backup, BackupFault, BackupFile, BackupManifest, BackupOptions,
+    BackupReadError, Checksum, MANIFEST_NAME, ManifestError, RestoreError, restore, verify_backup,
 };
 pub use config::HistoryConfig;
 pub use durable::history::Disks;
@@ -63,7 +63,7 @@ pub use search::{
     ActivityRequest, ActivityStream, ActivitySummary, ActivityTree, AggregateRequest, Bucket, ContextRequest,
     Drill, Facet, FacetRequest, FieldSummary, FieldsAnswer, Followed, FollowedActivity, HistogramRequest,
     Piece, RangeCount, RangeRequest, SearchAnswer, SearchFollow, SearchHit, SearchRequest, SearchSort,
-    SearchedStream, Stage, ValueCount,
+    SearchedFiles, SearchedStream, Stage, ValueCount,
 };
 pub use searches::{RunningSearch, SearchError, SearchMetrics, SearchState};
 pub use status::{HistoryMetrics, JobStatus, JoinsMetrics, SinkStatus, TableMetrics, ViewsMetrics};

@@ -75,7 +75,7 @@ pub struct RunningSearch {
     pub bytes_read: u64,
 }
 
-/// Counts of all searches since the start.
+/// Counts of all searches and index files since the start.
 #[derive(Debug, Clone, Default)]
 pub struct SearchMetrics {
     /// Searches that run.
@@ -95,6 +95,10 @@ pub struct SearchMetrics {
     pub rows_scanned: u64,
     /// Hits that were answered.
     pub hits: u64,
+    /// Index files that were built from the rows of their data files.
+    pub files_built: u64,
+    /// Index files that were merged from those of the data files that compaction merged.
+    pub files_merged: u64,
 }
 
 /// The rows and bytes that a search has read so far.

@@ -66,7 +66,7 @@ impl OtherStatements for Statements {
             Ddl::Show(show) => history.show(&show).map(Some),
             Ddl::Describe { kind, name } => history.describe(kind, &name).map(Some),
             Ddl::DescribeEndpoint { name } => history.describe_endpoint(&name).map(Some),
-            Ddl::DescribeSearchIndex { table } => history.describe_search_index(&table).map(Some),
+            Ddl::DescribeSearchIndex { table } => history.describe_search_index(&table).await.map(Some),
             Ddl::RunJob { name } => history.run_job(&shared, &name).await.map(Some),
             _ => {
                 if let (Ddl::CreateJob(create), Some(sql)) = (&ddl, shared.sql.get()) {

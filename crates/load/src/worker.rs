@@ -99,7 +99,7 @@ enum Next {
     /// Its number and when it is due, in nanoseconds since the beginning.
     Due(u64, u64),
     At(u64),
-    Over,
+    Finished,
 }
 
 impl Numbers {
@@ -125,7 +125,7 @@ impl Numbers {
 
     fn next(&self, next: u64, now: u64) -> Next {
         if next >= self.count || self.rate.is_none() && now >= self.end {
-            return Next::Over;
+            return Next::Finished;
         }
         let number = next * self.threads + self.thread;
         match self.rate {
@@ -184,8 +184,8 @@ impl<'a> Worker<'a> {
             let is_stopped = self.run.stop.load(Ordering::Relaxed) || now >= patience;
             self.requeue_rested(now);
             let wait_until = self.start_due(now, is_stopped);
-            let next = if is_stopped { Next::Over } else { self.numbers.next(self.next, now) };
-            if self.busy == 0 && next == Next::Over {
+            let next = if is_stopped { Next::Finished } else { self.numbers.next(self.next, now) };
+            if self.busy == 0 && next == Next::Finished {
                 break;
             }
             self.wait(wait_until)?;
@@ -239,7 +239,7 @@ impl<'a> Worker<'a> {
                     until = until.min(due);
                     break;
                 }
-                Next::Over => break,
+                Next::Finished => break,
             }
         }
         self.resting.iter().map(|(rested, _)| *rested).fold(until, u64::min)

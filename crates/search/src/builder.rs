@@ -3,6 +3,9 @@
 //! Each value is analyzed once. The rows and positions of a term are appended to a list of its own in an arena, and written in
 //! the order of the terms when the segment is finished. No memory is allocated for a term that is known. A field has a table of
 //! its own, so that the table of a few words stays in the processor's cache beside that of a million ids.
+//!
+//! With [`BuildLimits`], lists that fill half of the memory are written as a sorted run ([`crate::runs`]), and the runs are
+//! merged at the end. The segment is the same.
 
 use std::{collections::BTreeSet, io};
 
@@ -18,6 +21,8 @@ use crate::{
     fields::{FieldKind, IndexField, fields_of},
     numbers::Numbers,
     phrases::VALUE_GAP,
+    runs::{Run, RunTerm, Runs, RunsReader},
+    scratch::BuildLimits,
     segment::Segment,
     terms::{PRESENT, is_stem, push_boolean, push_number, push_text, push_word},
 };
@@ -35,6 +40,9 @@ pub struct IndexBuilder {
     rows: u32,
     reader: ColumnReader,
     scratch: AnalyzerScratch,
+    /// None: all terms are in memory.
+    limits: Option<BuildLimits>,
+    runs: Runs,
 }
 
 /// A column that is indexed.
@@ -85,7 +93,8 @@ impl std::fmt::Debug for IndexBuilder {
 
 impl IndexBuilder {
     /// A builder for the rows of a table with these columns, whose fields say which of them the index covers.
-    pub fn new(columns: &[SearchField]) -> IndexBuilder {
+    /// `limits` bound its memory; none: all terms are in memory.
+    pub fn new(columns: &[SearchField], limits: Option<BuildLimits>) -> IndexBuilder {
         let mut indexed: Vec<Column> = Vec::new();
         let mut fields = Vec::new();
         for (place, field) in fields_of(columns) {
@@ -115,6 +124,8 @@ impl IndexBuilder {
             rows: 0,
             reader,
             scratch,
+            limits,
+            runs: Runs::default(),
         }
     }
 
@@ -124,13 +135,57 @@ impl IndexBuilder {
     }
 
     /// Adds rows. `arrays` are the columns of [`IndexBuilder::places`], in their order, of `rows` rows each.
-    pub fn add(&mut self, arrays: &[ArrayRef], rows: usize) {
-        for (number, array) in arrays.iter().enumerate().take(self.columns.len()) {
-            for row in 0..rows {
-                self.add_value(number, &**array, row);
+    pub fn add(&mut self, arrays: &[ArrayRef], rows: usize) -> io::Result<()> {
+        let step = self.rows_at_once(arrays, rows);
+        for from in (0..rows).step_by(step) {
+            for (number, array) in arrays.iter().enumerate().take(self.columns.len()) {
+                for row in from..(from + step).min(rows) {
+                    self.add_value(number, &**array, row);
+                }
             }
+            self.leave_memory_if_full()?;
         }
         self.rows += rows as u32;
+        Ok(())
+    }
+
+    /// The rows after which it looks at its memory. The terms of a text may take many times its bytes.
+    fn rows_at_once(&self, arrays: &[ArrayRef], rows: usize) -> usize {
+        let Some(limits) = &self.limits else { return rows.max(1) };
+        let bytes: usize = arrays.iter().map(|array| array.get_array_memory_size()).sum();
+        let a_row = bytes.div_ceil(rows.max(1)).max(1);
+        (limits.memory_bytes_max / 64 / a_row).clamp(1, rows.max(1))
+    }
+
+    fn leave_memory_if_full(&mut self) -> io::Result<()> {
+        match self.limits.clone() {
+            Some(limits) if self.memory_bytes() > limits.memory_bytes_max / 2 => {
+                let run = self.take_run(&limits)?;
+                self.runs.push(run, &limits)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes all lists as a run, and begins anew.
+    fn take_run(&mut self, limits: &BuildLimits) -> io::Result<Run> {
+        let mut run = Run::new(limits);
+        let Memory { keys, lists, .. } = &self.memory;
+        let (mut bytes, mut run_key) = (Vec::new(), Vec::new());
+        for (number, state) in self.fields.iter_mut().enumerate() {
+            for (_, key, list) in sorted_terms(&state.terms, state.present, keys) {
+                run_key.clear();
+                run_key.extend_from_slice(&field_prefix(number));
+                run_key.extend_from_slice(key);
+                bytes.clear();
+                list.list.read_to_end(lists, &mut bytes);
+                run.push(&run_key, list.of_run(&bytes), &bytes)?;
+            }
+            state.terms = SharedArenaHashMap::with_capacity(TERMS_AT_FIRST);
+            state.present = TermList::default();
+        }
+        self.memory = Memory::default();
+        Ok(run)
     }
 
     /// The rows so far.
@@ -138,11 +193,10 @@ impl IndexBuilder {
         self.rows
     }
 
-    /// The memory that it has, in bytes.
-    pub fn memory_bytes(&self) -> usize {
-        let of_field = |field: &FieldState| field.terms.mem_usage() + field.lengths.capacity();
-        let fields: usize = self.fields.iter().map(of_field).sum();
-        self.memory.keys.mem_usage() + self.memory.lists.mem_usage() + fields
+    /// The memory that its terms have, in bytes.
+    fn memory_bytes(&self) -> usize {
+        let tables: usize = self.fields.iter().map(|field| field.terms.mem_usage()).sum();
+        self.memory.keys.mem_usage() + self.memory.lists.mem_usage() + tables
     }
 
     fn add_value(&mut self, number: usize, array: &dyn Array, at: usize) {
@@ -184,8 +238,22 @@ impl IndexBuilder {
 
     /// Writes the segment.
     pub fn finish(mut self) -> io::Result<Segment> {
-        let mut parts = Parts::default();
-        let mut writer = FieldsWriter::new(&mut parts);
+        let mut parts = Parts::new(self.limits.as_ref());
+        match self.limits.clone() {
+            Some(limits) if !self.runs.is_empty() => {
+                let mut runs = std::mem::take(&mut self.runs);
+                runs.push(self.take_run(&limits)?, &limits)?;
+                write_runs(&runs.into_runs(), &mut self.fields, &mut parts)?;
+            }
+            _ => self.write_lists(&mut parts)?,
+        }
+        let fields = self.fields.into_iter().map(|state| state.field).collect();
+        Ok(Segment { rows: self.rows, columns: self.names, fields, parts })
+    }
+
+    /// Writes the terms in memory.
+    fn write_lists(&mut self, parts: &mut Parts) -> io::Result<()> {
+        let mut writer = FieldsWriter::new(parts);
         let Memory { keys, lists, .. } = &self.memory;
         let (mut bytes, mut positions) = (Vec::new(), Vec::new());
         for (number, state) in self.fields.iter_mut().enumerate() {
@@ -196,16 +264,42 @@ impl IndexBuilder {
                 bytes.clear();
                 list.list.read_to_end(lists, &mut bytes);
                 writer.new_term(key);
-                list.write(field.kind, &bytes, &mut positions, &mut writer);
+                write_rows(list.of_run(&bytes), field.kind, &bytes, &mut positions, &mut writer);
                 writer.close_term()?;
             }
             writer.close()?;
             field.terms = terms.len() as u64;
         }
-        writer.close()?;
-        let fields = self.fields.into_iter().map(|state| state.field).collect();
-        Ok(Segment { rows: self.rows, columns: self.names, fields, parts })
+        writer.close()
     }
+}
+
+/// The number of a field before the keys of its terms in a run.
+fn field_prefix(number: usize) -> [u8; 2] {
+    (number as u16).to_be_bytes()
+}
+
+/// Writes the terms of runs.
+fn write_runs(runs: &[Run], fields: &mut [FieldState], parts: &mut Parts) -> io::Result<()> {
+    let mut writer = FieldsWriter::new(parts);
+    let mut terms = RunsReader::new(runs)?;
+    let (mut key, mut list, mut positions) = (Vec::new(), Vec::new(), Vec::new());
+    for (number, FieldState { field, lengths, .. }) in fields.iter_mut().enumerate() {
+        let prefix = field_prefix(number);
+        let mut writer = writer.field(number, field, lengths)?;
+        field.terms = 0;
+        while terms.next_key(&prefix).is_some() && terms.next_term(&mut key)? {
+            writer.new_term(&key[prefix.len()..]);
+            for at in 0..terms.lists() {
+                let term = terms.read_list(at, &mut list)?;
+                write_rows(term, field.kind, &list, &mut positions, &mut writer);
+            }
+            writer.close_term()?;
+            field.terms += 1;
+        }
+        writer.close()?;
+    }
+    writer.close()
 }
 
 /// The texts of one row of a column.
@@ -341,31 +435,35 @@ impl TermList {
         self.list.writer(arena).extend_from_slice(numbers.bytes());
     }
 
-    /// Writes the rows that were recorded as `bytes`.
-    fn write<W: io::Write>(
-        &self,
-        kind: FieldKind,
-        bytes: &[u8],
-        positions: &mut Vec<u32>,
-        writer: &mut TermsWriter<'_, W>,
-    ) {
-        let mut numbers = Numbers { bytes }.map(|number| number as u32);
-        let mut row = 0;
-        for at in 0..self.rows {
-            row += numbers.next().unwrap_or(0);
-            let is_last = at + 1 == self.rows;
-            match kind {
-                FieldKind::Words => {
-                    positions.clear();
-                    // The first is absolute, the others are differences.
-                    positions
-                        .extend(numbers.by_ref().take_while(|number| *number > 0).map(|number| number - 1));
-                    writer.write_row(row, positions.len() as u32, positions);
-                }
-                FieldKind::WordCounts if is_last => writer.write_row(row, self.count, &[]),
-                FieldKind::WordCounts => writer.write_row(row, numbers.next().unwrap_or(1), &[]),
-                _ => writer.write_row(row, 1, &[]),
+    /// Its rows, recorded as `bytes`, without its key.
+    fn of_run(&self, bytes: &[u8]) -> RunTerm {
+        RunTerm { rows: self.rows, count: self.count, bytes: bytes.len() as u32 }
+    }
+}
+
+/// Writes the rows of a term that were recorded as `bytes`.
+fn write_rows<W: io::Write>(
+    term: RunTerm,
+    kind: FieldKind,
+    bytes: &[u8],
+    positions: &mut Vec<u32>,
+    writer: &mut TermsWriter<'_, W>,
+) {
+    let mut numbers = Numbers { bytes }.map(|number| number as u32);
+    let mut row = 0;
+    for at in 0..term.rows {
+        row += numbers.next().unwrap_or(0);
+        let is_last = at + 1 == term.rows;
+        match kind {
+            FieldKind::Words => {
+                positions.clear();
+                // The first is absolute, the others are differences.
+                positions.extend(numbers.by_ref().take_while(|number| *number > 0).map(|number| number - 1));
+                writer.write_row(row, positions.len() as u32, positions);
             }
+            FieldKind::WordCounts if is_last => writer.write_row(row, term.count, &[]),
+            FieldKind::WordCounts => writer.write_row(row, numbers.next().unwrap_or(1), &[]),
+            _ => writer.write_row(row, 1, &[]),
         }
     }
 }
@@ -391,5 +489,57 @@ impl Encoded {
 
     fn bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs::File, sync::Arc};
+
+    use arrow_array::StringArray;
+    use arrow_schema::{DataType, Field};
+    use swiftwater_text::{SEARCH_METADATA, TextIndex};
+
+    use super::*;
+    use crate::scratch::ScratchFiles;
+
+    #[derive(Debug)]
+    struct Scratch;
+
+    impl ScratchFiles for Scratch {
+        fn create(&self) -> io::Result<File> {
+            tempfile::tempfile()
+        }
+    }
+
+    #[test]
+    fn terms_take_no_more_memory_than_they_may() {
+        let index = ColumnIndex { text: Some(TextIndex::default()), ..ColumnIndex::default() };
+        let metadata = [(SEARCH_METADATA.to_owned(), index.to_metadata())].into();
+        let field = SearchField::of(&Field::new("a", DataType::Utf8, true).with_metadata(metadata));
+        let limits = BuildLimits { memory_bytes_max: 8 << 20, scratch: Arc::new(Scratch) };
+        let mut builder = IndexBuilder::new(&[field], Some(limits.clone()));
+        let mut most = 0;
+        // One batch of many rows, and rows of many words.
+        for (rows, words) in [(100_000, 2), (100, 5_000)] {
+            let text = |row: usize| {
+                let words = (0..words).map(|word| format!("w{}", row * 7_919 + word));
+                words.collect::<Vec<_>>().join(" ")
+            };
+            let array: ArrayRef = Arc::new((0..rows).map(|row| Some(text(row))).collect::<StringArray>());
+            let step = builder.rows_at_once(&[Arc::clone(&array)], rows);
+            for from in (0..rows).step_by(step) {
+                for at in from..(from + step).min(rows) {
+                    builder.add_value(0, &*array, at);
+                }
+                most = most.max(builder.memory_bytes());
+                builder.leave_memory_if_full().unwrap();
+            }
+            builder.rows += rows as u32;
+        }
+        assert!(most > limits.memory_bytes_max / 2, "{most} bytes need no run");
+        assert!(most <= limits.memory_bytes_max, "{most} bytes");
+        assert!(!builder.runs.is_empty());
+        builder.finish().unwrap();
     }
 }

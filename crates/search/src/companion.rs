@@ -27,6 +27,7 @@ use tantivy::{
 use crate::{
     error::CompanionError,
     fields::IndexField,
+    scratch::CHUNK_BYTES,
     segment::{OpenSegment, PartHandles, Segment},
 };
 
@@ -85,12 +86,12 @@ impl fmt::Debug for Companion {
     }
 }
 
-/// The bytes of the companion of a data file. `definition` names the index's definition.
+/// Writes the companion of a data file. `definition` names the index's definition.
 pub fn write_companion(
     segment: &Segment,
     definition: &str,
     data_file: &DataFile,
-    out: &mut impl io::Write,
+    out: &mut dyn io::Write,
 ) -> io::Result<()> {
     let parts = &segment.parts;
     let mut ends = [0; PARTS];
@@ -99,9 +100,12 @@ pub fn write_companion(
     sums.add(MAGIC);
     let parts = [&parts.terms, &parts.postings, &parts.positions, &parts.lengths];
     for (number, part) in parts.iter().enumerate() {
-        out.write_all(part)?;
-        sums.add(part);
-        end += part.len();
+        for from in (0..part.length()).step_by(CHUNK_BYTES) {
+            let bytes = part.read_at(from..(from + CHUNK_BYTES).min(part.length()))?;
+            out.write_all(&bytes)?;
+            sums.add(&bytes);
+        }
+        end += part.length();
         ends[number] = end;
     }
     let (columns, fields) = (segment.columns.clone(), segment.fields.clone());
@@ -200,6 +204,11 @@ impl Companion {
     /// The number of its rows.
     pub fn rows(&self) -> u32 {
         self.rows
+    }
+
+    /// The bytes of its dictionaries of terms.
+    pub fn dictionary_bytes(&self) -> usize {
+        self.segment.dictionary_bytes
     }
 
     /// Its fields.

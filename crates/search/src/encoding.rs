@@ -12,6 +12,7 @@ use tantivy::{
 use crate::{
     dictionary::{DictionaryWriter, write_dictionary},
     fields::{FieldKind, IndexField},
+    scratch::{BuildLimits, Spool},
 };
 
 /// The rows of a block of postings: a term with as many or more begins with whole blocks.
@@ -21,24 +22,32 @@ pub(crate) const BLOCK_ROWS: u32 = 128;
 pub(crate) const TOKENS_BYTES: usize = size_of::<u64>();
 
 /// The bytes of a segment, by what they are.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, PartialEq, Default)]
 pub(crate) struct Parts {
     /// The dictionaries of terms.
-    pub(crate) terms: Vec<u8>,
+    pub(crate) terms: Spool,
     /// The rows of each term.
-    pub(crate) postings: Vec<u8>,
+    pub(crate) postings: Spool,
     /// The positions of each term in each row.
-    pub(crate) positions: Vec<u8>,
+    pub(crate) positions: Spool,
     /// The lengths of texts by row, one byte each.
-    pub(crate) lengths: Vec<u8>,
+    pub(crate) lengths: Spool,
+}
+
+impl Parts {
+    /// Parts without bytes; none: all that are written stay in memory.
+    pub(crate) fn new(limits: Option<&BuildLimits>) -> Parts {
+        let spool = || Spool::new(limits);
+        Parts { terms: spool(), postings: spool(), positions: spool(), lengths: spool() }
+    }
 }
 
 /// Writes the fields of a segment, one after the other.
 pub(crate) struct FieldsWriter<'p> {
-    terms: CompositeWrite<&'p mut Vec<u8>>,
-    postings: CompositeWrite<&'p mut Vec<u8>>,
-    positions: CompositeWrite<&'p mut Vec<u8>>,
-    lengths: CompositeWrite<&'p mut Vec<u8>>,
+    terms: CompositeWrite<&'p mut Spool>,
+    postings: CompositeWrite<&'p mut Spool>,
+    positions: CompositeWrite<&'p mut Spool>,
+    lengths: CompositeWrite<&'p mut Spool>,
 }
 
 /// Writes the terms of a field, in the order of their keys.

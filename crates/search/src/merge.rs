@@ -3,8 +3,9 @@
 //! The dictionaries are read side by side. Most terms have few rows: these are read from the bytes of a window that moves
 //! through each file, as the rows of terms follow one another there. tantivy's reader reads the terms with whole blocks.
 
-use std::{cmp::Ordering, io, ops::Range, sync::Arc};
+use std::{cmp::Ordering, collections::BTreeSet, io, ops::Range, sync::Arc};
 
+use swiftwater_text::SearchField;
 use tantivy::{
     DocSet, HasLen, TERMINATED,
     directory::{FileSlice, OwnedBytes},
@@ -16,24 +17,51 @@ use crate::{
     dictionary::{FieldTerms, TermStream},
     encoding::{BLOCK_ROWS, FieldsWriter, Parts, TermsWriter},
     error::CompanionError,
-    fields::{FieldKind, IndexField},
+    fields::{FieldKind, IndexField, fields_of},
+    scratch::BuildLimits,
     segment::Segment,
 };
 
-/// Bytes of a file that are read at once.
-const WINDOW_BYTES: usize = 128 << 10;
+/// Bytes of postings or positions that are read at once.
+pub(crate) const WINDOW_BYTES: usize = 16 << 10;
+/// The windows of a companion.
+pub(crate) const WINDOWS: usize = 2;
+
+/// The fields of the segment that a merge makes.
+#[derive(Debug, Clone)]
+pub struct MergedFields {
+    columns: BTreeSet<String>,
+    fields: Vec<IndexField>,
+}
+
+impl MergedFields {
+    /// The fields of a table with these columns, as an [`crate::IndexBuilder`] makes them.
+    pub fn new(columns: &[SearchField]) -> MergedFields {
+        MergedFields {
+            columns: columns.iter().map(|column| column.name.to_string()).collect(),
+            fields: fields_of(columns).into_iter().map(|(_, field)| field).collect(),
+        }
+    }
+
+    /// True if a companion has no other columns and fields. Those that it lacks have no values in its rows.
+    pub fn include(&self, input: &Companion) -> bool {
+        let is_known = |field: &IndexField| self.fields.iter().any(|known| known.is_same(field));
+        input.columns.is_subset(&self.columns) && input.fields.iter().all(is_known)
+    }
+}
 
 /// The segment of the rows of some companions, one behind the other. It is the one that an [`crate::IndexBuilder`] makes of
-/// the rows.
-pub fn merge(inputs: &[&Companion]) -> Result<Segment, CompanionError> {
-    let mut fields: Vec<IndexField> = Vec::new();
+/// the rows. Of their dictionaries ([`Companion::dictionary_bytes`]), one field's are in memory at a time.
+pub fn merge(
+    inputs: &[&Companion],
+    merged: MergedFields,
+    limits: Option<&BuildLimits>,
+) -> Result<Segment, CompanionError> {
+    let MergedFields { columns, mut fields } = merged;
     for field in inputs.iter().flat_map(|input| &input.fields) {
-        match fields.iter_mut().find(|known| known.is_same(field)) {
-            Some(known) => {
-                known.tokens += field.tokens;
-                known.rows += field.rows;
-            }
-            None => fields.push(field.clone()),
+        if let Some(known) = fields.iter_mut().find(|known| known.is_same(field)) {
+            known.tokens += field.tokens;
+            known.rows += field.rows;
         }
     }
     let mut bases = Vec::with_capacity(inputs.len());
@@ -43,7 +71,7 @@ pub fn merge(inputs: &[&Companion]) -> Result<Segment, CompanionError> {
         let sum = rows.checked_add(input.rows);
         rows = sum.ok_or_else(|| CompanionError::encoding("there are more than 4,294,967,295 rows"))?;
     }
-    let mut parts = Parts::default();
+    let mut parts = Parts::new(limits);
     let mut writer = FieldsWriter::new(&mut parts);
     for (number, field) in fields.iter_mut().enumerate() {
         let mut lengths = Vec::new();
@@ -68,7 +96,6 @@ pub fn merge(inputs: &[&Companion]) -> Result<Segment, CompanionError> {
         writer.close()?;
     }
     writer.close()?;
-    let columns = inputs.iter().flat_map(|input| input.columns.iter().cloned()).collect();
     Ok(Segment { rows, columns, fields, parts })
 }
 
@@ -89,7 +116,7 @@ struct Window {
     bytes: OwnedBytes,
 }
 
-/// The rows of a term, with counts and positions.
+/// The rows of a term that has few, with counts and positions.
 #[derive(Default)]
 struct RowLists {
     rows: Vec<u32>,
@@ -122,10 +149,8 @@ fn merge_terms<W: io::Write>(
         key.extend_from_slice(streams[first].key());
         writer.new_term(&key);
         while let Some(number) = order.pop_if(|number| streams[*number].key() == key) {
-            lists.clear();
-            let read = sources[number].read(streams[number].term(), kind, &mut lists);
-            read.map_err(CompanionError::from_read)?;
-            lists.write(sources[number].base, kind, writer);
+            let copied = sources[number].copy(streams[number].term(), kind, &mut lists, writer);
+            copied.map_err(CompanionError::from_read)?;
             if streams[number].advance() {
                 insert(&mut order, &streams, number);
             }
@@ -153,24 +178,33 @@ impl Source {
         Source { terms, base, postings, positions }
     }
 
-    /// Reads the rows of a term.
-    fn read(&mut self, term: &TermInfo, kind: FieldKind, lists: &mut RowLists) -> io::Result<()> {
+    /// Copies the rows of a term: all at once if they are few, else one by one.
+    fn copy<W: io::Write>(
+        &mut self,
+        term: &TermInfo,
+        kind: FieldKind,
+        lists: &mut RowLists,
+        writer: &mut TermsWriter<'_, W>,
+    ) -> io::Result<()> {
+        lists.clear();
         if term.doc_freq < BLOCK_ROWS && self.read_short(term, kind, lists)? {
+            lists.write(self.base, kind, writer);
             return Ok(());
         }
-        lists.clear();
         let mut postings = self.terms.rows(term, kind.record_option())?;
-        let mut positions = Vec::new();
+        let positions = &mut lists.positions;
+        positions.clear();
         while postings.doc() != TERMINATED {
-            lists.rows.push(postings.doc());
-            lists.counts.push(postings.term_freq());
             if kind == FieldKind::Words {
-                postings.positions(&mut positions);
+                postings.positions(positions);
                 let mut before = 0;
-                lists.positions.extend(
-                    positions.iter().map(|position| position - std::mem::replace(&mut before, *position)),
-                );
+                for position in positions.iter_mut() {
+                    let delta = *position - before;
+                    before = std::mem::replace(position, delta);
+                }
             }
+            let count = if kind.has_lengths() { postings.term_freq() } else { 1 };
+            writer.write_row(self.base + postings.doc(), count, positions);
             postings.advance();
         }
         Ok(())

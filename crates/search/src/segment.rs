@@ -32,8 +32,8 @@ use crate::{
     fields::{IndexField, schema_of},
 };
 
-/// The terms of some rows, in memory.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The terms of some rows.
+#[derive(Debug, PartialEq)]
 pub struct Segment {
     pub(crate) rows: u32,
     /// All columns of its rows, covered or not.
@@ -52,6 +52,8 @@ pub(crate) struct PartHandles {
 
 /// A segment that can be asked.
 pub(crate) struct OpenSegment {
+    /// The bytes of the dictionaries.
+    pub(crate) dictionary_bytes: usize,
     reader: SegmentReader,
     dictionaries: CompositeFile,
     postings: CompositeFile,
@@ -74,18 +76,17 @@ impl Segment {
     /// The number of its bytes.
     pub fn bytes(&self) -> usize {
         let Parts { terms, postings, positions, lengths } = &self.parts;
-        terms.len() + postings.len() + positions.len() + lengths.len()
+        terms.length() + postings.length() + positions.length() + lengths.length()
     }
 
     /// Opens it, to be asked.
     pub fn open(self) -> Result<Companion, CompanionError> {
         let Segment { rows, columns, fields, parts } = self;
-        let handle = |bytes: Vec<u8>| -> Arc<dyn FileHandle> { Arc::new(OwnedBytes::new(bytes)) };
         let handles = PartHandles {
-            terms: handle(parts.terms),
-            postings: handle(parts.postings),
-            positions: handle(parts.positions),
-            lengths: handle(parts.lengths),
+            terms: parts.terms.into_handle(),
+            postings: parts.postings.into_handle(),
+            positions: parts.positions.into_handle(),
+            lengths: parts.lengths.into_handle(),
         };
         Companion::of_parts(rows, columns, fields, handles)
     }
@@ -98,6 +99,7 @@ impl OpenSegment {
         handles: PartHandles,
     ) -> Result<OpenSegment, CompanionError> {
         let footer = footer()?;
+        let dictionary_bytes = handles.terms.len();
         let mut files = HashMap::new();
         let with_footer =
             |part| -> Arc<dyn FileHandle> { Arc::new(WithFooter { part, footer: footer.clone() }) };
@@ -114,6 +116,7 @@ impl OpenSegment {
         let reader = SegmentReader::open(&segment).map_err(CompanionError::encoding)?;
         let open = |part| CompositeFile::open(&FileSlice::new(part)).map_err(CompanionError::from_read);
         Ok(OpenSegment {
+            dictionary_bytes,
             reader,
             dictionaries: open(handles.terms)?,
             postings: open(handles.postings)?,

@@ -3,15 +3,27 @@
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
 
-use std::{io, ops::Range, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    fs::File,
+    io,
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use arrow_array::{
     Array, ArrayRef, RecordBatch, StringArray, StringViewArray,
     builder::{Float64Builder, ListBuilder, StringBuilder},
+    new_null_array,
 };
 use arrow_schema::{DataType, Field, Schema};
+use arrow_select::concat::concat;
 use swiftwater_search::{
-    Companion, CompanionError, DataFile, IndexBuilder, ReadBytes, Segment, merge, write_companion,
+    BuildLimits, Companion, CompanionError, DataFile, FieldKind, IndexBuilder, IndexField, MergedFields,
+    ReadAhead, ReadBytes, ScratchFiles, Segment, merge, write_companion,
 };
 use swiftwater_testkit::{
     Rng,
@@ -35,6 +47,24 @@ impl ReadBytes for Bytes {
         let found = self.0.get(range.clone());
         found.map(<[u8]>::to_vec).ok_or_else(|| io::Error::other(format!("no bytes {range:?}")))
     }
+}
+
+/// Scratch files, counted.
+#[derive(Debug, Default)]
+struct Scratch(AtomicUsize);
+
+impl ScratchFiles for Scratch {
+    fn create(&self) -> io::Result<File> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        tempfile::tempfile()
+    }
+}
+
+/// Limits that every row exceeds, and the files that are created for it.
+fn least_limits() -> (BuildLimits, Arc<Scratch>) {
+    let scratch = Arc::new(Scratch::default());
+    let files = Arc::clone(&scratch) as Arc<dyn ScratchFiles>;
+    (BuildLimits { memory_bytes_max: 0, scratch: files }, scratch)
 }
 
 /// A table with its rows.
@@ -173,14 +203,18 @@ fn random_table(rng: &mut Rng, count: usize) -> Table {
 
 impl Table {
     fn build(&self, rows: Range<usize>) -> Segment {
-        let mut builder = IndexBuilder::new(&self.fields);
+        self.build_within(rows, None)
+    }
+
+    fn build_within(&self, rows: Range<usize>, limits: Option<BuildLimits>) -> Segment {
+        let mut builder = IndexBuilder::new(&self.fields, limits);
         let places = builder.places();
         let mut at = rows.start;
         while at < rows.end {
             let length = (rows.end - at).min(7);
             let batch = self.rows.slice(at, length);
             let arrays: Vec<ArrayRef> = places.iter().map(|place| Arc::clone(batch.column(*place))).collect();
-            builder.add(&arrays, length);
+            builder.add(&arrays, length).unwrap();
             at += length;
         }
         builder.finish().unwrap()
@@ -274,11 +308,122 @@ fn merged_segments_are_the_segment_of_all_rows() {
             pieces.push(table.build(at..end).open().unwrap());
             at = end;
         }
-        let merged = merge(&pieces.iter().collect::<Vec<_>>()).unwrap();
-        if !pieces.is_empty() {
-            assert_eq!(merged, table.build(0..count), "seed {seed}");
+        let pieces: Vec<&Companion> = pieces.iter().collect();
+        let whole = table.build(0..count);
+        assert_eq!(merge(&pieces, MergedFields::new(&table.fields), None).unwrap(), whole, "seed {seed}");
+        let (limits, _) = least_limits();
+        let merged = merge(&pieces, MergedFields::new(&table.fields), Some(&limits)).unwrap();
+        assert_eq!(merged, whole, "seed {seed}, within limits");
+    }
+}
+
+#[test]
+fn a_segment_of_runs_is_the_segment_that_is_built_in_memory() {
+    let mut files = 0;
+    for seed in 0..cases() {
+        let mut rng = Rng::new(seed);
+        // A run for each row; some rounds have runs of three levels.
+        let count = if seed % 50 == 0 { 300 } else { rng.below(50) };
+        let table = random_table(&mut rng, count);
+        let (limits, scratch) = least_limits();
+        assert_eq!(table.build_within(0..count, Some(limits)), table.build(0..count), "seed {seed}");
+        files += scratch.0.load(Ordering::Relaxed);
+    }
+    assert!(files as u64 > 30 * cases(), "{files} scratch files");
+}
+
+/// A table as it was before its last column was added.
+fn without_last_column(table: &Table) -> Table {
+    let columns = table.fields.len() - 1;
+    let places: Vec<usize> = (0..columns).collect();
+    Table { fields: table.fields[..columns].to_vec(), rows: table.rows.project(&places).unwrap() }
+}
+
+#[test]
+fn rows_from_before_a_column_was_added_have_no_values_in_it() {
+    for seed in 0..cases() / 3 {
+        let mut rng = Rng::new(seed);
+        let count = 2 + rng.below(60);
+        let table = random_table(&mut rng, count);
+        let old = without_last_column(&table);
+        let half = count / 2;
+        // The rows of the first half as they are read once the column is there.
+        let last = table.rows.num_columns() - 1;
+        let mut arrays = table.rows.columns().to_vec();
+        let ty = arrays[last].data_type().clone();
+        let parts = [new_null_array(&ty, half), arrays[last].slice(half, count - half)];
+        arrays[last] = concat(&parts.iter().map(|part| &**part).collect::<Vec<_>>()).unwrap();
+        let rows = RecordBatch::try_new(table.rows.schema(), arrays).unwrap();
+        let whole = Table { fields: table.fields.clone(), rows };
+        let fields = MergedFields::new(&table.fields);
+        let pieces = [old.build(0..half).open().unwrap(), table.build(half..count).open().unwrap()];
+        assert!(pieces.iter().all(|piece| fields.include(piece)), "seed {seed}");
+        let merged = merge(&pieces.iter().collect::<Vec<_>>(), fields, None).unwrap();
+        assert_eq!(merged, whole.build(0..count), "seed {seed}");
+        assert!(!MergedFields::new(&old.fields).include(&pieces[1]), "seed {seed}: the column is unknown");
+    }
+}
+
+#[test]
+fn all_terms_are_visited_in_the_order_of_their_keys() {
+    let index = ColumnIndex { text: Some(TextIndex::default()), ..ColumnIndex::default() };
+    let metadata = [(SEARCH_METADATA.to_owned(), index.to_metadata())].into();
+    let fields = vec![SearchField::of(&Field::new("a", DataType::Utf8, true).with_metadata(metadata))];
+    let mut rng = Rng::new(1);
+    let texts: Vec<String> = (0..3_000).map(|row| format!("w{row} v{} common", rng.below(1_000))).collect();
+    let words: BTreeSet<&str> = texts.iter().flat_map(|text| text.split(' ')).collect();
+    let array: ArrayRef = Arc::new(texts.iter().map(Some).collect::<StringArray>());
+    let schema = Schema::new(vec![Field::new("a", DataType::Utf8, true)]);
+    let table = Table { fields, rows: RecordBatch::try_new(Arc::new(schema), vec![array]).unwrap() };
+    let segment = table.build(0..texts.len());
+    let all_bytes = segment.bytes() as u64;
+    let (mut visited, mut bytes_of_words) = (Vec::new(), 0);
+    let visit = &mut |field: &IndexField, key: &[u8], bytes: u64| {
+        assert!(bytes > key.len() as u64, "rows have bytes");
+        if field.kind == FieldKind::Words {
+            visited.push(String::from_utf8(key.to_vec()).unwrap());
+            bytes_of_words += bytes;
+        }
+    };
+    segment.open().unwrap().visit_terms(visit).unwrap();
+    assert!(visited.iter().map(String::as_str).eq(words), "{} terms", visited.len());
+    assert!(bytes_of_words < all_bytes * 2, "{bytes_of_words} bytes of terms in {all_bytes}");
+}
+
+#[test]
+fn files_that_are_read_ahead_merge_alike_and_damage_is_noticed() {
+    let mut noticed = 0;
+    for seed in 0..cases() / 3 {
+        let mut rng = Rng::new(seed);
+        // Some tables have more postings than are read at once.
+        let count = 2 + rng.below(if seed % 25 == 0 { 20_000 } else { 200 });
+        let table = random_table(&mut rng, count);
+        let half = count / 2;
+        let damaged = rng.chance(0.3);
+        let file = |rows: Range<usize>, damage: Option<usize>| {
+            let (mut file, of) = (Vec::new(), data_file(rows.len()));
+            write_companion(&table.build(rows), "d1", &of, &mut file).unwrap();
+            if let Some(at) = damage {
+                let at = at % file.len();
+                file[at] ^= 1;
+            }
+            let ahead = ReadAhead::new(Arc::new(Bytes(file)), 0);
+            Companion::open(Arc::new(ahead), "d1", &of)
+        };
+        let at = damaged.then(|| rng.below(1 << 20));
+        let merged = file(0..half, None).and_then(|first| {
+            let second = file(half..count, at)?;
+            merge(&[&first, &second], MergedFields::new(&table.fields), None)
+        });
+        match merged {
+            Ok(merged) => assert_eq!(merged, table.build(0..count), "seed {seed}"),
+            Err(error) => {
+                assert!(damaged, "seed {seed}: {error}");
+                noticed += 1;
+            }
         }
     }
+    assert!(noticed > cases() / 20, "{noticed}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use axum::{
 };
 use futures_util::TryStreamExt;
 use serde_json::json;
-use swiftwater_engine::{BACKUP_KEPT, Backup, Principal};
+use swiftwater_engine::{BACKUP_KEPT, Backup, BackupOptions, Principal};
 
 use crate::{
     body::heavy,
@@ -26,8 +26,9 @@ use crate::{
 
 /// Begins a backup: returns its manifest.
 pub(crate) async fn begin(State(shared): State<Arc<Shared>>, uri: Uri) -> Result<Response, Problem> {
-    Parameters::parse(uri.query(), &[])?;
-    let backup = shared.engine.start_backup(&Principal::anonymous()).await?;
+    let parameters = Parameters::parse(uri.query(), &["without_search_index"])?;
+    let options = BackupOptions { without_search_index: parameters.flag("without_search_index")? };
+    let backup = shared.engine.start_backup(&Principal::anonymous(), options).await?;
     let mut response = backup_response(StatusCode::CREATED, &backup)?;
     if let Ok(place) = HeaderValue::from_str(&format!("/v1/backups/{}", backup.manifest().id)) {
         response.headers_mut().insert(header::LOCATION, place);

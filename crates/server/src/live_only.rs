@@ -36,7 +36,7 @@ impl Engine {
         false
     }
 
-    pub(crate) fn keeps_nothing_of(&self, _stream: &StreamName) -> bool {
+    pub(crate) fn discards_events_of(&self, _stream: &StreamName) -> bool {
         false
     }
 

@@ -121,6 +121,19 @@ impl SqlError {
         self
     }
 
+    /// Returns true if a file of a table was gone when it was read: another snapshot of the table does not have it.
+    pub fn is_of_missing_file(&self) -> bool {
+        let mut next: Option<&(dyn StdError + 'static)> =
+            self.source.as_deref().map(|source| source as &(dyn StdError + 'static));
+        while let Some(error) = next {
+            if let Some(error) = error.downcast_ref::<datafusion::object_store::Error>() {
+                return matches!(error, datafusion::object_store::Error::NotFound { .. });
+            }
+            next = error.source();
+        }
+        false
+    }
+
     pub(crate) fn invalid(message: impl Into<String>) -> SqlError {
         SqlError::new(ErrorKind::Invalid, message)
     }
@@ -640,6 +653,25 @@ mod tests {
         let message = "Expected: an expression, found: EOF at Line: 3, Column: 14";
         assert_eq!(place_in(message), Some(Place { line: 3, column: 14 }));
         assert_eq!(place_in("no place"), None);
+    }
+
+    #[test]
+    fn missing_files_are_told_from_other_faults_of_storage() {
+        use datafusion::object_store::Error;
+        use datafusion::parquet::errors::ParquetError;
+        let gone = || Error::NotFound { path: "part-1.parquet".to_owned(), source: "no such file".into() };
+        let other = Error::Generic { store: "s3", source: "no answer".into() };
+        let by_parquet = ParquetError::External(Box::new(gone()));
+        for (error, is_missing) in [
+            (DataFusionError::ObjectStore(Box::new(gone())), true),
+            (DataFusionError::ParquetError(Box::new(by_parquet)), true),
+            (DataFusionError::External(Box::new(gone())), true),
+            (DataFusionError::ObjectStore(Box::new(other)), false),
+            (DataFusionError::Execution("no file".to_owned()), false),
+        ] {
+            let text = error.to_string();
+            assert_eq!(SqlError::from(error).is_of_missing_file(), is_missing, "{text}");
+        }
     }
 
     #[test]

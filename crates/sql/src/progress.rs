@@ -8,6 +8,7 @@ use datafusion::datasource::memory::{DataSourceExec, MemorySourceConfig};
 use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
+use swiftwater_text::IndexedFiles;
 
 /// Counts of a run of statements, read at any time while it runs and after.
 #[derive(Debug, Default)]
@@ -20,6 +21,7 @@ pub struct Progress {
     rows_before: AtomicU64,
     bytes_before: AtomicU64,
     sources_before: Mutex<ScannedSources>,
+    indexed_files: Arc<IndexedFiles>,
 }
 
 /// The sources that the scans of a run read, after pruning.
@@ -27,6 +29,8 @@ pub struct Progress {
 pub struct ScannedSources {
     /// Paths of files, each once.
     pub files: BTreeSet<String>,
+    /// Paths of the files whose search index selected their rows. Those of which no row was read are not among `files`.
+    pub indexed_files: BTreeSet<String>,
     /// Rows in memory.
     pub memory_rows: u64,
 }
@@ -71,7 +75,13 @@ impl Progress {
         if let Some(plan) = plan {
             add_sources(plan.as_ref(), &mut sources);
         }
+        sources.indexed_files = self.indexed_files.paths();
         sources
+    }
+
+    /// The files that search indexes have answered, to which scans add.
+    pub(crate) fn indexed_files(&self) -> &Arc<IndexedFiles> {
+        &self.indexed_files
     }
 
     /// A plan begins; what the one before read is kept.

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::{Int64Array, StringArray};
+use arrow::array::{ArrayRef, Int64Array, StringArray};
 use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Field, IntervalMonthDayNano, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use datafusion::catalog::TableProvider;
@@ -228,7 +228,39 @@ impl Run {
     async fn query(&self, statement: Statement, names: Arc<Names>) -> Result<Outcome, SqlError> {
         let planned = self.plan(statement, names).await?;
         let rows = self.open(&planned, &planned.plan).await?;
+        let rows = match planned.plan {
+            LogicalPlan::Explain(_) | LogicalPlan::Analyze(_) => self.with_indexed_files(rows)?,
+            _ => rows,
+        };
         Ok(outcome(Command::Query, rows))
+    }
+
+    /// The rows of an EXPLAIN, and one with the number of files that search indexes answered, if there are any.
+    fn with_indexed_files(
+        &self,
+        rows: SendableRecordBatchStream,
+    ) -> Result<SendableRecordBatchStream, SqlError> {
+        let (files, schema) = (self.progress.indexed_files().paths().len(), rows.schema());
+        let is_of_texts = schema.fields().iter().all(|field| *field.data_type() == DataType::Utf8);
+        if files == 0 || schema.fields().len() != 2 || !is_of_texts {
+            return Ok(rows);
+        }
+        let text = format!("files whose rows a search index selects: {files}");
+        let columns = ["search_index", &text].map(|text| Arc::new(StringArray::from(vec![text])) as ArrayRef);
+        let row = RecordBatch::try_new(Arc::clone(&schema), columns.into()).map_err(DataFusionError::from)?;
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows.chain(stream::iter([Ok(row)])))))
+    }
+
+    /// A session whose scans report the files that search indexes answer.
+    fn session(
+        &self,
+        names: &Arc<Names>,
+        resolved: HashMap<String, Arc<dyn TableProvider>>,
+        goal: PlanGoal,
+    ) -> Result<SessionState, SqlError> {
+        let mut state = self.inner.sessions.session(&self.tables, names, resolved, goal)?;
+        state.config_mut().set_extension(Arc::clone(self.progress.indexed_files()));
+        Ok(state)
     }
 
     /// Plans a statement over snapshots of its tables.
@@ -254,7 +286,7 @@ impl Run {
             resolved.iter().map(|(key, table)| (key.clone(), table.schema())).collect();
         resolve_columns(&mut statement, &reads, &schemas, &self.options.parameters)?;
         duplicate_columns::name_apart(&mut statement, &schemas);
-        let state = self.inner.sessions.session(&self.tables, &names, resolved.clone(), PlanGoal::Speed)?;
+        let state = self.session(&names, resolved.clone(), PlanGoal::Speed)?;
         let plan = match Box::pin(state.statement_to_plan(statement.clone())).await {
             Ok(plan) => plan,
             Err(error) => return Err(self.planning_error(error, &statement)),
@@ -305,12 +337,7 @@ impl Run {
             StartOutcome::Rows(rows) => return Ok(rows),
             StartOutcome::OutOfMemory(error) => tracing::debug!(%error, "planning again for little memory"),
         }
-        let state = self.inner.sessions.session(
-            &self.tables,
-            &planned.names,
-            planned.resolved.clone(),
-            PlanGoal::Memory,
-        )?;
+        let state = self.session(&planned.names, planned.resolved.clone(), PlanGoal::Memory)?;
         if let LogicalPlan::Copy(copy) = plan {
             copy::remove_partial_files(copy)?;
         }

@@ -580,12 +580,25 @@ impl Committer {
                 let adds = adds.clone();
                 let commit = Commit { operation: "OPTIMIZE", removes, adds, ..Commit::default() };
                 // If the commit was lost, the merged files may be, too.
-                if !matches!(self.commit(&ledger, &commit, 0).await?, Outcome::Moved) {
-                    break;
+                match self.commit(&ledger, &commit, 0).await? {
+                    Outcome::Moved => continue,
+                    Outcome::Committed => self.note_merged(&inputs, &commit.adds),
+                    Outcome::Lost(_) => {}
                 }
+                break;
             },
         }
         Ok(())
+    }
+
+    /// Has the companions of files that were merged merged, too.
+    fn note_merged(&self, inputs: &[Arc<FileEntry>], adds: &[Add]) {
+        let ledger = Arc::clone(&self.shared.state().ledger);
+        let entry = |add: &Add| ledger.files.iter().find(|file| file.add.path == add.path).cloned();
+        let outputs: Vec<Arc<FileEntry>> = adds.iter().filter_map(entry).collect();
+        if outputs.len() == adds.len() {
+            self.shared.companions.note_merged(inputs, &outputs);
+        }
     }
 
     /// The next task that is due. Only a task that runs beside commits builds companions: there may be many.
@@ -608,12 +621,21 @@ impl Committer {
             };
             return Some((MaintenanceKind::Checkpoint, Box::pin(work)));
         }
+        let companions = Arc::clone(&shared.companions);
+        let may_index = with_index && may(MaintenanceKind::Index) && !is_behind;
+        // Merging index files takes little, and the file has none until then.
+        if may_index && companions.is_merge_due() {
+            return Some((MaintenanceKind::Index, self.index_next(&ledger, Vec::new())));
+        }
         // If a commit is due already, or others wait to append, their rows come first, until there are very many files.
         let most = options.compact_files * maintenance::COMPACT_FILES_FACTOR;
         let is_worth = |inputs: &Vec<_>| !is_behind || inputs.len() >= most;
         if may(MaintenanceKind::Compact)
             && let Some(inputs) = maintenance::to_compact(&ledger, &options, retention, now).filter(is_worth)
         {
+            if may_index && let Some(task) = self.index_before(&ledger, &inputs) {
+                return Some((MaintenanceKind::Index, task));
+            }
             // Files of a plain table are read in the order of their times, so what is merged has the time of its first part.
             let oldest = inputs.first().map(|file| file.add.modification_time);
             let time = oldest.filter(|_| !ledger.is_stream()).unwrap_or(now);
@@ -625,7 +647,6 @@ impl Committer {
             };
             return Some((MaintenanceKind::Compact, Box::pin(work)));
         }
-        let companions = Arc::clone(&shared.companions);
         let pause = maintenance::before(now, (options.vacuum_retention / 4).max(options.upkeep_interval));
         if may(MaintenanceKind::Vacuum) && self.vacuumed.is_none_or(|last| last < pause) {
             let keep = options.vacuum_retention;
@@ -636,14 +657,32 @@ impl Committer {
             };
             return Some((MaintenanceKind::Vacuum, Box::pin(work)));
         }
-        if with_index && may(MaintenanceKind::Index) && !is_behind && companions.is_work_left(&ledger.files) {
-            let work = async move {
-                companions.build_next(&place, &ledger).await?;
-                Ok(MaintenanceResult::Indexed)
-            };
-            return Some((MaintenanceKind::Index, Box::pin(work)));
+        if may_index && companions.is_work_left(&ledger.files) {
+            return Some((MaintenanceKind::Index, self.index_next(&ledger, Vec::new())));
         }
         None
+    }
+
+    /// Merges or builds one companion, of one of the `first` files before all others.
+    fn index_next(&self, ledger: &Arc<TableVersions>, first: Vec<Arc<FileEntry>>) -> MaintenanceTask {
+        let (companions, place) = (Arc::clone(&self.shared.companions), self.shared.place.clone());
+        let ledger = Arc::clone(ledger);
+        Box::pin(async move {
+            companions.build_next(&place, &ledger, &first).await?;
+            Ok(MaintenanceResult::Indexed)
+        })
+    }
+
+    /// The companion to build before files are merged, so that all of them can be merged: if most files have one, as new files
+    /// are the first to be indexed. None if too many files have none: then that of the merged file is built from its rows.
+    fn index_before(
+        &self,
+        ledger: &Arc<TableVersions>,
+        inputs: &[Arc<FileEntry>],
+    ) -> Option<MaintenanceTask> {
+        let missing = self.shared.companions.missing(inputs);
+        let is_worth = !missing.is_empty() && missing.len() * 2 <= inputs.len();
+        is_worth.then(|| self.index_next(ledger, missing))
     }
 
     /// Runs all maintenance that is due, now.

@@ -7,7 +7,7 @@ use swiftwater_event::Offset;
 use swiftwater_text::{ScoreStatistics, TableSearch};
 
 use crate::{
-    companions::{CompanionFormat, CompanionStatus},
+    companions::{CompanionFault, CompanionFormat, CompanionStatus, OpenCompanion},
     error::{Result, StoreError},
     table::Table,
     table_version::FileEntry,
@@ -109,9 +109,19 @@ impl Table {
         Ok((statistics, joined.into_iter().map(|(range, _)| range).collect()))
     }
 
+    /// Asks the companions of the newest version's files, one after the other. Files without one are passed over.
+    pub async fn visit_companions(
+        &self,
+        visit: impl FnMut(&dyn OpenCompanion) -> std::result::Result<(), CompanionFault> + Send + 'static,
+    ) -> Result<()> {
+        let ledger = Arc::clone(&self.shared.state().ledger);
+        self.shared.companions.visit(&self.shared.place, &ledger.files, visit).await
+    }
+
     /// Progress of the companions of its files.
     pub fn companion_status(&self) -> CompanionStatus {
         let ledger = Arc::clone(&self.shared.state().ledger);
-        self.shared.companions.status(&ledger.files)
+        let time = ledger.layout.schema.index_of(&ledger.layout.time_column).ok();
+        self.shared.companions.status(&ledger.files, time)
     }
 }

@@ -11,6 +11,7 @@ mod actions;
 mod applied;
 mod checksums;
 mod committer;
+mod companion_build;
 mod companions;
 mod disk;
 mod encode;
@@ -39,12 +40,12 @@ mod tail;
 
 pub use companions::{
     CompanionBuilder, CompanionBytes, CompanionFault, CompanionFile, CompanionFormat, CompanionStatus,
-    OpenCompanion, SelectedRows,
+    CompanionTerm, OpenCompanion, SelectedRows,
 };
 pub use disk::{Durability, Durable};
 pub use error::{ErrorKind, Result, StoreError};
 pub use options::StoreOptions;
-pub use pinned_snapshot::{FilePut, PinnedStore, StoredFile};
+pub use pinned_snapshot::{FilePut, PinnedStore, SnapshotOptions, StoredFile};
 pub use spec::{
     ColumnSpec, DAY_COLUMN, EVENT_COLUMN, HOUR_COLUMN, OFFSET_COLUMN, PARTITION_COLUMNS_MAX, Partitioning,
     TIME_COLUMN, TableSpec, arrow_type,

@@ -16,7 +16,7 @@ use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt, PutPayload, pat
 use tokio::sync::{RwLock, RwLockReadGuard};
 
 use crate::{
-    actions,
+    actions, companions,
     encode::PART_BYTES,
     error::{Result, StoreError},
     load::TableLocation,
@@ -70,6 +70,13 @@ impl Pins {
     }
 }
 
+/// The contents of a snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SnapshotOptions {
+    /// True to leave companions out: they can be built anew.
+    pub without_companions: bool,
+}
+
 /// All tables of a store as they were at one time: none of its files is deleted as long as it lives.
 #[derive(Debug)]
 pub struct PinnedStore {
@@ -91,10 +98,10 @@ pub struct StoredFile {
 }
 
 impl PinnedStore {
-    pub(crate) async fn new(store: &Store) -> Result<PinnedStore> {
+    pub(crate) async fn new(store: &Store, options: SnapshotOptions) -> Result<PinnedStore> {
         let pin = store.pins().pin().await;
         let mut cut = PinnedStore { store: store.clone(), pin, files: Vec::new() };
-        let looked = cut.list_files().await;
+        let looked = cut.list_files(options).await;
         // A table that was dropped meanwhile is why it could not be read.
         match cut.void() {
             Some(table) => Err(StoreError::Dropped(table.into())),
@@ -102,12 +109,22 @@ impl PinnedStore {
         }
     }
 
-    async fn list_files(&mut self) -> Result<()> {
+    async fn list_files(&mut self, options: SnapshotOptions) -> Result<()> {
         let mut tables = HashSet::new();
         for name in self.store.tables().await? {
             let Some(table) = self.store.table(&name).await? else { continue };
             let ledger = Arc::clone(&table.shared.state().ledger);
             self.files.extend(files(&table.shared.place, &ledger).await?);
+            let format = table.shared.companions.format().filter(|_| !options.without_companions);
+            if let Some(format) = format {
+                let stored = companions::stored(&table.shared.place, format.definition(), &ledger.files);
+                // One that is built anew may have other bytes.
+                self.files.extend(stored.await?.into_iter().map(|object| StoredFile {
+                    path: object.location.as_ref().into(),
+                    bytes: object.size,
+                    is_unique: false,
+                }));
+            }
             tables.insert(name);
         }
         let _ = self.pin.tables.set(tables);
@@ -170,8 +187,8 @@ fn parse(path: &str) -> Result<Path> {
 
 impl Store {
     /// All tables as they are, to be copied. Waits for deletions that are under way.
-    pub async fn cut(&self) -> Result<PinnedStore> {
-        PinnedStore::new(self).await
+    pub async fn cut(&self, options: SnapshotOptions) -> Result<PinnedStore> {
+        PinnedStore::new(self, options).await
     }
 
     /// Returns true if there is nothing at its location.

@@ -25,13 +25,13 @@ use datafusion_execution::object_store::ObjectStoreUrl;
 use datafusion_expr::{Expr, TableProviderFilterPushDown, TableType, utils::conjunction};
 use datafusion_physical_plan::{ExecutionPlan, empty::EmptyExec, union::UnionExec};
 use datafusion_pruning::PruningPredicateBuilder;
-use object_store::ObjectMeta;
-use swiftwater_text::IndexQuery;
+use object_store::{ObjectMeta, path::Path};
+use swiftwater_text::{IndexQuery, IndexedFiles};
 
 use crate::{
     applied::{AppliedFilter, AppliedKind, filtered, has_no_nulls, read_columns},
     checksums::CheckedReaders,
-    companions::{CompanionFormat, Companions, FileRows},
+    companions::{CompanionFormat, Companions, FileRows, FileSelection},
     layout::Layout,
     load::TableLocation,
     table_version::FileEntry,
@@ -171,27 +171,31 @@ impl Snapshot {
             }
         }
         let selected = self.selected(&files, filters, applied).await?;
+        if let Some(indexed) = state.config().get_extension::<IndexedFiles>() {
+            let answered = files.iter().zip(&selected).filter(|(_, selected)| selected.is_indexed);
+            indexed.extend(answered.map(|(file, _)| self.location(file).to_string()));
+        }
         let mut by_filters = FilesByFilters::new();
-        for ((file, (rows, is_exact)), proven) in files.into_iter().zip(selected).zip(proven) {
+        for ((file, selected), proven) in files.into_iter().zip(selected).zip(proven) {
             let is_proven = |number: &usize| match applied[*number].kind {
-                AppliedKind::Search(_) => is_exact,
+                AppliedKind::Search(_) => selected.is_exact,
                 AppliedKind::Bounds { .. } => proven[*number],
             };
-            if rows != FileRows::None {
+            if selected.rows != FileRows::None {
                 let left = (0..applied.len()).filter(|number| !is_proven(number)).collect();
-                by_filters.entry(left).or_default().push((file, rows));
+                by_filters.entry(left).or_default().push((file, selected.rows));
             }
         }
         Ok(by_filters)
     }
 
-    /// The rows of each file that companions select, and whether the searches that are applied are true of all of them.
+    /// The rows of each file that companions select.
     async fn selected(
         &self,
         files: &[Arc<FileEntry>],
         filters: &[Expr],
         applied: &[AppliedFilter],
-    ) -> Result<Vec<(FileRows, bool)>> {
+    ) -> Result<Vec<FileSelection>> {
         let searches: Vec<IndexQuery> = applied
             .iter()
             .filter_map(|filter| match &filter.kind {
@@ -203,12 +207,12 @@ impl Snapshot {
             true => IndexQuery::Everything,
             false => IndexQuery::All(queries),
         };
-        let Some(format) = &self.format else { return Ok(vec![(FileRows::All, false); files.len()]) };
+        let Some(format) = &self.format else { return Ok(vec![FileSelection::ALL; files.len()]) };
         // Searches beside other conditions, which the plan above evaluates, select rows, too.
         let others = filters.iter().filter_map(|filter| format.query(filter, &self.layout.schema));
         let others: Vec<IndexQuery> = others.filter(|query| !searches.contains(query)).collect();
         if searches.is_empty() && others.is_empty() {
-            return Ok(vec![(FileRows::All, false); files.len()]);
+            return Ok(vec![FileSelection::ALL; files.len()]);
         }
         let queries = [all(searches), all(others)];
         let selected = self.companions.select(format, &self.place, files, queries).await;
@@ -270,12 +274,15 @@ impl Snapshot {
         usize::try_from(BATCH_BYTES / a_row.unwrap_or(0).max(1)).unwrap_or(most).clamp(1, most.max(1))
     }
 
+    fn location(&self, file: &FileEntry) -> Path {
+        file.add.path.split('/').fold(self.place.root(), |path, part| path.join(part))
+    }
+
     fn partitioned(&self, file: &FileEntry, rows: FileRows) -> PartitionedFile {
-        let location = file.add.path.split('/').fold(self.place.root(), |path, part| path.join(part));
         let modified = std::time::UNIX_EPOCH
             + std::time::Duration::from_millis(file.add.modification_time.max(0) as u64);
         let meta = ObjectMeta {
-            location,
+            location: self.location(file),
             last_modified: modified.into(),
             size: file.add.size,
             e_tag: None,

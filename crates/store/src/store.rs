@@ -149,6 +149,11 @@ impl Store {
         &self.inner.options
     }
 
+    /// The maintenance tasks that run at a time, over all tables.
+    pub fn upkeep_tasks_max(&self) -> usize {
+        self.inner.options.upkeep_tasks_max
+    }
+
     pub(crate) fn runtime(&self) -> &Handle {
         &self.inner.runtime
     }

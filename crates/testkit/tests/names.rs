@@ -74,7 +74,7 @@ const REFUSED: [(&str, &str); 63] = [
 ];
 
 /// Functions that had an everyday verb, and what they do in the terms of the field.
-const REFUSED_FUNCTIONS: [(&str, &str); 253] = [
+const REFUSED_FUNCTIONS: [(&str, &str); 255] = [
     ("answers_are_right", "all_correct"),
     ("apart", "run_on_io_thread"),
     ("ask_and_end", "end_detached"),
@@ -184,6 +184,7 @@ const REFUSED_FUNCTIONS: [(&str, &str); 253] = [
     ("keep_what_was_cut", "reserve_trimmed"),
     ("keeps", "filter_slots"),
     ("keeps_nothing", "is_contradiction"),
+    ("keeps_nothing_of", "discards_events_of"),
     ("kept_all", "committed_all"),
     ("kept_at", "committed_at"),
     ("kept_raised", "committed_raised"),
@@ -272,6 +273,7 @@ const REFUSED_FUNCTIONS: [(&str, &str); 253] = [
     ("take_blocking", "next_blocking"),
     ("take_datagrams", "ingest_datagrams"),
     ("take_early", "drain_early"),
+    ("take_effect", "apply_effect"),
     ("take_fed", "next_fed"),
     ("take_from", "next_from"),
     ("take_group", "next_group"),
@@ -331,7 +333,7 @@ const REFUSED_FUNCTIONS: [(&str, &str); 253] = [
 ];
 
 /// Types that were named by a participle, an adverb or a word of every day, and the noun of the field for each.
-const REFUSED_TYPES: [(&str, &str); 148] = [
+const REFUSED_TYPES: [(&str, &str); 149] = [
     ("Acked", "AckedBody"),
     ("Aim", "PlanGoal"),
     ("Answered", "UnorderedAnswer"),
@@ -418,6 +420,7 @@ const REFUSED_TYPES: [(&str, &str); 148] = [
     ("OfTheSpawner", "InheritStatement"),
     ("OneAnswer", "CollectedAnswer"),
     ("Otherwise", "ElseClause"),
+    ("Over", "DerivedFrom"),
     ("Packed", "PackedPayload"),
     ("PastError", "BackfillError"),
     ("Patience", "RetryDeadline"),

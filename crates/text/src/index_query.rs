@@ -10,18 +10,15 @@
 
 use std::ops::Range;
 
-use arrow_schema::DataType;
-
 use crate::{
-    analyzer::{Analyzer, AnalyzerScratch, Token, TokenKind},
-    columns::TextKind,
     definition::ColumnIndex,
     leaf::{Leaf, LeafTest},
+    literal_words::{Literal, expression_words, literal_words},
     matcher::Matcher,
     phrase::Phrase,
     query::Number,
-    table::{EVENT_COLUMN, SearchField, Source, TableSearch, has_texts, is_nested, is_plain},
-    term::{Pattern, Term},
+    table::{EVENT_COLUMN, SearchField, Source, TableSearch, has_texts, is_nested, is_plain, is_text},
+    term::Pattern,
 };
 
 /// A query as a search index is asked it.
@@ -230,7 +227,7 @@ struct Types {
 impl Types {
     fn of(field: &SearchField) -> Types {
         let has_texts = has_texts(&field.ty);
-        let is_text = matches!(field.ty, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+        let is_text = is_text(&field.ty);
         Types { has_texts, has_others: field.is_json || !is_text && (is_nested(&field.ty) || !has_texts) }
     }
 }
@@ -241,12 +238,20 @@ fn conditions(test: &LeafTest, index: &ColumnIndex, types: Types) -> Option<Vec<
     let value = match test {
         LeafTest::Value(value) => value,
         LeafTest::Exists => return Some(vec![(IndexCondition::Exists, true)]),
-        LeafTest::Literal(literal) => {
-            let of_text = types.has_texts && !types.has_others && index.text.is_some();
-            let words = of_text.then(|| words_within(literal, index)).flatten()?;
-            return Some(vec![(IndexCondition::Phrase(words), false)]);
+        LeafTest::Literal(_) | LeafTest::Expression(_) => {
+            if !types.has_texts || types.has_others || index.text.is_none() {
+                return None;
+            }
+            let words = match test {
+                LeafTest::Expression(expression) => expression_words(expression.as_str(), index),
+                LeafTest::Literal(text) => {
+                    literal_words(&Literal { text, starts_text: false, ends_text: false }, index)
+                }
+                _ => None,
+            };
+            return Some(vec![(IndexCondition::Phrase(words?), false)]);
         }
-        LeafTest::Expression(_) | LeafTest::Range { .. } => return None,
+        LeafTest::Range { .. } => return None,
     };
     let mut found = Vec::new();
     if types.has_texts {
@@ -276,36 +281,4 @@ fn conditions(test: &LeafTest, index: &ColumnIndex, types: Types) -> Option<Vec<
         found.extend(value.boolean.map(|boolean| (IndexCondition::Boolean(boolean), true)));
     }
     Some(found)
-}
-
-/// The whole words within a text, one after the other, which every text that contains it has; none if there are none.
-fn words_within(literal: &str, index: &ColumnIndex) -> Option<Phrase> {
-    if index.text_kind() != TextKind::Words {
-        return None;
-    }
-    let analyzer = Analyzer::new(index.analyzer_options());
-    let mut terms: Vec<(u32, Term)> = Vec::new();
-    let mut places = Vec::new();
-    analyzer.for_each_token(literal, &mut AnalyzerScratch::default(), |token| {
-        let Token { text, kind, position, start, end } = token;
-        if kind == TokenKind::Word {
-            places.push((start, end));
-            let pattern = Pattern::Exact(text.into());
-            terms.push((position, Term { pattern, is_stem: false }));
-        }
-    });
-    let is_separated = |at: usize| {
-        let is_ascii_separator = |byte: &u8| byte.is_ascii() && !byte.is_ascii_alphanumeric();
-        literal.as_bytes().get(at).is_some_and(is_ascii_separator)
-    };
-    let whole = terms
-        .into_iter()
-        .zip(places)
-        .filter(|(_, (start, end))| start.checked_sub(1).is_some_and(is_separated) && is_separated(*end));
-    let terms: Vec<(u32, Term)> = whole.map(|(term, _)| term).collect();
-    let first = terms.first()?.0;
-    Some(Phrase {
-        terms: terms.into_iter().map(|(position, term)| (position - first, term)).collect(),
-        slop: 0,
-    })
 }

@@ -22,7 +22,11 @@ mod event_search;
 mod faults;
 #[cfg(feature = "arrow")]
 mod index_query;
+#[cfg(feature = "arrow")]
+mod indexed_files;
 mod leaf;
+#[cfg(feature = "arrow")]
+mod literal_words;
 mod matcher;
 mod normalize;
 mod phrase;
@@ -46,6 +50,10 @@ pub use event_search::EventSearch;
 pub use faults::{QueryFault, QueryFaults};
 #[cfg(feature = "arrow")]
 pub use index_query::{EventRows, IndexCondition, IndexLeaf, IndexQuery};
+#[cfg(feature = "arrow")]
+pub use indexed_files::IndexedFiles;
+#[cfg(feature = "arrow")]
+pub use literal_words::Literal;
 pub use matcher::{EXPRESSIONS_MAX, Matcher, MatcherScratch};
 pub use normalize::{UNICODE_VERSION, nfkc_casefold, push_nfkc_casefold};
 pub use phrase::Phrase;

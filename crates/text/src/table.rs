@@ -643,6 +643,11 @@ pub(crate) fn is_plain(index: &ColumnIndex) -> bool {
         && index.boost() == 1.0
 }
 
+/// Returns true if values of a type are texts.
+pub(crate) fn is_text(ty: &DataType) -> bool {
+    matches!(ty, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+}
+
 /// Returns true if values of a type, or parts of them, are texts.
 pub(crate) fn has_texts(ty: &DataType) -> bool {
     match ty {

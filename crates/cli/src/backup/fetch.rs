@@ -45,8 +45,13 @@ struct ManifestReply<'a> {
 }
 
 /// Fetches a backup into a directory.
-pub(super) async fn fetch(client: &Client, dir: &BackupDir, quiet: bool) -> anyhow::Result<Fetched> {
-    let mut fetching = Fetching { client, dir, connection: None, fetched: 0 };
+pub(super) async fn fetch(
+    client: &Client,
+    dir: &BackupDir,
+    without_search_index: bool,
+    quiet: bool,
+) -> anyhow::Result<Fetched> {
+    let mut fetching = Fetching { client, dir, without_search_index, connection: None, fetched: 0 };
     for _ in 0..CUTS_MAX {
         let manifest = fetching.cut().await?;
         let progress = Progress::bytes(Some(manifest.bytes()), quiet);
@@ -68,6 +73,7 @@ pub(super) async fn fetch(client: &Client, dir: &BackupDir, quiet: bool) -> anyh
 struct Fetching<'a> {
     client: &'a Client,
     dir: &'a BackupDir,
+    without_search_index: bool,
     connection: Option<Connection>,
     fetched: u64,
 }
@@ -91,7 +97,11 @@ impl Fetching<'_> {
                 return manifest(&body);
             }
         }
-        let (status, body) = self.client.fetch(Method::POST, "/v1/backups").await?;
+        let path = match self.without_search_index {
+            true => "/v1/backups?without_search_index=true",
+            false => "/v1/backups",
+        };
+        let (status, body) = self.client.fetch(Method::POST, path).await?;
         if status != StatusCode::CREATED {
             bail!("{}", Problem::read(status, &body).summary());
         }

@@ -43,7 +43,7 @@ pub(crate) fn run(args: &BackupArgs) -> Outcome {
     let client = Client::new(args.client.url())?;
     let runtime = client_runtime().context("cannot start")?;
     let dir = BackupDir::open(&args.dir)?;
-    let fetched = runtime.block_on(fetch::fetch(&client, &dir, args.quiet))?;
+    let fetched = runtime.block_on(fetch::fetch(&client, &dir, args.without_search_index, args.quiet))?;
     complain(&format!("{}; {} were fetched", describe(&fetched.manifest), HumanBytes(fetched.bytes)));
     Ok(ExitCode::SUCCESS)
 }

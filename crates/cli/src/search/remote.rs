@@ -3,6 +3,7 @@
 use std::{
     io::{self, BufWriter, Write},
     process::ExitCode,
+    time::Duration,
 };
 
 use anyhow::Context;
@@ -22,6 +23,10 @@ use crate::{
 
 /// Hits of a request.
 const PAGE_HITS: u64 = 1000;
+/// The time for which a search that is followed waits for a server that is away.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The time between two attempts to reach it.
+const PAUSE: Duration = Duration::from_millis(200);
 /// Hits where none are stated.
 const HITS_DEFAULT: u64 = 20;
 
@@ -34,9 +39,11 @@ struct Hit<'h> {
     event: &'h RawValue,
 }
 
-/// A line of a search that is followed, if it is no hit.
-#[derive(Deserialize)]
+/// The parts of a line of a search that is followed, beside those of its hit.
+#[derive(Default, Deserialize)]
 struct Mark {
+    /// The position behind it.
+    position: Option<String>,
     lost: Option<u64>,
     stream: Option<String>,
     error: Option<String>,
@@ -55,8 +62,8 @@ async fn search(args: &SearchArgs, streams: &[String], query: &str) -> Outcome {
     let mut body = request(args, streams, query);
     if args.count {
         body.insert("limit".to_owned(), json!(0));
-        let lines = ask(&client, &body).await?;
-        let total = lines.total.context("the server did not count")?;
+        let page = ask(&client, &body, None).await?;
+        let total = page.total.context("the server did not count")?;
         writeln!(out, "{}", json!({"events": total})).and_then(|()| out.flush()).map_err(Failure::output)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -68,6 +75,9 @@ async fn search(args: &SearchArgs, streams: &[String], query: &str) -> Outcome {
             false => counts::write_counts(&answer, marks, &mut out),
         };
         written.and_then(|()| out.flush()).map_err(Failure::output)?;
+        if answer["complete"] == json!(false) {
+            report_partial(&answer["searched"]);
+        }
         return Ok(ExitCode::SUCCESS);
     }
     // Conditions that need a table's columns have no marks.
@@ -75,33 +85,21 @@ async fn search(args: &SearchArgs, streams: &[String], query: &str) -> Outcome {
     let mut found = search.map(Found::new);
     if args.follow {
         body.insert("limit".to_owned(), json!(args.limit.unwrap_or(HITS_DEFAULT)));
-        let mut lines = ask(&client, &body).await?.lines;
-        while let Some(line) = lines.next().await? {
-            if let Ok(Mark { lost, stream, error }) = serde_json::from_slice(&line) {
-                if let Some(error) = error {
-                    return Err(anyhow::anyhow!("{error}").into());
-                }
-                if let (Some(events), Some(stream)) = (lost, stream) {
-                    stdio::complain(&format!(
-                        "{events} events of `{stream}` were deleted before they were searched"
-                    ));
-                    continue;
-                }
-            }
+        return follow(&client, &body, &mut |line| {
             let written = match args.hits {
-                true => out.write_all(&line).and_then(|()| out.write_all(b"\n")),
-                false => write_event(&line, (streams.len() > 1, marks), found.as_mut(), &mut out),
+                true => out.write_all(line).and_then(|()| out.write_all(b"\n")),
+                false => write_event(line, (streams.len() > 1, marks), found.as_mut(), &mut out),
             };
-            written.and_then(|()| out.flush()).map_err(Failure::output)?;
-        }
-        return Err(anyhow::anyhow!("the server ended the search").into());
+            written.and_then(|()| out.flush())
+        })
+        .await;
     }
     let mut left = if args.all { u64::MAX } else { args.limit.unwrap_or(HITS_DEFAULT) };
     while left > 0 {
         if args.around.is_none() {
             body.insert("limit".to_owned(), json!(left.min(PAGE_HITS)));
         }
-        let mut page = ask(&client, &body).await?;
+        let mut page = ask(&client, &body, None).await?;
         let mut hits = 0;
         while let Some(line) = page.lines.next().await? {
             hits += 1;
@@ -112,11 +110,73 @@ async fn search(args: &SearchArgs, streams: &[String], query: &str) -> Outcome {
             written.map_err(Failure::output)?;
         }
         out.flush().map_err(Failure::output)?;
+        if let Some(searched) = page.searched {
+            report_partial(&searched);
+            break;
+        }
         left = left.saturating_sub(hits);
         let Some(cursor) = page.cursor else { break };
         body.insert("cursor".to_owned(), json!(cursor));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Goes on with each further hit. After a lost connection it resumes behind the last one.
+async fn follow(
+    client: &Client,
+    body: &Map<String, Value>,
+    write: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+) -> Outcome {
+    let mut position: Option<String> = None;
+    let mut lines = ask(client, body, None).await?.lines;
+    loop {
+        let line = match lines.next().await {
+            Ok(Some(line)) => line,
+            Ok(None) | Err(_) => {
+                stdio::complain("the connection was lost: resuming behind the last event");
+                lines = resume(client, body, position.as_deref()).await?;
+                continue;
+            }
+        };
+        let mark: Mark = serde_json::from_slice(&line).unwrap_or_default();
+        if let Some(error) = mark.error {
+            return Err(anyhow::anyhow!("{error}").into());
+        }
+        position = mark.position.or(position);
+        match (mark.lost, mark.stream) {
+            (Some(events), Some(stream)) => {
+                stdio::complain(&format!(
+                    "{events} events of `{stream}` were deleted before they were searched"
+                ));
+            }
+            _ => write(&line).map_err(Failure::output)?,
+        }
+    }
+}
+
+/// The search that is followed again, once the server is there; an error if it is away for [`PATIENCE`].
+async fn resume(
+    client: &Client,
+    body: &Map<String, Value>,
+    position: Option<&str>,
+) -> Result<Lines, Failure> {
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        match ask(client, body, position).await {
+            Ok(page) => return Ok(page.lines),
+            Err(failure) if tokio::time::Instant::now() >= deadline => return Err(failure),
+            Err(_) => tokio::time::sleep(PAUSE).await,
+        }
+    }
+}
+
+/// Reports that an answer is not whole, and the offsets between which it is.
+fn report_partial(searched: &Value) {
+    let streams = searched.as_object().into_iter().flatten();
+    let parts: Vec<String> = streams
+        .map(|(stream, offsets)| format!("`{stream}` from offset {} to {}", offsets["from"], offsets["to"]))
+        .collect();
+    stdio::complain(&format!("the search took too long: the answer has only events of {}", parts.join(", ")));
 }
 
 /// Writes the event of a hit; on a terminal after its time and, of several streams, its stream.
@@ -166,6 +226,7 @@ fn request(args: &SearchArgs, streams: &[String], query: &str) -> Map<String, Va
     put("before", side.map(|events| json!(events)));
     put("after", side.map(|events| json!(events)));
     put("follow", args.follow.then(|| json!(true)));
+    put("partial", args.partial.then(|| json!(true)));
     put("explain", args.explain.then(|| json!(true)));
     let counts = !args.facet.is_empty() || args.histogram.is_some();
     put("limit", counts.then(|| json!(0)).or_else(|| args.limit.map(|limit| json!(limit))));
@@ -178,24 +239,34 @@ struct Page {
     lines: Lines,
     total: Option<u64>,
     cursor: Option<String>,
+    /// The offsets of each stream between which all events were searched, if the answer is not whole.
+    searched: Option<Value>,
 }
 
-async fn ask(client: &Client, body: &Map<String, Value>) -> Result<Page, Failure> {
-    let response = post(client, body, "application/x-ndjson").await?;
+/// Asks for a page, or for what follows a position.
+async fn ask(client: &Client, body: &Map<String, Value>, position: Option<&str>) -> Result<Page, Failure> {
+    let response = post(client, body, "application/x-ndjson", position).await?;
     let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
     let total = header("swiftwater-total").and_then(|total| total.parse().ok());
     let cursor = header("swiftwater-cursor").map(str::to_owned);
-    Ok(Page { lines: Lines::of(response), total, cursor })
+    let searched = header("swiftwater-searched").and_then(|text| serde_json::from_str(text).ok());
+    Ok(Page { lines: Lines::of(response), total, cursor, searched })
 }
 
 /// The answer as one JSON object.
 async fn ask_whole(client: &Client, body: &Map<String, Value>) -> Result<Value, Failure> {
-    let answer = read_all(post(client, body, "application/json").await?).await?;
+    let answer = read_all(post(client, body, "application/json", None).await?).await?;
     Ok(serde_json::from_slice(&answer).context("the answer of the server is not JSON")?)
 }
 
-async fn post(client: &Client, body: &Map<String, Value>, form: &str) -> Result<Response<Incoming>, Failure> {
-    let headers = [("content-type", "application/json"), ("accept", form)];
+async fn post(
+    client: &Client,
+    body: &Map<String, Value>,
+    form: &str,
+    position: Option<&str>,
+) -> Result<Response<Incoming>, Failure> {
+    let mut headers = vec![("content-type", "application/json"), ("accept", form)];
+    headers.extend(position.map(|position| ("last-event-id", position)));
     let text = Value::Object(body.clone()).to_string();
     let response = client.connect().await?.send(Method::POST, "/v1/search", &headers, full(text)).await?;
     let status = response.status();

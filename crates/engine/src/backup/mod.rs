@@ -40,7 +40,7 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt, TryStreamExt};
 use swiftwater_event::{Clock, Millis};
 use swiftwater_log::{LogError, LogSnapshot};
-use swiftwater_store::{PinnedStore, StoreError};
+use swiftwater_store::{PinnedStore, SnapshotOptions, StoreError};
 use swiftwater_views::StoreSnapshot;
 
 use crate::durable::{
@@ -66,6 +66,13 @@ const VIEWS_NAME: &str = "views/kept";
 const PIECE_BYTES: u64 = 4 << 20;
 /// Files whose checksums are made at a time.
 const CHECKED_AT_ONCE: usize = 4;
+
+/// The contents of a backup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BackupOptions {
+    /// True to leave the files of search indexes out; a restored server builds them anew.
+    pub without_search_index: bool,
+}
 
 /// The cuts that stand.
 #[derive(Default)]
@@ -244,7 +251,7 @@ impl Backups {
 
 impl History {
     /// Makes a cut, which stands until it is ended, or left alone for long.
-    pub(crate) async fn start_backup(&self) -> Result<Arc<Backup>, EngineError> {
+    pub(crate) async fn start_backup(&self, options: BackupOptions) -> Result<Arc<Backup>, EngineError> {
         let backups = &self.backups;
         let _one_at_a_time = backups.beginning.lock().await;
         backups.expire();
@@ -253,7 +260,7 @@ impl History {
         }
         let began = self.clock.monotonic_nanos();
         let number = backups.taken.fetch_add(1, Ordering::Relaxed);
-        let (mut cut, views) = self.cut().await?;
+        let (mut cut, views) = self.cut(options).await?;
         if let Some(views) = views {
             self.write_views_file(&mut cut, views, number).await?;
         }
@@ -289,7 +296,7 @@ impl History {
         ended.map(drop).ok_or_else(|| BackupError::NotFound(id.to_owned()).into())
     }
 
-    async fn cut(&self) -> Result<(Cut, Option<StoreSnapshot>), EngineError> {
+    async fn cut(&self, options: BackupOptions) -> Result<(Cut, Option<StoreSnapshot>), EngineError> {
         // No stream is made, altered or dropped meanwhile.
         let _one_at_a_time = self.statement_lock.lock().await;
         // Nor does the log learn of anything that was done to a table since that was looked at: a run of a job that is
@@ -303,7 +310,8 @@ impl History {
         let views = self.view_files.opened();
         let views = views.map(|views| views.snapshot_all()).transpose();
         let views = views.map_err(|error| BackupError::Unavailable(causes(&error)))?;
-        let store = self.store.cut().await.map_err(from_store)?;
+        let store_options = SnapshotOptions { without_companions: options.without_search_index };
+        let store = self.store.cut(store_options).await.map_err(from_store)?;
         let taken = self.clock.now();
         if self.log.usage().segments == 0 {
             // A log without a file would begin at 0 again, whatever the snapshot counts.

@@ -9,7 +9,7 @@
 //! DIR/views/         the state of views by key (room `views`)
 //! DIR/tables/_swiftwater_store   the store's id, wherever the store is
 //! DIR/exports/       files that COPY … TO writes
-//! DIR/spill/         files that SQL spills, and copies of `views/` for backups; emptied at each start
+//! DIR/spill/         files that SQL and builds of index files spill, and copies of `views/` for backups; emptied at each start
 //! ```
 
 use std::{

@@ -28,6 +28,7 @@ use crate::{
 use crate::{
     HistoryConfig, HistoryError,
     backup::Backups,
+    companions::IndexBuilds,
     durable::{
         columns::Columns,
         directory::DataDir,
@@ -58,6 +59,7 @@ pub(crate) struct History {
     pub(crate) statement_lock: tokio::sync::Mutex<()>,
     pub(crate) stored: OrderedRwLock<HashMap<StreamName, Arc<StoredStream>>>,
     pub(crate) objects: Objects,
+    pub(crate) index_builds: Arc<IndexBuilds>,
     /// The objects that tasks maintain.
     pub(crate) registry: Registry,
     /// Positions of the log that joins need.
@@ -136,6 +138,8 @@ impl History {
         shared: &Shared,
     ) -> History {
         let objects = Objects::new(&config);
+        let (scratch, tasks) = (dir.as_ref().map(DataDir::spill), store.upkeep_tasks_max());
+        let index_builds = Arc::new(IndexBuilds::new(scratch, config.search_memory_bytes_max, tasks));
         History {
             config,
             clock: Arc::clone(&shared.clock),
@@ -147,6 +151,7 @@ impl History {
             statement_lock: tokio::sync::Mutex::default(),
             stored: OrderedRwLock::default(),
             objects,
+            index_builds,
             registry: Registry::default(),
             retained: RetainedPositions::default(),
             engine: OnceLock::new(),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use swiftwater_sql::Progress;
 use tokio::time::Instant;
 
-use super::request::Stage;
+use super::request::{SearchedFiles, Stage};
 
 /// The part that reads the rows of a page. Their files were searched before, and are not counted again.
 pub(super) const HITS: &str = "hits";
@@ -21,8 +21,18 @@ pub(super) struct Costs {
 /// The sources of one stream that were read.
 #[derive(Debug, Clone, Default)]
 pub(super) struct StreamCosts {
-    pub(super) files: BTreeSet<String>,
+    files: BTreeSet<String>,
+    indexed_files: BTreeSet<String>,
     pub(super) tail_rows: u64,
+}
+
+impl StreamCosts {
+    /// The files of a table with so many of them.
+    pub(super) fn files(&self, total: usize) -> SearchedFiles {
+        let indexed = self.indexed_files.len() as u64;
+        let scanned = self.files.difference(&self.indexed_files).count() as u64;
+        SearchedFiles { left_out: (total as u64).saturating_sub(indexed + scanned), indexed, scanned }
+    }
 }
 
 impl Costs {
@@ -64,6 +74,7 @@ impl Costs {
             }
             let stream = &mut self.streams[place];
             stream.files.extend(sources.files);
+            stream.indexed_files.extend(sources.indexed_files);
             stream.tail_rows = stream.tail_rows.max(sources.memory_rows);
         }
         reading.rows_scanned

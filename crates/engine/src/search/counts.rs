@@ -132,7 +132,7 @@ impl Search<'_> {
             // Those of another order are cut off once their aggregates are known.
             let limit = if facet.aggregates.is_empty() { facet.limit } else { usize::MAX };
             let values = most_frequent(counts, limit);
-            answer.facets.push(Facet { column: facet.column.clone(), values, distinct, missing });
+            answer.facets.push(Facet { name: facet.name().to_owned(), values, distinct, missing });
         }
         let mut ranges = tally.ranges.into_iter();
         for range in &self.request.ranges {
@@ -144,7 +144,7 @@ impl Search<'_> {
                 count: counts.get(number).copied().unwrap_or(0),
                 aggregates: Vec::new(),
             });
-            answer.ranges.push((range.column.clone(), of.collect()));
+            answer.ranges.push((range.name().to_owned(), of.collect()));
         }
         if self.request.histogram.is_some() {
             let buckets = tally.buckets.into_iter().map(|(number, (count, by))| Bucket {

@@ -13,6 +13,7 @@ use super::request::{Moments, SearchRequest};
 /// The version of the form.
 const VERSION: u8 = 2;
 
+#[derive(Clone)]
 pub(super) struct Cursor {
     pub(super) moments: Moments,
     /// By stream.

@@ -42,8 +42,8 @@ pub use fields::{FieldSummary, FieldsAnswer};
 pub use follow::{Followed, SearchFollow};
 pub use request::{
     AggregateRequest, Bucket, ContextRequest, Drill, Facet, FacetRequest, HistogramRequest, Piece,
-    RangeCount, RangeRequest, SearchAnswer, SearchHit, SearchRequest, SearchSort, SearchedStream, Stage,
-    ValueCount,
+    RangeCount, RangeRequest, SearchAnswer, SearchHit, SearchRequest, SearchSort, SearchedFiles,
+    SearchedStream, Stage, ValueCount,
 };
 
 use crate::{
@@ -62,6 +62,9 @@ use slices::Slices;
 
 /// With more matching events than this, the newest are searched slice by slice once all have been counted.
 const SLICED_FROM: u64 = 10_000;
+
+/// The snapshots on which a search begins again, if a file of the one before was deleted.
+const SNAPSHOTS_MAX: usize = 3;
 
 /// A stream that is searched.
 struct Target {
@@ -101,7 +104,18 @@ pub(crate) async fn search(
     let cursor = request.cursor.as_deref().map(|text| Cursor::parse(text, request)).transpose()?;
     let mut registered = register(shared, history, request)?;
     let progress = Arc::clone(&registered.progress);
-    let result = registered.run(Box::pin(answer(shared, request, cursor, &progress))).await;
+    let work = Box::pin(async {
+        // A file may be deleted between the snapshot and its reading, if old versions are hardly kept. Each statement takes a
+        // new snapshot.
+        for _ in 0..SNAPSHOTS_MAX {
+            match answer(shared, request, cursor.clone(), &progress).await {
+                Err(error) if error.is_of_missing_file() => tracing::debug!(%error, "a search begins again"),
+                result => return result,
+            }
+        }
+        answer(shared, request, cursor, &progress).await
+    });
+    let result = registered.run(work).await;
     registered.finish(result.as_ref().ok().map(cost));
     result
 }
@@ -342,14 +356,12 @@ impl Search<'_> {
         for (place, (target, searched)) in targets.iter().zip(searched).enumerate() {
             let sources = costs.of_stream(place);
             let files = target.stored.table().map_or(0, |table| table.status().files);
-            let files_scanned = sources.files.len() as u64;
             answer.streams.push(SearchedStream {
                 stream: target.stored.name.clone(),
                 position: target.position,
                 searched: searched.clone(),
                 condition: self.condition(target, searched, None)?.0,
-                files_left_out: (files as u64).saturating_sub(files_scanned),
-                files_scanned,
+                files: sources.files(files),
                 tail_rows: sources.tail_rows,
             });
         }

@@ -1,6 +1,6 @@
 //! The request of a search, and its answer.
 
-use std::{net::IpAddr, ops::Range};
+use std::{collections::HashSet, net::IpAddr, ops::Range};
 
 use swiftwater_event::StreamName;
 use swiftwater_sql::{ErrorKind as SqlErrorKind, SqlError};
@@ -85,6 +85,8 @@ pub struct ContextRequest {
 pub struct FacetRequest {
     /// The column. An event with a list counts once for each value in it.
     pub column: String,
+    /// The name of the counts in the answer; none: that of the column.
+    pub name: Option<String>,
     /// The most values.
     pub limit: usize,
     /// Only values below this one; none: all.
@@ -95,6 +97,26 @@ pub struct FacetRequest {
     pub aggregates: Vec<AggregateRequest>,
     /// The aggregate by which values are ordered, and whether the largest comes first; none: by the number of events.
     pub order: Option<(String, bool)>,
+}
+
+impl FacetRequest {
+    /// The name of its counts in the answer.
+    pub fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or(&self.column)
+    }
+}
+
+impl RangeRequest {
+    /// The name of its counts in the answer.
+    pub fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or(&self.column)
+    }
+}
+
+/// The first name that another has, too, with the kind of both.
+fn repeated<'n>(kind: &'static str, names: impl Iterator<Item = &'n str>) -> Option<(&'static str, &'n str)> {
+    let mut seen = HashSet::new();
+    names.into_iter().find(|name| !seen.insert(*name)).map(|name| (kind, name))
 }
 
 /// Asks for an aggregate of an expression over the columns of the stream.
@@ -111,6 +133,8 @@ pub struct AggregateRequest {
 pub struct RangeRequest {
     /// The column, of numbers or times.
     pub column: String,
+    /// The name of the counts in the answer; none: that of the column.
+    pub name: Option<String>,
     /// The bounds.
     pub bounds: Vec<String>,
     /// The aggregates of the events of each range.
@@ -150,7 +174,7 @@ pub struct SearchAnswer {
     pub cursor: Option<String>,
     /// By request: how many events have each value.
     pub facets: Vec<Facet>,
-    /// By request: the column, and how many events are in each range.
+    /// By request: the name, and how many events are in each range.
     pub ranges: Vec<(String, Vec<RangeCount>)>,
     /// How many events there are over time, where that was asked; intervals without any are left out.
     pub histogram: Option<Vec<Bucket>>,
@@ -195,8 +219,8 @@ impl SearchAnswer {
 /// The number of events that have each value of a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facet {
-    /// The column.
-    pub column: String,
+    /// The name, which is that of the column if none was given.
+    pub name: String,
     /// The most frequent values, or the first in the order that was asked for.
     pub values: Vec<ValueCount>,
     /// The number of different values.
@@ -242,6 +266,17 @@ pub struct Bucket {
     pub aggregates: Vec<(String, String)>,
 }
 
+/// The numbers of a stream's files, by the way in which they were searched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SearchedFiles {
+    /// Their bounds left them out.
+    pub left_out: u64,
+    /// The search index selected their rows.
+    pub indexed: u64,
+    /// All their rows were searched.
+    pub scanned: u64,
+}
+
 /// The part of a stream that was searched.
 #[derive(Debug, Clone)]
 pub struct SearchedStream {
@@ -253,10 +288,8 @@ pub struct SearchedStream {
     pub searched: Range<u64>,
     /// Its condition in SQL.
     pub condition: String,
-    /// Files that pruning left out.
-    pub files_left_out: u64,
-    /// Files that were read.
-    pub files_scanned: u64,
+    /// Its files.
+    pub files: SearchedFiles,
     /// Rows that wait for their commit, and were searched in memory.
     pub tail_rows: u64,
 }
@@ -374,6 +407,13 @@ impl SearchRequest {
                 let message = "events around one are of one stream, and have no cursor";
                 return Err(SqlError::new(SqlErrorKind::Invalid, message));
             }
+        }
+        let of_facets = self.facets.iter().map(FacetRequest::name);
+        let of_ranges = self.ranges.iter().map(RangeRequest::name);
+        if let Some((kind, name)) = repeated("facets", of_facets).or_else(|| repeated("ranges", of_ranges)) {
+            let message = format!("two {kind} have the name `{name}`");
+            let error = SqlError::new(SqlErrorKind::Invalid, message);
+            return Err(error.with_hint(format!("Name one of them, as in {name};name=other.")));
         }
         if self.partial && self.has_aggregates() {
             let error =

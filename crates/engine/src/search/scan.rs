@@ -360,8 +360,14 @@ impl Search<'_> {
             "the search took longer than `search.timeout_ms`, {} ms; {percent:.0} % of the rows were searched",
             self.timeout().as_millis()
         );
-        SqlError::new(SqlErrorKind::Limit, message).with_hint(
-            "Search a shorter time with `from` and `to`, ask for what is found until then with `partial=true`, or raise the setting.",
-        )
+        let mut hint = "Search a shorter time with `from` and `to`, ask for what is found until then with `partial=true`, or raise the setting."
+            .to_owned();
+        let without_index =
+            self.request.streams.iter().find(|name| self.history.index_of(name.as_str()).is_none());
+        if let Some(stream) = without_index {
+            let stream = identifier(stream.as_str());
+            hint += &format!(" An index makes later searches fast: CREATE SEARCH INDEX ON {stream} (*).");
+        }
+        SqlError::new(SqlErrorKind::Limit, message).with_hint(hint)
     }
 }

@@ -34,9 +34,6 @@ pub struct IndexProgress {
     pub is_complete: bool,
 }
 
-/// Memory that the terms of one file take while they are collected.
-const MEMORY_BYTES_MAX: usize = 128 << 20;
-
 impl History {
     /// Says to a table which index files it has: those of its search index as it is defined now.
     pub(crate) fn connect_index(&self, name: &str, table: &Table) {
@@ -57,13 +54,17 @@ impl History {
                 let metadata = FieldMetadata { json: json.unwrap_or_default(), index };
                 SearchField::of(metadata.describe(field).as_ref().unwrap_or(field))
             });
-            Arc::new(CompanionsOf { name: format!("d{id}"), describe, memory_bytes_max: MEMORY_BYTES_MAX })
+            Arc::new(CompanionsOf {
+                name: format!("d{id}"),
+                describe,
+                builds: Arc::clone(&self.index_builds),
+            })
         });
         table.set_companions(format);
     }
 
     /// The table of a stored stream or a plain table, if it is open.
-    async fn indexed_table(&self, name: &str) -> Option<Table> {
+    pub(crate) async fn indexed_table(&self, name: &str) -> Option<Table> {
         let stored = StreamName::new(name).ok().and_then(|name| self.stored(&name));
         match stored {
             Some(stored) => stored.table().cloned(),
@@ -103,7 +104,7 @@ impl History {
             Ok(Ok(())) => true,
             Ok(Err(error)) => return Err(SqlError::new(SqlErrorKind::Unavailable, error.to_string())),
         };
-        let CompanionStatus { indexed_files, waiting_files, waiting_rows, unusable } =
+        let CompanionStatus { indexed_files, waiting_files, waiting_rows, unusable, .. } =
             table.companion_status();
         Ok(IndexProgress {
             indexed_files,

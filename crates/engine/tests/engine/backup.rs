@@ -14,9 +14,9 @@ use std::{
 
 use futures_util::TryStreamExt;
 use swiftwater_engine::{
-    Ack, AppendOptions, BACKUP_KEPT, BACKUPS_MAX, Backup, BackupError, BackupManifest, Engine, EngineConfig,
-    EngineError, ErrorKind, HistoryConfig, HistoryError, MANIFEST_NAME, Numbered, Principal, RestoreError,
-    restore, verify_backup,
+    Ack, AppendOptions, BACKUP_KEPT, BACKUPS_MAX, Backup, BackupError, BackupManifest, BackupOptions, Engine,
+    EngineConfig, EngineError, ErrorKind, HistoryConfig, HistoryError, MANIFEST_NAME, Numbered, Principal,
+    RestoreError, restore, verify_backup,
 };
 use swiftwater_event::{Clock, StreamName, SystemClock};
 use swiftwater_testkit::TestClock;
@@ -42,7 +42,7 @@ async fn try_open(dir: &Path, clock: Arc<dyn Clock>) -> Result<Engine, HistoryEr
 }
 
 pub(crate) async fn begin(engine: &Engine) -> Arc<Backup> {
-    engine.start_backup(&Principal::local()).await.expect("a backup can be taken")
+    engine.start_backup(&Principal::local(), BackupOptions::default()).await.expect("a backup can be taken")
 }
 
 /// Fetches all of a backup, each file in two parts.
@@ -363,7 +363,7 @@ async fn backups_end_when_nobody_reads_them_and_there_are_few() {
     for _ in 0..BACKUPS_MAX {
         standing.push(begin(&engine).await.manifest().id.clone());
     }
-    let refused = engine.start_backup(&local).await.err().unwrap();
+    let refused = engine.start_backup(&local, BackupOptions::default()).await.err().unwrap();
     assert_eq!(refused.kind(), ErrorKind::Limit, "{refused}");
     let (kept, left) = (&standing[0], &standing[1]);
     clock.advance(BACKUP_KEPT / 2);
@@ -384,7 +384,10 @@ async fn backups_end_when_nobody_reads_them_and_there_are_few() {
     assert_eq!(void, Some(BackupError::TableDropped { table: "t".to_owned() }.into()));
     stop(engine, Duration::ZERO).await;
     let without = Engine::start(EngineConfig::default(), clock);
-    assert_eq!(without.start_backup(&local).await.err(), Some(EngineError::NoHistory));
+    assert_eq!(
+        without.start_backup(&local, BackupOptions::default()).await.err(),
+        Some(EngineError::NoHistory)
+    );
     without.shutdown(Duration::ZERO).await;
 }
 
@@ -403,7 +406,7 @@ async fn backup_whose_log_cannot_be_written_is_refused_and_holds_up_nobody_for_l
         while engine.append(&Principal::local(), &name, batch("{\"a\":1}"), options.clone()).await.is_ok() {
             tokio::task::yield_now().await;
         }
-        let refused = engine.start_backup(&Principal::local()).await.err().unwrap();
+        let refused = engine.start_backup(&Principal::local(), BackupOptions::default()).await.err().unwrap();
         assert!(refused.to_string().contains(said), "{refused}");
         parts.log.fail_all(None);
         drop(begin(&engine).await);

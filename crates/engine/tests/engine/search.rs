@@ -341,6 +341,7 @@ async fn partial_answer_is_the_whole_answer_over_the_offsets_that_it_names() {
     let engine = with_sales(dir.path(), |_| ()).await;
     let facet = FacetRequest {
         column: "category".to_owned(),
+        name: None,
         limit: 20,
         path: None,
         depth: None,
@@ -414,6 +415,7 @@ async fn aggregates_are_those_of_sql() {
         .collect();
     let facet = |column: &str, order: Option<(String, bool)>| FacetRequest {
         column: column.to_owned(),
+        name: None,
         limit: 20,
         path: None,
         depth: None,
@@ -424,6 +426,7 @@ async fn aggregates_are_those_of_sql() {
         facets: vec![facet("category", Some(("x0".to_owned(), true))), facet("tags", None)],
         ranges: vec![RangeRequest {
             column: "n".to_owned(),
+            name: None,
             bounds: vec!["0".to_owned(), "100".to_owned(), "2500".to_owned()],
             aggregates: aggregates.clone(),
         }],

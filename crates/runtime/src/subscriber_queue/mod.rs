@@ -82,7 +82,7 @@ pub(crate) enum Delivery {
 
 /// The end of the queue: there will be no further emit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Over;
+pub(crate) struct QueueEnded;
 
 impl SubscriberQueue {
     /// Adds an emit; the last one, with `finished`, always fits.
@@ -159,7 +159,7 @@ impl SubscriberQueue {
         &self,
         reader: Reader,
         total_bytes: &AtomicU64,
-    ) -> Result<Option<QueuedEmit>, Over> {
+    ) -> Result<Option<QueuedEmit>, QueueEnded> {
         Self::next_from(&mut self.lock(), reader, total_bytes)
     }
 
@@ -167,13 +167,13 @@ impl SubscriberQueue {
         state: &mut QueueState,
         reader: Reader,
         total_bytes: &AtomicU64,
-    ) -> Result<Option<QueuedEmit>, Over> {
+    ) -> Result<Option<QueuedEmit>, QueueEnded> {
         if state.reader != reader {
-            return Err(Over);
+            return Err(QueueEnded);
         }
         let taken = state.queue.as_mut().and_then(|queue| Some((queue.emits.pop_front()?, queue)));
         let Some((mut emit, queue)) = taken else {
-            return if state.is_closed { Err(Over) } else { Ok(None) };
+            return if state.is_closed { Err(QueueEnded) } else { Ok(None) };
         };
         if state.keeps {
             queue.taken.push_back(emit.clone());
@@ -195,7 +195,7 @@ impl SubscriberQueue {
             changed.as_mut().enable();
             match self.try_next(reader, total_bytes) {
                 Ok(Some(emit)) => return Some(emit),
-                Err(Over) => return None,
+                Err(QueueEnded) => return None,
                 Ok(None) => changed.await,
             }
         }
@@ -206,7 +206,7 @@ impl SubscriberQueue {
         loop {
             match Self::next_from(&mut state, reader, total_bytes) {
                 Ok(Some(emit)) => return Some(emit),
-                Err(Over) => return None,
+                Err(QueueEnded) => return None,
                 Ok(None) => {
                     state.waiting_threads += 1;
                     state = state.wait(&self.for_threads);

@@ -8,8 +8,8 @@
 //! - Articles of 3.3 KB: `title`, `contributor_username`, `comment` and `text` are TEXT, four columns are ID.
 //!
 //! Both sides analyze the texts with our analyzer. tantivy has documents that were made before, one thread and as much memory,
-//! stores nothing, and merges its segments into one. Ours builds as the engine does: of Arrow columns, in segments that are
-//! merged when the memory is used up, to the bytes of a file. Rates are by turns in one process, by its user time and by wall
+//! stores nothing, and merges its segments into one. Ours builds as the engine does: of Arrow columns, in runs in scratch files
+//! when the memory is used up, to the bytes of a file. Rates are by turns in one process, by its user time and by wall
 //! time.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "the table is what this is for")]
@@ -26,7 +26,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use swiftwater_search::{Companion, DataFile, IndexBuilder, ReadBytes, Segment, merge, write_companion};
+use swiftwater_search::{
+    BuildLimits, Companion, DataFile, IndexBuilder, MergedFields, ReadAhead, ReadBytes, ScratchFiles,
+    Segment, merge, write_companion,
+};
 use swiftwater_text::{SearchField, TableSearch, query::Operator};
 
 use self::{
@@ -62,6 +65,20 @@ impl ReadBytes for Bytes {
     fn read(&self, range: Range<usize>) -> io::Result<Vec<u8>> {
         Ok(self.0[range].to_vec())
     }
+}
+
+/// Scratch files in the directory for temporary files.
+#[derive(Debug)]
+struct Scratch;
+
+impl ScratchFiles for Scratch {
+    fn create(&self) -> io::Result<fs::File> {
+        tempfile::tempfile()
+    }
+}
+
+fn limits() -> BuildLimits {
+    BuildLimits { memory_bytes_max: MEMORY_BYTES_MAX, scratch: Arc::new(Scratch) }
 }
 
 /// Processor time in user mode, of all threads, and wall time.
@@ -117,24 +134,13 @@ fn open(bytes: Vec<u8>, rows: usize) -> Companion {
 
 /// The file of some rows, built as the engine builds it.
 fn build(rows: &Rows, batches: Range<usize>) -> Vec<u8> {
-    let mut builder = IndexBuilder::new(&rows.fields);
+    let mut builder = IndexBuilder::new(&rows.fields, Some(limits()));
     let places = builder.places();
-    let mut before = Vec::new();
     for batch in &rows.batches[batches] {
         let arrays: Vec<_> = places.iter().map(|place| Arc::clone(batch.column(*place))).collect();
-        builder.add(&arrays, batch.num_rows());
-        if builder.memory_bytes() > MEMORY_BYTES_MAX {
-            let next = IndexBuilder::new(&rows.fields);
-            before.push(std::mem::replace(&mut builder, next).finish().unwrap());
-        }
+        builder.add(&arrays, batch.num_rows()).unwrap();
     }
-    let last = builder.finish().unwrap();
-    if before.is_empty() {
-        return write(&last);
-    }
-    let open: Vec<Companion> =
-        before.into_iter().chain([last]).map(|segment| segment.open().unwrap()).collect();
-    write(&merge(&open.iter().collect::<Vec<_>>()).unwrap())
+    write(&builder.finish().unwrap())
 }
 
 /// The files of equal parts of the rows.
@@ -143,11 +149,16 @@ fn build_files(rows: &Rows) -> Vec<Vec<u8>> {
     (0..MERGED_FILES).map(|number| build(rows, number * batches..(number + 1) * batches)).collect()
 }
 
-/// The file of all rows, of [`build_files`].
+/// The file of all rows, of [`build_files`], merged as the engine merges them.
 fn merge_files(rows: &Rows, files: Vec<Vec<u8>>) -> Vec<u8> {
-    let rows = rows.count / MERGED_FILES;
-    let open: Vec<Companion> = files.into_iter().map(|file| open(file, rows)).collect();
-    write(&merge(&open.iter().collect::<Vec<_>>()).unwrap())
+    let count = rows.count / MERGED_FILES;
+    let open_ahead = |file| {
+        let ahead = ReadAhead::new(Arc::new(Bytes(file)), MEMORY_BYTES_MAX / 4 / MERGED_FILES);
+        Companion::open(Arc::new(ahead), DEFINITION, &data_file(count)).unwrap()
+    };
+    let open: Vec<Companion> = files.into_iter().map(open_ahead).collect();
+    let fields = MergedFields::new(&rows.fields);
+    write(&merge(&open.iter().collect::<Vec<_>>(), fields, Some(&limits())).unwrap())
 }
 
 fn print_rates(name: &str, rows: &Rows, costs: &[Cost]) -> Seconds {

@@ -89,7 +89,7 @@ fn check(shared: &Shared, lines: Bytes) -> Checked {
 
 /// The warning about events that were taken on a server that stores events, and of which nothing is stored.
 pub(crate) fn not_kept(shared: &Shared, stream: &StreamName) -> Option<String> {
-    shared.engine.keeps_nothing_of(stream).then(|| {
+    shared.engine.discards_events_of(stream).then(|| {
         format!(
             "stream `{stream}` is live-only: its events reach live queries, and are not stored. Create it (CREATE STREAM {stream} WITH \
              (store = true)) or set data.store_new_streams to `yes`"

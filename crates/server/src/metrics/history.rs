@@ -69,6 +69,10 @@ fn search_families(table: &mut Table, searches: &SearchMetrics) {
     let rows = "Rows that answered searches read.";
     table.counter("swiftwater_search_rows_scanned_total", rows, searches.rows_scanned);
     table.counter("swiftwater_search_hits_total", "Hits of answered searches.", searches.hits);
+    let built = "Index files that were built from the rows of their data files.";
+    table.counter("swiftwater_search_files_built_total", built, searches.files_built);
+    let merged = "Index files that were merged from those of the files that compaction merged.";
+    table.counter("swiftwater_search_files_merged_total", merged, searches.files_merged);
 }
 
 fn view_families(table: &mut Table, views: &ViewsMetrics) {

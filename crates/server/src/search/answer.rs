@@ -18,6 +18,9 @@ use crate::wire::time_text;
 pub(super) const TOTAL: HeaderName = HeaderName::from_static("swiftwater-total");
 pub(super) const CURSOR: HeaderName = HeaderName::from_static("swiftwater-cursor");
 
+/// The offsets of each stream between which all events were searched, of a partial answer.
+pub(super) const SEARCHED: HeaderName = HeaderName::from_static("swiftwater-searched");
+
 /// All hits as one object.
 pub(super) fn object(
     answer: &SearchAnswer,
@@ -87,9 +90,9 @@ pub(super) fn meta_json(answer: &SearchAnswer, started: Instant) -> Value {
     json!({
         "position": position,
         "files": {
-            "left_out": sum(|stream| stream.files_left_out),
-            "indexed": 0,
-            "scanned": sum(|stream| stream.files_scanned),
+            "left_out": sum(|stream| stream.files.left_out),
+            "indexed": sum(|stream| stream.files.indexed),
+            "scanned": sum(|stream| stream.files.scanned),
         },
         "tail_rows": sum(|stream| stream.tail_rows),
         "rows_scanned": answer.rows_scanned(),
@@ -105,7 +108,11 @@ fn explain_json(answer: &SearchAnswer) -> Value {
         json!({
             "condition": stream.condition,
             "searched": searched_json(stream),
-            "files": {"left_out": stream.files_left_out, "indexed": 0, "scanned": stream.files_scanned},
+            "files": {
+                "left_out": stream.files.left_out,
+                "indexed": stream.files.indexed,
+                "scanned": stream.files.scanned,
+            },
             "tail_rows": stream.tail_rows,
         })
     });
@@ -125,7 +132,7 @@ fn facets_json(answer: &SearchAnswer) -> Value {
     let facets = answer.facets.iter().map(|facet| {
         let values: Vec<Value> = facet.values.iter().map(value_json).collect();
         let told = json!({"values": values, "distinct": facet.distinct, "missing": facet.missing});
-        (facet.column.clone(), told)
+        (facet.name.clone(), told)
     });
     Value::Object(facets.collect())
 }
@@ -145,12 +152,12 @@ fn with_aggregates(mut object: Value, aggregates: &[(String, String)]) -> Value 
 }
 
 fn ranges_json(answer: &SearchAnswer) -> Value {
-    let ranges = answer.ranges.iter().map(|(column, ranges)| {
+    let ranges = answer.ranges.iter().map(|(name, ranges)| {
         let counts = ranges.iter().map(|range| {
             let (from, to) = (bound_json(&range.from), bound_json(&range.to));
             with_aggregates(json!({"from": from, "to": to, "count": range.count}), &range.aggregates)
         });
-        (column.clone(), counts.collect())
+        (name.clone(), counts.collect())
     });
     Value::Object(ranges.collect())
 }
@@ -184,6 +191,10 @@ pub(super) fn lines(answer: &SearchAnswer) -> Response {
     let mut response = response("application/x-ndjson", text);
     if let Some(total) = answer.total {
         response.headers_mut().insert(TOTAL, HeaderValue::from(total));
+    }
+    if !answer.is_complete {
+        let searched = by_stream(answer, searched_json).to_string();
+        response.headers_mut().extend(HeaderValue::try_from(searched).ok().map(|value| (SEARCHED, value)));
     }
     if let Some(cursor) = answer.cursor.as_deref().and_then(|cursor| HeaderValue::try_from(cursor).ok()) {
         response.headers_mut().insert(CURSOR, cursor);

@@ -286,9 +286,10 @@ fn facet(text: &str) -> Result<FacetRequest, Problem> {
     if text.starts_with('{') {
         return facet_of(Members::parse("facet", text)?);
     }
-    let (column, options) = options(text, &["limit", "path", "depth"], "facet")?;
+    let (column, options) = options(text, &["limit", "path", "depth", "name"], "facet")?;
     let mut facet = FacetRequest {
         column,
+        name: None,
         limit: FACET_VALUES,
         path: None,
         depth: None,
@@ -303,25 +304,28 @@ fn facet(text: &str) -> Result<FacetRequest, Problem> {
         match &*name {
             "limit" => facet.limit = number()?,
             "depth" => facet.depth = Some(number()?),
+            "name" => facet.name = Some(value),
             _ => facet.path = Some(value),
         }
     }
     Ok(facet)
 }
 
-/// `column:0,10,100`. The column may have a `:` itself.
+/// `column:0,10,100;name=other`. The column may have a `:` itself.
 fn range(text: &str) -> Result<RangeRequest, Problem> {
     if text.starts_with('{') {
         return range_of(Members::parse("range", text)?);
     }
     let form =
         || bad(format!("parameter `range` is no range: `{}`", cut(text))).hint("Write range=price:0,10,100.");
-    let (column, bounds) = match text.split_once(':') {
+    let (written, options) = options(text, &["name"], "range")?;
+    let (column, bounds) = match written.split_once(':') {
         Some((column, bounds)) if !column.is_empty() => (column, bounds),
         _ => return Err(form()),
     };
     Ok(RangeRequest {
         column: column.to_owned(),
+        name: options.into_iter().next().map(|(_, name)| name),
         bounds: bounds.split(',').map(|bound| bound.trim().to_owned()).collect(),
         aggregates: Vec::new(),
     })
@@ -446,13 +450,14 @@ fn facet_of(mut members: Members) -> Result<FacetRequest, Problem> {
     }
     let facet = FacetRequest {
         column: members.column()?,
+        name: members.text("name")?,
         limit: members.number("limit")?.unwrap_or(FACET_VALUES),
         path: members.text("path")?,
         depth: members.number("depth")?,
         aggregates,
         order,
     };
-    members.finish("column, limit, path, depth, aggregates, order")?;
+    members.finish("column, name, limit, path, depth, aggregates, order")?;
     Ok(facet)
 }
 
@@ -468,10 +473,11 @@ fn range_of(mut members: Members) -> Result<RangeRequest, Problem> {
     };
     let range = RangeRequest {
         column: members.column()?,
+        name: members.text("name")?,
         bounds: bounds.into_iter().map(text).collect::<Result<_, _>>()?,
         aggregates: members.aggregates()?,
     };
-    members.finish("column, bounds, aggregates")?;
+    members.finish("column, name, bounds, aggregates")?;
     Ok(range)
 }
 

@@ -108,7 +108,8 @@ async fn values_ranges_and_times_are_counted() {
     assert_eq!(server.send("POST", "/v1/sql", &[], text).await.status, 200);
     assert_eq!(server.ingest("typed", more).await.status, 200);
     let path = "/v1/streams/typed/search?limit=0&facet=level&facet=tags;limit=1&range=took:-1,0,100.5,1000\
-                &range=at:2026-01-01,2026-01-03&histogram=at:1m;by=level";
+                &range=at:2026-01-01,2026-01-03&range=took:0,1000;name=all&facet=level;limit=1;name=first\
+                &histogram=at:1m;by=level";
     let answer = found(&server, path).await;
     assert_eq!((&answer["total"], answer["hits"].as_array().unwrap().len()), (&json!(3), 0));
     let counted = |value: &str, count: u64| json!({"value": value, "count": count});
@@ -116,6 +117,7 @@ async fn values_ranges_and_times_are_counted() {
         answer["facets"],
         json!({
             "level": {"values": [counted("error", 1), counted("warn", 1)], "distinct": 2, "missing": 1},
+            "first": {"values": [counted("error", 1)], "distinct": 2, "missing": 1},
             "tags": {"values": [counted("b", 2)], "distinct": 2, "missing": 1},
         })
     );
@@ -126,7 +128,8 @@ async fn values_ranges_and_times_are_counted() {
         range(json!(100.5), json!(1000), 1),
     ];
     let at = [range(json!("2026-01-01"), json!("2026-01-03"), 2)];
-    assert_eq!(answer["ranges"], json!({"took": took, "at": at}));
+    let all = [range(json!(0), json!(1000), 1)];
+    assert_eq!(answer["ranges"], json!({"took": took, "at": at, "all": all}));
     assert_eq!(
         answer["histogram"],
         json!([
@@ -144,6 +147,8 @@ async fn values_ranges_and_times_are_counted() {
         ("facet=levle", "Did you mean `level`?"),
         ("facet=level;limit=x", "the limit of a facet is a number"),
         ("facet=level;order=a", "has no option `order=a`"),
+        ("facet=level&facet=level;limit=1", "as in level;name=other"),
+        ("range=took:0,1&range=at:2026-01-01,2026-01-02;name=took", "two ranges have the name `took`"),
         ("range=took:5", "at least two bounds"),
         ("range=took", "Write range=price:0,10,100"),
         ("range=level:a,b", "which has no ranges"),

@@ -29,13 +29,13 @@ use datafusion::logical_expr::expr::{InList, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::FunctionRewrite;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
-    AggregateUDF, BinaryExpr, ColumnarValue, Expr, ExprSchemable, Operator, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, TypeSignature, Volatility, lit,
+    AggregateUDF, BinaryExpr, ColumnarValue, Expr, ExprSchemable, Like, Operator, ScalarFunctionArgs,
+    ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility, lit,
 };
 use swiftwater_text::query::{Number, Operator as WordsOperator};
 use swiftwater_text::{
-    IndexCondition, IndexKind, IndexLeaf, IndexQuery, MatcherScratch, Pattern, QueryFaults, SearchField,
-    TableSearch,
+    IndexCondition, IndexKind, IndexLeaf, IndexQuery, Literal, MatcherScratch, Pattern, QueryFaults,
+    SearchField, TableSearch,
 };
 
 use crate::guarded::unguarded;
@@ -419,7 +419,8 @@ impl ScalarUDFImpl for BoundSearch {
     }
 }
 
-/// The query of a search index that a filter of a scan contains: its searches, and `=` and `IN` on columns of kind ID or FACET.
+/// The query of a search index that a filter of a scan contains: its searches, `=` and `IN` on columns of kind ID or FACET, and
+/// `LIKE` on columns of kind TEXT.
 /// None if it has none of them. Other conditions are unknown to an index. `schema` is the table's.
 pub fn index_query(filter: &Expr, schema: &Schema) -> Option<IndexQuery> {
     match (FilterReader { schema, is_negated: false }).query(filter) {
@@ -466,6 +467,7 @@ impl FilterReader<'_> {
                     false => IndexQuery::Any(values),
                 }
             }
+            Expr::Like(like) if !like.negated => self.like(like),
             Expr::Not(not) => match (FilterReader { is_negated: true, ..self }).query(not) {
                 IndexQuery::Unknown => IndexQuery::Unknown,
                 // A search is never null, but what it is joined with may be: a row of which that is so is not selected either way.
@@ -480,6 +482,27 @@ impl FilterReader<'_> {
             }
             _ => IndexQuery::Unknown,
         }
+    }
+
+    /// A column whose texts are like a pattern: those that have the words of its literals.
+    fn like(self, like: &Like) -> IndexQuery {
+        let (Expr::Column(column), Expr::Literal(pattern, _)) = (&*like.expr, &*like.pattern) else {
+            return IndexQuery::Unknown;
+        };
+        let field = self.schema.field_with_name(&column.name).ok().map(SearchField::of);
+        let pattern = pattern.try_as_str().flatten();
+        let (Some(field), Some(pattern), false) = (field, pattern, self.is_negated) else {
+            return IndexQuery::Unknown;
+        };
+        let literals = like_literals(pattern, like.escape_char.unwrap_or('\\'));
+        let last = literals.len() - 1;
+        let of_literal = |(number, text): (usize, &String)| {
+            let literal = Literal { text, starts_text: number == 0, ends_text: number == last };
+            let columns = vec![(field.clone(), IndexCondition::Phrase(field.literal_words(&literal)?))];
+            Some(IndexQuery::Leaf(IndexLeaf { columns, is_exact: false, event: None }))
+        };
+        let queries: Vec<IndexQuery> = literals.iter().enumerate().filter_map(of_literal).collect();
+        if queries.is_empty() { IndexQuery::Unknown } else { IndexQuery::All(queries) }
     }
 
     /// A column that is equal to a constant.
@@ -563,6 +586,27 @@ impl BoundSearch {
     }
 }
 
+/// The literals between the wildcards of a pattern of LIKE, empty ones too: the first begins the text, the last ends it.
+fn like_literals(pattern: &str, escape: char) -> Vec<String> {
+    let mut literals = vec![String::new()];
+    let mut characters = pattern.chars();
+    while let Some(character) = characters.next() {
+        let literal = match character {
+            '%' | '_' => {
+                literals.push(String::new());
+                continue;
+            }
+            // One that escapes nothing stands for itself.
+            _ if character == escape => characters.next().unwrap_or(character),
+            _ => character,
+        };
+        if let Some(last) = literals.last_mut() {
+            last.push(literal);
+        }
+    }
+    literals
+}
+
 /// At most so many characters of a text, with the match at a byte in them. `…` stands for text that is left out.
 fn snippet(text: &str, at: usize, chars: usize) -> String {
     let total = text.chars().count();
@@ -592,7 +636,15 @@ fn fault(faults: &QueryFaults) -> SqlError {
 
 #[cfg(test)]
 mod tests {
-    use super::snippet;
+    use super::{like_literals, snippet};
+
+    #[test]
+    fn literals_of_like_are_between_wildcards() {
+        assert_eq!(like_literals("a%b_c", '\\'), ["a", "b", "c"]);
+        assert_eq!(like_literals("%refused%", '\\'), ["", "refused", ""]);
+        assert_eq!(like_literals(r"100\% of\_it%", '\\'), ["100% of_it", ""]);
+        assert_eq!(like_literals("10!%!!%", '!'), ["10%!", ""]);
+    }
 
     #[test]
     fn snippet_has_the_match_and_marks_cuts() {

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use crate::common::*;
 use swiftwater_event::{Clock, Offset};
-use swiftwater_store::{ErrorKind, PinnedStore, Store, StoreOptions};
+use swiftwater_store::{ErrorKind, PinnedStore, SnapshotOptions, Store, StoreOptions};
 
 /// A store in which everything that no version needs goes at once.
 async fn hasty(directory: &Path) -> (Store, Arc<TestClock>, StoreOptions) {
@@ -50,12 +50,12 @@ async fn nothing_of_a_cut_is_deleted_while_it_stands_and_all_else_goes_on() {
         table.upkeep().await.unwrap();
     };
     commit(0..30).await;
-    let gone = store.cut().await.unwrap();
+    let gone = store.cut(SnapshotOptions::default()).await.unwrap();
     // An earlier snapshot that was released retains nothing.
     let before: Vec<_> = gone.files().to_vec();
     drop(gone);
     commit(30..33).await;
-    let cut = store.cut().await.unwrap();
+    let cut = store.cut(SnapshotOptions::default()).await.unwrap();
     let version = table.status().version;
     commit(33..90).await;
     let status = table.status();
@@ -89,7 +89,7 @@ async fn dropping_a_table_makes_the_cuts_void_that_hold_it_and_no_others() {
     let homes = store.open_table(home("homes")).await.unwrap();
     homes.append(rows(0, 20)).await.unwrap();
     homes.flush().await.unwrap();
-    let cut = store.cut().await.unwrap();
+    let cut = store.cut(SnapshotOptions::default()).await.unwrap();
     store.open_table(home("later")).await.unwrap();
     assert!(store.drop_table("later").await.unwrap());
     assert_eq!(cut.void(), None);
@@ -97,7 +97,7 @@ async fn dropping_a_table_makes_the_cuts_void_that_hold_it_and_no_others() {
     assert_eq!(cut.void(), Some("homes"));
     let path = cut.files()[0].path.clone();
     assert_eq!(cut.read(&path, 0..1).await.unwrap_err().kind(), ErrorKind::Unavailable);
-    let after = store.cut().await.unwrap();
+    let after = store.cut(SnapshotOptions::default()).await.unwrap();
     assert_eq!((after.files().len(), after.void()), (0, None));
 }
 

@@ -296,6 +296,13 @@ fn durable() -> Vec<Key> {
             history.search_waiting_max,
             "Maximum number of searches that wait. Others are refused with 429."
         ),
+        number!(
+            "search.memory_bytes_max",
+            Kind::Bytes(8 * MIB, 16 * TIB),
+            history.search_memory_bytes_max,
+            "Approximate maximum memory in which index files are built and merged. What needs more is written to \
+             temporary files."
+        ),
         number!("views.views_max", Kind::Count(0, 100_000), history.views_max, "Maximum number of views."),
         number!("views.alerts_max", Kind::Count(0, 100_000), history.alerts_max, "Maximum number of alerts."),
         number!(

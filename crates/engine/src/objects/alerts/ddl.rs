@@ -91,7 +91,7 @@ impl Statement for CreateAlert {
         }
     }
 
-    async fn take_effect(
+    async fn apply_effect(
         &self,
         Context { history, .. }: Context<'_>,
         own: Option<OwnView>,
@@ -113,7 +113,7 @@ impl Statement for CreateAlert {
 pub(crate) struct DropAlert<'d>(pub(crate) &'d str);
 
 impl LoggedAsWritten for DropAlert<'_> {
-    async fn take_effect(&self, Context { history, .. }: Context<'_>) -> Result<(), EngineError> {
+    async fn apply_effect(&self, Context { history, .. }: Context<'_>) -> Result<(), EngineError> {
         history.end_alert(self.0);
         Ok(())
     }

@@ -12,8 +12,8 @@ use super::Alert;
 use crate::{EngineError, objects::views::ViewChange};
 
 /// The keys of the state besides the view's keys; no key in the order of its values begins so.
-const TO_TELL: &[u8] = b"\xfetell";
-const TOLD: &[u8] = b"\xfetold";
+const MESSAGES: &[u8] = b"\xfetell";
+const SENT_BYTES: &[u8] = b"\xfetold";
 const NUMBER: &[u8] = b"\xfenumber";
 const LAST: &[u8] = b"\xfelast";
 
@@ -22,9 +22,9 @@ const LAST: &[u8] = b"\xfelast";
 pub(super) struct AlertState {
     /// Keys that meet the condition, and since when.
     met: BTreeMap<Vec<u8>, Millis>,
-    /// Messages that are to be told, a line each, and how many bytes of them were. The first that were not are told under
+    /// Messages to send, a line each. The first `sent_bytes` of them were sent, the rest is sent under
     /// `number`.
-    to_tell: Vec<u8>,
+    messages: Vec<u8>,
     sent_bytes: usize,
     number: u64,
     /// All changes of the view before here were taken.
@@ -47,14 +47,14 @@ impl AlertState {
             let (key, value) = pair?;
             let number = || value[..].try_into().ok().map(i64::from_be_bytes);
             match &key[..] {
-                TO_TELL => known.to_tell = value,
-                TOLD => known.sent_bytes = number().unwrap_or(0) as usize,
+                MESSAGES => known.messages = value,
+                SENT_BYTES => known.sent_bytes = number().unwrap_or(0) as usize,
                 NUMBER => known.number = number().unwrap_or(0) as u64,
                 LAST => known.last = Some(value),
                 _ => known.met.extend(number().map(|since| (key, since))),
             }
         }
-        known.sent_bytes = known.sent_bytes.min(known.to_tell.len());
+        known.sent_bytes = known.sent_bytes.min(known.messages.len());
         Ok(known)
     }
 
@@ -121,11 +121,11 @@ impl AlertState {
             time(at),
             time(since)
         );
-        self.to_tell.extend_from_slice(head.as_bytes());
-        self.to_tell.extend_from_slice(&change.key.json());
-        self.to_tell.extend_from_slice(b",\"row\":");
-        self.to_tell.extend_from_slice(change.row.as_deref().unwrap_or(b"null"));
-        self.to_tell.extend_from_slice(b"}\n");
+        self.messages.extend_from_slice(head.as_bytes());
+        self.messages.extend_from_slice(&change.key.json());
+        self.messages.extend_from_slice(b",\"row\":");
+        self.messages.extend_from_slice(change.row.as_deref().unwrap_or(b"null"));
+        self.messages.extend_from_slice(b"}\n");
         self.has_more = true;
     }
 
@@ -137,7 +137,7 @@ impl AlertState {
     /// The number and the text of the next messages that are to be told, at most so many; none where there are none. After a
     /// crash these are the same.
     pub(super) fn next_messages(&self, count: usize) -> Option<(u64, &[u8])> {
-        let rest = &self.to_tell[self.sent_bytes..];
+        let rest = &self.messages[self.sent_bytes..];
         let ends = rest.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
         let end = ends.take(count).last()?;
         Some((self.number, &rest[..end]))
@@ -147,8 +147,8 @@ impl AlertState {
     pub(super) fn record_notified(&mut self, bytes: usize) {
         self.sent_bytes += bytes;
         self.number += 1;
-        if self.sent_bytes >= self.to_tell.len() {
-            self.to_tell.clear();
+        if self.sent_bytes >= self.messages.len() {
+            self.messages.clear();
             self.sent_bytes = 0;
             // The copy on disk must be deleted.
             self.has_more = true;
@@ -162,10 +162,10 @@ impl AlertState {
             self.changed.iter().map(|(_, since)| since.map(i64::to_be_bytes)).collect();
         let keys = self.changed.iter().zip(&since);
         let keys = keys.map(|((key, _), since)| (&key[..], since.as_ref().map(|since| &since[..])));
-        let to_tell = Some(&self.to_tell[..]).filter(|messages| !messages.is_empty());
-        let to_tell = self.has_more.then_some((TO_TELL, to_tell));
-        let rest = [(TOLD, Some(&told[..])), (NUMBER, Some(&number[..])), (LAST, self.last.as_deref())];
-        alert.store.commit(alert.entry.id, keys.chain(to_tell).chain(rest), self.position)?;
+        let messages = Some(&self.messages[..]).filter(|messages| !messages.is_empty());
+        let messages = self.has_more.then_some((MESSAGES, messages));
+        let rest = [(SENT_BYTES, Some(&told[..])), (NUMBER, Some(&number[..])), (LAST, self.last.as_deref())];
+        alert.store.commit(alert.entry.id, keys.chain(messages).chain(rest), self.position)?;
         self.changed.clear();
         self.has_more = false;
         Ok(())

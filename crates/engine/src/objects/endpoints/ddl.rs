@@ -31,7 +31,7 @@ impl Statement for CreateEndpoint {
         history.plan(ddl, ())
     }
 
-    async fn take_effect(&self, Context { history, .. }: Context<'_>, (): ()) -> Result<(), EngineError> {
+    async fn apply_effect(&self, Context { history, .. }: Context<'_>, (): ()) -> Result<(), EngineError> {
         history.set_endpoints(None);
         Ok(())
     }
@@ -41,7 +41,7 @@ impl Statement for CreateEndpoint {
 pub(crate) struct DropEndpoint;
 
 impl LoggedAsWritten for DropEndpoint {
-    async fn take_effect(&self, Context { history, .. }: Context<'_>) -> Result<(), EngineError> {
+    async fn apply_effect(&self, Context { history, .. }: Context<'_>) -> Result<(), EngineError> {
         history.set_endpoints(None);
         Ok(())
     }

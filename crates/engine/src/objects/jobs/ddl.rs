@@ -23,7 +23,7 @@ impl Statement for CreateJob {
     }
 
     /// The next look at the clock finds it.
-    async fn take_effect(&self, _: Context<'_>, (): ()) -> Result<(), EngineError> {
+    async fn apply_effect(&self, _: Context<'_>, (): ()) -> Result<(), EngineError> {
         Ok(())
     }
 }
@@ -32,7 +32,7 @@ impl Statement for CreateJob {
 pub(crate) struct AlterJob<'d>(pub(crate) &'d str);
 
 impl LoggedAsWritten for AlterJob<'_> {
-    async fn take_effect(&self, Context { history, .. }: Context<'_>) -> Result<(), EngineError> {
+    async fn apply_effect(&self, Context { history, .. }: Context<'_>) -> Result<(), EngineError> {
         let id = history.catalog.newest().job(self.0)?.id;
         history.objects.jobs.wake(id);
         Ok(())
@@ -55,7 +55,7 @@ impl Statement for DropJob<'_> {
         history.plan(ddl, id)
     }
 
-    async fn take_effect(
+    async fn apply_effect(
         &self,
         Context { history, .. }: Context<'_>,
         id: Option<u32>,

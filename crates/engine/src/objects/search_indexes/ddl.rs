@@ -33,7 +33,7 @@ impl Statement for CreateSearchIndex {
         Ok(change.map(|change| Planned { change, prepared: () }))
     }
 
-    async fn take_effect(&self, Context { history, .. }: Context<'_>, (): ()) -> Result<(), EngineError> {
+    async fn apply_effect(&self, Context { history, .. }: Context<'_>, (): ()) -> Result<(), EngineError> {
         history.update_index(&self.table).await;
         Ok(())
     }
@@ -54,7 +54,7 @@ impl Statement for AlterSearchIndex {
         Ok(change.map(|change| Planned { change, prepared: () }))
     }
 
-    async fn take_effect(&self, Context { history, .. }: Context<'_>, (): ()) -> Result<(), EngineError> {
+    async fn apply_effect(&self, Context { history, .. }: Context<'_>, (): ()) -> Result<(), EngineError> {
         history.update_index(&self.table).await;
         Ok(())
     }
@@ -64,7 +64,7 @@ impl Statement for AlterSearchIndex {
 pub(crate) struct DropSearchIndex<'d>(pub(crate) &'d str);
 
 impl LoggedAsWritten for DropSearchIndex<'_> {
-    async fn take_effect(&self, Context { history, .. }: Context<'_>) -> Result<(), EngineError> {
+    async fn apply_effect(&self, Context { history, .. }: Context<'_>) -> Result<(), EngineError> {
         history.update_index(self.0).await;
         Ok(())
     }

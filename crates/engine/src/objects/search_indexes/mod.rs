@@ -6,6 +6,7 @@
 
 mod columns;
 mod ddl;
+mod figures;
 mod show;
 
 pub(crate) use ddl::DropSearchIndex;

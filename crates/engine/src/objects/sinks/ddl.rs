@@ -97,7 +97,7 @@ impl Statement for CreateSink {
         history.release_windows();
     }
 
-    async fn take_effect(
+    async fn apply_effect(
         &self,
         Context { history, .. }: Context<'_>,
         view: Arc<View>,
@@ -127,7 +127,7 @@ impl Statement for DropSink<'_> {
         history.plan(ddl, view.and_then(|view| history.view(&view).ok()))
     }
 
-    async fn take_effect(
+    async fn apply_effect(
         &self,
         Context { history, .. }: Context<'_>,
         view: Option<Arc<View>>,

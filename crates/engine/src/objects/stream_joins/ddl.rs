@@ -54,7 +54,7 @@ impl Statement for CreateJoin {
         history.retained.release(id);
     }
 
-    async fn take_effect(
+    async fn apply_effect(
         &self,
         Context { history, .. }: Context<'_>,
         Prepared { query, store, .. }: Prepared,
@@ -68,7 +68,7 @@ impl Statement for CreateJoin {
 pub(crate) struct DropJoin<'d>(pub(crate) &'d str);
 
 impl LoggedAsWritten for DropJoin<'_> {
-    async fn take_effect(&self, Context { history, .. }: Context<'_>) -> Result<(), EngineError> {
+    async fn apply_effect(&self, Context { history, .. }: Context<'_>) -> Result<(), EngineError> {
         history.end_join(self.0);
         Ok(())
     }

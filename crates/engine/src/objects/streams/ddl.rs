@@ -43,7 +43,11 @@ impl Statement for CreateStream {
         Ok(planned)
     }
 
-    async fn take_effect(&self, Context { history, shared }: Context<'_>, (): ()) -> Result<(), EngineError> {
+    async fn apply_effect(
+        &self,
+        Context { history, shared }: Context<'_>,
+        (): (),
+    ) -> Result<(), EngineError> {
         let entry = history.catalog.newest().stream(&self.name).cloned();
         if !self.is_stored() {
             return entry.map_or(Ok(()), |entry| history.unstored.declare(&entry));
@@ -79,7 +83,11 @@ impl Statement for AlterStream {
         Ok(planned)
     }
 
-    async fn take_effect(&self, Context { history, shared }: Context<'_>, (): ()) -> Result<(), EngineError> {
+    async fn apply_effect(
+        &self,
+        Context { history, shared }: Context<'_>,
+        (): (),
+    ) -> Result<(), EngineError> {
         history.alter(shared, &self.name).await?;
         history.set_endpoints(Some(&self.name));
         Ok(())
@@ -90,7 +98,7 @@ impl Statement for AlterStream {
 pub(crate) struct DropStream<'d>(pub(crate) &'d StreamName);
 
 impl LoggedAsWritten for DropStream<'_> {
-    async fn take_effect(&self, Context { history, shared }: Context<'_>) -> Result<(), EngineError> {
+    async fn apply_effect(&self, Context { history, shared }: Context<'_>) -> Result<(), EngineError> {
         let name = self.0;
         let forget = || {
             history.unstored.forget(name);

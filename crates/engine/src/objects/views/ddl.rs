@@ -104,7 +104,7 @@ impl Statement for CreateView {
         }
     }
 
-    async fn take_effect(
+    async fn apply_effect(
         &self,
         Context { history, .. }: Context<'_>,
         prepared: Prepared,
@@ -132,7 +132,7 @@ impl Statement for CreateView {
 pub(crate) struct DropView<'d>(pub(crate) &'d str);
 
 impl LoggedAsWritten for DropView<'_> {
-    async fn take_effect(&self, Context { history, shared }: Context<'_>) -> Result<(), EngineError> {
+    async fn apply_effect(&self, Context { history, shared }: Context<'_>) -> Result<(), EngineError> {
         history.end_view(self.0);
         if let Ok(stream) = StreamName::new(self.0) {
             let why = format!("view `{}` was dropped", self.0);

@@ -27,7 +27,7 @@ use swiftwater_runtime::lock_order::OrderedMutex;
 
 /// The relation of a view to the view whose rows it reads.
 #[derive(Debug)]
-pub(super) struct Over {
+pub(super) struct DerivedFrom {
     lower: Weak<View>,
     /// The name of the view below.
     pub(super) name: Box<str>,
@@ -176,7 +176,7 @@ pub(super) fn check_columns(query: &Query, lower: &str, columns: &CreateStream) 
     }
 }
 
-impl Over {
+impl DerivedFrom {
     /// The state that was recorded at its last commit, if it still fits the view below, which is at `lower_at`; and true if
     /// it does.
     pub(super) fn of(
@@ -184,7 +184,7 @@ impl Over {
         noted: Option<&(u64, Vec<u8>)>,
         meaning: u64,
         lower_at: u64,
-    ) -> (Over, bool) {
+    ) -> (DerivedFrom, bool) {
         let goes_with = |(position, note): &(u64, Vec<u8>)| {
             let (noted, counted) = CountedRows::of_note(note)?;
             let is_of_all = lower.is_whole() || counted == CountedRows::UpTo(None);
@@ -192,7 +192,7 @@ impl Over {
         };
         let kept = noted.and_then(goes_with);
         let does = kept.is_some();
-        let over = Over {
+        let over = DerivedFrom {
             lower: Arc::downgrade(lower),
             name: lower.name().into(),
             counted: OrderedMutex::new(kept.unwrap_or(CountedRows::UpTo(None))),
@@ -217,7 +217,7 @@ impl Over {
 impl View {
     /// True if it counts all rows of the view below; of a view of a stream, always.
     pub(super) fn is_whole(&self) -> bool {
-        self.over.as_ref().is_none_or(Over::is_whole)
+        self.over.as_ref().is_none_or(DerivedFrom::is_whole)
     }
 
     /// The view that it is of, by name, if it is of one.

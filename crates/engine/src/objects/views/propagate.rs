@@ -19,7 +19,7 @@ use swiftwater_views::{Commit, LogSnapshot, ViewSnapshot, ViewStoreError};
 use super::{
     changefeed::ChangedKey,
     changelog::Logged,
-    derived::{CountedRows, Over},
+    derived::{CountedRows, DerivedFrom},
     view::{At, GROUP_KEY_BYTES_MAX, View},
 };
 
@@ -149,7 +149,7 @@ impl View {
         changes: &Changes,
         (before, after): (At, At),
     ) -> Result<PropagatedChanges, PropagateError> {
-        let counted = self.over.as_ref().map_or(CountedRows::All, Over::counted);
+        let counted = self.over.as_ref().map_or(CountedRows::All, DerivedFrom::counted);
         let snapshot = lower.store.snapshot(lower.id())?;
         let mut folding = RowFold::new(self, lower)?;
         // Rows of windows that are no longer kept are not there, whenever they are deleted.

@@ -31,7 +31,7 @@ use super::lookup::Sources;
 use super::{
     changefeed::{ANNOUNCED_BATCHES_MAX, ChangedKey, ChangedKeys},
     changelog::Changelog,
-    derived::{Over, meaning_of, rows_as_stream},
+    derived::{DerivedFrom, meaning_of, rows_as_stream},
     found::FoundKinds,
     retention::Needed,
 };
@@ -94,7 +94,7 @@ pub(crate) struct View {
     /// Its changes are the events of a stream at present.
     pub(super) is_streamed: AtomicBool,
     /// The relation of a view to the view whose rows it reads.
-    pub(super) over: Option<Over>,
+    pub(super) over: Option<DerivedFrom>,
     /// The views over it.
     pub(super) uppers: OrderedRwLock<Vec<Arc<View>>>,
     /// The version of all that its rows depend on besides its events.
@@ -210,7 +210,7 @@ impl View {
         lower_at: u64,
     ) -> Option<(View, bool)> {
         let meaning = meaning_of(lower.meaning, &compiled.columns, &entry.create);
-        let (over, goes_on) = Over::of(lower, noted, meaning, lower_at);
+        let (over, goes_on) = DerivedFrom::of(lower, noted, meaning, lower_at);
         // Until it has all rows it is of none of the events.
         let at = (if over.is_whole() { lower_at } else { entry.from }, ViewTime::default());
         let (stored, store) = (Arc::clone(&lower.stored), Arc::clone(&lower.store));

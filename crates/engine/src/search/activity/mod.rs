@@ -294,14 +294,12 @@ impl<'s> Correlation<'s> {
             let sources = self.costs.of_stream(place);
             let stored = self.shared.history.get().and_then(|history| history.stored(&stream.name));
             let files = stored.and_then(|stored| stored.table().map(|table| table.status().files));
-            let files_scanned = sources.files.len() as u64;
             SearchedStream {
                 stream: stream.name.clone(),
                 position: self.positions[place],
                 searched: 0..self.positions[place],
                 condition: self.conditions[place].clone(),
-                files_left_out: (files.unwrap_or(0) as u64).saturating_sub(files_scanned),
-                files_scanned,
+                files: sources.files(files.unwrap_or(0)),
                 tail_rows: sources.tail_rows,
             }
         });
