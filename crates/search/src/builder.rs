@@ -1,30 +1,34 @@
 //! Builds a segment of record batches.
 //!
 //! Each value is analyzed once. The rows and positions of a term are appended to a list of its own in an arena, and written in
-//! the order of the terms when the segment is finished. No memory is allocated for a term that is known.
+//! the order of the terms when the segment is finished. No memory is allocated for a term that is known. A field has a table of
+//! its own, so that the table of a few words stays in the processor's cache beside that of a million ids.
 //!
-//! With [`BuildLimits`], lists that fill half of the memory are written as a sorted run ([`crate::runs`]), and the runs are merged at
-//! the end. The segment is the same.
+//! With [`BuildLimits`], lists that fill half of the memory are written as a sorted run ([`crate::runs`]), and the runs are
+//! merged at the end. The segment is the same.
 
 use std::{collections::BTreeSet, io};
 
 use arrow_array::{Array, ArrayRef};
-use swiftwater_text::{Analyzer, AnalyzerScratch, ColumnIndex, ColumnReader, SearchField, Value};
+use swiftwater_text::{
+    Analyzer, AnalyzerScratch, ColumnIndex, ColumnReader, SearchField, TERM_BYTES_MAX, Value,
+};
 use tantivy::fieldnorm::FieldNormReader;
-use tantivy_stacker::{ArenaHashMap, ExpUnrolledLinkedList, MemoryArena};
+use tantivy_stacker::{ExpUnrolledLinkedList, MemoryArena, SharedArenaHashMap};
 
 use crate::{
     encoding::{FieldsWriter, Parts, TermsWriter},
     fields::{FieldKind, IndexField, fields_of},
+    numbers::Numbers,
     phrases::VALUE_GAP,
     runs::{Run, RunTerm, Runs, RunsReader},
     scratch::BuildLimits,
     segment::Segment,
-    terms::{PRESENT, push_boolean, push_number, push_text, push_word},
+    terms::{PRESENT, is_stem, push_boolean, push_number, push_text, push_word},
 };
 
-/// Slots of the table of terms at the beginning; it grows.
-const TERMS_AT_FIRST: usize = 1 << 12;
+/// Slots of the table of a field at the beginning; it grows.
+const TERMS_AT_FIRST: usize = 1 << 6;
 
 /// Builds the segment of a data file, or of a part of it.
 pub struct IndexBuilder {
@@ -32,7 +36,7 @@ pub struct IndexBuilder {
     names: BTreeSet<String>,
     columns: Vec<Column>,
     fields: Vec<FieldState>,
-    lists: Lists,
+    memory: Memory,
     rows: u32,
     reader: ColumnReader,
     scratch: AnalyzerScratch,
@@ -55,13 +59,18 @@ struct FieldState {
     field: IndexField,
     /// A byte for each row, if the field has lengths.
     lengths: Vec<u8>,
+    /// The lists of its terms, by key.
+    terms: SharedArenaHashMap,
+    /// The list of its only term, if it is of presence.
+    present: TermList,
 }
 
-/// The lists of all terms.
-struct Lists {
-    terms: ArenaHashMap,
-    arena: MemoryArena,
-    /// The number of the field, and the key of the term.
+/// The memory of all fields.
+#[derive(Default)]
+struct Memory {
+    keys: MemoryArena,
+    lists: MemoryArena,
+    /// A key.
     key: Vec<u8>,
 }
 
@@ -99,15 +108,19 @@ impl IndexBuilder {
                     indexed.push(Column { place, field, index, analyzer, fields: number..number + 1 });
                 }
             }
-            fields.push(FieldState { field, lengths: Vec::new() });
+            fields.push(FieldState {
+                field,
+                lengths: Vec::new(),
+                terms: SharedArenaHashMap::with_capacity(TERMS_AT_FIRST),
+                present: TermList::default(),
+            });
         }
-        let lists = Lists::default();
         let (reader, scratch) = (ColumnReader::default(), AnalyzerScratch::default());
         IndexBuilder {
             names: columns.iter().map(|column| column.name.to_string()).collect(),
             columns: indexed,
             fields,
-            lists,
+            memory: Memory::default(),
             rows: 0,
             reader,
             scratch,
@@ -145,12 +158,34 @@ impl IndexBuilder {
     }
 
     fn leave_memory_if_full(&mut self) -> io::Result<()> {
-        match &self.limits {
-            Some(limits) if self.lists.memory_bytes() > limits.memory_bytes_max / 2 => {
-                self.runs.push(self.lists.take_run(limits)?, limits)
+        match self.limits.clone() {
+            Some(limits) if self.memory_bytes() > limits.memory_bytes_max / 2 => {
+                let run = self.take_run(&limits)?;
+                self.runs.push(run, &limits)
             }
             _ => Ok(()),
         }
+    }
+
+    /// Writes all lists as a run, and begins anew.
+    fn take_run(&mut self, limits: &BuildLimits) -> io::Result<Run> {
+        let mut run = Run::new(limits);
+        let Memory { keys, lists, .. } = &self.memory;
+        let (mut bytes, mut run_key) = (Vec::new(), Vec::new());
+        for (number, state) in self.fields.iter_mut().enumerate() {
+            for (_, key, list) in sorted_terms(&state.terms, state.present, keys) {
+                run_key.clear();
+                run_key.extend_from_slice(&field_prefix(number));
+                run_key.extend_from_slice(key);
+                bytes.clear();
+                list.list.read_to_end(lists, &mut bytes);
+                run.push(&run_key, list.of_run(&bytes), &bytes)?;
+            }
+            state.terms = SharedArenaHashMap::with_capacity(TERMS_AT_FIRST);
+            state.present = TermList::default();
+        }
+        self.memory = Memory::default();
+        Ok(run)
     }
 
     /// The rows so far.
@@ -158,30 +193,36 @@ impl IndexBuilder {
         self.rows
     }
 
+    /// The memory that its terms have, in bytes.
+    fn memory_bytes(&self) -> usize {
+        let tables: usize = self.fields.iter().map(|field| field.terms.mem_usage()).sum();
+        self.memory.keys.mem_usage() + self.memory.lists.mem_usage() + tables
+    }
+
     fn add_value(&mut self, number: usize, array: &dyn Array, at: usize) {
-        let IndexBuilder { columns, fields, lists, rows, reader, scratch, .. } = self;
+        let IndexBuilder { columns, fields, memory, rows, reader, scratch, .. } = self;
         let column = &columns[number];
         let row = *rows + at as u32;
         let mut texts = RowTexts::default();
         let mut is_present = false;
         reader.for_each_value(&column.field, array, at, |value| {
             is_present = true;
-            for number in column.fields.clone() {
-                let kind = fields[number].field.kind;
-                match kind {
+            for state in &mut fields[column.fields.clone()] {
+                match state.field.kind {
                     FieldKind::Presence => {}
                     FieldKind::Words | FieldKind::WordCounts => {
                         if let Value::Text(text) = value {
-                            texts.add(text, (number, kind, row), column, lists, scratch);
+                            texts.add(text, row, column, (state, memory), scratch);
                         }
                     }
-                    FieldKind::Values => lists.add_value(number, row, value),
-                    FieldKind::Categories => lists.add_category(number, row, value, &column.index),
+                    FieldKind::Values => state.add_value(row, value, memory),
+                    FieldKind::Categories => state.add_category(row, value, &column.index, memory),
                 }
             }
         });
         if is_present {
-            lists.record(column.fields.start, FieldKind::Presence, (row, 0), |key| key.extend(PRESENT));
+            let presence = &mut fields[column.fields.start];
+            presence.present.record(&mut memory.lists, FieldKind::Presence, row, 0);
         }
         for number in column.fields.clone() {
             let state = &mut fields[number];
@@ -198,10 +239,10 @@ impl IndexBuilder {
     /// Writes the segment.
     pub fn finish(mut self) -> io::Result<Segment> {
         let mut parts = Parts::new(self.limits.as_ref());
-        match &self.limits {
+        match self.limits.clone() {
             Some(limits) if !self.runs.is_empty() => {
                 let mut runs = std::mem::take(&mut self.runs);
-                runs.push(self.lists.take_run(limits)?, limits)?;
+                runs.push(self.take_run(&limits)?, &limits)?;
                 write_runs(&runs.into_runs(), &mut self.fields, &mut parts)?;
             }
             _ => self.write_lists(&mut parts)?,
@@ -213,25 +254,29 @@ impl IndexBuilder {
     /// Writes the terms in memory.
     fn write_lists(&mut self, parts: &mut Parts) -> io::Result<()> {
         let mut writer = FieldsWriter::new(parts);
-        let terms = self.lists.sorted();
-        let (mut from, mut bytes, mut positions) = (0, Vec::new(), Vec::new());
-        for (number, FieldState { field, lengths }) in self.fields.iter_mut().enumerate() {
-            let prefix = (number as u16).to_be_bytes();
-            let count = terms[from..].partition_point(|(key, _)| key.starts_with(&prefix));
+        let Memory { keys, lists, .. } = &self.memory;
+        let (mut bytes, mut positions) = (Vec::new(), Vec::new());
+        for (number, state) in self.fields.iter_mut().enumerate() {
+            let FieldState { field, lengths, terms, present } = state;
+            let terms = sorted_terms(terms, *present, keys);
             let mut writer = writer.field(number, field, lengths)?;
-            for (key, list) in &terms[from..from + count] {
+            for (_, key, list) in &terms {
                 bytes.clear();
-                list.list.read_to_end(&self.lists.arena, &mut bytes);
-                writer.new_term(&key[prefix.len()..], list.rows, field.kind.has_lengths())?;
+                list.list.read_to_end(lists, &mut bytes);
+                writer.new_term(key);
                 write_rows(list.of_run(&bytes), field.kind, &bytes, &mut positions, &mut writer);
                 writer.close_term()?;
             }
             writer.close()?;
-            field.terms = count as u64;
-            from += count;
+            field.terms = terms.len() as u64;
         }
         writer.close()
     }
+}
+
+/// The number of a field before the keys of its terms in a run.
+fn field_prefix(number: usize) -> [u8; 2] {
+    (number as u16).to_be_bytes()
 }
 
 /// Writes the terms of runs.
@@ -239,15 +284,13 @@ fn write_runs(runs: &[Run], fields: &mut [FieldState], parts: &mut Parts) -> io:
     let mut writer = FieldsWriter::new(parts);
     let mut terms = RunsReader::new(runs)?;
     let (mut key, mut list, mut positions) = (Vec::new(), Vec::new(), Vec::new());
-    for (number, FieldState { field, lengths }) in fields.iter_mut().enumerate() {
-        let prefix = (number as u16).to_be_bytes();
+    for (number, FieldState { field, lengths, .. }) in fields.iter_mut().enumerate() {
+        let prefix = field_prefix(number);
         let mut writer = writer.field(number, field, lengths)?;
         field.terms = 0;
         while terms.next_key(&prefix).is_some() && terms.next_term(&mut key)? {
-            let rows = terms.found().map(|term| term.rows).sum();
-            let lists = terms.found().len();
-            writer.new_term(&key[prefix.len()..], rows, field.kind.has_lengths())?;
-            for at in 0..lists {
+            writer.new_term(&key[prefix.len()..]);
+            for at in 0..terms.lists() {
                 let term = terms.read_list(at, &mut list)?;
                 write_rows(term, field.kind, &list, &mut positions, &mut writer);
             }
@@ -271,9 +314,9 @@ impl RowTexts {
     fn add(
         &mut self,
         text: &str,
-        (number, kind, row): (usize, FieldKind, u32),
+        row: u32,
         column: &Column,
-        lists: &mut Lists,
+        (state, memory): (&mut FieldState, &mut Memory),
         scratch: &mut AnalyzerScratch,
     ) {
         let (first, mut end) = (self.next, self.next);
@@ -281,111 +324,115 @@ impl RowTexts {
             let position = first.saturating_add(token.position);
             end = position;
             self.tokens += 1;
-            lists.record(number, kind, (row, position), |key| push_word(token.kind, token.text, key));
+            if token.text.len() <= TERM_BYTES_MAX && !is_stem(token.kind) {
+                // Its key is the text itself.
+                state.record(token.text.as_bytes(), row, position, memory);
+            } else {
+                state.record_with(row, position, memory, |key| push_word(token.kind, token.text, key));
+            }
         });
         self.next = end.saturating_add(VALUE_GAP);
     }
 }
 
-impl Default for Lists {
-    fn default() -> Lists {
-        let terms = ArenaHashMap::with_capacity(TERMS_AT_FIRST);
-        Lists { terms, arena: MemoryArena::default(), key: Vec::new() }
-    }
-}
-
-impl Lists {
-    /// The memory that they have, in bytes.
-    fn memory_bytes(&self) -> usize {
-        self.terms.mem_usage() + self.arena.mem_usage()
-    }
-
-    /// The terms with the numbers of their fields before their keys, in order.
-    fn sorted(&self) -> Vec<(&[u8], TermList)> {
-        let mut terms: Vec<(&[u8], TermList)> = Vec::with_capacity(self.terms.len());
-        terms.extend(self.terms.iter().map(|(key, address)| (key, self.terms.read(address))));
-        terms.sort_unstable_by_key(|(key, _)| *key);
-        terms
-    }
-
-    /// Writes all lists as a run, and begins anew.
-    fn take_run(&mut self, limits: &BuildLimits) -> io::Result<Run> {
-        let mut run = Run::new(limits);
-        let mut bytes = Vec::new();
-        for (key, list) in self.sorted() {
-            bytes.clear();
-            list.list.read_to_end(&self.arena, &mut bytes);
-            run.push(key, list.of_run(&bytes), &bytes)?;
-        }
-        *self = Lists::default();
-        Ok(run)
-    }
-
+impl FieldState {
     /// Adds a whole value.
-    fn add_value(&mut self, number: usize, row: u32, value: Value<'_>) {
-        let kind = FieldKind::Values;
+    fn add_value(&mut self, row: u32, value: Value<'_>, memory: &mut Memory) {
         match value {
-            Value::Text(text) => self.record(number, kind, (row, 0), |key| push_text(text, key)),
-            Value::Number(of) => self.record(number, kind, (row, 0), |key| push_number(of, key)),
-            Value::Boolean(of) => self.record(number, kind, (row, 0), |key| push_boolean(of, key)),
+            Value::Text(text) => self.record_with(row, 0, memory, |key| push_text(text, key)),
+            Value::Number(of) => self.record_with(row, 0, memory, |key| push_number(of, key)),
+            Value::Boolean(of) => self.record_with(row, 0, memory, |key| push_boolean(of, key)),
             Value::Time(_) => {}
         }
     }
 
     /// Adds a value and its ancestors.
-    fn add_category(&mut self, number: usize, row: u32, value: Value<'_>, index: &ColumnIndex) {
+    fn add_category(&mut self, row: u32, value: Value<'_>, index: &ColumnIndex, memory: &mut Memory) {
         let Value::Text(text) = value else { return };
-        let kind = FieldKind::Categories;
-        self.record(number, kind, (row, 0), |key| push_text(text, key));
+        self.record_with(row, 0, memory, |key| push_text(text, key));
         let separator = index.facet.as_ref().and_then(|facet| facet.separator.as_deref());
         for (at, _) in separator.into_iter().flat_map(|separator| text.match_indices(separator)) {
-            self.record(number, kind, (row, 0), |key| push_text(&text[..at], key));
+            self.record_with(row, 0, memory, |key| push_text(&text[..at], key));
         }
     }
 
-    /// Records that a row has a term at a position.
-    fn record(
+    /// Records that a row has a term, whose key is to be written, at a position.
+    fn record_with(
         &mut self,
-        number: usize,
-        kind: FieldKind,
-        (row, position): (u32, u32),
+        row: u32,
+        position: u32,
+        memory: &mut Memory,
         push_key: impl FnOnce(&mut Vec<u8>),
     ) {
-        let Lists { terms, arena, key } = self;
+        let mut key = std::mem::take(&mut memory.key);
         key.clear();
-        key.extend_from_slice(&(number as u16).to_be_bytes());
-        push_key(key);
-        terms.mutate_or_create(key, |list: Option<TermList>| {
+        push_key(&mut key);
+        self.record(&key, row, position, memory);
+        memory.key = key;
+    }
+
+    /// Records that a row has a term at a position.
+    fn record(&mut self, key: &[u8], row: u32, position: u32, memory: &mut Memory) {
+        let Memory { keys, lists, .. } = memory;
+        let kind = self.field.kind;
+        self.terms.mutate_or_create(key, keys, |list: Option<TermList>| {
             let mut list = list.unwrap_or_default();
-            list.record(arena, kind, row, position);
+            list.record(lists, kind, row, position);
             list
         });
     }
 }
 
+/// Terms in the order of their keys, each after its [`key_start`].
+fn sorted_terms<'k>(
+    terms: &'k SharedArenaHashMap,
+    present: TermList,
+    keys: &'k MemoryArena,
+) -> Vec<(u64, &'k [u8], TermList)> {
+    let mut sorted = Vec::with_capacity(terms.len().max(1));
+    if present.rows > 0 {
+        sorted.push((0, PRESENT, present));
+    }
+    sorted.extend(terms.iter(keys).map(|(key, address)| (key_start(key), key, keys.read(address))));
+    sorted.sort_unstable_by(|(start, key, _), (other_start, other, _)| {
+        start.cmp(other_start).then_with(|| key.cmp(other))
+    });
+    sorted
+}
+
+/// The first eight bytes of a key as a number. Numbers that differ compare as the keys do, without a read of the keys.
+fn key_start(key: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    let length = key.len().min(8);
+    bytes[..length].copy_from_slice(&key[..length]);
+    u64::from_be_bytes(bytes)
+}
+
 impl TermList {
     fn record(&mut self, arena: &mut MemoryArena, kind: FieldKind, row: u32, position: u32) {
-        let is_new = self.rows == 0 || self.row != row;
-        if is_new {
-            match kind {
-                _ if self.rows == 0 => {}
-                // Ends the positions of the row before.
-                FieldKind::Words => push_number_of(&mut self.list, arena, 0),
-                FieldKind::WordCounts => push_number_of(&mut self.list, arena, self.count),
-                _ => {}
+        let mut numbers = Encoded::default();
+        if self.rows == 0 || self.row != row {
+            if self.rows > 0 {
+                match kind {
+                    // Ends the positions of the row before.
+                    FieldKind::Words => numbers.push(0),
+                    FieldKind::WordCounts => numbers.push(self.count),
+                    _ => {}
+                }
             }
-            push_number_of(&mut self.list, arena, row - self.row);
+            numbers.push(row - self.row);
             (self.row, self.rows, self.count, self.position) = (row, self.rows + 1, 0, 0);
         }
         // A word and its first part are one term.
         let is_known = self.count > 0 && self.position == position;
         if kind.has_lengths() && !is_known {
             if kind == FieldKind::Words {
-                push_number_of(&mut self.list, arena, position - self.position + 1);
+                numbers.push(position - self.position + 1);
             }
             self.count += 1;
             self.position = position;
         }
+        self.list.writer(arena).extend_from_slice(numbers.bytes());
     }
 
     /// Its rows, recorded as `bytes`, without its key.
@@ -395,14 +442,14 @@ impl TermList {
 }
 
 /// Writes the rows of a term that were recorded as `bytes`.
-fn write_rows(
+fn write_rows<W: io::Write>(
     term: RunTerm,
     kind: FieldKind,
     bytes: &[u8],
     positions: &mut Vec<u32>,
-    writer: &mut TermsWriter<'_, '_>,
+    writer: &mut TermsWriter<'_, W>,
 ) {
-    let mut numbers = Numbers { bytes };
+    let mut numbers = Numbers { bytes }.map(|number| number as u32);
     let mut row = 0;
     for at in 0..term.rows {
         row += numbers.next().unwrap_or(0);
@@ -412,46 +459,36 @@ fn write_rows(
                 positions.clear();
                 // The first is absolute, the others are differences.
                 positions.extend(numbers.by_ref().take_while(|number| *number > 0).map(|number| number - 1));
-                writer.write_doc(row, positions.len() as u32, positions);
+                writer.write_row(row, positions.len() as u32, positions);
             }
-            FieldKind::WordCounts if is_last => writer.write_doc(row, term.count, &[]),
-            FieldKind::WordCounts => writer.write_doc(row, numbers.next().unwrap_or(1), &[]),
-            _ => writer.write_doc(row, 1, &[]),
+            FieldKind::WordCounts if is_last => writer.write_row(row, term.count, &[]),
+            FieldKind::WordCounts => writer.write_row(row, numbers.next().unwrap_or(1), &[]),
+            _ => writer.write_row(row, 1, &[]),
         }
     }
 }
 
-/// Appends a number: seven bits a byte, the highest bit of all but the last byte set.
-fn push_number_of(list: &mut ExpUnrolledLinkedList, arena: &mut MemoryArena, mut number: u32) {
-    let (mut bytes, mut length) = ([0; 5], 0);
-    while number >= 0x80 {
-        bytes[length] = number as u8 | 0x80;
-        number >>= 7;
-        length += 1;
-    }
-    bytes[length] = number as u8;
-    list.writer(arena).extend_from_slice(&bytes[..=length]);
+/// The numbers of one occurrence, at most three of 32 bits.
+#[derive(Default)]
+struct Encoded {
+    bytes: [u8; 16],
+    length: usize,
 }
 
-/// The numbers of [`push_number_of`].
-struct Numbers<'b> {
-    bytes: &'b [u8],
-}
-
-impl Iterator for Numbers<'_> {
-    type Item = u32;
-
-    fn next(&mut self) -> Option<u32> {
-        let (mut number, mut shift) = (0, 0);
-        loop {
-            let (byte, rest) = self.bytes.split_first()?;
-            self.bytes = rest;
-            number |= u32::from(byte & 0x7f) << shift;
-            if *byte < 0x80 {
-                return Some(number);
-            }
-            shift += 7;
+impl Encoded {
+    #[inline]
+    fn push(&mut self, mut number: u32) {
+        while number >= 0x80 {
+            self.bytes[self.length] = number as u8 | 0x80;
+            number >>= 7;
+            self.length += 1;
         }
+        self.bytes[self.length] = number as u8;
+        self.length += 1;
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
     }
 }
 
@@ -495,7 +532,7 @@ mod tests {
                 for at in from..(from + step).min(rows) {
                     builder.add_value(0, &*array, at);
                 }
-                most = most.max(builder.lists.memory_bytes());
+                most = most.max(builder.memory_bytes());
                 builder.leave_memory_if_full().unwrap();
             }
             builder.rows += rows as u32;

@@ -32,9 +32,11 @@ use crate::{
 };
 
 /// The version of the format. Files of another one are built anew.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 /// The bytes that one check sum is of.
 pub const BLOCK_BYTES: usize = 64 << 10;
+/// The parts of a file before its description.
+const PARTS: usize = 4;
 const MAGIC: &[u8; 8] = b"SWSEARCH";
 /// The length of the end: two lengths and sums of four bytes, the format, and the magic.
 const END_BYTES: usize = 24;
@@ -67,7 +69,7 @@ struct Description {
     columns: BTreeSet<String>,
     fields: Vec<IndexField>,
     /// The ends of terms, postings, positions and lengths.
-    ends: [usize; 4],
+    ends: [usize; PARTS],
 }
 
 /// A segment that can be asked for rows.
@@ -92,12 +94,12 @@ pub fn write_companion(
     out: &mut dyn io::Write,
 ) -> io::Result<()> {
     let parts = &segment.parts;
-    let mut ends = [0; 4];
+    let mut ends = [0; PARTS];
     let (mut end, mut sums) = (MAGIC.len(), BlockSums::default());
     out.write_all(MAGIC)?;
     sums.add(MAGIC);
-    for (number, part) in [&parts.terms, &parts.postings, &parts.positions, &parts.lengths].iter().enumerate()
-    {
+    let parts = [&parts.terms, &parts.postings, &parts.positions, &parts.lengths];
+    for (number, part) in parts.iter().enumerate() {
         for from in (0..part.length()).step_by(CHUNK_BYTES) {
             let bytes = part.read_at(from..(from + CHUNK_BYTES).min(part.length()))?;
             out.write_all(&bytes)?;
@@ -259,7 +261,7 @@ fn read_description(bytes: &dyn ReadBytes) -> Result<(Description, Vec<u32>), Co
         })
         .collect();
     let description: Description = serde_json::from_slice(json).map_err(CompanionError::encoding)?;
-    let are_ordered = description.ends.is_sorted() && description.ends[3] == end_of_parts;
+    let are_ordered = description.ends.is_sorted() && description.ends[PARTS - 1] == end_of_parts;
     if !are_ordered || sums.len() != end_of_parts.div_ceil(BLOCK_BYTES) {
         return Err(damaged("its description does not fit its length"));
     }

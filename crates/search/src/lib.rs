@@ -10,15 +10,17 @@
 //! ```
 //!
 //! Knows no table, no directory and no task: bytes come from [`ReadBytes`], and files for what memory may not have from
-//! [`ScratchFiles`]. The analysis and the query come from
-//! `swiftwater-text`, so a companion answers as a scan does. tantivy provides the encodings of terms, postings and positions.
+//! [`ScratchFiles`]. The analysis and the query come from `swiftwater-text`, so a companion answers as a scan does. tantivy
+//! provides the encodings of postings and positions.
 
 mod builder;
 mod companion;
+mod dictionary;
 mod encoding;
 mod error;
 mod fields;
 mod merge;
+mod numbers;
 mod phrases;
 mod read_ahead;
 mod runs;

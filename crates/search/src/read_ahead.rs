@@ -7,10 +7,15 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use crate::companion::{BLOCK_BYTES, ReadBytes};
+use crate::{
+    companion::{BLOCK_BYTES, ReadBytes},
+    merge,
+};
 
 /// Windows of one file: one for its postings, one for its positions, one for all else.
 const WINDOWS: usize = 3;
+/// Bytes that a merge reads at once and has beside them.
+const MERGE_BYTES: usize = merge::WINDOWS * merge::WINDOW_BYTES;
 
 /// Bytes that are read in windows.
 #[derive(Debug)]
@@ -22,14 +27,15 @@ pub struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// Reads ahead with the memory that it may have; it has at least a block of a file for each window.
+    /// Reads ahead with the memory that it and a merge of its bytes may have; it has at least a block of a file for each window.
     pub fn new(bytes: Arc<dyn ReadBytes>, memory_bytes_max: usize) -> ReadAhead {
-        let blocks = (memory_bytes_max / WINDOWS / BLOCK_BYTES).max(1);
+        let own = memory_bytes_max.saturating_sub(MERGE_BYTES);
+        let blocks = (own / WINDOWS / BLOCK_BYTES).max(1);
         ReadAhead { bytes, window_bytes: blocks * BLOCK_BYTES, windows: Mutex::default() }
     }
 
-    /// The least memory that one has.
-    pub const BYTES_MIN: usize = WINDOWS * BLOCK_BYTES;
+    /// The least memory that one has, with a merge of its bytes.
+    pub const BYTES_MIN: usize = WINDOWS * BLOCK_BYTES + MERGE_BYTES;
 }
 
 impl ReadBytes for ReadAhead {

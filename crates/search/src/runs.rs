@@ -4,10 +4,10 @@
 //! head: length of the key (4), rows (4), count in the last row (4), length of the list (4), key
 //! ```
 //!
-//! The heads are in one spool and the lists in another, so the rows of a term are summed before its lists are read. A run of
-//! later rows is behind that of earlier rows; a term in several of them has a head for each, in this order. [`RUNS_MAX`] runs of
-//! one level are merged into one of the next, so a few per level are read at the end. An external merge sort; Knuth, volume 3,
-//! 5.4.
+//! The heads are in one spool and the lists in another, so the next key of a run is known before the list of its last one is
+//! read. A run of later rows is behind that of earlier rows; a term in several of them has a head for each, in this order.
+//! [`RUNS_MAX`] runs of one level are merged into one of the next, so a few per level are read at the end. An external merge
+//! sort; Knuth, volume 3, 5.4.
 
 use std::io::{self, Read, Write};
 
@@ -182,9 +182,9 @@ impl<'r> RunsReader<'r> {
         Ok(true)
     }
 
-    /// The lists of the term, in the order of rows.
-    pub(crate) fn found(&self) -> impl ExactSizeIterator<Item = RunTerm> + '_ {
-        self.found.iter().map(|(_, term)| *term)
+    /// The number of lists of the term.
+    pub(crate) fn lists(&self) -> usize {
+        self.found.len()
     }
 
     /// Reads the next list of the term, by its number.

@@ -2,28 +2,32 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    fmt, io,
+    fmt,
+    io::{self, Write},
     ops::Range,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 use tantivy::{
-    Directory, HasLen, Index, IndexSettings, InvertedIndexReader, SegmentReader,
+    Directory, HasLen, Index, IndexSettings, SegmentReader,
     columnar::ColumnarWriter,
     directory::{
-        DirectoryLock, FileHandle, Lock, OwnedBytes, WatchCallback, WatchHandle, WritePtr,
+        CompositeFile, CompositeWrite, DirectoryLock, FileHandle, FileSlice, Lock, OwnedBytes, WatchCallback,
+        WatchHandle, WritePtr,
         error::{DeleteError, LockError, OpenReadError, OpenWriteError},
         footer::Footer,
     },
     fieldnorm::FieldNormReader,
     index::SegmentId,
     schema::Field,
+    termdict::TermDictionaryBuilder,
 };
 
 use crate::{
     companion::Companion,
-    encoding::Parts,
+    dictionary::FieldTerms,
+    encoding::{Parts, TOKENS_BYTES},
     error::CompanionError,
     fields::{IndexField, schema_of},
 };
@@ -48,9 +52,14 @@ pub(crate) struct PartHandles {
 
 /// A segment that can be asked.
 pub(crate) struct OpenSegment {
-    /// The bytes of the dictionaries, which tantivy has in memory as they are used.
+    /// The bytes of the dictionaries.
     pub(crate) dictionary_bytes: usize,
     reader: SegmentReader,
+    dictionaries: CompositeFile,
+    postings: CompositeFile,
+    positions: CompositeFile,
+    /// By field, of those that were asked.
+    terms: Vec<OnceLock<Arc<FieldTerms>>>,
 }
 
 impl Segment {
@@ -94,9 +103,9 @@ impl OpenSegment {
         let mut files = HashMap::new();
         let with_footer =
             |part| -> Arc<dyn FileHandle> { Arc::new(WithFooter { part, footer: footer.clone() }) };
-        files.insert("term", with_footer(handles.terms));
-        files.insert("idx", with_footer(handles.postings));
-        files.insert("pos", with_footer(handles.positions));
+        files.insert("term", with_footer(Arc::new(no_dictionaries(fields.len())?)));
+        files.insert("idx", with_footer(Arc::clone(&handles.postings)));
+        files.insert("pos", with_footer(Arc::clone(&handles.positions)));
         files.insert("fieldnorm", with_footer(handles.lengths));
         files.insert("store", with_footer(Arc::new(OwnedBytes::empty())));
         files.insert("fast", with_footer(Arc::new(no_fast_fields()?)));
@@ -105,12 +114,33 @@ impl OpenSegment {
         let index = index.map_err(CompanionError::encoding)?;
         let segment = index.segment(index.new_segment_meta(SegmentId::generate_random(), rows));
         let reader = SegmentReader::open(&segment).map_err(CompanionError::encoding)?;
-        Ok(OpenSegment { dictionary_bytes, reader })
+        let open = |part| CompositeFile::open(&FileSlice::new(part)).map_err(CompanionError::from_read);
+        Ok(OpenSegment {
+            dictionary_bytes,
+            reader,
+            dictionaries: open(handles.terms)?,
+            postings: open(handles.postings)?,
+            positions: open(handles.positions)?,
+            terms: fields.iter().map(|_| OnceLock::new()).collect(),
+        })
     }
 
     /// The terms of a field.
-    pub(crate) fn terms(&self, number: usize) -> Result<Arc<InvertedIndexReader>, CompanionError> {
-        self.reader.inverted_index(Field::from_field_id(number as u32)).map_err(CompanionError::encoding)
+    pub(crate) fn terms(&self, number: usize) -> Result<Arc<FieldTerms>, CompanionError> {
+        if let Some(terms) = self.terms[number].get() {
+            return Ok(Arc::clone(terms));
+        }
+        let field = Field::from_field_id(number as u32);
+        let rows = self.reader.inverted_index(field).map_err(CompanionError::encoding)?;
+        let dictionary = self.dictionaries.open_read(field);
+        let dictionary = dictionary.ok_or_else(|| CompanionError::encoding("a dictionary is missing"))?;
+        let part = |part: &CompositeFile| part.open_read(field).unwrap_or_else(FileSlice::empty);
+        let (postings, positions) = (part(&self.postings), part(&self.positions));
+        // The number of tokens is before the places.
+        let postings = postings.slice_from(postings.len().min(TOKENS_BYTES));
+        let terms =
+            FieldTerms::open(dictionary, rows, (postings, positions)).map_err(CompanionError::from_read)?;
+        Ok(Arc::clone(self.terms[number].get_or_init(|| Arc::new(terms))))
     }
 
     /// The lengths of the texts of a field.
@@ -137,6 +167,25 @@ fn footer() -> Result<OwnedBytes, CompanionError> {
         }
     };
     Ok(OwnedBytes::new(bytes.as_slice()))
+}
+
+/// Empty dictionaries of tantivy's own: ours are read beside it.
+fn no_dictionaries(fields: usize) -> io::Result<OwnedBytes> {
+    static DICTIONARY: OnceLock<Vec<u8>> = OnceLock::new();
+    let dictionary = match DICTIONARY.get() {
+        Some(dictionary) => dictionary,
+        None => {
+            let dictionary = TermDictionaryBuilder::create(Vec::new())?.finish()?;
+            DICTIONARY.get_or_init(|| dictionary)
+        }
+    };
+    let mut bytes = Vec::new();
+    let mut parts = CompositeWrite::wrap(&mut bytes);
+    for number in 0..fields {
+        parts.for_field(Field::from_field_id(number as u32)).write_all(dictionary)?;
+    }
+    parts.close()?;
+    Ok(OwnedBytes::new(bytes))
 }
 
 /// The columns of tantivy's own, of which there are none.

@@ -8,16 +8,16 @@ use swiftwater_text::{
     EventRows, IndexCondition, IndexLeaf, IndexQuery, Pattern, Phrase, SearchField, key_prefix,
 };
 use tantivy::{
-    InvertedIndexReader,
-    postings::{BlockSegmentPostings, TermInfo},
+    postings::{SegmentPostings, TermInfo},
     schema::IndexRecordOption,
 };
 
 use crate::{
     companion::Companion,
+    dictionary::FieldTerms,
     error::CompanionError,
     fields::{FieldKind, IndexField, type_name},
-    phrases::{PHRASE_TERMS_MAX, PhraseTerm, rows_with_phrase},
+    phrases::{PHRASE_TERMS_MAX, PhraseTerm, rows_with_exact_phrase, rows_with_phrase},
     terms::{PRESENT, STEM, TEXT, may_be_shortened, push_boolean, push_number, push_text, push_word},
 };
 
@@ -148,7 +148,7 @@ impl Companion {
             FoundField::Other => return Ok(None),
         };
         let terms = self.segment.terms(number)?;
-        let field = FieldTerms { terms: &terms, has_positions: self.fields[number].kind == FieldKind::Words };
+        let field = AskedField { terms: &terms, has_positions: self.fields[number].kind == FieldKind::Words };
         let mut key = Vec::new();
         let hits = match condition {
             IndexCondition::Phrase(phrase) => field.phrase(phrase)?,
@@ -187,16 +187,28 @@ impl Companion {
     }
 }
 
+/// The terms that may be at a place of a phrase.
+struct Place {
+    /// The place, relative to the first term.
+    offset: u32,
+    /// At most one more than [`PLACE_TERMS_MAX`].
+    terms: Vec<TermInfo>,
+    /// The rows of all of them; none if they were not read.
+    rows: Option<RoaringBitmap>,
+    /// True if `terms` are all, and each certainly satisfies the pattern.
+    is_exact: bool,
+}
+
 /// The terms of one field.
-struct FieldTerms<'f> {
-    terms: &'f InvertedIndexReader,
+struct AskedField<'f> {
+    terms: &'f FieldTerms,
     has_positions: bool,
 }
 
-impl FieldTerms<'_> {
+impl AskedField<'_> {
     /// The rows with the term of a key.
     fn exactly(&self, key: &[u8]) -> Result<Hits, CompanionError> {
-        let term = self.terms.terms().get(key).map_err(CompanionError::from_read)?;
+        let term = self.terms.get(key).map_err(CompanionError::from_read)?;
         let rows = match term {
             Some(term) => self.rows(&term)?,
             None => RoaringBitmap::new(),
@@ -228,54 +240,90 @@ impl FieldTerms<'_> {
             self.has_positions && phrase.slop == 0 && phrase.terms.len() <= PHRASE_TERMS_MAX as usize;
         let last = phrase.terms.last().map_or(0, |(offset, _)| *offset);
         is_exact &= last < PHRASE_TERMS_MAX;
-        let mut places: Vec<(u32, Vec<TermInfo>)> = Vec::with_capacity(phrase.terms.len());
-        let mut all: Option<RoaringBitmap> = None;
+        let mut places: Vec<Place> = Vec::with_capacity(phrase.terms.len());
         for (offset, term) in &phrase.terms {
-            let (mut rows, mut found, mut failure) = (RoaringBitmap::new(), Vec::new(), None);
-            self.for_each_term(mark(term.is_stem), &term.pattern, |info, is_whole| {
-                is_exact &= is_whole;
-                match self.rows(info) {
-                    Ok(of_term) => rows |= of_term,
-                    Err(error) => failure = Some(error),
-                }
-                if found.len() <= PLACE_TERMS_MAX {
-                    found.push(info.clone());
-                }
-                failure.is_none()
-            })?;
-            if let Some(error) = failure {
-                return Err(error);
+            let place = self.place(*offset, mark(term.is_stem), &term.pattern)?;
+            if place.terms.is_empty() {
+                return Ok(Hits { rows: RoaringBitmap::new(), is_exact: true });
             }
-            is_exact &= found.len() <= PLACE_TERMS_MAX;
-            places.push((*offset, found));
-            let common = match all {
-                Some(before) => before & rows,
-                None => rows,
-            };
-            if common.is_empty() {
-                return Ok(Hits { rows: common, is_exact: true });
-            }
-            all = Some(common);
-        }
-        let all = all.unwrap_or_default();
-        if !is_exact {
-            return Ok(Hits { rows: all, is_exact });
+            is_exact &= place.is_exact;
+            places.push(place);
         }
         // The rarest place first, as it leaves the fewest positions to compare.
-        places.sort_by_key(|(_, terms)| terms.iter().map(|term| u64::from(term.doc_freq)).sum::<u64>());
+        places.sort_by_key(|place| place.terms.iter().map(|term| u64::from(term.doc_freq)).sum::<u64>());
+        let has_one_term = |place: &Place| place.terms.len() == 1 && place.rows.is_none();
+        if is_exact && places.iter().all(has_one_term) {
+            return self.exact_phrase(&places);
+        }
+        let mut all: Option<RoaringBitmap> = None;
+        for place in &mut places {
+            let rows = match (place.rows.take(), place.terms.first()) {
+                (Some(rows), _) => rows,
+                (None, Some(term)) => self.rows(term)?,
+                (None, None) => RoaringBitmap::new(),
+            };
+            all = Some(match all {
+                Some(before) => before & rows,
+                None => rows,
+            });
+        }
+        let all = all.unwrap_or_default();
+        if !is_exact || all.is_empty() {
+            return Ok(Hits { is_exact: all.is_empty(), rows: all });
+        }
         let mut terms = Vec::with_capacity(places.len());
-        for (offset, infos) in &places {
-            let option = IndexRecordOption::WithFreqsAndPositions;
-            let postings = infos.iter().map(|info| self.terms.read_postings_from_terminfo(info, option));
-            let postings =
-                postings.collect::<std::io::Result<Vec<_>>>().map_err(CompanionError::from_read)?;
-            terms.push(PhraseTerm { offset: *offset, postings });
+        for place in &places {
+            let postings = place.terms.iter().map(|term| self.positions(term));
+            terms.push(PhraseTerm { offset: place.offset, postings: postings.collect::<Result<_, _>>()? });
         }
         let mut rows = RoaringBitmap::new();
         rows_with_phrase(&mut terms, all.iter(), |row| {
             rows.insert(row);
         });
         Ok(Hits { rows, is_exact })
+    }
+
+    /// The terms that may be at a place of a phrase.
+    fn place(&self, offset: u32, mark: Option<u8>, pattern: &Pattern) -> Result<Place, CompanionError> {
+        let mut place = Place { offset, terms: Vec::new(), rows: None, is_exact: true };
+        let mut failure = None;
+        self.for_each_term(mark, pattern, |term, is_whole| {
+            place.is_exact &= is_whole;
+            // The rows of an only term may be found with their positions.
+            if !matches!(pattern, Pattern::Exact(_)) {
+                match self.rows(term) {
+                    Ok(rows) => *place.rows.get_or_insert_default() |= rows,
+                    Err(error) => failure = Some(error),
+                }
+            }
+            if place.terms.len() <= PLACE_TERMS_MAX {
+                place.terms.push(term.clone());
+            }
+            failure.is_none()
+        })?;
+        place.is_exact &= place.terms.len() <= PLACE_TERMS_MAX;
+        failure.map_or(Ok(place), Err)
+    }
+
+    /// The rows of a phrase with one term at each place, the rarest first.
+    fn exact_phrase(&self, places: &[Place]) -> Result<Hits, CompanionError> {
+        let mut terms = Vec::with_capacity(places.len());
+        for place in places {
+            for term in &place.terms {
+                terms.push((place.offset, self.positions(term)?));
+            }
+        }
+        let mut rows = RoaringBitmap::new();
+        rows_with_exact_phrase(&mut terms, |row| {
+            rows.insert(row);
+        });
+        Ok(Hits { rows, is_exact: true })
+    }
+
+    /// The rows of a term with its positions in them.
+    fn positions(&self, term: &TermInfo) -> Result<SegmentPostings, CompanionError> {
+        let option = IndexRecordOption::WithFreqsAndPositions;
+        self.terms.rows(term, option).map_err(CompanionError::from_read)
     }
 
     /// Visits the terms that satisfy a pattern, or may do so as their keys are shortened, until the visitor has enough.
@@ -294,23 +342,19 @@ impl FieldTerms<'_> {
                 Some(_) => push_word(swiftwater_text::TokenKind::Stem, text, &mut key),
                 None => push_word(swiftwater_text::TokenKind::Word, text, &mut key),
             }
-            let term = self.terms.terms().get(&key).map_err(CompanionError::from_read)?;
+            let term = self.terms.get(&key).map_err(CompanionError::from_read)?;
             if let Some(term) = term {
                 visit(&term, !may_be_shortened(text));
             }
             return Ok(());
         }
         key.extend_from_slice(key_prefix(pattern.prefix()).as_bytes());
-        let mut stream =
-            self.terms.terms().range().ge(&key).into_stream().map_err(CompanionError::from_read)?;
+        let mut stream = self.terms.with_prefix(&key).map_err(CompanionError::from_read)?;
         while stream.advance() {
-            if !stream.key().starts_with(&key) {
-                break;
-            }
             // A key without a mark that is no text is a stem.
             let Ok(text) = std::str::from_utf8(&stream.key()[marked..]) else { continue };
             let is_shortened = may_be_shortened(text);
-            if (is_shortened || pattern.matches(text)) && !visit(stream.value(), !is_shortened) {
+            if (is_shortened || pattern.matches(text)) && !visit(stream.term(), !is_shortened) {
                 break;
             }
         }
@@ -324,9 +368,8 @@ impl FieldTerms<'_> {
 }
 
 /// The rows that have a term.
-pub(crate) fn rows_of(terms: &InvertedIndexReader, term: &TermInfo) -> Result<RoaringBitmap, CompanionError> {
-    let postings = terms.read_block_postings_from_terminfo(term, IndexRecordOption::Basic);
-    let mut postings: BlockSegmentPostings = postings.map_err(CompanionError::from_read)?;
+pub(crate) fn rows_of(terms: &FieldTerms, term: &TermInfo) -> Result<RoaringBitmap, CompanionError> {
+    let mut postings = terms.row_blocks(term).map_err(CompanionError::from_read)?;
     let mut rows = RoaringBitmap::new();
     while !postings.docs().is_empty() {
         rows.append(postings.docs().iter().copied()).map_err(CompanionError::encoding)?;

@@ -74,7 +74,7 @@ impl Companion {
         let mut rows = RoaringBitmap::new();
         for number in fields {
             let terms = self.segment.terms(*number)?;
-            let Some(term) = terms.terms().get(&key).map_err(CompanionError::from_read)? else { continue };
+            let Some(term) = terms.get(&key).map_err(CompanionError::from_read)? else { continue };
             if fields.len() == 1 {
                 return Ok(u64::from(term.doc_freq));
             }

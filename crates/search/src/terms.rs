@@ -13,9 +13,14 @@ const NUMBER: u8 = b'n';
 /// Before a truth value.
 const BOOLEAN: u8 = b'b';
 
+/// True if a token is marked as a stem in its key.
+pub(crate) fn is_stem(kind: TokenKind) -> bool {
+    matches!(kind, TokenKind::Stem | TokenKind::PartStem)
+}
+
 /// Writes the key of a token.
 pub(crate) fn push_word(kind: TokenKind, token: &str, key: &mut Vec<u8>) {
-    if matches!(kind, TokenKind::Stem | TokenKind::PartStem) {
+    if is_stem(kind) {
         key.push(STEM);
     }
     key.extend_from_slice(term_key(token).as_bytes());

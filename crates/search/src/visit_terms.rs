@@ -8,9 +8,10 @@ impl Companion {
     pub fn visit_terms(&self, visit: &mut dyn FnMut(&IndexField, &[u8], u64)) -> Result<(), CompanionError> {
         for (number, field) in self.fields.iter().enumerate() {
             let terms = self.segment.terms(number)?;
-            let mut stream = terms.terms().stream().map_err(CompanionError::from_read)?;
-            while let Some((key, info)) = stream.next() {
-                let bytes = key.len() + info.postings_range.len() + info.positions_range.len();
+            let mut stream = terms.with_prefix(b"").map_err(CompanionError::from_read)?;
+            while stream.advance() {
+                let (key, term) = (stream.key(), stream.term());
+                let bytes = key.len() + term.postings_range.len() + term.positions_range.len();
                 visit(field, key, bytes as u64);
             }
         }

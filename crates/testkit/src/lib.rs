@@ -35,4 +35,4 @@ pub use mount::Mount;
 pub use power::{At, Power};
 pub use queries::{LanguageFeatures, QueryTexts, Shape};
 pub use shrink::fewest;
-pub use swiftwater_generate::{Rng, published};
+pub use swiftwater_generate::{Rng, Workload, published};

@@ -288,6 +288,12 @@ impl TableSearch {
                     let whole = source.columns.iter().map(|(place, path)| path.is_empty().then_some(*place));
                     (whole.collect::<Option<Vec<usize>>>()?, source.in_event.is_some())
                 }
+                // An index has the words of a column as the column's own analyzer makes them.
+                (None, Defaults::Texts(texts))
+                    if !texts.iter().all(|place| self.has_default_words(*place)) =>
+                {
+                    return None;
+                }
                 (None, Defaults::Texts(texts)) => (texts.clone(), true),
                 (None, Defaults::Values) => (vec![0], false),
             };
@@ -299,6 +305,12 @@ impl TableSearch {
             Some(WordsOfColumns { columns, event: event.filter(|_| has_event).cloned(), words })
         };
         self.scored.words(&self.matcher).into_iter().map(of_field).collect()
+    }
+
+    /// True if the words of a column are made by the default analyzer.
+    fn has_default_words(&self, place: usize) -> bool {
+        let index = self.fields[place].column_index();
+        index.is_none_or(|index| index.analyzer_options() == AnalyzerOptions::default())
     }
 
     /// Adds rows to statistics of the query. `arrays` are as for [`TableSearch::matches`].
