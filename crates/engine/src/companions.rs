@@ -1,8 +1,8 @@
 //! The companions of data files as the store asks for them: the room of search indexes builds, merges and reads them.
 //!
 //! Builds and merges share `search.memory_bytes_max`: the store runs so many at a time, and each has an equal part. A build that
-//! needs more writes sorted runs to the directory of spilled files. A merge has the dictionaries of its sources in memory; if
-//! they need more than a third of its part, the companion is built from the rows.
+//! needs more writes sorted runs to the directory of spilled files. A merge has the dictionaries of one field of all its
+//! sources in memory; if all their dictionaries are larger than a third of its part, the companion is built from the rows.
 
 use std::{
     fmt,

@@ -234,3 +234,30 @@ pub(super) fn write_hit(hit: &SearchHit, out: &mut String) {
     }
     out.push('}');
 }
+
+#[cfg(test)]
+mod tests {
+    use swiftwater_engine::SearchedFiles;
+    use swiftwater_event::StreamName;
+
+    use super::*;
+
+    #[test]
+    fn lines_of_an_incomplete_answer_say_which_events_were_searched() {
+        let stream = SearchedStream {
+            stream: StreamName::new("logs").unwrap(),
+            position: 9,
+            searched: 3..9,
+            condition: String::new(),
+            files: SearchedFiles::default(),
+            tail_rows: 0,
+        };
+        let partial = SearchAnswer { streams: vec![stream], ..SearchAnswer::default() };
+        let response = lines(&partial);
+        let searched = response.headers().get(&SEARCHED).unwrap().to_str().unwrap();
+        let searched: Value = serde_json::from_str(searched).unwrap();
+        assert_eq!(searched, json!({"logs": {"from": 3, "to": 9}}));
+        let complete = SearchAnswer { is_complete: true, ..partial };
+        assert!(!lines(&complete).headers().contains_key(&SEARCHED));
+    }
+}
