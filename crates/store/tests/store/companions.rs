@@ -180,6 +180,15 @@ async fn fill(table: &Table, from: u64, commits: u64) {
     }
 }
 
+/// A table whose files are merged once there are so many.
+async fn opened(directory: &Path, compact_files: usize) -> (Store, Table) {
+    let mut options = patient(directory);
+    options.compact_files = compact_files;
+    let store = open(options).await;
+    let table = store.open_table(home("homes")).await.unwrap();
+    (store, table)
+}
+
 async fn found(table: &Table) -> i64 {
     long(table, "SELECT count(*) FROM t WHERE house_id = 3").await
 }
@@ -191,10 +200,7 @@ fn expected(rows: u64) -> i64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_scan_reads_the_rows_that_companions_select() {
     let directory = tempfile::tempdir().unwrap();
-    let mut options = patient(directory.path());
-    options.compact_files = 1000;
-    let store = open(options).await;
-    let table = store.open_table(home("homes")).await.unwrap();
+    let (_store, table) = opened(directory.path(), 1000).await;
     fill(&table, 0, 5).await;
     // Rows that wait for their commit are evaluated.
     table.append(rows(500, 550)).await.unwrap();
@@ -217,10 +223,7 @@ async fn a_scan_reads_the_rows_that_companions_select() {
 #[tokio::test(flavor = "multi_thread")]
 async fn companions_that_are_deleted_or_damaged_are_built_anew_and_change_no_answer() {
     let directory = tempfile::tempdir().unwrap();
-    let mut options = patient(directory.path());
-    options.compact_files = 1000;
-    let store = open(options).await;
-    let table = store.open_table(home("homes")).await.unwrap();
+    let (_store, table) = opened(directory.path(), 1000).await;
     fill(&table, 0, 4).await;
     table.set_companions(Some(format("d1", false).0));
     table.until_indexed(Offset(0)).await.unwrap();
@@ -288,10 +291,7 @@ async fn until_merged(table: &Table, files: usize) {
 #[tokio::test(flavor = "multi_thread")]
 async fn companions_of_merged_files_are_merged_and_no_row_is_read_for_it() {
     let directory = tempfile::tempdir().unwrap();
-    let mut options = patient(directory.path());
-    options.compact_files = 4;
-    let store = open(options).await;
-    let table = store.open_table(home("homes")).await.unwrap();
+    let (_store, table) = opened(directory.path(), 4).await;
     let (format, _) = format("d1", false);
     let counts = Arc::clone(&format.counts);
     table.set_companions(Some(format));
