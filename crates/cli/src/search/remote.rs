@@ -65,6 +65,7 @@ async fn search(args: &SearchArgs, streams: &[String], query: &str) -> Outcome {
         let page = ask(&client, &body, None).await?;
         let total = page.total.context("the server did not count")?;
         writeln!(out, "{}", json!({"events": total})).and_then(|()| out.flush()).map_err(Failure::output)?;
+        page.searched.iter().for_each(report_partial);
         return Ok(ExitCode::SUCCESS);
     }
     let marks = args.color || stdio::stdout_is_terminal();
