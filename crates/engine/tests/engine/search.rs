@@ -6,9 +6,10 @@ use std::{sync::Arc, time::Duration};
 use serde_json::Value;
 use swiftwater_engine::{
     AggregateRequest, EndReason, Engine, EngineConfig, FacetRequest, Followed, HistogramRequest, Piece,
-    Principal, RangeRequest, SearchRequest, SearchSort, SearchState, SubmitOptions,
+    Principal, RangeRequest, SearchError, SearchRequest, SearchSort, SearchState, SubmitOptions,
 };
 use swiftwater_event::{StreamName, SystemClock};
+use swiftwater_testkit::TestClock;
 
 use crate::history::{append, open_when_free, quick, sql, try_sql};
 
@@ -384,9 +385,20 @@ async fn partial_answer_is_the_whole_answer_over_the_offsets_that_it_names() {
         has_ended_early |= !answer.is_complete && !answer.warnings.is_empty();
     }
     assert!(has_ended_early);
-    let error =
-        engine.search(&Principal::local(), &SearchRequest { partial: false, ..slow }).await.unwrap_err();
+    let error = engine
+        .search(&Principal::local(), &SearchRequest { partial: false, ..slow.clone() })
+        .await
+        .unwrap_err();
     assert!(error.to_string().contains("search.timeout_ms"), "{error}");
+    let hint = |error: &SearchError| match error {
+        SearchError::Failed(error) => error.hint().unwrap_or_default().to_owned(),
+        busy => panic!("{busy}"),
+    };
+    assert!(hint(&error).ends_with("CREATE SEARCH INDEX ON logs (*)."), "{}", hint(&error));
+    sql(&engine, "CREATE SEARCH INDEX ON logs (*)").await;
+    let whole = SearchRequest { partial: false, ..slow };
+    let error = engine.search(&Principal::local(), &whole).await.unwrap_err();
+    assert!(!hint(&error).contains("CREATE SEARCH INDEX"), "{}", hint(&error));
     engine.shutdown(Duration::from_secs(5)).await;
 }
 
@@ -678,6 +690,47 @@ async fn each_matching_event_is_followed_once_in_order_while_events_are_appended
     ] {
         let error = engine.follow_search(&principal, request, position).await.err().unwrap();
         assert!(error.to_string().contains(expected), "{error}");
+    }
+    engine.shutdown(Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn follower_is_told_of_events_that_were_deleted_before_it_read_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = Arc::new(TestClock::at(1_700_000_000_000));
+    let config = EngineConfig { shards: 1, ..EngineConfig::default() };
+    let engine = open_when_free(config, quick(dir.path()), clock.clone()).await;
+    sql(&engine, "CREATE STREAM logs (n LONG, note STRING) WITH (retention = '1 second')").await;
+    let events = |numbers: std::ops::Range<u64>| -> String {
+        numbers.map(|n| format!("{{\"n\":{n},\"note\":\"hit {n}\"}}\n")).collect()
+    };
+    let principal = Principal::local();
+    append(&engine, "logs", &events(0..3), None).await;
+    let mut follow = engine.follow_search(&principal, request("hit"), None).await.unwrap();
+    let mut position = String::new();
+    for offset in 0..3 {
+        let Followed::Hit { hit, position: behind } = follow.next().await.unwrap() else { panic!() };
+        assert_eq!(hit.offset, offset);
+        position = behind;
+    }
+    // Nobody reads while events come and are deleted.
+    append(&engine, "logs", &events(3..50), None).await;
+    let deleted = async {
+        while sql(&engine, "SELECT count(*) AS n FROM logs").await != "{\"n\":0}\n" {
+            clock.advance_ms(100);
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), deleted).await.unwrap();
+    append(&engine, "logs", &events(50..52), None).await;
+    let mut resumed = engine.follow_search(&principal, request("hit"), Some(&position)).await.unwrap();
+    for follow in [&mut follow, &mut resumed] {
+        let Followed::Lost { stream, events, position } = follow.next().await.unwrap() else { panic!() };
+        assert_eq!((stream.as_str(), events, &*position), ("logs", 47, "50"));
+        for offset in 50..52 {
+            let Followed::Hit { hit, .. } = follow.next().await.unwrap() else { panic!() };
+            assert_eq!(hit.offset, offset);
+        }
     }
     engine.shutdown(Duration::from_secs(5)).await;
 }
