@@ -55,6 +55,6 @@ pub use name::{NameError, StreamName};
 pub use path::{Path, PathError, Step};
 pub use plan::{DecodePlan, Want, WantId};
 pub use position::{Offset, Position};
-pub use time::{from_rfc3339, from_rfc3339_with_zone};
+pub use time::{from_rfc3339, from_rfc3339_with_zone, rfc3339};
 pub use types::{Primitive, TimeUnit, Type, TypeError};
 pub use value::{Value, event_fields, parse_value, write_json};

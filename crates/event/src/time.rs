@@ -82,6 +82,13 @@ fn read(text: &[u8], zone_is_optional: bool) -> Option<i64> {
     Some((minutes * 60 + second) * 1_000_000 + micros)
 }
 
+/// A time as [`from_rfc3339`] reads it: in UTC, with milliseconds, or with microseconds where they are not whole milliseconds.
+pub fn rfc3339(micros: i64) -> String {
+    let mut text = Vec::with_capacity(32);
+    write_rfc3339(micros, &mut text);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
 /// Adds `micros` as RFC 3339 in UTC, with milliseconds, or with microseconds where they are not whole milliseconds.
 /// Years outside 0000 to 9999 are written with a sign, as ISO 8601 has it.
 pub(crate) fn write_rfc3339(micros: i64, out: &mut Vec<u8>) {

@@ -2,7 +2,7 @@
 
 use swiftwater_event::{Primitive, Type};
 
-use super::{AlterStream, CreateStream, Ddl, StreamChange};
+use super::{AlterStream, CreateStream, Ddl, KafkaSource, StreamChange};
 use crate::{Dialect, ParseOptions, QueryErrors};
 
 /// A change that a stream cannot take.
@@ -27,6 +27,12 @@ pub enum AlterError {
     /// Its columns are found in its events.
     #[error("stream `{stream}` declares no columns, so none can be added or altered")]
     Undeclared {
+        /// The stream.
+        stream: String,
+    },
+    /// It reads no topic.
+    #[error("stream `{stream}` reads no topic of Kafka")]
+    NoSource {
         /// The stream.
         stream: String,
     },
@@ -62,6 +68,9 @@ impl AlterError {
             AlterError::Narrows { .. } => Some(
                 "INTEGER can become LONG or DOUBLE, LONG and FLOAT can become DOUBLE; else add a new column.",
             ),
+            AlterError::NoSource { .. } => {
+                Some("Create the stream with FROM KAFKA (topic = '…'), or send events to it by HTTP.")
+            }
             AlterError::NoColumn { .. } | AlterError::Invalid { .. } => None,
         }
     }
@@ -88,9 +97,14 @@ impl CreateStream {
         }
     }
 
+    fn source_mut(&mut self) -> Result<&mut KafkaSource, AlterError> {
+        let stream = self.name.to_string();
+        self.source.as_mut().ok_or(AlterError::NoSource { stream })
+    }
+
     fn change(&mut self, change: &StreamChange) -> Result<(), AlterError> {
         let stream = || self.name.to_string();
-        let alters_columns = !matches!(change, StreamChange::Set(_) | StreamChange::Reset(_));
+        let alters_columns = change.column().is_some();
         if alters_columns && !self.is_declared() {
             return Err(AlterError::Undeclared { stream: stream() });
         }
@@ -128,8 +142,26 @@ impl CreateStream {
             }
             StreamChange::Set(options) => self.options.overlay(options),
             StreamChange::Reset(options) => options.iter().for_each(|option| self.options.reset(*option)),
+            StreamChange::Pause(is_paused) => self.source_mut()?.is_paused = *is_paused,
+            StreamChange::SetKafka(options) => self.source_mut()?.options.overlay(options),
         }
         Ok(())
+    }
+}
+
+impl StreamChange {
+    /// The column that is added or altered.
+    pub fn column(&self) -> Option<&str> {
+        match self {
+            StreamChange::AddColumn { column, .. } => Some(&column.name),
+            StreamChange::ColumnType { column, .. }
+            | StreamChange::ColumnDefault { column, .. }
+            | StreamChange::DropNotNull { column } => Some(column),
+            StreamChange::Set(_)
+            | StreamChange::Reset(_)
+            | StreamChange::Pause(_)
+            | StreamChange::SetKafka(_) => None,
+        }
     }
 }
 

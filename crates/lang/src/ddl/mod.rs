@@ -1,7 +1,7 @@
 //! The DDL statements that declare streams, views, jobs and endpoints, as plain data.
 //!
 //! ```text
-//! CREATE STREAM [IF NOT EXISTS] name [(item, …)] [WITH (option = value, …)]
+//! CREATE STREAM [IF NOT EXISTS] name [(item, …)] [FROM KAFKA (…)] [WITH (option = value, …)]        FROM KAFKA: [`kafka`]
 //!   item   = column type [PATH 'a.b'] [NOT NULL] [DEFAULT constant|NOW] [[CONSTRAINT name] CHECK (condition)]…
 //!          | [CONSTRAINT name] CHECK (condition)
 //!          | WATERMARK FOR column AS column [- INTERVAL 'n units'] [MAX AHEAD INTERVAL 'n units' | MAX AHEAD NONE]
@@ -9,7 +9,7 @@
 //! ALTER STREAM [IF EXISTS] name change, …
 //!   change = ADD [COLUMN] [IF NOT EXISTS] column type …
 //!          | ALTER [COLUMN] column [SET DATA] TYPE type | SET DEFAULT constant|NOW | DROP DEFAULT | DROP NOT NULL
-//!          | SET (option = value, …) | RESET (option, …)
+//!          | SET (option = value, …) | RESET (option, …) | PAUSE | RESUME | SET KAFKA (option = value, …)
 //! DROP STREAM [IF EXISTS] name
 //! CREATE MATERIALIZED VIEW [IF NOT EXISTS] name [DELETE WHEN condition] [WITH (option = value, …)] AS query
 //! DROP [MATERIALIZED] VIEW [IF EXISTS] name
@@ -20,7 +20,7 @@
 //! CREATE JOIN, DROP JOIN: [`join`]
 //! CREATE, ALTER, DROP SEARCH INDEX: [`search_index`]
 //! CREATE ENDPOINT …: [`endpoint`] has the grammar        DROP ENDPOINT [IF EXISTS] GET|POST 'path'
-//! SHOW STREAMS | VIEWS | SINKS | JOINS | TABLES | JOBS | ENDPOINTS
+//! SHOW STREAMS | PARTITIONS | VIEWS | SINKS | JOINS | TABLES | JOBS | ENDPOINTS
 //! SHOW CREATE STREAM|VIEW|SINK|JOIN name       SHOW CREATE ENDPOINT GET|POST 'path'
 //! DESCRIBE [STREAM|VIEW|TABLE|JOB|SINK|JOIN] name       DESCRIBE ENDPOINT GET|POST 'path'
 //! ```
@@ -35,6 +35,7 @@ mod alter;
 pub mod endpoint;
 mod job;
 mod join;
+mod kafka;
 mod options;
 pub(crate) mod print;
 pub(crate) mod search_index;
@@ -57,6 +58,10 @@ pub use self::{
     },
     job::{CreateJob, JobChange, JobOption, JobOptions},
     join::CreateJoin,
+    kafka::{
+        KAFKA_CONNECTION_DEFAULT, KafkaField, KafkaFormat, KafkaIsolation, KafkaOption, KafkaOptions,
+        KafkaSource, KafkaStart, OnGap, OnTombstone,
+    },
     options::{
         Ack, OnBadEvent, PartitionBy, StreamOption, StreamOptions, Value, parse_duration_ms, parse_size_bytes,
     },
@@ -219,6 +224,8 @@ pub enum Show {
     Streams,
     /// All views.
     Views,
+    /// All partitions of the topics that streams read.
+    Partitions,
     /// All alerts.
     Alerts,
     /// All that SQL can read.
@@ -285,6 +292,8 @@ pub struct CreateStream {
     pub checks: Vec<Check>,
     /// The watermark: the allowed lateness of events.
     pub watermark: Option<Watermark>,
+    /// `FROM KAFKA (…)`: the topic that it reads.
+    pub source: Option<KafkaSource>,
     /// `WITH (…)`.
     pub options: StreamOptions,
 }
@@ -404,6 +413,10 @@ pub enum StreamChange {
     Set(StreamOptions),
     /// `RESET (…)`: back to their defaults.
     Reset(Vec<StreamOption>),
+    /// `PAUSE`, or `RESUME`: its topic is not read, or is read again.
+    Pause(bool),
+    /// `SET KAFKA (…)`: those options of its source that are named.
+    SetKafka(KafkaOptions),
 }
 
 /// A condition of a stream, planned.

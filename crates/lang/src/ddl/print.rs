@@ -134,6 +134,7 @@ impl Display for Ddl {
             Ddl::Show(Show::Endpoints) => f.write_str("SHOW ENDPOINTS"),
             Ddl::Show(Show::CreateEndpoint(name)) => write!(f, "SHOW CREATE ENDPOINT {name}"),
             Ddl::Show(Show::Streams) => f.write_str("SHOW STREAMS"),
+            Ddl::Show(Show::Partitions) => f.write_str("SHOW PARTITIONS"),
             Ddl::Show(Show::Views) => f.write_str("SHOW VIEWS"),
             Ddl::Show(Show::Alerts) => f.write_str("SHOW ALERTS"),
             Ddl::Show(Show::CreateAlert(name)) => {
@@ -218,6 +219,9 @@ impl Display for CreateStream {
         }
         if !items.is_empty() {
             write!(f, " (\n  {}\n)", items.join(",\n  "))?;
+        }
+        if let Some(source) = &self.source {
+            write!(f, " {source}")?;
         }
         if self.options != StreamOptions::default() {
             write!(f, " WITH ({})", self.options)?;
@@ -358,6 +362,8 @@ impl Display for StreamChange {
                 let names: Vec<_> = options.iter().map(|option| option.text()).collect();
                 write!(f, "RESET ({})", names.join(", "))
             }
+            StreamChange::Pause(is_paused) => f.write_str(if *is_paused { "PAUSE" } else { "RESUME" }),
+            StreamChange::SetKafka(options) => write!(f, "SET KAFKA ({options})"),
         }
     }
 }

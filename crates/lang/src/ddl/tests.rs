@@ -462,7 +462,7 @@ fn faults_have_a_place_and_a_hint() {
     );
     check(
         "ALTER STREAM s ADDD a INT",
-        "1:16 expected ADD, ALTER, SET or RESET, found `ADDD` (Did you mean ADD?)",
+        "1:16 expected ADD, ALTER, SET, RESET, PAUSE or RESUME, found `ADDD` (Did you mean ADD?)",
     );
     check("DROP STREAM s x", "1:15 expected the end of the statement, found `x`");
     check(
@@ -798,7 +798,7 @@ proptest! {
         });
         let options = if columns.is_empty() { undeclared } else { declared };
         let name = StreamName::new("a-b").unwrap();
-        let ddl = Ddl::CreateStream(CreateStream { name, if_not_exists, columns, checks: Vec::new(), watermark, options });
+        let ddl = Ddl::CreateStream(CreateStream { name, if_not_exists, columns, checks: Vec::new(), watermark, source: None, options });
         let text = ddl.to_string();
         prop_assert_eq!(read(&text), Ok(Some(ddl)), "{}", text);
     }

@@ -227,23 +227,12 @@ impl History {
             let alone = AlterStream { changes: vec![(*change).clone()], ..alter.clone() };
             before.create.altered(&alone).is_ok_and(|altered| planned != plan(&altered))
         };
-        match alter.changes.iter().find(changes_it).and_then(column_of) {
+        match alter.changes.iter().find(changes_it).and_then(StreamChange::column) {
             Some(column) if view.owner.is_none() => {
                 let stream = ObjectKind::Stream.named(alter.name.as_str());
                 Err(CatalogError::InUse(Dependency::on_column(view.object(), stream, column)).into())
             }
             _ => Err(view.uses(&alter.name).into()),
         }
-    }
-}
-
-/// The column that a change of a stream is of.
-fn column_of(change: &StreamChange) -> Option<&str> {
-    match change {
-        StreamChange::AddColumn { column, .. } => Some(&column.name),
-        StreamChange::ColumnType { column, .. }
-        | StreamChange::ColumnDefault { column, .. }
-        | StreamChange::DropNotNull { column } => Some(column),
-        StreamChange::Set(_) | StreamChange::Reset(_) => None,
     }
 }

@@ -96,6 +96,7 @@ pub(super) fn rows_as_stream(name: &StreamName, columns: &[(Box<str>, Type)]) ->
         columns: columns.collect(),
         checks: Vec::new(),
         watermark: None,
+        source: None,
         options: Default::default(),
     }
 }

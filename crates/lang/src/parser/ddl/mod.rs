@@ -11,6 +11,7 @@ mod column;
 mod endpoint;
 mod job;
 mod join;
+mod kafka;
 mod option;
 mod search_index;
 mod sink;
@@ -345,6 +346,7 @@ impl Parser<'_> {
     fn show(&mut self) -> Option<Parsed<Ddl>> {
         let all = [
             ("STREAMS", Show::Streams),
+            ("PARTITIONS", Show::Partitions),
             ("VIEWS", Show::Views),
             ("ALERTS", Show::Alerts),
             ("SINKS", Show::Sinks),

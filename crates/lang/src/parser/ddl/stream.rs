@@ -41,6 +41,17 @@ impl Parser<'_> {
                 return Err(said.unwrap_or_else(|| self.expected("`,` or `)`")));
             }
         }
+        let source_span = self.span();
+        let source = match self.accept_word("FROM") {
+            true => Some(self.kafka_source()?),
+            false => None,
+        };
+        if source.is_some() && declaration.watermark.is_some() {
+            let message = "a stream that reads a topic cannot have a WATERMARK yet";
+            let hint = "Partitions are read at different speeds, so the lateness of an event would depend on the speed. Copy \
+                the events into another stream that has one, or use windows by arrival.";
+            self.faults.push(Fault::at(source_span, message).hint(hint));
+        }
         let mut option_spans = Vec::new();
         let mut options = StreamOptions::default();
         if self.accept_word("WITH") {
@@ -50,7 +61,7 @@ impl Parser<'_> {
             declaration.check(&options, &option_spans, &mut self.faults);
         }
         let DeclaredParts { columns, checks, watermark } = declaration.into();
-        Ok(CreateStream { name, if_not_exists, columns, checks, watermark, options })
+        Ok(CreateStream { name, if_not_exists, columns, checks, watermark, source, options })
     }
 
     /// Skips to the end of an item that has a fault.
@@ -209,6 +220,15 @@ impl Parser<'_> {
             }
             return Err(self.expected_one_of(&["TYPE", "SET DEFAULT", "DROP DEFAULT", "DROP NOT NULL"]));
         }
+        if self.accept_word("PAUSE") {
+            return Ok(StreamChange::Pause(true));
+        }
+        if self.accept_word("RESUME") {
+            return Ok(StreamChange::Pause(false));
+        }
+        if self.accept_words(&["SET", "KAFKA"]) {
+            return self.kafka_changes();
+        }
         if self.accept_word("SET") {
             return Ok(StreamChange::Set(self.stream_options(&mut Vec::new())?));
         }
@@ -222,7 +242,7 @@ impl Parser<'_> {
             return Err(Fault::at(self.span(), "columns of a stream are neither dropped nor renamed")
                 .hint("Leave it out of your queries; its stored values remain readable."));
         }
-        Err(self.expected_one_of(&["ADD", "ALTER", "SET", "RESET"]))
+        Err(self.expected_one_of(&["ADD", "ALTER", "SET", "RESET", "PAUSE", "RESUME"]))
     }
 }
 
