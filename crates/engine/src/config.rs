@@ -6,7 +6,7 @@ use swiftwater_log::{CompressionPolicy, LogOptions};
 use swiftwater_sql::SqlOptions;
 use swiftwater_store::StoreOptions;
 
-use crate::Ack;
+use crate::{Ack, objects::kafka_sources::KafkaConnections};
 
 /// Location and settings of stored events.
 #[derive(Debug, Clone, PartialEq)]
@@ -126,6 +126,8 @@ pub struct HistoryConfig {
     pub search_waiting_max: usize,
     /// The most bytes of memory that builds and merges of index files take together.
     pub search_memory_bytes_max: usize,
+    /// The connections to Kafka.
+    pub kafka: KafkaConnections,
 }
 
 impl HistoryConfig {
@@ -192,6 +194,7 @@ impl HistoryConfig {
             search_searches_max: 16,
             search_waiting_max: 100,
             search_memory_bytes_max: 128 << 20,
+            kafka: KafkaConnections::default(),
         }
     }
 

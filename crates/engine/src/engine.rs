@@ -110,6 +110,8 @@ impl Engine {
                     history.run_jobs(Weak::clone(&shared))
                 });
                 history.run_service((TaskKind::Reader, "the start of sinks"), History::run_sinks);
+                let readers = (TaskKind::Reader, "the start of readers of topics");
+                history.run_service(readers, History::run_topic_readers);
                 let shared = Arc::downgrade(&engine.shared);
                 history.run_service((TaskKind::Table, "the opening of tables"), move |history| {
                     history.reconcile_store(Weak::clone(&shared))

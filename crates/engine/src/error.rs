@@ -110,6 +110,12 @@ pub enum EngineError {
     /// A stream whose events are kept cannot be made one whose events are not.
     #[error("stream `{0}` is stored, and cannot become live-only")]
     StaysStored(String),
+    /// Events are appended to a stream that reads them from Kafka.
+    #[error("stream `{0}` reads a topic of Kafka, and takes no other events")]
+    ReadsTopic(String),
+    /// A stream cannot read its topic.
+    #[error("{0}")]
+    Source(String),
     /// Storing needs a data directory.
     #[error("this server stores nothing: it was started without a data directory")]
     NoHistory,
@@ -215,11 +221,13 @@ impl EngineError {
             | EngineError::BeyondEnd { .. } => ErrorKind::Invalid,
             EngineError::JobRunning(_)
             | EngineError::StaysStored(_)
+            | EngineError::ReadsTopic(_)
             | EngineError::NoHistory
             | EngineError::Dedup(_) => ErrorKind::Conflict,
-            EngineError::Columns(_) | EngineError::TooLarge { .. } | EngineError::TableRefuses(_) => {
-                ErrorKind::Invalid
-            }
+            EngineError::Columns(_)
+            | EngineError::TooLarge { .. }
+            | EngineError::Source(_)
+            | EngineError::TableRefuses(_) => ErrorKind::Invalid,
             EngineError::JoinedTable(_) | EngineError::DiskFull | EngineError::DiskTooSmall { .. } => {
                 ErrorKind::Limit
             }
@@ -239,6 +247,12 @@ impl EngineError {
             EngineError::StaysStored(stream) => Some(format!(
                 "DROP STREAM {stream} and create it again; SET (retention = …) limits its table."
             )),
+            EngineError::ReadsTopic(_) => {
+                Some("Produce the events to the topic, or send them to another stream.".to_owned())
+            }
+            EngineError::Source(_) => {
+                Some("Add [kafka.NAME] with `brokers` to the settings, and start the server again.".to_owned())
+            }
             EngineError::AlertOfEvents => Some(
                 "For a single event, write SELECT device, LAST(*) AS event … GROUP BY device, or MAX, or COUNT(*) \
                  FILTER (…)."

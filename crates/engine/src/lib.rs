@@ -53,6 +53,7 @@ pub use objects::{
         Endpoint, EndpointAnswer, EndpointCounts, EndpointError, EndpointInput, EndpointLimits,
         EndpointPlace, EndpointRoute,
     },
+    kafka_sources::KafkaConnections,
     views::{
         KeyValue, ViewChange, ViewChanges, ViewChangesSome, ViewPage, ViewRange, ViewReading, ViewStatus,
         Wanted,

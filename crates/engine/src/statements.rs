@@ -48,6 +48,7 @@ impl OtherStatements for Statements {
                 | ["SHOW", "CREATE", "SEARCH", ..]
                 | ["DROP" | "DESCRIBE" | "DESC", "VIEW", ..]
                 | ["RUN", "JOB", ..]
+                | ["SHOW", "PARTITIONS", ..]
                 | ["SHOW", "STREAMS" | "VIEWS" | "ALERTS" | "SINKS" | "JOINS" | "JOBS" | "ENDPOINTS", ..]
                 | ["SHOW", "CREATE", "STREAM" | "VIEW" | "ALERT" | "SINK" | "JOIN" | "ENDPOINT", ..]
         )
@@ -175,6 +176,7 @@ impl History {
             Show::CreateEndpoint(name) => self.show_create_endpoint(name),
             Show::Sinks => Ok(self.show_sinks()),
             Show::CreateSink(name) => self.show_create_sink(name),
+            Show::Partitions => Ok(self.show_partitions()),
             Show::Joins => Ok(self.show_joins()),
             Show::CreateJoin(name) => self.show_create_join(name),
             Show::SearchIndexes => Ok(self.show_search_indexes()),

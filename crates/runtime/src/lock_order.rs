@@ -74,6 +74,8 @@ pub mod level {
         Jobs;
         /// The tasks of sinks; under it tasks are registered and started.
         SinkTasks;
+        /// The readers of topics; under it tasks are registered and started.
+        TopicReaders;
         /// The followers of streams with durable queries; under it a follower starts, and its plan is read.
         Followers;
         /// The queries of a follower and its position; under it queries enter, and their stream receives an event.

@@ -529,7 +529,7 @@ pub(crate) const STATEMENTS: &str = "Statements are SELECT, EXPLAIN, SHOW, DESCR
                                      JOB, ALERT and ENDPOINT.";
 
 /// The objects that SHOW can list.
-const SHOWN: &str = "Write SHOW with STREAMS, TABLES, VIEWS, JOBS, SINKS, ALERTS, JOINS or ENDPOINTS; SHOW ALL \
+const SHOWN: &str = "Write SHOW with STREAMS, PARTITIONS, TABLES, VIEWS, JOBS, SINKS, ALERTS, JOINS or ENDPOINTS; SHOW ALL \
                      returns the settings.";
 
 /// Column names that a hint tells; a table may have thousands.

@@ -7,7 +7,8 @@
 //! A request of several parts is stored part by part, in order, so a count of stored parts suffices. A part none of whose
 //! events is accepted leaves no record; the next stored part counts it as present. A hash of each part's content detects a
 //! number that is reused for other events. The engine's own producers ([`is_reserved_producer`]) have separate room, so
-//! clients cannot evict them.
+//! clients cannot evict them. The partitions that a stream reads ([`SOURCE_PRODUCER`]) are never evicted: their last number
+//! is the position at which reading resumes.
 //! Knows no clock: the producer that wrote last in the log is the most recent.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -18,11 +19,16 @@ use swiftwater_runtime::is_reserved_producer;
 /// Numbers kept of each producer.
 const SEQUENCES_KEPT: usize = 64;
 
+/// The way the names of the partitions begin that a stream reads. Their number is the offset behind the last message.
+pub(crate) const SOURCE_PRODUCER: &str = "swiftwater/kafka/";
+
 /// The producers of one stream.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Producers {
     of_clients: ProducerUse,
     of_engine: ProducerUse,
+    /// Partitions of topics.
+    of_sources: ProducerUse,
 }
 
 /// Producers, up to a number; the least recent one is removed first.
@@ -33,6 +39,8 @@ struct ProducerUse {
     by_use: BTreeMap<u64, Box<str>>,
     uses: u64,
     max: usize,
+    /// Numbers kept of each.
+    sequences: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -109,13 +117,43 @@ fn is_of_engine(id: &str) -> bool {
     is_reserved_producer(id) && !id.starts_with(QUARANTINE_PRODUCER)
 }
 
+fn is_source(id: &str) -> bool {
+    id.starts_with(SOURCE_PRODUCER)
+}
+
 impl Producers {
     pub(crate) fn new(max: usize) -> Producers {
-        Producers { of_clients: ProducerUse::new(max), of_engine: ProducerUse::new(max) }
+        Producers {
+            of_clients: ProducerUse::new(max, SEQUENCES_KEPT),
+            of_engine: ProducerUse::new(max, SEQUENCES_KEPT),
+            of_sources: ProducerUse::new(usize::MAX, 1),
+        }
     }
 
     fn of(&self, id: &str) -> &ProducerUse {
-        if is_of_engine(id) { &self.of_engine } else { &self.of_clients }
+        match id {
+            id if is_source(id) => &self.of_sources,
+            id if is_of_engine(id) => &self.of_engine,
+            _ => &self.of_clients,
+        }
+    }
+
+    fn of_mut(&mut self, id: &str) -> &mut ProducerUse {
+        match id {
+            id if is_source(id) => &mut self.of_sources,
+            id if is_of_engine(id) => &mut self.of_engine,
+            _ => &mut self.of_clients,
+        }
+    }
+
+    /// The last number of a producer.
+    pub(crate) fn last_sequence(&self, id: &str) -> Option<u64> {
+        Some(self.of(id).by_id.get(id)?.requests.back()?.receipt.sequence)
+    }
+
+    /// The names of the partitions of topics.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = &str> {
+        self.of_sources.by_id.keys().map(|id| &**id)
     }
 
     /// The verdict on part `part` of request `sequence`, all of whose parts before `after` are to be there; `hash`: of
@@ -136,7 +174,7 @@ impl Producers {
                     parts => Verdict::Gap(parts),
                 }
             }
-            Err(0) if producer.requests.len() >= SEQUENCES_KEPT => {
+            Err(0) if producer.requests.len() >= self.of(id).sequences => {
                 Verdict::Forgotten(producer.requests.front().map_or(0, |request| request.receipt.sequence))
             }
             Err(_) => Verdict::of_new(after),
@@ -145,14 +183,12 @@ impl Producers {
 
     /// Records that a part was stored: the last of `part.parts`.
     pub(crate) fn record(&mut self, id: &str, part: Receipt, hash: u64) {
-        let used = if is_of_engine(id) { &mut self.of_engine } else { &mut self.of_clients };
-        used.record(id, part, hash);
+        self.of_mut(id).record(id, part, hash);
     }
 
     /// Records the hash of a recorded part, from a snapshot.
     pub(crate) fn record_hash(&mut self, id: &str, sequence: u64, part: u32, hash: u64) {
-        let used = if is_of_engine(id) { &mut self.of_engine } else { &mut self.of_clients };
-        let Some(producer) = used.by_id.get_mut(id) else { return };
+        let Some(producer) = self.of_mut(id).by_id.get_mut(id) else { return };
         if let Ok(place) = producer.place_of(sequence) {
             producer.requests[place].record_hash(part, hash);
         }
@@ -160,7 +196,7 @@ impl Producers {
 
     /// All producers and their requests, the least recent one first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, impl Iterator<Item = &Receipt>)> {
-        let all = self.of_engine.iter().chain(self.of_clients.iter());
+        let all = self.of_sources.iter().chain(self.of_engine.iter()).chain(self.of_clients.iter());
         all.map(|(id, producer)| (id, producer.requests.iter().map(|request| &request.receipt)))
     }
 
@@ -184,8 +220,8 @@ impl Producer {
 }
 
 impl ProducerUse {
-    fn new(max: usize) -> ProducerUse {
-        ProducerUse { by_id: HashMap::new(), by_use: BTreeMap::new(), uses: 0, max: max.max(1) }
+    fn new(max: usize, sequences: usize) -> ProducerUse {
+        ProducerUse { by_id: HashMap::new(), by_use: BTreeMap::new(), uses: 0, max: max.max(1), sequences }
     }
 
     fn iter(&self) -> impl Iterator<Item = (&str, &Producer)> {
@@ -209,7 +245,7 @@ impl ProducerUse {
                 let mut request = Request { receipt: part, hash: 0, hashes: Vec::new() };
                 request.record_hash(number, hash);
                 producer.requests.insert(place, request);
-                if producer.requests.len() > SEQUENCES_KEPT {
+                if producer.requests.len() > self.sequences {
                     producer.requests.pop_front();
                 }
             }
@@ -318,6 +354,28 @@ mod tests {
             assert!(matches!(producers.check(own, 1, (0, 0), 0), Verdict::StoredStream(_)), "{own}");
         }
         assert_eq!(producers.iter().count(), 4);
+    }
+
+    #[test]
+    fn partitions_of_topics_are_never_evicted() {
+        let mut producers = Producers::new(2);
+        let partition = |number: u64| format!("{SOURCE_PRODUCER}id/{number}");
+        for number in 0..100 {
+            producers.record(&partition(number), receipt(7, 1), 0);
+            producers.record(&partition(number), receipt(number + 8, 1), 0);
+            producers.record(&format!("swiftwater/sink/{number}"), receipt(1, 1), 0);
+        }
+        for number in 0..100 {
+            assert_eq!(producers.last_sequence(&partition(number)), Some(number + 8));
+            assert_eq!(producers.check(&partition(number), number + 9, (0, 0), 0), Verdict::New);
+            assert!(matches!(
+                producers.check(&partition(number), number + 8, (0, 0), 0),
+                Verdict::StoredStream(_)
+            ));
+            assert_eq!(producers.check(&partition(number), 7, (0, 0), 0), Verdict::Forgotten(number + 8));
+        }
+        assert_eq!(producers.sources().count(), 100);
+        assert_eq!(producers.iter().map(|(_, receipts)| receipts.count()).sum::<usize>(), 102);
     }
 
     #[test]

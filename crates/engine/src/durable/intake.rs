@@ -23,10 +23,23 @@ impl Shared {
         {
             return Err(RuntimeError::ReservedProducer(producer.to_string()).into());
         }
+        if self.history.get().is_some_and(|history| history.reads_topic(stream)) {
+            return Err(EngineError::ReadsTopic(stream.to_string()));
+        }
         if let Some((history, stored)) = self.stored(stream) {
             let stream = self.stream(stream)?;
             return history.append(self, (&stream, &stored), batch, options).await;
         }
+        self.append_unstored(stream, batch, options).await
+    }
+
+    /// Appends to a stream that is not stored, also events of the topic that it reads.
+    pub(crate) async fn append_unstored(
+        &self,
+        stream: &StreamName,
+        batch: EventBatch,
+        options: AppendOptions,
+    ) -> Result<Appended, EngineError> {
         if let Some((history, declared)) = self.unstored(stream) {
             let live = self.stream(stream)?;
             let held = declared.validate(batch, self.clock.now_micros());

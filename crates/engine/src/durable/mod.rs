@@ -36,6 +36,7 @@ pub(crate) mod found_columns;
 pub(crate) mod intake;
 pub(crate) mod published;
 pub(crate) mod reconcile;
+pub(crate) mod source_positions;
 pub(crate) mod spec;
 pub(crate) mod table_writer;
 pub(crate) mod validation;

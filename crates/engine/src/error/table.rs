@@ -164,6 +164,8 @@ fn samples() -> Vec<EngineError> {
             column: text("c"),
         }))),
         EngineError::StaysStored(stream.clone()),
+        EngineError::ReadsTopic(stream.clone()),
+        EngineError::Source(text("the settings have no connection `main` to Kafka: they have none")),
         EngineError::Runtime(RuntimeError::Attached(text("q"))),
         EngineError::Runtime(RuntimeError::Limit {
             what: "number of queries",

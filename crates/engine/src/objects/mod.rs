@@ -4,6 +4,7 @@ pub(crate) mod alerts;
 pub(crate) mod durable_query;
 pub(crate) mod endpoints;
 pub(crate) mod jobs;
+pub(crate) mod kafka_sources;
 pub(crate) mod lookup_join;
 pub(crate) mod search_indexes;
 pub(crate) mod sinks;
@@ -25,6 +26,7 @@ use alerts::Alert;
 use durable_query::Followers;
 use endpoints::Endpoints;
 use jobs::Jobs;
+use kafka_sources::TopicReaders;
 use lookup_join::JoinedTable;
 use sinks::SinkTasks;
 use stream_joins::Join;
@@ -47,6 +49,7 @@ pub(crate) struct Objects {
     pub(crate) endpoints: Endpoints,
     pub(crate) jobs: Jobs,
     sinks: SinkTasks,
+    topic_readers: TopicReaders,
 }
 
 impl Objects {
@@ -62,6 +65,7 @@ impl Objects {
             endpoints: Endpoints::default(),
             jobs: Jobs::new(config.jobs_running_max),
             sinks: SinkTasks::default(),
+            topic_readers: TopicReaders::default(),
         }
     }
 }

@@ -33,6 +33,7 @@ impl Statement for CreateStream {
         ddl: &Ddl,
     ) -> Result<Option<Planned<()>>, EngineError> {
         Columns::of(self, &[]).map_err(EngineError::Columns)?;
+        history.check_connection(self)?;
         let planned = history.plan(ddl, ())?;
         if planned.is_some() && self.is_stored() {
             match history.clear_name(shared, &self.name).await {
@@ -50,12 +51,15 @@ impl Statement for CreateStream {
     ) -> Result<(), EngineError> {
         let entry = history.catalog.newest().stream(&self.name).cloned();
         if !self.is_stored() {
-            return entry.map_or(Ok(()), |entry| history.unstored.declare(&entry));
+            entry.map_or(Ok(()), |entry| history.unstored.declare(&entry))?;
+            history.read_topics();
+            return Ok(());
         }
         let opened = history.store.open_table(table_spec(self, &[])).await;
         let opened = opened.map_err(|error| table_error(&error));
         if let (Ok(table), Some(entry)) = (opened.as_ref(), entry) {
             history.open_stream(shared, &entry, Some(table.clone()), history.config.recovered())?;
+            history.read_topics();
         }
         if let Err(error) = opened {
             let undo = Ddl::DropStream { name: self.name.clone(), if_exists: true };
@@ -89,6 +93,7 @@ impl Statement for AlterStream {
         (): (),
     ) -> Result<(), EngineError> {
         history.alter(shared, &self.name).await?;
+        history.read_topics();
         history.set_endpoints(Some(&self.name));
         Ok(())
     }
@@ -115,6 +120,7 @@ impl LoggedAsWritten for DropStream<'_> {
             stored.end();
         }
         history.end_follower(shared, name);
+        history.read_topics();
         // The stream is gone for good; what is left of its table goes as soon as that can be done.
         if let Err(error) = history.clear_dropped(name).await {
             tracing::warn!(stream = %name, %error, "the table of a dropped stream is deleted later");
@@ -138,6 +144,7 @@ impl History {
     /// Runs the steps of ALTER STREAM that can fail, before the change is logged: it applies whole or not at all.
     async fn prepare_alter(&self, shared: &Shared, alter: &AlterStream) -> Result<(), EngineError> {
         let Some(entry) = self.catalog.newest().altered(alter)? else { return Ok(()) };
+        self.check_connection(&entry.create)?;
         Columns::of(&entry.create, &entry.found).map_err(EngineError::Columns)?;
         self.check_views(shared, alter, &entry)?;
         self.check_joins(alter, &entry)?;

@@ -1,0 +1,144 @@
+//! Streams that read a topic of Kafka, `CREATE STREAM … FROM KAFKA (…)`: one task per stream reads all partitions.
+//!
+//! ```text
+//! consumer ─ messages of a partition ─► events (convert) ─► the way of all events, numbered by partition and offset ─► log
+//!                                          └─ bad messages ─► quarantine, or counted
+//! ```
+//!
+//! Each partition is a numbered producer of the stream ([`crate::durable::dedup`]): the number of a batch is the offset behind
+//! its last message. So events and position are one record of the log, a start resumes behind the last record, and no
+//! message is stored twice. Offsets on the broker are written for other programs, and never read.
+//!
+//! The order of the events is that in which partitions are read; within a partition it is the partition's.
+
+mod convert;
+mod positions;
+mod reader;
+mod show;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
+
+use swiftwater_kafka::Kafka;
+use tokio::sync::Notify;
+
+use crate::{EngineError, durable::history::History, supervisor::TaskKind};
+use reader::TopicReader;
+use swiftwater_catalog::kind::stream::StreamEntry;
+use swiftwater_lang::ddl::CreateStream;
+use swiftwater_runtime::lock_order::{OrderedMutex, level};
+
+/// The connections to Kafka, by name, and how they are used.
+#[derive(Clone)]
+pub struct KafkaConnections {
+    /// The connections of the settings.
+    pub connections: BTreeMap<Box<str>, Arc<dyn Kafka>>,
+    /// The time between two looks at a topic: for new partitions, ends of partitions, and whether it was made again.
+    pub refresh: Duration,
+}
+
+impl Default for KafkaConnections {
+    fn default() -> KafkaConnections {
+        KafkaConnections { connections: BTreeMap::new(), refresh: Duration::from_secs(10) }
+    }
+}
+
+impl fmt::Debug for KafkaConnections {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.connections.keys()).finish()
+    }
+}
+
+/// Equal if they are the same connections.
+impl PartialEq for KafkaConnections {
+    fn eq(&self, other: &KafkaConnections) -> bool {
+        let is_same = |(name, kafka): (&Box<str>, &Arc<dyn Kafka>)| {
+            other.connections.get(name).is_some_and(|there| Arc::ptr_eq(there, kafka))
+        };
+        self.connections.len() == other.connections.len() && self.connections.iter().all(is_same)
+    }
+}
+
+/// The readers of topics, by the number of their stream.
+#[derive(Debug, Default)]
+pub(crate) struct TopicReaders {
+    readers: OrderedMutex<HashMap<u32, Arc<TopicReader>>, level::TopicReaders>,
+    /// A stream was created, altered or dropped.
+    pub(crate) changed: Notify,
+}
+
+impl TopicReaders {
+    /// All of them.
+    fn all(&self) -> Vec<Arc<TopicReader>> {
+        self.readers.lock().values().cloned().collect()
+    }
+}
+
+impl History {
+    /// A stream was created, altered or dropped: readers begin and end accordingly.
+    pub(crate) fn read_topics(&self) {
+        self.objects.topic_readers.changed.notify_one();
+    }
+
+    /// Refuses a stream whose connection the settings do not have.
+    pub(crate) fn check_connection(&self, create: &CreateStream) -> Result<(), EngineError> {
+        let Some(source) = &create.source else { return Ok(()) };
+        let (connections, name) = (&self.config.kafka.connections, source.options.connection());
+        if connections.contains_key(name) {
+            return Ok(());
+        }
+        let names: Vec<&str> = connections.keys().map(|name| &**name).collect();
+        let there = match names.as_slice() {
+            [] => "they have none".to_owned(),
+            names => format!("they have {}", names.join(", ")),
+        };
+        Err(EngineError::Source(format!("the settings have no connection `{name}` to Kafka: {there}")))
+    }
+
+    /// Runs a task for each stream that reads a topic, until the engine closes.
+    pub(crate) async fn run_topic_readers(self: Arc<Self>) {
+        let mut closing = self.supervisor.stop_signal(TaskKind::Reader);
+        loop {
+            let changed = self.objects.topic_readers.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            self.start_and_end_readers();
+            tokio::select! {
+                () = changed => {}
+                () = closing.received() => return,
+            }
+        }
+    }
+
+    /// Starts the readers of new streams, and ends those of streams that were dropped, altered or paused.
+    fn start_and_end_readers(self: &Arc<Self>) {
+        let entries: Vec<StreamEntry> = self.with_catalog(|catalog| {
+            let streams = catalog.streams().map(|(_, entry)| entry);
+            streams.filter(|entry| entry.create.source.is_some()).cloned().collect()
+        });
+        let mut readers = self.objects.topic_readers.readers.lock();
+        readers.retain(|id, reader| {
+            let is_there = entries.iter().any(|entry| entry.id == *id);
+            if !is_there {
+                reader.end();
+            }
+            is_there
+        });
+        for entry in entries {
+            let before = readers.get(&entry.id);
+            if before.is_some_and(|reader| reader.entry.create == entry.create) {
+                continue;
+            }
+            before.inspect(|reader| reader.end());
+            let reader = Arc::new(TopicReader::new(entry, before.map(Arc::as_ref)));
+            readers.insert(reader.entry.id, Arc::clone(&reader));
+            if !reader.source().is_paused {
+                self.maintain(reader);
+            }
+        }
+    }
+}

@@ -1,0 +1,434 @@
+//! The task of a stream that reads a topic: assigns its partitions, and appends their messages to the stream.
+
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
+
+use swiftwater_catalog::{Object, kind::stream::StreamEntry};
+use swiftwater_event::Backoff;
+use swiftwater_kafka::{
+    Consumer, ConsumerOptions, Fetched, Isolation, Kafka, KafkaError, MessageBatch, OffsetAt, Topic,
+};
+use swiftwater_lang::ddl::{KafkaIsolation, KafkaSource, KafkaStart, OnGap};
+use swiftwater_runtime::{AppendOptions, Numbered, lock_order::OrderedMutex, parts::Stream};
+use tokio::time::interval;
+
+use super::{
+    convert::{Converted, convert},
+    positions::{Positions, producer},
+};
+use crate::{
+    Ack, EngineError, HistoryError,
+    durable::{history::History, table_writer::RETRY},
+    shared::Shared,
+    supervisor::{DropSignal, Maintained, NextAttempt, TaskKind},
+};
+
+/// Bytes of messages that become one record of the log.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// The reason why a topic is not read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SourceError {
+    #[error("there is no connection `{0}` to Kafka: the settings need a table [kafka.{0}] with `brokers`")]
+    NoConnection(String),
+    #[error("{error}{}", .error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default())]
+    Kafka {
+        #[source]
+        error: KafkaError,
+    },
+    #[error(
+        "topic `{topic}` was deleted and made again: messages of the earlier one that were not read are lost. To read the new \
+         one from its beginning: ALTER STREAM {stream} SET KAFKA (on_gap = skip)"
+    )]
+    MadeAgain { topic: String, stream: String },
+    #[error("topic `{0}` is another one than before: it was deleted and made again")]
+    Changed(String),
+    #[error("its events cannot be appended: {0}")]
+    Append(#[from] EngineError),
+    #[error("its first positions cannot be persisted: {0}")]
+    Checkpoint(#[from] HistoryError),
+}
+
+impl From<KafkaError> for SourceError {
+    fn from(error: KafkaError) -> SourceError {
+        SourceError::Kafka { error }
+    }
+}
+
+/// The progress of a partition.
+#[derive(Debug, Clone, Default)]
+pub(super) struct PartitionProgress {
+    /// The next offset to read.
+    pub(super) position: u64,
+    /// The end of the partition when it was last looked at.
+    pub(super) end: u64,
+    /// Messages that were deleted before they were read.
+    pub(super) lost: u64,
+    /// Messages without a value that were left out.
+    pub(super) tombstones: u64,
+    /// True if reading has stopped, and only a statement lets it go on.
+    pub(super) is_stopped: bool,
+    /// The reason why it is not read, or was last not.
+    pub(super) error: Option<String>,
+}
+
+/// The reader of a stream's topic.
+#[derive(Debug)]
+pub(crate) struct TopicReader {
+    /// The stream as it was when the reader began; another reader begins when it changes.
+    pub(super) entry: StreamEntry,
+    dropped: DropSignal,
+    /// Held while the topic is read: the next reader begins when this one has ended.
+    reading: Arc<tokio::sync::Mutex<()>>,
+    /// The positions of a stream that is not stored.
+    in_memory: Arc<OrderedMutex<BTreeMap<String, u64>>>,
+    pub(super) partitions: Arc<OrderedMutex<BTreeMap<u32, PartitionProgress>>>,
+    /// The reason why nothing is read, and the pauses since.
+    failing: OrderedMutex<(Option<String>, Backoff)>,
+}
+
+/// A run of the reader, from its connection to its next failure.
+struct Run<'r> {
+    reader: &'r TopicReader,
+    history: &'r Arc<History>,
+    shared: Arc<Shared>,
+    kafka: Arc<dyn Kafka>,
+    topic: Topic,
+    positions: Positions,
+    consumer: Box<dyn Consumer>,
+}
+
+impl TopicReader {
+    /// The reader of a stream, which takes over the state of the one before.
+    pub(super) fn new(entry: StreamEntry, before: Option<&TopicReader>) -> TopicReader {
+        TopicReader {
+            entry,
+            dropped: DropSignal::default(),
+            reading: before.map_or_else(Arc::default, |before| Arc::clone(&before.reading)),
+            in_memory: before.map_or_else(Arc::default, |before| Arc::clone(&before.in_memory)),
+            partitions: before.map_or_else(Arc::default, |before| Arc::clone(&before.partitions)),
+            failing: OrderedMutex::new((None, RETRY)),
+        }
+    }
+
+    /// Ends it.
+    pub(super) fn end(&self) {
+        self.dropped.send();
+    }
+
+    /// The topic, and how it is read.
+    pub(super) fn source(&self) -> &KafkaSource {
+        self.entry.create.source.as_ref().expect("only streams with a source have a reader")
+    }
+
+    /// The reason why nothing is read.
+    pub(super) fn failing(&self) -> Option<String> {
+        self.failing.lock().0.clone()
+    }
+
+    fn update(&self, partition: u32, change: impl FnOnce(&mut PartitionProgress)) {
+        change(self.partitions.lock().entry(partition).or_default());
+    }
+}
+
+impl Maintained for TopicReader {
+    type Error = SourceError;
+
+    fn object(&self) -> Object {
+        self.entry.object()
+    }
+
+    fn task_kind(&self) -> TaskKind {
+        TaskKind::Reader
+    }
+
+    fn drop_signal(&self) -> &DropSignal {
+        &self.dropped
+    }
+
+    async fn run(self: &Arc<Self>, history: &Arc<History>) -> Result<(), SourceError> {
+        let _alone = self.reading.lock().await;
+        let mut run = Run::begin(self, history).await?;
+        *self.failing.lock() = (None, RETRY);
+        run.read().await
+    }
+
+    fn failed(&self, _: &Arc<History>, error: SourceError) -> NextAttempt {
+        let text = error.to_string();
+        let mut failing = self.failing.lock();
+        if failing.0.as_ref() != Some(&text) {
+            let stream = self.entry.create.name.as_str();
+            tracing::warn!(stream, error = text, "a topic is not read; the server retries");
+            failing.0 = Some(text);
+        }
+        NextAttempt::After(failing.1.pause())
+    }
+}
+
+impl<'r> Run<'r> {
+    /// Connects, and assigns the partitions from their positions on.
+    async fn begin(reader: &'r TopicReader, history: &'r Arc<History>) -> Result<Run<'r>, SourceError> {
+        let shared = history.shared()?;
+        let source = reader.source();
+        let connection = source.options.connection();
+        let kafka = history.config.kafka.connections.get(connection);
+        let kafka = Arc::clone(kafka.ok_or_else(|| SourceError::NoConnection(connection.to_owned()))?);
+        let topic = kafka.topic(&source.topic).await?;
+        let positions = match history.stored(&reader.entry.create.name) {
+            Some(stored) => Positions::Stored(stored),
+            None => Positions::InMemory(Arc::clone(&reader.in_memory)),
+        };
+        let isolation = match source.options.isolation {
+            Some(KafkaIsolation::ReadUncommitted) => Isolation::ReadUncommitted,
+            None | Some(KafkaIsolation::ReadCommitted) => Isolation::ReadCommitted,
+        };
+        let id = history.with_catalog(|catalog| catalog.store.clone());
+        let group = id.map_or_else(|| "swiftwater".to_owned(), |id| format!("swiftwater.{id}"));
+        let consumer = kafka.consumer(&source.topic, &ConsumerOptions { isolation, group })?;
+        let mut run = Run { reader, history, shared, kafka, topic, positions, consumer };
+        run.find_first_positions().await?;
+        reader.partitions.lock().clear();
+        run.assign(0..topic.partitions);
+        run.look_at_ends().await?;
+        Ok(run)
+    }
+
+    /// Determines where partitions begin that were not read yet, and persists it, so that a restart begins there as well.
+    async fn find_first_positions(&mut self) -> Result<(), SourceError> {
+        let source = self.reader.source();
+        let (is_known, knows_another) = self.positions.know(self.topic.id);
+        if !is_known && knows_another && self.on_gap() == OnGap::Stop {
+            let stream = self.reader.entry.create.name.to_string();
+            return Err(SourceError::MadeAgain { topic: source.topic.to_string(), stream });
+        }
+        let new: Vec<u32> = (0..self.topic.partitions)
+            .filter(|partition| self.positions.of(self.topic.id, *partition).is_none())
+            .collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        let is_first_start = !is_known && !knows_another;
+        let place = |partition: u32| match source.options.start() {
+            _ if !is_first_start => Ok(OffsetAt::Earliest),
+            KafkaStart::Earliest => Ok(OffsetAt::Earliest),
+            KafkaStart::Latest => Ok(OffsetAt::Latest),
+            KafkaStart::Timestamp(millis) => Ok(OffsetAt::Timestamp(millis)),
+            KafkaStart::Offsets(offsets) => {
+                let given = offsets.iter().find(|(given, _)| *given == partition);
+                given.map_or(Ok(OffsetAt::Earliest), |(_, offset)| Err(*offset))
+            }
+        };
+        let asked: Vec<(u32, OffsetAt)> =
+            new.iter().filter_map(|partition| Some((*partition, place(*partition).ok()?))).collect();
+        let found = self.kafka.offsets(&source.topic, &asked).await?;
+        let given = new.iter().filter_map(|partition| Some((*partition, place(*partition).err()?)));
+        let found = asked.iter().map(|(partition, _)| *partition).zip(found).chain(given);
+        for (partition, offset) in found.collect::<Vec<_>>() {
+            self.positions.record(self.topic.id, partition, offset);
+        }
+        if matches!(self.positions, Positions::Stored(_)) {
+            self.history.checkpoint().await?;
+        }
+        Ok(())
+    }
+
+    /// Reads partitions from their positions on.
+    fn assign(&mut self, partitions: Range<u32>) {
+        for partition in partitions {
+            let position = self.positions.of(self.topic.id, partition).unwrap_or(0);
+            self.consumer.assign(partition, position);
+            self.reader.update(partition, |progress| progress.position = position);
+        }
+    }
+
+    /// Reads until something fails.
+    async fn read(&mut self) -> Result<(), SourceError> {
+        let mut refresh = interval(self.history.config.kafka.refresh);
+        refresh.reset();
+        loop {
+            let fetched = tokio::select! {
+                fetched = self.consumer.next() => fetched,
+                _ = refresh.tick() => {
+                    self.refresh().await?;
+                    continue;
+                }
+            };
+            match fetched {
+                Fetched::Messages(messages) => self.append(&messages).await?,
+                Fetched::End { partition, next } => {
+                    self.record(partition, next);
+                    self.reader.update(partition, |progress| progress.end = next.max(progress.end));
+                }
+                Fetched::Gap { partition, wanted, first, end } => {
+                    self.gap(partition, wanted, first..end).await?
+                }
+                Fetched::Waiting { partition, error } => self.waits(partition, &error),
+                Fetched::Failed(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Looks for new partitions, for another topic of the name, and at the ends of partitions. What cannot be asked at present
+    /// is asked again later: reading goes on meanwhile.
+    async fn refresh(&mut self) -> Result<(), SourceError> {
+        let source = self.reader.source();
+        let topic = match self.kafka.topic(&source.topic).await {
+            Ok(topic) => topic,
+            Err(error) if error.kind().is_transient() => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        if topic.id != self.topic.id {
+            // The next run decides whether the new topic is read.
+            return Err(SourceError::Changed(source.topic.to_string()));
+        }
+        let known = std::mem::replace(&mut self.topic, topic).partitions;
+        if topic.partitions > known {
+            self.find_first_positions().await?;
+            self.assign(known..topic.partitions);
+        }
+        match self.look_at_ends().await {
+            Err(SourceError::Kafka { error }) if !error.kind().is_transient() => return Err(error.into()),
+            _ => {}
+        }
+        let positions: Vec<(u32, u64)> =
+            self.reader.partitions.lock().iter().map(|(partition, at)| (*partition, at.position)).collect();
+        self.consumer.commit(&positions);
+        Ok(())
+    }
+
+    async fn look_at_ends(&mut self) -> Result<(), SourceError> {
+        let places: Vec<(u32, OffsetAt)> =
+            (0..self.topic.partitions).map(|partition| (partition, OffsetAt::Latest)).collect();
+        let ends = self.kafka.offsets(&self.reader.source().topic, &places).await?;
+        for ((partition, _), end) in places.into_iter().zip(ends) {
+            self.reader.update(partition, |progress| progress.end = end);
+        }
+        Ok(())
+    }
+
+    /// Appends the messages of a partition, some at a time.
+    async fn append(&mut self, messages: &MessageBatch) -> Result<(), SourceError> {
+        let mut first = 0;
+        while first < messages.len() {
+            let mut bytes = 0;
+            let fits = |place: &usize| {
+                let is_first = bytes == 0;
+                bytes += messages.value(*place).map_or(0, <[u8]>::len).max(1);
+                is_first || bytes <= CHUNK_BYTES
+            };
+            let end = first + (first..messages.len()).take_while(fits).count();
+            let next = match end == messages.len() {
+                true => messages.next(),
+                false => messages.offsets()[end],
+            };
+            self.append_range(messages, first..end, next).await?;
+            first = end;
+        }
+        Ok(())
+    }
+
+    async fn append_range(
+        &mut self,
+        messages: &MessageBatch,
+        range: Range<usize>,
+        next: u64,
+    ) -> Result<(), SourceError> {
+        let create = &self.reader.entry.create;
+        let source = self.reader.source();
+        let Converted { batch, refused, tombstones } =
+            convert(messages, range, source, create.options.event_bytes_max);
+        let options = AppendOptions {
+            rejected: refused.len() as u64,
+            refused,
+            ack: self.history.ack(&create.name).unwrap_or(Ack::Memory),
+            ..AppendOptions::default()
+        };
+        match &self.positions {
+            Positions::Stored(stored) => {
+                let stream: Arc<Stream> = self.shared.stream(&create.name).map_err(EngineError::from)?;
+                let numbered = Numbered {
+                    producer: producer(self.topic.id, messages.partition()).into(),
+                    sequence: next,
+                    part: 0,
+                    after: 0,
+                    hash: 0,
+                };
+                let options = AppendOptions { numbered: Some(numbered), ..options };
+                self.history.append(&self.shared, (&stream, stored), batch, options).await?;
+            }
+            Positions::InMemory(_) => {
+                self.shared.append_unstored(&create.name, batch, options).await?;
+            }
+        }
+        self.record(messages.partition(), next);
+        self.reader.update(messages.partition(), |progress| progress.tombstones += tombstones);
+        Ok(())
+    }
+
+    /// The partition is read up to an offset.
+    fn record(&self, partition: u32, next: u64) {
+        self.positions.record(self.topic.id, partition, next);
+        self.reader.update(partition, |progress| {
+            progress.position = next;
+            progress.end = progress.end.max(next);
+            progress.error = None;
+        });
+    }
+
+    /// Messages were deleted before they were read.
+    async fn gap(&mut self, partition: u32, wanted: u64, has: Range<u64>) -> Result<(), SourceError> {
+        let source = self.reader.source();
+        let topic = self.kafka.topic(&source.topic).await?;
+        let stream = self.reader.entry.create.name.as_str();
+        if topic.id != self.topic.id {
+            return Err(SourceError::Changed(source.topic.to_string()));
+        }
+        let (lost, resumed) = (has.start.saturating_sub(wanted), has.start);
+        let (text, remedy) = match lost {
+            // Offsets are given a second time: they cannot be told from those that were read.
+            0 => (
+                format!(
+                    "offset {wanted} is beyond the end of the partition, {}: its brokers have lost messages",
+                    has.end
+                ),
+                "Create another stream that begins at the end of the partition".to_owned(),
+            ),
+            lost => (
+                format!("{lost} messages from offset {wanted} on were deleted before they were read"),
+                format!("To read on from offset {resumed}: ALTER STREAM {stream} SET KAFKA (on_gap = skip)"),
+            ),
+        };
+        if lost == 0 || self.on_gap() == OnGap::Stop {
+            tracing::error!(stream, partition, "{text}; the partition is not read any more. {remedy}");
+            self.reader.update(partition, |progress| {
+                progress.is_stopped = true;
+                progress.error = Some(format!("{text}. {remedy}"));
+            });
+            return Ok(());
+        }
+        tracing::warn!(stream, partition, "{text}; reading goes on at offset {resumed}");
+        self.positions.record(self.topic.id, partition, resumed);
+        self.consumer.assign(partition, resumed);
+        self.reader.update(partition, |progress| {
+            progress.lost += lost;
+            progress.position = resumed;
+        });
+        Ok(())
+    }
+
+    fn waits(&self, partition: Option<u32>, error: &KafkaError) {
+        let text = match error.hint() {
+            Some(hint) => format!("{error} ({hint})"),
+            None => error.to_string(),
+        };
+        let stream = self.reader.entry.create.name.as_str();
+        tracing::warn!(stream, partition, error = text, "a topic is not read at present");
+        let mut partitions = self.reader.partitions.lock();
+        let waiting =
+            partitions.iter_mut().filter(|(number, _)| partition.is_none_or(|only| only == **number));
+        waiting.filter(|(_, at)| !at.is_stopped).for_each(|(_, at)| at.error = Some(text.clone()));
+    }
+
+    fn on_gap(&self) -> OnGap {
+        self.reader.source().options.on_gap(matches!(self.positions, Positions::Stored(_)))
+    }
+}
