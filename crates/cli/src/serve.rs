@@ -12,6 +12,8 @@ use anyhow::Context;
 #[cfg(feature = "history")]
 use swiftwater_engine::HistoryError;
 use swiftwater_event::Clock;
+#[cfg(feature = "history")]
+use swiftwater_kafka::{ConnectionConfig, Kafka};
 use swiftwater_server::{Engine, Server, ServerError};
 
 use crate::{
@@ -81,8 +83,30 @@ pub(crate) fn serve(
 async fn engine(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Engine, Failure> {
     Ok(match settings.history() {
         None => Engine::start(settings.engine.clone(), clock),
-        Some(history) => Engine::open(settings.engine.clone(), history, clock).await.map_err(not_opened)?,
+        Some(mut history) => {
+            for (name, config) in settings.kafka.connections() {
+                history.kafka.connections.insert(name.into(), connection(name, config)?);
+            }
+            Engine::open(settings.engine.clone(), history, clock).await.map_err(not_opened)?
+        }
     })
+}
+
+/// A connection to Kafka, which connects when a stream first reads a topic.
+#[cfg(feature = "kafka")]
+fn connection(name: &str, config: &ConnectionConfig) -> Result<Arc<dyn Kafka>, Failure> {
+    let client = swiftwater_kafka::Client::new(config).map_err(|error| {
+        let hint = error.hint().map(|hint| format!("\n{hint}")).unwrap_or_default();
+        anyhow::anyhow!("connection `kafka.{name}` of the settings cannot be used: {error}{hint}")
+    })?;
+    Ok(Arc::new(client))
+}
+
+#[cfg(all(feature = "history", not(feature = "kafka")))]
+fn connection(name: &str, _: &ConnectionConfig) -> Result<Arc<dyn Kafka>, Failure> {
+    let message =
+        format!("connection `kafka.{name}` of the settings: this binary was built without kafka: make build");
+    Err(anyhow::anyhow!(message).into())
 }
 
 #[cfg(not(feature = "history"))]

@@ -62,6 +62,8 @@ pub(crate) fn load(sources: &Sources) -> Result<Loaded, SettingsError> {
         let at = KEYS.iter().position(|key| key.name == *name).expect("flags are made from KEYS");
         reading.text(at, text, Origin::Flag(format!("--{}", KEYS[at].flag())));
     }
+    #[cfg(feature = "history")]
+    reading.loaded.settings.kafka.check(&mut reading.faults);
     if reading.faults.is_empty() { Ok(reading.loaded) } else { Err(SettingsError(reading.faults)) }
 }
 
@@ -100,6 +102,12 @@ impl Reading {
             let known: Vec<_> =
                 KEYS.iter().filter(|key| key.section() == section.get_ref().as_ref()).collect();
             let at = section.span().start;
+            #[cfg(feature = "history")]
+            if section.get_ref().as_ref() == super::kafka::SECTION {
+                let kafka = &mut self.loaded.settings.kafka;
+                kafka.read_section(content.get_ref(), at, &origin, &mut self.faults);
+                continue;
+            }
             if known.is_empty() {
                 let sections =
                     sections().map(|section| format!("[{section}]")).collect::<Vec<_>>().join(", ");
@@ -130,6 +138,10 @@ impl Reading {
     fn variable(&mut self, name: &str, text: &str) {
         // Variables without `__` are none of ours: SWIFTWATER_SERVER, SWIFTWATER_LOG.
         if !name.starts_with("SWIFTWATER_") || !name.contains("__") {
+            return;
+        }
+        #[cfg(feature = "history")]
+        if self.loaded.settings.kafka.read_variable(name, text, &mut self.faults) {
             return;
         }
         let origin = Origin::Environment(name.to_owned());

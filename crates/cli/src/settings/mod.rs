@@ -6,6 +6,8 @@
 //! of settings; the file that documents it (`config/default.toml`) is printed from that list.
 
 mod flags;
+#[cfg(feature = "history")]
+mod kafka;
 mod keys;
 mod load;
 mod print;
@@ -23,6 +25,8 @@ use swiftwater_runtime::EngineConfig;
 use swiftwater_server::{OtlpConfig, ServerConfig};
 
 pub(crate) use flags::SettingFlags;
+#[cfg(feature = "history")]
+pub(crate) use kafka::KafkaSettings;
 pub(crate) use keys::{KEYS, Key, Kind, Value};
 pub(crate) use load::{FILE_NAME, Loaded, Sources, environment, load};
 pub(crate) use value::{parse_bytes, parse_millis};
@@ -47,6 +51,9 @@ pub(crate) struct Settings {
     /// The settings of stored data; its `dir` is omitted, see [`Settings::history`].
     #[cfg(feature = "history")]
     pub(crate) history: HistoryConfig,
+    /// The connections to Kafka.
+    #[cfg(feature = "history")]
+    pub(crate) kafka: KafkaSettings,
 }
 
 impl Default for Settings {
@@ -61,6 +68,8 @@ impl Default for Settings {
             data_dir: String::new(),
             #[cfg(feature = "history")]
             history: HistoryConfig::at(""),
+            #[cfg(feature = "history")]
+            kafka: KafkaSettings::default(),
         }
     }
 }

@@ -15,6 +15,8 @@ impl Loaded {
                 out.push_str(&format!("{setting:<44} # {origin}\n"));
             }
         }
+        #[cfg(feature = "history")]
+        out.push_str(&self.settings.kafka.toml());
         out
     }
 }
@@ -39,6 +41,19 @@ pub(super) fn documented() -> String {
             out.push_str(&format!("{} = {}\n", key.field(), key.toml(&(key.get)(&defaults))));
         }
     }
+    out.push_str(
+        "\n# A connection to Kafka, for streams FROM KAFKA (connection = main): remove the comment signs. Secrets are in files.\n\
+         # In the environment: SWIFTWATER_KAFKA__MAIN__BROKERS.\n\
+         # [kafka.main]\n\
+         # brokers = \"localhost:9092\"\n\
+         # security_protocol = \"plaintext\" # or ssl, sasl_plaintext, sasl_ssl\n\
+         # sasl_mechanism = \"SCRAM-SHA-512\" # or PLAIN, SCRAM-SHA-256, OAUTHBEARER (with token_file)\n\
+         # username = \"swiftwater\"\n\
+         # password_file = \"/run/secrets/kafka\"\n\
+         # ca_file = \"/etc/ssl/kafka.pem\" # certificate_file and key_file for brokers that require a client's certificate\n\
+         # memory_bytes = \"256MiB\" # of all queues of one stream's reader (8 MiB to 4 GiB)\n\
+         # properties = { \"broker.address.family\" = \"v4\" } # further properties of librdkafka\n",
+    );
     out
 }
 

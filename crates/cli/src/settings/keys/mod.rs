@@ -158,7 +158,7 @@ impl Key {
 }
 
 /// Text as a TOML string.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     // JSON's escapes are all TOML's too.
     serde_json::Value::from(text).to_string()
 }
