@@ -1,12 +1,13 @@
 //! The settings of durable state, with units in their names. The binary's settings file uses the same names.
 
-use std::{path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
 
+use swiftwater_kafka::Kafka;
 use swiftwater_log::{CompressionPolicy, LogOptions};
 use swiftwater_sql::SqlOptions;
 use swiftwater_store::StoreOptions;
 
-use crate::{Ack, objects::kafka_sources::KafkaConnections};
+use crate::Ack;
 
 /// Location and settings of stored events.
 #[derive(Debug, Clone, PartialEq)]
@@ -230,5 +231,36 @@ impl HistoryConfig {
             vacuum_retention: Duration::from_millis(self.store_versions_kept_ms),
             ..StoreOptions::at(location)
         }
+    }
+}
+
+/// The connections to Kafka, by name, and how they are used.
+#[derive(Clone)]
+pub struct KafkaConnections {
+    /// The connections of the settings.
+    pub connections: BTreeMap<Box<str>, Arc<dyn Kafka>>,
+    /// The time between two looks at a topic: for new partitions, ends of partitions, and whether it was made again.
+    pub refresh: Duration,
+}
+
+impl Default for KafkaConnections {
+    fn default() -> KafkaConnections {
+        KafkaConnections { connections: BTreeMap::new(), refresh: Duration::from_secs(10) }
+    }
+}
+
+impl fmt::Debug for KafkaConnections {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.connections.keys()).finish()
+    }
+}
+
+/// Equal if they are the same connections.
+impl PartialEq for KafkaConnections {
+    fn eq(&self, other: &KafkaConnections) -> bool {
+        let is_same = |(name, kafka): (&Box<str>, &Arc<dyn Kafka>)| {
+            other.connections.get(name).is_some_and(|there| Arc::ptr_eq(there, kafka))
+        };
+        self.connections.len() == other.connections.len() && self.connections.iter().all(is_same)
     }
 }

@@ -141,8 +141,9 @@ impl Lines {
         match format {
             KafkaFormat::Json if value.is_empty() => return Err("the message is empty".into()),
             KafkaFormat::Json => {
+                let line = on_one_line(value)?;
                 self.begin(message);
-                write(&on_one_line(value)?, &mut self.text);
+                write(&line, &mut self.text);
             }
             KafkaFormat::Ndjson => {
                 for line in value.split(|byte| *byte == b'\n') {

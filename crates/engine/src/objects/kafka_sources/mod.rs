@@ -16,14 +16,8 @@ mod positions;
 mod reader;
 mod show;
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    fmt,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc};
 
-use swiftwater_kafka::Kafka;
 use tokio::sync::Notify;
 
 use crate::{EngineError, durable::history::History, supervisor::TaskKind};
@@ -31,37 +25,6 @@ use reader::TopicReader;
 use swiftwater_catalog::kind::stream::StreamEntry;
 use swiftwater_lang::ddl::CreateStream;
 use swiftwater_runtime::lock_order::{OrderedMutex, level};
-
-/// The connections to Kafka, by name, and how they are used.
-#[derive(Clone)]
-pub struct KafkaConnections {
-    /// The connections of the settings.
-    pub connections: BTreeMap<Box<str>, Arc<dyn Kafka>>,
-    /// The time between two looks at a topic: for new partitions, ends of partitions, and whether it was made again.
-    pub refresh: Duration,
-}
-
-impl Default for KafkaConnections {
-    fn default() -> KafkaConnections {
-        KafkaConnections { connections: BTreeMap::new(), refresh: Duration::from_secs(10) }
-    }
-}
-
-impl fmt::Debug for KafkaConnections {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.connections.keys()).finish()
-    }
-}
-
-/// Equal if they are the same connections.
-impl PartialEq for KafkaConnections {
-    fn eq(&self, other: &KafkaConnections) -> bool {
-        let is_same = |(name, kafka): (&Box<str>, &Arc<dyn Kafka>)| {
-            other.connections.get(name).is_some_and(|there| Arc::ptr_eq(there, kafka))
-        };
-        self.connections.len() == other.connections.len() && self.connections.iter().all(is_same)
-    }
-}
 
 /// The readers of topics, by the number of their stream.
 #[derive(Debug, Default)]
