@@ -2,11 +2,15 @@
 //!
 //! Bytes and positions only. Knows no JSON, no streams and no engine: the caller assigns partitions from the offsets that it
 //! has persisted itself. The offsets of the consumer group on the broker are written for other programs, and never read.
-//! The feature `client` is for the implementation that talks to brokers, by librdkafka; `testkit` has a fake.
+//! The feature `client` adds `Client`, the one implementation that talks to brokers, by librdkafka; `testkit` has a fake.
 
 mod batch;
+#[cfg(feature = "client")]
+mod client;
 mod connection;
 mod error;
+#[cfg(feature = "client")]
+mod stall;
 
 use std::{
     fmt::{self, Debug, Display},
@@ -16,6 +20,8 @@ use std::{
 use async_trait::async_trait;
 
 pub use batch::{BUFFER_BYTES_MAX, Message, MessageBatch, MessageBatchBuilder, Timestamp, TimestampKind};
+#[cfg(feature = "client")]
+pub use client::Client;
 pub use connection::{ConnectionConfig, SaslMechanism, SecurityProtocol};
 pub use error::{KafkaError, KafkaErrorKind};
 
@@ -110,7 +116,7 @@ pub struct ConsumerOptions {
     pub group: String,
 }
 
-/// A connection to the brokers of one cluster. Cheap to make: it connects at the first call.
+/// A connection to the brokers of one cluster. It connects at the first call.
 #[async_trait]
 pub trait Kafka: Debug + Send + Sync {
     /// The topic of this name. It is never created.
@@ -134,10 +140,11 @@ pub trait Consumer: Debug + Send {
     /// Reads a partition no more. What was fetched of it is dropped.
     fn unassign(&mut self, partition: u32);
 
-    /// Returns nothing of a partition until [`Consumer::resume`]. What was fetched of it is returned then.
+    /// Returns nothing of a partition until [`Consumer::resume`]. What was fetched of it is dropped, and fetched again then:
+    /// to slow down all partitions, call [`Consumer::next`] less often instead.
     fn pause(&mut self, partition: u32);
 
-    /// Ends a pause.
+    /// Ends a pause: reading continues at the next offset that was not returned.
     fn resume(&mut self, partition: u32);
 
     /// Waits for the next news. Cancelling the future loses nothing. After [`Fetched::Failed`], it returns that again.

@@ -1,0 +1,187 @@
+//! Calls to the cluster beside reading: the description of a topic, and the offsets of places in partitions.
+//!
+//! A call is started on a queue of its own, which wakes the caller when the answer is there; nothing blocks.
+
+use std::{ffi::CStr, slice, sync::Arc};
+
+use rdkafka_sys as sys;
+
+use super::{
+    errors::{Code, Place},
+    native::{Handle, PartitionList, Queue, Wake, text_at},
+};
+use crate::{Isolation, KafkaError, OffsetAt, Topic, TopicId};
+
+/// The time that a broker has to answer, connecting included.
+pub(super) const CALL_TIMEOUT_MS: i32 = 15_000;
+
+/// A call that waits for its answer.
+pub(super) struct Call {
+    queue: Queue,
+}
+
+/// The answer to a call.
+struct Answer {
+    raw: *mut sys::rd_kafka_event_t,
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        // SAFETY: it is alive, and what was read of it is copied.
+        unsafe { sys::rd_kafka_event_destroy(self.raw) }
+    }
+}
+
+struct CallOptions {
+    raw: *mut sys::rd_kafka_AdminOptions_t,
+}
+
+impl CallOptions {
+    fn new(handle: &Handle, call: sys::rd_kafka_admin_op_t) -> CallOptions {
+        // SAFETY: the handle is alive, and the timeout is in the range of the client; its text needs no buffer.
+        unsafe {
+            let raw = sys::rd_kafka_AdminOptions_new(handle.raw(), call);
+            let mut reason = [0; 128];
+            sys::rd_kafka_AdminOptions_set_request_timeout(
+                raw,
+                CALL_TIMEOUT_MS,
+                reason.as_mut_ptr(),
+                reason.len(),
+            );
+            CallOptions { raw }
+        }
+    }
+}
+
+impl Drop for CallOptions {
+    fn drop(&mut self) {
+        // SAFETY: it is alive, and the client has copied it.
+        unsafe { sys::rd_kafka_AdminOptions_destroy(self.raw) }
+    }
+}
+
+impl Call {
+    /// Asks for a topic's description. It does not create the topic.
+    pub(super) fn describe(handle: &Arc<Handle>, topic: &CStr, wake: Wake) -> Call {
+        let queue = Queue::new(handle, wake);
+        let options = CallOptions::new(handle, sys::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS);
+        let mut names = [topic.as_ptr()];
+        // SAFETY: the client copies the names and the options.
+        unsafe {
+            let topics = sys::rd_kafka_TopicCollection_of_topic_names(names.as_mut_ptr(), names.len());
+            sys::rd_kafka_DescribeTopics(handle.raw(), topics, options.raw, queue.raw());
+            sys::rd_kafka_TopicCollection_destroy(topics);
+        }
+        Call { queue }
+    }
+
+    /// Asks for the offsets of places, each in another partition.
+    pub(super) fn offsets(
+        handle: &Arc<Handle>,
+        topic: &CStr,
+        places: &[(u32, OffsetAt)],
+        isolation: Isolation,
+        wake: Wake,
+    ) -> Call {
+        let queue = Queue::new(handle, wake);
+        let options = CallOptions::new(handle, sys::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_LISTOFFSETS);
+        let places = places.iter().map(|(partition, place)| {
+            let offset = match place {
+                OffsetAt::Earliest => sys::rd_kafka_OffsetSpec_t::RD_KAFKA_OFFSET_SPEC_EARLIEST as i64,
+                OffsetAt::Latest => sys::rd_kafka_OffsetSpec_t::RD_KAFKA_OFFSET_SPEC_LATEST as i64,
+                // Negative ones have other meanings; there are no messages before 1970.
+                OffsetAt::Timestamp(millis) => (*millis).max(0),
+            };
+            (*partition, offset)
+        });
+        let list = PartitionList::new(topic, places);
+        let level = match isolation {
+            Isolation::ReadCommitted => {
+                sys::rd_kafka_IsolationLevel_t::RD_KAFKA_ISOLATION_LEVEL_READ_COMMITTED
+            }
+            Isolation::ReadUncommitted => {
+                sys::rd_kafka_IsolationLevel_t::RD_KAFKA_ISOLATION_LEVEL_READ_UNCOMMITTED
+            }
+        };
+        // SAFETY: the client copies the list and the options. The level is valid for this call, so it returns no error.
+        unsafe {
+            let fault = sys::rd_kafka_AdminOptions_set_isolation_level(options.raw, level);
+            if !fault.is_null() {
+                sys::rd_kafka_error_destroy(fault);
+            }
+            sys::rd_kafka_ListOffsets(handle.raw(), list.raw(), options.raw, queue.raw());
+        }
+        Call { queue }
+    }
+
+    /// The answer, or the error of the whole call; `None` while it is awaited.
+    fn answer(&self, place: Place<'_>) -> Option<Result<Answer, KafkaError>> {
+        // SAFETY: the queue is alive, and the event is owned by the answer.
+        let (answer, code, text) = unsafe {
+            let raw = sys::rd_kafka_queue_poll(self.queue.raw(), 0);
+            if raw.is_null() {
+                return None;
+            }
+            let code = Code(sys::rd_kafka_event_error(raw) as i32);
+            (Answer { raw }, code, text_at(sys::rd_kafka_event_error_string(raw)))
+        };
+        Some(if code == Code::NONE { Ok(answer) } else { Err(place.error(code, &text)) })
+    }
+
+    /// The description that [`Call::describe`] asked for.
+    pub(super) fn topic(&self, place: Place<'_>) -> Option<Result<Topic, KafkaError>> {
+        let answer = match self.answer(place)? {
+            Ok(answer) => answer,
+            Err(error) => return Some(Err(error)),
+        };
+        // SAFETY: the parts of the answer live as long as it does.
+        unsafe {
+            let result = sys::rd_kafka_event_DescribeTopics_result(answer.raw);
+            let mut count = 0;
+            let topics = sys::rd_kafka_DescribeTopics_result_topics(result, &raw mut count);
+            if topics.is_null() || count == 0 {
+                return Some(Err(place.error(Code(3), "")));
+            }
+            let topic = *topics;
+            let error = sys::rd_kafka_TopicDescription_error(topic);
+            if !error.is_null() {
+                let code = Code(sys::rd_kafka_error_code(error) as i32);
+                if code != Code::NONE {
+                    return Some(Err(place.error(code, &text_at(sys::rd_kafka_error_string(error)))));
+                }
+            }
+            let id = sys::rd_kafka_TopicDescription_topic_id(topic);
+            let high = sys::rd_kafka_Uuid_most_significant_bits(id) as u64;
+            let low = sys::rd_kafka_Uuid_least_significant_bits(id) as u64;
+            let mut partitions = 0;
+            sys::rd_kafka_TopicDescription_partitions(topic, &raw mut partitions);
+            let id = TopicId(u128::from(high) << 64 | u128::from(low));
+            Some(Ok(Topic { id, partitions: partitions as u32 }))
+        }
+    }
+
+    /// The offsets that [`Call::offsets`] asked for, by partition; -1 if no message has the timestamp or a later one.
+    pub(super) fn partition_offsets(&self, place: Place<'_>) -> Option<Result<Vec<(u32, i64)>, KafkaError>> {
+        let answer = match self.answer(place)? {
+            Ok(answer) => answer,
+            Err(error) => return Some(Err(error)),
+        };
+        let mut offsets = Vec::new();
+        // SAFETY: the parts of the answer live as long as it does.
+        unsafe {
+            let result = sys::rd_kafka_event_ListOffsets_result(answer.raw);
+            let mut count = 0;
+            let infos = sys::rd_kafka_ListOffsets_result_infos(result, &raw mut count);
+            let infos = if infos.is_null() { &[][..] } else { slice::from_raw_parts(infos, count) };
+            for info in infos {
+                let partition = &*sys::rd_kafka_ListOffsetsResultInfo_topic_partition(*info);
+                let code = Code(partition.err as i32);
+                if code != Code::NONE {
+                    return Some(Err(place.error(code, "")));
+                }
+                offsets.push((partition.partition as u32, partition.offset));
+            }
+        }
+        Some(Ok(offsets))
+    }
+}

@@ -1,0 +1,176 @@
+//! Errors of librdkafka and of brokers, translated into [`KafkaError`].
+
+use rdkafka_sys as sys;
+
+use super::native::text_at;
+use crate::{KafkaError, KafkaErrorKind};
+
+/// An error code of librdkafka: negative if the client itself has it, positive if a broker sent it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Code(pub(super) i32);
+
+impl Code {
+    pub(super) const NONE: Code = Code(0);
+    pub(super) const AUTHENTICATION: Code = Code(-169);
+    pub(super) const NO_OFFSET: Code = Code(-168);
+    pub(super) const PARTITION_EOF: Code = Code(-191);
+    pub(super) const AUTO_OFFSET_RESET: Code = Code(-140);
+    pub(super) const FATAL: Code = Code(-150);
+    const TIMED_OUT: Code = Code(-185);
+
+    /// librdkafka's description.
+    pub(super) fn text(self) -> String {
+        // SAFETY: the codes come from librdkafka, and a description is a static C string.
+        unsafe {
+            let Ok(code) = sys::rd_kafka_resp_err_t::try_from(self.0) else {
+                return format!("error {}", self.0);
+            };
+            text_at(sys::rd_kafka_err2str(code))
+        }
+    }
+
+    /// True if the error is about the connection to a broker.
+    pub(super) fn is_unreachable(self) -> bool {
+        matches!(
+            self.0,
+            // _TRANSPORT, _RESOLVE, _ALL_BROKERS_DOWN, _TIMED_OUT, _TIMED_OUT_QUEUE, _NODE_UPDATE, _WAIT_COORD.
+            -195 | -193 | -187 | -185 | -166 | -182 | -180
+            // LEADER_NOT_AVAILABLE, NOT_LEADER_FOR_PARTITION, REQUEST_TIMED_OUT, BROKER_NOT_AVAILABLE,
+            // REPLICA_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR.
+            | 5..=9 | 14..=16
+        )
+    }
+
+    /// True if the broker or the client refused the identity: trying again without a change is useless.
+    pub(super) fn is_unauthenticated(self) -> bool {
+        // _SSL, _AUTHENTICATION, SASL_AUTHENTICATION_FAILED, UNSUPPORTED_SASL_MECHANISM, ILLEGAL_SASL_STATE.
+        matches!(self.0, -181 | -169 | 58 | 33 | 34)
+    }
+}
+
+/// An error as librdkafka reports it.
+#[derive(Debug, Clone)]
+pub(super) struct NativeError {
+    pub(super) code: Code,
+    pub(super) text: String,
+    pub(super) partition: Option<u32>,
+}
+
+/// The place of an error.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place<'p> {
+    pub(super) brokers: &'p str,
+    pub(super) topic: &'p str,
+    pub(super) group: &'p str,
+}
+
+impl Place<'_> {
+    /// The error at this place. Where `text` is empty, it has librdkafka's description.
+    pub(super) fn error(&self, code: Code, text: &str) -> KafkaError {
+        let description = code.text();
+        let text = if text.is_empty() { description.as_str() } else { text };
+        let Place { brokers, topic, group } = self;
+        let unauthorized = |right: String| {
+            let text = format!("the identity has no right {right} at Kafka `{brokers}`");
+            KafkaError::new(KafkaErrorKind::Unauthorized { right: right.into() }, text)
+        };
+        match code.0 {
+            29 => unauthorized(format!("READ and DESCRIBE on topic `{topic}`")),
+            30 => unauthorized(format!("READ on group `{group}`")),
+            31 => unauthorized("DESCRIBE on the cluster".to_owned()),
+            // UNKNOWN_TOPIC_OR_PART, _UNKNOWN_TOPIC, _UNKNOWN_PARTITION, UNKNOWN_TOPIC_ID.
+            3 | -188 | -190 | 100 => KafkaError::new(
+                KafkaErrorKind::UnknownTopic,
+                format!("Kafka `{brokers}` has no topic `{topic}`, or not this partition of it: {text}"),
+            ),
+            17 => KafkaError::new(
+                KafkaErrorKind::Configuration,
+                format!("`{topic}` cannot be the name of a topic: {text}"),
+            )
+            .with_hint("A name has up to 249 letters, digits, `.`, `_` and `-`."),
+            // CORRUPT_MESSAGE, _BAD_MSG, _BAD_COMPRESSION.
+            2 | -199 | -198 => KafkaError::new(
+                KafkaErrorKind::Corrupt,
+                format!("topic `{topic}` of Kafka `{brokers}` has corrupt bytes: {text}"),
+            ),
+            _ if code.is_unauthenticated() => KafkaError::new(
+                KafkaErrorKind::Unauthenticated,
+                format!("Kafka `{brokers}` and this client do not authenticate each other: {text}"),
+            ),
+            _ if code.is_unreachable() => KafkaError::new(
+                KafkaErrorKind::Unreachable,
+                format!("Kafka `{brokers}` cannot be reached: {text}"),
+            ),
+            _ => {
+                KafkaError::new(KafkaErrorKind::Other, format!("Kafka `{brokers}`, topic `{topic}`: {text}"))
+            }
+        }
+    }
+
+    /// The error of a call that had no answer in time.
+    pub(super) fn timeout(&self) -> KafkaError {
+        self.error(Code::TIMED_OUT, "no broker answered in time")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_those_of_the_client() {
+        use sys::rd_kafka_resp_err_t::*;
+        assert_eq!(Code::AUTHENTICATION.0, RD_KAFKA_RESP_ERR__AUTHENTICATION as i32);
+        assert_eq!(Code::NO_OFFSET.0, RD_KAFKA_RESP_ERR__NO_OFFSET as i32);
+        assert_eq!(Code::PARTITION_EOF.0, RD_KAFKA_RESP_ERR__PARTITION_EOF as i32);
+        assert_eq!(Code::AUTO_OFFSET_RESET.0, RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET as i32);
+        assert_eq!(Code::FATAL.0, RD_KAFKA_RESP_ERR__FATAL as i32);
+        assert_eq!(Code::TIMED_OUT.0, RD_KAFKA_RESP_ERR__TIMED_OUT as i32);
+        let unreachable = [
+            RD_KAFKA_RESP_ERR__TRANSPORT,
+            RD_KAFKA_RESP_ERR__RESOLVE,
+            RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN,
+            RD_KAFKA_RESP_ERR__TIMED_OUT_QUEUE,
+            RD_KAFKA_RESP_ERR__NODE_UPDATE,
+            RD_KAFKA_RESP_ERR__WAIT_COORD,
+            RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE,
+            RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION,
+            RD_KAFKA_RESP_ERR_NOT_COORDINATOR,
+        ];
+        let unknown = [
+            RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART,
+            RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC,
+            RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION,
+            RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_ID,
+        ];
+        let unauthenticated = [
+            RD_KAFKA_RESP_ERR__SSL,
+            RD_KAFKA_RESP_ERR__AUTHENTICATION,
+            RD_KAFKA_RESP_ERR_SASL_AUTHENTICATION_FAILED,
+            RD_KAFKA_RESP_ERR_UNSUPPORTED_SASL_MECHANISM,
+        ];
+        let corrupt =
+            [RD_KAFKA_RESP_ERR_INVALID_MSG, RD_KAFKA_RESP_ERR__BAD_MSG, RD_KAFKA_RESP_ERR__BAD_COMPRESSION];
+        let place = Place { brokers: "b:1", topic: "t", group: "g" };
+        let cases: [(&[_], _); 4] = [
+            (&unreachable, KafkaErrorKind::Unreachable),
+            (&unknown, KafkaErrorKind::UnknownTopic),
+            (&unauthenticated, KafkaErrorKind::Unauthenticated),
+            (&corrupt, KafkaErrorKind::Corrupt),
+        ];
+        for (codes, kind) in cases {
+            for code in codes {
+                let error = place.error(Code(*code as i32), "");
+                assert_eq!(error.kind(), &kind, "{error}");
+                assert!(error.hint().is_some());
+            }
+        }
+        let error = place.error(Code(RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED as i32), "");
+        assert_eq!(error.kind(), &KafkaErrorKind::Unauthorized { right: "READ on group `g`".into() });
+        let error = place.error(Code(RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED as i32), "");
+        assert!(
+            error.hint().is_some_and(|hint| hint.contains("READ and DESCRIBE on topic `t`")),
+            "{error:?}"
+        );
+    }
+}

@@ -1,0 +1,285 @@
+//! The client of librdkafka: the one implementation of [`Kafka`] that talks to brokers.
+//!
+//! Each consumer is a client of librdkafka of its own, with a thread that reads its queue; one more client makes the calls
+//! that describe topics and look up offsets. Knows librdkafka's functions beside `errors` and `native` in `admin` and
+//! `fetcher` only.
+
+mod admin;
+mod consumer;
+mod errors;
+mod fetcher;
+mod native;
+
+use std::{
+    fmt::{self, Debug},
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use swiftwater_event::Clock;
+use tokio::{sync::Notify, time};
+
+use admin::Call;
+use consumer::{ClientConsumer, Shared};
+use errors::Place;
+use fetcher::{Fetcher, FetcherNames};
+use native::{Callbacks, Handle, Properties, Queue, Wake, c_text};
+
+use crate::{
+    ConnectionConfig, Consumer, ConsumerOptions, Isolation, Kafka, KafkaError, OffsetAt, Topic,
+    connection::configuration,
+};
+
+/// The time after which a call fails if no broker can be reached.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A password's bytes at most.
+const PASSWORD_BYTES_MAX: u64 = 64 << 10;
+
+/// A client of the brokers of one cluster.
+pub struct Client {
+    config: ConnectionConfig,
+    clock: Arc<dyn Clock>,
+    /// Made by the first call.
+    calls: Mutex<Option<Arc<Calls>>>,
+}
+
+/// The client of librdkafka for calls.
+struct Calls {
+    handle: Arc<Handle>,
+    /// Woken by answers and by callbacks that wait.
+    woken: Arc<Notify>,
+    _callbacks: Queue,
+}
+
+impl Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// A client that connects at its first call. Checks the settings, the names and values of further properties, and that
+    /// the password can be read. The clock dates bearer tokens.
+    pub fn new(config: ConnectionConfig, clock: Arc<dyn Clock>) -> Result<Client, KafkaError> {
+        let client = Client { config, clock, calls: Mutex::default() };
+        client.properties()?;
+        Ok(client)
+    }
+
+    /// The properties that calls and consumers share.
+    fn properties(&self) -> Result<Properties, KafkaError> {
+        let mut properties = Properties::new();
+        // These precede the user's, which may change them.
+        properties.set("reconnect.backoff.max.ms", "2000")?;
+        properties.set("socket.keepalive.enable", "true")?;
+        for (name, value) in self.config.client_properties()? {
+            properties.set(&name, &value)?;
+        }
+        if let Some(file) = &self.config.password_file {
+            properties.set("sasl.password", &password(file)?)?;
+        }
+        Ok(properties)
+    }
+
+    fn callbacks(&self) -> Callbacks {
+        Callbacks::new(self.config.token_file.clone(), Arc::clone(&self.clock))
+    }
+
+    fn calls(&self) -> Result<Arc<Calls>, KafkaError> {
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(calls) = &*calls {
+            return Ok(Arc::clone(calls));
+        }
+        let handle = Arc::new(Handle::new(self.properties()?, self.callbacks())?);
+        let woken = Arc::new(Notify::new());
+        let callbacks = Queue::main(&handle, wake(&woken));
+        let made = Arc::new(Calls { handle, woken, _callbacks: callbacks });
+        *calls = Some(Arc::clone(&made));
+        Ok(made)
+    }
+
+    fn place<'p>(&'p self, topic: &'p str) -> Place<'p> {
+        Place { brokers: &self.config.brokers, topic, group: "" }
+    }
+}
+
+fn wake(woken: &Arc<Notify>) -> Wake {
+    let woken = Arc::clone(woken);
+    Box::new(move || woken.notify_waiters())
+}
+
+/// The password in a file.
+fn password(file: &Path) -> Result<String, KafkaError> {
+    let unreadable =
+        |reason: String| configuration(format!("`password_file`: the file `{}` {reason}", file.display()));
+    let bytes =
+        std::fs::metadata(file).map_err(|error| unreadable(format!("cannot be read: {error}")))?.len();
+    if bytes > PASSWORD_BYTES_MAX {
+        return Err(unreadable(format!("has {bytes} bytes, at most are {PASSWORD_BYTES_MAX}")));
+    }
+    let text =
+        std::fs::read_to_string(file).map_err(|error| unreadable(format!("cannot be read: {error}")))?;
+    let password = text.strip_suffix('\n').unwrap_or(&text);
+    let password = password.strip_suffix('\r').unwrap_or(password);
+    if password.is_empty() {
+        return Err(unreadable("is empty".to_owned()));
+    }
+    Ok(password.to_owned())
+}
+
+impl Calls {
+    /// Waits for an answer, and runs the client's callbacks meanwhile. Fails early if the identity is refused, and after a
+    /// while if no broker is reached.
+    async fn wait<T>(
+        &self,
+        place: Place<'_>,
+        answer: impl Fn() -> Option<Result<T, KafkaError>>,
+    ) -> Result<T, KafkaError> {
+        let connect_deadline = time::Instant::now() + CONNECT_TIMEOUT;
+        let deadline = time::Instant::now() + Duration::from_millis(admin::CALL_TIMEOUT_MS as u64 + 1000);
+        let mut unreachable = None;
+        loop {
+            // Registered before the checks, so that no wake is lost.
+            let woken = self.woken.notified();
+            tokio::pin!(woken);
+            woken.as_mut().enable();
+            self.handle.serve_callbacks();
+            for error in self.handle.take_errors() {
+                if error.code.is_unauthenticated() {
+                    return Err(place.error(error.code, &error.text));
+                }
+                if error.code.is_unreachable() {
+                    unreachable = Some(place.error(error.code, &error.text));
+                }
+            }
+            if let Some(answer) = answer() {
+                return answer;
+            }
+            let until = if unreachable.is_some() { connect_deadline.min(deadline) } else { deadline };
+            if time::timeout_at(until, woken).await.is_err() {
+                return Err(unreachable.unwrap_or_else(|| place.timeout()));
+            }
+        }
+    }
+}
+
+/// Places of which no two are of one partition, with their places in the request.
+fn distinct_partitions(places: &[(u32, OffsetAt)]) -> Vec<Vec<(usize, (u32, OffsetAt))>> {
+    let mut calls: Vec<Vec<(usize, (u32, OffsetAt))>> = Vec::new();
+    for (index, place) in places.iter().enumerate() {
+        let free = calls.iter_mut().find(|call| call.iter().all(|(_, (partition, _))| *partition != place.0));
+        match free {
+            Some(call) => call.push((index, *place)),
+            None => calls.push(vec![(index, *place)]),
+        }
+    }
+    calls
+}
+
+#[async_trait]
+impl Kafka for Client {
+    async fn topic(&self, name: &str) -> Result<Topic, KafkaError> {
+        let calls = self.calls()?;
+        let call = Call::describe(&calls.handle, &c_text(name, "topic")?, wake(&calls.woken));
+        let place = self.place(name);
+        calls.wait(place, || call.topic(place)).await
+    }
+
+    async fn offsets(&self, topic: &str, places: &[(u32, OffsetAt)]) -> Result<Vec<u64>, KafkaError> {
+        let calls = self.calls()?;
+        let place = self.place(topic);
+        let name = c_text(topic, "topic")?;
+        let mut offsets = vec![0; places.len()];
+        let mut ends = Vec::new();
+        let mut open = distinct_partitions(places);
+        while let Some(places) = open.pop() {
+            let wanted: Vec<(u32, OffsetAt)> = places.iter().map(|(_, place)| *place).collect();
+            let call =
+                Call::offsets(&calls.handle, &name, &wanted, Isolation::ReadUncommitted, wake(&calls.woken));
+            let found = calls.wait(place, || call.partition_offsets(place)).await?;
+            for (index, (partition, at)) in places {
+                let offset =
+                    found.iter().find(|(found, _)| *found == partition).map_or(-1, |(_, offset)| *offset);
+                match u64::try_from(offset) {
+                    Ok(offset) => offsets[index] = offset,
+                    // No message has the timestamp or a later one.
+                    Err(_) if matches!(at, OffsetAt::Timestamp(_)) => {
+                        ends.push((index, (partition, OffsetAt::Latest)))
+                    }
+                    Err(_) => return Err(place.timeout()),
+                }
+            }
+            if open.is_empty() {
+                // Several timestamps of one partition have one end each: they are in different calls.
+                let (indexes, ends): (Vec<usize>, Vec<_>) = std::mem::take(&mut ends).into_iter().unzip();
+                open = distinct_partitions(&ends);
+                for place in open.iter_mut().flatten() {
+                    place.0 = indexes[place.0];
+                }
+            }
+        }
+        Ok(offsets)
+    }
+
+    fn consumer(&self, topic: &str, options: &ConsumerOptions) -> Result<Box<dyn Consumer>, KafkaError> {
+        if options.group.is_empty() {
+            return Err(configuration("`group` is empty")
+                .with_hint("Name the consumer group that the offsets are committed to."));
+        }
+        let shares = self.config.memory_shares();
+        let mut properties = self.properties()?;
+        let isolation = match options.isolation {
+            Isolation::ReadCommitted => "read_committed",
+            Isolation::ReadUncommitted => "read_uncommitted",
+        };
+        let own = [
+            ("group.id", options.group.clone()),
+            ("enable.auto.commit", "false".to_owned()),
+            ("enable.auto.offset.store", "false".to_owned()),
+            ("auto.offset.reset", "error".to_owned()),
+            ("enable.partition.eof", "true".to_owned()),
+            ("check.crcs", "true".to_owned()),
+            ("isolation.level", isolation.to_owned()),
+            ("queued.max.messages.kbytes", shares.queue_kbytes.to_string()),
+            ("queued.min.messages", shares.queue_messages.to_string()),
+            ("fetch.max.bytes", shares.response_bytes.to_string()),
+            ("fetch.message.max.bytes", shares.partition_bytes.to_string()),
+            // The default of 1 s is the latency after the queue was full.
+            ("fetch.queue.backoff.ms", "5".to_owned()),
+        ];
+        for (name, value) in &own {
+            properties.set(name, value)?;
+        }
+        let names = FetcherNames {
+            topic: topic.into(),
+            topic_c: c_text(topic, "topic")?,
+            brokers: self.config.brokers.as_str().into(),
+            group: options.group.as_str().into(),
+        };
+        let handle = Arc::new(Handle::new(properties, self.callbacks())?);
+        let shared = Arc::new(Shared::new(shares.caller_bytes));
+        let fetcher = Fetcher::new(&shared, &handle, names, options.isolation);
+        // The thread's own share is the last one, so that the client ends there and not in the caller.
+        drop(handle);
+        let spawned = thread::Builder::new().name("kafka-consumer".to_owned()).spawn(move || fetcher.run());
+        spawned.map_err(|error| {
+            configuration(format!("the thread of a consumer of `{topic}` does not start: {error}"))
+        })?;
+        Ok(Box::new(ClientConsumer::new(shared, topic)))
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        // Ending librdkafka's threads may take a moment, for which an asynchronous caller must not wait.
+        let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(calls) = calls {
+            // If no thread can be started, the value is dropped here, and the caller waits.
+            let _ = thread::Builder::new().name("kafka-close".to_owned()).spawn(move || drop(calls));
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! Owned values of librdkafka: a handle with its callbacks, a queue, and a list of partitions.
+//!
+//! All `unsafe` code about lifetimes is here: a handle outlives its queues, and its callbacks outlive the handle.
+
+use std::{
+    ffi::{CStr, CString, c_char, c_int, c_void},
+    path::PathBuf,
+    ptr,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use rdkafka_sys as sys;
+use swiftwater_event::Clock;
+use tracing::debug;
+
+use super::errors::{Code, NativeError};
+use crate::{KafkaError, connection::configuration};
+
+/// Errors of a handle that wait to be read; more are dropped, as each comes again while its cause lasts.
+const ERRORS_MAX: usize = 64;
+
+/// The seconds after which a token file is read again: librdkafka asks at four fifths of a token's lifetime.
+const TOKEN_REFRESH_SECONDS: i64 = 60;
+
+const TEXT_BYTES: usize = 512;
+
+/// The text in a buffer that librdkafka has filled.
+fn text_in(buffer: &[c_char]) -> String {
+    // SAFETY: librdkafka ends its texts with a zero inside the buffer, which is all zeros at first.
+    unsafe { CStr::from_ptr(buffer.as_ptr()) }.to_string_lossy().into_owned()
+}
+
+/// A text of librdkafka.
+///
+/// # Safety
+///
+/// `text` is null or a C string.
+pub(super) unsafe fn text_at(text: *const c_char) -> String {
+    if text.is_null() {
+        return String::new();
+    }
+    // SAFETY: as promised by the caller.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}
+
+/// A text for librdkafka; an error if it has a zero byte.
+pub(super) fn c_text(text: &str, name: &str) -> Result<CString, KafkaError> {
+    CString::new(text).map_err(|_| configuration(format!("`{name}` has a zero byte")))
+}
+
+/// Client properties that are checked and not in use yet.
+pub(super) struct Properties {
+    raw: *mut sys::rd_kafka_conf_t,
+}
+
+impl Properties {
+    pub(super) fn new() -> Properties {
+        // SAFETY: it has no conditions.
+        Properties { raw: unsafe { sys::rd_kafka_conf_new() } }
+    }
+
+    /// Sets a property. The error has librdkafka's reason, and never the value.
+    pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), KafkaError> {
+        let (c_name, c_value) = (c_text(name, "properties")?, c_text(value, name)?);
+        let mut reason = [0; TEXT_BYTES];
+        // SAFETY: the texts are C strings, and the buffer has the stated length.
+        let result = unsafe {
+            sys::rd_kafka_conf_set(
+                self.raw,
+                c_name.as_ptr(),
+                c_value.as_ptr(),
+                reason.as_mut_ptr(),
+                TEXT_BYTES,
+            )
+        };
+        if result == sys::rd_kafka_conf_res_t::RD_KAFKA_CONF_OK {
+            return Ok(());
+        }
+        let reason = text_in(&reason);
+        let reason = if value.is_empty() { reason } else { reason.replace(value, "(the value)") };
+        Err(configuration(format!("the property `{name}` is refused by the Kafka client: {reason}"))
+            .with_hint("The properties are those of librdkafka 2.12, in its CONFIGURATION.md."))
+    }
+}
+
+impl Drop for Properties {
+    fn drop(&mut self) {
+        if !self.raw.is_null() {
+            // SAFETY: no handle has taken it.
+            unsafe { sys::rd_kafka_conf_destroy(self.raw) }
+        }
+    }
+}
+
+/// The receiver of a handle's callbacks.
+pub(super) struct Callbacks {
+    errors: Mutex<Vec<NativeError>>,
+    token_file: Option<PathBuf>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Callbacks {
+    pub(super) fn new(token_file: Option<PathBuf>, clock: Arc<dyn Clock>) -> Callbacks {
+        Callbacks { errors: Mutex::default(), token_file, clock }
+    }
+
+    fn add_error(&self, error: NativeError) {
+        let mut errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
+        if errors.len() < ERRORS_MAX {
+            errors.push(error);
+        }
+    }
+
+    /// The token in the file, or the reason why there is none.
+    fn token(&self) -> Result<CString, String> {
+        let file = self.token_file.as_ref().ok_or("no `token_file` is set")?;
+        let text = std::fs::read_to_string(file)
+            .map_err(|error| format!("the file `{}` of the token cannot be read: {error}", file.display()))?;
+        if text.trim().is_empty() {
+            return Err(format!("the file `{}` of the token is empty", file.display()));
+        }
+        CString::new(text.trim())
+            .map_err(|_| format!("the file `{}` of the token has a zero byte", file.display()))
+    }
+}
+
+unsafe extern "C" fn on_error(
+    _: *mut sys::rd_kafka_t,
+    code: c_int,
+    reason: *const c_char,
+    opaque: *mut c_void,
+) {
+    // SAFETY: `opaque` is the `Callbacks` of the handle, which outlives it.
+    let (callbacks, text) = unsafe { (&*opaque.cast::<Callbacks>(), text_at(reason)) };
+    callbacks.add_error(NativeError { code: Code(code), text, partition: None });
+}
+
+unsafe extern "C" fn on_commit(
+    _: *mut sys::rd_kafka_t,
+    code: sys::rd_kafka_resp_err_t,
+    _: *mut sys::rd_kafka_topic_partition_list_t,
+    opaque: *mut c_void,
+) {
+    let code = Code(code as i32);
+    if code != Code::NONE && code != Code::NO_OFFSET {
+        // SAFETY: `opaque` is the `Callbacks` of the handle, which outlives it.
+        let callbacks = unsafe { &*opaque.cast::<Callbacks>() };
+        let text = format!("offsets are not committed: {}", code.text());
+        callbacks.add_error(NativeError { code, text, partition: None });
+    }
+}
+
+unsafe extern "C" fn on_log(
+    _: *const sys::rd_kafka_t,
+    level: c_int,
+    facility: *const c_char,
+    text: *const c_char,
+) {
+    // SAFETY: both are C strings.
+    let (facility, text) = unsafe { (text_at(facility), text_at(text)) };
+    // The errors among them come by `on_error`, too.
+    debug!(target: "kafka", level, facility, "{text}");
+}
+
+unsafe extern "C" fn on_token(handle: *mut sys::rd_kafka_t, _: *const c_char, opaque: *mut c_void) {
+    // SAFETY: `opaque` is the `Callbacks` of the handle, which outlives it.
+    let callbacks = unsafe { &*opaque.cast::<Callbacks>() };
+    let failure = match callbacks.token() {
+        Ok(token) => {
+            let until = callbacks.clock.now() + TOKEN_REFRESH_SECONDS * 1000 * 5 / 4;
+            let mut reason = [0; TEXT_BYTES];
+            // SAFETY: the token is a C string, there are no extensions, and the buffer has the stated length.
+            let code = unsafe {
+                sys::rd_kafka_oauthbearer_set_token(
+                    handle,
+                    token.as_ptr(),
+                    until,
+                    c"swiftwater".as_ptr(),
+                    ptr::null_mut(),
+                    0,
+                    reason.as_mut_ptr(),
+                    TEXT_BYTES,
+                )
+            };
+            (Code(code as i32) != Code::NONE).then(|| format!("the token is refused: {}", text_in(&reason)))
+        }
+        Err(reason) => Some(reason),
+    };
+    let Some(failure) = failure else { return };
+    if let Ok(reason) = CString::new(failure.clone()) {
+        // SAFETY: the reason is a C string. The client asks again after 10 s.
+        unsafe { sys::rd_kafka_oauthbearer_set_token_failure(handle, reason.as_ptr()) };
+    }
+    callbacks.add_error(NativeError { code: Code::AUTHENTICATION, text: failure, partition: None });
+}
+
+/// A client of librdkafka, with its threads and connections.
+pub(super) struct Handle {
+    raw: *mut sys::rd_kafka_t,
+    /// The `Callbacks` that the client's opaque pointer names.
+    callbacks: Box<Callbacks>,
+}
+
+// SAFETY: librdkafka's functions may be called by any thread, several at once.
+unsafe impl Send for Handle {}
+// SAFETY: as above; the callbacks are behind a lock.
+unsafe impl Sync for Handle {}
+
+impl Handle {
+    /// A client of the consuming kind. It connects when it has a reason to.
+    pub(super) fn new(mut properties: Properties, callbacks: Callbacks) -> Result<Handle, KafkaError> {
+        let callbacks = Box::new(callbacks);
+        let opaque: *const Callbacks = &raw const *callbacks;
+        let mut reason = [0; TEXT_BYTES];
+        // SAFETY: the callbacks are in a box that the handle owns, and outlive the client: see `drop`.
+        let raw = unsafe {
+            let conf = properties.raw;
+            sys::rd_kafka_conf_set_opaque(conf, opaque.cast_mut().cast());
+            sys::rd_kafka_conf_set_error_cb(conf, Some(on_error));
+            sys::rd_kafka_conf_set_log_cb(conf, Some(on_log));
+            sys::rd_kafka_conf_set_offset_commit_cb(conf, Some(on_commit));
+            if callbacks.token_file.is_some() {
+                sys::rd_kafka_conf_set_oauthbearer_token_refresh_cb(conf, Some(on_token));
+            }
+            sys::rd_kafka_new(sys::rd_kafka_type_t::RD_KAFKA_CONSUMER, conf, reason.as_mut_ptr(), TEXT_BYTES)
+        };
+        if raw.is_null() {
+            let reason = text_in(&reason);
+            return Err(configuration(format!("the Kafka client does not start: {reason}")));
+        }
+        // The client owns them now.
+        properties.raw = ptr::null_mut();
+        Ok(Handle { raw, callbacks })
+    }
+
+    pub(super) fn raw(&self) -> *mut sys::rd_kafka_t {
+        self.raw
+    }
+
+    /// The errors since the last call.
+    pub(super) fn take_errors(&self) -> Vec<NativeError> {
+        std::mem::take(&mut *self.callbacks.errors.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Runs the callbacks that wait, without waiting for more.
+    pub(super) fn serve_callbacks(&self) {
+        // SAFETY: the handle is alive.
+        unsafe { sys::rd_kafka_poll(self.raw, 0) };
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // SAFETY: no queue of it is alive: each borrows or shares the handle. It joins its threads, so no callback runs
+        // after it.
+        unsafe { sys::rd_kafka_destroy_flags(self.raw, sys::RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE as c_int) }
+    }
+}
+
+/// A function that runs when a queue gets its first item. It must not call librdkafka.
+pub(super) type Wake = Box<dyn Fn() + Send + Sync>;
+
+unsafe extern "C" fn on_ready(_: *mut sys::rd_kafka_t, opaque: *mut c_void) {
+    // SAFETY: `opaque` is the `Wake` of the queue, which outlives the callback: see `Queue::drop`.
+    let wake = unsafe { &*opaque.cast::<Wake>() };
+    wake();
+}
+
+/// A queue of a client, which wakes its reader.
+pub(super) struct Queue {
+    raw: *mut sys::rd_kafka_queue_t,
+    /// In a box of its own: the callback has its address.
+    wake: Box<Wake>,
+    handle: Arc<Handle>,
+}
+
+// SAFETY: queues may be used by any thread.
+unsafe impl Send for Queue {}
+// SAFETY: as above, several at once.
+unsafe impl Sync for Queue {}
+
+impl Queue {
+    /// A new queue, for the results of calls.
+    pub(super) fn new(handle: &Arc<Handle>, wake: Wake) -> Queue {
+        // SAFETY: the handle is alive.
+        Queue::from_raw(unsafe { sys::rd_kafka_queue_new(handle.raw) }, handle, wake)
+    }
+
+    /// The queue of the callbacks of a client without a consumer's queue.
+    pub(super) fn main(handle: &Arc<Handle>, wake: Wake) -> Queue {
+        // SAFETY: the handle is alive.
+        Queue::from_raw(unsafe { sys::rd_kafka_queue_get_main(handle.raw) }, handle, wake)
+    }
+
+    /// The queue of messages, into which the callbacks of the client are forwarded.
+    pub(super) fn consumer(handle: &Arc<Handle>, wake: Wake) -> Queue {
+        // SAFETY: the handle is alive and has a group.
+        let raw = unsafe {
+            sys::rd_kafka_poll_set_consumer(handle.raw);
+            sys::rd_kafka_queue_get_consumer(handle.raw)
+        };
+        Queue::from_raw(raw, handle, wake)
+    }
+
+    fn from_raw(raw: *mut sys::rd_kafka_queue_t, handle: &Arc<Handle>, wake: Wake) -> Queue {
+        let queue = Queue { raw, wake: Box::new(wake), handle: Arc::clone(handle) };
+        let opaque: *const Wake = &raw const *queue.wake;
+        // SAFETY: the box outlives the callback, which `drop` switches off.
+        unsafe { sys::rd_kafka_queue_cb_event_enable(raw, Some(on_ready), opaque.cast_mut().cast()) };
+        queue
+    }
+
+    pub(super) fn raw(&self) -> *mut sys::rd_kafka_queue_t {
+        self.raw
+    }
+
+    pub(super) fn handle(&self) -> &Arc<Handle> {
+        &self.handle
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        // SAFETY: the queue is alive. librdkafka calls back under the queue's lock, so no callback runs after it is
+        // switched off.
+        unsafe {
+            sys::rd_kafka_queue_cb_event_enable(self.raw, None, ptr::null_mut());
+            sys::rd_kafka_queue_destroy(self.raw);
+        }
+    }
+}
+
+/// A list of partitions with offsets.
+pub(super) struct PartitionList {
+    raw: *mut sys::rd_kafka_topic_partition_list_t,
+}
+
+impl PartitionList {
+    pub(super) fn new(topic: &CStr, partitions: impl IntoIterator<Item = (u32, i64)>) -> PartitionList {
+        // SAFETY: it has no conditions.
+        let list = PartitionList { raw: unsafe { sys::rd_kafka_topic_partition_list_new(4) } };
+        for (partition, offset) in partitions {
+            // SAFETY: the list is alive, the topic is a C string that is copied, and the element is the list's.
+            unsafe {
+                let element =
+                    sys::rd_kafka_topic_partition_list_add(list.raw, topic.as_ptr(), partition as i32);
+                (*element).offset = offset;
+            }
+        }
+        list
+    }
+
+    pub(super) fn raw(&self) -> *mut sys::rd_kafka_topic_partition_list_t {
+        self.raw
+    }
+}
+
+impl Drop for PartitionList {
+    fn drop(&mut self) {
+        // SAFETY: it is alive, and librdkafka copies what it is passed.
+        unsafe { sys::rd_kafka_topic_partition_list_destroy(self.raw) }
+    }
+}
