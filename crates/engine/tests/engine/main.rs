@@ -26,6 +26,7 @@ mod jobs;
 mod jobs_crashes;
 mod joins;
 mod json_form;
+mod kafka;
 mod live;
 mod lost_log;
 mod over;
