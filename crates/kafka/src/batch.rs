@@ -53,7 +53,7 @@ struct Span {
 impl Span {
     const NULL: Span = Span { start: u32::MAX, end: u32::MAX };
 
-    fn of<'b>(self, bytes: &'b [u8]) -> Option<&'b [u8]> {
+    fn of(self, bytes: &[u8]) -> Option<&[u8]> {
         (self != Span::NULL).then(|| &bytes[self.start as usize..self.end as usize])
     }
 }

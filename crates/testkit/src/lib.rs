@@ -10,6 +10,8 @@ mod clock;
 mod disk;
 #[cfg(feature = "object-store")]
 mod failing_store;
+#[cfg(feature = "kafka")]
+mod fake_kafka;
 mod mount;
 mod power;
 
@@ -29,6 +31,8 @@ pub use clock::TestClock;
 pub use disk::{Fault, SimDisk};
 #[cfg(feature = "object-store")]
 pub use failing_store::FailingStore;
+#[cfg(feature = "kafka")]
+pub use fake_kafka::{FakeKafka, FakeMessage, FakeTransaction};
 pub use mixed::MixedEvents;
 pub use moto::Moto;
 pub use mount::Mount;

@@ -24,7 +24,7 @@ const FLOORS: [&[&str]; 9] = [
 ];
 
 /// The rooms that `testkit` may know. It is for tests only: others name it in their dev-dependencies.
-const TESTKIT_KNOWS: [&str; 6] = ["event", "generate", "lang", "live", "log", "store"];
+const TESTKIT_KNOWS: [&str; 7] = ["event", "generate", "kafka", "lang", "live", "log", "store"];
 
 /// The tools that make events, send requests and draw, beside the rooms, with the rooms that each may know. Only
 /// [`TOOLS_KNOWN_BY`] know them.
@@ -64,7 +64,7 @@ const OWNERS: [(&str, &[&str]); 32] = [
     ("simd-json", &["bench"]),
     ("sonic-rs", &["bench"]),
     ("tantivy*", &["search"]),
-    ("tokio*", &["runtime", "kafka", "store", "sql", "sinks", "engine", "server", "cli", "bench"]),
+    ("tokio*", &["runtime", "kafka", "store", "sql", "sinks", "engine", "server", "cli", "bench", "testkit"]),
     ("tower*", &["server"]),
     ("tungstenite", &["server", "cli", "bench"]),
 ];
@@ -115,7 +115,7 @@ fn arrow_fault(from: &str, to: &str, wanted_for: Use) -> Option<String> {
             if TESTKIT_KNOWS.contains(&to) {
                 None
             } else {
-                fault("testkit knows event, lang, live, log and store at most")
+                fault("testkit knows event, kafka, lang, live, log and store at most")
             }
         }
         _ if let Some(known) = tool_knows(from) => {

@@ -1,0 +1,357 @@
+//! The suite against a broker, and what only that can do. `SWIFTWATER_KAFKA` names a running one; otherwise
+//! `tests/kafka/broker.sh` starts one.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use rdkafka::{
+    ClientConfig, Offset, TopicPartitionList,
+    admin::{AdminClient, AdminOptions, NewTopic, TopicReplication},
+    client::DefaultClientContext,
+    consumer::{BaseConsumer, Consumer as _},
+    error::RDKafkaErrorCode,
+    message::{Header, OwnedHeaders},
+    producer::{BaseProducer, BaseRecord, Producer},
+};
+use swiftwater_event::SystemClock;
+use swiftwater_kafka::{Client, ConnectionConfig, Fetched, Isolation, Kafka, KafkaErrorKind, OffsetAt};
+use tempfile::TempDir;
+
+use crate::{
+    cluster::{Cluster, Message, next, options, read, values},
+    suite::{self, each_case},
+};
+
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The exit code of `broker.sh` where Java, Maven or the network is missing.
+const SKIPPED: i32 = 77;
+
+/// A broker of this test, which ends with it, or one that runs already.
+struct Broker {
+    address: String,
+    directory: Option<TempDir>,
+}
+
+fn script() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/kafka/broker.sh")
+}
+
+/// Runs `broker.sh`; its output, or its exit code and its reason. What it starts must not have the test's pipes.
+fn run_script(command: &str, directory: &Path, port: &str) -> Result<String, (Option<i32>, String)> {
+    let errors = directory.join("script.log");
+    let log = std::fs::File::create(&errors).unwrap();
+    let output = Command::new("bash")
+        .arg(script())
+        .args([command.as_ref(), directory.as_os_str(), port.as_ref()])
+        .stdin(Stdio::null())
+        .stderr(log)
+        .output()
+        .expect("bash is there");
+    if output.status.success() {
+        return Ok(String::from_utf8(output.stdout).unwrap().trim().to_owned());
+    }
+    Err((output.status.code(), std::fs::read_to_string(errors).unwrap()))
+}
+
+impl Broker {
+    /// A broker; `None` if this machine cannot run one.
+    fn start() -> Option<Broker> {
+        if let Ok(address) = std::env::var("SWIFTWATER_KAFKA") {
+            return Some(Broker { address, directory: None });
+        }
+        let directory = TempDir::new().unwrap();
+        match run_script("start", directory.path(), "0") {
+            Ok(address) => Some(Broker { address, directory: Some(directory) }),
+            Err((Some(SKIPPED), reason)) => {
+                println!("skipped: {}", reason.trim());
+                None
+            }
+            Err((_, reason)) => panic!("{reason}"),
+        }
+    }
+
+    fn config(&self) -> ClientConfig {
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", &self.address).set("message.max.bytes", "20000000");
+        config
+    }
+
+    fn admin(&self) -> AdminClient<DefaultClientContext> {
+        self.config().create().unwrap()
+    }
+
+    fn client(&self) -> Client {
+        client(&self.address, 64 << 20)
+    }
+
+    fn send(producer: &BaseProducer, topic: &str, partition: u32, messages: &[Message]) {
+        for message in messages {
+            let mut record: BaseRecord<'_, [u8], [u8]> = BaseRecord::to(topic).partition(partition as i32);
+            record.key = message.key.as_deref();
+            record.payload = message.value.as_deref();
+            record.timestamp = message.timestamp;
+            if !message.headers.is_empty() {
+                let mut headers = OwnedHeaders::new();
+                for (name, value) in &message.headers {
+                    headers = headers.insert(Header { key: name, value: value.as_deref() });
+                }
+                record.headers = Some(headers);
+            }
+            producer.send(record).map_err(|(error, _)| error).unwrap();
+        }
+    }
+}
+
+fn client(address: &str, memory_bytes: u64) -> Client {
+    let config =
+        ConnectionConfig { brokers: address.to_owned(), memory_bytes, ..ConnectionConfig::default() };
+    Client::new(config, Arc::new(SystemClock::new())).unwrap()
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        if let Some(directory) = &self.directory {
+            let _ = run_script("stop", directory.path(), "0");
+        }
+    }
+}
+
+#[async_trait]
+impl Cluster for Broker {
+    fn kafka(&self) -> Arc<dyn Kafka> {
+        Arc::new(self.client())
+    }
+
+    async fn make_topic(&self, topic: &str, partitions: u32) {
+        let (admin, options) = (self.admin(), AdminOptions::new().operation_timeout(Some(TIMEOUT)));
+        admin.delete_topics(&[topic], &options).await.unwrap();
+        // The broker deletes in the background.
+        loop {
+            let new = NewTopic::new(topic, partitions as i32, TopicReplication::Fixed(1));
+            let made =
+                admin.create_topics([&new.set("max.message.bytes", "20000000")], &options).await.unwrap();
+            match &made[0] {
+                Ok(_) => break,
+                Err((_, RDKafkaErrorCode::TopicAlreadyExists)) => {}
+                Err((_, error)) => panic!("{error}"),
+            }
+        }
+        let consumer: BaseConsumer = self.config().create().unwrap();
+        for _ in 0..1000 {
+            let metadata = consumer.fetch_metadata(Some(topic), TIMEOUT).unwrap();
+            let found = metadata.topics()[0].partitions();
+            if found.len() == partitions as usize && found.iter().all(|partition| partition.error().is_none())
+            {
+                return;
+            }
+        }
+        panic!("topic `{topic}` has no leaders");
+    }
+
+    async fn append(&self, topic: &str, partition: u32, messages: &[Message]) {
+        let producer: BaseProducer = self.config().create().unwrap();
+        Broker::send(&producer, topic, partition, messages);
+        producer.flush(TIMEOUT).unwrap();
+    }
+
+    async fn append_in_transaction(&self, topic: &str, messages: &[Message], commits: bool) {
+        let producer: BaseProducer = self.config().set("transactional.id", "suite").create().unwrap();
+        producer.init_transactions(TIMEOUT).unwrap();
+        producer.begin_transaction().unwrap();
+        Broker::send(&producer, topic, 0, messages);
+        producer.flush(TIMEOUT).unwrap();
+        if commits {
+            producer.commit_transaction(TIMEOUT).unwrap();
+        } else {
+            producer.abort_transaction(TIMEOUT).unwrap();
+        }
+    }
+
+    async fn delete_before(&self, topic: &str, partition: u32, offset: u64) {
+        let mut list = TopicPartitionList::new();
+        list.add_partition_offset(topic, partition as i32, Offset::Offset(offset as i64)).unwrap();
+        let options = AdminOptions::new().operation_timeout(Some(TIMEOUT));
+        let deleted = self.admin().delete_records(&list, &options).await.unwrap();
+        deleted.elements()[0].error().unwrap();
+    }
+
+    async fn committed(&self, group: &str, topic: &str, partition: u32) -> Option<u64> {
+        let consumer: BaseConsumer = self.config().set("group.id", group).create().unwrap();
+        let mut list = TopicPartitionList::new();
+        list.add_partition(topic, partition as i32);
+        let committed = consumer.committed_offsets(list, TIMEOUT).unwrap();
+        match committed.elements()[0].offset() {
+            Offset::Offset(offset) => Some(offset as u64),
+            _ => None,
+        }
+    }
+}
+
+macro_rules! run_cases {
+    ($($case:ident,)*) => {
+        async fn run_suite(broker: &Broker) {
+            $(
+                println!("{}", stringify!($case));
+                suite::$case(broker).await;
+            )*
+        }
+    };
+}
+each_case!(run_cases);
+
+/// One test for all, as they share a broker that ends with it.
+#[tokio::test]
+async fn broker_behaves_as_the_kafka_in_memory() {
+    let Some(broker) = Broker::start() else { return };
+    run_suite(&broker).await;
+    println!("small_memory_suffices");
+    small_memory_suffices(&broker).await;
+    println!("consumer_ends_its_thread");
+    consumer_ends_its_thread(&broker).await;
+    println!("reading_continues_after_a_restart");
+    reading_continues_after_a_restart(&broker).await;
+}
+
+/// More than the consumer's memory passes through it, in order, while the caller reads slowly.
+async fn small_memory_suffices(broker: &Broker) {
+    broker.make_topic("small-memory", 2).await;
+    let messages: Vec<Message> =
+        (0..400).map(|number| Message::value(vec![number as u8; 50_000 + 300 * number])).collect();
+    for partition in 0..2 {
+        broker.append("small-memory", partition, &messages).await;
+    }
+    let kafka = client(&broker.address, 8 << 20);
+    let mut consumer = kafka.consumer("small-memory", &options(Isolation::ReadCommitted)).unwrap();
+    let mut nexts = BTreeMap::from([(0, 0), (1, 0)]);
+    consumer.assign(0, 0);
+    consumer.assign(1, 0);
+    while nexts.values().any(|next| *next < 400) {
+        if let Fetched::Messages(batch) = next(&mut consumer).await {
+            let position = nexts.get_mut(&batch.partition()).unwrap();
+            for message in batch.messages() {
+                assert_eq!(message.offset(), *position);
+                let expected = &messages[*position as usize].value;
+                assert!(message.value() == expected.as_deref());
+                *position += 1;
+            }
+        }
+    }
+    assert_eq!(consumer.stalls(), 0);
+}
+
+/// The threads of consumers in this process.
+fn consumer_threads() -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().map_while(Result::ok);
+    let names = tasks.map(|task| std::fs::read_to_string(task.path().join("comm")).unwrap_or_default());
+    names.filter(|name| name.trim() == "kafka-consumer").count()
+}
+
+/// Waits until no consumer has a thread.
+async fn await_no_threads() {
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(5);
+    while consumer_threads() > 0 {
+        assert!(tokio::time::Instant::now() < deadline, "a dropped consumer ends its thread within 5 s");
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn consumer_ends_its_thread(broker: &Broker) {
+    await_no_threads().await;
+    broker.make_topic("threads", 1).await;
+    broker.append("threads", 0, &values(0..5000)).await;
+    let kafka = broker.client();
+    let mut consumer = kafka.consumer("threads", &options(Isolation::ReadCommitted)).unwrap();
+    consumer.assign(0, 0);
+    assert_eq!(consumer_threads(), 1);
+    assert!(matches!(next(&mut consumer).await, Fetched::Messages(_)));
+    drop(consumer);
+    await_no_threads().await;
+    // While no broker is there, too.
+    let kafka = client("127.0.0.1:1", 8 << 20);
+    let mut consumer = kafka.consumer("threads", &options(Isolation::ReadCommitted)).unwrap();
+    consumer.assign(0, 0);
+    assert!(matches!(next(&mut consumer).await, Fetched::Waiting { .. }));
+    drop(consumer);
+    await_no_threads().await;
+}
+
+async fn reading_continues_after_a_restart(broker: &Broker) {
+    let Some(directory) = &broker.directory else {
+        println!("skipped: the broker of SWIFTWATER_KAFKA is not restarted");
+        return;
+    };
+    broker.make_topic("restarts", 1).await;
+    broker.append("restarts", 0, &values(0..10)).await;
+    let kafka = broker.client();
+    let mut consumer = kafka.consumer("restarts", &options(Isolation::ReadCommitted)).unwrap();
+    consumer.assign(0, 0);
+    assert_eq!(read(&mut consumer, 0).await.1, 10);
+    run_script("stop", directory.path(), "0").unwrap();
+    match next(&mut consumer).await {
+        Fetched::Waiting { error, .. } => assert_eq!(error.kind(), &KafkaErrorKind::Unreachable, "{error}"),
+        other => panic!("{other:?}"),
+    }
+    let port = broker.address.rsplit(':').next().unwrap();
+    run_script("start", directory.path(), port).unwrap();
+    broker.append("restarts", 0, &values(10..20)).await;
+    let (messages, _) = read(&mut consumer, 0).await;
+    assert_eq!(messages[0].0, 10);
+}
+
+#[tokio::test]
+async fn wrong_port_is_unreachable() {
+    let kafka = client("127.0.0.1:1", 8 << 20);
+    let error = kafka.topic("t").await.unwrap_err();
+    assert_eq!(error.kind(), &KafkaErrorKind::Unreachable, "{error}");
+    assert!(error.to_string().contains("`127.0.0.1:1`") && error.to_string().contains("refused"), "{error}");
+    assert!(error.hint().is_some_and(|hint| hint.contains("TLS")), "{error:?}");
+    assert!(kafka.offsets("t", &[(0, OffsetAt::Latest)]).await.is_err());
+}
+
+#[test]
+fn unknown_property_is_refused_with_the_reason_of_the_client() {
+    for (name, value, reason) in [
+        ("no.such.property", "S3CRET", "No such configuration property"),
+        ("socket.timeout.ms", "S3CRET", "Invalid value"),
+        ("broker.address.family", "S3CRET", "Invalid value"),
+    ] {
+        let config = ConnectionConfig {
+            brokers: "127.0.0.1:1".to_owned(),
+            properties: [(name.to_owned(), value.to_owned())].into(),
+            ..ConnectionConfig::default()
+        };
+        let error = Client::new(config, Arc::new(SystemClock::new())).unwrap_err();
+        assert_eq!(error.kind(), &KafkaErrorKind::Configuration);
+        let text = error.to_string();
+        assert!(text.contains(&format!("`{name}`")) && text.contains(reason), "{text}");
+        assert!(!text.contains("S3CRET"), "{text}");
+    }
+}
+
+#[test]
+fn missing_password_file_is_named() {
+    let directory = TempDir::new().unwrap();
+    let file = directory.path().join("password");
+    let config = ConnectionConfig {
+        brokers: "127.0.0.1:1".to_owned(),
+        security_protocol: "sasl_plaintext".parse().unwrap(),
+        sasl_mechanism: Some("PLAIN".parse().unwrap()),
+        username: Some("u".to_owned()),
+        password_file: Some(file.clone()),
+        ..ConnectionConfig::default()
+    };
+    let new = || Client::new(config.clone(), Arc::new(SystemClock::new()));
+    let error = new().unwrap_err().to_string();
+    assert!(error.contains("`password_file`") && error.contains(file.to_str().unwrap()), "{error}");
+    std::fs::write(&file, "\n").unwrap();
+    assert!(new().unwrap_err().to_string().contains("is empty"));
+    std::fs::write(&file, "S3CRET\n").unwrap();
+    assert!(!format!("{:?}", new().unwrap()).contains("S3CRET"));
+}

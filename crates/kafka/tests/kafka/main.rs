@@ -1,0 +1,7 @@
+//! One suite of semantics, against the Kafka in memory and, with the feature `client`, against a broker.
+
+#[cfg(feature = "client")]
+mod broker;
+mod cluster;
+mod fake;
+mod suite;
