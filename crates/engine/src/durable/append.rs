@@ -4,11 +4,12 @@ use super::history::{History, run_blocking};
 use crate::durable::{
     columns::AcceptedColumns,
     dedup::Receipt,
+    quarantine::BadEvent,
     stored_stream::{Declared, Outcome, Packing, StoredStream, unavailable},
 };
-use crate::{AppendOptions, Appended, EngineError, RuntimeError, shared::Shared};
+use crate::{Ack, AppendOptions, Appended, EngineError, Numbered, RuntimeError, shared::Shared};
 use std::sync::Arc;
-use swiftwater_event::EventBatch;
+use swiftwater_event::{EventBatch, RefusedText};
 use swiftwater_runtime::parts::Stream;
 
 impl History {
@@ -127,6 +128,69 @@ impl History {
             ticket: appended.ticket.max(kept.ticket),
             ..appended
         })
+    }
+}
+
+/// Events of a partition that a stream reads.
+pub(crate) struct SourceBatch {
+    /// The name under which the partition numbers its batches.
+    pub(crate) producer: String,
+    /// The offset behind the last message.
+    pub(crate) next: u64,
+    /// The events.
+    pub(crate) batch: EventBatch,
+    /// The offset of each event's message.
+    pub(crate) offsets: Vec<u64>,
+    /// The messages that are no events, with their offsets in ascending order.
+    pub(crate) refused: Vec<(u64, RefusedText)>,
+}
+
+impl History {
+    /// Appends events of a partition, which is read up to `next` from then on. Bad ones are quarantined first: what is behind the
+    /// position has been appended or quarantined, at whatever point the server stops.
+    pub(crate) async fn append_of_source(
+        &self,
+        shared: &Shared,
+        (stream, stored): (&Arc<Stream>, &Arc<StoredStream>),
+        source: &SourceBatch,
+        ack: Ack,
+    ) -> Result<(), EngineError> {
+        if let Some(error) = self.refusal() {
+            return Err(error);
+        }
+        let SourceBatch { producer, next, batch, offsets, refused } = source;
+        loop {
+            let (declared, now_micros) = (stored.declared(), self.clock.now_micros());
+            let mut held = declared.validate(batch.clone(), now_micros);
+            let (all, rejected) = held.rejected();
+            let texts = refused.iter().map(|(offset, text)| (*offset, BadEvent::of_text(text)));
+            let rows = rejected.iter().map(|row| (offsets[row.row as usize], BadEvent::of_row(all, row)));
+            let mut bad: Vec<_> = texts.chain(rows).collect();
+            bad.sort_by_key(|(offset, _)| *offset);
+            let count = bad.len() as u64;
+            if declared.quarantines() {
+                let producer = format!("{producer}/{}", declared.id.0);
+                self.quarantine_of_source(shared, &declared, (&producer, bad)).await?;
+            }
+            if !held.good.is_empty() {
+                let numbered = Numbered {
+                    producer: producer.as_str().into(),
+                    sequence: *next,
+                    part: 0,
+                    after: 0,
+                    hash: 0,
+                };
+                let options = AppendOptions { numbered: Some(numbered), ack, ..AppendOptions::default() };
+                let good = (held.good.clone(), held.columns.take(), batch.bytes().len());
+                let validated_by = (stream, stored, &declared);
+                if self.store_events(shared, validated_by, good, now_micros, &options).await?.is_none() {
+                    continue;
+                }
+            }
+            stored.record_source_position(producer, *next);
+            stream.count_rejected(count);
+            return Ok(());
+        }
     }
 }
 

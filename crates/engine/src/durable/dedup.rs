@@ -117,8 +117,9 @@ fn is_of_engine(id: &str) -> bool {
     is_reserved_producer(id) && !id.starts_with(QUARANTINE_PRODUCER)
 }
 
+/// True for a partition of a topic, in its stream or in the quarantine.
 fn is_source(id: &str) -> bool {
-    id.starts_with(SOURCE_PRODUCER)
+    id.strip_prefix(QUARANTINE_PRODUCER).unwrap_or(id).starts_with(SOURCE_PRODUCER)
 }
 
 impl Producers {

@@ -1,6 +1,6 @@
 //! Stores bad events of streams `WITH (on_bad_event = quarantine)`, each with its reason, in a separate stream.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use swiftwater_catalog::kind::stream::{QUARANTINE, wants_quarantine};
 use swiftwater_event::{CheckLimits, Checker, EventBatch, RefusedText, Rejection, StreamName};
@@ -82,6 +82,11 @@ fn lines(of: &StreamName, bad: &[BadEvent<'_>]) -> Vec<u8> {
     lines
 }
 
+fn as_events(of: &StreamName, bad: &[BadEvent<'_>]) -> EventBatch {
+    let limits = CheckLimits { event_bytes_max: EventBatch::BYTES_MAX / 2, ..CheckLimits::default() };
+    Checker::new(limits).push(lines(of, bad).into()).batch
+}
+
 impl History {
     /// Stores bad events of a stream, with the reason, in its quarantine stream: texts that are no events, and rows of a
     /// batch. Those of a numbered request are kept once, as its good ones are.
@@ -116,9 +121,7 @@ impl History {
                         Numbered { producer, sequence: *sequence, part, after: 0, hash: 0 }
                     });
                 let options = AppendOptions { numbered, ack: options.ack, ..AppendOptions::default() };
-                let limits =
-                    CheckLimits { event_bytes_max: EventBatch::BYTES_MAX / 2, ..CheckLimits::default() };
-                let batch = Checker::new(limits).push(lines(&of.create.name, bad).into()).batch;
+                let batch = as_events(&of.create.name, bad);
                 let appended = Box::pin(self.append(shared, (&stream, &stored), batch, options)).await?;
                 kept.count += appended.accepted;
                 kept.ticket = kept.ticket.max(appended.ticket);
@@ -126,6 +129,33 @@ impl History {
             }
         }
         Ok(kept)
+    }
+
+    /// Stores bad events of a partition that a stream reads, with their offsets in ascending order. Each piece is numbered by the
+    /// offset behind its last one, so those that the quarantine has are known, however the messages are divided.
+    pub(crate) async fn quarantine_of_source(
+        &self,
+        shared: &Shared,
+        of: &Declared,
+        (producer, bad): (&str, Vec<(u64, BadEvent<'_>)>),
+    ) -> Result<(), EngineError> {
+        let name = StreamName::new(QUARANTINE).expect("it is a name");
+        let Some(stored) = self.stored(&name) else { return Ok(()) };
+        let stream = shared.stream(&name)?;
+        let producer: Arc<str> = format!("{QUARANTINE_PRODUCER}{producer}").into();
+        let known = stored.source_position(&producer).unwrap_or(0);
+        let (offsets, bad): (Vec<u64>, Vec<BadEvent<'_>>) =
+            bad.into_iter().filter(|(offset, _)| *offset >= known).unzip();
+        let mut done = 0;
+        for piece in pieces(&bad) {
+            done += piece.len();
+            let sequence = offsets[done - 1] + 1;
+            let numbered = Numbered { producer: Arc::clone(&producer), sequence, part: 0, after: 0, hash: 0 };
+            let options = AppendOptions { numbered: Some(numbered), ..AppendOptions::default() };
+            let batch = as_events(&of.create.name, piece);
+            Box::pin(self.append(shared, (&stream, &stored), batch, options)).await?;
+        }
+        Ok(())
     }
 
     /// The statement that creates the quarantine, where a statement declares a stream whose bad events go there.

@@ -42,6 +42,11 @@ impl ValidatedBatch {
         !self.rejected.is_empty()
     }
 
+    /// All events, and those that do not fit the columns.
+    pub(crate) fn rejected(&self) -> (&EventBatch, &[RejectedEvent]) {
+        (&self.batch, &self.rejected)
+    }
+
     pub(crate) fn refusals(&self) -> Vec<Refusal> {
         self.rejected.iter().map(Refusal::from).collect()
     }

@@ -142,12 +142,11 @@ async fn each_message_is_stored_once_at_whatever_call_the_power_goes_off() {
         let engine = engine.unwrap();
         until_count(&engine, expected.len()).await;
         until_said(&engine, "SELECT count(*) AS c FROM quarantine", &format!("{{\"c\":{bad}}}\n")).await;
-        let rows = sql(
-            &engine,
-            "SELECT _kafka['partition'] AS p, _kafka['offset'] AS o, n FROM s ORDER BY _offset",
-        )
-        .await;
-        let rows: Vec<serde_json::Value> = rows.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let rows =
+            sql(&engine, "SELECT _kafka['partition'] AS p, _kafka['offset'] AS o, n FROM s ORDER BY _offset")
+                .await;
+        let rows: Vec<serde_json::Value> =
+            rows.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let number = |row: &serde_json::Value, name: &str| row[name].as_u64().unwrap();
         let mut found: Vec<(u32, u64, u64)> =
             rows.iter().map(|row| (number(row, "p") as u32, number(row, "o"), number(row, "n"))).collect();
@@ -268,7 +267,8 @@ async fn live_stream_begins_at_its_start_again() {
         sql(&engine, "CREATE STREAM IF NOT EXISTS s FROM KAFKA (topic = 't', start = earliest)").await;
         until_shown(&engine, "\"position\":3").await;
         let name = StreamName::new("s").unwrap();
-        let status = engine.streams(&Principal::local()).into_iter().find(|stream| stream.name == name).unwrap();
+        let status =
+            engine.streams(&Principal::local()).into_iter().find(|stream| stream.name == name).unwrap();
         assert_eq!((status.events, status.is_stored), (3, false));
         stop(engine, GRACE).await;
     }
@@ -288,12 +288,20 @@ async fn faults_are_shown_with_what_to_do() {
     until_count(&engine, 2).await;
     let name = StreamName::new("s").unwrap();
     let appended = engine.append(&Principal::local(), &name, batch("{\"n\":1}"), Default::default()).await;
-    assert_eq!(appended.unwrap_err().to_string(), "stream `s` reads a topic of Kafka, and takes no other events");
+    assert_eq!(
+        appended.unwrap_err().to_string(),
+        "stream `s` reads a topic of Kafka, and takes no other events"
+    );
     let right = KafkaErrorKind::Unauthorized { right: "READ on topic `t`".into() };
     kafka.set_error("t", 0, Some(KafkaError::new(right, "not authorized")));
     produce(&kafka, 0, 2..4);
     let shown = until_shown(&engine, "\"waiting\"").await;
-    assert!(shown.contains("not authorized (Add an ACL on the broker that allows this identity READ on topic `t`.)"), "{shown}");
+    assert!(
+        shown.contains(
+            "not authorized (Add an ACL on the broker that allows this identity READ on topic `t`.)"
+        ),
+        "{shown}"
+    );
     kafka.set_error("t", 0, None);
     until_count(&engine, 4).await;
     kafka.set_away(true);

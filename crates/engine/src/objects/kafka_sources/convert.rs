@@ -25,8 +25,10 @@ const EVENT_BYTES_MAX: u64 = 16 << 20;
 pub(super) struct Converted {
     /// The events, in the order of the messages.
     pub(super) batch: EventBatch,
-    /// The messages, or lines of them, that are no events.
-    pub(super) refused: Vec<RefusedText>,
+    /// The offset of each event's message.
+    pub(super) offsets: Vec<u64>,
+    /// The messages, or lines of them, that are no events, with their offsets in ascending order.
+    pub(super) refused: Vec<(u64, RefusedText)>,
     /// Messages without a value that were left out.
     pub(super) tombstones: u64,
 }
@@ -78,15 +80,22 @@ pub(super) fn convert(
         rejections_described_max: usize::MAX,
         ..CheckLimits::default()
     };
-    let batch = lines.check(&limits, |place, line, rejection| {
+    let (batch, places) = lines.check(&limits, |place, line, rejection| {
         refused.push(bad.refusal(place, (line, rejection.column), &rejection.message));
     });
-    Converted { batch, refused, tombstones }
+    refused.sort_by_key(|(offset, _)| *offset);
+    let offsets = places.into_iter().map(|place| messages.offsets()[place]).collect();
+    Converted { batch, offsets, refused, tombstones }
 }
 
 impl Lines {
     /// Checks the lines. Each is one event, or `refuse` is called with its message, its number in the message, and the fault.
-    fn check(self, limits: &CheckLimits, mut refuse: impl FnMut(usize, u64, &Rejection)) -> EventBatch {
+    /// Returns the events, with the message of each.
+    fn check(
+        self,
+        limits: &CheckLimits,
+        mut refuse: impl FnMut(usize, u64, &Rejection),
+    ) -> (EventBatch, Vec<usize>) {
         // Only a text whose first line has the number 1 may begin with a byte order mark.
         const FIRST_LINE: u64 = 2;
         let Lines { text, starts } = self;
@@ -101,10 +110,10 @@ impl Lines {
             && checked.batch.len() == lines.len()
             && lines.iter().enumerate().all(is_line)
         {
-            return checked.batch;
+            return (checked.batch, starts.into_iter().map(|(_, message)| message).collect());
         }
         // An event that does not end in its line may have taken others with it, so each line is checked alone.
-        let (mut good, mut before) = (Vec::new(), None);
+        let (mut good, mut places, mut before) = (Vec::new(), Vec::new(), None);
         for (line, (_, message)) in lines.into_iter().zip(&starts) {
             let number = match before {
                 Some((last, number)) if last == *message => number + 1,
@@ -119,10 +128,13 @@ impl Lines {
                     let several = Rejection { line: 1, column: 1, message: message_text, oversize: false };
                     refuse(*message, number, &several);
                 }
-                None => good.push(alone.batch),
+                None => {
+                    good.push(alone.batch);
+                    places.push(*message);
+                }
             }
         }
-        EventBatch::concat(&good)
+        (EventBatch::concat(&good), places)
     }
 
     fn begin(&mut self, message: usize) {
@@ -260,7 +272,7 @@ struct BadMessages<'m> {
 }
 
 impl BadMessages<'_> {
-    fn refusal(&self, place: usize, (line, column): (u64, u64), reason: &str) -> RefusedText {
+    fn refusal(&self, place: usize, (line, column): (u64, u64), reason: &str) -> (u64, RefusedText) {
         let offset = self.messages.offsets()[place];
         let key = self.messages.key(place).map_or_else(String::new, |key| {
             let shown = String::from_utf8_lossy(&key[..key.len().min(KEY_BYTES_SHOWN)]).into_owned();
@@ -271,11 +283,8 @@ impl BadMessages<'_> {
             format!("{reason}; a message of topic `{topic}`, partition {partition}, offset {offset}{key}");
         let value = self.messages.value(place).unwrap_or_default();
         let kept = &value[..value.len().min(REFUSED_BYTES_KEPT)];
-        RefusedText {
-            rejection: Rejection { line, column, message, oversize: false },
-            text: kept.to_vec(),
-            is_cut: kept.len() < value.len(),
-        }
+        let rejection = Rejection { line, column, message, oversize: false };
+        (offset, RefusedText { rejection, text: kept.to_vec(), is_cut: kept.len() < value.len() })
     }
 }
 
@@ -313,10 +322,11 @@ mod tests {
 
     fn converted(options: &str, values: &[Option<&[u8]>]) -> (Vec<String>, Vec<String>, u64) {
         let messages = messages(values);
-        let Converted { batch, refused, tombstones } =
+        let Converted { batch, offsets, refused, tombstones } =
             convert(&messages, 0..messages.len(), &source(options), Some(1000));
+        assert_eq!(offsets.len(), batch.len());
         let events = (0..batch.len()).map(|row| String::from_utf8_lossy(batch.event(row)).into_owned());
-        let refused = refused.iter().map(|RefusedText { rejection, .. }| {
+        let refused = refused.iter().map(|(_, RefusedText { rejection, .. })| {
             format!("{}:{}: {}", rejection.line, rejection.column, rejection.message)
         });
         (events.collect(), refused.collect(), tombstones)

@@ -3,12 +3,12 @@
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use swiftwater_catalog::{Object, kind::stream::StreamEntry};
-use swiftwater_event::Backoff;
+use swiftwater_event::{Backoff, RefusedText};
 use swiftwater_kafka::{
     Consumer, ConsumerOptions, Fetched, Isolation, Kafka, KafkaError, MessageBatch, OffsetAt, Topic,
 };
 use swiftwater_lang::ddl::{KafkaIsolation, KafkaSource, KafkaStart, OnGap};
-use swiftwater_runtime::{AppendOptions, Numbered, lock_order::OrderedMutex, parts::Stream};
+use swiftwater_runtime::lock_order::OrderedMutex;
 use tokio::time::interval;
 
 use super::{
@@ -16,14 +16,17 @@ use super::{
     positions::{Positions, producer},
 };
 use crate::{
-    Ack, EngineError, HistoryError,
-    durable::{history::History, table_writer::RETRY},
+    Ack, AppendOptions, EngineError, HistoryError,
+    durable::{append::SourceBatch, history::History, table_writer::RETRY},
     shared::Shared,
     supervisor::{DropSignal, Maintained, NextAttempt, TaskKind},
 };
 
 /// Bytes of messages that become one record of the log.
 const CHUNK_BYTES: usize = 1 << 20;
+
+/// Bytes of a message beside its key and its value.
+const MESSAGE_BYTES: usize = 128;
 
 /// The reason why a topic is not read.
 #[derive(Debug, thiserror::Error)]
@@ -253,7 +256,10 @@ impl<'r> Run<'r> {
                 }
             };
             match fetched {
-                Fetched::Messages(messages) => self.append(&messages).await?,
+                Fetched::Messages(messages) => {
+                    self.check_topic().await?;
+                    self.append(&messages).await?;
+                }
                 Fetched::End { partition, next } => {
                     self.record(partition, next);
                     self.reader.update(partition, |progress| progress.end = next.max(progress.end));
@@ -264,6 +270,16 @@ impl<'r> Run<'r> {
                 Fetched::Waiting { partition, error } => self.waits(partition, &error),
                 Fetched::Failed(error) => return Err(error.into()),
             }
+        }
+    }
+
+    /// Makes sure that the messages at hand are those of the topic whose positions are recorded: they were fetched before, and it
+    /// is there still. Offsets of a topic that was made again continue none of the earlier one.
+    async fn check_topic(&mut self) -> Result<(), SourceError> {
+        let topic = self.kafka.topic(&self.reader.source().topic).await?;
+        match topic.id == self.topic.id {
+            true => Ok(()),
+            false => Err(SourceError::Changed(self.reader.source().topic.to_string())),
         }
     }
 
@@ -312,7 +328,9 @@ impl<'r> Run<'r> {
             let mut bytes = 0;
             let fits = |place: &usize| {
                 let is_first = bytes == 0;
-                bytes += messages.value(*place).map_or(0, <[u8]>::len).max(1);
+                // Some more for the properties that its event gets.
+                let parts = [messages.key(*place), messages.value(*place)];
+                bytes += parts.iter().map(|part| part.map_or(0, <[u8]>::len)).sum::<usize>() + MESSAGE_BYTES;
                 is_first || bytes <= CHUNK_BYTES
             };
             let end = first + (first..messages.len()).take_while(fits).count();
@@ -334,28 +352,20 @@ impl<'r> Run<'r> {
     ) -> Result<(), SourceError> {
         let create = &self.reader.entry.create;
         let source = self.reader.source();
-        let Converted { batch, refused, tombstones } =
+        let Converted { batch, offsets, refused, tombstones } =
             convert(messages, range, source, create.options.event_bytes_max);
-        let options = AppendOptions {
-            rejected: refused.len() as u64,
-            refused,
-            ack: self.history.ack(&create.name).unwrap_or(Ack::Memory),
-            ..AppendOptions::default()
-        };
+        let ack = self.history.ack(&create.name).unwrap_or(Ack::Memory);
         match &self.positions {
             Positions::Stored(stored) => {
-                let stream: Arc<Stream> = self.shared.stream(&create.name).map_err(EngineError::from)?;
-                let numbered = Numbered {
-                    producer: producer(self.topic.id, messages.partition()).into(),
-                    sequence: next,
-                    part: 0,
-                    after: 0,
-                    hash: 0,
-                };
-                let options = AppendOptions { numbered: Some(numbered), ..options };
-                self.history.append(&self.shared, (&stream, stored), batch, options).await?;
+                let stream = self.shared.stream(&create.name).map_err(EngineError::from)?;
+                let producer = producer(self.topic.id, messages.partition());
+                let batch = SourceBatch { producer, next, batch, offsets, refused };
+                self.history.append_of_source(&self.shared, (&stream, stored), &batch, ack).await?;
             }
             Positions::InMemory(_) => {
+                let refused: Vec<RefusedText> = refused.into_iter().map(|(_, text)| text).collect();
+                let rejected = refused.len() as u64;
+                let options = AppendOptions { rejected, refused, ack, ..AppendOptions::default() };
                 self.shared.append_unstored(&create.name, batch, options).await?;
             }
         }
