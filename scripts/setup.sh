@@ -13,6 +13,10 @@ need() { # need COMMAND PACKAGE...
 }
 
 need cc gcc libc6-dev # zstd and mimalloc are built from C
+need c++ g++          # librdkafka's build has a part in C++
+need make make        # librdkafka and OpenSSL are built with it
+# OpenSSL's configuration is a program in Perl, and Debian's base system has only some of its modules.
+perl -MFindBin -MIPC::Cmd -MTime::Piece -e 1 >/dev/null 2>&1 || packages="$packages perl"
 need curl curl        # the examples of README.md, which the tests run
 need cargo rustup     # rust-toolchain.toml names the version; rustup fetches it
 
@@ -22,7 +26,7 @@ command -v strace >/dev/null 2>&1 || wanted="strace"
 
 missing() {
     echo "setup: missing tools. On Debian or Ubuntu: apt-get install$packages" >&2
-    echo "setup: elsewhere: a C compiler, curl, and Rust by rustup (https://rustup.rs)" >&2
+    echo "setup: elsewhere: compilers of C and C++, make, perl, curl, and Rust by rustup (https://rustup.rs)" >&2
     exit 1
 }
 

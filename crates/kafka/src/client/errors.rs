@@ -16,6 +16,7 @@ impl Code {
     pub(super) const PARTITION_EOF: Code = Code(-191);
     pub(super) const AUTO_OFFSET_RESET: Code = Code(-140);
     pub(super) const FATAL: Code = Code(-150);
+    pub(super) const ALL_BROKERS_DOWN: Code = Code(-187);
     const TIMED_OUT: Code = Code(-185);
 
     /// librdkafka's description.
@@ -78,8 +79,9 @@ impl Place<'_> {
             29 => unauthorized(format!("READ and DESCRIBE on topic `{topic}`")),
             30 => unauthorized(format!("READ on group `{group}`")),
             31 => unauthorized("DESCRIBE on the cluster".to_owned()),
-            // UNKNOWN_TOPIC_OR_PART, _UNKNOWN_TOPIC, _UNKNOWN_PARTITION, UNKNOWN_TOPIC_ID.
-            3 | -188 | -190 | 100 => KafkaError::new(
+            // UNKNOWN_TOPIC_OR_PART, _UNKNOWN_TOPIC, _UNKNOWN_PARTITION, UNKNOWN_TOPIC_ID, and _NOENT, with which calls report
+            // that none of the partitions is known.
+            3 | -188 | -190 | 100 | -156 => KafkaError::new(
                 KafkaErrorKind::UnknownTopic,
                 format!("Kafka `{brokers}` has no topic `{topic}`, or not this partition of it: {text}"),
             ),
@@ -125,6 +127,7 @@ mod tests {
         assert_eq!(Code::PARTITION_EOF.0, RD_KAFKA_RESP_ERR__PARTITION_EOF as i32);
         assert_eq!(Code::AUTO_OFFSET_RESET.0, RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET as i32);
         assert_eq!(Code::FATAL.0, RD_KAFKA_RESP_ERR__FATAL as i32);
+        assert_eq!(Code::ALL_BROKERS_DOWN.0, RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN as i32);
         assert_eq!(Code::TIMED_OUT.0, RD_KAFKA_RESP_ERR__TIMED_OUT as i32);
         let unreachable = [
             RD_KAFKA_RESP_ERR__TRANSPORT,
@@ -141,6 +144,7 @@ mod tests {
             RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART,
             RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC,
             RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION,
+            RD_KAFKA_RESP_ERR__NOENT,
             RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_ID,
         ];
         let unauthenticated = [

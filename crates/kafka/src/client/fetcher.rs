@@ -322,11 +322,13 @@ impl Fetcher {
         if self.reports.len() >= REPORTS_MAX {
             self.reports.clear();
         }
-        let last = self.reports.get(&(partition, code));
+        // A broker that is away has several errors in turn; the first one has the reason.
+        let kind = if code.is_unreachable() { Code::ALL_BROKERS_DOWN } else { code };
+        let last = self.reports.get(&(partition, kind));
         if last.is_some_and(|last| now.saturating_duration_since(*last) < REPORT_PERIOD) {
             return;
         }
-        self.reports.insert((partition, code), now);
+        self.reports.insert((partition, kind), now);
         let error = self.place().error(code, text);
         let assignment = partition.and_then(|partition| self.positions.get(&partition));
         let assignment = assignment.map_or(0, |position| position.assignment);

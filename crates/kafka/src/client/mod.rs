@@ -24,7 +24,7 @@ use tokio::{sync::Notify, time};
 
 use admin::Call;
 use consumer::{ClientConsumer, Shared};
-use errors::Place;
+use errors::{Code, Place};
 use fetcher::{Fetcher, FetcherNames};
 use native::{Callbacks, Handle, Properties, Queue, Wake, c_text};
 
@@ -152,7 +152,9 @@ impl Calls {
                 if error.code.is_unauthenticated() {
                     return Err(place.error(error.code, &error.text));
                 }
-                if error.code.is_unreachable() {
+                // That all are down says less than the reason why one is.
+                let adds_reason = error.code != Code::ALL_BROKERS_DOWN || unreachable.is_none();
+                if error.code.is_unreachable() && adds_reason {
                     unreachable = Some(place.error(error.code, &error.text));
                 }
             }
