@@ -85,7 +85,7 @@ async fn engine(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Engine, Fa
         None => Engine::start(settings.engine.clone(), clock),
         Some(mut history) => {
             for (name, config) in settings.kafka.connections() {
-                history.kafka.connections.insert(name.into(), connection(name, config)?);
+                history.kafka.connections.insert(name.into(), connection(name, config, Arc::clone(&clock))?);
             }
             Engine::open(settings.engine.clone(), history, clock).await.map_err(not_opened)?
         }
@@ -94,8 +94,12 @@ async fn engine(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Engine, Fa
 
 /// A connection to Kafka, which connects when a stream first reads a topic.
 #[cfg(feature = "kafka")]
-fn connection(name: &str, config: &ConnectionConfig) -> Result<Arc<dyn Kafka>, Failure> {
-    let client = swiftwater_kafka::Client::new(config).map_err(|error| {
+fn connection(
+    name: &str,
+    config: &ConnectionConfig,
+    clock: Arc<dyn Clock>,
+) -> Result<Arc<dyn Kafka>, Failure> {
+    let client = swiftwater_kafka::Client::new(config.clone(), clock).map_err(|error| {
         let hint = error.hint().map(|hint| format!("\n{hint}")).unwrap_or_default();
         anyhow::anyhow!("connection `kafka.{name}` of the settings cannot be used: {error}{hint}")
     })?;
@@ -103,7 +107,7 @@ fn connection(name: &str, config: &ConnectionConfig) -> Result<Arc<dyn Kafka>, F
 }
 
 #[cfg(all(feature = "history", not(feature = "kafka")))]
-fn connection(name: &str, _: &ConnectionConfig) -> Result<Arc<dyn Kafka>, Failure> {
+fn connection(name: &str, _: &ConnectionConfig, _: Arc<dyn Clock>) -> Result<Arc<dyn Kafka>, Failure> {
     let message =
         format!("connection `kafka.{name}` of the settings: this binary was built without kafka: make build");
     Err(anyhow::anyhow!(message).into())

@@ -66,7 +66,9 @@ pub use search::{
     SearchedFiles, SearchedStream, Stage, ValueCount,
 };
 pub use searches::{RunningSearch, SearchError, SearchMetrics, SearchState};
-pub use status::{HistoryMetrics, JobStatus, JoinsMetrics, SinkStatus, TableMetrics, ViewsMetrics};
+pub use status::{
+    HistoryMetrics, JobStatus, JoinsMetrics, SinkStatus, TableMetrics, TopicMetrics, ViewsMetrics,
+};
 pub use swiftwater_catalog::{CatalogError, ObjectKind, ScheduleError, kind::stream::QUARANTINE};
 pub use swiftwater_log::{Compression, CompressionPolicy};
 pub use swiftwater_runtime::*;

@@ -44,6 +44,23 @@ pub struct HistoryMetrics {
     pub jobs: Vec<JobStatus>,
     /// All sinks, by name.
     pub sinks: Vec<SinkStatus>,
+    /// The topics that streams read, by stream.
+    pub topics: Vec<TopicMetrics>,
+}
+
+/// The topic that a stream reads, all its partitions together.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TopicMetrics {
+    /// The stream.
+    pub stream: String,
+    /// Messages between the positions and the ends of the partitions.
+    pub lag: u64,
+    /// Messages that were deleted before they were read, since the reader began.
+    pub lost: u64,
+    /// Messages without a value that were left out, since the reader began.
+    pub tombstones: u64,
+    /// Partitions that are not read at present because of an error; all of them if the topic cannot be read.
+    pub failing_partitions: u64,
 }
 
 /// All views together.

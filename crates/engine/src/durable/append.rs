@@ -23,6 +23,9 @@ impl History {
     ) -> Result<Appended, EngineError> {
         let now_micros = self.clock.now_micros();
         let mut declared = stored.declared();
+        if declared.create.source.is_some() {
+            return Err(EngineError::ReadsTopic(stored.name.to_string()));
+        }
         if let Some(numbered) = &options.numbered
             && let Some(receipt) = stored.find_receipt(numbered, options.ack)?
         {

@@ -254,6 +254,7 @@ impl History {
             joins: self.joins_metrics(),
             jobs: self.job_status(),
             sinks: self.sink_statuses(),
+            topics: self.topic_metrics(),
         }
     }
 

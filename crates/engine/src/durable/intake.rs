@@ -23,12 +23,12 @@ impl Shared {
         {
             return Err(RuntimeError::ReservedProducer(producer.to_string()).into());
         }
-        if self.history.get().is_some_and(|history| history.reads_topic(stream)) {
-            return Err(EngineError::ReadsTopic(stream.to_string()));
-        }
         if let Some((history, stored)) = self.stored(stream) {
             let stream = self.stream(stream)?;
             return history.append(self, (&stream, &stored), batch, options).await;
+        }
+        if self.unstored(stream).is_some_and(|(_, declared)| declared.create.source.is_some()) {
+            return Err(EngineError::ReadsTopic(stream.to_string()));
         }
         self.append_unstored(stream, batch, options).await
     }

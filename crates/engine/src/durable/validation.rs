@@ -80,15 +80,6 @@ impl History {
         self.unstored.get(name)
     }
 
-    /// True if the events of a stream come from a topic.
-    pub(crate) fn reads_topic(&self, name: &StreamName) -> bool {
-        let has_source = |declared: &Declared| declared.create.source.is_some();
-        match self.stored(name) {
-            Some(stored) => has_source(&stored.declared()),
-            None => self.unstored(name).is_some_and(|declared| has_source(&declared)),
-        }
-    }
-
     /// Counts and quarantines the bad events of a request after its good ones, `accepted` in number, were taken in; returns
     /// their place in the quarantine. Before that nothing is done about bad ones: the request may still be refused, and sent
     /// again.

@@ -292,6 +292,7 @@ async fn faults_are_shown_with_what_to_do() {
         appended.unwrap_err().to_string(),
         "stream `s` reads a topic of Kafka, and takes no other events"
     );
+    assert!(refused("INSERT INTO s (n) VALUES (1)").await.contains("takes no other events"));
     let right = KafkaErrorKind::Unauthorized { right: "READ on topic `t`".into() };
     kafka.set_error("t", 0, Some(KafkaError::new(right, "not authorized")));
     produce(&kafka, 0, 2..4);

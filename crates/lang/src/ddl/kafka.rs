@@ -407,8 +407,8 @@ impl KafkaSource {
 /// Fields by their names, each once, in the order in which an event has them.
 fn fields(names: &[Box<str>]) -> Option<Vec<KafkaField>> {
     let field =
-        |name: &Box<str>| KafkaField::ALL.into_iter().find(|field| field.text().eq_ignore_ascii_case(name));
-    let mut fields: Vec<KafkaField> = names.iter().map(field).collect::<Option<_>>()?;
+        |name: &str| KafkaField::ALL.into_iter().find(|field| field.text().eq_ignore_ascii_case(name));
+    let mut fields: Vec<KafkaField> = names.iter().map(|name| field(name)).collect::<Option<_>>()?;
     fields.sort_unstable();
     let is_twice = fields.windows(2).any(|pair| pair[0] == pair[1]);
     (!is_twice).then_some(fields)

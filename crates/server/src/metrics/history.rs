@@ -1,4 +1,4 @@
-//! The metrics of the log, the tables of stored streams, views, joins, jobs, sinks and endpoints.
+//! The metrics of the log, the tables of stored streams, views, joins, jobs, sinks, topics and endpoints.
 //!
 //! A stream that is listed individually has the metrics of its table too; the tables of the other streams are added up.
 
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use swiftwater_engine::{
     Endpoint, HistoryMetrics, JobStatus, JoinsMetrics, SearchMetrics, SinkStatus, StreamStatus, TableMetrics,
-    ViewsMetrics,
+    TopicMetrics, ViewsMetrics,
 };
 
 use super::{Kind, Number, Numbers, Sample, Table, own_and_others};
@@ -20,6 +20,7 @@ pub(crate) fn families(
 ) {
     job_families(table, history.map_or(&[], |history| &history.jobs));
     sink_families(table, history.map_or(&[], |history| &history.sinks));
+    topic_families(table, history.map_or(&[], |history| &history.topics));
     endpoint_families(table, endpoints);
     if let Some(searches) = searches {
         search_families(table, searches);
@@ -206,6 +207,37 @@ fn sink_families(table: &mut Table, sinks: &[SinkStatus]) {
     ];
     let rows: Vec<(&str, &SinkStatus)> = sinks.iter().map(|sink| (&*sink.name, sink)).collect();
     table.of_rows("sink", &rows, families);
+}
+
+fn topic_families(table: &mut Table, topics: &[TopicMetrics]) {
+    let families: Numbers<'_, TopicMetrics> = &[
+        (
+            Kind::Gauge,
+            "swiftwater_kafka_lag_messages",
+            "Messages between the positions and the ends of the partitions that a stream reads.",
+            |topic| topic.lag.into(),
+        ),
+        (
+            Kind::Counter,
+            "swiftwater_kafka_lost_messages_total",
+            "Messages that were deleted before they were read.",
+            |topic| topic.lost.into(),
+        ),
+        (
+            Kind::Counter,
+            "swiftwater_kafka_tombstones_total",
+            "Messages without a value that were left out.",
+            |topic| topic.tombstones.into(),
+        ),
+        (
+            Kind::Gauge,
+            "swiftwater_kafka_failing_partitions",
+            "Partitions that are not read at present because of an error.",
+            |topic| topic.failing_partitions.into(),
+        ),
+    ];
+    let rows: Vec<(&str, &TopicMetrics)> = topics.iter().map(|topic| (&*topic.stream, topic)).collect();
+    table.of_rows("stream", &rows, families);
 }
 
 fn endpoint_families(table: &mut Table, endpoints: &[Arc<Endpoint>]) {

@@ -8,6 +8,7 @@ use super::reader::{PartitionProgress, TopicReader};
 use crate::{
     answer::{table, texts},
     durable::history::History,
+    status::TopicMetrics,
 };
 
 /// A row of the answer: a partition, or a stream whose topic was not reached yet.
@@ -35,12 +36,35 @@ impl Row {
 }
 
 impl History {
+    /// The topics that streams read, by stream.
+    pub(crate) fn topic_metrics(&self) -> Vec<TopicMetrics> {
+        let metrics = |reader: Arc<TopicReader>| {
+            let partitions = reader.partitions.lock();
+            let is_failing = reader.failing().is_some();
+            let sum = |of: fn(&PartitionProgress) -> u64| partitions.values().map(of).sum();
+            let not_read = |at: &&PartitionProgress| is_failing || at.error.is_some();
+            TopicMetrics {
+                stream: reader.entry.create.name.to_string(),
+                lag: sum(|at| at.end.saturating_sub(at.position)),
+                lost: sum(|at| at.lost),
+                tombstones: sum(|at| at.tombstones),
+                failing_partitions: (partitions.values().filter(not_read).count() as u64)
+                    .max(u64::from(is_failing)),
+            }
+        };
+        self.sorted_readers().into_iter().map(metrics).collect()
+    }
+
+    fn sorted_readers(&self) -> Vec<Arc<TopicReader>> {
+        let mut readers = self.objects.topic_readers.all();
+        readers.sort_by(|a, b| a.entry.create.name.as_str().cmp(b.entry.create.name.as_str()));
+        readers
+    }
+
     /// The partitions of all topics that streams read, by stream and partition.
     pub(crate) fn show_partitions(&self) -> RecordBatch {
-        let mut readers: Vec<Arc<TopicReader>> = self.objects.topic_readers.all();
-        readers.sort_by(|a, b| a.entry.create.name.as_str().cmp(b.entry.create.name.as_str()));
         let mut rows = Vec::new();
-        for reader in readers {
+        for reader in self.sorted_readers() {
             let partitions = reader.partitions.lock().clone();
             if partitions.is_empty() {
                 rows.push(Row { reader: Arc::clone(&reader), partition: None });

@@ -1,0 +1,199 @@
+//! Tests a stream over a topic of Apache Kafka: with the binary, a broker that `tests/kafka/broker.sh` starts, and
+//! a producer of another project (`tests/clients/requirements.txt`). Where one of them is missing, the test says so.
+#![cfg(feature = "kafka")]
+
+mod common;
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use common::{TestServer, run, until};
+
+/// The exit code of `broker.sh` where Java, Maven or the network is missing.
+const SKIPPED: i32 = 77;
+
+/// A broker of this test.
+struct Broker {
+    directory: tempfile::TempDir,
+    address: String,
+}
+
+fn tests() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/kafka")
+}
+
+/// Runs `broker.sh`. What it starts must not have the test's pipes.
+fn run_script(directory: &Path, words: &[&str]) -> Result<String, (Option<i32>, String)> {
+    let log = directory.join("script.log");
+    let mut command = Command::new("bash");
+    command.arg(tests().join("broker.sh")).arg(words[0]).arg(directory).args(&words[1..]);
+    let errors = std::fs::File::create(&log).unwrap();
+    let output = command.stdin(Stdio::null()).stderr(errors).output().expect("bash is there");
+    match output.status.success() {
+        true => Ok(String::from_utf8(output.stdout).unwrap().trim().to_owned()),
+        false => Err((output.status.code(), std::fs::read_to_string(log).unwrap())),
+    }
+}
+
+impl Broker {
+    fn start() -> Option<Broker> {
+        let directory = tempfile::tempdir().unwrap();
+        match run_script(directory.path(), &["start", "0"]) {
+            Ok(address) => Some(Broker { directory, address }),
+            Err((Some(SKIPPED), reason)) => {
+                println!("skipped: {}", reason.trim());
+                None
+            }
+            Err((_, reason)) => panic!("{reason}"),
+        }
+    }
+
+    /// Ends the broker, and starts it again at its address, with its data.
+    fn restart(&self) {
+        run_script(self.directory.path(), &["stop"]).unwrap();
+        let port = self.address.rsplit(':').next().unwrap();
+        run_script(self.directory.path(), &["start", port]).unwrap();
+    }
+
+    fn produce(&self, python: &Path, numbers: std::ops::Range<u64>) {
+        let mut command = Command::new(python);
+        command.arg(tests().join("produce.py")).args([&self.address, "orders", "4"]);
+        command.args([numbers.start.to_string(), numbers.end.to_string()]);
+        assert!(command.status().unwrap().success());
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        let _ = run_script(self.directory.path(), &["stop"]);
+    }
+}
+
+struct Server {
+    server: TestServer,
+}
+
+impl Server {
+    fn open(data: &Path, broker: &Broker) -> Server {
+        let settings = data.join("settings.toml");
+        std::fs::write(&settings, format!("[kafka.main]\nbrokers = \"{}\"\n", broker.address)).unwrap();
+        let settings = settings.to_str().unwrap().to_owned();
+        let server = TestServer::over_with(&data.join("data"), &["--config", &settings]);
+        Server { server }
+    }
+
+    fn sql(&self, text: &str) -> String {
+        let ran = run(&["sql", "--server", &self.server.url, text]);
+        assert_eq!(ran.code, Some(0), "{text}: {}", ran.err);
+        ran.out
+    }
+
+    /// Waits until the stream has all numbers below, without those that are no events.
+    fn until_read(&self, numbers: u64) {
+        let events = numbers - numbers.div_ceil(100);
+        let expected = format!("{{\"n\":{events},\"d\":{events}}}\n");
+        let counts = "SELECT count(*) AS n, count(DISTINCT id) AS d FROM orders";
+        until(&format!("{events} orders"), || self.sql(counts) == expected);
+    }
+}
+
+#[test]
+fn each_message_of_a_topic_is_stored_once_whatever_is_killed() {
+    let Some(python) = std::env::var_os("SWIFTWATER_PYTHON").map(PathBuf::from) else {
+        println!("skipped: SWIFTWATER_PYTHON names no Python with tests/clients/requirements.txt");
+        return;
+    };
+    let Some(broker) = Broker::start() else { return };
+    let data = tempfile::tempdir().unwrap();
+    let mut server = Server::open(data.path(), &broker);
+    // The statements of docs/reference/kafka.md; the topic is not there yet.
+    server.sql(
+        "CREATE STREAM orders (id LONG NOT NULL, customer STRING, amount DOUBLE) \
+         FROM KAFKA (topic = 'orders', start = earliest) WITH (on_bad_event = quarantine); SHOW PARTITIONS",
+    );
+    until("a missing topic to be shown", || {
+        let shown = server.sql("SHOW PARTITIONS");
+        shown.contains("\"failing\"") && shown.contains("orders")
+    });
+    let kills: u64 = std::env::var("KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(3);
+    const PRODUCED: u64 = 5000;
+    for kill in 0..kills {
+        std::thread::scope(|scope| {
+            let produced = scope.spawn(|| broker.produce(&python, kill * PRODUCED..(kill + 1) * PRODUCED));
+            let some = (kill * PRODUCED + PRODUCED / 4) / 100 * 99;
+            until("some orders", || {
+                let count = server.sql("SELECT count(*) AS n FROM orders");
+                let count: u64 =
+                    count.trim().trim_start_matches("{\"n\":").trim_end_matches('}').parse().unwrap();
+                count > some || produced.is_finished()
+            });
+            server.server.running.signal("KILL");
+            server = Server::open(data.path(), &broker);
+            produced.join().unwrap();
+        });
+        if kill == 0 {
+            broker.restart();
+        }
+    }
+    server.until_read(kills * PRODUCED);
+    let bad = kills * PRODUCED / 100;
+    let quarantined = "SELECT count(*) AS n, count(DISTINCT reason) AS d FROM quarantine";
+    until("bad messages", || server.sql(quarantined) == format!("{{\"n\":{bad},\"d\":{bad}}}\n"));
+    let reason = server.sql("SELECT reason FROM quarantine LIMIT 1");
+    assert!(reason.contains("a message of topic `orders`, partition 0, offset "), "{reason}");
+    until("all partitions to be read", || {
+        let shown = server.sql("SHOW PARTITIONS");
+        shown.lines().count() == 4 && shown.matches("\"caught up\"").count() == 4
+    });
+    server.sql("ALTER STREAM orders PAUSE");
+    broker.produce(&python, kills * PRODUCED..(kills + 1) * PRODUCED);
+    assert_eq!(server.sql("SHOW PARTITIONS").matches("\"paused\"").count(), 4);
+    server.sql("ALTER STREAM orders RESUME; ALTER STREAM orders SET KAFKA (on_gap = skip)");
+    server.until_read((kills + 1) * PRODUCED);
+}
+
+#[test]
+fn faulty_connections_are_refused_with_their_place() {
+    let data = tempfile::tempdir().unwrap();
+    let settings = data.path().join("settings.toml");
+    for (text, expected) in [
+        (
+            "[kafka.main]\nbroker = \"a:1\"\n",
+            "settings.toml:2: `kafka.main.broker`: there is no such setting; did you mean `brokers`?",
+        ),
+        (
+            "[kafka.main]\nbrokers = \"a\"\n",
+            "settings.toml:1: connection `kafka.main`: `brokers` has `a`, which is not `HOST:PORT`",
+        ),
+        (
+            "[kafka]\nbrokers = \"a:1\"\n",
+            "settings.toml:2: `kafka.brokers` is a section: write [kafka.brokers] and `brokers` below",
+        ),
+        (
+            "[kafka.main]\nbrokers = \"a:1\"\npassword = \"secret\"\n",
+            "settings.toml:3: `kafka.main.password`: secrets are in files: set `password_file`",
+        ),
+        (
+            "[kafka.main]\nbrokers = \"a:1\"\nproperties = { \"group.id\" = \"g\" }\n",
+            "`group.id` cannot be set as a property",
+        ),
+        ("[kafka.main]\nbrokers = \"a:1\"\nproperties = { \"no.such\" = 1 }\n", "no.such"),
+    ] {
+        std::fs::write(&settings, text).unwrap();
+        let (settings, dir) = (settings.to_str().unwrap(), data.path().join("data"));
+        let ran =
+            run(&["serve", "--listen", "127.0.0.1:0", "--config", settings, "--data", dir.to_str().unwrap()]);
+        assert!(ran.code != Some(0) && ran.err.contains(expected), "{text}: {}", ran.err);
+        assert!(!ran.err.contains("secret\""), "{}", ran.err);
+    }
+    std::fs::write(&settings, "[kafka.main]\nbrokers = \"a:1\"\nmemory_bytes = \"64MiB\"\n").unwrap();
+    let ran = run(&["serve", "--print-config", "--config", settings.to_str().unwrap()]);
+    assert!(
+        ran.out.contains("[kafka.main]") && ran.out.contains("memory_bytes = 67108864\n"),
+        "{} {}",
+        ran.out,
+        ran.err
+    );
+}
