@@ -1,6 +1,6 @@
 //! The task of a stream that reads a topic: assigns its partitions, and appends their messages to the stream.
 
-use std::{collections::BTreeMap, ops::Range, sync::Arc};
+use std::{collections::BTreeMap, ops::Range, sync::Arc, time::Duration};
 
 use swiftwater_catalog::{Object, kind::stream::StreamEntry};
 use swiftwater_event::{Backoff, RefusedText};
@@ -17,13 +17,16 @@ use super::{
 };
 use crate::{
     Ack, AppendOptions, EngineError, HistoryError,
-    durable::{append::SourceBatch, history::History, table_writer::RETRY},
+    durable::{append::SourceBatch, history::History},
     shared::Shared,
     supervisor::{DropSignal, Maintained, NextAttempt, TaskKind},
 };
 
 /// Bytes of messages that become one record of the log.
 const CHUNK_BYTES: usize = 1 << 20;
+
+/// Pauses between attempts. A broker that is back is found within the longest.
+const RETRY: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
 
 /// Bytes of a message beside its key and its value.
 const MESSAGE_BYTES: usize = 128;
