@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# One Apache Kafka broker for tests, on the loopback interface, without passwords and encryption.
+# One Apache Kafka broker for tests, on the loopback interface, without encryption. Who connects to the printed address may
+# do everything. A second listener, whose address is in DIRECTORY/sasl.address, requires SASL: `admin` may do everything there,
+# `reader` nothing; their passwords are `admin-password` and `reader-password`.
 #
 #   broker.sh start DIRECTORY [PORT]   starts a broker and prints its address when it serves; PORT 0 (the default) is a free one
 #   broker.sh stop DIRECTORY           stops it; its data remain
@@ -45,15 +47,25 @@ fetch_jars() {
     mv -T "$new" "$jars" 2>/dev/null || rm -rf "$new" # another start was faster
 }
 
-write_properties() { # write_properties PORT CONTROLLER_PORT
+write_properties() { # write_properties PORT CONTROLLER_PORT SASL_PORT
+    local modules=org.apache.kafka.common.security
     cat <<END
 node.id=1
 process.roles=broker,controller
 controller.listener.names=CONTROL
 controller.quorum.voters=1@127.0.0.1:$2
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROL:PLAINTEXT
-listeners=PLAINTEXT://127.0.0.1:$1,CONTROL://127.0.0.1:$2
-advertised.listeners=PLAINTEXT://127.0.0.1:$1
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROL:PLAINTEXT,SECURE:SASL_PLAINTEXT
+listeners=PLAINTEXT://127.0.0.1:$1,CONTROL://127.0.0.1:$2,SECURE://127.0.0.1:$3
+advertised.listeners=PLAINTEXT://127.0.0.1:$1,SECURE://127.0.0.1:$3
+sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER
+listener.name.secure.plain.sasl.jaas.config=$modules.plain.PlainLoginModule required \\
+  user_admin="admin-password" user_reader="reader-password";
+listener.name.secure.scram-sha-256.sasl.jaas.config=$modules.scram.ScramLoginModule required;
+listener.name.secure.scram-sha-512.sasl.jaas.config=$modules.scram.ScramLoginModule required;
+listener.name.secure.oauthbearer.sasl.jaas.config=$modules.oauthbearer.OAuthBearerLoginModule required \\
+  unsecuredLoginStringClaim_sub="broker";
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:ANONYMOUS;User:admin
 log.dirs=$directory/data
 message.max.bytes=20971520
 offsets.topic.num.partitions=1
@@ -67,7 +79,7 @@ END
 }
 
 start() {
-    local port=${1:-0} pid
+    local port=${1:-0} sasl_port pid
     command -v java >/dev/null || die "Java is missing, which runs Kafka: install a JRE of version 17 or later" 77
     fetch_jars
     mkdir -p "$directory"
@@ -76,11 +88,15 @@ start() {
         die "a broker of $directory is running: stop it first"
     fi
     [ "$port" != 0 ] || port=$(free_port)
-    write_properties "$port" "$(free_port)" >"$directory/broker.properties"
+    sasl_port=$(free_port)
+    echo "127.0.0.1:$sasl_port" >"$directory/sasl.address"
+    write_properties "$port" "$(free_port)" "$sasl_port" >"$directory/broker.properties"
     local kafka=(java -Xms128m -Xmx512m -cp "$jars/*" -Dorg.slf4j.simpleLogger.defaultLogLevel=warn)
     if [ ! -e "$directory/data/meta.properties" ]; then
         "${kafka[@]}" -XX:TieredStopAtLevel=1 kafka.tools.StorageTool format \
-            -t AAAAAAAAAAAAAAAAAAAAAg -c "$directory/broker.properties" >"$directory/broker.log" 2>&1 ||
+            -t AAAAAAAAAAAAAAAAAAAAAg -c "$directory/broker.properties" \
+            -S 'SCRAM-SHA-256=[name=admin,password=admin-password]' \
+            -S 'SCRAM-SHA-512=[name=admin,password=admin-password]' >"$directory/broker.log" 2>&1 ||
             die "Kafka cannot format $directory/data: see $directory/broker.log"
     fi
     # In a session of its own: a signal for the test's group does not reach it.

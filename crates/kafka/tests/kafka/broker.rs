@@ -34,7 +34,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const SKIPPED: i32 = 77;
 
 /// A broker of this test, which ends with it, or one that runs already.
-struct Broker {
+pub(crate) struct Broker {
     address: String,
     directory: Option<TempDir>,
 }
@@ -75,6 +75,18 @@ impl Broker {
             }
             Err((_, reason)) => panic!("{reason}"),
         }
+    }
+
+    /// A broker, and the address of its listener that requires SASL; `None` if this machine cannot run one, or another one
+    /// is to be used.
+    pub(crate) fn start_with_sasl() -> Option<(Broker, String)> {
+        let broker = Broker::start()?;
+        let Some(directory) = &broker.directory else {
+            println!("skipped: the broker of SWIFTWATER_KAFKA has no listener for these identities");
+            return None;
+        };
+        let address = std::fs::read_to_string(directory.path().join("sasl.address")).unwrap();
+        Some((broker, address.trim().to_owned()))
     }
 
     fn config(&self) -> ClientConfig {

@@ -4,4 +4,6 @@
 mod broker;
 mod cluster;
 mod fake;
+#[cfg(feature = "client")]
+mod identity;
 mod suite;
