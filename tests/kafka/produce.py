@@ -11,7 +11,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 address, topic, partitions, first, end = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:6])
 settings = {"bootstrap.servers": address}
-made = AdminClient(settings).create_topics([NewTopic(topic, partitions, 1)])
+admin = AdminClient(settings)  # its calls end with it
+made = admin.create_topics([NewTopic(topic, partitions, 1)])
 try:
     made[topic].result()
 except KafkaException as error:

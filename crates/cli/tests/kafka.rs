@@ -1,5 +1,7 @@
 //! Tests a stream over a topic of Apache Kafka: with the binary, a broker that `tests/kafka/broker.sh` starts, and
 //! a producer of another project (`tests/clients/requirements.txt`). Where one of them is missing, the test says so.
+#![allow(clippy::unwrap_used, reason = "what fails in helpers of tests fails a test")]
+#![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 #![cfg(feature = "kafka")]
 
 mod common;

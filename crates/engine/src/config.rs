@@ -258,9 +258,10 @@ impl fmt::Debug for KafkaConnections {
 /// Equal if they are the same connections.
 impl PartialEq for KafkaConnections {
     fn eq(&self, other: &KafkaConnections) -> bool {
-        let is_same = |(name, kafka): (&Box<str>, &Arc<dyn Kafka>)| {
+        let is_there = |name: &str, kafka: &Arc<dyn Kafka>| {
             other.connections.get(name).is_some_and(|there| Arc::ptr_eq(there, kafka))
         };
-        self.connections.len() == other.connections.len() && self.connections.iter().all(is_same)
+        let are_there = self.connections.iter().all(|(name, kafka)| is_there(name, kafka));
+        are_there && self.connections.len() == other.connections.len()
     }
 }

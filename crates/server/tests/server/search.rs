@@ -402,7 +402,8 @@ async fn one_search_too_many_is_refused_until_another_has_ended() {
         200
     );
     let line = format!("{{\"note\":\"{}\"}}\n", "sale ".repeat(200));
-    assert_eq!(server.ingest("logs", &line.repeat(20_000)).await.status, 200);
+    let events = line.repeat(20_000);
+    assert_eq!(server.send("POST", "/v1/streams/logs/events", &[], events).await.status, 200);
     // Each event is compared at length: it takes minutes.
     let words: Vec<String> = (0..60).map(|n| format!("note:/(a|b|sale.*{n}){{1,40}}x/")).collect();
     let slow = json!({"q": words.join(" OR ")}).to_string();

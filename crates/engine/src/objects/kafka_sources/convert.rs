@@ -309,13 +309,7 @@ mod tests {
         for (at, value) in values.iter().enumerate() {
             let key = format!("k{at}");
             let headers = [(&b"h"[..], Some(&b"\xff"[..])), (&b"g"[..], None)];
-            builder.push(
-                10 + at as u64,
-                Timestamp::create(5),
-                Some(key.as_bytes()),
-                *value,
-                headers.into_iter(),
-            );
+            builder.push(10 + at as u64, Timestamp::create(5), Some(key.as_bytes()), *value, headers);
         }
         builder.finish(10 + values.len() as u64)
     }

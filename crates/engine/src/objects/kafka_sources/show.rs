@@ -69,8 +69,8 @@ impl History {
             if partitions.is_empty() {
                 rows.push(Row { reader: Arc::clone(&reader), partition: None });
             }
-            let partitions = partitions.into_iter().map(|partition| Some(partition));
-            rows.extend(partitions.map(|partition| Row { reader: Arc::clone(&reader), partition }));
+            let row = |partition| Row { reader: Arc::clone(&reader), partition: Some(partition) };
+            rows.extend(partitions.into_iter().map(row));
         }
         let numbers = |of: fn(&(u32, PartitionProgress)) -> u64| -> ArrayRef {
             let values = rows.iter().map(|row| row.partition.as_ref().map(|partition| of(partition) as i64));
