@@ -1,7 +1,6 @@
 //! Tests `/v1/streams/{stream}/search` and `/v1/search`: every event is found the moment it is acknowledged.
 
 use serde_json::{Value, json};
-use swiftwater_engine::HistoryConfig;
 
 use crate::client::Running;
 
@@ -389,44 +388,4 @@ async fn search_is_followed_in_both_forms_and_resumes() {
     server.until_queries(0).await;
     let wrong = server.send("GET", "/v1/streams/logs/search?follow", &[("last-event-id", "x")], "").await;
     assert_eq!(wrong.status, 400);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn one_search_too_many_is_refused_until_another_has_ended() {
-    let dir = tempfile::tempdir().unwrap();
-    let history =
-        HistoryConfig { search_searches_max: 1, search_waiting_max: 0, ..HistoryConfig::at(dir.path()) };
-    let server = Running::storing_as(history, |_| {}).await;
-    assert_eq!(
-        server.send("POST", "/v1/sql", &[], "CREATE STREAM logs WITH (store = true)").await.status,
-        200
-    );
-    let line = format!("{{\"note\":\"{}\"}}\n", "sale ".repeat(200));
-    let events = line.repeat(20_000);
-    assert_eq!(server.send("POST", "/v1/streams/logs/events", &[], events).await.status, 200);
-    // Each event is compared at length: it takes minutes.
-    let words: Vec<String> = (0..60).map(|n| format!("note:/(a|b|sale.*{n}){{1,40}}x/")).collect();
-    let slow = json!({"q": words.join(" OR ")}).to_string();
-    let (url, named) = ("/v1/streams/logs/search", [("swiftwater-search", "slow")]);
-    let ended = async {
-        while server.get("/v1/searches/slow").await.status != 200 {
-            tokio::task::yield_now().await;
-        }
-        loop {
-            let reply = server.get("/v1/streams/logs/search?q=sale").await;
-            if reply.status == 429 {
-                assert_eq!(reply.field("retry-after"), "1");
-                let problem = reply.json().await;
-                assert_eq!(problem["setting"], json!("search.waiting_max"), "{problem}");
-                break;
-            }
-        }
-        assert_eq!(server.send("DELETE", "/v1/searches/slow", &[], "").await.status, 204);
-    };
-    let (reply, ()) = tokio::join!(server.send("POST", url, &named, slow), ended);
-    assert_eq!(reply.status, 503);
-    while server.get("/v1/streams/logs/search?q=absent").await.status == 429 {
-        tokio::task::yield_now().await;
-    }
-    assert_eq!(found(&server, "/v1/streams/logs/search?q=absent").await["total"], json!(0));
 }
