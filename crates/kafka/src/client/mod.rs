@@ -267,7 +267,7 @@ impl Kafka for Client {
         let fetcher = Fetcher::new(&shared, &handle, names, options.isolation);
         // The thread's own share is the last one, so that the client ends there and not in the caller.
         drop(handle);
-        let spawned = thread::Builder::new().name("kafka-consumer".to_owned()).spawn(move || fetcher.run());
+        let spawned = thread::Builder::new().name(format!("kafka {topic}")).spawn(move || fetcher.run());
         spawned.map_err(|error| {
             configuration(format!("the thread of a consumer of `{topic}` does not start: {error}"))
         })?;

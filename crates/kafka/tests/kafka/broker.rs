@@ -258,11 +258,11 @@ async fn small_memory_suffices(broker: &Broker) {
     assert_eq!(consumer.stalls(), 0);
 }
 
-/// The threads of consumers in this process.
+/// The threads of consumers of the topic `threads` in this process.
 fn consumer_threads() -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().map_while(Result::ok);
     let names = tasks.map(|task| std::fs::read_to_string(task.path().join("comm")).unwrap_or_default());
-    names.filter(|name| name.trim() == "kafka-consumer").count()
+    names.filter(|name| name.trim() == "kafka threads").count()
 }
 
 /// Waits until no consumer has a thread.
@@ -281,8 +281,8 @@ async fn consumer_ends_its_thread(broker: &Broker) {
     let kafka = broker.client();
     let mut consumer = kafka.consumer("threads", &options(Isolation::ReadCommitted)).unwrap();
     consumer.assign(0, 0);
-    assert_eq!(consumer_threads(), 1);
     assert!(matches!(next(&mut consumer).await, Fetched::Messages(_)));
+    assert_eq!(consumer_threads(), 1);
     drop(consumer);
     await_no_threads().await;
     // While no broker is there, too.
