@@ -430,18 +430,7 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Dialect, ParseOptions, parse_ddl};
-
-    fn shown(text: &str) -> String {
-        match parse_ddl(text, &ParseOptions::new(Dialect::Native, 0)) {
-            Ok(Some(ddl)) => ddl.to_string(),
-            Ok(None) => "none of ours".to_owned(),
-            Err(errors) => {
-                let error = &errors.0[0];
-                format!("{}:{}: {}", error.line.unwrap_or(0), error.column.unwrap_or(0), error.message)
-            }
-        }
-    }
+    use crate::ddl::tests::normal_form_or_fault as shown;
 
     #[test]
     fn sources_read_as_they_are_printed() {

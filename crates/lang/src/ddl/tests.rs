@@ -22,6 +22,18 @@ pub(super) fn check(text: &str, expected: &str) {
     assert_eq!(shown, expected, "{text}");
 }
 
+/// The normal form of a statement, or its first fault with the place.
+pub(super) fn normal_form_or_fault(text: &str) -> String {
+    match crate::parse_ddl(text, &ParseOptions::new(Dialect::Native, 0)) {
+        Ok(Some(ddl)) => ddl.to_string(),
+        Ok(None) => "none of ours".to_owned(),
+        Err(errors) => {
+            let error = &errors.0[0];
+            format!("{}:{}: {}", error.line.unwrap_or(0), error.column.unwrap_or(0), error.message)
+        }
+    }
+}
+
 fn shown_error(error: &crate::QueryError) -> String {
     let place = format!("{}:{}", error.line.unwrap_or(0), error.column.unwrap_or(0));
     let hint = error.hint.as_ref().map_or(String::new(), |hint| format!(" ({hint})"));
