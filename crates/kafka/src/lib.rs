@@ -9,6 +9,8 @@ mod batch;
 mod client;
 mod connection;
 mod error;
+mod partitioner;
+mod producer;
 #[cfg(feature = "client")]
 mod stall;
 
@@ -24,6 +26,8 @@ pub use batch::{BUFFER_BYTES_MAX, Message, MessageBatch, MessageBatchBuilder, Ti
 pub use client::Client;
 pub use connection::{ConnectionConfig, SaslMechanism, SecurityProtocol};
 pub use error::{KafkaError, KafkaErrorKind};
+pub use partitioner::Partitioner;
+pub use producer::{NewMessage, Producer, ProducerOptions, SendError};
 
 /// The identity of a topic: a topic that is deleted and made again has another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -125,8 +129,20 @@ pub trait Kafka: Debug + Send + Sync {
     /// The offset of each place, in the order of the request. A partition may occur several times.
     async fn offsets(&self, topic: &str, places: &[(u32, OffsetAt)]) -> Result<Vec<u64>, KafkaError>;
 
+    /// Makes a topic with as many replicas as the brokers have by default. Does nothing if there is a topic of this name,
+    /// whatever its properties. `properties` are Kafka's own, such as `cleanup.policy`.
+    async fn create_topic(
+        &self,
+        name: &str,
+        partitions: u32,
+        properties: &[(&str, &str)],
+    ) -> Result<(), KafkaError>;
+
     /// A consumer of one topic, without partitions so far. Its errors, an unknown topic among them, come as [`Fetched`].
     fn consumer(&self, topic: &str, options: &ConsumerOptions) -> Result<Box<dyn Consumer>, KafkaError>;
+
+    /// A producer, which is not open so far.
+    fn producer(&self, options: &ProducerOptions) -> Result<Box<dyn Producer>, KafkaError>;
 }
 
 /// A reader of partitions of one topic. Dropping it ends its connections.

@@ -32,7 +32,7 @@ pub use disk::{Fault, SimDisk};
 #[cfg(feature = "object-store")]
 pub use failing_store::FailingStore;
 #[cfg(feature = "kafka")]
-pub use fake_kafka::{FakeKafka, FakeMessage, FakeTransaction};
+pub use fake_kafka::{FakeKafka, FakeMessage, FakeTransaction, SendFault};
 pub use mixed::MixedEvents;
 pub use moto::Moto;
 pub use mount::Mount;

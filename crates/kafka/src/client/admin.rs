@@ -1,4 +1,5 @@
-//! Calls to the cluster beside reading: the description of a topic, and the offsets of places in partitions.
+//! Calls to the cluster beside reading and writing: the description of a topic, its creation, and the offsets of places in
+//! partitions.
 //!
 //! A call is started on a queue of its own, which wakes the caller when the answer is there; nothing blocks.
 
@@ -8,9 +9,9 @@ use rdkafka_sys as sys;
 
 use super::{
     errors::{Code, Place},
-    native::{Handle, PartitionList, Queue, Wake, text_at},
+    native::{Handle, PartitionList, Queue, Wake, c_text, text_at, text_in},
 };
-use crate::{Isolation, KafkaError, OffsetAt, Topic, TopicId};
+use crate::{Isolation, KafkaError, OffsetAt, Topic, TopicId, connection::configuration};
 
 /// The time that a broker has to answer, connecting included.
 pub(super) const CALL_TIMEOUT_MS: i32 = 15_000;
@@ -73,6 +74,40 @@ impl Call {
             sys::rd_kafka_TopicCollection_destroy(topics);
         }
         Call { queue }
+    }
+
+    /// Asks for a new topic.
+    pub(super) fn create(
+        handle: &Arc<Handle>,
+        name: &str,
+        partitions: u32,
+        properties: &[(&str, &str)],
+        wake: Wake,
+    ) -> Result<Call, KafkaError> {
+        let topic = c_text(name, "topic")?;
+        let texts = properties.iter().map(|(name, value)| Ok((c_text(name, name)?, c_text(value, name)?)));
+        let texts = texts.collect::<Result<Vec<_>, KafkaError>>()?;
+        let mut reason = [0; 256];
+        // SAFETY: the topic is a C string, and the buffer has the stated length. -1: as many replicas as by default.
+        let new = unsafe {
+            let (text, length) = (reason.as_mut_ptr(), reason.len());
+            sys::rd_kafka_NewTopic_new(topic.as_ptr(), partitions as i32, -1, text, length)
+        };
+        if new.is_null() {
+            return Err(configuration(format!("`{name}` cannot be made: {}", text_in(&reason))));
+        }
+        let queue = Queue::new(handle, wake);
+        let options = CallOptions::new(handle, sys::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_CREATETOPICS);
+        // SAFETY: the client copies the texts, the topic and the options.
+        unsafe {
+            for (name, value) in &texts {
+                sys::rd_kafka_NewTopic_set_config(new, name.as_ptr(), value.as_ptr());
+            }
+            let mut topics = [new];
+            sys::rd_kafka_CreateTopics(handle.raw(), topics.as_mut_ptr(), 1, options.raw, queue.raw());
+            sys::rd_kafka_NewTopic_destroy(new);
+        }
+        Ok(Call { queue })
     }
 
     /// Asks for the offsets of places, each in another partition.
@@ -157,6 +192,80 @@ impl Call {
             sys::rd_kafka_TopicDescription_partitions(topic, &raw mut partitions);
             let id = TopicId(u128::from(high) << 64 | u128::from(low));
             Some(Ok(Topic { id, partitions: partitions as u32 }))
+        }
+    }
+
+    /// The outcome of [`Call::create`]; a topic that exists is no error.
+    pub(super) fn created(&self, place: Place<'_>) -> Option<Result<(), KafkaError>> {
+        let answer = match self.answer(place)? {
+            Ok(answer) => answer,
+            Err(error) => return Some(Err(error)),
+        };
+        // SAFETY: the parts of the answer live as long as it does.
+        let (code, text) = unsafe {
+            let result = sys::rd_kafka_event_CreateTopics_result(answer.raw);
+            let mut count = 0;
+            let topics = sys::rd_kafka_CreateTopics_result_topics(result, &raw mut count);
+            if topics.is_null() || count == 0 {
+                return Some(Err(place.timeout()));
+            }
+            let code = Code(sys::rd_kafka_topic_result_error(*topics) as i32);
+            (code, text_at(sys::rd_kafka_topic_result_error_string(*topics)))
+        };
+        Some(match code {
+            Code::NONE | Code::TOPIC_EXISTS => Ok(()),
+            code => Err(place.error(code, &text)),
+        })
+    }
+
+    /// Asks for the properties of a topic.
+    pub(super) fn properties(handle: &Arc<Handle>, topic: &CStr, wake: Wake) -> Call {
+        let queue = Queue::new(handle, wake);
+        let options = CallOptions::new(handle, sys::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS);
+        let kind = sys::rd_kafka_ResourceType_t::RD_KAFKA_RESOURCE_TOPIC;
+        // SAFETY: the topic is a C string. The client copies the resource and the options.
+        unsafe {
+            let mut resources = [sys::rd_kafka_ConfigResource_new(kind, topic.as_ptr())];
+            sys::rd_kafka_DescribeConfigs(
+                handle.raw(),
+                resources.as_mut_ptr(),
+                resources.len(),
+                options.raw,
+                queue.raw(),
+            );
+            sys::rd_kafka_ConfigResource_destroy(resources[0]);
+        }
+        Call { queue }
+    }
+
+    /// The value of one of the properties that [`Call::properties`] asked for; none if the topic does not have it.
+    pub(super) fn property(
+        &self,
+        name: &str,
+        place: Place<'_>,
+    ) -> Option<Result<Option<String>, KafkaError>> {
+        let answer = match self.answer(place)? {
+            Ok(answer) => answer,
+            Err(error) => return Some(Err(error)),
+        };
+        // SAFETY: the parts of the answer live as long as it does.
+        unsafe {
+            let result = sys::rd_kafka_event_DescribeConfigs_result(answer.raw);
+            let mut count = 0;
+            let resources = sys::rd_kafka_DescribeConfigs_result_resources(result, &raw mut count);
+            if resources.is_null() || count == 0 {
+                return Some(Err(place.timeout()));
+            }
+            let resource = *resources;
+            let code = Code(sys::rd_kafka_ConfigResource_error(resource) as i32);
+            if code != Code::NONE {
+                let text = text_at(sys::rd_kafka_ConfigResource_error_string(resource));
+                return Some(Err(place.error(code, &text)));
+            }
+            let entries = sys::rd_kafka_ConfigResource_configs(resource, &raw mut count);
+            let entries = if entries.is_null() { &[][..] } else { slice::from_raw_parts(entries, count) };
+            let found = entries.iter().find(|entry| text_at(sys::rd_kafka_ConfigEntry_name(**entry)) == name);
+            Some(Ok(found.map(|entry| text_at(sys::rd_kafka_ConfigEntry_value(*entry)))))
         }
     }
 

@@ -17,7 +17,9 @@ impl Code {
     pub(super) const AUTO_OFFSET_RESET: Code = Code(-140);
     pub(super) const FATAL: Code = Code(-150);
     pub(super) const ALL_BROKERS_DOWN: Code = Code(-187);
-    const TIMED_OUT: Code = Code(-185);
+    pub(super) const TIMED_OUT: Code = Code(-185);
+    pub(super) const QUEUE_FULL: Code = Code(-184);
+    pub(super) const TOPIC_EXISTS: Code = Code(36);
 
     /// librdkafka's description.
     pub(super) fn text(self) -> String {
@@ -57,12 +59,24 @@ pub(super) struct NativeError {
     pub(super) partition: Option<u32>,
 }
 
+/// The kind of access to a topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Access {
+    #[default]
+    Read,
+    Write,
+    Create,
+    Limits,
+}
+
 /// The place of an error.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Place<'p> {
     pub(super) brokers: &'p str,
     pub(super) topic: &'p str,
+    pub(super) access: Access,
     pub(super) group: &'p str,
+    pub(super) transactional_id: &'p str,
 }
 
 impl Place<'_> {
@@ -70,15 +84,31 @@ impl Place<'_> {
     pub(super) fn error(&self, code: Code, text: &str) -> KafkaError {
         let description = code.text();
         let text = if text.is_empty() { description.as_str() } else { text };
-        let Place { brokers, topic, group } = self;
+        let Place { brokers, topic, access, group, transactional_id } = self;
         let unauthorized = |right: String| {
             let text = format!("the identity has no right {right} at Kafka `{brokers}`");
             KafkaError::new(KafkaErrorKind::Unauthorized { right: right.into() }, text)
         };
         match code.0 {
-            29 => unauthorized(format!("READ and DESCRIBE on topic `{topic}`")),
+            29 => unauthorized(match access {
+                Access::Read => format!("READ and DESCRIBE on topic `{topic}`"),
+                Access::Write => format!("WRITE and DESCRIBE on topic `{topic}`"),
+                Access::Create => format!("CREATE on topic `{topic}`"),
+                Access::Limits => format!("DESCRIBE_CONFIGS on topic `{topic}`"),
+            }),
             30 => unauthorized(format!("READ on group `{group}`")),
-            31 => unauthorized("DESCRIBE on the cluster".to_owned()),
+            31 => unauthorized(match access {
+                Access::Read | Access::Limits => "DESCRIBE on the cluster".to_owned(),
+                Access::Write => "IDEMPOTENT_WRITE on the cluster".to_owned(),
+                Access::Create => format!("CREATE on topic `{topic}`"),
+            }),
+            53 => unauthorized(format!("WRITE and DESCRIBE on transactional id `{transactional_id}`")),
+            // INVALID_PRODUCER_EPOCH, PRODUCER_FENCED, _FENCED.
+            47 | 90 | -144 => KafkaError::new(
+                KafkaErrorKind::Other,
+                format!("another producer writes to Kafka `{brokers}` as `{transactional_id}`: {text}"),
+            )
+            .with_hint("Two servers have the same data directory, or one a copy of it: end one of them."),
             // UNKNOWN_TOPIC_OR_PART, _UNKNOWN_TOPIC, _UNKNOWN_PARTITION, UNKNOWN_TOPIC_ID, and _NOENT, with which calls report
             // that none of the partitions is known.
             3 | -188 | -190 | 100 | -156 => KafkaError::new(
@@ -90,6 +120,11 @@ impl Place<'_> {
                 format!("`{topic}` cannot be the name of a topic: {text}"),
             )
             .with_hint("A name has up to 249 letters, digits, `.`, `_` and `-`."),
+            10 => KafkaError::new(
+                KafkaErrorKind::Other,
+                format!("a message or a batch is larger than topic `{topic}` of Kafka `{brokers}` accepts"),
+            )
+            .with_hint("Raise the topic's `max.message.bytes`, or set a lower `batch_rows`."),
             // CORRUPT_MESSAGE, _BAD_MSG, _BAD_COMPRESSION.
             2 | -199 | -198 => KafkaError::new(
                 KafkaErrorKind::Corrupt,
@@ -129,6 +164,8 @@ mod tests {
         assert_eq!(Code::FATAL.0, RD_KAFKA_RESP_ERR__FATAL as i32);
         assert_eq!(Code::ALL_BROKERS_DOWN.0, RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN as i32);
         assert_eq!(Code::TIMED_OUT.0, RD_KAFKA_RESP_ERR__TIMED_OUT as i32);
+        assert_eq!(Code::QUEUE_FULL.0, RD_KAFKA_RESP_ERR__QUEUE_FULL as i32);
+        assert_eq!(Code::TOPIC_EXISTS.0, RD_KAFKA_RESP_ERR_TOPIC_ALREADY_EXISTS as i32);
         let unreachable = [
             RD_KAFKA_RESP_ERR__TRANSPORT,
             RD_KAFKA_RESP_ERR__RESOLVE,
@@ -155,7 +192,7 @@ mod tests {
         ];
         let corrupt =
             [RD_KAFKA_RESP_ERR_INVALID_MSG, RD_KAFKA_RESP_ERR__BAD_MSG, RD_KAFKA_RESP_ERR__BAD_COMPRESSION];
-        let place = Place { brokers: "b:1", topic: "t", group: "g" };
+        let place = Place { brokers: "b:1", topic: "t", group: "g", ..Place::default() };
         let cases: [(&[_], _); 4] = [
             (&unreachable, KafkaErrorKind::Unreachable),
             (&unknown, KafkaErrorKind::UnknownTopic),
@@ -171,6 +208,30 @@ mod tests {
         }
         let error = place.error(Code(RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED as i32), "");
         assert_eq!(error.kind(), &KafkaErrorKind::Unauthorized { right: "READ on group `g`".into() });
+        let fenced = [
+            RD_KAFKA_RESP_ERR__FENCED,
+            RD_KAFKA_RESP_ERR_PRODUCER_FENCED,
+            RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH,
+        ];
+        for code in fenced {
+            let error = place.error(Code(code as i32), "");
+            assert!(error.to_string().contains("another producer"), "{error}");
+        }
+        let right = |access: Access, code: sys::rd_kafka_resp_err_t| {
+            let error = Place { access, transactional_id: "x", ..place }.error(Code(code as i32), "");
+            match error.kind() {
+                KafkaErrorKind::Unauthorized { right } => right.to_string(),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(
+            right(Access::Write, RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED),
+            "WRITE and DESCRIBE on topic `t`"
+        );
+        assert_eq!(
+            right(Access::Write, RD_KAFKA_RESP_ERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+            "WRITE and DESCRIBE on transactional id `x`"
+        );
         let error = place.error(Code(RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED as i32), "");
         assert!(
             error.hint().is_some_and(|hint| hint.contains("READ and DESCRIBE on topic `t`")),

@@ -231,7 +231,7 @@ impl Fetcher {
     }
 
     fn place(&self) -> Place<'_> {
-        Place { brokers: &self.brokers, topic: &self.topic, group: &self.group }
+        Place { brokers: &self.brokers, topic: &self.topic, group: &self.group, ..Place::default() }
     }
 
     fn wake(&self) -> Wake {
@@ -449,7 +449,8 @@ impl Fetcher {
     fn answer_gaps(&mut self) {
         let mut failures: Vec<(u32, u64, u64, KafkaError)> = Vec::new();
         let mut complete = Vec::new();
-        let place = Place { brokers: &self.brokers, topic: &self.topic, group: &self.group };
+        let place =
+            Place { brokers: &self.brokers, topic: &self.topic, group: &self.group, ..Place::default() };
         for (partition, gap) in &mut self.gaps {
             for (call, bound) in [(&gap.earliest, &mut gap.first), (&gap.latest, &mut gap.end)] {
                 match call.partition_offsets(place) {

@@ -1,14 +1,15 @@
 //! The client of librdkafka: the one implementation of [`Kafka`] that talks to brokers.
 //!
-//! Each consumer is a client of librdkafka of its own, with a thread that reads its queue; one more client makes the calls
-//! that describe topics and look up offsets. Knows librdkafka's functions beside `errors` and `native` in `admin` and
-//! `fetcher` only.
+//! Each consumer is a client of librdkafka of its own, with a thread that reads its queue; so is each producer, whose calls
+//! block threads of the runtime. One more client makes the calls that describe topics and look up offsets. Knows librdkafka's
+//! functions beside `errors` and `native` in `admin`, `fetcher` and `producer` only.
 
 mod admin;
 mod consumer;
 mod errors;
 mod fetcher;
 mod native;
+mod producer;
 
 use std::{
     fmt::{self, Debug},
@@ -24,13 +25,14 @@ use tokio::{sync::Notify, time};
 
 use admin::Call;
 use consumer::{ClientConsumer, Shared};
-use errors::{Code, Place};
+use errors::{Access, Code, Place};
 use fetcher::{Fetcher, FetcherNames};
-use native::{Callbacks, Handle, Properties, Queue, Wake, c_text};
+use native::{Callbacks, Handle, HandleKind, Properties, Queue, Wake, c_text};
+use producer::ClientProducer;
 
 use crate::{
-    ConnectionConfig, Consumer, ConsumerOptions, Isolation, Kafka, KafkaError, OffsetAt, Topic,
-    connection::configuration,
+    ConnectionConfig, Consumer, ConsumerOptions, Isolation, Kafka, KafkaError, OffsetAt, Producer,
+    ProducerOptions, Topic, connection::configuration,
 };
 
 /// The time after which a call fails if no broker can be reached.
@@ -39,12 +41,22 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A password's bytes at most.
 const PASSWORD_BYTES_MAX: u64 = 64 << 10;
 
-/// A client of the brokers of one cluster.
+/// A client of the brokers of one cluster. Clones share the connections of calls.
+#[derive(Clone)]
 pub struct Client {
+    settings: Settings,
+    calls: Arc<FirstCall>,
+}
+
+/// The client of librdkafka for calls, which the first call makes.
+#[derive(Default)]
+struct FirstCall(Mutex<Option<Arc<Calls>>>);
+
+/// The settings of all of a client's connections.
+#[derive(Clone)]
+struct Settings {
     config: ConnectionConfig,
     clock: Arc<dyn Clock>,
-    /// Made by the first call.
-    calls: Mutex<Option<Arc<Calls>>>,
 }
 
 /// The client of librdkafka for calls.
@@ -57,7 +69,7 @@ struct Calls {
 
 impl Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("config", &self.config).finish_non_exhaustive()
+        f.debug_struct("Client").field("config", &self.settings.config).finish_non_exhaustive()
     }
 }
 
@@ -65,12 +77,39 @@ impl Client {
     /// A client that connects at its first call. Checks the settings, the names and values of further properties, and that
     /// the password can be read. The clock dates bearer tokens.
     pub fn new(config: ConnectionConfig, clock: Arc<dyn Clock>) -> Result<Client, KafkaError> {
-        let client = Client { config, clock, calls: Mutex::default() };
-        client.properties()?;
-        Ok(client)
+        let settings = Settings { config, clock };
+        settings.properties()?;
+        Ok(Client { settings, calls: Arc::default() })
     }
 
-    /// The properties that calls and consumers share.
+    fn calls(&self) -> Result<Arc<Calls>, KafkaError> {
+        let mut calls = self.calls.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(calls) = &*calls {
+            return Ok(Arc::clone(calls));
+        }
+        let (properties, callbacks) = (self.settings.properties()?, self.settings.callbacks());
+        let handle = Arc::new(Handle::new(HandleKind::Consumer, properties, callbacks)?);
+        let woken = Arc::new(Notify::new());
+        let callbacks = Queue::main(&handle, wake(&woken));
+        let made = Arc::new(Calls { handle, woken, _callbacks: callbacks });
+        *calls = Some(Arc::clone(&made));
+        Ok(made)
+    }
+}
+
+impl Client {
+    /// The size of the largest batch that a topic accepts. Fails if there is no such topic.
+    async fn message_bytes_max(&self, topic: &str) -> Result<usize, KafkaError> {
+        let calls = self.calls()?;
+        let call = Call::properties(&calls.handle, &c_text(topic, "topic")?, wake(&calls.woken));
+        let place = Place { access: Access::Limits, ..self.settings.place(topic) };
+        let value = calls.wait(place, || call.property("max.message.bytes", place)).await?;
+        value.and_then(|value| value.parse().ok()).ok_or_else(|| place.timeout())
+    }
+}
+
+impl Settings {
+    /// The properties that calls, consumers and producers share.
     fn properties(&self) -> Result<Properties, KafkaError> {
         let mut properties = Properties::new();
         // These precede the user's, which may change them.
@@ -89,21 +128,8 @@ impl Client {
         Callbacks::new(self.config.token_file.clone(), Arc::clone(&self.clock))
     }
 
-    fn calls(&self) -> Result<Arc<Calls>, KafkaError> {
-        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(calls) = &*calls {
-            return Ok(Arc::clone(calls));
-        }
-        let handle = Arc::new(Handle::new(self.properties()?, self.callbacks())?);
-        let woken = Arc::new(Notify::new());
-        let callbacks = Queue::main(&handle, wake(&woken));
-        let made = Arc::new(Calls { handle, woken, _callbacks: callbacks });
-        *calls = Some(Arc::clone(&made));
-        Ok(made)
-    }
-
     fn place<'p>(&'p self, topic: &'p str) -> Place<'p> {
-        Place { brokers: &self.config.brokers, topic, group: "" }
+        Place { brokers: &self.config.brokers, topic, ..Place::default() }
     }
 }
 
@@ -187,13 +213,13 @@ impl Kafka for Client {
     async fn topic(&self, name: &str) -> Result<Topic, KafkaError> {
         let calls = self.calls()?;
         let call = Call::describe(&calls.handle, &c_text(name, "topic")?, wake(&calls.woken));
-        let place = self.place(name);
+        let place = self.settings.place(name);
         calls.wait(place, || call.topic(place)).await
     }
 
     async fn offsets(&self, topic: &str, places: &[(u32, OffsetAt)]) -> Result<Vec<u64>, KafkaError> {
         let calls = self.calls()?;
-        let place = self.place(topic);
+        let place = self.settings.place(topic);
         let name = c_text(topic, "topic")?;
         let mut offsets = vec![0; places.len()];
         let mut ends = Vec::new();
@@ -227,13 +253,25 @@ impl Kafka for Client {
         Ok(offsets)
     }
 
+    async fn create_topic(
+        &self,
+        name: &str,
+        partitions: u32,
+        properties: &[(&str, &str)],
+    ) -> Result<(), KafkaError> {
+        let calls = self.calls()?;
+        let call = Call::create(&calls.handle, name, partitions, properties, wake(&calls.woken))?;
+        let place = Place { access: Access::Create, ..self.settings.place(name) };
+        calls.wait(place, || call.created(place)).await
+    }
+
     fn consumer(&self, topic: &str, options: &ConsumerOptions) -> Result<Box<dyn Consumer>, KafkaError> {
         if options.group.is_empty() {
             return Err(configuration("`group` is empty")
                 .with_hint("Name the consumer group that the offsets are committed to."));
         }
-        let shares = self.config.memory_shares();
-        let mut properties = self.properties()?;
+        let shares = self.settings.config.memory_shares();
+        let mut properties = self.settings.properties()?;
         let isolation = match options.isolation {
             Isolation::ReadCommitted => "read_committed",
             Isolation::ReadUncommitted => "read_uncommitted",
@@ -259,10 +297,10 @@ impl Kafka for Client {
         let names = FetcherNames {
             topic: topic.into(),
             topic_c: c_text(topic, "topic")?,
-            brokers: self.config.brokers.as_str().into(),
+            brokers: self.settings.config.brokers.as_str().into(),
             group: options.group.as_str().into(),
         };
-        let handle = Arc::new(Handle::new(properties, self.callbacks())?);
+        let handle = Arc::new(Handle::new(HandleKind::Consumer, properties, self.settings.callbacks())?);
         let shared = Arc::new(Shared::new(shares.caller_bytes));
         let fetcher = Fetcher::new(&shared, &handle, names, options.isolation);
         // The thread's own share is the last one, so that the client ends there and not in the caller.
@@ -273,12 +311,16 @@ impl Kafka for Client {
         })?;
         Ok(Box::new(ClientConsumer::new(shared, topic)))
     }
+
+    fn producer(&self, options: &ProducerOptions) -> Result<Box<dyn Producer>, KafkaError> {
+        Ok(Box::new(ClientProducer::new(self.clone(), options.clone())))
+    }
 }
 
-impl Drop for Client {
+impl Drop for FirstCall {
     fn drop(&mut self) {
         // Ending librdkafka's threads may take a moment, for which an asynchronous caller must not wait.
-        let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let calls = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(calls) = calls {
             // If no thread can be started, the value is dropped here, and the caller waits.
             let _ = thread::Builder::new().name("kafka-close".to_owned()).spawn(move || drop(calls));

@@ -25,7 +25,7 @@ const TOKEN_REFRESH_SECONDS: i64 = 60;
 const TEXT_BYTES: usize = 512;
 
 /// The text in a buffer that librdkafka has filled.
-fn text_in(buffer: &[c_char]) -> String {
+pub(super) fn text_in(buffer: &[c_char]) -> String {
     // SAFETY: librdkafka ends its texts with a zero inside the buffer, which is all zeros at first.
     unsafe { CStr::from_ptr(buffer.as_ptr()) }.to_string_lossy().into_owned()
 }
@@ -92,16 +92,21 @@ impl Drop for Properties {
     }
 }
 
+/// The outcome of a message that was produced: the value that was given with it, and the code.
+pub(super) type DeliveryReport = (usize, Code);
+
 /// The receiver of a handle's callbacks.
 pub(super) struct Callbacks {
     errors: Mutex<Vec<NativeError>>,
+    /// Reports of messages that are not written: at most one for each message that is produced.
+    failures: Mutex<Vec<DeliveryReport>>,
     token_file: Option<PathBuf>,
     clock: Arc<dyn Clock>,
 }
 
 impl Callbacks {
     pub(super) fn new(token_file: Option<PathBuf>, clock: Arc<dyn Clock>) -> Callbacks {
-        Callbacks { errors: Mutex::default(), token_file, clock }
+        Callbacks { errors: Mutex::default(), failures: Mutex::default(), token_file, clock }
     }
 
     fn add_error(&self, error: NativeError) {
@@ -147,6 +152,20 @@ unsafe extern "C" fn on_commit(
         let callbacks = unsafe { &*opaque.cast::<Callbacks>() };
         let text = format!("offsets are not committed: {}", code.text());
         callbacks.add_error(NativeError { code, text, partition: None });
+    }
+}
+
+unsafe extern "C" fn on_delivery(
+    _: *mut sys::rd_kafka_t,
+    message: *const sys::rd_kafka_message_t,
+    opaque: *mut c_void,
+) {
+    // SAFETY: the message is alive during the call; `opaque` is the `Callbacks` of the handle, which outlives it.
+    let (callbacks, message) = unsafe { (&*opaque.cast::<Callbacks>(), &*message) };
+    let code = Code(message.err as i32);
+    if code != Code::NONE {
+        let mut failures = callbacks.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        failures.push((message._private.addr(), code));
     }
 }
 
@@ -206,9 +225,22 @@ unsafe impl Send for Handle {}
 // SAFETY: as above; the callbacks are behind a lock.
 unsafe impl Sync for Handle {}
 
+/// The kind of a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum HandleKind {
+    /// It reads, and makes calls.
+    Consumer,
+    /// It writes.
+    Producer,
+}
+
 impl Handle {
-    /// A client of the consuming kind. It connects when it has a reason to.
-    pub(super) fn new(mut properties: Properties, callbacks: Callbacks) -> Result<Handle, KafkaError> {
+    /// A client. It connects when it has a reason to.
+    pub(super) fn new(
+        kind: HandleKind,
+        mut properties: Properties,
+        callbacks: Callbacks,
+    ) -> Result<Handle, KafkaError> {
         let callbacks = Box::new(callbacks);
         let opaque: *const Callbacks = &raw const *callbacks;
         let mut reason = [0; TEXT_BYTES];
@@ -218,11 +250,20 @@ impl Handle {
             sys::rd_kafka_conf_set_opaque(conf, opaque.cast_mut().cast());
             sys::rd_kafka_conf_set_error_cb(conf, Some(on_error));
             sys::rd_kafka_conf_set_log_cb(conf, Some(on_log));
-            sys::rd_kafka_conf_set_offset_commit_cb(conf, Some(on_commit));
+            let kind = match kind {
+                HandleKind::Consumer => {
+                    sys::rd_kafka_conf_set_offset_commit_cb(conf, Some(on_commit));
+                    sys::rd_kafka_type_t::RD_KAFKA_CONSUMER
+                }
+                HandleKind::Producer => {
+                    sys::rd_kafka_conf_set_dr_msg_cb(conf, Some(on_delivery));
+                    sys::rd_kafka_type_t::RD_KAFKA_PRODUCER
+                }
+            };
             if callbacks.token_file.is_some() {
                 sys::rd_kafka_conf_set_oauthbearer_token_refresh_cb(conf, Some(on_token));
             }
-            sys::rd_kafka_new(sys::rd_kafka_type_t::RD_KAFKA_CONSUMER, conf, reason.as_mut_ptr(), TEXT_BYTES)
+            sys::rd_kafka_new(kind, conf, reason.as_mut_ptr(), TEXT_BYTES)
         };
         if raw.is_null() {
             let reason = text_in(&reason);
@@ -240,6 +281,11 @@ impl Handle {
     /// The errors since the last call.
     pub(super) fn take_errors(&self) -> Vec<NativeError> {
         std::mem::take(&mut *self.callbacks.errors.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The messages that were not written, since the last call.
+    pub(super) fn take_failures(&self) -> Vec<DeliveryReport> {
+        std::mem::take(&mut *self.callbacks.failures.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Runs the callbacks that wait, without waiting for more.

@@ -141,14 +141,17 @@ impl Cluster for Broker {
         Arc::new(self.client())
     }
 
-    async fn make_topic(&self, topic: &str, partitions: u32) {
+    async fn make_topic_of(&self, topic: &str, partitions: u32, message_bytes_max: usize) {
+        let message_bytes_max = message_bytes_max.to_string();
         let (admin, options) = (self.admin(), AdminOptions::new().operation_timeout(Some(TIMEOUT)));
         admin.delete_topics(&[topic], &options).await.unwrap();
         // The broker deletes in the background.
         loop {
             let new = NewTopic::new(topic, partitions as i32, TopicReplication::Fixed(1));
-            let made =
-                admin.create_topics([&new.set("max.message.bytes", "20000000")], &options).await.unwrap();
+            let made = admin
+                .create_topics([&new.set("max.message.bytes", &message_bytes_max)], &options)
+                .await
+                .unwrap();
             match &made[0] {
                 Ok(_) => break,
                 Err((_, RDKafkaErrorCode::TopicAlreadyExists)) => {}

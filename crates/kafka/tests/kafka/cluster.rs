@@ -15,7 +15,12 @@ const PATIENCE: Duration = Duration::from_secs(40);
 pub(crate) trait Cluster: Sync {
     fn kafka(&self) -> Arc<dyn Kafka>;
     /// Makes a topic, or deletes it and makes it again.
-    async fn make_topic(&self, topic: &str, partitions: u32);
+    async fn make_topic(&self, topic: &str, partitions: u32) {
+        self.make_topic_of(topic, partitions, 20_000_000).await;
+    }
+
+    /// As [`Cluster::make_topic`], with the size of the largest message.
+    async fn make_topic_of(&self, topic: &str, partitions: u32, message_bytes_max: usize);
     async fn append(&self, topic: &str, partition: u32, messages: &[Message]);
     /// Writes messages in one transaction, and commits or aborts it.
     async fn append_in_transaction(&self, topic: &str, messages: &[Message], commits: bool);

@@ -17,8 +17,9 @@ impl Cluster for FakeKafka {
         Arc::new(self.clone())
     }
 
-    async fn make_topic(&self, topic: &str, partitions: u32) {
+    async fn make_topic_of(&self, topic: &str, partitions: u32, message_bytes_max: usize) {
         FakeKafka::make_topic(self, topic, partitions);
+        self.set_message_bytes_max(topic, message_bytes_max);
     }
 
     async fn append(&self, topic: &str, partition: u32, messages: &[Message]) {

@@ -8,4 +8,5 @@ mod cluster;
 mod fake;
 #[cfg(feature = "client")]
 mod identity;
+mod producing;
 mod suite;

@@ -1,8 +1,9 @@
-//! The semantics of `Kafka` and `Consumer`, whoever implements them.
+//! The semantics of `Kafka` and `Consumer`, whoever implements them; those of `Producer` are in `producing`.
 
 use swiftwater_kafka::{Fetched, Isolation, KafkaErrorKind, OffsetAt};
 
 use crate::cluster::*;
+pub(crate) use crate::producing::*;
 
 /// Runs a macro with the name of each case.
 macro_rules! each_case {
@@ -21,6 +22,14 @@ macro_rules! each_case {
             unknown_topic_is_an_error,
             offsets_are_those_of_places,
             commit_reaches_the_group,
+            messages_are_written_as_they_are,
+            keys_choose_partitions_as_stated,
+            transaction_is_whole_over_topics,
+            earlier_producer_of_a_name_is_fenced,
+            message_that_is_too_large_is_named,
+            limit_of_a_topic_is_exact,
+            producer_of_an_unknown_topic_does_not_open,
+            topic_is_created_once,
         }
     };
 }

@@ -3,6 +3,8 @@
 //! A consumer sees what the test has written, deleted or broken before its call; nothing happens by time. Batches have at
 //! most [`FakeKafka::set_batch_messages`] messages, and partitions take turns.
 
+mod producer;
+
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
     fmt::{self, Debug},
@@ -10,9 +12,11 @@ use std::{
 };
 
 use async_trait::async_trait;
+pub use producer::SendFault;
+use producer::{FakeProducer, Transactional};
 use swiftwater_kafka::{
     Consumer, ConsumerOptions, Fetched, Isolation, Kafka, KafkaError, KafkaErrorKind, MessageBatchBuilder,
-    OffsetAt, Timestamp, Topic, TopicId,
+    OffsetAt, Producer, ProducerOptions, Timestamp, Topic, TopicId,
 };
 use tokio::sync::watch;
 
@@ -78,6 +82,10 @@ impl Partition {
 struct FakeTopic {
     id: TopicId,
     partitions: Vec<Partition>,
+    /// The largest batch that it accepts.
+    message_bytes_max: usize,
+    /// The number of messages without a key that were written to it, which go round all partitions.
+    without_key: u32,
 }
 
 #[derive(Debug, Default)]
@@ -86,7 +94,10 @@ struct State {
     topics_made: u128,
     transactions: HashMap<FakeTransaction, TransactionState>,
     commits: BTreeMap<(String, String, u32), u64>,
+    transactionals: HashMap<String, Transactional>,
     away: bool,
+    /// Failures of the next calls that send messages.
+    send_faults: VecDeque<SendFault>,
     batch_messages: usize,
     /// Errors of the next calls of `topic` and `offsets`.
     call_errors: VecDeque<KafkaError>,
@@ -159,13 +170,7 @@ impl FakeKafka {
 
     /// Makes a topic; if it is there, it is deleted and made again, with another id.
     pub fn make_topic(&self, name: &str, partitions: u32) -> TopicId {
-        self.change(|state| {
-            state.topics_made += 1;
-            let id = TopicId(0x5357_0000_0000_0000_0000_0000_0000_0000 | state.topics_made);
-            let partitions = (0..partitions).map(|_| Partition::default()).collect();
-            state.topics.insert(name.to_owned(), FakeTopic { id, partitions });
-            id
-        })
+        self.change(|state| state.add_topic(name, partitions))
     }
 
     /// Deletes a topic.
@@ -210,11 +215,7 @@ impl FakeKafka {
 
     /// Begins a transaction.
     pub fn begin(&self) -> FakeTransaction {
-        self.change(|state| {
-            let transaction = FakeTransaction(state.transactions.len() as u64);
-            state.transactions.insert(transaction, TransactionState::Open);
-            transaction
-        })
+        self.change(State::begin)
     }
 
     /// Writes a message in a transaction; its offset.
@@ -239,14 +240,32 @@ impl FakeKafka {
     }
 
     fn end_transaction(&self, transaction: FakeTransaction, end: TransactionState) {
+        self.change(|state| state.end_transaction(transaction, end));
+    }
+
+    /// Makes the next call that sends messages fail. Several failures come in order.
+    pub fn fail_send(&self, fault: SendFault) {
+        self.change(|state| state.send_faults.push_back(fault));
+    }
+
+    /// Sets the size of the largest batch that a topic accepts; 1 MiB unless it is set.
+    pub fn set_message_bytes_max(&self, topic: &str, bytes: usize) {
         self.change(|state| {
-            state.transactions.insert(transaction, end);
-            for partition in state.topics.values_mut().flat_map(|topic| &mut topic.partitions) {
-                if partition.entries.iter().any(|entry| entry.transaction == Some(transaction)) {
-                    partition.entries.push_back(Entry { transaction: Some(transaction), message: None });
-                }
-            }
+            state.topics.get_mut(topic).expect("the topic exists").message_bytes_max = bytes;
         });
+    }
+
+    /// The messages of a partition that a consumer of committed messages reads up to now, with their offsets.
+    pub fn committed_messages(&self, topic: &str, partition: u32) -> Vec<(u64, FakeMessage)> {
+        let state = self.lock();
+        let partition = &state.topics[topic].partitions[partition as usize];
+        let end = state.readable_end(partition, Isolation::ReadCommitted);
+        let visible = (partition.first..end).filter_map(|offset| {
+            let entry = partition.entry(offset);
+            let message = entry.message.clone()?;
+            state.is_visible(entry, Isolation::ReadCommitted).then_some((offset, message))
+        });
+        visible.collect()
     }
 
     /// Deletes all messages before an offset, as retention does.
@@ -285,6 +304,30 @@ impl FakeKafka {
 }
 
 impl State {
+    fn end_transaction(&mut self, transaction: FakeTransaction, end: TransactionState) {
+        self.transactions.insert(transaction, end);
+        for partition in self.topics.values_mut().flat_map(|topic| &mut topic.partitions) {
+            if partition.entries.iter().any(|entry| entry.transaction == Some(transaction)) {
+                partition.entries.push_back(Entry { transaction: Some(transaction), message: None });
+            }
+        }
+    }
+
+    fn add_topic(&mut self, name: &str, partitions: u32) -> TopicId {
+        self.topics_made += 1;
+        let id = TopicId(0x5357_0000_0000_0000_0000_0000_0000_0000 | self.topics_made);
+        let partitions = (0..partitions).map(|_| Partition::default()).collect();
+        let topic = FakeTopic { id, partitions, message_bytes_max: 1 << 20, without_key: 0 };
+        self.topics.insert(name.to_owned(), topic);
+        id
+    }
+
+    fn begin(&mut self) -> FakeTransaction {
+        let transaction = FakeTransaction(self.transactions.len() as u64);
+        self.transactions.insert(transaction, TransactionState::Open);
+        transaction
+    }
+
     fn check_call(&mut self) -> Result<(), KafkaError> {
         if let Some(error) = self.call_errors.pop_front() {
             return Err(error);
@@ -345,6 +388,20 @@ impl Kafka for FakeKafka {
             })
         };
         places.iter().map(offset).collect()
+    }
+
+    async fn create_topic(&self, name: &str, partitions: u32, _: &[(&str, &str)]) -> Result<(), KafkaError> {
+        self.change(|state| {
+            state.check_call()?;
+            if !state.topics.contains_key(name) {
+                state.add_topic(name, partitions);
+            }
+            Ok(())
+        })
+    }
+
+    fn producer(&self, options: &ProducerOptions) -> Result<Box<dyn Producer>, KafkaError> {
+        Ok(Box::new(FakeProducer::new(self, options)))
     }
 
     fn consumer(&self, topic: &str, options: &ConsumerOptions) -> Result<Box<dyn Consumer>, KafkaError> {
