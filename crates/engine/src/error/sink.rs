@@ -27,6 +27,14 @@ pub enum SinkError {
         /// A sentence per column.
         faults: Vec<String>,
     },
+    /// The messages of changes would have a key that is not the one of the rows.
+    #[error("changes have the key of the view, ({names}), and not `{key}`")]
+    KafkaKey {
+        /// The key that was asked for.
+        key: String,
+        /// The columns of the view's key.
+        names: String,
+    },
 }
 
 impl SinkError {
@@ -42,6 +50,7 @@ impl SinkError {
             SinkError::Columns { .. } => {
                 Some("A sink matches the columns of the view and of the table by name.")
             }
+            SinkError::KafkaKey { .. } => Some("Leave `key` out."),
             SinkError::NoWindows(_) => Some("Add WINDOWING TUMBLING(…, EVENT(…)) to the view's query."),
             _ => None,
         }

@@ -92,6 +92,7 @@ fn samples() -> Vec<EngineError> {
         }),
         EngineError::Sink(SinkError::NoWindows(view.clone())),
         EngineError::Sink(SinkError::IntoItself(stream.clone())),
+        EngineError::Sink(SinkError::KafkaKey { key: text("a"), names: text("window_start, a") }),
         EngineError::Runtime(RuntimeError::Catalog(CatalogError::Cycle {
             stream: stream.clone(),
             way: vec![text("by sink `k` into stream `u`"), text("by join `j` into stream `s`")],

@@ -226,9 +226,11 @@ impl Connection {
         let handle = Handle::new(HandleKind::Producer, properties, settings.callbacks())?;
         let connection = Connection { settings, transactional_id: options.transactional_id, handle, ended };
         if connection.transactional_id.is_some() {
-            // SAFETY: the handle is alive during each call.
-            connection
-                .until_done(|handle| unsafe { sys::rd_kafka_init_transactions(handle.raw(), STEP_MS) })?;
+            let init = |handle: &Handle| {
+                // SAFETY: the handle is alive.
+                unsafe { sys::rd_kafka_init_transactions(handle.raw(), STEP_MS) }
+            };
+            connection.until_done(init)?;
         }
         Ok(connection)
     }

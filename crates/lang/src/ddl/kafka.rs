@@ -369,18 +369,8 @@ impl KafkaSource {
         let Value::Text(text) = value else { return None };
         let is = |word: &str| text.eq_ignore_ascii_case(word);
         match option {
-            KafkaOption::Topic => {
-                let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-                let is_name = (1..=TOPIC_BYTES_MAX).contains(&text.len()) && text.chars().all(is_part);
-                // Kafka refuses these two.
-                self.topic = text.clone();
-                return (is_name && !matches!(&**text, "." | "..")).then_some(());
-            }
-            KafkaOption::Connection => {
-                let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-                options.connection = Some(text.clone());
-                return (!text.is_empty() && text.chars().all(is_part)).then_some(());
-            }
+            KafkaOption::Topic => self.topic = topic_name(text)?,
+            KafkaOption::Connection => options.connection = Some(connection_name(text)?),
             KafkaOption::Format => {
                 options.format = Some(KafkaFormat::ALL.into_iter().find(|format| is(format.text()))?)
             }
@@ -424,7 +414,22 @@ impl fmt::Display for KafkaSource {
     }
 }
 
-fn quoted(text: &str) -> String {
+/// The name of a topic, by Kafka's rules.
+pub(super) fn topic_name(text: &str) -> Option<Box<str>> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let is_name = (1..=TOPIC_BYTES_MAX).contains(&text.len()) && text.chars().all(is_part);
+    // Kafka refuses these two.
+    (is_name && !matches!(text, "." | "..")).then(|| text.into())
+}
+
+/// The name of a connection of the settings.
+pub(super) fn connection_name(text: &str) -> Option<Box<str>> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    (!text.is_empty() && text.chars().all(is_part)).then(|| text.into())
+}
+
+/// A text in quotes.
+pub(super) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 

@@ -36,6 +36,7 @@ pub mod endpoint;
 mod job;
 mod join;
 mod kafka;
+mod kafka_target;
 mod options;
 pub(crate) mod print;
 pub(crate) mod search_index;
@@ -62,6 +63,7 @@ pub use self::{
         KAFKA_CONNECTION_DEFAULT, KafkaField, KafkaFormat, KafkaIsolation, KafkaOption, KafkaOptions,
         KafkaSource, KafkaStart, OnGap, OnTombstone,
     },
+    kafka_target::{KafkaDelivery, KafkaPartitioner, KafkaTarget, KafkaTargetOption},
     options::{
         Ack, OnBadEvent, PartitionBy, StreamOption, StreamOptions, Value, parse_duration_ms, parse_size_bytes,
     },

@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! CREATE SINK [IF NOT EXISTS] name FROM [CHANGES OF] view INTO target [WITH (option = value, …)]
-//!   target = STREAM name | TABLE name | FILE 'path' | WEBHOOK 'http(s)://…'
+//!   target = STREAM name | TABLE name | FILE 'path' | WEBHOOK 'http(s)://…' | KAFKA (option = value, …)
 //! DROP SINK [IF EXISTS] name          SHOW SINKS          SHOW CREATE SINK name          DESCRIBE SINK name
 //! ```
 
 use std::fmt;
 
 use super::{
+    kafka_target::KafkaTarget,
     options::{DurationText, Value, named, parse_duration_ms},
     print::{when, write_name, write_options, write_quoted},
 };
@@ -41,6 +42,8 @@ pub enum SinkTarget {
     File(Box<str>),
     /// A URL that rows are posted to.
     Webhook(Box<str>),
+    /// A topic of Kafka: a message a row.
+    Kafka(Box<KafkaTarget>),
 }
 
 /// The way rows are written into a file.
@@ -207,7 +210,7 @@ impl SinkOptions {
 }
 
 /// Names and values; none where a line is no header.
-fn header_lines(text: &str) -> impl Iterator<Item = Option<(&str, &str)>> {
+pub(super) fn header_lines(text: &str) -> impl Iterator<Item = Option<(&str, &str)>> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     lines.map(|line| {
         let (name, value) = line.split_once(':')?;
@@ -223,7 +226,7 @@ impl CreateSink {
     pub fn streams(&self) -> impl Iterator<Item = &str> {
         let target = match &self.target {
             SinkTarget::Stream(name) => Some(&**name),
-            SinkTarget::Table(_) | SinkTarget::File(_) | SinkTarget::Webhook(_) => None,
+            _ => None,
         };
         target.into_iter().chain(self.options.dead_letter.as_deref())
     }
@@ -232,7 +235,7 @@ impl CreateSink {
     pub fn table(&self) -> Option<&str> {
         match &self.target {
             SinkTarget::Table(name) => Some(name),
-            SinkTarget::Stream(_) | SinkTarget::File(_) | SinkTarget::Webhook(_) => None,
+            _ => None,
         }
     }
 }
@@ -245,16 +248,18 @@ impl SinkTarget {
             SinkTarget::Table(_) => "table",
             SinkTarget::File(_) => "file",
             SinkTarget::Webhook(_) => "webhook",
+            SinkTarget::Kafka(_) => "kafka",
         }
     }
 
-    /// The name, path or address of the target.
+    /// The name, path, address or topic of the target.
     pub fn text(&self) -> &str {
         match self {
             SinkTarget::Stream(text)
             | SinkTarget::Table(text)
             | SinkTarget::File(text)
             | SinkTarget::Webhook(text) => text,
+            SinkTarget::Kafka(target) => &target.topic,
         }
     }
 }
@@ -265,6 +270,7 @@ impl fmt::Display for SinkTarget {
         match self {
             SinkTarget::Stream(name) | SinkTarget::Table(name) => write_name(f, name),
             SinkTarget::File(text) | SinkTarget::Webhook(text) => write_quoted(f, text, '\''),
+            SinkTarget::Kafka(target) => target.fmt(f),
         }
     }
 }
@@ -318,7 +324,10 @@ mod tests {
     fn what_is_no_sink() {
         for (text, fault) in [
             ("CREATE SINK s INTO STREAM t", "1:15: expected FROM, found `INTO`"),
-            ("CREATE SINK s FROM r INTO t", "1:27: expected STREAM, TABLE, FILE or WEBHOOK, found `t`"),
+            (
+                "CREATE SINK s FROM r INTO t",
+                "1:27: expected STREAM, TABLE, FILE, WEBHOOK or KAFKA, found `t`",
+            ),
             ("CREATE SINK s FROM r INTO FILE f", "1:32: expected a path in quotes, found `f`"),
             (
                 "CREATE SINK s FROM r INTO WEBHOOK 'ftp://x'",

@@ -282,6 +282,15 @@ impl FakeKafka {
         self.change(|state| state.away = away);
     }
 
+    /// Ends all failures of calls, and those that were to come.
+    pub fn end_failures(&self) {
+        self.change(|state| {
+            state.away = false;
+            state.call_errors.clear();
+            state.send_faults.clear();
+        });
+    }
+
     /// Makes reads of a partition fail until the error is `None` again.
     pub fn set_error(&self, topic: &str, partition: u32, error: Option<KafkaError>) {
         self.change_partition(topic, partition, |partition| partition.error = error);

@@ -60,6 +60,7 @@ impl Statement for CreateAlert {
         }
         let alerts = history.with_catalog(|catalog| catalog.alerts().len());
         check_room("number of alerts", "views.alerts_max", alerts, history.config.alerts_max)?;
+        history.check_take_events(self.streams())?;
         if let AlertTarget::Webhook(url) = &self.target {
             history.check_webhook(url, &self.options.delivery)?;
         }

@@ -156,6 +156,9 @@ impl Endpoint {
             EndpointAction::Into { stream: name, event, returning } => {
                 let stream =
                     stream.ok_or_else(|| EngineError::not_found(ObjectKind::Stream, name.as_str()))?;
+                if stream.source.is_some() {
+                    return Err(EngineError::ReadsTopic(name.to_string()));
+                }
                 let event = compile_event(&create, stream, event.as_deref())?;
                 Action::Into(IntoPlan {
                     stream: name.clone(),

@@ -23,6 +23,7 @@ use tokio::sync::Notify;
 use crate::{EngineError, durable::history::History, supervisor::TaskKind};
 use reader::TopicReader;
 use swiftwater_catalog::kind::stream::StreamEntry;
+use swiftwater_kafka::Kafka;
 use swiftwater_lang::ddl::CreateStream;
 use swiftwater_runtime::lock_order::{OrderedMutex, level};
 
@@ -49,10 +50,17 @@ impl History {
 
     /// Refuses a stream whose connection the settings do not have.
     pub(crate) fn check_connection(&self, create: &CreateStream) -> Result<(), EngineError> {
-        let Some(source) = &create.source else { return Ok(()) };
-        let (connections, name) = (&self.config.kafka.connections, source.options.connection());
-        if connections.contains_key(name) {
-            return Ok(());
+        match &create.source {
+            Some(source) => self.kafka(source.options.connection()).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// The connection of a name in the settings.
+    pub(crate) fn kafka(&self, name: &str) -> Result<Arc<dyn Kafka>, EngineError> {
+        let connections = &self.config.kafka.connections;
+        if let Some(kafka) = connections.get(name) {
+            return Ok(Arc::clone(kafka));
         }
         let names: Vec<&str> = connections.keys().map(|name| &**name).collect();
         let there = match names.as_slice() {
@@ -60,6 +68,23 @@ impl History {
             names => format!("they have {}", names.join(", ")),
         };
         Err(EngineError::Source(format!("the settings have no connection `{name}` to Kafka: {there}")))
+    }
+
+    /// Refuses objects that would deliver into one of these streams if it reads a topic.
+    pub(crate) fn check_take_events<'n>(
+        &self,
+        streams: impl IntoIterator<Item = &'n str>,
+    ) -> Result<(), EngineError> {
+        let reads_topic = |name: &&str| {
+            self.with_catalog(|catalog| {
+                let mut entries = catalog.streams().map(|(_, entry)| &entry.create);
+                entries.any(|create| create.source.is_some() && create.name.as_str() == *name)
+            })
+        };
+        match streams.into_iter().find(reads_topic) {
+            Some(name) => Err(EngineError::ReadsTopic(name.to_owned())),
+            None => Ok(()),
+        }
     }
 
     /// Runs a task for each stream that reads a topic, until the engine closes.

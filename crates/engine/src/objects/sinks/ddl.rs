@@ -7,7 +7,7 @@ use swiftwater_catalog::{
     kind::sink::{SinkStart, digits},
 };
 use swiftwater_event::{StreamName, Type};
-use swiftwater_lang::ddl::{CreateSink, Ddl, SinkTarget};
+use swiftwater_lang::ddl::{CreateSink, CreateStream, Ddl, KafkaTarget, SinkTarget};
 use swiftwater_live::columns::arrow_type;
 use swiftwater_sinks::FileSink;
 use swiftwater_sql::{can_be_inserted, type_name};
@@ -39,6 +39,7 @@ impl Statement for CreateSink {
             return Ok(None);
         }
         check_room("number of sinks", "sinks.sinks_max", sinks, history.config.sinks_max)?;
+        history.check_take_events(self.streams())?;
         let view = history.view(&self.view)?;
         let windows = view.query.windows();
         if windows.is_none() && !self.of_changes {
@@ -73,10 +74,18 @@ impl Statement for CreateSink {
                 }
             }
             SinkTarget::Webhook(url) => history.check_webhook(url, &self.options)?,
+            SinkTarget::Kafka(target) => {
+                history.kafka(target.connection())?;
+                check_key(target, self.of_changes, &view)?;
+            }
         }
         self.options.dead_letter.as_deref().map_or(Ok(()), stream)?;
-        history
-            .with_catalog(|catalog| catalog.check_no_way_round(self.streams(), &[view.stream.as_str()]))?;
+        let readers = match &self.target {
+            SinkTarget::Kafka(target) => history.streams_of_topic(target),
+            _ => Vec::new(),
+        };
+        let into = self.streams().chain(readers.iter().map(StreamName::as_str));
+        history.with_catalog(|catalog| catalog.check_no_way_round(into, &[view.stream.as_str()]))?;
         let mut start = SinkStart { view: view.id(), ..SinkStart::default() };
         if self.of_changes {
             start.after = Some(digits(&view.retain_changes()));
@@ -140,6 +149,19 @@ impl Statement for DropSink<'_> {
 }
 
 impl History {
+    /// The stored streams that read the topic of a sink.
+    fn streams_of_topic(&self, target: &KafkaTarget) -> Vec<StreamName> {
+        self.with_catalog(|catalog| {
+            let reads = |create: &&CreateStream| {
+                create.source.as_ref().is_some_and(|source| {
+                    source.topic == target.topic && source.options.connection() == target.connection()
+                })
+            };
+            let streams = catalog.streams().map(|(_, entry)| &entry.create);
+            streams.filter(reads).map(|create| create.name.clone()).collect()
+        })
+    }
+
     /// The directory that files of sinks are below.
     pub(super) fn sinks_dir(&self) -> Result<PathBuf, EngineError> {
         match (&*self.config.sinks_dir, &self.dir) {
@@ -148,6 +170,22 @@ impl History {
             (configured, _) => Ok(configured.into()),
         }
     }
+}
+
+/// Refuses a key that the view does not have, or that is not the key of its rows: a tombstone deletes all messages of its key.
+fn check_key(target: &KafkaTarget, of_changes: bool, view: &View) -> Result<(), SinkError> {
+    let Some(key) = &target.key else { return Ok(()) };
+    if !view.columns.iter().any(|(name, _)| name == key) {
+        let (view, columns) = (view.name(), view.columns.iter().map(|(name, _)| &**name));
+        let columns = columns.collect::<Vec<_>>().join(", ");
+        return Err(SinkError::Target(format!("view `{view}` has no column `{key}`: it has {columns}")));
+    }
+    let names = view.query.key_names();
+    if of_changes && !matches!(&names[..], [name] if **name == **key) {
+        let names = names.join(", ");
+        return Err(SinkError::KafkaKey { key: key.to_string(), names });
+    }
+    Ok(())
 }
 
 /// Refuses a table that has not the columns of a view, or has them of types that the view's values never are.

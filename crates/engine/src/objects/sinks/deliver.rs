@@ -1,5 +1,5 @@
-//! Makes one delivery: rows into a stream, a table, a file, or to a webhook. Each delivery takes effect once where the
-//! target allows it.
+//! Makes one delivery: rows into a stream, a table, a file, a topic of Kafka, or to a webhook. Each delivery takes effect once
+//! where the target allows it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,9 +7,10 @@ use arrow_array::RecordBatch;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::StreamExt;
-use swiftwater_catalog::ObjectKind;
+use swiftwater_catalog::{ObjectKind, kind::sink::SinkEntry};
 use swiftwater_event::{EventMeta, Millis, StreamName};
-use swiftwater_lang::ddl::{CreateSink, SinkFormat, SinkOptions, SinkTarget};
+use swiftwater_kafka::KafkaError;
+use swiftwater_lang::ddl::{SinkFormat, SinkOptions, SinkTarget};
 use swiftwater_sinks::{FileSink, FileSinkError, Webhook, WebhookError, WebhookOptions};
 use swiftwater_sql::{
     At, RunOptions, SqlError, TableProvider,
@@ -18,6 +19,7 @@ use swiftwater_sql::{
 };
 use swiftwater_store::Application;
 
+use super::kafka::KafkaTopic;
 use crate::{
     Ack, AppendOptions, Appended, EngineError, Numbered, Refusal, RuntimeError, SinkError,
     durable::history::{History, run_blocking},
@@ -44,9 +46,19 @@ pub(crate) enum DeliverError {
     File(#[from] FileSinkError),
     #[error(transparent)]
     Webhook(#[from] WebhookError),
+    /// A topic is not written. It is to be opened again.
+    #[error("{}", with_hint(.0))]
+    Kafka(#[from] KafkaError),
+    /// Some of its rows, by their number in order, are larger than the topic accepts as a message.
+    #[error("{} of the rows are larger than a message of the topic may be (`max.message.bytes`)", .0.len())]
+    TooLarge(Vec<usize>),
     /// Some of its rows, at least one, in order, are invalid.
     #[error("the rows are not valid events of the stream: {}", .0.first().map_or("", |refusal| &*refusal.message))]
     Refused(Vec<Refusal>),
+}
+
+fn with_hint(error: &KafkaError) -> String {
+    error.hint().map_or_else(|| error.to_string(), |hint| format!("{error}. {hint}"))
 }
 
 impl DeliverError {
@@ -54,8 +66,11 @@ impl DeliverError {
     pub(super) fn is_final(&self) -> bool {
         match self {
             DeliverError::Webhook(error) => error.is_final(),
-            DeliverError::Refused(_) => true,
-            DeliverError::Engine(_) | DeliverError::Sql(_) | DeliverError::File(_) => false,
+            DeliverError::Refused(_) | DeliverError::TooLarge(_) => true,
+            DeliverError::Engine(_)
+            | DeliverError::Sql(_)
+            | DeliverError::File(_)
+            | DeliverError::Kafka(_) => false,
         }
     }
 
@@ -66,8 +81,16 @@ impl DeliverError {
                 let place = refusals.binary_search_by_key(&row, |refusal| refusal.row as usize).ok()?;
                 Some(format!("the row is not a valid event of the stream: {}", refusals[place].message))
             }
+            DeliverError::TooLarge(rows) => rows.binary_search(&row).is_ok().then(|| {
+                "the row is larger than a message of the topic may be (`max.message.bytes`)".to_owned()
+            }),
             error => Some(error.to_string()),
         }
+    }
+
+    /// True if other rows of the delivery can be delivered.
+    fn is_of_some_rows(&self) -> bool {
+        matches!(self, DeliverError::Refused(_) | DeliverError::TooLarge(_))
     }
 }
 
@@ -88,10 +111,12 @@ pub(super) enum Target {
     Table(Box<str>),
     File(FileSink, SinkFormat),
     Webhook(Box<Webhook>),
+    Kafka(Box<KafkaTopic>),
 }
 
 impl Target {
-    pub(super) fn of(history: &History, create: &CreateSink) -> Result<Target, DeliverError> {
+    pub(super) async fn open(history: &History, entry: &SinkEntry) -> Result<Target, DeliverError> {
+        let create = &entry.create;
         let options = &create.options;
         Ok(match &create.target {
             SinkTarget::Stream(name) => Target::Stream(stream_name(name)?),
@@ -101,6 +126,9 @@ impl Target {
                 Target::File(FileSink::new(&root, path)?, options.format.unwrap_or(SinkFormat::Ndjson))
             }
             SinkTarget::Webhook(url) => Target::Webhook(Box::new(history.webhook(url, options, true)?)),
+            SinkTarget::Kafka(target) => {
+                Target::Kafka(Box::new(KafkaTopic::open(history, entry, target).await?))
+            }
         })
     }
 
@@ -138,6 +166,10 @@ impl Target {
             }
             Target::Webhook(webhook) => {
                 delivery.post(webhook).await?;
+                Ok(0)
+            }
+            Target::Kafka(topic) => {
+                topic.write(std::slice::from_ref(&delivery.rows), delivery.number).await?;
                 Ok(0)
             }
         }
@@ -263,9 +295,9 @@ impl History {
         }
         // If the other rows cannot be delivered in the end, all go to the dead-letter stream, which is no repetition of
         // this.
-        let by = match error {
-            DeliverError::Refused(_) => format!("{}-refused", delivery.by),
-            _ => delivery.by.clone(),
+        let by = match error.is_of_some_rows() {
+            true => format!("{}-refused", delivery.by),
+            false => delivery.by.clone(),
         };
         let events = Delivery { by, rows: events.into(), ..delivery.clone() };
         self.append_whole(shared, &stream, &events).await?;

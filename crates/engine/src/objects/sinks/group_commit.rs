@@ -1,10 +1,10 @@
-//! Group commit for deliveries into a table: one commit inserts all waiting portions.
+//! Group commit: all waiting portions are delivered at once, to a table in one commit, to a topic in one transaction.
 //!
-//! A portion of rows, all of one window, is a delivery with its own number, as in every other target. A commit of several
-//! portions has the number of the last one (`txn`). The table refuses a commit if it already has a part of it. After a crash
-//! between the commit and the record in the catalog, the same portions are read again, because a closed window never
-//! changes. Portions whose numbers the table has are skipped. The grouping therefore does not affect the result.
-//! Limits: [`ROWS_MAX`] and [`BYTES_MAX`], in units of whole portions.
+//! A portion of rows, all of one window or one commit of the view, is a delivery with its own number, as in every other
+//! target. Several that are delivered at once have the number of the last one, which the target records with them (`txn` of a
+//! table). After a crash between that and the record in the catalog, the same portions are read again, because a closed window
+//! and the changes of a commit never change. Portions whose numbers the target has are skipped. The grouping therefore does not
+//! affect the result. Limits: [`ROWS_MAX`] and [`BYTES_MAX`], in units of whole portions.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use swiftwater_store::Application;
 
 use super::{
     deliver::{DeliverError, insert},
-    task::{id_of, rows_of_portion},
+    task::id_of,
 };
 use crate::{
     EngineError,
     durable::history::{History, run_blocking},
-    objects::views::{At as ViewAt, View},
+    objects::views::{At as ViewAt, Portion, View},
     shared::Shared,
 };
 
@@ -32,15 +32,15 @@ const BYTES_MAX: usize = 8 << 20;
 /// Portions of one commit, those without rows included.
 const PORTIONS_MAX: u64 = 10_000;
 
-/// Portions that go into a table together.
-struct Gathered {
-    /// Rows that the table has not got, in batches of one schema.
-    batches: Vec<RecordBatch>,
-    /// The progress of the sink with them.
-    delivered: Delivered,
+/// Portions that are delivered at once.
+pub(super) struct Gathered {
+    /// Those that the target has not got, with the progress of the sink with each.
+    pub(super) portions: Vec<(Portion, Delivered)>,
+    /// The progress with all, also those without rows.
+    pub(super) delivered: Delivered,
 }
 
-/// A commit that did not come about.
+/// A group that was not delivered.
 pub(super) struct NotGrouped {
     /// Number of deliveries in it.
     pub(super) deliveries: u64,
@@ -78,8 +78,10 @@ impl History {
         (entry, at): (&SinkEntry, ViewAt),
         inserted: Option<u64>,
     ) -> Result<Option<Delivered>, NotGrouped> {
-        let gathered = run_blocking(usize::MAX, || self.gather(view, entry, at, inserted));
-        let Some(Gathered { batches, delivered }) = gathered.map_err(DeliverError::from)? else {
+        let gathered = run_blocking(usize::MAX, || {
+            self.gather(view, entry, at, inserted)?.map(|gathered| batches(view, entry, gathered)).transpose()
+        });
+        let Some((batches, delivered)) = gathered.map_err(DeliverError::from)? else {
             return Ok(None);
         };
         if let [first, ..] = &batches[..] {
@@ -94,23 +96,20 @@ impl History {
         Ok(Some(delivered))
     }
 
-    /// Reads portions behind the last delivery, without the rows of those that were inserted.
-    fn gather(
+    /// Reads portions behind the last delivery, without the rows of those that the target has: up to number `has`. None if
+    /// there are no portions.
+    pub(super) fn gather(
         &self,
         view: &View,
         entry: &SinkEntry,
         at: ViewAt,
-        inserted: Option<u64>,
+        has: Option<u64>,
     ) -> Result<Option<Gathered>, EngineError> {
-        let (limit, now) = (rows_of_portion(entry), self.clock.now());
-        let mut gathered = Gathered { batches: Vec::new(), delivered: entry.delivered.clone() };
+        let mut gathered = Gathered { portions: Vec::new(), delivered: entry.delivered.clone() };
         let (mut rows, mut bytes, mut portions) = (0, 0, 0);
         while rows < ROWS_MAX && bytes < BYTES_MAX && portions < PORTIONS_MAX {
-            let Gathered { batches, delivered } = &mut gathered;
-            let after = delivered.last_key();
-            let Some(portion) = view.closed(after.as_deref(), entry.from, at.latest(), limit, now)? else {
-                break;
-            };
+            let delivered = &mut gathered.delivered;
+            let Some(portion) = self.next_portion(view, entry, delivered, at)? else { break };
             portions += 1;
             if portion.count == 0 {
                 // HAVING leaves all of them out.
@@ -118,16 +117,32 @@ impl History {
                 continue;
             }
             (rows, bytes) = (rows + portion.count, bytes + portion.rows.len());
-            if inserted.is_none_or(|inserted| inserted < delivered.count) {
-                // Undeclared columns have the types of the values in a portion.
-                match (batches.first(), view.record_batch(portion.rows, portion.now)) {
-                    (None, batch) => batches.push(batch?),
-                    (Some(first), Ok(batch)) if first.schema() == batch.schema() => batches.push(batch),
-                    (Some(_), _) => break,
-                }
-            }
+            let is_new = has.is_none_or(|has| has < delivered.count);
             *delivered = delivered.after(portion.count, 0, &portion.last, 0);
+            if is_new {
+                gathered.portions.push((portion, delivered.clone()));
+            }
         }
         Ok((portions > 0).then_some(gathered))
     }
+}
+
+/// Portions as batches of one schema, and the progress with them: undeclared columns have the types of the values in a portion,
+/// so a group ends before a portion of another schema.
+fn batches(
+    view: &View,
+    entry: &SinkEntry,
+    gathered: Gathered,
+) -> Result<(Vec<RecordBatch>, Delivered), EngineError> {
+    let mut batches: Vec<RecordBatch> = Vec::new();
+    let mut before = entry.delivered.clone();
+    for (portion, delivered) in gathered.portions {
+        match (batches.first(), view.record_batch(portion.rows, portion.now)) {
+            (None, batch) => batches.push(batch?),
+            (Some(first), Ok(batch)) if first.schema() == batch.schema() => batches.push(batch),
+            (Some(_), _) => return Ok((batches, before)),
+        }
+        before = delivered;
+    }
+    Ok((batches, gathered.delivered))
 }

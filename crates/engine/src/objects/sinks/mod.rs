@@ -1,16 +1,17 @@
 //! Sinks: deliver the closed windows of views, or the changes of views.
 //!
 //! A sink reads its view's data on disk: a part of one window at a time, or of the changes of one commit
-//! ([`crate::objects::views`]). It delivers to a stream as events, to a table as rows, to the end of a file, or to a
-//! webhook. Neither a closed window nor the changes of a commit ever change, so a delivery that is repeated after a crash
-//! has the same rows. Its number lets a stream, a table or a webhook deduplicate it; a file is truncated to its delivered
-//! length. The catalog, and so the log, records the progress of each sink. Nothing waits for a sink: it buffers only the
+//! ([`crate::objects::views`]). It delivers to a stream as events, to a table as rows, to the end of a file, to a topic of
+//! Kafka as messages, or to a webhook. Neither a closed window nor the changes of a commit ever change, so a delivery that is
+//! repeated after a crash has the same rows. Its number lets a stream, a table, a topic or a webhook deduplicate it; a file is
+//! truncated to its delivered length. The catalog, and so the log, records the progress of each sink. Nothing waits for a sink: it buffers only the
 //! rows of one delivery, and takes none of the view's locks. Alerts deliver by the same means ([`deliver`], [`retry`]).
 //! Limits: `sinks.*` of the settings.
 
 mod ddl;
 mod deliver;
 mod group_commit;
+mod kafka;
 mod retry;
 mod show;
 mod task;

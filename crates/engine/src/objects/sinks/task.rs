@@ -16,6 +16,7 @@ use super::{
     retry::Retry,
 };
 use crate::{
+    EngineError,
     durable::history::{History, run_blocking},
     objects::views::{At as ViewAt, NeededBy, Portion, View},
     shared::Shared,
@@ -131,7 +132,11 @@ impl History {
         let mut kept = view.committed_at();
         // All before is on disk: it was when the sink was begun, or was noted since.
         release_delivered(&view, entry);
-        let target = Target::of(self, &entry.create)?;
+        let target = tokio::select! {
+            biased;
+            _ = self.ended(TaskKind::Reader, &work.dropped) => return Ok(()),
+            target = Target::open(self, entry) => target?,
+        };
         let mut run = DeliveryRun { view, target, entry, work, inserted: None, alone: 0 };
         loop {
             let at = *kept.borrow_and_update();
@@ -164,20 +169,20 @@ impl History {
         self.deliver_together(shared, (view, table), (entry, at), inserted).await
     }
 
-    /// The next rows: of one window that is closed, or of one commit.
-    fn next_portion(
+    /// The next rows behind a sink's progress: of one window that is closed, or of one commit.
+    pub(super) fn next_portion(
         &self,
         view: &View,
         entry: &SinkEntry,
+        delivered: &Delivered,
         at: ViewAt,
-    ) -> Result<Option<Portion>, DeliverError> {
-        let rows = rows_of_portion(entry);
-        let (after, now) = (entry.delivered.last_key(), self.clock.now());
-        let read = || match entry.create.of_changes {
+    ) -> Result<Option<Portion>, EngineError> {
+        let rows = u64::from(entry.create.options.batch_rows.unwrap_or(BATCH_ROWS));
+        let (after, now) = (delivered.last_key(), self.clock.now());
+        match entry.create.of_changes {
             true => view.changes_kept(after.as_deref(), at.position, rows, now),
             false => view.closed(after.as_deref(), entry.from, at.latest(), rows, now),
-        };
-        Ok(run_blocking(usize::MAX, read)?)
+        }
     }
 
     /// Logs the progress of a sink.
@@ -231,36 +236,61 @@ enum DeliveryOutcome {
 }
 
 impl DeliveryRun<'_> {
-    /// Delivers what comes next: to a table all that has gathered, otherwise one portion.
+    /// Delivers what comes next: to a table or topic all that has gathered, otherwise one portion.
     async fn deliver_next(&mut self, history: &History, at: ViewAt) -> Result<DeliveryOutcome, DeliverError> {
         let shared = history.shared()?;
         if let Some(outcome) = self.deliver_group(history, &shared, at).await? {
             return Ok(outcome);
         }
-        let Some(portion) = history.next_portion(&self.view, self.entry, at)? else {
+        let next = || history.next_portion(&self.view, self.entry, &self.entry.delivered, at);
+        let Some(portion) = run_blocking(usize::MAX, next)? else {
             return Ok(DeliveryOutcome::NothingLeft);
         };
         self.alone = self.alone.saturating_sub(1);
         self.deliver_portion(history, &shared, portion).await
     }
 
-    /// Delivers to a table all that has gathered, in one commit. None where the next portion is to be delivered by itself.
+    /// Delivers to a table or a topic all that has gathered, at once. None where the next portion is to be delivered by itself.
     async fn deliver_group(
         &mut self,
         history: &History,
         shared: &Arc<Shared>,
         at: ViewAt,
     ) -> Result<Option<DeliveryOutcome>, DeliverError> {
-        let Target::Table(table) = &self.target else { return Ok(None) };
         if self.alone > 0 {
             return Ok(None);
         }
-        let (into, of) = ((&*self.view, &**table), (&*self.entry, at));
-        let together = tokio::select! {
-            biased;
-            _ = history.ended(TaskKind::Reader, &self.work.dropped) => return Ok(Some(DeliveryOutcome::Ended)),
-            together = history.deliver_gathered(shared, into, of, &mut self.inserted) => together,
+        let (entry, view) = (&*self.entry, &*self.view);
+        let together = match &mut self.target {
+            Target::Table(table) => {
+                let inserted = &mut self.inserted;
+                let into = history.deliver_gathered(shared, (view, table), (entry, at), inserted);
+                tokio::select! {
+                    biased;
+                    _ = history.ended(TaskKind::Reader, &self.work.dropped) => None,
+                    together = into => Some(together),
+                }
+            }
+            // After a failure one by one, so that `retries` holds for each.
+            Target::Kafka(topic) if self.work.tries.failing().is_none() => {
+                tokio::select! {
+                    biased;
+                    _ = history.ended(TaskKind::Reader, &self.work.dropped) => None,
+                    together = history.write_gathered(topic, view, (entry, at)) => Some(together),
+                }
+            }
+            _ => return Ok(None),
         };
+        let Some(together) = together else { return Ok(Some(DeliveryOutcome::Ended)) };
+        self.record_group(history, together).await
+    }
+
+    /// Records the outcome of a group.
+    async fn record_group(
+        &mut self,
+        history: &History,
+        together: Result<Option<Delivered>, NotGrouped>,
+    ) -> Result<Option<DeliveryOutcome>, DeliverError> {
         match together {
             Ok(None) => Ok(Some(DeliveryOutcome::NothingLeft)),
             Ok(Some(delivered)) => {
@@ -273,6 +303,8 @@ impl DeliveryRun<'_> {
                 release_delivered(&self.view, self.entry);
                 Ok(Some(DeliveryOutcome::Delivered))
             }
+            // The target has to be opened again.
+            Err(NotGrouped { error: error @ DeliverError::Kafka(_), .. }) => Err(error),
             Err(NotGrouped { deliveries, error }) => {
                 let sink = &*self.entry.create.name;
                 tracing::debug!(sink, deliveries, %error, "a group of deliveries failed, and is delivered one by one");
@@ -348,11 +380,6 @@ fn release_delivered(view: &View, entry: &SinkEntry) {
     } else {
         view.needs_windows_from(NeededBy::Sink(entry.id), entry.first_needed());
     }
-}
-
-/// The most rows of a delivery.
-pub(super) fn rows_of_portion(entry: &SinkEntry) -> u64 {
-    u64::from(entry.create.options.batch_rows.unwrap_or(BATCH_ROWS))
 }
 
 /// The writer for a sink's deliveries. No other has this one's number and time of creation.

@@ -42,6 +42,7 @@ impl Statement for CreateJoin {
         }
         let joins = history.with_catalog(|catalog| catalog.joins().len());
         check_room("number of joins", "joins.joins_max", joins, history.config.joins_max)?;
+        history.check_take_events([self.target.as_str()])?;
         let query = history.with_catalog(|catalog| compile(self, catalog.sides_of(self)?))?;
         let store = history.join_store(&self.name)?;
         let id = history.with_catalog(|catalog| catalog.next_view());

@@ -1,8 +1,8 @@
-//! Parses the source of a stream, `FROM KAFKA (…)`, and its changes.
+//! Parses the source of a stream, `FROM KAFKA (…)`, and its changes; the target of a sink, `INTO KAFKA (…)`.
 
 use super::super::{Parsed, Parser};
 use crate::{
-    ddl::{KafkaOption, KafkaSource, StreamChange},
+    ddl::{KafkaOption, KafkaSource, KafkaTarget, KafkaTargetOption, StreamChange},
     source::Fault,
 };
 
@@ -19,6 +19,20 @@ impl Parser<'_> {
             return Err(fault.hint("Write FROM KAFKA (topic = 'orders')."));
         }
         Ok(source)
+    }
+
+    /// `KAFKA (topic = 'totals', …)`, behind INTO.
+    pub(super) fn kafka_target(&mut self) -> Parsed<KafkaTarget> {
+        let span = self.span();
+        self.expect_word("KAFKA")?;
+        let (mut target, mut spans) = (KafkaTarget::default(), Vec::new());
+        let names = (KafkaTargetOption::of as fn(&str) -> _, KafkaTargetOption::text as fn(_) -> _);
+        self.options(names, |option, value| target.set(option, value), &mut spans)?;
+        if !spans.iter().any(|(option, _)| *option == KafkaTargetOption::Topic) {
+            let fault = Fault::at(span, "`INTO KAFKA` needs a topic");
+            return Err(fault.hint("Write INTO KAFKA (topic = 'totals')."));
+        }
+        Ok(target)
     }
 
     /// `(option = value, …)`, behind SET KAFKA.

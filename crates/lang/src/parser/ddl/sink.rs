@@ -30,7 +30,13 @@ impl Parser<'_> {
         if let Some((option, span)) =
             options.unused(&target).and_then(|option| Some((option, span_of(option)?)))
         {
-            return Err(Fault::at(span, format!("a {} has no option `{}`", target.kind(), option.text())));
+            return Err(match target {
+                SinkTarget::Kafka(_) => {
+                    let fault = Fault::at(span, format!("a topic has no option `{}` in WITH", option.text()));
+                    fault.hint("Options of messages are in KAFKA (…): topic, connection, key, headers.")
+                }
+                _ => Fault::at(span, format!("a {} has no option `{}`", target.kind(), option.text())),
+            });
         }
         options.check_retries(span_of(SinkOption::Retries))?;
         if of_changes {
@@ -65,7 +71,10 @@ impl Parser<'_> {
         if self.accept_word("WEBHOOK") {
             return self.webhook_address().map(SinkTarget::Webhook);
         }
-        Err(self.expected_one_of(&["STREAM", "TABLE", "FILE", "WEBHOOK"]))
+        if self.at_word(0, "KAFKA") {
+            return self.kafka_target().map(|target| SinkTarget::Kafka(Box::new(target)));
+        }
+        Err(self.expected_one_of(&["STREAM", "TABLE", "FILE", "WEBHOOK", "KAFKA"]))
     }
 
     pub(super) fn webhook_address(&mut self) -> Parsed<Box<str>> {
