@@ -1,5 +1,5 @@
-//! Tests a stream over a topic of Apache Kafka: with the binary, a broker that `tests/kafka/broker.sh` starts, and
-//! a producer of another project (`tests/clients/requirements.txt`). Where one of them is missing, the test says so.
+//! Tests a stream over a topic of Apache Kafka and a sink into another: with the binary, a broker that `tests/kafka/broker.sh` starts, and
+//! clients of another project (`tests/clients/requirements.txt`). Where one of them is missing, the test says so.
 #![allow(clippy::unwrap_used, reason = "what fails in helpers of tests fails a test")]
 #![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 #![cfg(feature = "kafka")]
@@ -7,6 +7,7 @@
 mod common;
 
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -59,6 +60,22 @@ impl Broker {
         run_script(self.directory.path(), &["start", port]).unwrap();
     }
 
+    /// The committed messages of a topic, by another project's consumer.
+    fn consume(&self, python: &Path, topic: &str) -> Vec<serde_json::Value> {
+        let output =
+            Command::new(python).arg(tests().join("consume.py")).args([&self.address, topic]).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    fn create_topic(&self, python: &Path, topic: &str) {
+        let mut command = Command::new(python);
+        command.arg(tests().join("produce.py")).args([&self.address, topic, "2", "0", "0"]);
+        assert!(command.status().unwrap().success());
+    }
+
     fn produce(&self, python: &Path, numbers: std::ops::Range<u64>) {
         let mut command = Command::new(python);
         command.arg(tests().join("produce.py")).args([&self.address, "orders", "4"]);
@@ -101,8 +118,19 @@ impl Server {
     }
 }
 
+/// The rows that a reader of a topic of changes has: the last value of each key. No message repeats the one before of its key.
+fn rows_of_changes(messages: &[serde_json::Value]) -> BTreeMap<String, serde_json::Value> {
+    let mut rows = BTreeMap::new();
+    for message in messages {
+        let (key, value) = (message["key"].as_str().unwrap().to_owned(), &message["value"]);
+        let before = rows.insert(key, value.clone());
+        assert_ne!(before.as_ref(), Some(value), "a change is there twice");
+    }
+    rows
+}
+
 #[test]
-fn each_message_of_a_topic_is_stored_once_whatever_is_killed() {
+fn each_message_is_stored_once_and_each_change_written_once_whatever_is_killed() {
     let Some(python) = std::env::var_os("SWIFTWATER_PYTHON").map(PathBuf::from) else {
         println!("skipped: SWIFTWATER_PYTHON names no Python with tests/clients/requirements.txt");
         return;
@@ -119,6 +147,16 @@ fn each_message_of_a_topic_is_stored_once_whatever_is_killed() {
         let shown = server.sql("SHOW PARTITIONS");
         shown.contains("\"failing\"") && shown.contains("orders")
     });
+    server.sql(
+        "CREATE MATERIALIZED VIEW totals AS SELECT customer, COUNT(*) AS orders, SUM(amount) AS amount \
+         FROM STREAM(orders) GROUP BY customer",
+    );
+    server.sql("CREATE SINK changes FROM CHANGES OF totals INTO KAFKA (topic = 'totals', key = customer)");
+    until("a missing target to be shown", || {
+        let shown = server.sql("SHOW SINKS");
+        shown.contains("has no topic `totals`")
+    });
+    broker.create_topic(&python, "totals");
     let kills: u64 = std::env::var("KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(3);
     const PRODUCED: u64 = 5000;
     for kill in 0..kills {
@@ -140,6 +178,13 @@ fn each_message_of_a_topic_is_stored_once_whatever_is_killed() {
         }
     }
     server.until_read(kills * PRODUCED);
+    let view = server.sql("SELECT * FROM totals ORDER BY customer");
+    let expected: BTreeMap<String, serde_json::Value> = view
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+        .map(|row| (row["customer"].as_str().unwrap().to_owned(), row))
+        .collect();
+    until("all changes", || rows_of_changes(&broker.consume(&python, "totals")) == expected);
     let bad = kills * PRODUCED / 100;
     let quarantined = "SELECT count(*) AS n, count(DISTINCT reason) AS d FROM quarantine";
     until("bad messages", || server.sql(quarantined) == format!("{{\"n\":{bad},\"d\":{bad}}}\n"));

@@ -58,7 +58,7 @@ pub(crate) async fn messages_are_written_as_they_are(cluster: &dyn Cluster) {
         partition: Some(0),
         key: bytes(key),
         value: bytes(value),
-        headers: headers.clone(),
+        headers: Arc::clone(&headers),
     });
     producer.send(&messages).await.unwrap();
     producer.send(&[]).await.unwrap();
