@@ -40,7 +40,7 @@ const GIVEN_UP_MS: u64 = 20_000;
 /// Milliseconds after which a statement is cancelled, in a short run and in a long one.
 const RUN_MS: (u64, u64) = (300, 3_000);
 /// Seconds of the short run.
-const SHORT_SECONDS: u64 = 20;
+const SHORT_SECONDS: u64 = 8;
 
 /// Composes statements. `a` has 3,000 rows of `k` (unique), `g` (of 50 values), `s` (some 60 bytes), `d` (DOUBLE) and `l` (a list
 /// of numbers); `b` has 60 rows of `k`, `g` and `s` of some 20 KB.

@@ -44,7 +44,7 @@ use crate::{
 };
 
 /// Crashes in a change's tests are so many calls apart.
-const STEP: u64 = 61;
+const STEP: u64 = 97;
 /// Runs at the same time: most of one is waiting.
 const AT_ONCE: usize = 4;
 /// Time that an undisturbed operation may take.

@@ -22,6 +22,7 @@ use rdkafka::{
 use swiftwater_event::SystemClock;
 use swiftwater_kafka::{Client, ConnectionConfig, Fetched, Isolation, Kafka, KafkaErrorKind, OffsetAt};
 use tempfile::TempDir;
+use tokio::task::JoinSet;
 
 use crate::{
     cluster::{Cluster, Message, next, options, read, values},
@@ -211,20 +212,29 @@ impl Cluster for Broker {
 
 macro_rules! run_cases {
     ($($case:ident,)*) => {
-        async fn run_suite(broker: &Broker) {
+        /// Runs all cases at once: each has topics of its own, and most of it is waiting.
+        async fn run_suite(broker: &Arc<Broker>) {
+            let mut cases = JoinSet::new();
             $(
-                println!("{}", stringify!($case));
-                suite::$case(broker).await;
+                let broker_of_case = Arc::clone(broker);
+                cases.spawn(async move {
+                    suite::$case(&*broker_of_case).await;
+                    println!("{}", stringify!($case));
+                });
             )*
+            while let Some(ended) = cases.join_next().await {
+                ended.unwrap();
+            }
         }
     };
 }
 each_case!(run_cases);
 
-/// One test for all, as they share a broker that ends with it.
-#[tokio::test]
+/// One test for all, as they share a broker that ends with it. Clients of the other side block threads.
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
 async fn broker_behaves_as_the_kafka_in_memory() {
     let Some(broker) = Broker::start() else { return };
+    let broker = Arc::new(broker);
     run_suite(&broker).await;
     println!("small_memory_suffices");
     small_memory_suffices(&broker).await;
