@@ -5,6 +5,8 @@
 //! of a flow, because they run on a schedule only. The check runs when an object is created, never on objects that are in
 //! the log already.
 
+use swiftwater_lang::ddl::{CreateSink, CreateStream, SinkTarget};
+
 use crate::{Catalog, CatalogError, kind::view::ViewEntry};
 
 /// An object that writes into one stream for events of another.
@@ -31,6 +33,20 @@ impl Catalog {
         Ok(())
     }
 
+    /// The streams that read the topic of a sink, if it has one.
+    pub fn streams_of_topic<'c>(&'c self, sink: &CreateSink) -> impl Iterator<Item = &'c str> + use<'c> {
+        let target = match &sink.target {
+            SinkTarget::Kafka(target) => Some((target.topic.clone(), target.connection().to_owned())),
+            _ => None,
+        };
+        let reads = move |create: &CreateStream| {
+            let source = create.source.as_ref().map(|source| (&source.topic, source.options.connection()));
+            target.as_ref().is_some_and(|(topic, name)| source == Some((topic, &**name)))
+        };
+        let streams = self.streams().map(|(_, entry)| &entry.create);
+        streams.filter(move |create| reads(create)).map(|create| create.name.as_str())
+    }
+
     fn hops(&self) -> Vec<Hop<'_>> {
         let mut hops = Vec::new();
         for join in self.joins.values() {
@@ -41,7 +57,8 @@ impl Catalog {
             let view = self.views.values().find(|view| view.id == sink.view);
             if let Some(from) = view.and_then(|view| self.stream_below(view)) {
                 let by = ("sink", &*sink.create.name);
-                hops.extend(sink.create.streams().map(|into| Hop { from, by, into }));
+                let into = sink.create.streams().chain(self.streams_of_topic(&sink.create));
+                hops.extend(into.map(|into| Hop { from, by, into }));
             }
         }
         for alert in self.alerts.values() {

@@ -409,6 +409,24 @@ fn newer_format_is_refused_and_says_what_to_do() {
 }
 
 #[test]
+fn a_way_round_over_a_topic_is_found() {
+    let mut catalog = Catalog::default();
+    for text in [
+        "CREATE STREAM a (x LONG)",
+        "CREATE STREAM b (x LONG) FROM KAFKA (topic = 't', connection = 'other')",
+        "CREATE STREAM c (x LONG) FROM KAFKA (topic = 't')",
+        "CREATE MATERIALIZED VIEW va AS SELECT x, COUNT(*) AS n FROM STREAM(a) GROUP BY x",
+    ] {
+        carry_out(&mut catalog, text).unwrap();
+    }
+    let text = "CREATE SINK s FROM CHANGES OF va INTO KAFKA (topic = 't', connection = 'other')".to_owned();
+    catalog.apply(&ChangeRecord::new(7, Change::Sink { text, start: SinkStart::default() })).unwrap();
+    let error = catalog.check_no_way_round(["a"], &["b"]).unwrap_err().to_string();
+    assert!(error.ends_with("in a cycle: by sink `s` into stream `b`"), "{error}");
+    catalog.check_no_way_round(["a"], &["c"]).unwrap();
+}
+
+#[test]
 fn a_way_round_that_was_written_down_is_read() {
     let mut catalog = Catalog::default();
     for text in [

@@ -1,5 +1,7 @@
 //! `swiftwater serve`: runs an engine and its listeners until a signal stops them.
 
+#[cfg(feature = "history")]
+use std::collections::BTreeMap;
 use std::{
     io::{self, Write},
     net::SocketAddr,
@@ -14,8 +16,12 @@ use swiftwater_engine::HistoryError;
 use swiftwater_event::Clock;
 #[cfg(feature = "history")]
 use swiftwater_kafka::{ConnectionConfig, Kafka};
+#[cfg(feature = "history")]
+use swiftwater_server::PubSub;
 use swiftwater_server::{Engine, Server, ServerError};
 
+#[cfg(feature = "history")]
+use crate::settings::PubSubSettings;
 use crate::{
     args::{ServeArgs, ServerArgs},
     exit::{Failure, Outcome},
@@ -68,10 +74,19 @@ pub(crate) fn serve(
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.enable_all().thread_name("http").max_blocking_threads(threads_max).build();
     runtime.context("cannot start")?.block_on(async {
+        #[cfg(feature = "history")]
+        let connections = connections(settings, &clock)?;
+        #[cfg(feature = "history")]
+        let pubsub = pubsub(settings, &connections)?;
+        #[cfg(feature = "history")]
+        let engine = engine(settings, connections, clock).await?;
+        #[cfg(not(feature = "history"))]
         let engine = engine(settings, clock).await?;
         let mut config = settings.server();
         config.connections_max = open_files::connections_max(config.connections_max);
         let server = Server::bind(engine.clone(), config).await.map_err(explained)?;
+        #[cfg(feature = "history")]
+        let server = pubsub.into_iter().fold(server, Server::with_pubsub);
         let interrupts = Interrupts::catch().context("cannot catch signals")?;
         ready(&engine, server.addresses())?;
         server.run(stop(interrupts)).await;
@@ -80,16 +95,45 @@ pub(crate) fn serve(
 }
 
 #[cfg(feature = "history")]
-async fn engine(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Engine, Failure> {
+async fn engine(
+    settings: &Settings,
+    connections: Connections,
+    clock: Arc<dyn Clock>,
+) -> Result<Engine, Failure> {
     Ok(match settings.history() {
         None => Engine::start(settings.engine.clone(), clock),
         Some(mut history) => {
-            for (name, config) in settings.kafka.connections() {
-                history.kafka.connections.insert(name.into(), connection(name, config, Arc::clone(&clock))?);
-            }
+            history.kafka.connections = connections;
             Engine::open(settings.engine.clone(), history, clock).await.map_err(not_opened)?
         }
     })
+}
+
+/// The connections to Kafka, by name.
+#[cfg(feature = "history")]
+type Connections = BTreeMap<Box<str>, Arc<dyn Kafka>>;
+
+#[cfg(feature = "history")]
+fn connections(settings: &Settings, clock: &Arc<dyn Clock>) -> Result<Connections, Failure> {
+    let named = settings.kafka.connections();
+    named.map(|(name, config)| Ok((name.into(), connection(name, config, Arc::clone(clock))?))).collect()
+}
+
+/// Bullet's PubSub, if it is on.
+#[cfg(feature = "history")]
+fn pubsub(settings: &Settings, connections: &Connections) -> Result<Option<PubSub>, Failure> {
+    let PubSubSettings { query_topic, result_topic, connection } = settings.pubsub.clone();
+    if query_topic.is_empty() {
+        return Ok(None);
+    }
+    let Some(kafka) = connections.get(&*connection) else {
+        let message = format!(
+            "`pubsub.connection` = \"{connection}\": the settings have no such connection to Kafka\n\
+             Add [kafka.{connection}] with `brokers`."
+        );
+        return Err(anyhow::anyhow!(message).into());
+    };
+    Ok(Some(PubSub { kafka: Arc::clone(kafka), query_topic, result_topic }))
 }
 
 /// A connection to Kafka, which connects when a stream first reads a topic.

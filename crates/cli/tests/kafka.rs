@@ -8,6 +8,7 @@ mod common;
 
 use std::{
     collections::BTreeMap,
+    io::Read,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -97,9 +98,14 @@ struct Server {
 impl Server {
     fn open(data: &Path, broker: &Broker) -> Server {
         let settings = data.join("settings.toml");
-        std::fs::write(&settings, format!("[kafka.main]\nbrokers = \"{}\"\n", broker.address)).unwrap();
+        let text = format!(
+            "[kafka.main]\nbrokers = \"{}\"\n[pubsub]\nquery_topic = \"queries\"\nresult_topic = \"results\"\n",
+            broker.address
+        );
+        std::fs::write(&settings, text).unwrap();
         let settings = settings.to_str().unwrap().to_owned();
-        let server = TestServer::over_with(&data.join("data"), &["--config", &settings]);
+        let server =
+            TestServer::over_with(&data.join("data"), &["--config", &settings, "--default-stream", "orders"]);
         Server { server }
     }
 
@@ -137,6 +143,8 @@ fn each_message_is_stored_once_and_each_change_written_once_whatever_is_killed()
     };
     let Some(broker) = Broker::start() else { return };
     let data = tempfile::tempdir().unwrap();
+    broker.create_topic(&python, "queries");
+    broker.create_topic(&python, "results");
     let mut server = Server::open(data.path(), &broker);
     // The statements of docs/reference/kafka.md; the topic is not there yet.
     server.sql(
@@ -199,6 +207,23 @@ fn each_message_is_stored_once_and_each_change_written_once_whatever_is_killed()
     assert_eq!(server.sql("SHOW PARTITIONS").matches("\"paused\"").count(), 4);
     server.sql("ALTER STREAM orders RESUME; ALTER STREAM orders SET KAFKA (on_gap = skip)");
     server.until_read((kills + 1) * PRODUCED);
+    ask_through_topics(&server, &broker, &python, (kills + 1) * PRODUCED);
+}
+
+/// A query through a topic has its results in another.
+fn ask_through_topics(server: &Server, broker: &Broker, python: &Path, next: u64) {
+    let mut asking = Command::new(python);
+    asking.arg(tests().join("ask.py")).args([&broker.address, "queries", "results", "q 1"]);
+    asking.arg("SELECT customer FROM STREAM(MAX, TIME) WHERE amount >= 0 LIMIT 3");
+    let mut asking = asking.stdout(Stdio::piped()).spawn().unwrap();
+    until("a query of the topic to run", || server.server.get("/v1/queries").contains("amount >= 0"));
+    broker.produce(python, next..next + 1000);
+    let mut text = String::new();
+    asking.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    assert!(asking.wait().unwrap().success(), "{text}");
+    let last: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    assert_eq!(last["signal"], "COMPLETE", "{text}");
+    assert_eq!(last["value"]["records"].as_array().map(Vec::len), Some(3), "{text}");
 }
 
 #[test]

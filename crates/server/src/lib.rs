@@ -61,6 +61,8 @@ mod otlp;
 mod process;
 mod prometheus;
 
+#[cfg(feature = "history")]
+pub use bullet::pubsub::PubSub;
 pub use inputs::CsvEvents;
 
 pub use config::{BulletConfig, OtlpConfig, ServerConfig, SyslogConfig};

@@ -67,6 +67,8 @@ pub struct Server {
     postgres: Option<TcpListener>,
     syslog: SyslogPorts,
     pusher: Option<Pusher>,
+    #[cfg(feature = "history")]
+    pubsub: Option<bullet::pubsub::PubSub>,
 }
 
 /// A server that cannot begin.
@@ -252,7 +254,23 @@ impl Server {
             engine,
             config,
         };
-        Ok(Server { shared: Arc::new(shared), listeners, addresses, postgres, syslog, pusher })
+        Ok(Server {
+            shared: Arc::new(shared),
+            listeners,
+            addresses,
+            postgres,
+            syslog,
+            pusher,
+            #[cfg(feature = "history")]
+            pubsub: None,
+        })
+    }
+
+    /// The server with Bullet's PubSub over topics of Kafka.
+    #[cfg(feature = "history")]
+    #[must_use]
+    pub fn with_pubsub(self, pubsub: bullet::pubsub::PubSub) -> Server {
+        Server { pubsub: Some(pubsub), ..self }
     }
 
     /// The addresses it listens on, with the ports that were taken for port 0, in the order of the setting `listen`.
@@ -280,7 +298,9 @@ impl Server {
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let (postgres_address, syslog_tcp, syslog_udp) =
             (self.postgres_address(), self.syslog_tcp_address(), self.syslog_udp_address());
-        let Server { shared, listeners, addresses, postgres, syslog, pusher } = self;
+        #[cfg(feature = "history")]
+        let pubsub = self.pubsub;
+        let Server { shared, listeners, addresses, postgres, syslog, pusher, .. } = self;
         // Every task holds a sender; when all are gone, so are the tasks.
         let (alive, mut all_gone) = mpsc::channel::<()>(1);
         let router = routes::router(&shared);
@@ -291,6 +311,15 @@ impl Server {
             tokio::spawn(postgres::accept(listener, Arc::clone(&shared), alive.clone()));
         }
         syslog.serve(&shared, &alive);
+        #[cfg(feature = "history")]
+        if let Some(pubsub) = pubsub {
+            tracing::info!(
+                queries = pubsub.query_topic,
+                results = pubsub.result_topic,
+                "taking queries from Kafka"
+            );
+            pubsub.serve(&shared, &alive);
+        }
         if let Some(pusher) = pusher {
             let (shared, phase, alive) = (Arc::clone(&shared), shared.phase.subscribe(), alive.clone());
             tokio::spawn(async move {

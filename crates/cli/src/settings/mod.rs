@@ -54,6 +54,19 @@ pub(crate) struct Settings {
     /// The connections to Kafka.
     #[cfg(feature = "history")]
     pub(crate) kafka: KafkaSettings,
+    /// Bullet's PubSub.
+    #[cfg(feature = "history")]
+    pub(crate) pubsub: PubSubSettings,
+}
+
+/// The topics of Bullet's PubSub; empty: it is off.
+#[cfg(feature = "history")]
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PubSubSettings {
+    pub(crate) query_topic: String,
+    pub(crate) result_topic: String,
+    /// The connection of `[kafka.NAME]`.
+    pub(crate) connection: String,
 }
 
 impl Default for Settings {
@@ -70,6 +83,12 @@ impl Default for Settings {
             history: HistoryConfig::at(""),
             #[cfg(feature = "history")]
             kafka: KafkaSettings::default(),
+            #[cfg(feature = "history")]
+            pubsub: PubSubSettings {
+                query_topic: String::new(),
+                result_topic: String::new(),
+                connection: "main".to_owned(),
+            },
         }
     }
 }

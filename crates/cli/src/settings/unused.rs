@@ -47,6 +47,20 @@ const NEEDS: &[Need] = &[
         is_met: |settings| !settings.otlp.endpoint.is_empty(),
         lacks: "metrics have no target; set `otlp.endpoint`, too",
     },
+    #[cfg(feature = "history")]
+    Need {
+        of: &["pubsub."],
+        but: &["pubsub.query_topic"],
+        is_met: |settings| !settings.pubsub.query_topic.is_empty(),
+        lacks: "no queries are read; set `pubsub.query_topic`, too",
+    },
+    #[cfg(feature = "history")]
+    Need {
+        of: &["pubsub.query_topic"],
+        but: &[],
+        is_met: |settings| !settings.pubsub.result_topic.is_empty(),
+        lacks: "results have no topic; set `pubsub.result_topic`, too",
+    },
     Need {
         of: &["syslog."],
         but: &["syslog.tcp_listen", "syslog.udp_listen"],

@@ -1,7 +1,7 @@
 //! The client of librdkafka: the one implementation of [`Kafka`] that talks to brokers.
 //!
 //! Each consumer is a client of librdkafka of its own, with a thread that reads its queue; so is each producer, whose calls
-//! block threads of the runtime. One more client makes the calls that describe topics and look up offsets. Knows librdkafka's
+//! have a thread each. One more client makes the calls that describe topics and look up offsets. Knows librdkafka's
 //! functions beside `errors` and `native` in `admin`, `fetcher` and `producer` only.
 
 mod admin;

@@ -1,6 +1,6 @@
 //! A producer: messages are queued in librdkafka, and its calls block until the brokers have them.
 //!
-//! A connection moves to a thread of the runtime for each call, and back if it succeeds. Where the caller has gone meanwhile,
+//! A connection moves to a thread for each call, and back if it succeeds. Where the caller has gone meanwhile,
 //! the call ends within [`STEP_MS`], and the connection with it. The sizes of messages are checked before they are sent:
 //! librdkafka neither tells which message of a batch was too large, nor goes on with a transaction after it.
 
@@ -18,7 +18,7 @@ use std::{
 
 use async_trait::async_trait;
 use rdkafka_sys as sys;
-use tokio::{task::spawn_blocking, time::Instant};
+use tokio::{sync::oneshot, time::Instant};
 
 use super::{
     Client, Settings,
@@ -91,16 +91,23 @@ impl ClientProducer {
         ClientProducer { client, options, limits, connection: None, ended }
     }
 
-    /// Runs blocking calls. Their connection is lost if the caller does not wait for the end.
+    /// Runs blocking calls in a thread of their own: those of the runtime are few, and for computation. Their connection is lost
+    /// if the caller does not wait for the end.
     async fn run<T, E>(&self, calls: impl FnOnce() -> Result<T, E> + Send + 'static) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<KafkaError> + Send + 'static,
     {
+        let (done, result) = oneshot::channel();
+        let thread = std::thread::Builder::new().name("kafka-producer".to_owned());
+        // Nobody waits for the result of a call that was cancelled.
+        let spawned = thread.spawn(move || drop(done.send(calls())));
+        spawned
+            .map_err(|error| configuration(format!("the thread of a producer does not start: {error}")))?;
         let guard = CancelGuard(Some(&self.ended));
-        let run = spawn_blocking(calls).await;
+        let result = result.await;
         guard.disarm();
-        run.unwrap_or_else(|_| Err(ended().into()))
+        result.unwrap_or_else(|_| Err(ended().into()))
     }
 }
 

@@ -24,6 +24,8 @@ mod http_query;
 mod laws;
 mod outgoing;
 mod polling;
+#[cfg(feature = "history")]
+pub(crate) mod pubsub;
 mod sockjs;
 mod stomp;
 mod websocket;

@@ -13,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use swiftwater_engine::{Engine, EngineConfig, HistoryConfig};
 use swiftwater_event::SystemClock;
-use swiftwater_server::{Server, ServerConfig, SqlAccess};
+use swiftwater_server::{PubSub, Server, ServerConfig, SqlAccess};
 use tokio::{
     net::TcpStream,
     sync::{mpsc, oneshot},
@@ -77,10 +77,30 @@ impl Running {
     }
 
     async fn over(engine: Engine, change: impl FnOnce(&mut ServerConfig), sql: Option<SqlAccess>) -> Running {
+        Running::running(engine, change, sql, |server| server).await
+    }
+
+    /// A server with Bullet's PubSub.
+    pub(crate) async fn with_pubsub(
+        engine: EngineConfig,
+        change: impl FnOnce(&mut ServerConfig),
+        pubsub: PubSub,
+    ) -> Running {
+        let engine = Engine::start(EngineConfig { shards: 2, ..engine }, Arc::new(SystemClock::new()));
+        Running::running(engine, change, None, |server| server.with_pubsub(pubsub)).await
+    }
+
+    async fn running(
+        engine: Engine,
+        change: impl FnOnce(&mut ServerConfig),
+        sql: Option<SqlAccess>,
+        finish: impl FnOnce(Server) -> Server,
+    ) -> Running {
         let mut config =
             ServerConfig { listen: vec!["127.0.0.1:0".parse().unwrap()], ..ServerConfig::default() };
         change(&mut config);
         let server = Server::bind_with_sql(engine.clone(), config, sql).await.unwrap();
+        let server = finish(server);
         let address = server.addresses()[0];
         let postgres = server.postgres_address();
         let (syslog_tcp, syslog_udp) = (server.syslog_tcp_address(), server.syslog_udp_address());

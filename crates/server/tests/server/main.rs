@@ -18,6 +18,7 @@ mod lifecycle;
 mod limits;
 mod metrics;
 mod postgres;
+mod pubsub;
 mod queries;
 mod recorded;
 mod search;

@@ -212,12 +212,22 @@ macro_rules! list {
 
 /// All settings, in the order of the file; those of a section stand together.
 pub(crate) static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
-    let sections = [server::keys(), engine::keys(), data::keys(), bullet::keys(), syslog::keys()];
+    let sections = [
+        server::keys(),
+        engine::keys(),
+        data::keys(),
+        bullet::keys(),
+        #[cfg(feature = "history")]
+        pubsub::keys(),
+        syslog::keys(),
+    ];
     sections.into_iter().flatten().collect()
 });
 
 mod bullet;
 mod data;
 mod engine;
+#[cfg(feature = "history")]
+mod pubsub;
 mod server;
 mod syslog;

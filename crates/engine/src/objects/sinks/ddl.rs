@@ -7,7 +7,7 @@ use swiftwater_catalog::{
     kind::sink::{SinkStart, digits},
 };
 use swiftwater_event::{StreamName, Type};
-use swiftwater_lang::ddl::{CreateSink, CreateStream, Ddl, KafkaTarget, SinkTarget};
+use swiftwater_lang::ddl::{CreateSink, Ddl, KafkaTarget, SinkTarget};
 use swiftwater_live::columns::arrow_type;
 use swiftwater_sinks::FileSink;
 use swiftwater_sql::{can_be_inserted, type_name};
@@ -17,6 +17,7 @@ use crate::{
     ddl::{Context, Planned, Statement, check_room},
     durable::{directory::DataDir, history::History},
     objects::views::{NeededBy, View},
+    shared::Shared,
     tables::HistoryTables,
 };
 
@@ -45,47 +46,7 @@ impl Statement for CreateSink {
         if windows.is_none() && !self.of_changes {
             return Err(SinkError::NoWindows(self.view.to_string()).into());
         }
-        let stream = |name: &str| -> Result<(), EngineError> {
-            let found = StreamName::new(name).ok().and_then(|name| history.stored(&name));
-            let stored = found.ok_or_else(|| EngineError::not_found(ObjectKind::Stream, name))?;
-            if stored.name == view.stream {
-                return Err(SinkError::IntoItself(name.to_owned()).into());
-            }
-            Ok(())
-        };
-        match &self.target {
-            SinkTarget::Stream(name) => stream(name)?,
-            SinkTarget::Table(name) => {
-                let tables = shared.tables.get().ok_or(EngineError::NoHistory)?;
-                let is_there =
-                    tables.is_plain(name).map_err(|error| EngineError::Table(error.to_string()))?;
-                if !is_there {
-                    return Err(EngineError::not_found(ObjectKind::Table, &**name));
-                }
-                check_columns(tables, name, &view).await?;
-            }
-            SinkTarget::File(path) => {
-                let file = FileSink::new(&history.sinks_dir()?, path)
-                    .map_err(|error| SinkError::Target(error.to_string()))?;
-                history.with_catalog(|catalog| catalog.sinks().check_file(self))?;
-                // It is the sink's alone: what others wrote would be cut off with the first delivery.
-                if file.path().metadata().is_ok_and(|found| found.is_file() && found.len() > 0) {
-                    return Err(SinkError::FileExists(path.to_string()).into());
-                }
-            }
-            SinkTarget::Webhook(url) => history.check_webhook(url, &self.options)?,
-            SinkTarget::Kafka(target) => {
-                history.kafka(target.connection())?;
-                check_key(target, self.of_changes, &view)?;
-            }
-        }
-        self.options.dead_letter.as_deref().map_or(Ok(()), stream)?;
-        let readers = match &self.target {
-            SinkTarget::Kafka(target) => history.streams_of_topic(target),
-            _ => Vec::new(),
-        };
-        let into = self.streams().chain(readers.iter().map(StreamName::as_str));
-        history.with_catalog(|catalog| catalog.check_no_way_round(into, &[view.stream.as_str()]))?;
+        check_target(self, history, shared, &view).await?;
         let mut start = SinkStart { view: view.id(), ..SinkStart::default() };
         if self.of_changes {
             start.after = Some(digits(&view.retain_changes()));
@@ -149,19 +110,6 @@ impl Statement for DropSink<'_> {
 }
 
 impl History {
-    /// The stored streams that read the topic of a sink.
-    fn streams_of_topic(&self, target: &KafkaTarget) -> Vec<StreamName> {
-        self.with_catalog(|catalog| {
-            let reads = |create: &&CreateStream| {
-                create.source.as_ref().is_some_and(|source| {
-                    source.topic == target.topic && source.options.connection() == target.connection()
-                })
-            };
-            let streams = catalog.streams().map(|(_, entry)| &entry.create);
-            streams.filter(reads).map(|create| create.name.clone()).collect()
-        })
-    }
-
     /// The directory that files of sinks are below.
     pub(super) fn sinks_dir(&self) -> Result<PathBuf, EngineError> {
         match (&*self.config.sinks_dir, &self.dir) {
@@ -170,6 +118,54 @@ impl History {
             (configured, _) => Ok(configured.into()),
         }
     }
+}
+
+/// Refuses a target that cannot take the rows of the view, or from which they would come back.
+async fn check_target(
+    create: &CreateSink,
+    history: &History,
+    shared: &Shared,
+    view: &View,
+) -> Result<(), EngineError> {
+    let stream = |name: &str| -> Result<(), EngineError> {
+        let found = StreamName::new(name).ok().and_then(|name| history.stored(&name));
+        let stored = found.ok_or_else(|| EngineError::not_found(ObjectKind::Stream, name))?;
+        if stored.name == view.stream {
+            return Err(SinkError::IntoItself(name.to_owned()).into());
+        }
+        Ok(())
+    };
+    match &create.target {
+        SinkTarget::Stream(name) => stream(name)?,
+        SinkTarget::Table(name) => {
+            let tables = shared.tables.get().ok_or(EngineError::NoHistory)?;
+            let is_there = tables.is_plain(name).map_err(|error| EngineError::Table(error.to_string()))?;
+            if !is_there {
+                return Err(EngineError::not_found(ObjectKind::Table, &**name));
+            }
+            check_columns(tables, name, view).await?;
+        }
+        SinkTarget::File(path) => {
+            let file = FileSink::new(&history.sinks_dir()?, path)
+                .map_err(|error| SinkError::Target(error.to_string()))?;
+            history.with_catalog(|catalog| catalog.sinks().check_file(create))?;
+            // It is the sink's alone: what others wrote would be cut off with the first delivery.
+            if file.path().metadata().is_ok_and(|found| found.is_file() && found.len() > 0) {
+                return Err(SinkError::FileExists(path.to_string()).into());
+            }
+        }
+        SinkTarget::Webhook(url) => history.check_webhook(url, &create.options)?,
+        SinkTarget::Kafka(target) => {
+            history.kafka(target.connection())?;
+            check_key(target, create.of_changes, view)?;
+        }
+    }
+    create.options.dead_letter.as_deref().map_or(Ok(()), stream)?;
+    history.with_catalog(|catalog| {
+        let into = create.streams().chain(catalog.streams_of_topic(create));
+        catalog.check_no_way_round(into, &[view.stream.as_str()])
+    })?;
+    Ok(())
 }
 
 /// Refuses a key that the view does not have, or that is not the key of its rows: a tombstone deletes all messages of its key.
