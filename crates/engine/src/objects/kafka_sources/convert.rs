@@ -34,7 +34,6 @@ pub(super) struct Converted {
 }
 
 /// The messages as lines, an event each.
-#[derive(Default)]
 struct Lines {
     text: Vec<u8>,
     /// The start of each line, and its message.
@@ -49,7 +48,10 @@ pub(super) fn convert(
     event_bytes_max: Option<u64>,
 ) -> Converted {
     let bad = BadMessages { messages, topic: &source.topic };
-    let (mut lines, mut refused, mut tombstones) = (Lines::default(), Vec::new(), 0);
+    let (mut refused, mut tombstones) = (Vec::new(), 0);
+    let value_bytes = range.clone().map(|place| messages.value(place).map_or(0, <[u8]>::len) + 1);
+    let mut lines =
+        Lines { text: Vec::with_capacity(value_bytes.sum()), starts: Vec::with_capacity(range.len()) };
     let properties = Properties {
         fields: source.options.include.as_deref().unwrap_or_default(),
         partition: messages.partition(),

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, ops::Range, sync::Arc, time::Duration};
 
+use futures_util::FutureExt;
 use swiftwater_catalog::{Object, kind::stream::StreamEntry};
 use swiftwater_event::{Backoff, RefusedText};
 use swiftwater_kafka::{
@@ -24,6 +25,10 @@ use crate::{
 
 /// Bytes of messages that become one record of the log.
 const CHUNK_BYTES: usize = 1 << 20;
+
+/// Bytes of messages, and the number of batches and events of the consumer, that one look at the topic is for.
+const AT_HAND_BYTES_MAX: usize = 4 << 20;
+const AT_HAND_MAX: usize = 64;
 
 /// Pauses between attempts. A broker that is back is found within the longest.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
@@ -258,22 +263,46 @@ impl<'r> Run<'r> {
                     continue;
                 }
             };
-            match fetched {
-                Fetched::Messages(messages) => {
-                    self.check_topic().await?;
-                    self.append(&messages).await?;
-                }
-                Fetched::End { partition, next } => {
-                    self.record(partition, next);
-                    self.reader.update(partition, |progress| progress.end = next.max(progress.end));
-                }
-                Fetched::Gap { partition, wanted, first, end } => {
-                    self.gap(partition, wanted, first..end).await?
-                }
-                Fetched::Waiting { partition, error } => self.waits(partition, &error),
-                Fetched::Failed(error) => return Err(error.into()),
+            let fetched = self.with_those_at_hand(fetched);
+            if fetched.iter().any(|fetched| matches!(fetched, Fetched::Messages(_))) {
+                self.check_topic().await?;
+            }
+            for fetched in fetched {
+                self.take(fetched).await?;
             }
         }
+    }
+
+    /// What was fetched, and what can be had without waiting: so that one call checks the topic for all of it.
+    fn with_those_at_hand(&mut self, first: Fetched) -> Vec<Fetched> {
+        let bytes_of = |fetched: &Fetched| match fetched {
+            Fetched::Messages(messages) => messages.bytes().len(),
+            _ => 0,
+        };
+        let mut bytes = bytes_of(&first);
+        let mut all = vec![first];
+        while bytes < AT_HAND_BYTES_MAX
+            && all.len() < AT_HAND_MAX
+            && let Some(next) = self.consumer.next().now_or_never()
+        {
+            bytes += bytes_of(&next);
+            all.push(next);
+        }
+        all
+    }
+
+    async fn take(&mut self, fetched: Fetched) -> Result<(), SourceError> {
+        match fetched {
+            Fetched::Messages(messages) => self.append(&messages).await?,
+            Fetched::End { partition, next } => {
+                self.record(partition, next);
+                self.reader.update(partition, |progress| progress.end = next.max(progress.end));
+            }
+            Fetched::Gap { partition, wanted, first, end } => self.gap(partition, wanted, first..end).await?,
+            Fetched::Waiting { partition, error } => self.waits(partition, &error),
+            Fetched::Failed(error) => return Err(error.into()),
+        }
+        Ok(())
     }
 
     /// Makes sure that the messages at hand are those of the topic whose positions are recorded: they were fetched before, and it
