@@ -108,7 +108,7 @@ impl Place<'_> {
                 KafkaErrorKind::Other,
                 format!("another producer writes to Kafka `{brokers}` as `{transactional_id}`: {text}"),
             )
-            .with_hint("Two servers have the same data directory, or one a copy of it: end one of them."),
+            .with_hint("Two servers have the same data directory, or one a copy of it: end one of them. Or a transaction took longer than 60 s."),
             // UNKNOWN_TOPIC_OR_PART, _UNKNOWN_TOPIC, _UNKNOWN_PARTITION, UNKNOWN_TOPIC_ID, and _NOENT, with which calls report
             // that none of the partitions is known.
             3 | -188 | -190 | 100 | -156 => KafkaError::new(

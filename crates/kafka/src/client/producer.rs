@@ -42,6 +42,9 @@ const STEP_MS: c_int = 200;
 /// The partition of a message for which the partitioner chooses one.
 const ANY_PARTITION: i32 = -1;
 
+/// The time of an attempt to abort the transaction of a producer that ends.
+const ABORT_MS: c_int = 2_000;
+
 /// The largest batch, unless a topic accepts less.
 const BATCH_BYTES_MAX: usize = 1_000_000;
 
@@ -63,7 +66,10 @@ pub(super) struct ClientProducer {
 struct Connection {
     settings: Settings,
     transactional_id: Option<String>,
-    handle: Handle,
+    /// None while it is dropped.
+    handle: Option<Handle>,
+    /// A transaction has begun, and its commit has not.
+    is_open: AtomicBool,
     ended: Arc<AtomicBool>,
 }
 
@@ -76,12 +82,23 @@ impl Debug for ClientProducer {
 impl Drop for ClientProducer {
     fn drop(&mut self) {
         self.ended.store(true, Relaxed);
-        if let Some(connection) = self.connection.take() {
-            // Ending librdkafka's threads may take a moment, for which an asynchronous caller must not wait. If no thread can
-            // be started, the connection is dropped here, and the caller waits.
-            let _ =
-                std::thread::Builder::new().name("kafka-close".to_owned()).spawn(move || drop(connection));
-        }
+    }
+}
+
+/// Aborts an open transaction, so that readers of its topics need not wait for its time to be over.
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let Some(handle) = self.handle.take() else { return };
+        let is_open = self.is_open.load(Relaxed);
+        // Ending librdkafka's threads takes a moment, for which an asynchronous caller must not wait. If no thread can be
+        // started, the handle is dropped here, and the caller waits.
+        let _ = std::thread::Builder::new().name("kafka-close".to_owned()).spawn(move || {
+            if is_open {
+                // SAFETY: the handle is alive. What cannot be aborted in time is aborted by the brokers later.
+                drop(call_error(unsafe { sys::rd_kafka_abort_transaction(handle.raw(), ABORT_MS) }));
+            }
+            drop(handle);
+        });
     }
 }
 
@@ -178,6 +195,8 @@ struct CallError {
     /// The same call continues what this one began.
     is_retriable: bool,
     is_fatal: bool,
+    /// The transaction has failed.
+    requires_abort: bool,
 }
 
 /// The error of a call; none if it succeeded.
@@ -192,6 +211,7 @@ fn call_error(raw: *mut sys::rd_kafka_error_t) -> Option<CallError> {
             text: text_at(sys::rd_kafka_error_string(raw)),
             is_retriable: sys::rd_kafka_error_is_retriable(raw) != 0,
             is_fatal: sys::rd_kafka_error_is_fatal(raw) != 0,
+            requires_abort: sys::rd_kafka_error_txn_requires_abort(raw) != 0,
         };
         sys::rd_kafka_error_destroy(raw);
         Some(error)
@@ -215,6 +235,8 @@ impl Connection {
         let batch_bytes = limit.unwrap_or(BATCH_BYTES_MAX).clamp(1, BATCH_BYTES_MAX);
         let mut own = vec![
             ("enable.idempotence", "true".to_owned()),
+            // Unlike a consumer, a producer would let the broker make a topic that was deleted.
+            ("allow.auto.create.topics", "false".to_owned()),
             ("acks", "all".to_owned()),
             ("message.timeout.ms", MESSAGE_TIMEOUT_MS.to_string()),
             ("message.max.bytes", MESSAGE_BYTES_MAX.to_string()),
@@ -231,7 +253,13 @@ impl Connection {
             properties.set(name, value)?;
         }
         let handle = Handle::new(HandleKind::Producer, properties, settings.callbacks())?;
-        let connection = Connection { settings, transactional_id: options.transactional_id, handle, ended };
+        let connection = Connection {
+            settings,
+            transactional_id: options.transactional_id,
+            handle: Some(handle),
+            is_open: AtomicBool::new(false),
+            ended,
+        };
         if connection.transactional_id.is_some() {
             let init = |handle: &Handle| {
                 // SAFETY: the handle is alive.
@@ -240,6 +268,10 @@ impl Connection {
             connection.until_done(init)?;
         }
         Ok(connection)
+    }
+
+    fn handle(&self) -> &Handle {
+        self.handle.as_ref().expect("only a connection that is dropped has none")
     }
 
     fn place<'p>(&'p self, topic: &'p str) -> Place<'p> {
@@ -255,7 +287,7 @@ impl Connection {
         if self.ended.load(Relaxed) {
             return Err(ended());
         }
-        for error in self.handle.take_errors() {
+        for error in self.handle().take_errors() {
             let found = self.place("").error(error.code, &error.text);
             if error.code.is_unauthenticated() || matches!(found.kind(), KafkaErrorKind::Unauthorized { .. })
             {
@@ -272,7 +304,7 @@ impl Connection {
 
     /// Repeats a call about transactions until it has succeeded, or failed for good, or takes too long.
     fn until_done(&self, call: impl Fn(&Handle) -> *mut sys::rd_kafka_error_t) -> Result<(), KafkaError> {
-        let handle = &self.handle;
+        let handle = self.handle();
         let deadline = Instant::now() + Duration::from_millis(MESSAGE_TIMEOUT_MS);
         let mut unreachable = None;
         loop {
@@ -296,18 +328,30 @@ impl Connection {
         let has_transaction = self.transactional_id.is_some();
         if has_transaction {
             // SAFETY: the handle is alive.
-            let begun = call_error(unsafe { sys::rd_kafka_begin_transaction(self.handle.raw()) });
+            let begun = call_error(unsafe { sys::rd_kafka_begin_transaction(self.handle().raw()) });
             if let Some(error) = begun {
                 return Err(self.place("").error(error.code, &error.text).into());
             }
         }
-        // The next producer of the name aborts a transaction that fails here.
-        self.write(messages)?;
+        self.is_open.store(has_transaction, Relaxed);
+        if let Err(error) = self.write(messages) {
+            return Err(self.transaction_failure().unwrap_or(error).into());
+        }
+        self.is_open.store(false, Relaxed);
         if has_transaction {
             // SAFETY: the handle is alive during each call.
             self.until_done(|handle| unsafe { sys::rd_kafka_commit_transaction(handle.raw(), STEP_MS) })?;
         }
         Ok(())
+    }
+
+    /// The reason why a transaction has failed; none if it has not. Reports of its messages say only that they were not sent.
+    fn transaction_failure(&self) -> Option<KafkaError> {
+        self.transactional_id.as_ref()?;
+        // SAFETY: the handle is alive. No transaction can begin within another one: of one that has failed, the call returns the
+        // reason.
+        let error = call_error(unsafe { sys::rd_kafka_begin_transaction(self.handle().raw()) })?;
+        (error.is_fatal || error.requires_abort).then(|| self.place("").error(error.code, &error.text))
     }
 
     /// Writes messages, and waits for the reports of all of them. After an error the connection is of no further use.
@@ -316,13 +360,13 @@ impl Connection {
         let produced = self.produce_all(messages, &mut unreachable);
         // Each message has a report in the end: it is written, or its time is over.
         // SAFETY: the handle is alive.
-        while Code(unsafe { sys::rd_kafka_flush(self.handle.raw(), STEP_MS) } as i32) != Code::NONE {
+        while Code(unsafe { sys::rd_kafka_flush(self.handle().raw(), STEP_MS) } as i32) != Code::NONE {
             self.check(&mut unreachable)?;
-            if let Some((index, code)) = self.handle.take_failures().first() {
+            if let Some((index, code)) = self.handle().take_failures().first() {
                 return Err(self.failure(&messages[*index], *code, unreachable));
             }
         }
-        if let Some((index, code)) = self.handle.take_failures().first() {
+        if let Some((index, code)) = self.handle().take_failures().first() {
             return Err(self.failure(&messages[*index], *code, unreachable));
         }
         produced
@@ -348,11 +392,11 @@ impl Connection {
                 topic = (Some(&message.topic), c_text(&message.topic, "topic")?);
             }
             loop {
-                match produce(&self.handle, &topic.1, index, message) {
+                match produce(self.handle(), &topic.1, index, message) {
                     Code::NONE => break,
                     Code::QUEUE_FULL => {
                         // SAFETY: the handle is alive. It waits for reports, which make room.
-                        unsafe { sys::rd_kafka_poll(self.handle.raw(), STEP_MS) };
+                        unsafe { sys::rd_kafka_poll(self.handle().raw(), STEP_MS) };
                         self.check(unreachable)?;
                     }
                     code => return Err(self.place(&message.topic).error(code, "")),
