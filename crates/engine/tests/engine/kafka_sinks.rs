@@ -238,6 +238,37 @@ async fn row_that_is_too_large_goes_to_the_dead_letter_stream() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn rows_are_given_up_only_if_the_topic_does_not_have_them() {
+    let (dir, kafka) = (tempfile::tempdir().unwrap(), FakeKafka::new());
+    kafka.make_topic("t", 1);
+    let engine = open(dir.path(), &kafka).await;
+    for statement in [
+        "CREATE STREAM s (k LONG NOT NULL)",
+        "CREATE STREAM lost (sink TEXT, delivery LONG, error TEXT, \"row\" JSON)",
+        "CREATE MATERIALIZED VIEW v AS SELECT k, COUNT(*) AS n FROM STREAM(s) GROUP BY k",
+        "CREATE SINK z FROM CHANGES OF v INTO KAFKA (topic = 't') WITH (retries = 0, dead_letter = lost)",
+    ] {
+        sql(&engine, statement).await;
+    }
+    // Twice: the first failure of a group makes its deliveries single ones.
+    for (k, faults, given_up) in [
+        (1, &[SendFault::AckLost, SendFault::AckLost][..], 0),
+        (2, &[SendFault::Partly(0), SendFault::Partly(1)], 0),
+        (3, &[SendFault::Partly(0); 3], 1),
+        (4, &[], 1),
+    ] {
+        faults.iter().for_each(|fault| kafka.fail_send(*fault));
+        append(&engine, "s", &format!("{{\"k\":{k}}}"), None).await;
+        until_shown(&engine, &format!("\"rows\":{k},\"dead_rows\":{given_up}")).await;
+        until_said(&engine, "SELECT count(*) AS c FROM lost", &format!("{{\"c\":{given_up}}}\n")).await;
+    }
+    let keys: Vec<Option<String>> =
+        messages(&kafka, "t", 1)[0].iter().map(|message| text(&message.key)).collect();
+    assert_eq!(keys, ["1", "2", "4"].map(|key| Some(key.to_owned())));
+    stop(engine, GRACE).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_a_sink_cannot_write_is_refused_or_shown_with_the_reason() {
     let (dir, kafka) = (tempfile::tempdir().unwrap(), FakeKafka::new());
     let engine = open(dir.path(), &kafka).await;

@@ -30,7 +30,7 @@ impl History {
         while let Some((number, rows)) = known.next_messages(alert.batch_rows()) {
             let shared = self.shared()?;
             let bytes = rows.len();
-            let delivery = Delivery { by: alert.id(), number, rows: rows.to_vec().into() };
+            let delivery = Delivery { by: alert.id(), number, rows: rows.to_vec().into(), hash: 0 };
             let mut is_given_up = false;
             match told {
                 NotificationTarget::Stream(stream) => {

@@ -23,6 +23,7 @@ use super::kafka::KafkaTopic;
 use crate::{
     Ack, AppendOptions, Appended, EngineError, Numbered, Refusal, RuntimeError, SinkError,
     durable::history::{History, run_blocking},
+    hash_of,
     objects::views::View,
     shared::Shared,
     tables::{
@@ -103,6 +104,8 @@ pub(crate) struct Delivery {
     pub(crate) number: u64,
     /// JSON objects, a line each.
     pub(crate) rows: Bytes,
+    /// A hash of the rows, if others under this number are to be refused; 0: they are the same without fail.
+    pub(crate) hash: u64,
 }
 
 /// The target of a sink, opened.
@@ -242,7 +245,8 @@ impl History {
         let read_micros = self.clock.now_micros();
         let meta = EventMeta { arrival: read_micros.div_euclid(1000), read_micros, ..EventMeta::default() };
         let producer = delivery.by.as_str().into();
-        let numbered = Numbered { producer, sequence: delivery.number, part: 0, after: 0, hash: 0 };
+        let numbered =
+            Numbered { producer, sequence: delivery.number, part: 0, after: 0, hash: delivery.hash };
         let options = AppendOptions {
             numbered: Some(numbered),
             all_or_none,
@@ -281,7 +285,7 @@ impl History {
     ) -> Result<u64, DeliverError> {
         let Some(stream) = dead_letter else { return Ok(0) };
         let stream = stream_name(stream)?;
-        let (mut events, mut count) = (Vec::new(), 0);
+        let (mut events, mut dead) = (Vec::new(), Vec::new());
         for (place, row) in delivery.rows() {
             let Some(why) = error.of_row(place) else { continue };
             let head =
@@ -291,7 +295,7 @@ impl History {
             events.extend_from_slice(b",\"row\":");
             events.extend_from_slice(row);
             events.extend_from_slice(b"}\n");
-            count += 1;
+            dead.push(row);
         }
         // If the other rows cannot be delivered in the end, all go to the dead-letter stream, which is no repetition of
         // this.
@@ -299,7 +303,10 @@ impl History {
             true => format!("{}-refused", delivery.by),
             false => delivery.by.clone(),
         };
-        let events = Delivery { by, rows: events.into(), ..delivery.clone() };
+        // The limit of a topic, or a stream's columns, may change between two attempts. Then other rows are at fault, and this
+        // fails rather than that one of them is nowhere.
+        let (count, hash) = (dead.len() as u64, hash_of(dead));
+        let events = Delivery { by, rows: events.into(), hash, ..delivery.clone() };
         self.append_whole(shared, &stream, &events).await?;
         Ok(count)
     }

@@ -137,7 +137,8 @@ impl History {
             _ = self.ended(TaskKind::Reader, &work.dropped) => return Ok(()),
             target = Target::open(self, entry) => target?,
         };
-        let mut run = DeliveryRun { view, target, entry, work, inserted: None, alone: 0 };
+        let mut run =
+            DeliveryRun { view, target, entry, work, inserted: None, alone: 0, is_to_reopen: false };
         loop {
             let at = *kept.borrow_and_update();
             loop {
@@ -223,6 +224,8 @@ struct DeliveryRun<'r> {
     inserted: Option<Option<u64>>,
     /// Number of deliveries to make one by one, as they failed together.
     alone: u64,
+    /// The target failed for good, and the sink goes on.
+    is_to_reopen: bool,
 }
 
 /// The outcome of an attempt to deliver.
@@ -239,6 +242,9 @@ impl DeliveryRun<'_> {
     /// Delivers what comes next: to a table or topic all that has gathered, otherwise one portion.
     async fn deliver_next(&mut self, history: &History, at: ViewAt) -> Result<DeliveryOutcome, DeliverError> {
         let shared = history.shared()?;
+        if std::mem::take(&mut self.is_to_reopen) {
+            self.target = Target::open(history, self.entry).await?;
+        }
         if let Some(outcome) = self.deliver_group(history, &shared, at).await? {
             return Ok(outcome);
         }
@@ -328,8 +334,12 @@ impl DeliveryRun<'_> {
             release_delivered(&self.view, self.entry);
             return Ok(DeliveryOutcome::Delivered);
         }
-        let delivery =
-            Delivery { by: id_of(self.entry), number: self.entry.delivered.count, rows: rows.into() };
+        let delivery = Delivery {
+            by: id_of(self.entry),
+            number: self.entry.delivered.count,
+            rows: rows.into(),
+            hash: 0,
+        };
         let length = self.entry.delivered.bytes;
         let delivering = self.target.deliver(history, shared, &delivery, (&*self.view, now), length);
         let delivered = tokio::select! {
@@ -340,7 +350,12 @@ impl DeliveryRun<'_> {
         let (dead, bytes) = match delivered {
             Ok(bytes) => (0, bytes),
             Err(error) if self.work.tries.is_exhausted(&self.entry.create.options, &error) => {
-                self.deliver_with_dead_letter(history, shared, (&delivery, now), &error).await?
+                match self.deliver_anew(history, shared, (&delivery, now), error).await? {
+                    None => (0, length),
+                    Some(error) => {
+                        self.deliver_with_dead_letter(history, shared, (&delivery, now), &error).await?
+                    }
+                }
             }
             Err(error) => return Err(error),
         };
@@ -349,6 +364,24 @@ impl DeliveryRun<'_> {
         release_delivered(&self.view, self.entry);
         self.work.tries.record_success();
         Ok(DeliveryOutcome::Delivered)
+    }
+
+    /// Opens a topic anew and delivers once more, before rows are given up: the topic may have them although their acknowledgement
+    /// was lost, or may accept larger ones by now. Returns the error for which they are given up, if there is one.
+    async fn deliver_anew(
+        &mut self,
+        history: &History,
+        shared: &Arc<Shared>,
+        (delivery, now): (&Delivery, Millis),
+        error: DeliverError,
+    ) -> Result<Option<DeliverError>, DeliverError> {
+        let Target::Kafka(_) = self.target else { return Ok(Some(error)) };
+        self.target = Target::open(history, self.entry).await?;
+        let length = self.entry.delivered.bytes;
+        let delivered = self.target.deliver(history, shared, delivery, (&*self.view, now), length).await;
+        // A producer that has failed is of no further use.
+        self.is_to_reopen = matches!(delivered, Err(DeliverError::Kafka(_)));
+        Ok(delivered.err())
     }
 
     /// Writes the rows that cannot be delivered to the dead-letter stream, and delivers the others. Returns how many rows are
