@@ -126,6 +126,11 @@ fn pubsub(settings: &Settings, connections: &Connections) -> Result<Option<PubSu
     if query_topic.is_empty() {
         return Ok(None);
     }
+    if query_topic == result_topic {
+        let message =
+            "`pubsub.query_topic` and `pubsub.result_topic` are equal: results would be read as queries";
+        return Err(anyhow::anyhow!(message).into());
+    }
     let Some(kafka) = connections.get(&*connection) else {
         let message = format!(
             "`pubsub.connection` = \"{connection}\": the settings have no such connection to Kafka\n\

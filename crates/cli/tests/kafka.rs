@@ -178,6 +178,7 @@ fn each_message_is_stored_once_and_each_change_written_once_whatever_is_killed()
                 count > some || produced.is_finished()
             });
             server.server.running.signal("KILL");
+            server.server.running.child.wait().unwrap();
             server = Server::open(data.path(), &broker);
             produced.join().unwrap();
         });

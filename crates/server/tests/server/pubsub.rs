@@ -148,6 +148,8 @@ async fn failures_are_results_and_hold_up_no_other() {
     // These have no id, or no place for results: nobody can be answered.
     ask(&kafka, "", FIRST, &[]);
     ask(&kafka, "nowhere", FIRST, &[("reply", "a b")]);
+    ask(&kafka, "loop", FIRST, &[("reply", "queries")]);
+    ask(&kafka, "partition", "SELEKT", &[("reply", "999")]);
     ask(&kafka, "first", FIRST, &[]);
     server.until_queries(1).await;
     ask(&kafka, "second", FIRST, &[]);

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Queries are those that are written while the server runs; it commits no offsets. They run by Bullet's rules, within
-//! `bullet.queries_max`. A result that is not written waits, and its query's next results wait in the engine, within its limits.
-//! Each result is written at least once. Bullet's own web service cannot take part: its Kafka messages are Java objects.
+//! `bullet.queries_max`. Results that are not written wait, up to [`RESULTS_BYTES_MAX`]; further ones wait in the engine, whose limits
+//! for slow readers then hold. What is written may be written twice. Bullet's own web service cannot take part: its Kafka messages are Java objects.
 
 mod request;
 mod results;
@@ -27,9 +27,9 @@ use swiftwater_kafka::{
 };
 use swiftwater_runtime::Subscription;
 use tokio::{
-    sync::{OwnedSemaphorePermit, mpsc},
+    sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc},
     task::AbortHandle,
-    time::sleep,
+    time::{interval, sleep},
 };
 
 use super::{error_result, failure_of, is_killed, result_text, submit, too_many_queries};
@@ -37,8 +37,9 @@ use crate::server::{Phase, Shared};
 use request::{Action, Reply, Request};
 use results::{ResultMessage, Signal};
 
-/// Results that wait to be written.
+/// Results that wait to be written, and their bytes.
 const RESULTS_MAX: usize = 4096;
+const RESULTS_BYTES_MAX: usize = 64 << 20;
 /// Interval between looks for new partitions of the query topic.
 const REFRESH: Duration = Duration::from_secs(10);
 /// Pauses between attempts to read the query topic.
@@ -59,25 +60,54 @@ impl PubSub {
     /// Takes queries until the server drains, and writes results until all queries have ended.
     pub(crate) fn serve(self, shared: &Arc<Shared>, alive: &mpsc::Sender<()>) {
         let (results, waiting) = mpsc::channel(RESULTS_MAX);
-        let (kafka, topic) = (Arc::clone(&self.kafka), self.result_topic.as_str().into());
-        let writer = results::Writer::new(kafka, topic);
-        let (of_writer, of_reader) = (Arc::clone(shared), Arc::clone(shared));
-        let (alive_of_writer, alive_of_reader) = (alive.clone(), alive.clone());
+        let (replies, replies_waiting) = mpsc::channel(RESULTS_MAX);
+        // A place that a query has named, and that cannot be written, must not hold up the results of others.
+        let writers = [
+            (results::Writer::new(Arc::clone(&self.kafka), true), waiting),
+            (results::Writer::new(Arc::clone(&self.kafka), false), replies_waiting),
+        ];
+        for (writer, waiting) in writers {
+            let (shared, alive) = (Arc::clone(shared), alive.clone());
+            tokio::spawn(async move {
+                tokio::select! {
+                    () = writer.run(waiting) => {}
+                    () = shared.reached(Phase::Cut) => {}
+                }
+                drop(alive);
+            });
+        }
+        let (shared, alive) = (Arc::clone(shared), alive.clone());
         tokio::spawn(async move {
-            tokio::select! {
-                () = writer.run(waiting) => {}
-                () = of_writer.reached(Phase::Cut) => {}
-            }
-            drop(alive_of_writer);
-        });
-        tokio::spawn(async move {
-            let queries = Queries { shared: Arc::clone(&of_reader), results, running: HashMap::new() };
+            let room = Arc::new(Semaphore::new(RESULTS_BYTES_MAX));
+            let targets = Targets { results, replies, room };
+            let queries = Queries { shared: Arc::clone(&shared), targets, running: HashMap::new() };
             tokio::select! {
                 () = read(&self, queries) => {}
-                () = of_reader.reached(Phase::Draining) => {}
+                () = shared.reached(Phase::Draining) => {}
             }
-            drop(alive_of_reader);
+            drop(alive);
         });
+    }
+}
+
+/// The ways to the writers.
+#[derive(Clone)]
+struct Targets {
+    results: mpsc::Sender<ResultMessage>,
+    /// Of places that queries have named.
+    replies: mpsc::Sender<ResultMessage>,
+    /// A permit is a byte of a result that waits.
+    room: Arc<Semaphore>,
+}
+
+impl Targets {
+    /// Passes a result on, when there is room for it; returns false when the server ends.
+    async fn send(&self, mut result: ResultMessage) -> bool {
+        let bytes = result.bytes().clamp(1, RESULTS_BYTES_MAX) as u32;
+        let Ok(room) = Arc::clone(&self.room).acquire_many_owned(bytes).await else { return false };
+        result.room = Some(room);
+        let target = if result.reply.is_named { &self.replies } else { &self.results };
+        target.send(result).await.is_ok()
     }
 }
 
@@ -116,10 +146,12 @@ async fn read_from(
     let mut consumer = kafka.consumer(query_topic, &options)?;
     let default_topic: Arc<str> = result_topic.as_str().into();
     position.assign_new(pubsub, &mut *consumer, true).await?;
+    let mut refresh = interval(REFRESH);
+    refresh.reset();
     loop {
         let fetched = tokio::select! {
             fetched = consumer.next() => fetched,
-            () = sleep(REFRESH) => {
+            _ = refresh.tick() => {
                 position.assign_new(pubsub, &mut *consumer, false).await?;
                 continue;
             }
@@ -127,7 +159,7 @@ async fn read_from(
         match fetched {
             Fetched::Messages(batch) => {
                 for message in batch.messages() {
-                    queries.take(&message, &default_topic).await;
+                    queries.take(&message, pubsub, &default_topic).await;
                 }
                 position.next.insert(batch.partition(), batch.next());
             }
@@ -189,15 +221,45 @@ impl Position {
 /// The queries of the topic.
 struct Queries {
     shared: Arc<Shared>,
-    results: mpsc::Sender<ResultMessage>,
+    targets: Targets,
     /// By id. Some may have ended.
-    running: HashMap<Arc<str>, AbortHandle>,
+    running: HashMap<Arc<str>, RunningQuery>,
+}
+
+/// A query that was begun.
+struct RunningQuery {
+    task: AbortHandle,
+    end: Arc<QueryEnd>,
+}
+
+/// The early end of a query: its client has killed it, or its topic does not accept a result. What waits of it is not written.
+#[derive(Default)]
+struct QueryEnd {
+    has_ended: AtomicBool,
+    ended: Notify,
+}
+
+impl QueryEnd {
+    fn end(&self) {
+        self.has_ended.store(true, Relaxed);
+        self.ended.notify_one();
+    }
+
+    fn has_ended(&self) -> bool {
+        self.has_ended.load(Relaxed)
+    }
 }
 
 impl Queries {
     /// Begins or ends a query.
-    async fn take(&mut self, message: &Message<'_>, default_topic: &Arc<str>) {
-        let request = match Request::of(message, default_topic) {
+    async fn take(&mut self, message: &Message<'_>, pubsub: &PubSub, default_topic: &Arc<str>) {
+        let request = Request::of(message, default_topic).and_then(|request| {
+            match *request.reply.topic == *pubsub.query_topic {
+                true => Err("its results would be read as queries"),
+                false => Ok(request),
+            }
+        });
+        let request = match request {
             Ok(request) => request,
             Err(why) => {
                 tracing::warn!(offset = message.offset(), why, "a message of the query topic is no query");
@@ -209,7 +271,8 @@ impl Queries {
             Action::Kill => {
                 // As in Bullet, there is no result of a query that was killed by its client.
                 if let Some(query) = self.running.remove(&id) {
-                    query.abort();
+                    query.end.end();
+                    query.task.abort();
                 }
             }
             Action::Begin(text) => self.begin(id, &text, reply).await,
@@ -217,29 +280,30 @@ impl Queries {
     }
 
     async fn begin(&mut self, id: Arc<str>, text: &str, reply: Reply) {
-        if self.running.get(&id).is_some_and(|query| !query.is_finished()) {
+        if self.running.get(&id).is_some_and(|query| !query.task.is_finished()) {
             // The topic may have a query twice.
             tracing::debug!(%id, "a query of this id runs already");
             return;
         }
         if self.running.len() >= 2 * self.shared.config.bullet.queries_max {
-            self.running.retain(|_, query| !query.is_finished());
+            self.running.retain(|_, query| !query.task.is_finished());
         }
         let place = Arc::clone(&self.shared.bullet.places).try_acquire_owned();
         let begun = match place {
             Err(_) => Err(too_many_queries()),
             Ok(place) => submit(&self.shared, text, false).map(|subscription| (subscription, place)),
         };
+        let end = Arc::new(QueryEnd::default());
         match begun {
             Ok(query) => {
-                let (of_id, results) = (Arc::clone(&id), self.results.clone());
-                let query = tokio::spawn(run(of_id, query, reply, results));
-                self.running.insert(id, query.abort_handle());
+                let of_query = (Arc::clone(&id), reply, Arc::clone(&end));
+                let task = tokio::spawn(run(of_query, query, self.targets.clone())).abort_handle();
+                self.running.insert(id, RunningQuery { task, end });
             }
             Err(errors) => {
-                let refused = ResultMessage::new(&id, &reply, errors, Some(Signal::Fail));
+                let refused = ResultMessage::new(&id, &reply, &errors, Some(Signal::Fail), &end);
                 // Only when the server ends, there is no writer any more.
-                let _ = self.results.send(refused).await;
+                let _ = self.targets.send(refused).await;
             }
         }
     }
@@ -247,21 +311,23 @@ impl Queries {
 
 /// Passes on the results of a query until its end.
 async fn run(
-    id: Arc<str>,
+    (id, reply, end): (Arc<str>, Reply, Arc<QueryEnd>),
     (mut subscription, _place): (Subscription, OwnedSemaphorePermit),
-    reply: Reply,
-    results: mpsc::Sender<ResultMessage>,
+    targets: Targets,
 ) {
-    let is_refused = Arc::new(AtomicBool::new(false));
-    while let Some(emit) = subscription.next().await {
+    loop {
+        let emit = tokio::select! {
+            emit = subscription.next() => emit,
+            () = end.ended.notified() => None,
+        };
+        let Some(emit) = emit else { return };
         let signal = match &emit.meta.finished {
             None => None,
             Some(_) if is_killed(&emit) || failure_of(&emit).is_some() => Some(Signal::Fail),
             Some(_) => Some(Signal::Complete),
         };
-        let mut result = ResultMessage::new(&id, &reply, result_text(&emit), signal);
-        result.is_refused = Some(Arc::clone(&is_refused));
-        if results.send(result).await.is_err() || signal.is_some() || is_refused.load(Relaxed) {
+        let result = ResultMessage::new(&id, &reply, &result_text(&emit), signal, &end);
+        if !targets.send(result).await || signal.is_some() {
             return;
         }
     }

@@ -12,6 +12,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use swiftwater_kafka::Message;
 
+/// The most bytes of a query's metadata, which each of its results repeats.
+const METADATA_BYTES_MAX: usize = 64 << 10;
 /// The longest id of a query.
 const ID_BYTES_MAX: usize = 1024;
 
@@ -34,6 +36,8 @@ pub(super) enum Action {
 pub(super) struct Reply {
     pub(super) topic: Arc<str>,
     pub(super) partition: Option<u32>,
+    /// The query has named it.
+    pub(super) is_named: bool,
     /// The query came as a message of the REST PubSub, and its results go as such, with what its metadata had for them.
     pub(super) metadata: Option<Arc<Value>>,
 }
@@ -52,7 +56,7 @@ impl Reply {
             },
         };
         match (1..=249).contains(&topic.len()) && topic.chars().all(is_part) {
-            true => Ok(Reply { topic, partition, metadata: None }),
+            true => Ok(Reply { topic, partition, is_named: text.is_some(), metadata: None }),
             false => Err(WRONG),
         }
     }
@@ -80,7 +84,11 @@ impl Request {
                 _ => Map::new(),
             };
             is_kill |= metadata.get("signal").and_then(Value::as_str) == Some("KILL");
-            reply.metadata = Some(Arc::new(metadata.get("content").cloned().unwrap_or_default()));
+            let content = metadata.get("content").cloned().unwrap_or_default();
+            if content.to_string().len() > METADATA_BYTES_MAX {
+                return Err("its metadata has more than 64 KiB");
+            }
+            reply.metadata = Some(Arc::new(content));
             if let Some(Value::String(named)) = wrapped.remove("id") {
                 id = Some(named);
             }
@@ -126,7 +134,12 @@ mod tests {
     }
 
     fn reply(topic: &str, partition: Option<u32>) -> Reply {
-        Reply { topic: topic.into(), partition, metadata: None }
+        Reply {
+            topic: topic.into(),
+            partition,
+            is_named: topic != "results" || partition.is_some(),
+            metadata: None,
+        }
     }
 
     #[test]

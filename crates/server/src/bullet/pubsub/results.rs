@@ -1,26 +1,23 @@
-//! Writes results to topics: those of a query in their order, each at least once.
+//! Writes results to topics: those of a query in their order. What is written may be written twice.
 
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use serde_json::json;
 use swiftwater_event::Backoff;
 use swiftwater_kafka::{Kafka, KafkaError, NewMessage, Producer, ProducerOptions, SendError};
-use tokio::{sync::mpsc, time::sleep};
+use tokio::{
+    sync::{OwnedSemaphorePermit, mpsc},
+    time::sleep,
+};
 
-use super::{request::Reply, too_large};
+use super::{QueryEnd, request::Reply, too_large};
 
 /// Results that are written at once.
 const RESULTS_AT_ONCE: usize = 1000;
-/// Topics to which the server has producers at once, beside the result topic.
-const REPLY_TOPICS_MAX: usize = 64;
-/// Pauses between attempts to write to the result topic.
+/// Topics to which a writer has producers at once.
+const TOPICS_MAX: usize = 64;
+/// Pauses between attempts.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(30));
 
 /// The end of a query, as a header of its last result.
@@ -41,68 +38,102 @@ impl Signal {
 
 /// A result that is to be written.
 pub(super) struct ResultMessage {
-    id: Arc<str>,
-    reply: Reply,
-    result: String,
+    id: Bytes,
+    pub(super) reply: Reply,
+    value: Bytes,
     signal: Option<Signal>,
-    /// Set when the topic does not accept a result of the query, which has failed then.
-    pub(super) is_refused: Option<Arc<AtomicBool>>,
+    end: Arc<QueryEnd>,
+    /// The result says that the topic does not accept another one.
+    is_refusal: bool,
+    /// Its share of what may wait.
+    pub(super) room: Option<OwnedSemaphorePermit>,
 }
 
 impl ResultMessage {
-    pub(super) fn new(id: &Arc<str>, reply: &Reply, result: String, signal: Option<Signal>) -> ResultMessage {
-        ResultMessage { id: Arc::clone(id), reply: reply.clone(), result, signal, is_refused: None }
+    pub(super) fn new(
+        id: &Arc<str>,
+        reply: &Reply,
+        result: &str,
+        signal: Option<Signal>,
+        end: &Arc<QueryEnd>,
+    ) -> ResultMessage {
+        let id = Bytes::copy_from_slice(id.as_bytes());
+        let value = value_of(&id, reply, result, signal);
+        ResultMessage {
+            id,
+            reply: reply.clone(),
+            value,
+            signal,
+            end: Arc::clone(end),
+            is_refusal: false,
+            room: None,
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.id.len() + self.value.len()
+    }
+
+    /// The topic does not accept the result: the query has failed.
+    fn refuse(&mut self) {
+        self.signal = Some(Signal::Fail);
+        self.value = value_of(&self.id, &self.reply, &too_large(), self.signal);
+        self.is_refusal = true;
     }
 
     fn message(&self) -> NewMessage {
-        let value = match &self.reply.metadata {
-            None => self.result.clone(),
-            Some(content) => {
-                let signal = self.signal.map(Signal::text);
-                let metadata = json!({"signal": signal, "content": **content});
-                json!({"id": *self.id, "content": self.result, "metadata": metadata}).to_string()
-            }
-        };
         let signal = self.signal.map(|signal| ("signal".into(), signal.text().into()));
         NewMessage {
             topic: Arc::clone(&self.reply.topic),
             partition: self.reply.partition,
-            key: Some(self.id.to_string().into()),
-            value: Some(value.into()),
+            key: Some(self.id.clone()),
+            value: Some(self.value.clone()),
             headers: signal.into_iter().collect(),
         }
     }
 }
 
-/// The writer of all results.
+/// A result in the form in which its query came.
+fn value_of(id: &[u8], reply: &Reply, result: &str, signal: Option<Signal>) -> Bytes {
+    match &reply.metadata {
+        None => Bytes::copy_from_slice(result.as_bytes()),
+        Some(content) => {
+            let metadata = json!({"signal": signal.map(Signal::text), "content": **content});
+            let id = String::from_utf8_lossy(id);
+            json!({"id": id, "content": result, "metadata": metadata}).to_string().into()
+        }
+    }
+}
+
+/// The writer of results.
 pub(super) struct Writer {
     kafka: Arc<dyn Kafka>,
-    result_topic: Arc<str>,
+    /// It tries again without end; otherwise twice.
+    is_patient: bool,
     /// Those that are open, by topic.
     producers: HashMap<Arc<str>, Box<dyn Producer>>,
 }
 
 impl Writer {
-    pub(super) fn new(kafka: Arc<dyn Kafka>, result_topic: Arc<str>) -> Writer {
-        Writer { kafka, result_topic, producers: HashMap::new() }
+    pub(super) fn new(kafka: Arc<dyn Kafka>, is_patient: bool) -> Writer {
+        Writer { kafka, is_patient, producers: HashMap::new() }
     }
 
     /// Writes results until no query can have any more.
     pub(super) async fn run(mut self, mut waiting: mpsc::Receiver<ResultMessage>) {
         let mut results = Vec::new();
         while waiting.recv_many(&mut results, RESULTS_AT_ONCE).await > 0 {
-            let mut by_topic: HashMap<Arc<str>, Vec<ResultMessage>> = HashMap::new();
+            let mut by_place: HashMap<(Arc<str>, Option<u32>), Vec<ResultMessage>> = HashMap::new();
             for result in results.drain(..) {
-                by_topic.entry(Arc::clone(&result.reply.topic)).or_default().push(result);
+                let place = (Arc::clone(&result.reply.topic), result.reply.partition);
+                by_place.entry(place).or_default().push(result);
             }
-            for (topic, results) in by_topic {
+            for ((topic, _), results) in by_place {
                 self.write(&topic, results).await;
             }
         }
     }
 
-    /// Writes to the result topic, however long it takes. To other topics there are two attempts, as one that does not exist must
-    /// not hold up all results.
     async fn write(&mut self, topic: &Arc<str>, mut results: Vec<ResultMessage>) {
         let (mut backoff, mut attempts) = (RETRY, 0);
         loop {
@@ -113,9 +144,9 @@ impl Writer {
             self.producers.remove(topic);
             attempts += 1;
             let hint = error.hint().unwrap_or_default();
-            if *topic != self.result_topic && attempts > 1 {
+            if !self.is_patient && attempts > 1 {
                 let count = results.len();
-                tracing::warn!(topic = &**topic, %error, hint, count, "results are lost: their topic cannot be written");
+                tracing::warn!(topic = &**topic, %error, hint, count, "results are lost: their place cannot be written");
                 return;
             }
             tracing::warn!(topic = &**topic, %error, hint, "results cannot be written; the server tries again");
@@ -129,7 +160,7 @@ impl Writer {
         results: &mut Vec<ResultMessage>,
     ) -> Result<(), KafkaError> {
         if !self.producers.contains_key(topic) {
-            if self.producers.len() > REPLY_TOPICS_MAX {
+            if self.producers.len() >= TOPICS_MAX {
                 self.producers.clear();
             }
             let options = ProducerOptions { topics: vec![Arc::clone(topic)], ..ProducerOptions::default() };
@@ -139,29 +170,32 @@ impl Writer {
         }
         let Some(producer) = self.producers.get_mut(topic) else { return Ok(()) };
         loop {
+            results.retain(|result| result.is_refusal || !result.end.has_ended());
             let messages: Vec<NewMessage> = results.iter().map(ResultMessage::message).collect();
             match producer.send(&messages).await {
                 Ok(()) => return Ok(()),
                 Err(SendError::Failed(error)) => return Err(error),
-                Err(SendError::TooLarge(places)) => {
-                    for place in places.into_iter().rev() {
-                        let result = &mut results[place];
-                        if result.result == too_large() {
-                            tracing::warn!(
-                                id = &*result.id,
-                                topic = &**topic,
-                                "the end of a query is too large"
-                            );
-                            results.remove(place);
-                            continue;
-                        }
-                        (result.result, result.signal) = (too_large(), Some(Signal::Fail));
-                        if let Some(is_refused) = &result.is_refused {
-                            is_refused.store(true, Relaxed);
-                        }
-                    }
-                }
+                Err(SendError::TooLarge(places)) => refuse(results, &places),
             }
         }
     }
+}
+
+/// Puts a failure in the place of the first result of each query that is too large, and drops the others, also a failure that is too
+/// large itself.
+fn refuse(results: &mut Vec<ResultMessage>, places: &[usize]) {
+    let mut place = 0;
+    results.retain_mut(|result| {
+        let is_too_large = places.binary_search(&place).is_ok();
+        place += 1;
+        if !is_too_large {
+            return true;
+        }
+        if result.is_refusal || result.end.has_ended() {
+            return false;
+        }
+        result.refuse();
+        result.end.end();
+        true
+    });
 }
