@@ -70,7 +70,7 @@ async fn until_shown(engine: &Engine, part: &str) {
     }
 }
 
-/// What the sinks must deliver, by a loop over the events.
+/// The rows that the sinks must deliver, by a loop over the events.
 #[derive(Default)]
 struct Model {
     /// By window and key: the number of events and their sum.

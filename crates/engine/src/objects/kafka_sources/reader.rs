@@ -273,7 +273,7 @@ impl<'r> Run<'r> {
         }
     }
 
-    /// What was fetched, and what can be had without waiting: so that one call checks the topic for all of it.
+    /// Adds the news that can be had without waiting, so that one call checks the topic for all of them.
     fn with_those_at_hand(&mut self, first: Fetched) -> Vec<Fetched> {
         let bytes_of = |fetched: &Fetched| match fetched {
             Fetched::Messages(messages) => messages.bytes().len(),

@@ -94,7 +94,7 @@ impl PubSub {
 #[derive(Clone)]
 struct Targets {
     results: mpsc::Sender<ResultMessage>,
-    /// Of places that queries have named.
+    /// For places that queries have named.
     replies: mpsc::Sender<ResultMessage>,
     /// A permit is a byte of a result that waits.
     room: Arc<Semaphore>,
