@@ -31,12 +31,16 @@ use native::{Callbacks, Handle, HandleKind, Properties, Queue, Wake, c_text};
 use producer::ClientProducer;
 
 use crate::{
-    ConnectionConfig, Consumer, ConsumerOptions, Isolation, Kafka, KafkaError, OffsetAt, Producer,
-    ProducerOptions, Topic, connection::configuration,
+    ConnectionConfig, Consumer, ConsumerOptions, Isolation, Kafka, KafkaError, KafkaErrorKind, OffsetAt,
+    Producer, ProducerOptions, Topic, connection::configuration,
 };
 
 /// The time after which a call fails if no broker can be reached.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The time that a broker has to know a new topic, and how often it is asked.
+const CREATED_TIMEOUT: Duration = Duration::from_secs(5);
+const CREATED_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A password's bytes at most.
 const PASSWORD_BYTES_MAX: u64 = 64 << 10;
@@ -262,7 +266,20 @@ impl Kafka for Client {
         let calls = self.calls()?;
         let call = Call::create(&calls.handle, name, partitions, properties, wake(&calls.woken))?;
         let place = Place { access: Access::Create, ..self.settings.place(name) };
-        calls.wait(place, || call.created(place)).await
+        calls.wait(place, || call.created(place)).await?;
+        // A broker knows a topic a moment after it was made.
+        let deadline = time::Instant::now() + CREATED_TIMEOUT;
+        while time::Instant::now() < deadline {
+            match self.topic(name).await {
+                Err(error)
+                    if matches!(error.kind(), KafkaErrorKind::UnknownTopic | KafkaErrorKind::Unreachable) => {
+                }
+                // Any other error, such as a missing right, is not one of this call: the topic was made.
+                _ => break,
+            }
+            time::sleep(CREATED_INTERVAL).await;
+        }
+        Ok(())
     }
 
     fn consumer(&self, topic: &str, options: &ConsumerOptions) -> Result<Box<dyn Consumer>, KafkaError> {
