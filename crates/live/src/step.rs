@@ -568,7 +568,8 @@ impl QueryStep {
         }
     }
 
-    fn nothing(number: QueryNumber) -> QueryStep {
+    /// The result for a query without a match.
+    pub fn nothing(number: QueryNumber) -> QueryStep {
         QueryStep {
             number,
             candidates: 0,

@@ -41,7 +41,20 @@ impl Groups {
 
     /// The groups of so many rows that are only counted.
     pub(crate) fn of_rows(count: u64, dialect: Dialect) -> Groups {
-        Groups(GroupStorage::Rows { count, is_there: count > 0, dialect })
+        Groups::of_counted(count, count > 0, dialect)
+    }
+
+    /// The count of rows that are only counted, and whether their group is there.
+    pub(crate) fn counted(&self) -> Option<(u64, bool)> {
+        match &self.0 {
+            GroupStorage::Rows { count, is_there, .. } => Some((*count, *is_there)),
+            GroupStorage::Table(_) => None,
+        }
+    }
+
+    /// The groups of such a count.
+    pub(crate) fn of_counted(count: u64, is_there: bool, dialect: Dialect) -> Groups {
+        Groups(GroupStorage::Rows { count, is_there, dialect })
     }
 
     /// Groups so far.

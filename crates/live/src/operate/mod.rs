@@ -24,6 +24,7 @@ mod slice_tree;
 mod slices;
 mod watermark;
 mod window;
+mod wire;
 
 mod collector;
 

@@ -83,7 +83,8 @@ impl RowChunk {
         chunk
     }
 
-    pub(crate) fn record(&self, row: usize) -> &[u8] {
+    /// The text of a record.
+    pub fn record(&self, row: usize) -> &[u8] {
         let start = if row == 0 { 0 } else { self.ends[row - 1] };
         &self.text[start..self.ends[row]]
     }

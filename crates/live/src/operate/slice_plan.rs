@@ -7,8 +7,8 @@ use std::sync::{
 
 use swiftwater_event::Millis;
 
-use super::{Axis, SliceBoundaries, window::Shape};
-use crate::standing::{CompiledBody, StandingQuery};
+use super::SliceBoundaries;
+use crate::standing::StandingQuery;
 
 /// The epochs of an operator: from which offset on, and how each is cut. Shared by all shards; an epoch is added before
 /// any batch of it is taken, so what a batch finds here depends on its offset alone.
@@ -28,7 +28,7 @@ impl Default for SlicePlan {
 impl SlicePlan {
     /// The plan of a single query, whose windows by arrival begin at `origin`.
     pub fn of(query: &StandingQuery, origin: Millis) -> SlicePlan {
-        SlicePlan::new(cuts_of(query, origin))
+        SlicePlan::new(SliceBoundaries::of(query, origin))
     }
 
     /// One epoch, from the stream's first event on.
@@ -69,16 +69,6 @@ impl SlicePlan {
     pub(crate) fn epoch(&self, offset: u64) -> u64 {
         let last = self.last.load(Ordering::Acquire);
         if offset >= last { last } else { self.with(offset, |epoch, _| epoch) }
-    }
-}
-
-/// The slice boundaries of a query's groups.
-pub(crate) fn cuts_of(query: &StandingQuery, origin: Millis) -> SliceBoundaries {
-    match (&query.body, Axis::of(&query.plan.window)) {
-        (CompiledBody::Group(_), axis @ (Axis::Arrival | Axis::Event { .. })) => {
-            Shape::of(query, origin).map_or_else(SliceBoundaries::default, |shape| shape.cuts_by(axis))
-        }
-        _ => SliceBoundaries::default(),
     }
 }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use swiftwater_event::Millis;
 use swiftwater_lang::plan::{Window, WindowClock, WindowContents};
 
-use crate::StandingQuery;
+use crate::{StandingQuery, standing::CompiledBody};
 
 /// Equally spaced cuts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -75,6 +75,12 @@ impl Series {
         let (every, phase) = (i128::from(self.every), i128::from(self.phase));
         clamp((i128::from(at) - phase).div_euclid(every) * every + phase)
     }
+
+    /// The first cut after `at`.
+    fn after(self, at: i64) -> i64 {
+        let (every, phase) = (i128::from(self.every), i128::from(self.phase));
+        clamp(((i128::from(at) - phase).div_euclid(every) + 1) * every + phase)
+    }
 }
 
 impl SliceBoundaries {
@@ -107,6 +113,28 @@ impl SliceBoundaries {
     /// Start of the slice of an instant; the least of all instants if nothing is cut.
     pub fn start_of(&self, at: i64) -> i64 {
         self.series.iter().map(|series| series.before(at)).max().unwrap_or(i64::MIN)
+    }
+}
+
+impl SliceBoundaries {
+    /// Those that the windows of a query need for its groups; windows by arrival begin at `origin`.
+    pub fn of(query: &StandingQuery, origin: Millis) -> SliceBoundaries {
+        match (&query.body, Axis::of(&query.plan.window)) {
+            (CompiledBody::Group(_), axis @ (Axis::Arrival | Axis::Event { .. })) => {
+                Shape::of(query, origin).map_or_else(SliceBoundaries::default, |shape| shape.cuts_by(axis))
+            }
+            _ => SliceBoundaries::default(),
+        }
+    }
+
+    /// One cut.
+    pub fn at(instant: i64) -> SliceBoundaries {
+        SliceBoundaries { series: vec![Series::new(1 << 63, instant)], reached: Vec::new() }
+    }
+
+    /// The end of the slice of an instant, the first instant after it; the last of all instants if nothing is cut there.
+    pub fn end_of(&self, at: i64) -> i64 {
+        self.series.iter().map(|series| series.after(at)).min().unwrap_or(i64::MAX)
     }
 }
 

@@ -236,7 +236,7 @@ pub(crate) fn read_bytes<'b>(bytes: &mut &'b [u8]) -> Result<&'b [u8], InvalidSt
     Ok(taken)
 }
 
-fn read_array<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], InvalidState> {
+pub(crate) fn read_array<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], InvalidState> {
     let (taken, rest) = bytes.split_first_chunk().ok_or(InvalidState)?;
     *bytes = rest;
     Ok(*taken)
