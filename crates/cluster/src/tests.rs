@@ -1,0 +1,439 @@
+//! Workers come and go, freeze and wake up, and learn of queries late; the server's windows are compared with a loop over all
+//! events. All from a seed.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use swiftwater_event::{CheckLimits, Millis, check_block};
+use swiftwater_lang::{Dialect, ParseOptions, parse};
+use swiftwater_live::{Collector, CollectorLimits, ResultSet, Slices, StandingQuery};
+
+use super::*;
+
+const PARTITIONS: u32 = 3;
+
+/// A message of a partition: its time, its key, its value.
+type Message = (Millis, u8, i64);
+
+fn compiled(text: &str) -> Arc<StandingQuery> {
+    let plan = parse(text, &ParseOptions::new(Dialect::Native, 0)).expect(text).query;
+    Arc::new(StandingQuery::compile(plan).expect(text))
+}
+
+fn distributed(number: QueryNumber, begins: Millis, text: &str) -> DistributedQuery {
+    DistributedQuery::new(number, begins, compiled(text)).expect(text)
+}
+
+fn batch(messages: &[Message], first: u64) -> Batch {
+    let text: String = messages
+        .iter()
+        .enumerate()
+        .map(|(place, (_, key, value))| {
+            format!("{{\"k\":{key},\"v\":{value},\"at\":{}}}\n", first + place as u64)
+        })
+        .collect();
+    let checked = check_block(Bytes::from(text), &CheckLimits::default(), 2);
+    assert_eq!(checked.batch.len(), messages.len());
+    let offsets = (first..).take(messages.len()).collect();
+    let times = messages.iter().map(|(time, ..)| *time).collect();
+    Batch { events: checked.batch, offsets, times, next: first + messages.len() as u64 }
+}
+
+/// A query as its node answers it.
+struct Served {
+    query: DistributedQuery,
+    collector: Collector,
+    slices: Slices,
+    results: Vec<(ResultSet, Completeness)>,
+}
+
+struct Node {
+    worker: Worker,
+    name: NodeName,
+    /// Units that were sent and have not arrived.
+    sent: VecDeque<Unit>,
+}
+
+/// A cluster of one topic, with one server.
+struct Cluster {
+    log: Vec<Vec<Message>>,
+    nodes: Vec<Node>,
+    /// The owner of each partition.
+    owners: Vec<usize>,
+    /// What a successor begins with.
+    commits: Vec<(u64, Millis)>,
+    queries: Vec<DistributedQuery>,
+    server: Server,
+    served: BTreeMap<QueryNumber, Served>,
+    started: u32,
+    kept_ms: u64,
+    nanos: u64,
+    /// The brokers' clock.
+    now: Millis,
+}
+
+impl Cluster {
+    fn new(nodes: usize, kept_ms: u64) -> Cluster {
+        let mut cluster = Cluster {
+            log: vec![Vec::new(); PARTITIONS as usize],
+            nodes: Vec::new(),
+            owners: (0..PARTITIONS as usize).map(|partition| partition % nodes).collect(),
+            commits: vec![(0, 0); PARTITIONS as usize],
+            queries: Vec::new(),
+            server: Server::new(ServerLimits::default(), PARTITIONS),
+            served: BTreeMap::new(),
+            started: 0,
+            kept_ms,
+            nanos: 0,
+            now: 1000,
+        };
+        for _ in 0..nodes {
+            let node = cluster.fresh();
+            cluster.nodes.push(node);
+        }
+        for partition in 0..PARTITIONS {
+            let owner = cluster.owners[partition as usize];
+            cluster.nodes[owner].worker.start(partition, 0, 0);
+        }
+        cluster
+    }
+
+    fn fresh(&mut self) -> Node {
+        self.started += 1;
+        let name = format!("node-{}", self.started).into();
+        Node {
+            worker: Worker::new(WorkerLimits { kept_ms: self.kept_ms, ..WorkerLimits::default() }),
+            name,
+            sent: VecDeque::new(),
+        }
+    }
+
+    fn ask(&mut self, begins: Millis, text: &str) {
+        let number = self.queries.len() as u64;
+        let query = distributed(number, begins, text);
+        let limits = CollectorLimits {
+            one_answer: false,
+            answer_rows_default: 500,
+            emits_empty_windows: true,
+            times: false,
+            closes_singly: false,
+            pattern_partials_max: 1,
+        };
+        let collector = Collector::new(Arc::clone(&query.query), begins, begins, limits);
+        self.server.add(query.clone());
+        self.queries.push(query.clone());
+        let served = Served { query, collector, slices: Slices::default(), results: Vec::new() };
+        self.served.insert(number, served);
+    }
+
+    /// A node learns of the next query that it does not know.
+    fn learn(&mut self, node: usize, all: bool) {
+        let known = self.nodes[node].worker.query_count();
+        let until = if all { self.queries.len() } else { (known + 1).min(self.queries.len()) };
+        for query in &self.queries[known..until] {
+            self.nodes[node].worker.learn(query.clone(), "server".into(), 0);
+        }
+    }
+
+    /// A node reads some messages of its partitions, and sends what comes of it.
+    fn read(&mut self, node: usize, most: usize) {
+        let partitions: Vec<u32> = self.nodes[node].worker.partitions().collect();
+        for partition in partitions {
+            let worker = &mut self.nodes[node].worker;
+            let (next, _) = worker.progress(partition).unwrap();
+            let log = &self.log[partition as usize];
+            let end = (next as usize).saturating_add(most).min(log.len());
+            if next as usize <= end && (next as usize) < log.len() {
+                worker.take(partition, batch(&log[next as usize..end], next), 0);
+            }
+        }
+        let units = self.nodes[node].worker.flush().into_iter().map(|(server, unit)| {
+            assert_eq!(&*server, "server");
+            Unit::decode(unit.encode().into()).unwrap()
+        });
+        let units: Vec<Unit> = units.collect();
+        self.nodes[node].sent.extend(units);
+    }
+
+    fn commit(&mut self, node: usize) {
+        let partitions: Vec<u32> = self.nodes[node].worker.partitions().collect();
+        for partition in partitions.into_iter().filter(|of| self.owners[*of as usize] == node) {
+            self.commits[partition as usize] = self.nodes[node].worker.resume(partition).unwrap();
+        }
+    }
+
+    /// A partition gets another owner. The former one goes on with it if it is frozen and does not know.
+    fn reassign(&mut self, partition: u32, to: usize, knows: bool) {
+        let from = std::mem::replace(&mut self.owners[partition as usize], to);
+        if from == to {
+            return;
+        }
+        if knows {
+            self.nodes[from].worker.stop(partition);
+        }
+        // The new one reads all queries first.
+        self.learn(to, true);
+        let (next, since) = self.commits[partition as usize];
+        self.nodes[to].worker.start(partition, next, since);
+    }
+
+    /// A node is killed, and begins anew. What it had sent arrives; what it had read besides is lost.
+    fn kill(&mut self, node: usize, reads: bool) {
+        for partition in 0..PARTITIONS {
+            let worker = &mut self.nodes[node].worker;
+            let log = &self.log[partition as usize];
+            if reads
+                && let Some((next, _)) = worker.progress(partition)
+                && (next as usize) < log.len()
+            {
+                worker.take(partition, batch(&log[next as usize..], next), 0);
+            }
+        }
+        let fresh = self.fresh();
+        let before = std::mem::replace(&mut self.nodes[node], fresh);
+        self.deliver_of(before.name, before.sent);
+        self.learn(node, true);
+        for partition in 0..PARTITIONS {
+            if self.owners[partition as usize] == node {
+                let (next, since) = self.commits[partition as usize];
+                self.nodes[node].worker.start(partition, next, since);
+            }
+        }
+    }
+
+    fn deliver(&mut self, node: usize, most: usize) {
+        let most = most.min(self.nodes[node].sent.len());
+        let units = self.nodes[node].sent.drain(..most).collect();
+        self.deliver_of(NodeName::clone(&self.nodes[node].name), units);
+    }
+
+    fn deliver_of(&mut self, name: NodeName, units: VecDeque<Unit>) {
+        for unit in units {
+            for accepted in self.server.accept(&name, unit) {
+                let served = self.served.get_mut(&accepted.query).unwrap();
+                let mut out = Vec::new();
+                for (partial, _) in accepted.slices {
+                    served.collector.partial(partial, &mut served.slices);
+                }
+                if let Some(mut rows) = accepted.rows {
+                    served.collector.rows(&mut rows, 0, &mut out);
+                }
+                served.results.extend(out.into_iter().map(|result| (result, Completeness::default())));
+            }
+        }
+        self.close();
+    }
+
+    fn close(&mut self) {
+        let Some(time) = self.server.time() else { return };
+        for (number, served) in &mut self.served {
+            let time = served.query.ends.map_or(time, |ends| time.min(ends));
+            let mut out = Vec::new();
+            served.collector.close_by_arrival(time, &mut served.slices, 0, &mut out);
+            for result in out {
+                let window = result.window.unwrap();
+                let complete = self.server.completeness(*number, window.start, window.end);
+                served.results.push((result, complete));
+            }
+        }
+    }
+
+    /// Windows no longer wait for partitions that are behind.
+    fn lose_patience(&mut self) {
+        let due = self.served.values().filter_map(|served| served.collector.due()).min();
+        let Some(due) = due else { return };
+        for _ in 0..2 {
+            self.nanos += 2_000_000_000;
+            if self.server.wait(due, self.nanos) {
+                self.close();
+            }
+        }
+    }
+}
+
+/// The windows of counts by key over all partitions, by a loop.
+fn expected(log: &[Vec<Message>], (start, end): (Millis, Millis)) -> BTreeSet<String> {
+    let mut groups: BTreeMap<u8, (i64, i64)> = BTreeMap::new();
+    for (time, key, value) in log.iter().flatten() {
+        if (start..end).contains(time) {
+            let group = groups.entry(*key).or_default();
+            *group = (group.0 + 1, group.1 + value);
+        }
+    }
+    groups.iter().map(|(key, (count, sum))| format!("{{\"k\":{key},\"n\":{count},\"s\":{sum}}}")).collect()
+}
+
+fn records(text: &[u8]) -> Vec<String> {
+    std::str::from_utf8(text).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// Messages arrive in a partition.
+    Write(u32, Vec<(u8, u8, i64)>),
+    Learn(usize),
+    Read(usize, usize),
+    Deliver(usize, usize),
+    Commit(usize),
+    Reassign(u32, usize, bool),
+    Kill(usize, bool),
+    Ask(usize),
+    LosePatience,
+}
+
+const TEXTS: [&str; 4] = [
+    "SELECT k, COUNT(*) AS n, SUM(v) AS s FROM STREAM() GROUP BY k WINDOWING TUMBLING(100, TIME)",
+    "SELECT k, COUNT(*) AS n, SUM(v) AS s FROM STREAM() GROUP BY k WINDOWING EVERY(50, TIME, LAST, 120, TIME)",
+    "SELECT k, COUNT(*) AS n, SUM(v) AS s FROM STREAM(300, TIME) GROUP BY k WINDOWING TUMBLING(70, TIME)",
+    "SELECT at, k FROM STREAM() WHERE v > 0",
+];
+
+fn step(nodes: usize, faults: bool) -> impl Strategy<Value = Step> {
+    let node = move || 0..nodes;
+    let messages = proptest::collection::vec((0u8..60, 0u8..4, -5i64..6), 1..5);
+    let fault = u32::from(faults);
+    prop_oneof![
+        8 => (0..PARTITIONS, messages).prop_map(|(partition, messages)| Step::Write(partition, messages)),
+        3 => node().prop_map(Step::Learn),
+        8 => (node(), 1usize..6).prop_map(|(node, most)| Step::Read(node, most)),
+        8 => (node(), 1usize..6).prop_map(|(node, most)| Step::Deliver(node, most)),
+        2 => node().prop_map(Step::Commit),
+        1 => (0..TEXTS.len()).prop_map(Step::Ask),
+        2 * fault => (0..PARTITIONS, node(), any::<bool>())
+            .prop_map(|(partition, to, knows)| Step::Reassign(partition, to, knows)),
+        fault => (node(), any::<bool>()).prop_map(|(node, reads)| Step::Kill(node, reads)),
+        fault => Just(Step::LosePatience),
+    ]
+}
+
+fn run(nodes: usize, steps: Vec<Step>, faults: bool) {
+    // Without faults no worker learns of a query after its events are gone.
+    let kept_ms = if faults { 500 } else { 1_000_000 };
+    let mut cluster = Cluster::new(nodes, kept_ms);
+    for step in steps {
+        match step {
+            Step::Write(partition, messages) => {
+                for (later, key, value) in messages {
+                    cluster.now += Millis::from(later);
+                    cluster.log[partition as usize].push((cluster.now, key, value));
+                }
+            }
+            Step::Learn(node) => cluster.learn(node, false),
+            Step::Read(node, most) => cluster.read(node, most),
+            Step::Deliver(node, most) => cluster.deliver(node, most),
+            Step::Commit(node) => cluster.commit(node),
+            Step::Reassign(partition, to, knows) => cluster.reassign(partition, to, knows),
+            Step::Kill(node, reads) => cluster.kill(node, reads),
+            Step::Ask(text) => cluster.ask(cluster.now, TEXTS[text]),
+            Step::LosePatience => cluster.lose_patience(),
+        }
+    }
+    // All that is left arrives, and the time goes on.
+    cluster.now += 1000;
+    let now = cluster.now;
+    for _ in 0..2 {
+        for node in 0..nodes {
+            cluster.learn(node, true);
+            for partition in 0..PARTITIONS as usize {
+                if cluster.owners[partition] == node
+                    && cluster.nodes[node]
+                        .worker
+                        .progress(partition as u32)
+                        .is_some_and(|(next, _)| next == cluster.log[partition].len() as u64)
+                {
+                    let next = cluster.log[partition].len() as u64;
+                    cluster.nodes[node].worker.advance(partition as u32, next, now);
+                }
+            }
+            cluster.read(node, usize::MAX);
+            cluster.deliver(node, usize::MAX);
+        }
+    }
+    check(&cluster, faults);
+}
+
+fn check(cluster: &Cluster, faults: bool) {
+    for served in cluster.served.values() {
+        let begins = served.query.begins;
+        if !served.query.has_groups() {
+            let mut seen: Vec<String> =
+                served.results.iter().flat_map(|(result, _)| records(&result.text)).collect();
+            let mut expected: Vec<String> = Vec::new();
+            for log in &cluster.log {
+                for (place, (time, key, value)) in log.iter().enumerate() {
+                    if *time >= begins && *value > 0 {
+                        expected.push(format!("{{\"at\":{place},\"k\":{key}}}"));
+                    }
+                }
+            }
+            seen.sort_unstable();
+            expected.sort_unstable();
+            let whole = cluster.server.completeness(served.query.number, begins, cluster.now);
+            if whole.is_complete() {
+                assert_eq!(seen, expected, "records of {:?}", served.query.number);
+            } else {
+                assert!(faults, "records of {:?} miss {whole:?}", served.query.number);
+                seen.dedup();
+                let mut left = expected.iter();
+                assert!(seen.iter().all(|one| left.any(|other| other == one)), "{seen:?} of {expected:?}");
+            }
+            continue;
+        }
+        assert!(!served.results.is_empty());
+        let mut end = begins;
+        for (result, completeness) in &served.results {
+            let window = result.window.unwrap();
+            let until = served.query.ends.map_or(window.end, |ends| window.end.min(ends));
+            let expected = expected(&cluster.log, (window.start.max(begins), until));
+            let seen: BTreeSet<String> = records(&result.text).into_iter().collect();
+            assert!(window.end > end, "windows close in their order");
+            end = window.end;
+            if completeness.is_complete() {
+                assert_eq!(seen, expected, "query {} from {begins}, {window:?}", served.query.number);
+            } else {
+                assert!(faults, "{window:?} misses {completeness:?}");
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn windows_are_those_of_a_loop_over_all_events(
+        (nodes, steps) in (1usize..4)
+            .prop_flat_map(|nodes| (Just(nodes), proptest::collection::vec(step(nodes, false), 0..120))),
+    ) {
+        run(nodes, steps, false);
+    }
+
+    #[test]
+    fn windows_are_whole_or_marked_whatever_fails(
+        (nodes, steps) in (1usize..4)
+            .prop_flat_map(|nodes| (Just(nodes), proptest::collection::vec(step(nodes, true), 0..150))),
+    ) {
+        run(nodes, steps, true);
+    }
+
+    #[test]
+    fn other_bytes_are_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+        let _ = Unit::decode(bytes.into());
+    }
+}
+
+#[test]
+fn queries_that_partitions_cannot_answer_are_refused() {
+    for (text, fault) in [
+        ("SELECT COUNT(*) AS n FROM STREAM()", NotDistributed::NoEnd),
+        ("SELECT k, FIRST(v) AS v FROM STREAM(1000, TIME) GROUP BY k", NotDistributed::Ordered("FIRST")),
+        ("SELECT COUNT(*) AS n FROM STREAM() WINDOWING TUMBLING(5, RECORD)", NotDistributed::Window),
+        ("SELECT COUNT(*) AS n FROM STREAM() WINDOWING TUMBLING(5, EVENT(t))", NotDistributed::EventTime),
+    ] {
+        assert_eq!(DistributedQuery::new(0, 0, compiled(text)).unwrap_err(), fault, "{text}");
+    }
+}
