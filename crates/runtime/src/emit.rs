@@ -55,6 +55,8 @@ pub struct EmitMeta {
     pub stream: StreamMeta,
     /// Events since the query began.
     pub counts: Counts,
+    /// The workers and partitions whose events the records are of; only over a cluster.
+    pub cluster: Option<ClusterMeta>,
     /// The error bounds of approximate answers.
     pub sketches: Vec<SketchMeta>,
     /// If the records are an outer query's: the error bounds of the result that it read.
@@ -108,6 +110,19 @@ pub struct WindowMeta {
     pub end: Millis,
     /// Time at which it was emitted.
     pub emitted: Millis,
+}
+
+/// The part of a cluster's events that an emit is of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterMeta {
+    /// The nodes that match events of the stream.
+    pub workers: usize,
+    /// The nodes among them whose partitions are all in.
+    pub answered: usize,
+    /// The partitions of the topic.
+    pub partitions: usize,
+    /// The partitions that are not in, or not wholly, as `topic/partition`.
+    pub missing: Vec<Box<str>>,
 }
 
 /// A stream as an emit saw it.

@@ -11,6 +11,7 @@ mod emit;
 mod error;
 mod input;
 mod principal;
+mod remote;
 mod runtime;
 mod status;
 mod subscription;
@@ -44,7 +45,7 @@ pub use append::{
 };
 pub use config::{EngineConfig, FastQuery, SlowReader};
 pub use durable::{DurableObjects, JoinSources};
-pub use emit::{Counts, Emit, EmitMeta, Finished, QueryMeta, Records, StreamMeta, WindowMeta};
+pub use emit::{ClusterMeta, Counts, Emit, EmitMeta, Finished, QueryMeta, Records, StreamMeta, WindowMeta};
 pub use error::{ErrorKind, RuntimeError};
 pub use input::{EventPrefilter, InputError, InputOptions, InputSource, InputSummary, run_input};
 pub use panic_guard::faults;
@@ -72,6 +73,7 @@ pub mod parts {
             resume_point::ResumePoints,
             submit::{Place, WantedQuery},
         },
+        remote::{Coverage, RemoteResult, RemoteStart},
         shared::Shared,
         steady_clock::SteadyClock,
         stream::Stream,

@@ -285,7 +285,7 @@ impl Shared {
 
     /// Passes one step of a shard to a query, and the results to its reader. Returns the reason why the query
     /// must end, if it must.
-    fn accept_step(
+    pub(crate) fn accept_step(
         &self,
         running: &mut Running,
         step: QueryStep,

@@ -234,7 +234,8 @@ impl Shared {
             totals: &self.totals,
             stream: stream.meta(position, now),
             looks: Some(&stream.clock_samples),
-            stream_exists: stream.has_events(),
+            stream_exists: stream.has_events() || stream.coverage().is_some(),
+            coverage: stream.coverage(),
             now,
             now_micros,
             is_again: stream.is_again.load(Ordering::Relaxed),
@@ -253,9 +254,10 @@ impl Shared {
 
     /// The stream that a query stands on.
     pub(crate) fn stream_of(&self, handle: &QueryHandle) -> Option<Arc<Stream>> {
-        match &handle.following {
-            Some(following) => Some(Arc::clone(&following.stream)),
-            None => self.find_stream(&handle.stream),
+        match (&handle.following, &handle.remote) {
+            (Some(following), _) => Some(Arc::clone(&following.stream)),
+            (None, Some(remote)) => Some(Arc::clone(remote)),
+            (None, None) => self.find_stream(&handle.stream),
         }
     }
 

@@ -76,6 +76,7 @@ impl<'m> Merger<'m> {
             is_killed: AtomicBool::new(false),
             mailbox: SubscriberQueue::default(),
             following: None,
+            remote: None,
             fleeting: OnceLock::new(),
             warnings: warnings.into(),
         };
@@ -239,6 +240,7 @@ impl<'m> Merger<'m> {
             },
             stream_exists: true,
             looks: None,
+            coverage: None,
             now: now_micros.div_euclid(1000),
             now_micros,
             is_again: false,

@@ -35,7 +35,7 @@ impl Shared {
         let Some(stream) = self.stream_of(&handle) else { return false };
         let tick = stream.tick.lock();
         // Before it leaves: no window is taken for whole that it has left by then.
-        let now = self.clock.now();
+        let now = stream.remote_time().unwrap_or_else(|| self.clock.now());
         let is_fault = matches!(reason, EndReason::Failed(_) | EndReason::RateLimited(_) | EndReason::Limit);
         let reason = match handle.ends {
             Some(ends) if ends <= now && !is_fault => EndReason::Duration,
@@ -101,8 +101,15 @@ impl Shared {
         }
         running.accept_slices(groups);
         let operator = leaving.operator.and_then(|operator| merge.operators.get_mut(&operator));
-        let reason =
-            last_results(&mut running, operator.map(Box::as_mut), reason, now, &context, &mut results);
+        // Of a window that is not over, the workers hold parts.
+        let is_in_parts =
+            stream.remote_time().is_some() && running.has_windows() && reason != EndReason::Duration;
+        let reason = match is_in_parts {
+            true => reason,
+            false => {
+                last_results(&mut running, operator.map(Box::as_mut), reason, now, &context, &mut results)
+            }
+        };
         if matches!(reason, EndReason::Failed(_) | EndReason::RateLimited(_)) {
             self.totals.failed.fetch_add(1, Ordering::Relaxed);
         }

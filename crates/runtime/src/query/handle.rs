@@ -6,7 +6,10 @@ use swiftwater_event::{Millis, StreamName};
 use swiftwater_lang::Dialect;
 use swiftwater_live::QueryNumber;
 
-use crate::{EngineConfig, QueryMeta, query::resume_point::ResumePoints, subscriber_queue::SubscriberQueue};
+use crate::{
+    EngineConfig, QueryMeta, query::resume_point::ResumePoints, stream::Stream,
+    subscriber_queue::SubscriberQueue,
+};
 
 /// The data of a query that is read without a lock.
 #[derive(Debug)]
@@ -26,6 +29,8 @@ pub struct QueryHandle {
     pub(crate) mailbox: SubscriberQueue,
     /// The resume points of a durable query.
     pub following: Option<Box<ResumePoints>>,
+    /// The stream whose events are matched elsewhere.
+    pub(crate) remote: Option<Arc<Stream>>,
     /// The reason why a query that outlives its client is not durable.
     pub(crate) fleeting: OnceLock<Fleeting>,
     /// The warnings for its client, in its first emit and in its last.

@@ -7,7 +7,7 @@ use swiftwater_lang::{
     plan::{Literal, Statement},
 };
 
-use crate::QueryId;
+use crate::{QueryId, remote::RemoteStart};
 
 /// The way a query is to stand.
 #[derive(Debug, Clone, Default)]
@@ -28,6 +28,8 @@ pub struct SubmitOptions {
     pub parameters: Vec<Literal>,
     /// The way the query is written.
     pub form: QueryForm,
+    /// The stream is one whose events are matched elsewhere.
+    pub remote: Option<RemoteStart>,
 }
 
 /// A query that outlives its asker.

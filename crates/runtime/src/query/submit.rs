@@ -27,7 +27,7 @@ pub struct WantedQuery {
     pub stream: StreamName,
     text: Arc<str>,
     printed: Arc<str>,
-    meaning: Option<Fingerprint>,
+    pub(crate) meaning: Option<Fingerprint>,
     /// The paths that it reads of the events, with their types; none if it reads whole events.
     pub paths: Option<Box<[(Path, Type)]>>,
     pub(crate) received: Millis,
@@ -103,12 +103,14 @@ impl Shared {
     pub(crate) fn new_handle(
         &self,
         wanted: &WantedQuery,
-        stream: &StreamName,
+        stream: &Arc<Stream>,
         is_detached: bool,
     ) -> (Arc<QueryHandle>, Reader) {
         let number = self.next_number.fetch_add(1, Ordering::Relaxed);
         let id = QueryId::new(wanted.received, number, &self.id_secret);
-        let handle = self.handle_of(wanted, stream, (id, number), is_detached);
+        let handle = self.handle_of(wanted, &stream.name, (id, number), is_detached);
+        let remote = stream.coverage().map(|_| Arc::clone(stream));
+        let handle = QueryHandle { remote, ..handle };
         let reader = handle.mailbox.attach(None, &self.totals.subscriber_bytes);
         (Arc::new(handle), reader)
     }
@@ -160,6 +162,7 @@ impl Shared {
             is_killed: AtomicBool::new(false),
             mailbox,
             following: None,
+            remote: None,
             fleeting: OnceLock::new(),
             warnings: wanted.warnings.clone(),
         }

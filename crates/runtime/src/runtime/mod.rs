@@ -169,16 +169,27 @@ impl Runtime {
 
     fn start_query(&self, text: &str, options: &SubmitOptions) -> Result<Subscription, RuntimeError> {
         let shared = &self.shared;
-        let now = shared.clock.now();
+        let remote = options.remote.as_ref();
+        let now = remote.map_or_else(|| shared.clock.now(), |remote| remote.begins);
         let mut wanted = self.wanted(text, options, now)?;
         wanted.warnings = self.warnings(text, options, now, &wanted.stream)?.into();
-        let stream = shared.stream(&wanted.stream)?;
+        let stream = match remote {
+            // Its results come query by query.
+            Some(remote) => {
+                wanted.meaning = None;
+                Arc::clone(&remote.stream)
+            }
+            None => shared.stream(&wanted.stream)?,
+        };
         let change = stream.change.lock();
         // Under that lock, so that on a stream numbers grow in the order in which queries begin.
-        let (handle, reader) = shared.new_handle(&wanted, &stream.name, options.detach);
+        let (handle, reader) = shared.new_handle(&wanted, &stream, options.detach);
         let admitted = shared.admit(&handle);
         if admitted.is_ok() {
             shared.begin(&stream, &handle, &wanted, options);
+            if let Some(remote) = remote {
+                let _ = remote.number.set(handle.number);
+            }
         }
         drop(change);
         admitted?;

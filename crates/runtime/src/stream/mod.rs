@@ -35,7 +35,7 @@ pub(crate) use self::{
 };
 use self::{intake::Intake, status::Rates};
 use crate::lock_order::{OrderedMutex, level};
-use crate::{merge::Merge, rate::ClockSamples};
+use crate::{merge::Merge, rate::ClockSamples, remote::Remote};
 
 /// A stream.
 #[derive(Debug)]
@@ -66,6 +66,8 @@ pub struct Stream {
     pub(crate) fields: SeenFields,
     /// [`Stream::idle_due`] as computed after so many batches.
     idle_due: OrderedMutex<Option<(u64, Option<Millis>)>, level::IdleDue>,
+    /// Its events are matched elsewhere.
+    pub(crate) remote: Option<Remote>,
 }
 
 /// A shard's state for one stream.
@@ -101,6 +103,7 @@ impl Stream {
             is_again: AtomicBool::new(false),
             fields: SeenFields::default(),
             idle_due: OrderedMutex::default(),
+            remote: None,
         }
     }
 

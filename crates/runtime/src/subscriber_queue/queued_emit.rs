@@ -5,7 +5,7 @@ use std::sync::Arc;
 use swiftwater_event::StreamName;
 use swiftwater_live::SketchMeta;
 
-use crate::{Counts, Emit, EmitMeta, Finished, QueryMeta, Records, StreamMeta, WindowMeta};
+use crate::{ClusterMeta, Counts, Emit, EmitMeta, Finished, QueryMeta, Records, StreamMeta, WindowMeta};
 
 /// An emit on its way: what all emits of a query have in common is added when it is read, and what few have is apart, for
 /// most are one small record.
@@ -26,6 +26,7 @@ pub(crate) struct QueuedEmit {
 pub(crate) struct OptionalMeta {
     pub(crate) finished: Option<Finished>,
     pub(crate) window: Option<WindowMeta>,
+    pub(crate) cluster: Option<ClusterMeta>,
     pub(crate) sketches: Vec<SketchMeta>,
     pub(crate) inner_sketches: Option<Vec<SketchMeta>>,
     pub(crate) failure: Option<Box<str>>,
@@ -42,7 +43,7 @@ impl QueuedEmit {
 
     /// It whole, for its reader.
     pub(crate) fn into_emit(self, query: &Arc<QueryMeta>, stream: &StreamName) -> Emit {
-        let OptionalMeta { finished, window, sketches, inner_sketches, failure, warnings } =
+        let OptionalMeta { finished, window, cluster, sketches, inner_sketches, failure, warnings } =
             self.rest.map_or_else(OptionalMeta::default, |rest| *rest);
         Emit {
             records: self.records,
@@ -58,6 +59,7 @@ impl QueuedEmit {
                     sample: self.sample,
                 },
                 counts: self.counts,
+                cluster,
                 sketches,
                 inner_sketches,
                 failure,

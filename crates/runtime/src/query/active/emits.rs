@@ -16,6 +16,7 @@ use crate::{
     limits::{self, Full},
     query::totals::Totals,
     rate::{ClockSamples, EmitRate},
+    remote::Coverage,
     subscriber_queue::{Delivery, OptionalMeta, QueuedEmit},
 };
 
@@ -29,6 +30,8 @@ pub(crate) struct EmitContext<'e> {
     pub(crate) looks: Option<&'e ClockSamples>,
     pub(crate) now: Millis,
     pub(crate) now_micros: i64,
+    /// What results are of, if events are matched elsewhere.
+    pub(crate) coverage: Option<&'e dyn Coverage>,
     /// Events are gone through again: how often a query answers is told of by no clock.
     pub(crate) is_again: bool,
 }
@@ -129,7 +132,10 @@ impl Running {
         }
         context.totals.records_out.fetch_add(result.count, Ordering::Relaxed);
         context.totals.bytes_out.fetch_add(result.text.len() as u64, Ordering::Relaxed);
+        let window = result.window.map(|window| (window.start, window.end));
+        let cluster = context.coverage.and_then(|coverage| coverage.of(self.handle.number, window));
         let is_plain = finished.is_none()
+            && cluster.is_none()
             && warnings.is_empty()
             && result.window.is_none()
             && result.sketches.is_empty()
@@ -146,6 +152,7 @@ impl Running {
                 end: window.end,
                 emitted: context.now,
             }),
+            cluster,
             sketches: std::mem::take(&mut result.sketches),
             inner_sketches: result.inner_sketches.take(),
             failure: result.failure.take(),

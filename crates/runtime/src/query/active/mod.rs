@@ -121,6 +121,11 @@ impl Running {
         self.work.as_ref().and_then(|work| work.collector.is_over_before(now))
     }
 
+    /// True if its results are of windows, or of groups at its end.
+    pub(crate) fn has_windows(&self) -> bool {
+        self.query.plan.window != Window::None || matches!(self.query.plan.body, Body::Group(_))
+    }
+
     /// Returns true if windows close singly, as [`Collector::closes_singly`].
     pub(crate) fn closes_singly(&self) -> bool {
         self.work.as_ref().is_some_and(|work| work.collector.closes_singly())

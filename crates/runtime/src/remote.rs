@@ -1,0 +1,119 @@
+//! Streams whose events are matched elsewhere, by the workers of a cluster. Their results come as steps and slices, and their
+//! time is the one up to which the workers are done: no clock of this process closes a window.
+//!
+//! Such a stream belongs to the room above, which passes on results ([`Shared::accept_remote`]) and then the time
+//! ([`Shared::advance_remote`]). Queries stand on it as on others; a query's window at its end that is not over is not answered, as the
+//! workers hold parts of it.
+
+use std::{
+    fmt::Debug,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicI64, Ordering},
+    },
+};
+
+use swiftwater_event::{Millis, StreamName};
+use swiftwater_live::{Partial, QueryNumber, QueryStep};
+
+use crate::{
+    emit::ClusterMeta, panic_guard::guarded, query::fan_out::set_due_sooner, shared::Shared, stream::Stream,
+};
+
+/// The state of a stream whose events are matched elsewhere.
+#[derive(Debug)]
+pub(crate) struct Remote {
+    /// Windows that end here or before are closed.
+    time: AtomicI64,
+    coverage: Arc<dyn Coverage>,
+}
+
+/// What the results of a remote stream's queries are of.
+pub trait Coverage: Debug + Send + Sync {
+    /// The partitions whose events a result of a query has: of the window from one time to another, or of all until now. None
+    /// for a query that it does not know.
+    fn of(&self, query: QueryNumber, window: Option<(Millis, Millis)>) -> Option<ClusterMeta>;
+}
+
+/// A stream whose events are matched elsewhere, and the time of a new query's beginning.
+#[derive(Debug, Clone)]
+pub struct RemoteStart {
+    /// The stream.
+    pub stream: Arc<Stream>,
+    /// The query sees the events from this time on.
+    pub begins: Millis,
+    /// The query's number in this process, once it stands.
+    pub number: Arc<OnceLock<QueryNumber>>,
+}
+
+/// The results of a query that a worker sent.
+#[derive(Debug)]
+pub struct RemoteResult {
+    /// Records and counts, with the query's number in this process.
+    pub step: QueryStep,
+    /// Groups.
+    pub slices: Vec<Partial>,
+}
+
+impl Stream {
+    /// A stream whose events are matched elsewhere.
+    pub fn remote(name: StreamName, coverage: Arc<dyn Coverage>) -> Stream {
+        let remote = Remote { time: AtomicI64::new(Millis::MIN), coverage };
+        let mut stream = Stream::new(name, 0);
+        stream.remote = Some(remote);
+        stream
+    }
+
+    /// The time of a stream whose events are matched elsewhere.
+    pub(crate) fn remote_time(&self) -> Option<Millis> {
+        self.remote.as_ref().map(|remote| remote.time.load(Ordering::Acquire))
+    }
+
+    /// What the results of its queries are of; none where its events are matched here.
+    pub(crate) fn coverage(&self) -> Option<&dyn Coverage> {
+        self.remote.as_ref().map(|remote| &*remote.coverage)
+    }
+}
+
+impl Shared {
+    /// Takes results of the queries of a remote stream. Those of queries that have ended are dropped.
+    pub fn accept_remote(&self, stream: &Stream, results: Vec<RemoteResult>) {
+        let mut merge = stream.merge.lock();
+        let merge = &mut *merge;
+        let context = self.context(stream, merge.position);
+        let mut out = Vec::new();
+        for RemoteResult { mut step, slices } in results {
+            let Some(running) = merge.running.get_mut(&step.number).filter(|running| !running.is_ending)
+            else {
+                continue;
+            };
+            step.grown_bytes = slices.iter().map(|slice| slice.groups.bytes() as i64).sum();
+            let ending = guarded("results of a worker could not be processed", || {
+                let ending = self.accept_step(running, step, 0, &mut out, &context);
+                running.accept_slices(slices);
+                ending
+            })
+            .unwrap_or_else(Some);
+            if let Some(reason) = ending {
+                running.is_ending = true;
+                self.ask_to_end(running.handle.meta.id, reason);
+            } else {
+                set_due_sooner(&mut merge.agenda, running);
+            }
+        }
+        stream.set_next_due(merge);
+    }
+
+    /// Closes the windows of a remote stream that are over at this time, and ends the queries whose duration is.
+    pub fn advance_remote(&self, stream: &Stream, time: Millis) {
+        let Some(remote) = &stream.remote else { return };
+        if remote.time.fetch_max(time, Ordering::AcqRel) < time {
+            self.tick_stream(stream, time);
+        }
+    }
+
+    /// True if a query of a remote stream stands.
+    pub fn stands_remote(&self, stream: &Stream, number: QueryNumber) -> bool {
+        stream.merge.lock().running.contains_key(&number)
+    }
+}
