@@ -1,7 +1,8 @@
 //! Apache Kafka: topics, their messages and offsets, behind traits that a client and a fake one implement.
 //!
-//! Bytes and positions only. Knows no JSON, no streams and no engine: the caller assigns partitions from the offsets that it
-//! has persisted itself. The offsets of the consumer group on the broker are written for other programs, and never read.
+//! Bytes and positions only. Knows no JSON, no streams and no engine. A consumer reads the partitions that its caller assigns,
+//! from offsets that the caller has persisted; a member of a consumer group reads nothing, and is told which partitions are
+//! its own.
 //! The feature `client` adds `Client`, the one implementation that talks to brokers, by librdkafka; `testkit` has a fake.
 
 mod batch;
@@ -9,6 +10,7 @@ mod batch;
 mod client;
 mod connection;
 mod error;
+mod group;
 mod partitioner;
 mod producer;
 #[cfg(feature = "client")]
@@ -26,8 +28,11 @@ pub use batch::{BUFFER_BYTES_MAX, Message, MessageBatch, MessageBatchBuilder, Ti
 pub use client::Client;
 pub use connection::{ConnectionConfig, SaslMechanism, SecurityProtocol};
 pub use error::{KafkaError, KafkaErrorKind};
+pub use group::{
+    CommittedOffset, GroupEvent, GroupMember, GroupProtocol, MemberDescription, MemberOptions, TopicPartition,
+};
 pub use partitioner::Partitioner;
-pub use producer::{NewMessage, Producer, ProducerOptions, SendError};
+pub use producer::{NewMessage, Producer, ProducerOptions, SendError, Written};
 
 /// The identity of a topic: a topic that is deleted and made again has another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -116,7 +121,8 @@ pub enum Isolation {
 pub struct ConsumerOptions {
     /// The treatment of messages of transactions.
     pub isolation: Isolation,
-    /// The consumer group that [`Consumer::commit`] writes to. The consumer does not join it.
+    /// The consumer group that [`Consumer::commit`] writes to. The consumer does not join it. Commits fail while the group
+    /// has members.
     pub group: String,
 }
 
@@ -143,6 +149,12 @@ pub trait Kafka: Debug + Send + Sync {
 
     /// A producer, which is not open so far.
     fn producer(&self, options: &ProducerOptions) -> Result<Box<dyn Producer>, KafkaError>;
+
+    /// A member of a consumer group. It joins at the first call of [`GroupMember::next`].
+    fn member(&self, options: &MemberOptions) -> Result<Box<dyn GroupMember>, KafkaError>;
+
+    /// The members of a group, in the order of their ids. None if there is no such group.
+    async fn group(&self, group: &str) -> Result<Vec<MemberDescription>, KafkaError>;
 }
 
 /// A reader of partitions of one topic. Dropping it ends its connections.

@@ -5,7 +5,7 @@ use std::{fmt::Debug, sync::Arc};
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use crate::{KafkaError, Partitioner};
+use crate::{KafkaError, Partitioner, Timestamp};
 
 /// The settings of a producer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -63,6 +63,19 @@ impl NewMessage {
     }
 }
 
+/// The place of a message that is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Written {
+    /// The partition.
+    pub partition: u32,
+    /// The offset. `None` if the broker had the message already from an earlier attempt, and did not return its offset: this
+    /// is rare, as brokers know the offsets of the last five batches of a producer.
+    pub offset: Option<u64>,
+    /// The timestamp as readers see it: the broker's time if the topic has `message.timestamp.type=LogAppendTime`, otherwise
+    /// the time at which the message was sent.
+    pub timestamp: Timestamp,
+}
+
 /// The reason why messages are not written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
@@ -82,10 +95,11 @@ pub trait Producer: Debug + Send {
     /// and aborts its open transaction. Called once, before `send`.
     async fn open(&mut self) -> Result<(), KafkaError>;
 
-    /// Writes messages, those of a partition in this order, and returns when the brokers have them on all replicas in sync.
-    /// With transactions, they become visible together or not at all; after [`SendError::Failed`], the next producer of the
-    /// name shows which. Without, some may be written then. Cancelling the future fails the producer.
-    async fn send(&mut self, messages: &[NewMessage]) -> Result<(), SendError>;
+    /// Writes messages, those of a partition in this order, and returns when the brokers have them on all replicas in sync: the
+    /// place of each message, in the order of the request. With transactions, they become visible together or not at all;
+    /// after [`SendError::Failed`], the next producer of the name shows which. Without, some may be written then. Cancelling
+    /// the future fails the producer.
+    async fn send(&mut self, messages: &[NewMessage]) -> Result<Vec<Written>, SendError>;
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use super::{
     admin::Call,
     consumer::{Assignment, News, Shared},
     errors::{Code, Place},
-    native::{Handle, PartitionList, Queue, Wake},
+    native::{Handle, PartitionList, Queue, Wake, message_timestamp},
 };
 use crate::{
     Fetched, Isolation, KafkaError, MessageBatch, MessageBatchBuilder, OffsetAt, Timestamp,
@@ -123,15 +123,8 @@ impl NativeMessage {
     }
 
     fn timestamp(&self) -> Timestamp {
-        use sys::rd_kafka_timestamp_type_t::*;
-        let mut kind = RD_KAFKA_TIMESTAMP_NOT_AVAILABLE;
         // SAFETY: the message is alive.
-        let millis = unsafe { sys::rd_kafka_message_timestamp(self.0, &raw mut kind) };
-        match kind {
-            RD_KAFKA_TIMESTAMP_NOT_AVAILABLE => Timestamp::MISSING,
-            RD_KAFKA_TIMESTAMP_CREATE_TIME => Timestamp::create(millis),
-            RD_KAFKA_TIMESTAMP_LOG_APPEND_TIME => Timestamp::append(millis),
-        }
+        unsafe { message_timestamp(self.0) }
     }
 
     /// The text of an error.

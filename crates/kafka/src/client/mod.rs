@@ -31,8 +31,8 @@ use native::{Callbacks, Handle, HandleKind, Properties, Queue, Wake, c_text};
 use producer::ClientProducer;
 
 use crate::{
-    ConnectionConfig, Consumer, ConsumerOptions, Isolation, Kafka, KafkaError, KafkaErrorKind, OffsetAt,
-    Producer, ProducerOptions, Topic, connection::configuration,
+    ConnectionConfig, Consumer, ConsumerOptions, GroupMember, Isolation, Kafka, KafkaError, KafkaErrorKind,
+    MemberDescription, MemberOptions, OffsetAt, Producer, ProducerOptions, Topic, connection::configuration,
 };
 
 /// The time after which a call fails if no broker can be reached.
@@ -331,6 +331,14 @@ impl Kafka for Client {
 
     fn producer(&self, options: &ProducerOptions) -> Result<Box<dyn Producer>, KafkaError> {
         Ok(Box::new(ClientProducer::new(self.clone(), options.clone())))
+    }
+
+    fn member(&self, _: &MemberOptions) -> Result<Box<dyn GroupMember>, KafkaError> {
+        Err(configuration("this client joins no groups"))
+    }
+
+    async fn group(&self, _: &str) -> Result<Vec<MemberDescription>, KafkaError> {
+        Err(configuration("this client describes no groups"))
     }
 }
 

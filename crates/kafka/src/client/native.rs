@@ -14,7 +14,7 @@ use swiftwater_event::Clock;
 use tracing::debug;
 
 use super::errors::{Code, NativeError};
-use crate::{KafkaError, connection::configuration};
+use crate::{KafkaError, Timestamp, Written, connection::configuration};
 
 /// Errors of a handle that wait to be read; more are dropped, as each comes again while its cause lasts.
 const ERRORS_MAX: usize = 64;
@@ -92,21 +92,21 @@ impl Drop for Properties {
     }
 }
 
-/// The outcome of a message that was produced: the value that was given with it, and the code.
-pub(super) type DeliveryReport = (usize, Code);
+/// The outcome of a message that was produced: the value that was given with it, and its place or the code.
+pub(super) type DeliveryReport = (usize, Result<Written, Code>);
 
 /// The receiver of a handle's callbacks.
 pub(super) struct Callbacks {
     errors: Mutex<Vec<NativeError>>,
-    /// Reports of messages that are not written: at most one for each message that is produced.
-    failures: Mutex<Vec<DeliveryReport>>,
+    /// At most one for each message that is produced.
+    reports: Mutex<Vec<DeliveryReport>>,
     token_file: Option<PathBuf>,
     clock: Arc<dyn Clock>,
 }
 
 impl Callbacks {
     pub(super) fn new(token_file: Option<PathBuf>, clock: Arc<dyn Clock>) -> Callbacks {
-        Callbacks { errors: Mutex::default(), failures: Mutex::default(), token_file, clock }
+        Callbacks { errors: Mutex::default(), reports: Mutex::default(), token_file, clock }
     }
 
     fn add_error(&self, error: NativeError) {
@@ -161,11 +161,35 @@ unsafe extern "C" fn on_delivery(
     opaque: *mut c_void,
 ) {
     // SAFETY: the message is alive during the call; `opaque` is the `Callbacks` of the handle, which outlives it.
-    let (callbacks, message) = unsafe { (&*opaque.cast::<Callbacks>(), &*message) };
-    let code = Code(message.err as i32);
-    if code != Code::NONE {
-        let mut failures = callbacks.failures.lock().unwrap_or_else(PoisonError::into_inner);
-        failures.push((message._private.addr(), code));
+    let (callbacks, timestamp, message) =
+        unsafe { (&*opaque.cast::<Callbacks>(), message_timestamp(message), &*message) };
+    let report = match Code(message.err as i32) {
+        Code::NONE => Ok(Written {
+            partition: message.partition as u32,
+            // Negative if the broker had the message already.
+            offset: u64::try_from(message.offset).ok(),
+            timestamp,
+        }),
+        code => Err(code),
+    };
+    let mut reports = callbacks.reports.lock().unwrap_or_else(PoisonError::into_inner);
+    reports.push((message._private.addr(), report));
+}
+
+/// The timestamp of a message.
+///
+/// # Safety
+///
+/// The message is alive.
+pub(super) unsafe fn message_timestamp(message: *const sys::rd_kafka_message_t) -> Timestamp {
+    use sys::rd_kafka_timestamp_type_t::*;
+    let mut kind = RD_KAFKA_TIMESTAMP_NOT_AVAILABLE;
+    // SAFETY: as promised by the caller.
+    let millis = unsafe { sys::rd_kafka_message_timestamp(message, &raw mut kind) };
+    match kind {
+        RD_KAFKA_TIMESTAMP_NOT_AVAILABLE => Timestamp::MISSING,
+        RD_KAFKA_TIMESTAMP_CREATE_TIME => Timestamp::create(millis),
+        RD_KAFKA_TIMESTAMP_LOG_APPEND_TIME => Timestamp::append(millis),
     }
 }
 
@@ -283,9 +307,9 @@ impl Handle {
         std::mem::take(&mut *self.callbacks.errors.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The messages that were not written, since the last call.
-    pub(super) fn take_failures(&self) -> Vec<DeliveryReport> {
-        std::mem::take(&mut *self.callbacks.failures.lock().unwrap_or_else(PoisonError::into_inner))
+    /// The outcomes of messages since the last call.
+    pub(super) fn take_reports(&self) -> Vec<DeliveryReport> {
+        std::mem::take(&mut *self.callbacks.reports.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Runs the callbacks that wait, without waiting for more.

@@ -26,7 +26,7 @@ use super::{
     native::{Handle, HandleKind, c_text, text_at},
 };
 use crate::{
-    KafkaError, KafkaErrorKind, NewMessage, Partitioner, Producer, ProducerOptions, SendError,
+    KafkaError, KafkaErrorKind, NewMessage, Partitioner, Producer, ProducerOptions, SendError, Written,
     connection::configuration,
 };
 
@@ -164,7 +164,7 @@ impl Producer for ClientProducer {
         Ok(())
     }
 
-    async fn send(&mut self, messages: &[NewMessage]) -> Result<(), SendError> {
+    async fn send(&mut self, messages: &[NewMessage]) -> Result<Vec<Written>, SendError> {
         // A producer that failed, or was cancelled, has no connection any more.
         let connection = self.connection.take().ok_or_else(ended)?;
         let mut too_large = Vec::new();
@@ -182,9 +182,10 @@ impl Producer for ClientProducer {
             return Err(SendError::TooLarge(too_large));
         }
         let messages = messages.to_vec();
-        let sent = self.run(move || connection.send(&messages).map(|()| connection)).await;
-        self.connection = Some(sent?);
-        Ok(())
+        let sent = self.run(move || connection.send(&messages).map(|written| (connection, written))).await;
+        let (connection, written) = sent?;
+        self.connection = Some(connection);
+        Ok(written)
     }
 }
 
@@ -323,8 +324,8 @@ impl Connection {
         }
     }
 
-    /// Writes messages, in one transaction if there are any.
-    fn send(&self, messages: &[NewMessage]) -> Result<(), SendError> {
+    /// Writes messages, in one transaction if there are any; their places.
+    fn send(&self, messages: &[NewMessage]) -> Result<Vec<Written>, SendError> {
         let has_transaction = self.transactional_id.is_some();
         if has_transaction {
             // SAFETY: the handle is alive.
@@ -334,15 +335,16 @@ impl Connection {
             }
         }
         self.is_open.store(has_transaction, Relaxed);
-        if let Err(error) = self.write(messages) {
-            return Err(self.transaction_failure().unwrap_or(error).into());
-        }
+        let written = match self.write(messages) {
+            Ok(written) => written,
+            Err(error) => return Err(self.transaction_failure().unwrap_or(error).into()),
+        };
         self.is_open.store(false, Relaxed);
         if has_transaction {
             // SAFETY: the handle is alive during each call.
             self.until_done(|handle| unsafe { sys::rd_kafka_commit_transaction(handle.raw(), STEP_MS) })?;
         }
-        Ok(())
+        Ok(written)
     }
 
     /// The reason why a transaction has failed; none if it has not. Reports of its messages say only that they were not sent.
@@ -354,22 +356,39 @@ impl Connection {
         (error.is_fatal || error.requires_abort).then(|| self.place("").error(error.code, &error.text))
     }
 
-    /// Writes messages, and waits for the reports of all of them. After an error the connection is of no further use.
-    fn write(&self, messages: &[NewMessage]) -> Result<(), KafkaError> {
+    /// Writes messages, and waits for the reports of all of them; their places. After an error the connection is of no further
+    /// use.
+    fn write(&self, messages: &[NewMessage]) -> Result<Vec<Written>, KafkaError> {
         let mut unreachable = None;
+        let mut written = vec![None; messages.len()];
         let produced = self.produce_all(messages, &mut unreachable);
         // Each message has a report in the end: it is written, or its time is over.
         // SAFETY: the handle is alive.
         while Code(unsafe { sys::rd_kafka_flush(self.handle().raw(), STEP_MS) } as i32) != Code::NONE {
             self.check(&mut unreachable)?;
-            if let Some((index, code)) = self.handle().take_failures().first() {
-                return Err(self.failure(&messages[*index], *code, unreachable));
+            self.take_places(messages, &mut written, &unreachable)?;
+        }
+        self.take_places(messages, &mut written, &unreachable)?;
+        produced?;
+        let places: Option<Vec<Written>> = written.into_iter().collect();
+        places
+            .ok_or_else(|| KafkaError::new(KafkaErrorKind::Other, "a message has no report of its delivery"))
+    }
+
+    /// Takes the places of messages from their reports, or the error of one.
+    fn take_places(
+        &self,
+        messages: &[NewMessage],
+        written: &mut [Option<Written>],
+        unreachable: &Option<KafkaError>,
+    ) -> Result<(), KafkaError> {
+        for (index, report) in self.handle().take_reports() {
+            match report {
+                Ok(place) => written[index] = Some(place),
+                Err(code) => return Err(self.failure(&messages[index], code, unreachable.clone())),
             }
         }
-        if let Some((index, code)) = self.handle().take_failures().first() {
-            return Err(self.failure(&messages[*index], *code, unreachable));
-        }
-        produced
+        Ok(())
     }
 
     /// The error of a message that was not written.

@@ -12,7 +12,7 @@ use std::{
 use async_trait::async_trait;
 use rdkafka::{
     ClientConfig, Offset, TopicPartitionList,
-    admin::{AdminClient, AdminOptions, NewTopic, TopicReplication},
+    admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication},
     client::DefaultClientContext,
     consumer::{BaseConsumer, Consumer as _},
     error::RDKafkaErrorCode,
@@ -123,8 +123,14 @@ impl Broker {
 }
 
 fn client(address: &str, memory_bytes: u64) -> Client {
-    let config =
-        ConnectionConfig { brokers: address.to_owned(), memory_bytes, ..ConnectionConfig::default() };
+    // Members of groups find new topics and partitions with it.
+    let interval = ("topic.metadata.refresh.interval.ms".to_owned(), "500".to_owned());
+    let config = ConnectionConfig {
+        brokers: address.to_owned(),
+        memory_bytes,
+        properties: [interval].into(),
+        ..ConnectionConfig::default()
+    };
     Client::new(config, Arc::new(SystemClock::new())).unwrap()
 }
 
@@ -207,6 +213,12 @@ impl Cluster for Broker {
             Offset::Offset(offset) => Some(offset as u64),
             _ => None,
         }
+    }
+
+    async fn add_partitions(&self, topic: &str, partitions: u32) {
+        let options = AdminOptions::new().operation_timeout(Some(TIMEOUT));
+        let new = NewPartitions::new(topic, partitions as usize);
+        self.admin().create_partitions(&[new], &options).await.unwrap()[0].as_ref().unwrap();
     }
 }
 

@@ -8,7 +8,7 @@ pub(crate) use swiftwater_testkit::FakeMessage as Message;
 use tokio::time::timeout;
 
 /// The time after which a test fails instead of waiting.
-const PATIENCE: Duration = Duration::from_secs(40);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
 
 /// A cluster under test. Calls return when the cluster has done it.
 #[async_trait]
@@ -26,6 +26,8 @@ pub(crate) trait Cluster: Sync {
     async fn append_in_transaction(&self, topic: &str, messages: &[Message], commits: bool);
     async fn delete_before(&self, topic: &str, partition: u32, offset: u64);
     async fn committed(&self, group: &str, topic: &str, partition: u32) -> Option<u64>;
+    /// Adds partitions to a topic, which then has this many.
+    async fn add_partitions(&self, topic: &str, partitions: u32);
 }
 
 pub(crate) fn options(isolation: Isolation) -> ConsumerOptions {

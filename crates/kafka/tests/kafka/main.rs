@@ -8,5 +8,6 @@ mod cluster;
 mod fake;
 #[cfg(feature = "client")]
 mod identity;
+mod membership;
 mod producing;
 mod suite;

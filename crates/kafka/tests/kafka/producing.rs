@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use swiftwater_kafka::{
-    Isolation, KafkaErrorKind, NewMessage, Partitioner, Producer, ProducerOptions, SendError,
+    Fetched, Isolation, KafkaErrorKind, NewMessage, Partitioner, Producer, ProducerOptions, SendError,
+    TimestampKind,
 };
 
 use crate::cluster::*;
@@ -182,4 +183,49 @@ pub(crate) async fn topic_is_created_once(cluster: &dyn Cluster) {
     kafka.create_topic("created", 3, &[]).await.unwrap();
     assert_eq!(kafka.topic("created").await.unwrap(), made);
     assert_eq!(made.partitions, 1);
+}
+
+pub(crate) async fn places_of_messages_are_returned(cluster: &dyn Cluster) {
+    let kafka = cluster.kafka();
+    for (topic, id, of_the_broker) in [
+        ("places-created", None, false),
+        ("places-appended", None, true),
+        ("places-transaction", Some("places"), true),
+    ] {
+        let kind = if of_the_broker { "LogAppendTime" } else { "CreateTime" };
+        kafka.create_topic(topic, 3, &[("message.timestamp.type", kind)]).await.unwrap();
+        let mut producer = producer(cluster, id, &[topic]).await;
+        let mut written = Vec::new();
+        for round in 0..3 {
+            let messages: Vec<NewMessage> =
+                (0..400).map(|n| in_partition(topic, n % 2 + 1, &format!("{round} {n}"))).collect();
+            let sent = producer.send(&messages).await.unwrap();
+            assert_eq!(sent.len(), messages.len());
+            written.extend(messages.into_iter().zip(sent));
+        }
+        assert!(producer.send(&[]).await.unwrap().is_empty());
+        for partition in [1, 2] {
+            let mut consumer = kafka.consumer(topic, &options(Isolation::ReadCommitted)).unwrap();
+            consumer.assign(partition, 0);
+            let mut here = Vec::new();
+            for (message, place) in &written {
+                if message.partition == Some(partition) {
+                    here.push((message, place));
+                }
+            }
+            let mut read = 0;
+            while read < here.len() {
+                let Fetched::Messages(batch) = next_settled(&mut consumer).await else { continue };
+                for message in batch.messages() {
+                    let (sent, place) = here[read];
+                    read += 1;
+                    assert_eq!(message.value(), sent.value.as_deref());
+                    assert_eq!(place.partition, partition);
+                    assert_eq!(place.offset, Some(message.offset()));
+                    assert_eq!(place.timestamp, message.timestamp(), "{topic}");
+                    assert_eq!(place.timestamp.kind == TimestampKind::Append, of_the_broker, "{topic}");
+                }
+            }
+        }
+    }
 }

@@ -1,9 +1,10 @@
-//! The semantics of `Kafka` and `Consumer`, whoever implements them; those of `Producer` are in `producing`.
+//! The semantics of `Kafka` and `Consumer`, whoever implements them; those of `Producer` are in `producing`, and those of
+//! `GroupMember` in `membership`.
 
 use swiftwater_kafka::{Fetched, Isolation, KafkaErrorKind, OffsetAt};
 
 use crate::cluster::*;
-pub(crate) use crate::producing::*;
+pub(crate) use crate::{membership::*, producing::*};
 
 /// Runs a macro with the name of each case.
 macro_rules! each_case {
@@ -30,6 +31,18 @@ macro_rules! each_case {
             limit_of_a_topic_is_exact,
             producer_of_an_unknown_topic_does_not_open,
             topic_is_created_once,
+            places_of_messages_are_returned,
+            members_share_partitions_evenly,
+            third_member_disturbs_no_more_than_needed,
+            partitions_of_a_member_that_leaves_go_to_the_rest,
+            revoked_partition_moves_after_the_next_call,
+            commit_is_read_back_with_its_text,
+            static_member_comes_back_to_its_partitions,
+            earlier_static_member_of_a_name_fails,
+            subscription_can_change,
+            unknown_topic_is_waited_for,
+            new_partitions_are_assigned,
+            unknown_group_has_no_members,
         }
     };
 }

@@ -1,22 +1,26 @@
 //! A Kafka of one process: topics in memory behind the traits of `swiftwater-kafka`, moved by the test alone.
 //!
 //! A consumer sees what the test has written, deleted or broken before its call; nothing happens by time. Batches have at
-//! most [`FakeKafka::set_batch_messages`] messages, and partitions take turns.
+//! most [`FakeKafka::set_batch_messages`] messages, and partitions take turns. A test that has several clients gives each a
+//! name ([`FakeKafka::client`]), by which it is cut off the brokers or frozen.
 
+mod group;
 mod producer;
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     fmt::{self, Debug},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use async_trait::async_trait;
+use group::{FakeMember, Group};
 pub use producer::SendFault;
 use producer::{FakeProducer, Transactional};
 use swiftwater_kafka::{
-    Consumer, ConsumerOptions, Fetched, Isolation, Kafka, KafkaError, KafkaErrorKind, MessageBatchBuilder,
-    OffsetAt, Producer, ProducerOptions, Timestamp, Topic, TopicId,
+    CommittedOffset, Consumer, ConsumerOptions, Fetched, GroupMember, Isolation, Kafka, KafkaError,
+    KafkaErrorKind, MemberDescription, MemberOptions, MessageBatchBuilder, OffsetAt, Producer,
+    ProducerOptions, Timestamp, Topic, TopicId,
 };
 use tokio::sync::watch;
 
@@ -52,12 +56,28 @@ enum TransactionState {
     Aborted,
 }
 
+/// The name of a client that has been given none.
+const CLIENT: &str = "swiftwater";
+
 /// An offset of a partition.
 #[derive(Debug, Clone)]
 struct Entry {
     transaction: Option<FakeTransaction>,
+    /// The broker's time, in topics that have it.
+    appended: Option<i64>,
     /// None for the marker of a transaction's end.
     message: Option<FakeMessage>,
+}
+
+impl Entry {
+    fn timestamp(&self) -> Timestamp {
+        let created = self.message.as_ref().and_then(|message| message.timestamp);
+        match (self.appended, created) {
+            (Some(millis), _) => Timestamp::append(millis),
+            (None, Some(millis)) => Timestamp::create(millis),
+            (None, None) => Timestamp::MISSING,
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -73,6 +93,17 @@ impl Partition {
         self.first + self.entries.len() as u64
     }
 
+    /// Writes an entry; its offset.
+    fn push(
+        &mut self,
+        transaction: Option<FakeTransaction>,
+        appended: Option<i64>,
+        message: Option<FakeMessage>,
+    ) -> u64 {
+        self.entries.push_back(Entry { transaction, appended, message });
+        self.end() - 1
+    }
+
     fn entry(&self, offset: u64) -> &Entry {
         &self.entries[(offset - self.first) as usize]
     }
@@ -84,6 +115,8 @@ struct FakeTopic {
     partitions: Vec<Partition>,
     /// The largest batch that it accepts.
     message_bytes_max: usize,
+    /// Its messages have the broker's time.
+    has_append_time: bool,
     /// The number of messages without a key that were written to it, which go round all partitions.
     without_key: u32,
 }
@@ -93,9 +126,16 @@ struct State {
     topics: HashMap<String, FakeTopic>,
     topics_made: u128,
     transactions: HashMap<FakeTransaction, TransactionState>,
-    commits: BTreeMap<(String, String, u32), u64>,
+    commits: BTreeMap<(String, String, u32), CommittedOffset>,
+    groups: BTreeMap<String, Group>,
     transactionals: HashMap<String, Transactional>,
+    /// The time of the brokers, once it is set.
+    now: Option<i64>,
     away: bool,
+    /// The clients that do not reach the brokers.
+    cut_off: BTreeSet<String>,
+    /// The clients that stand still.
+    frozen: BTreeSet<String>,
     /// Failures of the next calls that send messages.
     send_faults: VecDeque<SendFault>,
     batch_messages: usize,
@@ -114,6 +154,7 @@ struct Shared {
 #[derive(Clone)]
 pub struct FakeKafka {
     shared: Arc<Shared>,
+    client: Arc<str>,
 }
 
 impl Debug for FakeKafka {
@@ -140,7 +181,74 @@ impl FakeKafka {
     /// A Kafka without topics.
     pub fn new() -> FakeKafka {
         let state = State { batch_messages: 1000, ..State::default() };
-        FakeKafka { shared: Arc::new(Shared { state: Mutex::new(state), version: watch::Sender::new(0) }) }
+        let shared = Shared { state: Mutex::new(state), version: watch::Sender::new(0) };
+        FakeKafka { shared: Arc::new(shared), client: CLIENT.into() }
+    }
+
+    /// The same Kafka for a client of this name, such as one of several servers.
+    pub fn client(&self, client: &str) -> FakeKafka {
+        FakeKafka { shared: Arc::clone(&self.shared), client: client.into() }
+    }
+
+    /// Cuts a client off the brokers, or connects it again: with all its consumers, producers, calls, and the members of this
+    /// `client.id`. Sessions in groups do not end by that: see [`FakeKafka::expire`].
+    pub fn set_cut_off(&self, client: &str, cut_off: bool) {
+        self.change(|state| {
+            if cut_off {
+                state.cut_off.insert(client.to_owned());
+            } else {
+                state.cut_off.remove(client);
+            }
+        });
+    }
+
+    /// Lets a client stand still, as a process does that is stopped, or continue: its calls do not return meanwhile, and what
+    /// they write is written when it continues.
+    pub fn set_frozen(&self, client: &str, frozen: bool) {
+        self.change(|state| {
+            if frozen {
+                state.frozen.insert(client.to_owned());
+            } else {
+                state.frozen.remove(client);
+            }
+        });
+    }
+
+    /// Ends the sessions of a client's members in all groups, by the members' `client.id`: their partitions go to others. A
+    /// member that is alive returns that it has lost them with its next call that reaches the brokers, and joins again.
+    pub fn expire(&self, client: &str) {
+        self.change(|state| state.expire(client));
+    }
+
+    /// Sets the time of the brokers, in milliseconds since 1970. From then on messages of producers have it as their time of
+    /// creation, too, which otherwise have no timestamp.
+    pub fn set_time(&self, millis: i64) {
+        self.change(|state| state.now = Some(millis));
+    }
+
+    /// Lets the messages that are written to a topic from now on have the time of the brokers
+    /// (`message.timestamp.type=LogAppendTime`); it is 0 before it is set.
+    pub fn set_append_time(&self, topic: &str, has_append_time: bool) {
+        self.change(|state| {
+            state.topics.get_mut(topic).expect("the topic exists").has_append_time = has_append_time;
+        });
+    }
+
+    /// Waits until a client, and the one of this connection, are not frozen.
+    async fn until_thawed(&self, client: &str) {
+        let mut version = self.shared.version.subscribe();
+        loop {
+            version.borrow_and_update();
+            let is_frozen = {
+                let state = self.lock();
+                state.is_frozen(&self.client) || state.is_frozen(client)
+            };
+            if !is_frozen {
+                return;
+            }
+            // The sender is a part of `self`, and so lives.
+            let _ = version.changed().await;
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -170,12 +278,19 @@ impl FakeKafka {
 
     /// Makes a topic; if it is there, it is deleted and made again, with another id.
     pub fn make_topic(&self, name: &str, partitions: u32) -> TopicId {
-        self.change(|state| state.add_topic(name, partitions))
+        self.change(|state| {
+            let id = state.add_topic(name, partitions);
+            state.rebalance_all();
+            id
+        })
     }
 
     /// Deletes a topic.
     pub fn delete_topic(&self, name: &str) {
-        self.change(|state| state.topics.remove(name));
+        self.change(|state| {
+            state.topics.remove(name);
+            state.rebalance_all();
+        });
     }
 
     /// Adds partitions to a topic, which then has this many.
@@ -183,12 +298,13 @@ impl FakeKafka {
         self.change(|state| {
             let topic = state.topics.get_mut(topic).expect("the topic was made");
             topic.partitions.resize_with(partitions as usize, Partition::default);
+            state.rebalance_all();
         });
     }
 
     /// Writes a message; its offset.
     pub fn append(&self, topic: &str, partition: u32, message: FakeMessage) -> u64 {
-        self.append_entry(topic, partition, Entry { transaction: None, message: Some(message) })
+        self.change(|state| state.append(topic, partition, None, message))
     }
 
     /// Writes messages without keys, headers and timestamps; the offset of the first.
@@ -198,18 +314,12 @@ impl FakeKafka {
         partition: u32,
         values: impl IntoIterator<Item = &'v str>,
     ) -> u64 {
-        self.change_partition(topic, partition, |partition| {
-            let first = partition.end();
-            let entry = |value| Entry { transaction: None, message: Some(FakeMessage::value(value)) };
-            partition.entries.extend(values.into_iter().map(entry));
+        self.change(|state| {
+            let first = state.topics[topic].partitions[partition as usize].end();
+            for value in values {
+                state.append(topic, partition, None, FakeMessage::value(value));
+            }
             first
-        })
-    }
-
-    fn append_entry(&self, topic: &str, partition: u32, entry: Entry) -> u64 {
-        self.change_partition(topic, partition, |partition| {
-            partition.entries.push_back(entry);
-            partition.end() - 1
         })
     }
 
@@ -226,7 +336,7 @@ impl FakeKafka {
         partition: u32,
         message: FakeMessage,
     ) -> u64 {
-        self.append_entry(topic, partition, Entry { transaction: Some(transaction), message: Some(message) })
+        self.change(|state| state.append(topic, partition, Some(transaction), message))
     }
 
     /// Commits a transaction, which leaves a marker in each partition that it has written to.
@@ -286,6 +396,8 @@ impl FakeKafka {
     pub fn end_failures(&self) {
         self.change(|state| {
             state.away = false;
+            state.cut_off.clear();
+            state.frozen.clear();
             state.call_errors.clear();
             state.send_faults.clear();
         });
@@ -308,7 +420,12 @@ impl FakeKafka {
 
     /// The offset that was committed to a group.
     pub fn committed(&self, group: &str, topic: &str, partition: u32) -> Option<u64> {
-        self.lock().commits.get(&(group.to_owned(), topic.to_owned(), partition)).copied()
+        self.committed_with_text(group, topic, partition).map(|(next, _)| next)
+    }
+
+    /// The offset that was committed to a group, with its text.
+    pub fn committed_with_text(&self, group: &str, topic: &str, partition: u32) -> Option<CommittedOffset> {
+        self.lock().commits.get(&(group.to_owned(), topic.to_owned(), partition)).cloned()
     }
 }
 
@@ -317,7 +434,7 @@ impl State {
         self.transactions.insert(transaction, end);
         for partition in self.topics.values_mut().flat_map(|topic| &mut topic.partitions) {
             if partition.entries.iter().any(|entry| entry.transaction == Some(transaction)) {
-                partition.entries.push_back(Entry { transaction: Some(transaction), message: None });
+                partition.push(Some(transaction), None, None);
             }
         }
     }
@@ -326,7 +443,8 @@ impl State {
         self.topics_made += 1;
         let id = TopicId(0x5357_0000_0000_0000_0000_0000_0000_0000 | self.topics_made);
         let partitions = (0..partitions).map(|_| Partition::default()).collect();
-        let topic = FakeTopic { id, partitions, message_bytes_max: 1 << 20, without_key: 0 };
+        let topic =
+            FakeTopic { id, partitions, message_bytes_max: 1 << 20, has_append_time: false, without_key: 0 };
         self.topics.insert(name.to_owned(), topic);
         id
     }
@@ -337,11 +455,34 @@ impl State {
         transaction
     }
 
-    fn check_call(&mut self) -> Result<(), KafkaError> {
+    /// Writes a message; its offset.
+    fn append(
+        &mut self,
+        topic: &str,
+        partition: u32,
+        transaction: Option<FakeTransaction>,
+        message: FakeMessage,
+    ) -> u64 {
+        let now = self.now.unwrap_or(0);
+        let topic = self.topics.get_mut(topic).expect("the topic was made");
+        let appended = topic.has_append_time.then_some(now);
+        topic.partitions[partition as usize].push(transaction, appended, Some(message))
+    }
+
+    /// True if a client does not reach the brokers.
+    fn is_away(&self, client: &str) -> bool {
+        self.away || self.cut_off.contains(client)
+    }
+
+    fn is_frozen(&self, client: &str) -> bool {
+        self.frozen.contains(client)
+    }
+
+    fn check_call(&mut self, client: &str) -> Result<(), KafkaError> {
         if let Some(error) = self.call_errors.pop_front() {
             return Err(error);
         }
-        if self.away { Err(unreachable()) } else { Ok(()) }
+        if self.is_away(client) { Err(unreachable()) } else { Ok(()) }
     }
 
     /// The end up to which a consumer reads: the first message of an open transaction, if it reads committed ones only.
@@ -371,15 +512,17 @@ impl State {
 #[async_trait]
 impl Kafka for FakeKafka {
     async fn topic(&self, name: &str) -> Result<Topic, KafkaError> {
+        self.until_thawed(&self.client).await;
         let mut state = self.lock();
-        state.check_call()?;
+        state.check_call(&self.client)?;
         let topic = state.topics.get(name).ok_or_else(|| unknown_topic(name))?;
         Ok(Topic { id: topic.id, partitions: topic.partitions.len() as u32 })
     }
 
     async fn offsets(&self, topic: &str, places: &[(u32, OffsetAt)]) -> Result<Vec<u64>, KafkaError> {
+        self.until_thawed(&self.client).await;
         let mut state = self.lock();
-        state.check_call()?;
+        state.check_call(&self.client)?;
         let found = state.topics.get(topic).ok_or_else(|| unknown_topic(topic))?;
         let offset = |(number, place): &(u32, OffsetAt)| {
             let partition = found.partitions.get(*number as usize).ok_or_else(|| unknown_topic(topic))?;
@@ -388,8 +531,8 @@ impl Kafka for FakeKafka {
                 OffsetAt::Latest => partition.end(),
                 OffsetAt::Timestamp(millis) => {
                     let is_later = |entry: &Entry| {
-                        let timestamp = entry.message.as_ref().and_then(|message| message.timestamp);
-                        timestamp.is_some_and(|timestamp| timestamp >= millis)
+                        let timestamp = entry.timestamp();
+                        timestamp != Timestamp::MISSING && timestamp.millis >= millis
                     };
                     let found = partition.entries.iter().position(is_later);
                     found.map_or(partition.end(), |index| partition.first + index as u64)
@@ -399,14 +542,35 @@ impl Kafka for FakeKafka {
         places.iter().map(offset).collect()
     }
 
-    async fn create_topic(&self, name: &str, partitions: u32, _: &[(&str, &str)]) -> Result<(), KafkaError> {
+    async fn create_topic(
+        &self,
+        name: &str,
+        partitions: u32,
+        properties: &[(&str, &str)],
+    ) -> Result<(), KafkaError> {
+        self.until_thawed(&self.client).await;
         self.change(|state| {
-            state.check_call()?;
+            state.check_call(&self.client)?;
             if !state.topics.contains_key(name) {
                 state.add_topic(name, partitions);
+                if let Some(topic) = state.topics.get_mut(name) {
+                    topic.has_append_time = properties.contains(&("message.timestamp.type", "LogAppendTime"));
+                }
+                state.rebalance_all();
             }
             Ok(())
         })
+    }
+
+    fn member(&self, options: &MemberOptions) -> Result<Box<dyn GroupMember>, KafkaError> {
+        Ok(Box::new(FakeMember::new(self, options)))
+    }
+
+    async fn group(&self, group: &str) -> Result<Vec<MemberDescription>, KafkaError> {
+        self.until_thawed(&self.client).await;
+        let mut state = self.lock();
+        state.check_call(&self.client)?;
+        Ok(state.describe(group))
     }
 
     fn producer(&self, options: &ProducerOptions) -> Result<Box<dyn Producer>, KafkaError> {
@@ -421,6 +585,7 @@ impl Kafka for FakeKafka {
             partitions: BTreeMap::new(),
             turn: 0,
             reported_away: false,
+            errors: VecDeque::new(),
             version: self.shared.version.subscribe(),
         }))
     }
@@ -446,17 +611,25 @@ struct FakeConsumer {
     /// The first partition to look at.
     turn: u32,
     reported_away: bool,
+    /// Errors of commits.
+    errors: VecDeque<KafkaError>,
     version: watch::Receiver<u64>,
 }
 
 impl FakeConsumer {
     fn poll(&mut self) -> Option<Fetched> {
         let state = self.kafka.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.away {
+        if state.is_frozen(&self.kafka.client) {
+            return None;
+        }
+        if state.is_away(&self.kafka.client) {
             let was_reported = std::mem::replace(&mut self.reported_away, true);
             return (!was_reported).then(|| Fetched::Waiting { partition: None, error: unreachable() });
         }
         self.reported_away = false;
+        if let Some(error) = self.errors.pop_front() {
+            return Some(Fetched::Waiting { partition: None, error });
+        }
         let (before, after): (Vec<u32>, Vec<u32>) =
             self.partitions.keys().partition(|partition| **partition < self.turn);
         for number in after.into_iter().chain(before) {
@@ -510,9 +683,14 @@ fn poll_partition(
     while offset < end && builder.len() < state.batch_messages {
         let entry = partition.entry(offset);
         if let Some(message) = entry.message.as_ref().filter(|_| state.is_visible(entry, isolation)) {
-            let timestamp = message.timestamp.map_or(Timestamp::MISSING, Timestamp::create);
             let headers = message.headers.iter().map(|(name, value)| (name.as_bytes(), value.as_deref()));
-            builder.push(offset, timestamp, message.key.as_deref(), message.value.as_deref(), headers);
+            builder.push(
+                offset,
+                entry.timestamp(),
+                message.key.as_deref(),
+                message.value.as_deref(),
+                headers,
+            );
             place.next = offset + 1;
         }
         offset += 1;
@@ -564,8 +742,26 @@ impl Consumer for FakeConsumer {
 
     fn commit(&mut self, offsets: &[(u32, u64)]) {
         let mut state = self.kafka.lock();
+        let group = &self.options.group;
+        let client = &self.kafka.client;
+        let error = if state.is_away(client) || state.is_frozen(client) {
+            Some(unreachable())
+        } else if state.has_members(group) {
+            let text =
+                format!("offsets are not committed: group `{group}` has members, and this is none of them");
+            Some(KafkaError::new(KafkaErrorKind::Other, text))
+        } else {
+            None
+        };
+        if let Some(error) = error {
+            if self.errors.back() != Some(&error) {
+                self.errors.push_back(error);
+            }
+            return;
+        }
         for (partition, next) in offsets {
-            state.commits.insert((self.options.group.clone(), self.topic.clone(), *partition), *next);
+            let place = (group.clone(), self.topic.clone(), *partition);
+            state.commits.insert(place, (*next, String::new()));
         }
     }
 

@@ -2,10 +2,10 @@
 
 use async_trait::async_trait;
 use swiftwater_kafka::{
-    KafkaError, KafkaErrorKind, NewMessage, Partitioner, Producer, ProducerOptions, SendError,
+    KafkaError, KafkaErrorKind, NewMessage, Partitioner, Producer, ProducerOptions, SendError, Written,
 };
 
-use super::{Entry, FakeKafka, FakeMessage, FakeTransaction, State, TransactionState, unknown_topic};
+use super::{FakeKafka, FakeMessage, FakeTransaction, State, TransactionState, unknown_topic};
 
 /// A failure of a call that sends messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -43,8 +43,9 @@ impl Producer for FakeProducer {
     async fn open(&mut self) -> Result<(), KafkaError> {
         let id = self.options.transactional_id.clone();
         let topics = &self.options.topics;
+        self.kafka.until_thawed(&self.kafka.client).await;
         let opened = self.kafka.change(|state| {
-            state.check_call()?;
+            state.check_call(&self.kafka.client)?;
             if let Some(topic) = topics.iter().find(|topic| !state.topics.contains_key(&***topic)) {
                 return Err(unknown_topic(topic));
             }
@@ -61,9 +62,14 @@ impl Producer for FakeProducer {
         Ok(())
     }
 
-    async fn send(&mut self, messages: &[NewMessage]) -> Result<(), SendError> {
+    async fn send(&mut self, messages: &[NewMessage]) -> Result<Vec<Written>, SendError> {
+        self.kafka.until_thawed(&self.kafka.client).await;
         let epoch = self.epoch.take().ok_or_else(|| failed("the producer is not open"))?;
-        let sent = self.kafka.change(|state| state.send(messages, &self.options, epoch));
+        let client = &self.kafka.client;
+        let sent = self.kafka.change(|state| {
+            state.check_call(client)?;
+            state.send(messages, &self.options, epoch)
+        });
         if !matches!(sent, Err(SendError::Failed(_))) {
             self.epoch = Some(epoch);
         }
@@ -81,8 +87,7 @@ impl State {
         messages: &[NewMessage],
         options: &ProducerOptions,
         epoch: u64,
-    ) -> Result<(), SendError> {
-        self.check_call()?;
+    ) -> Result<Vec<Written>, SendError> {
         let too_large = self.too_large(messages);
         if !too_large.is_empty() {
             return Err(SendError::TooLarge(too_large));
@@ -99,8 +104,9 @@ impl State {
             Some(SendFault::Partly(count)) => count.min(messages.len()),
             _ => messages.len(),
         };
+        let mut written = Vec::with_capacity(count);
         for message in &messages[..count] {
-            self.write(message, options.partitioner, transaction)?;
+            written.push(self.write(message, options.partitioner, transaction)?);
         }
         if let (Some(id), Some(transaction)) = (&options.transactional_id, transaction) {
             match fault {
@@ -115,7 +121,7 @@ impl State {
         match fault {
             Some(SendFault::Partly(_)) => Err(failed("some messages are not written")),
             Some(SendFault::AckLost) => Err(failed("no acknowledgement")),
-            None => Ok(()),
+            None => Ok(written),
         }
     }
 
@@ -125,7 +131,8 @@ impl State {
         message: &NewMessage,
         partitioner: Partitioner,
         transaction: Option<FakeTransaction>,
-    ) -> Result<(), KafkaError> {
+    ) -> Result<Written, KafkaError> {
+        let now = self.now;
         let unknown = || unknown_topic(&message.topic);
         let topic = self.topics.get_mut(&*message.topic).ok_or_else(unknown)?;
         let count = topic.partitions.len() as u32;
@@ -136,16 +143,21 @@ impl State {
         });
         let partition = topic.partitions.get_mut(number as usize).ok_or_else(unknown)?;
         let headers = message.headers.iter();
-        let written = FakeMessage {
+        let appended = topic.has_append_time.then_some(now.unwrap_or(0));
+        let message = FakeMessage {
             key: message.key.as_ref().map(|key| key.to_vec()),
             value: message.value.as_ref().map(|value| value.to_vec()),
             headers: headers
                 .map(|(name, value)| (name.to_string(), Some(value.as_bytes().to_vec())))
                 .collect(),
-            timestamp: None,
+            timestamp: now,
         };
-        partition.entries.push_back(Entry { transaction, message: Some(written) });
-        Ok(())
+        let offset = partition.push(transaction, appended, Some(message));
+        Ok(Written {
+            partition: number,
+            offset: Some(offset),
+            timestamp: partition.entry(offset).timestamp(),
+        })
     }
 
     /// The messages that exceed what their topic accepts.

@@ -126,7 +126,7 @@ impl KafkaTopic {
             });
         }
         match self.producer.send(&messages).await {
-            Ok(()) => {}
+            Ok(_) => {}
             Err(SendError::Failed(error)) => return Err(error.into()),
             Err(SendError::TooLarge(rows)) => return Err(DeliverError::TooLarge(rows)),
         }

@@ -173,7 +173,7 @@ impl Writer {
             results.retain(|result| result.is_refusal || !result.end.has_ended());
             let messages: Vec<NewMessage> = results.iter().map(ResultMessage::message).collect();
             match producer.send(&messages).await {
-                Ok(()) => return Ok(()),
+                Ok(_) => return Ok(()),
                 Err(SendError::Failed(error)) => return Err(error),
                 Err(SendError::TooLarge(places)) => refuse(results, &places),
             }

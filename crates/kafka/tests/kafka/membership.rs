@@ -1,0 +1,503 @@
+//! The semantics of `GroupMember`, whoever implements it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use swiftwater_kafka::{
+    CommittedOffset, GroupEvent, GroupMember, GroupProtocol, Kafka, KafkaError, KafkaErrorKind,
+    MemberOptions, TopicPartition,
+};
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    task::JoinHandle,
+    time::timeout,
+};
+
+use crate::cluster::{Cluster, PATIENCE};
+
+const PROTOCOLS: [GroupProtocol; 2] = [GroupProtocol::Classic, GroupProtocol::Consumer];
+
+type Partitions = BTreeSet<TopicPartition>;
+type Commits = Vec<(TopicPartition, u64, String)>;
+
+/// The members of one group, and the partitions that each may use. No partition may be used by two.
+struct Group {
+    kafka: Arc<dyn Kafka>,
+    options: MemberOptions,
+    owners: watch::Sender<BTreeMap<TopicPartition, String>>,
+}
+
+/// A member that a task runs.
+struct Running {
+    name: String,
+    commands: mpsc::UnboundedSender<Command>,
+    events: Arc<Mutex<Vec<GroupEvent>>>,
+    task: JoinHandle<()>,
+}
+
+enum Command {
+    Subscribe(Vec<String>),
+    Commit(Commits),
+    Committed(Vec<TopicPartition>, oneshot::Sender<Result<Vec<Option<CommittedOffset>>, KafkaError>>),
+    /// After the next revocation, wait for another command before calling `next`.
+    WaitAfterRevocation,
+    GoOn,
+    Leave,
+}
+
+fn partitions(topics: &[(&str, u32)]) -> Partitions {
+    let of = |(topic, count): &(&str, u32)| {
+        let topic: Arc<str> = (*topic).into();
+        (0..*count)
+            .map(move |partition| TopicPartition::new(Arc::clone(&topic), partition))
+            .collect::<Vec<_>>()
+    };
+    topics.iter().flat_map(of).collect()
+}
+
+/// A name of its own for each protocol.
+fn named(name: &str, protocol: GroupProtocol) -> String {
+    format!("{name}-{protocol:?}").to_lowercase()
+}
+
+impl Group {
+    fn new(cluster: &dyn Cluster, group: &str, topics: &[&str], protocol: GroupProtocol) -> Group {
+        let options = MemberOptions {
+            group: group.to_owned(),
+            topics: topics.iter().map(|topic| (*topic).to_owned()).collect(),
+            instance_id: None,
+            client_id: None,
+            session_timeout: Duration::from_secs(6),
+            protocol,
+        };
+        Group { kafka: cluster.kafka(), options, owners: watch::Sender::new(BTreeMap::new()) }
+    }
+
+    /// Starts a member of this `client.id`.
+    fn start(&self, name: &str) -> Running {
+        self.start_with(name, MemberOptions { client_id: Some(name.to_owned()), ..self.options.clone() })
+    }
+
+    fn start_static(&self, name: &str) -> Running {
+        let options = MemberOptions { instance_id: Some(name.to_owned()), ..self.options.clone() };
+        self.start_with(name, options)
+    }
+
+    fn start_with(&self, name: &str, options: MemberOptions) -> Running {
+        let member = self.kafka.member(&options).unwrap();
+        let (commands, received) = mpsc::unbounded_channel();
+        let events: Arc<Mutex<Vec<GroupEvent>>> = Arc::default();
+        let runner = Runner {
+            name: name.to_owned(),
+            owners: self.owners.clone(),
+            events: Arc::clone(&events),
+            member,
+            commands: received,
+            waits_after_revocation: false,
+        };
+        Running { name: name.to_owned(), commands, events, task: tokio::spawn(runner.run()) }
+    }
+
+    /// Waits until the owners of partitions are as wanted, by the partitions of each member.
+    async fn until(
+        &self,
+        is_wanted: impl Fn(&BTreeMap<&str, Partitions>) -> bool,
+    ) -> BTreeMap<String, Partitions> {
+        let by_member = |owners: &BTreeMap<TopicPartition, String>| {
+            let mut members: BTreeMap<String, Partitions> = BTreeMap::new();
+            for (partition, name) in owners {
+                members.entry(name.clone()).or_default().insert(partition.clone());
+            }
+            members
+        };
+        let mut owners = self.owners.subscribe();
+        let reached = owners.wait_for(|owners| {
+            let members = by_member(owners);
+            is_wanted(&members.iter().map(|(name, partitions)| (name.as_str(), partitions.clone())).collect())
+        });
+        match timeout(PATIENCE, reached).await {
+            Ok(reached) => by_member(&reached.unwrap()),
+            Err(_) => panic!("the group has in the end: {:?}", by_member(&self.owners.borrow())),
+        }
+    }
+
+    /// Waits until so many members have these partitions between them, evenly.
+    async fn until_even(&self, all: &Partitions, members: usize) -> BTreeMap<String, Partitions> {
+        self.until(|owners| {
+            let sizes: Vec<usize> = owners.values().map(BTreeSet::len).collect();
+            let owned: usize = sizes.iter().sum();
+            sizes.len() == members
+                && owned == all.len()
+                && owners.values().flatten().all(|partition| all.contains(partition))
+                && sizes.iter().max().unwrap() - sizes.iter().min().unwrap() <= 1
+        })
+        .await
+    }
+}
+
+impl Running {
+    fn send(&self, command: Command) {
+        assert!(self.commands.send(command).is_ok(), "the member runs");
+    }
+
+    fn events(&self) -> Vec<GroupEvent> {
+        self.events.lock().unwrap().clone()
+    }
+
+    /// The number of partitions that were revoked so far.
+    fn revoked(&self) -> usize {
+        let revoked = |event: &GroupEvent| match event {
+            GroupEvent::Revoked(partitions) => partitions.len(),
+            _ => 0,
+        };
+        self.events().iter().map(revoked).sum()
+    }
+
+    async fn committed(&self, partitions: Vec<TopicPartition>) -> Vec<Option<CommittedOffset>> {
+        let (answer, answered) = oneshot::channel();
+        self.send(Command::Committed(partitions, answer));
+        timeout(PATIENCE, answered).await.unwrap().unwrap().unwrap()
+    }
+
+    async fn leave(self) {
+        self.send(Command::Leave);
+        timeout(PATIENCE, self.task).await.unwrap().unwrap();
+    }
+
+    /// Drops the member.
+    async fn end(self) {
+        drop(self.commands);
+        timeout(PATIENCE, self.task).await.unwrap().unwrap();
+    }
+}
+
+/// The task of a member.
+struct Runner {
+    name: String,
+    owners: watch::Sender<BTreeMap<TopicPartition, String>>,
+    events: Arc<Mutex<Vec<GroupEvent>>>,
+    member: Box<dyn GroupMember>,
+    commands: mpsc::UnboundedReceiver<Command>,
+    waits_after_revocation: bool,
+}
+
+impl Runner {
+    async fn run(mut self) {
+        let mut revoked = Vec::new();
+        loop {
+            self.release(&revoked);
+            revoked.clear();
+            let event = tokio::select! {
+                event = self.member.next() => event,
+                command = self.commands.recv() => match command {
+                    Some(Command::Leave) => {
+                        self.release_all();
+                        return self.member.leave().await;
+                    }
+                    Some(command) => {
+                        self.obey(command).await;
+                        continue;
+                    }
+                    None => {
+                        self.release_all();
+                        return;
+                    }
+                },
+            };
+            self.events.lock().unwrap().push(event.clone());
+            match event {
+                GroupEvent::Assigned(partitions) => self.add(&partitions),
+                GroupEvent::Revoked(partitions) => {
+                    revoked = partitions;
+                    if std::mem::take(&mut self.waits_after_revocation) {
+                        while let Some(command) = self.commands.recv().await {
+                            if matches!(command, Command::GoOn) {
+                                break;
+                            }
+                            self.obey(command).await;
+                        }
+                    }
+                }
+                GroupEvent::Lost(partitions) => self.release(&partitions),
+                GroupEvent::Waiting(error) => println!("{} waits: {error}", self.name),
+                GroupEvent::Failed(_) => return self.release_all(),
+            }
+        }
+    }
+
+    async fn obey(&mut self, command: Command) {
+        match command {
+            Command::Subscribe(topics) => self.member.subscribe(&topics),
+            Command::Commit(offsets) => self.member.commit(&offsets),
+            Command::Committed(partitions, answer) => {
+                let _ = answer.send(self.member.committed(&partitions).await);
+            }
+            Command::WaitAfterRevocation => self.waits_after_revocation = true,
+            Command::GoOn | Command::Leave => {}
+        }
+    }
+
+    fn add(&self, partitions: &[TopicPartition]) {
+        self.owners.send_modify(|owners| {
+            for partition in partitions {
+                let before = owners.insert(partition.clone(), self.name.clone());
+                assert_eq!(before, None, "{partition:?} is assigned to {}", self.name);
+            }
+        });
+    }
+
+    fn release(&self, partitions: &[TopicPartition]) {
+        if !partitions.is_empty() {
+            self.owners.send_modify(|owners| owners.retain(|partition, _| !partitions.contains(partition)));
+        }
+    }
+
+    fn release_all(&self) {
+        self.owners.send_modify(|owners| owners.retain(|_, name| *name != self.name));
+    }
+}
+
+pub(crate) async fn members_share_partitions_evenly(cluster: &dyn Cluster) {
+    cluster.make_topic("shared-a", 4).await;
+    cluster.make_topic("shared-b", 2).await;
+    let all = partitions(&[("shared-a", 4), ("shared-b", 2)]);
+    for protocol in PROTOCOLS {
+        let name = named("shared", protocol);
+        let group = Group::new(cluster, &name, &["shared-a", "shared-b"], protocol);
+        let one = group.start("one");
+        group.until(|owners| owners.get("one") == Some(&all)).await;
+        let two = group.start("two");
+        let owners = group.until_even(&all, 2).await;
+        let described = cluster.kafka().group(&name).await.unwrap();
+        assert_eq!(described.len(), 2, "{described:?}");
+        for member in described {
+            let partitions: Partitions = member.partitions.iter().cloned().collect();
+            assert_eq!(owners.get(&member.client_id), Some(&partitions), "{member:?}");
+            assert!(member.instance_id.is_none() && !member.id.is_empty() && member.host.starts_with('/'));
+        }
+        one.end().await;
+        two.end().await;
+    }
+}
+
+pub(crate) async fn third_member_disturbs_no_more_than_needed(cluster: &dyn Cluster) {
+    cluster.make_topic("third", 6).await;
+    let all = partitions(&[("third", 6)]);
+    for protocol in PROTOCOLS {
+        let group = Group::new(cluster, &named("third", protocol), &["third"], protocol);
+        let one = group.start("one");
+        group.until_even(&all, 1).await;
+        let two = group.start("two");
+        let before = group.until_even(&all, 2).await;
+        assert_eq!((one.revoked(), two.revoked()), (3, 0));
+        let three = group.start("three");
+        let after = group.until_even(&all, 3).await;
+        assert_eq!((one.revoked(), two.revoked(), three.revoked()), (4, 1, 0));
+        for name in ["one", "two"] {
+            assert!(after[name].is_subset(&before[name]), "{before:?} {after:?}");
+        }
+        for member in [one, two, three] {
+            member.end().await;
+        }
+    }
+}
+
+pub(crate) async fn partitions_of_a_member_that_leaves_go_to_the_rest(cluster: &dyn Cluster) {
+    cluster.make_topic("leaving", 6).await;
+    let all = partitions(&[("leaving", 6)]);
+    for protocol in PROTOCOLS {
+        let group = Group::new(cluster, &named("leaving", protocol), &["leaving"], protocol);
+        let (one, two, three) = (group.start("one"), group.start("two"), group.start("three"));
+        group.until_even(&all, 3).await;
+        three.leave().await;
+        group.until_even(&all, 2).await;
+        two.end().await;
+        group.until(|owners| owners.get("one") == Some(&all)).await;
+        one.leave().await;
+    }
+}
+
+pub(crate) async fn revoked_partition_moves_after_the_next_call(cluster: &dyn Cluster) {
+    cluster.make_topic("moving", 2).await;
+    let all = partitions(&[("moving", 2)]);
+    for protocol in PROTOCOLS {
+        let name = named("moving", protocol);
+        let group = Group::new(cluster, &name, &["moving"], protocol);
+        let one = group.start("one");
+        group.until_even(&all, 1).await;
+        one.send(Command::WaitAfterRevocation);
+        let two = group.start("two");
+        // The table of owners fails if the second member is assigned what the first one has not released.
+        let revoked = timeout(PATIENCE, async {
+            loop {
+                let revoked = one.events().into_iter().find_map(|event| match event {
+                    GroupEvent::Revoked(partitions) => Some(partitions),
+                    _ => None,
+                });
+                match revoked {
+                    Some(revoked) => return revoked,
+                    None => tokio::task::yield_now().await,
+                }
+            }
+        });
+        let revoked = revoked.await.unwrap();
+        assert_eq!(revoked.len(), 1);
+        for round in 0..20 {
+            let commit = (revoked[0].clone(), round, format!("round {round}"));
+            one.send(Command::Commit(vec![commit]));
+            one.committed(revoked.clone()).await;
+        }
+        assert_eq!(two.events(), [], "{protocol:?}");
+        one.send(Command::GoOn);
+        group.until_even(&all, 2).await;
+        assert_eq!(two.events(), [GroupEvent::Assigned(revoked.clone())]);
+        // The commit precedes the release.
+        assert_eq!(two.committed(revoked).await, [Some((19, "round 19".to_owned()))]);
+        one.end().await;
+        two.end().await;
+    }
+}
+
+pub(crate) async fn commit_is_read_back_with_its_text(cluster: &dyn Cluster) {
+    cluster.make_topic("texts", 3).await;
+    let all = partitions(&[("texts", 3)]);
+    for protocol in PROTOCOLS {
+        let group = Group::new(cluster, &named("texts", protocol), &["texts"], protocol);
+        let one = group.start("one");
+        group.until_even(&all, 1).await;
+        let at = |partition| TopicPartition::new("texts", partition);
+        let text = "é\"{}\n".repeat(300);
+        one.send(Command::Commit(vec![(at(2), 7, text.clone()), (at(0), 0, String::new())]));
+        one.send(Command::Commit(vec![(at(2), 8, text.clone())]));
+        one.leave().await;
+        let two = group.start("two");
+        group.until_even(&all, 1).await;
+        let committed = two.committed(vec![at(0), at(1), at(2), at(0)]).await;
+        let nothing = Some((0, String::new()));
+        assert_eq!(committed, [nothing.clone(), None, Some((8, text)), nothing]);
+        two.end().await;
+    }
+}
+
+pub(crate) async fn static_member_comes_back_to_its_partitions(cluster: &dyn Cluster) {
+    cluster.make_topic("static", 4).await;
+    let all = partitions(&[("static", 4)]);
+    for protocol in PROTOCOLS {
+        let name = named("static", protocol);
+        let group = Group::new(cluster, &name, &["static"], protocol);
+        let one = group.start_static("one");
+        let two = group.start_static("two");
+        let before = group.until_even(&all, 2).await;
+        let events = two.events();
+        one.leave().await;
+        group.until(|owners| owners.len() == 1).await;
+        let one = group.start_static("one");
+        let after = group.until_even(&all, 2).await;
+        assert_eq!(after, before);
+        assert_eq!(two.events(), events);
+        let described = cluster.kafka().group(&name).await.unwrap();
+        let names: BTreeSet<Option<String>> =
+            described.into_iter().map(|member| member.instance_id).collect();
+        assert_eq!(names, BTreeSet::from([Some("one".to_owned()), Some("two".to_owned())]));
+        one.end().await;
+        two.end().await;
+    }
+}
+
+pub(crate) async fn earlier_static_member_of_a_name_fails(cluster: &dyn Cluster) {
+    cluster.make_topic("same-name", 2).await;
+    let all = partitions(&[("same-name", 2)]);
+    for protocol in PROTOCOLS {
+        let group = Group::new(cluster, &named("same-name", protocol), &["same-name"], protocol);
+        let one = group.start_static("same");
+        group.until_even(&all, 1).await;
+        let mut two = group.start_static("same");
+        two.name = "two".to_owned();
+        // The later one takes the name with the classic protocol, and does not get it with the other one.
+        let ended = match protocol {
+            GroupProtocol::Classic => &one,
+            GroupProtocol::Consumer => &two,
+        };
+        let failure = timeout(PATIENCE, async {
+            loop {
+                let failed = ended.events().into_iter().find_map(|event| match event {
+                    GroupEvent::Failed(error) => Some(error),
+                    _ => None,
+                });
+                match failed {
+                    Some(error) => return error,
+                    None => tokio::task::yield_now().await,
+                }
+            }
+        });
+        let error = failure.await.unwrap();
+        assert!(error.to_string().contains("`same`"), "{error}");
+        assert!(error.hint().is_some_and(|hint| hint.contains("instance_id")), "{error:?}");
+        one.task.abort();
+        two.task.abort();
+    }
+}
+
+pub(crate) async fn subscription_can_change(cluster: &dyn Cluster) {
+    cluster.make_topic("change-a", 2).await;
+    cluster.make_topic("change-b", 2).await;
+    for protocol in PROTOCOLS {
+        let group = Group::new(cluster, &named("change", protocol), &["change-a"], protocol);
+        let one = group.start("one");
+        for topics in [&["change-a"][..], &["change-b"], &["change-a", "change-b"]] {
+            let all = partitions(&topics.iter().map(|topic| (*topic, 2)).collect::<Vec<_>>());
+            one.send(Command::Subscribe(topics.iter().map(|topic| (*topic).to_owned()).collect()));
+            group.until(|owners| owners.get("one") == Some(&all)).await;
+        }
+        one.end().await;
+    }
+}
+
+pub(crate) async fn unknown_topic_is_waited_for(cluster: &dyn Cluster) {
+    cluster.make_topic("here", 1).await;
+    let name = "not-yet";
+    let group = Group::new(cluster, name, &["here", name], GroupProtocol::Classic);
+    let one = group.start("one");
+    let here = partitions(&[("here", 1)]);
+    group.until(|owners| owners.get("one") == Some(&here)).await;
+    let is_reported = || {
+        one.events().iter().any(|event| match event {
+            GroupEvent::Waiting(error) => {
+                error.kind() == &KafkaErrorKind::UnknownTopic && error.to_string().contains("`not-yet`")
+            }
+            _ => false,
+        })
+    };
+    let reported = timeout(PATIENCE, async {
+        while !is_reported() {
+            tokio::task::yield_now().await;
+        }
+    });
+    reported.await.unwrap();
+    cluster.kafka().create_topic(name, 1, &[]).await.unwrap();
+    let both = partitions(&[("here", 1), (name, 1)]);
+    group.until(|owners| owners.get("one") == Some(&both)).await;
+    assert_eq!(one.revoked(), 0);
+    one.end().await;
+}
+
+pub(crate) async fn new_partitions_are_assigned(cluster: &dyn Cluster) {
+    for protocol in PROTOCOLS {
+        let name = named("growing", protocol);
+        cluster.make_topic(&name, 2).await;
+        let group = Group::new(cluster, &name, &[&name], protocol);
+        let (one, two) = (group.start("one"), group.start("two"));
+        group.until_even(&partitions(&[(&name, 2)]), 2).await;
+        cluster.add_partitions(&name, 4).await;
+        group.until_even(&partitions(&[(&name, 4)]), 2).await;
+        one.end().await;
+        two.end().await;
+    }
+}
+
+pub(crate) async fn unknown_group_has_no_members(cluster: &dyn Cluster) {
+    assert_eq!(cluster.kafka().group("there-is-none").await, Ok(Vec::new()));
+}
