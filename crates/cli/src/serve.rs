@@ -1,7 +1,7 @@
 //! `swiftwater serve`: runs an engine and its listeners until a signal stops them.
 
 #[cfg(feature = "history")]
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 use std::{
     io::{self, Write},
     net::SocketAddr,
@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::Context;
 #[cfg(feature = "history")]
-use swiftwater_engine::HistoryError;
+use swiftwater_engine::{ClusterConfig, HistoryError};
 use swiftwater_event::Clock;
 #[cfg(feature = "history")]
 use swiftwater_kafka::{ConnectionConfig, Kafka};
@@ -30,6 +30,10 @@ use crate::{
     signals::Interrupts,
     stdio,
 };
+
+/// Partitions of a cluster's topic of results, if this node makes it.
+#[cfg(feature = "history")]
+const PARTIALS: u32 = 64;
 
 /// Runs the command.
 pub(crate) fn run(args: &ServeArgs, clock: Arc<dyn Clock>) -> Outcome {
@@ -103,6 +107,7 @@ async fn engine(
     Ok(match settings.history() {
         None => Engine::start(settings.engine.clone(), clock),
         Some(mut history) => {
+            history.cluster = cluster(settings, &connections)?;
             history.kafka.connections = connections;
             Engine::open(settings.engine.clone(), history, clock).await.map_err(not_opened)?
         }
@@ -139,6 +144,32 @@ fn pubsub(settings: &Settings, connections: &Connections) -> Result<Option<PubSu
         return Err(anyhow::anyhow!(message).into());
     };
     Ok(Some(PubSub { kafka: Arc::clone(kafka), query_topic, result_topic }))
+}
+
+/// The cluster that this server is a node of, if there is one.
+#[cfg(feature = "history")]
+fn cluster(settings: &Settings, connections: &Connections) -> Result<Option<ClusterConfig>, Failure> {
+    let cluster = &settings.cluster;
+    if cluster.name.is_empty() {
+        return Ok(None);
+    }
+    let connection = &*cluster.connection;
+    let Some(kafka) = connections.get(connection) else {
+        let message = format!(
+            "`cluster.connection` = \"{connection}\": the settings have no such connection to Kafka\n\
+             Add [kafka.{connection}] with `brokers`."
+        );
+        return Err(anyhow::anyhow!(message).into());
+    };
+    Ok(Some(ClusterConfig {
+        name: cluster.name.clone(),
+        node: cluster.node_id.clone(),
+        kafka: Arc::clone(kafka),
+        flush: Duration::from_millis(cluster.flush_ms),
+        partial_wait: Duration::from_millis(cluster.partial_wait_ms),
+        session_timeout: Duration::from_millis(cluster.session_timeout_ms),
+        partials: PARTIALS,
+    }))
 }
 
 /// A connection to Kafka, which connects when a stream first reads a topic.

@@ -54,14 +54,14 @@ pub struct DistributedQuery {
 }
 
 impl DistributedQuery {
-    /// A query that begins at the time of its message.
+    /// A query that begins at the time of its message, and ends at another, or when it is ended.
     pub fn new(
         number: QueryNumber,
         begins: Millis,
+        ends: Option<Millis>,
         query: Arc<StandingQuery>,
     ) -> Result<DistributedQuery, NotDistributed> {
-        check(&query)?;
-        let ends = query.plan.duration_ms.map(|duration| begins.saturating_add_unsigned(duration));
+        check(&query, ends.is_some())?;
         let mut cuts = SliceBoundaries::of(&query, begins).and(&SliceBoundaries::at(begins));
         if let Some(ends) = ends {
             cuts = cuts.and(&SliceBoundaries::at(ends));
@@ -84,7 +84,7 @@ impl DistributedQuery {
     }
 }
 
-fn check(query: &StandingQuery) -> Result<(), NotDistributed> {
+fn check(query: &StandingQuery, has_end: bool) -> Result<(), NotDistributed> {
     let plan = &query.plan;
     if plan.dialect != Dialect::Native {
         return Err(NotDistributed::Bullet);
@@ -104,7 +104,7 @@ fn check(query: &StandingQuery) -> Result<(), NotDistributed> {
     if let Some(ordered) = group.aggregates.iter().find(|one| one.function.is_ordered()) {
         return Err(NotDistributed::Ordered(ordered.function.name()));
     }
-    match plan.window == Window::None && plan.duration_ms.is_none() {
+    match plan.window == Window::None && !has_end {
         true => Err(NotDistributed::NoEnd),
         false => Ok(()),
     }

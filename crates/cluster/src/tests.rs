@@ -25,7 +25,9 @@ fn compiled(text: &str) -> Arc<StandingQuery> {
 }
 
 fn distributed(number: QueryNumber, begins: Millis, text: &str) -> DistributedQuery {
-    DistributedQuery::new(number, begins, compiled(text)).expect(text)
+    let query = compiled(text);
+    let ends = query.plan.duration_ms.map(|duration| begins.saturating_add_unsigned(duration));
+    DistributedQuery::new(number, begins, ends, query).expect(text)
 }
 
 fn batch(messages: &[Message], first: u64) -> Batch {
@@ -434,6 +436,11 @@ fn queries_that_partitions_cannot_answer_are_refused() {
         ("SELECT COUNT(*) AS n FROM STREAM() WINDOWING TUMBLING(5, RECORD)", NotDistributed::Window),
         ("SELECT COUNT(*) AS n FROM STREAM() WINDOWING TUMBLING(5, EVENT(t))", NotDistributed::EventTime),
     ] {
-        assert_eq!(DistributedQuery::new(0, 0, compiled(text)).unwrap_err(), fault, "{text}");
+        assert_eq!(
+            DistributedQuery::new(0, 0, compiled(text).plan.duration_ms.map(|ms| ms as i64), compiled(text))
+                .unwrap_err(),
+            fault,
+            "{text}"
+        );
     }
 }

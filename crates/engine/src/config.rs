@@ -7,7 +7,7 @@ use swiftwater_log::{CompressionPolicy, LogOptions};
 use swiftwater_sql::SqlOptions;
 use swiftwater_store::StoreOptions;
 
-use crate::Ack;
+use crate::{Ack, objects::cluster::ClusterConfig};
 
 /// Location and settings of stored events.
 #[derive(Debug, Clone, PartialEq)]
@@ -129,6 +129,8 @@ pub struct HistoryConfig {
     pub search_memory_bytes_max: usize,
     /// The connections to Kafka.
     pub kafka: KafkaConnections,
+    /// The cluster that this server is a node of.
+    pub cluster: Option<ClusterConfig>,
 }
 
 impl HistoryConfig {
@@ -196,6 +198,7 @@ impl HistoryConfig {
             search_waiting_max: 100,
             search_memory_bytes_max: 128 << 20,
             kafka: KafkaConnections::default(),
+            cluster: None,
         }
     }
 

@@ -18,7 +18,11 @@ impl DurableObjects for ForRuntime {
     }
 
     fn is_declared(&self, stream: &StreamName) -> bool {
-        self.0.stored(stream).is_some() || self.0.unstored(stream).is_some()
+        self.0.stored(stream).is_some() || self.0.unstored(stream).is_some() || self.0.is_of_cluster(stream)
+    }
+
+    fn is_remote(&self, stream: &StreamName) -> bool {
+        self.0.is_of_cluster(stream)
     }
 
     fn schema(&self, name: &StreamName) -> Option<Schema> {

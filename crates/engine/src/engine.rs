@@ -112,6 +112,7 @@ impl Engine {
                 history.run_service((TaskKind::Reader, "the start of sinks"), History::run_sinks);
                 let readers = (TaskKind::Reader, "the start of readers of topics");
                 history.run_service(readers, History::run_topic_readers);
+                history.start_cluster(&engine.shared);
                 let shared = Arc::downgrade(&engine.shared);
                 history.run_service((TaskKind::Table, "the opening of tables"), move |history| {
                     history.reconcile_store(Weak::clone(&shared))
@@ -343,6 +344,15 @@ impl Engine {
             ..ParseOptions::new(options.dialect, self.clock().now())
         };
         history.pin_joined(&self.shared, text, &parse_options).await
+    }
+
+    /// Asks a query of all nodes if it is over a stream of the cluster: call it right before the query is submitted, with the options
+    /// that it is submitted with.
+    pub async fn ask_cluster(&self, text: &str, options: &mut SubmitOptions) -> Result<(), EngineError> {
+        if let Some(cluster) = self.shared.history.get().and_then(|history| history.cluster()) {
+            options.remote = cluster.ask(text, options).await?;
+        }
+        Ok(())
     }
 
     /// Starts a query that outlives its client, and where it can, the server: a native one over a stored stream goes on

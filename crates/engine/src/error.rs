@@ -116,6 +116,12 @@ pub enum EngineError {
     /// A stream cannot read its topic.
     #[error("{0}")]
     Source(String),
+    /// A query or a stream of the cluster is not possible.
+    #[error("{0}")]
+    Cluster(String),
+    /// The topics of the cluster cannot be used at present.
+    #[error("{0}")]
+    ClusterAway(String),
     /// Storing needs a data directory.
     #[error("this server stores nothing: it was started without a data directory")]
     NoHistory,
@@ -227,11 +233,13 @@ impl EngineError {
             EngineError::Columns(_)
             | EngineError::TooLarge { .. }
             | EngineError::Source(_)
+            | EngineError::Cluster(_)
             | EngineError::TableRefuses(_) => ErrorKind::Invalid,
             EngineError::JoinedTable(_) | EngineError::DiskFull | EngineError::DiskTooSmall { .. } => {
                 ErrorKind::Limit
             }
             EngineError::NotStored(_)
+            | EngineError::ClusterAway(_)
             | EngineError::ObjectUnavailable { .. }
             | EngineError::DiskStalled { .. }
             | EngineError::DirectoryGone(_)

@@ -49,6 +49,7 @@ pub use engine::Engine;
 pub use error::{BackupError, DedupError, EngineError, ErrorKind, SinkError};
 pub use history_error::HistoryError;
 pub use objects::{
+    cluster::ClusterConfig,
     endpoints::{
         Endpoint, EndpointAnswer, EndpointCounts, EndpointError, EndpointInput, EndpointLimits,
         EndpointPlace, EndpointRoute,

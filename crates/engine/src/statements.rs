@@ -63,6 +63,13 @@ impl OtherStatements for Statements {
         let Some(ddl) = ddl else {
             return Err(SqlError::new(SqlErrorKind::Invalid, "the statement is not one of the engine"));
         };
+        if let Some(cluster) = history.cluster().filter(|cluster| cluster.takes(&ddl)) {
+            let is_changed = cluster.change(&ddl).await.map_err(from_engine)?;
+            return Ok(Some(table([(
+                "changed",
+                Arc::new(BooleanArray::from(vec![is_changed])) as ArrayRef,
+            )])));
+        }
         match ddl {
             Ddl::Show(show) => history.show(&show).map(Some),
             Ddl::Describe { kind, name } => history.describe(kind, &name).map(Some),

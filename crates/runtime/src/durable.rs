@@ -19,6 +19,9 @@ pub trait DurableObjects: Send + Sync {
     /// True if a stream is in the catalog: its events are validated, and may be stored, so they do not go past its declaration.
     fn is_declared(&self, stream: &StreamName) -> bool;
 
+    /// True if the stream's events are matched elsewhere: its queries need [`crate::SubmitOptions::remote`].
+    fn is_remote(&self, stream: &StreamName) -> bool;
+
     /// The declared types of a stream's fields, or of a view's columns.
     fn schema(&self, name: &StreamName) -> Option<Schema>;
 

@@ -18,6 +18,11 @@ pub enum RuntimeError {
     /// `STREAM()` where no default stream is set.
     #[error("the query names no stream, and this server has no default stream")]
     NoDefaultStream,
+    /// The query is over a stream of a cluster, by a way that only streams of one node have.
+    #[error(
+        "stream `{0}` is one of the cluster: its queries are sent to POST /v1/queries, or by `swiftwater query`"
+    )]
+    OfCluster(String),
     /// No such query.
     #[error("no query `{0}`")]
     NoQuery(String),
@@ -81,9 +86,10 @@ impl RuntimeError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             RuntimeError::Catalog(error) => error.kind(),
-            RuntimeError::Query(_) | RuntimeError::NoDefaultStream | RuntimeError::ReservedProducer(_) => {
-                ErrorKind::Invalid
-            }
+            RuntimeError::Query(_)
+            | RuntimeError::NoDefaultStream
+            | RuntimeError::OfCluster(_)
+            | RuntimeError::ReservedProducer(_) => ErrorKind::Invalid,
             RuntimeError::NoQuery(_) => ErrorKind::NotFound,
             RuntimeError::Attached(_) => ErrorKind::Conflict,
             RuntimeError::Limit { .. } => ErrorKind::Limit,

@@ -17,7 +17,8 @@ use swiftwater_event::{Millis, StreamName};
 use swiftwater_live::{Partial, QueryNumber, QueryStep};
 
 use crate::{
-    emit::ClusterMeta, panic_guard::guarded, query::fan_out::set_due_sooner, shared::Shared, stream::Stream,
+    EndReason, emit::ClusterMeta, panic_guard::guarded, query::fan_out::set_due_sooner, shared::Shared,
+    stream::Stream,
 };
 
 /// The state of a stream whose events are matched elsewhere.
@@ -109,6 +110,15 @@ impl Shared {
         let Some(remote) = &stream.remote else { return };
         if remote.time.fetch_max(time, Ordering::AcqRel) < time {
             self.tick_stream(stream, time);
+        }
+    }
+
+    /// Ends all queries of a remote stream.
+    pub fn fail_remote(&self, stream: &Stream, why: &str) {
+        let standing: Vec<_> =
+            stream.merge.lock().running.values().map(|running| running.handle.meta.id).collect();
+        for id in standing {
+            self.end(&id, EndReason::Failed(why.to_owned()));
         }
     }
 

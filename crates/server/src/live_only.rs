@@ -64,6 +64,14 @@ impl Engine {
         Ok(())
     }
 
+    pub(crate) async fn ask_cluster(
+        &self,
+        _text: &str,
+        _options: &mut SubmitOptions,
+    ) -> Result<(), RuntimeError> {
+        Ok(())
+    }
+
     pub(crate) async fn submit_detached(
         &self,
         principal: &Principal,

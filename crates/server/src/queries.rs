@@ -68,6 +68,7 @@ pub(crate) async fn submit(State(shared): State<Arc<Shared>>, request: Request) 
         }
     }
     if detach {
+        shared.engine.ask_cluster(text, &mut options).await?;
         let Detached { id, fleeting, warnings } =
             shared.engine.submit_detached(&principal, text, options).await?;
         let place = format!("/v1/queries/{id}");
@@ -84,6 +85,7 @@ pub(crate) async fn submit(State(shared): State<Arc<Shared>>, request: Request) 
     }
     let form = accept::form(&parts.headers)?;
     options.one_answer = form == Form::Json;
+    shared.engine.ask_cluster(text, &mut options).await?;
     let subscription = heavy(heaviness(text), || shared.engine.submit(&principal, text, options))?;
     results::response(subscription, form, shared.config.keep_alive_ms).await
 }
@@ -195,8 +197,9 @@ async fn submit_by_get(
     check_length(shared, text)?;
     let dialect = parameters.get("dialect").map(dialect_of).transpose()?;
     let ask = QueryRequest { source: Source::Bql(text.to_owned()), dialect, parameters: Vec::new() };
-    let options = ask.options();
+    let mut options = ask.options();
     shared.engine.pin_joined(text, &options).await?;
+    shared.engine.ask_cluster(text, &mut options).await?;
     let principal = Principal::anonymous();
     let subscription = heavy(heaviness(text), || shared.engine.submit(&principal, text, options))?;
     results::response(subscription, Form::ServerSentEvents, shared.config.keep_alive_ms).await

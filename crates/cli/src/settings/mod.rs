@@ -57,6 +57,9 @@ pub(crate) struct Settings {
     /// Bullet's PubSub.
     #[cfg(feature = "history")]
     pub(crate) pubsub: PubSubSettings,
+    /// The cluster that this server is a node of.
+    #[cfg(feature = "history")]
+    pub(crate) cluster: ClusterSettings,
 }
 
 /// The topics of Bullet's PubSub; empty: it is off.
@@ -67,6 +70,19 @@ pub(crate) struct PubSubSettings {
     pub(crate) result_topic: String,
     /// The connection of `[kafka.NAME]`.
     pub(crate) connection: String,
+}
+
+/// The cluster that this server is a node of; an empty name: none.
+#[cfg(feature = "history")]
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ClusterSettings {
+    pub(crate) name: String,
+    pub(crate) node_id: String,
+    /// The connection of `[kafka.NAME]`.
+    pub(crate) connection: String,
+    pub(crate) flush_ms: u64,
+    pub(crate) partial_wait_ms: u64,
+    pub(crate) session_timeout_ms: u64,
 }
 
 impl Default for Settings {
@@ -88,6 +104,15 @@ impl Default for Settings {
                 query_topic: String::new(),
                 result_topic: String::new(),
                 connection: "main".to_owned(),
+            },
+            #[cfg(feature = "history")]
+            cluster: ClusterSettings {
+                name: String::new(),
+                node_id: String::new(),
+                connection: "main".to_owned(),
+                flush_ms: 5,
+                partial_wait_ms: 1000,
+                session_timeout_ms: 10_000,
             },
         }
     }

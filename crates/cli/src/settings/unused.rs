@@ -61,6 +61,20 @@ const NEEDS: &[Need] = &[
         is_met: |settings| !settings.pubsub.result_topic.is_empty(),
         lacks: "results have no topic; set `pubsub.result_topic`, too",
     },
+    #[cfg(feature = "history")]
+    Need {
+        of: &["cluster."],
+        but: &["cluster.name"],
+        is_met: |settings| !settings.cluster.name.is_empty(),
+        lacks: "this server is no node of a cluster; set `cluster.name`, too",
+    },
+    #[cfg(feature = "history")]
+    Need {
+        of: &["cluster.name"],
+        but: &[],
+        is_met: |settings| !settings.cluster.node_id.is_empty() && !settings.data_dir.is_empty(),
+        lacks: "a node has a name of its own, and a data directory; set `cluster.node_id` and `data.dir`, too",
+    },
     Need {
         of: &["syslog."],
         but: &["syslog.tcp_listen", "syslog.udp_listen"],

@@ -30,6 +30,9 @@ impl Shared {
         if self.unstored(stream).is_some_and(|(_, declared)| declared.create.source.is_some()) {
             return Err(EngineError::ReadsTopic(stream.to_string()));
         }
+        if self.history.get().is_some_and(|history| history.is_of_cluster(stream)) {
+            return Err(EngineError::ReadsTopic(stream.to_string()));
+        }
         self.append_unstored(stream, batch, options).await
     }
 

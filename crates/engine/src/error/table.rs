@@ -40,6 +40,7 @@ fn samples() -> Vec<EngineError> {
     vec![
         EngineError::Runtime(RuntimeError::Query(query_errors())),
         EngineError::Runtime(RuntimeError::NoDefaultStream),
+        EngineError::Runtime(RuntimeError::OfCluster(text("s"))),
         EngineError::Runtime(RuntimeError::NoQuery(text("q"))),
         EngineError::not_found(ObjectKind::Stream, "s"),
         EngineError::not_found(ObjectKind::Job, "nightly"),
@@ -167,6 +168,8 @@ fn samples() -> Vec<EngineError> {
         EngineError::StaysStored(stream.clone()),
         EngineError::ReadsTopic(stream.clone()),
         EngineError::Source(text("the settings have no connection `main` to Kafka: they have none")),
+        EngineError::Cluster(text("stream `s` of the cluster cannot be paused")),
+        EngineError::ClusterAway(text("topic `t` cannot be written")),
         EngineError::Runtime(RuntimeError::Attached(text("q"))),
         EngineError::Runtime(RuntimeError::Limit {
             what: "number of queries",

@@ -1,6 +1,7 @@
 //! The objects of the catalog as they run, by kind: their statements, tasks, state and status.
 
 pub(crate) mod alerts;
+pub(crate) mod cluster;
 pub(crate) mod durable_query;
 pub(crate) mod endpoints;
 pub(crate) mod jobs;
@@ -12,7 +13,10 @@ pub(crate) mod stream_joins;
 pub(crate) mod streams;
 pub(crate) mod views;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+};
 
 use swiftwater_lang::ddl::Ddl;
 
@@ -23,6 +27,7 @@ use crate::{
     shared::Shared,
 };
 use alerts::Alert;
+use cluster::Cluster;
 use durable_query::Followers;
 use endpoints::Endpoints;
 use jobs::Jobs;
@@ -50,6 +55,8 @@ pub(crate) struct Objects {
     pub(crate) jobs: Jobs,
     sinks: SinkTasks,
     topic_readers: TopicReaders,
+    /// This node of a cluster, if it is one.
+    cluster: OnceLock<Arc<Cluster>>,
 }
 
 impl Objects {
@@ -66,6 +73,7 @@ impl Objects {
             jobs: Jobs::new(config.jobs_running_max),
             sinks: SinkTasks::default(),
             topic_readers: TopicReaders::default(),
+            cluster: OnceLock::new(),
         }
     }
 }

@@ -10,6 +10,7 @@ mod bullet_clock;
 mod bullet_rules;
 mod changes;
 mod clock;
+mod cluster;
 mod crashes;
 mod damaged;
 mod declared;

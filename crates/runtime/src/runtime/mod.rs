@@ -179,6 +179,9 @@ impl Runtime {
                 wanted.meaning = None;
                 Arc::clone(&remote.stream)
             }
+            None if shared.durable.get().is_some_and(|durable| durable.is_remote(&wanted.stream)) => {
+                return Err(RuntimeError::OfCluster(wanted.stream.to_string()));
+            }
             None => shared.stream(&wanted.stream)?,
         };
         let change = stream.change.lock();

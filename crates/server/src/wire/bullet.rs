@@ -301,6 +301,7 @@ mod tests {
                     lag_ms: 0,
                     sample: None,
                 },
+                cluster: None,
                 counts: Counts::default(),
                 sketches: Vec::new(),
                 inner_sketches: None,

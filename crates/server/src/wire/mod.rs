@@ -24,7 +24,7 @@ mod time;
 
 use std::io::Write;
 
-use swiftwater_runtime::{Emit, EmitMeta, EndReason, QueryMeta, Records, WindowMeta};
+use swiftwater_runtime::{ClusterMeta, Emit, EmitMeta, EndReason, QueryMeta, Records, WindowMeta};
 
 pub use bullet::{
     BulletError, BulletKind, write_bullet_emit, write_bullet_errors, write_bullet_line, write_bullet_meta,
@@ -85,11 +85,15 @@ pub fn write_meta(meta: &EmitMeta, out: &mut Vec<u8>) {
     if let Some(share) = meta.stream.sample {
         append_fmt(out, format_args!(",\"sample\":{share}"));
     }
+    out.push(b'}');
+    if let Some(cluster) = &meta.cluster {
+        write_cluster(cluster, out);
+    }
     let counts = &meta.counts;
     append_fmt(
         out,
         format_args!(
-            "}},\"counts\":{{\"seen\":{},\"matched\":{},\"mistyped\":{},\"late\":{}",
+            ",\"counts\":{{\"seen\":{},\"matched\":{},\"mistyped\":{},\"late\":{}",
             counts.seen, counts.matched, counts.mistyped, counts.late
         ),
     );
@@ -118,6 +122,25 @@ pub fn write_meta(meta: &EmitMeta, out: &mut Vec<u8>) {
         out.push(b'}');
     }
     out.push(b'}');
+}
+
+fn write_cluster(cluster: &ClusterMeta, out: &mut Vec<u8>) {
+    let ClusterMeta { workers, answered, partitions, missing } = cluster;
+    let (covered, complete) = (partitions - missing.len(), missing.is_empty());
+    append_fmt(
+        out,
+        format_args!(
+            ",\"cluster\":{{\"workers\":{workers},\"answered\":{answered},\"partitions\":{partitions},\"covered\":{covered},\
+             \"missing\":["
+        ),
+    );
+    for (at, partition) in missing.iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        write_text(partition, out);
+    }
+    append_fmt(out, format_args!("],\"complete\":{complete}}}"));
 }
 
 /// Adds what is known of a query from the start, as an object: id, text, received and, where they are known, columns.
@@ -231,6 +254,7 @@ mod tests {
                     lag_ms: 2,
                     sample: None,
                 },
+                cluster: None,
                 counts: Counts {
                     seen: 7,
                     matched: 2,

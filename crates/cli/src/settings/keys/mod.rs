@@ -219,12 +219,16 @@ pub(crate) static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
         bullet::keys(),
         #[cfg(feature = "history")]
         pubsub::keys(),
+        #[cfg(feature = "history")]
+        cluster::keys(),
         syslog::keys(),
     ];
     sections.into_iter().flatten().collect()
 });
 
 mod bullet;
+#[cfg(feature = "history")]
+mod cluster;
 mod data;
 mod engine;
 #[cfg(feature = "history")]

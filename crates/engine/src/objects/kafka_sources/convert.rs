@@ -22,15 +22,15 @@ const EVENT_BYTES_MAX: u64 = 16 << 20;
 
 /// The events of some messages.
 #[derive(Debug)]
-pub(super) struct Converted {
+pub(in crate::objects) struct Converted {
     /// The events, in the order of the messages.
-    pub(super) batch: EventBatch,
+    pub(in crate::objects) batch: EventBatch,
     /// The offset of each event's message.
-    pub(super) offsets: Vec<u64>,
+    pub(in crate::objects) offsets: Vec<u64>,
     /// The messages, or lines of them, that are no events, with their offsets in ascending order.
-    pub(super) refused: Vec<(u64, RefusedText)>,
+    pub(in crate::objects) refused: Vec<(u64, RefusedText)>,
     /// Messages without a value that were left out.
-    pub(super) tombstones: u64,
+    pub(in crate::objects) tombstones: u64,
 }
 
 /// The messages as lines, an event each.
@@ -41,7 +41,7 @@ struct Lines {
 }
 
 /// Converts messages of a partition of a source.
-pub(super) fn convert(
+pub(in crate::objects) fn convert(
     messages: &MessageBatch,
     range: Range<usize>,
     source: &KafkaSource,

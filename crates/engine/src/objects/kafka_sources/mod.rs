@@ -11,7 +11,7 @@
 //!
 //! The order of the events is that in which partitions are read; within a partition it is the partition's.
 
-mod convert;
+pub(super) mod convert;
 mod positions;
 mod reader;
 mod show;

@@ -1,0 +1,54 @@
+//! The settings of a node of a cluster.
+
+use super::{Key, Kind, Value};
+
+const SECOND: u64 = 1000;
+
+pub(super) fn keys() -> Vec<Key> {
+    vec![
+        text!(
+            "cluster.name",
+            Kind::Text(name_or_empty),
+            cluster.name,
+            "Name of the cluster that this server is a node of; its topics begin with `_swiftwater.NAME`. Empty: none."
+        ),
+        text!(
+            "cluster.node_id",
+            Kind::Text(name_or_empty),
+            cluster.node_id,
+            "Name of this node, which no other node of the cluster has."
+        ),
+        text!(
+            "cluster.connection",
+            Kind::Text(|_| Ok(())),
+            cluster.connection,
+            "Connection of `[kafka.NAME]` that the cluster is reached by."
+        ),
+        number!(
+            "cluster.flush_ms",
+            Kind::Millis(1, 10 * SECOND),
+            cluster.flush_ms,
+            "Maximum time between a match on a node and its message to the node that serves the query."
+        ),
+        number!(
+            "cluster.partial_wait_ms",
+            Kind::Millis(1, 3600 * SECOND),
+            cluster.partial_wait_ms,
+            "Time that a window waits for partitions that are behind, after others are done. Then it is answered without them, and says so."
+        ),
+        number!(
+            "cluster.session_timeout_ms",
+            Kind::Millis(6 * SECOND, 1800 * SECOND),
+            cluster.session_timeout_ms,
+            "Time without a heartbeat after which the partitions of a node go to others."
+        ),
+    ]
+}
+
+fn name_or_empty(text: &str) -> Result<(), String> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    match text.len() <= 200 && text.chars().all(is_part) {
+        true => Ok(()),
+        false => Err("a name has 1 to 200 of A-Z, a-z, 0-9, `.`, `_` and `-`".to_owned()),
+    }
+}

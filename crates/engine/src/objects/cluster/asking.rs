@@ -1,0 +1,149 @@
+//! Queries of the cluster: a node writes one to `.queries`, and every node reads all of them.
+
+use std::sync::{Arc, OnceLock};
+
+use swiftwater_cluster::{DistributedQuery, QueryNumber};
+use swiftwater_event::{Millis, StreamName};
+use swiftwater_lang::{ParseOptions, stream_of};
+use swiftwater_runtime::{QueryForm, SubmitOptions, parts::RemoteStart};
+use tokio::sync::oneshot;
+
+use super::{Asked, AskedText, Cluster, away, refused, topics::READ_BACK};
+use crate::{EngineError, durable::history::History};
+
+impl Cluster {
+    /// Asks a query of the whole cluster if it is over one of its streams, and returns the beginning that it has everywhere.
+    pub(crate) async fn ask(
+        &self,
+        text: &str,
+        options: &SubmitOptions,
+    ) -> Result<Option<RemoteStart>, EngineError> {
+        let Some(shared) = self.shared.upgrade() else { return Ok(None) };
+        let is_text = options.form == QueryForm::Bql;
+        let now = shared.clock.now();
+        let parse_options = ParseOptions {
+            parameters: &options.parameters,
+            text_bytes_max: shared.config.query_text_bytes_max,
+            ..ParseOptions::new(options.dialect, now)
+        };
+        let named = stream_of(text, &parse_options).filter(|_| is_text).flatten();
+        let Some(name) = named.or_else(|| shared.config.default_stream.clone()) else { return Ok(None) };
+        let Some(stream) = self.stream(&name) else { return Ok(None) };
+        if !options.parameters.is_empty() {
+            return Err(refused(
+                "a query over the cluster has no parameters: write the values into its text".to_owned(),
+            ));
+        }
+        let wanted = shared.runtime.wanted(text, options, now)?;
+        let query = Arc::clone(wanted.query());
+        let duration_ms = wanted.ends().map(|ends| ends.abs_diff(now));
+        let ends = |begins: Millis| duration_ms.map(|ms| begins.saturating_add_unsigned(ms));
+        let checked = DistributedQuery::new(0, now, ends(now), Arc::clone(&query));
+        checked.map_err(|why| refused(format!("stream `{name}` is one of the cluster: {why}")))?;
+        let key = format!("{}/{}", self.me, shared.clock.now_micros());
+        let key = format!("{key}/{}", self.written.lock().len());
+        let (reply, answer) = oneshot::channel();
+        self.written.lock().insert(key.clone(), reply);
+        let asked = AskedText {
+            stream: name.to_string(),
+            text: text.to_owned(),
+            duration_ms,
+            server: self.me.to_string(),
+        };
+        let value = serde_json::to_string(&asked).map_err(|error| refused(error.to_string()))?;
+        let written = self.write(&self.topics.queries, &key, Some(value)).await;
+        let read = match written {
+            Ok(_) => tokio::time::timeout(READ_BACK, answer).await.ok().and_then(Result::ok),
+            Err(error) => {
+                self.written.lock().remove(&key);
+                return Err(error);
+            }
+        };
+        let Some((number, begins)) = read else {
+            self.written.lock().remove(&key);
+            return Err(away("the query was written, and could not be read back in time".to_owned()));
+        };
+        let query = DistributedQuery::new(number, begins, ends(begins), query)
+            .map_err(|why| refused(why.to_string()))?;
+        let place = Arc::new(OnceLock::new());
+        stream.serving.add(query, key, Arc::clone(&place));
+        Ok(Some(RemoteStart { stream: Arc::clone(&stream.serving.stream), begins, number: place }))
+    }
+
+    /// Reads the streams of the cluster, without end.
+    pub(super) async fn read_objects(self: Arc<Self>, history: Arc<History>) {
+        let mut stop = history.closing();
+        let mut retry = Cluster::retry();
+        let work = async {
+            loop {
+                self.ensure_topics().await;
+                let take = |_: u64, _: Millis, key: &str, value: Option<&[u8]>| {
+                    let text = value.map(|value| String::from_utf8_lossy(value).into_owned());
+                    self.apply(&history, key, text.as_deref());
+                };
+                let read = |next: u64| {
+                    self.objects_read.send_replace(next);
+                };
+                let error = self.follow(&self.topics.objects, take, read).await;
+                self.rest("the streams of the cluster are not read at present", &error, &mut retry).await;
+            }
+        };
+        tokio::select! {
+            () = work => {}
+            () = stop.received() => {}
+        }
+    }
+
+    /// Reads the queries of the cluster, without end.
+    pub(super) async fn read_queries(self: Arc<Self>, history: Arc<History>) {
+        let mut stop = history.closing();
+        let mut retry = Cluster::retry();
+        let work = async {
+            loop {
+                self.ensure_topics().await;
+                let take = |offset: u64, time: Millis, key: &str, value: Option<&[u8]>| {
+                    self.take_query(offset, time, key, value);
+                };
+                let read = |next: u64| {
+                    self.queries_read.send_if_modified(|known| {
+                        let is_new = *known < next;
+                        *known = next.max(*known);
+                        is_new
+                    });
+                };
+                let error = self.follow(&self.topics.queries, take, read).await;
+                self.rest("the queries of the cluster are not read at present", &error, &mut retry).await;
+            }
+        };
+        tokio::select! {
+            () = work => {}
+            () = stop.received() => {}
+        }
+    }
+
+    fn take_query(&self, number: u64, begins: Millis, key: &str, value: Option<&[u8]>) {
+        let Some(value) = value else {
+            let mut queries = self.queries.lock();
+            queries.retain(|_, asked| asked.key != key);
+            return;
+        };
+        let Ok(asked) = serde_json::from_slice::<AskedText>(value) else {
+            tracing::error!(key, "the cluster has a query that this release cannot read: upgrade this node");
+            return;
+        };
+        self.queries.lock().insert(number, Asked { key: key.to_owned(), begins, asked });
+        if let Some(reply) = self.written.lock().remove(key) {
+            // The client may be gone: then nobody takes the query, and it is ended.
+            let _ = reply.send((number, begins));
+        }
+    }
+
+    /// The queries over a stream, and the offset up to which all are known.
+    pub(super) fn queries_of(&self, stream: &StreamName) -> (Vec<(QueryNumber, Asked)>, QueryNumber) {
+        // Read first: the list has at least those.
+        let next = *self.queries_read.borrow();
+        let queries = self.queries.lock();
+        let of_stream = queries.iter().filter(|(_, asked)| asked.asked.stream == stream.as_str());
+        (of_stream.map(|(number, asked)| (*number, asked.clone())).collect(), next)
+    }
+}

@@ -1,0 +1,165 @@
+//! The membership of this node: Kafka's consumer group assigns the partitions of all streams of the cluster.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use swiftwater_kafka::{
+    GroupEvent, GroupMember, GroupProtocol, KafkaError, MemberOptions, OffsetAt, TopicPartition,
+};
+use tokio::{
+    sync::oneshot,
+    time::{MissedTickBehavior, interval},
+};
+
+use super::{
+    Cluster,
+    reader::{Order, Place},
+};
+use crate::durable::history::History;
+
+/// The time between two commits of the places where successors begin.
+const COMMIT: Duration = Duration::from_secs(1);
+
+/// The time that a reader has to send what it has read before its partitions go to another node.
+const RELEASE: Duration = Duration::from_secs(5);
+
+impl Cluster {
+    /// Takes part in the group, without end.
+    pub(super) async fn join(self: Arc<Self>, history: Arc<History>) {
+        let mut stop = history.closing();
+        let mut retry = Cluster::retry();
+        loop {
+            let joined = tokio::select! {
+                joined = self.try_join() => joined,
+                () = stop.received() => return,
+            };
+            if let Err(error) = joined {
+                self.rest("this node is no member of the cluster at present", &error, &mut retry).await;
+            }
+        }
+    }
+
+    fn topics_of_streams(&self) -> Vec<String> {
+        let mut topics: Vec<String> =
+            self.all_streams().iter().map(|(_, stream)| stream.topic.to_string()).collect();
+        topics.sort_unstable();
+        topics.dedup();
+        topics
+    }
+
+    async fn try_join(&self) -> Result<(), KafkaError> {
+        self.ensure_topics().await;
+        let mut topics = self.topics_of_streams();
+        while topics.is_empty() {
+            self.changed.notified().await;
+            topics = self.topics_of_streams();
+        }
+        let mut member = self.config.kafka.member(&MemberOptions {
+            group: self.topics.workers.clone(),
+            topics,
+            instance_id: None,
+            client_id: Some(self.config.node.clone()),
+            session_timeout: self.config.session_timeout,
+            protocol: GroupProtocol::Classic,
+        })?;
+        let mut commit = interval(COMMIT);
+        commit.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                event = member.next() => match event {
+                    GroupEvent::Assigned(partitions) => self.assigned(&mut *member, &partitions).await?,
+                    GroupEvent::Revoked(partitions) => {
+                        self.release(&partitions).await;
+                        self.commit(&mut *member);
+                        self.forget(&partitions);
+                    }
+                    GroupEvent::Lost(partitions) => self.lose(&partitions).await,
+                    GroupEvent::Waiting(error) => {
+                        tracing::warn!(%error, hint = error.hint(), "this node waits for its part of the cluster");
+                    }
+                    GroupEvent::Failed(error) => return Err(error),
+                },
+                () = self.changed.notified() => member.subscribe(&self.topics_of_streams()),
+                _ = commit.tick() => self.commit(&mut *member),
+            }
+        }
+    }
+
+    /// Has partitions read, once this node knows all queries that the node before it knew.
+    async fn assigned(
+        &self,
+        member: &mut dyn GroupMember,
+        partitions: &[TopicPartition],
+    ) -> Result<(), KafkaError> {
+        let ends = self.config.kafka.offsets(&self.topics.queries, &[(0, OffsetAt::Latest)]).await?;
+        let end = ends.first().copied().unwrap_or(0);
+        let mut read = self.queries_read.subscribe();
+        // The sender lives as long as this node.
+        let _ = read.wait_for(|next| *next >= end).await;
+        let committed = member.committed(partitions).await?;
+        let mut orders: BTreeMap<&str, Vec<(u32, Option<Place>)>> = BTreeMap::new();
+        for (partition, committed) in partitions.iter().zip(committed) {
+            let place = committed.and_then(|(offset, text)| Some((offset, text.parse().ok()?)));
+            orders.entry(&partition.topic).or_default().push((partition.partition, place));
+        }
+        for (topic, partitions) in orders {
+            for stream in self.streams_of(topic) {
+                // A reader that has ended has no stream any more.
+                let _ = stream.orders.send(Order::Read(partitions.clone())).await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn release(&self, partitions: &[TopicPartition]) {
+        for (topic, partitions) in by_topic(partitions) {
+            for stream in self.streams_of(topic) {
+                let (done, released) = oneshot::channel();
+                let order = Order::Release(partitions.clone(), done);
+                if stream.orders.send(order).await.is_ok() {
+                    // Its successor begins where the last unit was acknowledged.
+                    let _ = tokio::time::timeout(RELEASE, released).await;
+                }
+            }
+        }
+    }
+
+    async fn lose(&self, partitions: &[TopicPartition]) {
+        for (topic, partitions) in by_topic(partitions) {
+            for stream in self.streams_of(topic) {
+                let _ = stream.orders.send(Order::Lose(partitions.clone())).await;
+            }
+        }
+    }
+
+    fn streams_of(&self, topic: &str) -> Vec<Arc<super::ClusterStream>> {
+        let streams = self.all_streams();
+        streams.into_iter().map(|(_, stream)| stream).filter(|stream| *stream.topic == *topic).collect()
+    }
+
+    fn commit(&self, member: &mut dyn GroupMember) {
+        let places: Vec<(TopicPartition, u64, String)> = self
+            .positions
+            .all()
+            .into_iter()
+            .map(|((topic, partition), (offset, from))| {
+                (TopicPartition::new(&*topic, partition), offset, from.to_string())
+            })
+            .collect();
+        if !places.is_empty() {
+            member.commit(&places);
+        }
+    }
+
+    fn forget(&self, partitions: &[TopicPartition]) {
+        partitions.iter().for_each(|of| self.positions.remove(&of.topic, of.partition));
+    }
+}
+
+/// The partitions of each topic.
+fn by_topic(partitions: &[TopicPartition]) -> BTreeMap<&str, Vec<u32>> {
+    let mut topics: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+    for of in partitions {
+        topics.entry(&of.topic).or_default().push(of.partition);
+    }
+    topics
+}

@@ -1,0 +1,275 @@
+//! The node of a cluster: live queries over topics of Kafka that several nodes read together.
+//!
+//! ```text
+//! .objects   CREATE STREAM … FROM KAFKA of all nodes         ─► streams          (each node reads all of it)
+//! .queries   queries, with the node that serves each         ─► readers          (each node reads all of it)
+//! topic      partitions, assigned by the group `.workers`    ─► reader ─► units  (one task per stream, reader.rs)
+//! .partials  units, each to the node that serves             ─► serving ─► the runtime's queries
+//! ```
+//!
+//! The topics are Kafka's and so are the log, the assignment and the failure detection; what a worker computes and how it is merged is
+//! in the room `cluster`. A query begins at the time at which the broker recorded it, and has the number of its message.
+
+mod asking;
+mod member;
+mod reader;
+mod serving;
+mod topics;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Weak, atomic::AtomicU32},
+    time::Duration,
+};
+
+use swiftwater_cluster::{NodeName, QueryNumber};
+use swiftwater_event::{Millis, StreamName};
+use swiftwater_kafka::Kafka;
+use swiftwater_lang::{
+    Dialect, ParseOptions,
+    ddl::{CreateStream, Ddl},
+    parse_kept_ddl,
+};
+use swiftwater_runtime::lock_order::OrderedMutex;
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+
+use crate::{EngineError, durable::history::History, shared::Shared, supervisor::TaskKind};
+use reader::{Order, Positions};
+use serving::Serving;
+use topics::Topics;
+
+/// The settings of a node of a cluster.
+#[derive(Debug, Clone)]
+pub struct ClusterConfig {
+    /// The name of the cluster; its topics begin with it.
+    pub name: String,
+    /// The name of the node, which no other node of the cluster has.
+    pub node: String,
+    /// The brokers.
+    pub kafka: Arc<dyn Kafka>,
+    /// The time between two units of a worker.
+    pub flush: Duration,
+    /// The time that a window waits for partitions that are behind.
+    pub partial_wait: Duration,
+    /// The time without a heartbeat after which the partitions of a node go to others.
+    pub session_timeout: Duration,
+    /// The partitions of the topic of units, if the node makes it.
+    pub partials: u32,
+}
+
+impl PartialEq for ClusterConfig {
+    fn eq(&self, other: &ClusterConfig) -> bool {
+        self.name == other.name && self.node == other.node
+    }
+}
+
+/// A node of a cluster.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    config: ClusterConfig,
+    topics: Topics,
+    /// The node's name with a part that no start of it has twice.
+    me: NodeName,
+    shared: Weak<Shared>,
+    streams: OrderedMutex<BTreeMap<StreamName, Arc<ClusterStream>>>,
+    /// The queries of the cluster.
+    queries: OrderedMutex<BTreeMap<QueryNumber, Asked>>,
+    /// Queries of this node that were written, by their keys, until they are read back.
+    written: OrderedMutex<HashMap<String, oneshot::Sender<(QueryNumber, Millis)>>>,
+    /// All messages of `.objects` and of `.queries` before these offsets were read.
+    objects_read: watch::Sender<u64>,
+    queries_read: watch::Sender<u64>,
+    /// Streams were created or dropped.
+    changed: Notify,
+    positions: Positions,
+    /// Streams that were dropped, until their queries have ended.
+    dropped: OrderedMutex<Vec<Arc<ClusterStream>>>,
+}
+
+/// A stream of a cluster.
+#[derive(Debug)]
+pub(crate) struct ClusterStream {
+    create: CreateStream,
+    topic: Box<str>,
+    serving: Arc<Serving>,
+    /// The partitions of its topic, as last looked up.
+    partitions: AtomicU32,
+    orders: mpsc::Sender<Order>,
+}
+
+/// A query of the cluster, as its message has it.
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
+struct AskedText {
+    stream: String,
+    text: String,
+    duration_ms: Option<u64>,
+    server: String,
+}
+
+/// A query of the cluster.
+#[derive(Debug, Clone)]
+struct Asked {
+    key: String,
+    begins: Millis,
+    asked: AskedText,
+}
+
+impl History {
+    /// This node of a cluster, if it is one.
+    pub(crate) fn cluster(&self) -> Option<&Arc<Cluster>> {
+        self.objects.cluster.get()
+    }
+
+    /// True if a stream is one of the cluster, so that its events are on all nodes.
+    pub(crate) fn is_of_cluster(&self, name: &StreamName) -> bool {
+        self.cluster().is_some_and(|cluster| cluster.stream(name).is_some())
+    }
+
+    /// Takes part in the cluster that the settings name.
+    pub(crate) fn start_cluster(self: &Arc<Self>, shared: &Arc<Shared>) {
+        if let Some(config) = &self.config.cluster {
+            let _ = self.objects.cluster.set(Cluster::start(config.clone(), shared, self));
+        }
+    }
+}
+
+impl Cluster {
+    /// Starts a node.
+    pub(crate) fn start(config: ClusterConfig, shared: &Arc<Shared>, history: &Arc<History>) -> Arc<Cluster> {
+        let me = format!("{}/{}", config.node, shared.clock.now_micros());
+        let cluster = Arc::new(Cluster {
+            topics: Topics::of(&config.name),
+            me: me.into(),
+            shared: Arc::downgrade(shared),
+            streams: OrderedMutex::default(),
+            queries: OrderedMutex::default(),
+            written: OrderedMutex::default(),
+            objects_read: watch::Sender::new(0),
+            queries_read: watch::Sender::new(0),
+            changed: Notify::new(),
+            positions: Positions::default(),
+            dropped: OrderedMutex::default(),
+            config,
+        });
+        let run = |name: &'static str, work: fn(Arc<Cluster>, Arc<History>) -> Running| {
+            let cluster = Arc::clone(&cluster);
+            history.run_service((TaskKind::Reader, name), move |history| work(Arc::clone(&cluster), history));
+        };
+        run("the streams of the cluster", |cluster, history| Box::pin(cluster.read_objects(history)));
+        run("the queries of the cluster", |cluster, history| Box::pin(cluster.read_queries(history)));
+        run("the units of workers", |cluster, history| Box::pin(cluster.serve(history)));
+        run("the membership in the cluster", |cluster, history| Box::pin(cluster.join(history)));
+        cluster
+    }
+
+    /// True if a statement declares a stream of the cluster, and not one of this node.
+    pub(crate) fn takes(&self, ddl: &Ddl) -> bool {
+        match ddl {
+            Ddl::CreateStream(create) => create.source.is_some() && create.options.store != Some(true),
+            Ddl::DropStream { name, .. } => self.streams.lock().contains_key(name),
+            _ => false,
+        }
+    }
+
+    fn stream(&self, name: &StreamName) -> Option<Arc<ClusterStream>> {
+        self.streams.lock().get(name).cloned()
+    }
+
+    fn all_streams(&self) -> Vec<(StreamName, Arc<ClusterStream>)> {
+        self.streams.lock().iter().map(|(name, stream)| (name.clone(), Arc::clone(stream))).collect()
+    }
+
+    /// Declares or drops a stream of the cluster on all nodes; returns when this node knows. False where nothing changes.
+    pub(crate) async fn change(&self, ddl: &Ddl) -> Result<bool, EngineError> {
+        let (name, value) = match ddl {
+            Ddl::CreateStream(create) => {
+                check(create)?;
+                if let Some(stream) = self.stream(&create.name) {
+                    return match create.if_not_exists || stream.create == *create {
+                        true => Ok(false),
+                        false => Err(refused(format!("stream `{}` of the cluster exists", create.name))),
+                    };
+                }
+                let topic = create.source.as_ref().map(|source| &*source.topic).unwrap_or_default();
+                if let Some((other, _)) =
+                    self.all_streams().iter().find(|(_, stream)| *stream.topic == *topic)
+                {
+                    return Err(refused(format!(
+                        "stream `{other}` of the cluster reads topic `{topic}` already"
+                    )));
+                }
+                (create.name.clone(), Some(create.to_string()))
+            }
+            Ddl::DropStream { name, .. } => (name.clone(), None),
+            _ => return Err(refused("a stream of a cluster can be created and dropped only".to_owned())),
+        };
+        let written = self.write(&self.topics.objects, name.as_str(), value).await?;
+        let mut read = self.objects_read.subscribe();
+        let read = read.wait_for(|next| *next > written);
+        match tokio::time::timeout(topics::READ_BACK, read).await {
+            Ok(Ok(_)) => Ok(true),
+            _ => Err(away("the statement was written, and could not be read back in time".to_owned())),
+        }
+    }
+
+    /// Applies a message of `.objects`.
+    fn apply(self: &Arc<Self>, history: &Arc<History>, name: &str, text: Option<&str>) {
+        let Ok(name) = StreamName::new(name) else { return };
+        let Some(text) = text else {
+            let dropped = self.streams.lock().remove(&name);
+            if let Some(dropped) = dropped {
+                self.dropped.lock().push(dropped);
+                self.changed.notify_one();
+            }
+            return;
+        };
+        if self.stream(&name).is_some() {
+            tracing::warn!(stream = %name, "a second CREATE of a stream of the cluster is void");
+            return;
+        }
+        let ddl = parse_kept_ddl(text, &ParseOptions::new(Dialect::Native, 0));
+        let Ok(Some(Ddl::CreateStream(create))) = ddl else {
+            tracing::error!(stream = %name, text, "the cluster has a stream that this release cannot read: upgrade this node");
+            return;
+        };
+        let Some(source) = &create.source else { return };
+        if self.all_streams().iter().any(|(_, stream)| *stream.topic == *source.topic) {
+            tracing::warn!(stream = %name, "a second stream of the cluster over one topic is void");
+            return;
+        }
+        let (orders, inbox) = mpsc::channel(reader::ORDERS_MAX);
+        let topic: Box<str> = source.topic.as_ref().into();
+        let serving = Serving::new(name.clone(), topic.clone(), self.config.partial_wait);
+        let stream =
+            Arc::new(ClusterStream { create, topic, serving, partitions: AtomicU32::new(0), orders });
+        self.streams.lock().insert(name, Arc::clone(&stream));
+        self.read_stream(history, &stream, inbox);
+        self.changed.notify_one();
+    }
+}
+
+/// The future of a task.
+type Running = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
+
+fn refused(why: String) -> EngineError {
+    EngineError::Cluster(why)
+}
+
+fn away(why: String) -> EngineError {
+    EngineError::ClusterAway(why)
+}
+
+/// Refuses what a stream of a cluster cannot have.
+fn check(create: &CreateStream) -> Result<(), EngineError> {
+    let name = &create.name;
+    if !create.columns.is_empty() || !create.checks.is_empty() || create.watermark.is_some() {
+        return Err(refused(format!(
+            "stream `{name}` of the cluster cannot have columns, checks or a watermark: leave them out, or add WITH (store = \
+             true) for a stream of this node alone"
+        )));
+    }
+    match create.source.as_ref().is_some_and(|source| source.is_paused) {
+        true => Err(refused(format!("stream `{name}` of the cluster cannot be paused"))),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,418 @@
+//! The reader of a stream's partitions on this node: matches the events of those that are assigned to it, and sends units.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, atomic::Ordering},
+};
+
+use futures_util::FutureExt;
+use swiftwater_cluster::{Batch, DistributedQuery, NodeName, QueryNumber, Unit, Worker, WorkerLimits};
+use swiftwater_event::{Millis, StreamName};
+use swiftwater_kafka::{
+    Consumer, ConsumerOptions, Fetched, Isolation, KafkaError, MessageBatch, OffsetAt, Producer, SendError,
+};
+use swiftwater_lang::ddl::KafkaIsolation;
+use swiftwater_runtime::{SubmitOptions, lock_order::OrderedMutex};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::{MissedTickBehavior, interval},
+};
+
+use super::{
+    Asked, Cluster, ClusterStream,
+    topics::{message, partition_of},
+};
+use crate::{
+    durable::history::{History, run_blocking},
+    objects::kafka_sources::convert::convert,
+    supervisor::TaskKind,
+};
+
+/// Orders that wait for a reader.
+pub(super) const ORDERS_MAX: usize = 64;
+
+/// Batches of the consumer that are taken before a unit is sent.
+const BATCHES_MAX: usize = 64;
+
+/// The time between two looks at partitions that have no events.
+const IDLE: std::time::Duration = std::time::Duration::from_millis(200);
+
+/// The time between two looks at the number of partitions.
+const REFRESH: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// A broker has all events before the time of an answer less this: replicas take a moment.
+const IDLE_MARGIN_MS: Millis = 100;
+
+/// A partition is read again from so many milliseconds back at most.
+const RESUME_MS_MAX: u64 = 60_000;
+
+/// A place in a partition: an offset, and the time from which on all events are behind it.
+pub(super) type Place = (u64, Millis);
+
+/// A topic, and the number of its partition.
+type PartitionName = (Box<str>, u32);
+
+/// The places at which successors of this node's partitions begin.
+#[derive(Debug, Default)]
+pub(super) struct Positions(OrderedMutex<BTreeMap<PartitionName, Place>>);
+
+impl Positions {
+    pub(super) fn all(&self) -> Vec<(PartitionName, Place)> {
+        self.0.lock().iter().map(|(place, position)| (place.clone(), *position)).collect()
+    }
+
+    fn set(&self, topic: &str, partition: u32, position: Place) {
+        self.0.lock().insert((topic.into(), partition), position);
+    }
+
+    pub(super) fn remove(&self, topic: &str, partition: u32) {
+        self.0.lock().remove(&(topic.into(), partition));
+    }
+}
+
+/// An order to a reader.
+#[derive(Debug)]
+pub(super) enum Order {
+    /// Partitions are assigned to this node, each with the place that was committed for it.
+    Read(Vec<(u32, Option<Place>)>),
+    /// Partitions go to another node: what was read is sent, and then answered.
+    Release(Vec<u32>, oneshot::Sender<()>),
+    /// Partitions may be another node's already.
+    Lose(Vec<u32>),
+}
+
+/// A reader from its start to its next failure.
+struct Reader<'c> {
+    cluster: &'c Cluster,
+    name: &'c StreamName,
+    stream: &'c ClusterStream,
+    worker: Worker,
+    /// This run's own name: units of an earlier run that were not marked do not count.
+    node: NodeName,
+    consumer: Box<dyn Consumer>,
+    producer: Box<dyn Producer>,
+    partials: u32,
+    learned: BTreeSet<QueryNumber>,
+    /// Partitions of which all that there is was read.
+    at_end: BTreeSet<u32>,
+    /// The latest time that a broker told.
+    broker_time: Millis,
+}
+
+impl Cluster {
+    /// Starts the reader of a stream, which ends with the stream.
+    pub(super) fn read_stream(
+        self: &Arc<Self>,
+        history: &Arc<History>,
+        stream: &Arc<ClusterStream>,
+        mut orders: mpsc::Receiver<Order>,
+    ) {
+        let (cluster, stream, mut stop) = (Arc::clone(self), Arc::downgrade(stream), history.closing());
+        history.supervisor.spawn(TaskKind::Reader, async move {
+            let mut retry = Cluster::retry();
+            // The partitions that are assigned, for the next run.
+            let mut assigned: BTreeMap<u32, Option<Place>> = BTreeMap::new();
+            let mut runs = 0_u64;
+            loop {
+                let Some(stream) = stream.upgrade() else { return };
+                let name = stream.create.name.clone();
+                runs += 1;
+                let work = async {
+                    let mut reader = Reader::begin(&cluster, &name, &stream, runs).await?;
+                    reader.read_partitions(std::mem::take(&mut assigned)).await?;
+                    reader.run(&mut orders).await
+                };
+                let result: Result<(), KafkaError> = tokio::select! {
+                    result = work => result,
+                    () = stop.received() => return,
+                };
+                let Err(error) = result else { return };
+                // What was acknowledged is where the next run begins.
+                for ((topic, partition), position) in cluster.positions.all() {
+                    if topic == stream.topic {
+                        assigned.insert(partition, Some(position));
+                    }
+                }
+                let what = format!("the partitions of stream `{name}` are not read at present");
+                cluster.rest(&what, &error, &mut retry).await;
+            }
+        });
+    }
+}
+
+impl<'c> Reader<'c> {
+    async fn begin(
+        cluster: &'c Cluster,
+        name: &'c StreamName,
+        stream: &'c ClusterStream,
+        run: u64,
+    ) -> Result<Reader<'c>, KafkaError> {
+        let partials = cluster.config.kafka.topic(&cluster.topics.partials).await?.partitions;
+        let source = stream.create.source.as_ref();
+        let isolation = match source.and_then(|source| source.options.isolation) {
+            Some(KafkaIsolation::ReadUncommitted) => Isolation::ReadUncommitted,
+            None | Some(KafkaIsolation::ReadCommitted) => Isolation::ReadCommitted,
+        };
+        let options = ConsumerOptions { isolation, group: cluster.topics.workers.clone() };
+        let consumer = cluster.config.kafka.consumer(&stream.topic, &options)?;
+        let producer = cluster.producer(&cluster.topics.partials).await?;
+        let limits = WorkerLimits { resume_ms_max: RESUME_MS_MAX, ..WorkerLimits::default() };
+        let mut reader = Reader {
+            cluster,
+            name,
+            stream,
+            worker: Worker::new(limits),
+            node: format!("{}/{name}/{run}", cluster.me).into(),
+            consumer,
+            producer,
+            partials,
+            learned: BTreeSet::new(),
+            at_end: BTreeSet::new(),
+            broker_time: Millis::MIN,
+        };
+        reader.look_up_partitions().await?;
+        reader.ask_time().await?;
+        Ok(reader)
+    }
+
+    /// Looks up the partitions of the topic.
+    async fn look_up_partitions(&mut self) -> Result<(), KafkaError> {
+        let topic = self.cluster.config.kafka.topic(&self.stream.topic).await?;
+        self.stream.partitions.store(topic.partitions, Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn run(&mut self, orders: &mut mpsc::Receiver<Order>) -> Result<(), KafkaError> {
+        let mut queries = self.cluster.queries_read.subscribe();
+        let mut flush = interval(self.cluster.config.flush);
+        flush.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut refresh = interval(REFRESH);
+        refresh.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut idle = interval(IDLE);
+        idle.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                order = orders.recv() => match order {
+                    None => return Ok(()),
+                    Some(order) => self.obey(order).await?,
+                },
+                Ok(()) = queries.changed() => {
+                    queries.borrow_and_update();
+                    self.learn();
+                    self.send().await?;
+                }
+                fetched = self.consumer.next() => {
+                    self.take(fetched)?;
+                    for _ in 0..BATCHES_MAX {
+                        let Some(more) = self.consumer.next().now_or_never() else { break };
+                        self.take(more)?;
+                    }
+                }
+                _ = flush.tick() => self.send().await?,
+                _ = idle.tick() => {
+                    if !self.cluster.stream(self.name).is_some_and(|now| std::ptr::eq(&*now, self.stream)) {
+                        return Ok(());
+                    }
+                    self.look_at_ends().await?;
+                }
+                _ = refresh.tick() => self.look_up_partitions().await?,
+            }
+        }
+    }
+
+    async fn obey(&mut self, order: Order) -> Result<(), KafkaError> {
+        match order {
+            Order::Read(partitions) => self.read_partitions(partitions.into_iter().collect()).await?,
+            Order::Release(partitions, done) => {
+                self.send().await?;
+                self.stop(&partitions);
+                // The member goes on without an answer if it has ended.
+                let _ = done.send(());
+            }
+            Order::Lose(partitions) => {
+                self.stop(&partitions);
+                partitions.iter().for_each(|of| self.cluster.positions.remove(&self.stream.topic, *of));
+            }
+        }
+        Ok(())
+    }
+
+    fn stop(&mut self, partitions: &[u32]) {
+        for &partition in partitions {
+            self.consumer.unassign(partition);
+            self.worker.stop(partition);
+            self.at_end.remove(&partition);
+        }
+    }
+
+    /// Reads partitions from the place that was committed for each, if the queries need that; else from now on.
+    async fn read_partitions(&mut self, partitions: BTreeMap<u32, Option<Place>>) -> Result<(), KafkaError> {
+        if partitions.is_empty() {
+            return Ok(());
+        }
+        self.learn();
+        self.ask_time().await?;
+        let oldest = self.broker_time.saturating_sub_unsigned(RESUME_MS_MAX);
+        let needed = self.worker.first_begin().unwrap_or(self.broker_time).min(self.broker_time).max(oldest);
+        let is_wanted = |place: &Option<Place>| place.is_some_and(|(_, from)| from >= needed);
+        let asked: Vec<(u32, OffsetAt)> = partitions
+            .iter()
+            .filter(|(_, place)| !is_wanted(place))
+            .map(|(partition, _)| (*partition, OffsetAt::Timestamp(needed)))
+            .collect();
+        let found = self.cluster.config.kafka.offsets(&self.stream.topic, &asked).await?;
+        let found = asked.iter().zip(found).map(|((partition, _), offset)| (*partition, (offset, needed)));
+        let committed = partitions.iter().filter(|(_, place)| is_wanted(place));
+        let committed = committed.filter_map(|(partition, place)| Some((*partition, (*place)?)));
+        for (partition, (offset, from)) in found.chain(committed).collect::<Vec<_>>() {
+            self.worker.start(partition, offset, from);
+            self.consumer.assign(partition, offset);
+            self.cluster.positions.set(&self.stream.topic, partition, (offset, from));
+        }
+        Ok(())
+    }
+
+    /// Takes up new queries, and forgets those that have ended.
+    fn learn(&mut self) {
+        let (queries, next) = self.cluster.queries_of(self.name);
+        let standing: BTreeSet<QueryNumber> = queries.iter().map(|(number, _)| *number).collect();
+        for ended in self.learned.difference(&standing) {
+            self.worker.forget(*ended);
+        }
+        for (number, asked) in queries.into_iter().filter(|(number, _)| !self.learned.contains(number)) {
+            let Some(shared) = self.cluster.shared.upgrade() else { return };
+            let server: NodeName = asked.asked.server.as_str().into();
+            match compiled(&shared.runtime, number, &asked) {
+                Ok(query) => self.worker.learn(query, server, shared.clock.now_micros()),
+                Err(why) => tracing::error!(
+                    query = asked.asked.text,
+                    why,
+                    "a query of the cluster cannot be computed here"
+                ),
+            }
+        }
+        self.learned = standing;
+        self.worker.know_up_to(next);
+    }
+
+    fn take(&mut self, fetched: Fetched) -> Result<(), KafkaError> {
+        match fetched {
+            Fetched::Messages(messages) => {
+                self.at_end.remove(&messages.partition());
+                self.take_messages(&messages);
+            }
+            Fetched::End { partition, next } => {
+                self.at_end.insert(partition);
+                self.worker.advance(partition, next, Millis::MIN);
+            }
+            Fetched::Gap { partition, first, .. } => {
+                tracing::warn!(stream = %self.name, partition, first, "messages were deleted before they were read");
+                self.worker.start(partition, first, self.broker_time);
+                self.consumer.assign(partition, first);
+            }
+            Fetched::Waiting { error, .. } => {
+                tracing::warn!(stream = %self.name, %error, hint = error.hint(), "partitions are not read at present");
+            }
+            Fetched::Failed(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn take_messages(&mut self, messages: &MessageBatch) {
+        let Some(source) = &self.stream.create.source else { return };
+        let Some(shared) = self.cluster.shared.upgrade() else { return };
+        run_blocking(messages.bytes().len(), || {
+            let event_bytes_max = self.stream.create.options.event_bytes_max;
+            let converted = convert(messages, 0..messages.len(), source, event_bytes_max);
+            let mut place = 0;
+            let times = converted.offsets.iter().map(|offset| {
+                while messages.offsets()[place] < *offset {
+                    place += 1;
+                }
+                messages.timestamps()[place].millis
+            });
+            let times = times.collect();
+            let batch =
+                Batch { events: converted.batch, offsets: converted.offsets, times, next: messages.next() };
+            self.worker.take(messages.partition(), batch, shared.clock.now_micros());
+        });
+    }
+
+    /// Sends what there is, and remembers where successors begin, once the brokers have it.
+    async fn send(&mut self) -> Result<(), KafkaError> {
+        let units = run_blocking(usize::MAX, || self.worker.flush());
+        let places: Vec<_> =
+            self.worker.partitions().filter_map(|of| Some((of, self.worker.resume(of)?))).collect();
+        if !units.is_empty() {
+            let messages: Vec<_> = units.iter().map(|(server, unit)| self.message(server, unit)).collect();
+            self.write(&messages).await?;
+        }
+        for (partition, position) in places {
+            self.cluster.positions.set(&self.stream.topic, partition, position);
+        }
+        Ok(())
+    }
+
+    async fn write(&mut self, messages: &[swiftwater_kafka::NewMessage]) -> Result<(), KafkaError> {
+        match self.producer.send(messages).await {
+            Ok(written) => {
+                let times = written.iter().map(|written| written.timestamp.millis);
+                self.broker_time = times.chain([self.broker_time]).max().unwrap_or(self.broker_time);
+                Ok(())
+            }
+            Err(SendError::Failed(error)) => Err(error),
+            Err(SendError::TooLarge(_)) => Err(KafkaError::new(
+                swiftwater_kafka::KafkaErrorKind::Configuration,
+                format!("topic `{}` does not accept the results of one batch", self.cluster.topics.partials),
+            )
+            .with_hint("Raise the topic's `max.message.bytes`.")),
+        }
+    }
+
+    fn message(&self, server: &str, unit: &Unit) -> swiftwater_kafka::NewMessage {
+        let partition = partition_of(server, self.partials);
+        let headers = [("stream", self.name.as_str()), ("node", &*self.node)];
+        let headers = headers.map(|(name, value)| (name.into(), value.into())).into();
+        message(&self.cluster.topics.partials, partition, server, Some(unit.encode().into()), headers)
+    }
+
+    /// Asks a broker for its time, by a message to nobody.
+    async fn ask_time(&mut self) -> Result<(), KafkaError> {
+        let partition = partition_of(&self.node, self.partials);
+        let hello = message(&self.cluster.topics.partials, partition, "", None, Arc::default());
+        self.write(&[hello]).await
+    }
+
+    /// Looks whether partitions that were read to their end still have no more: then they are done up to the time that a broker told
+    /// before.
+    async fn look_at_ends(&mut self) -> Result<(), KafkaError> {
+        let asked: Vec<(u32, OffsetAt)> =
+            self.at_end.iter().map(|partition| (*partition, OffsetAt::Latest)).collect();
+        if asked.is_empty() || self.worker.query_count() == 0 {
+            return Ok(());
+        }
+        self.ask_time().await?;
+        let until = self.broker_time.saturating_sub(IDLE_MARGIN_MS);
+        let ends = self.cluster.config.kafka.offsets(&self.stream.topic, &asked).await?;
+        for ((partition, _), end) in asked.into_iter().zip(ends) {
+            if self.worker.progress(partition).is_some_and(|(next, _)| next >= end) {
+                self.worker.advance(partition, end, until);
+            }
+        }
+        self.send().await
+    }
+}
+
+/// A query of the cluster, compiled.
+fn compiled(
+    runtime: &swiftwater_runtime::Runtime,
+    number: QueryNumber,
+    asked: &Asked,
+) -> Result<DistributedQuery, String> {
+    let options = SubmitOptions::default();
+    let wanted =
+        runtime.wanted(&asked.asked.text, &options, asked.begins).map_err(|error| error.to_string())?;
+    let ends = asked.asked.duration_ms.map(|ms| asked.begins.saturating_add_unsigned(ms));
+    DistributedQuery::new(number, asked.begins, ends, Arc::clone(wanted.query()))
+        .map_err(|why| why.to_string())
+}

@@ -1,0 +1,310 @@
+//! The queries of a stream that this node was asked: units of all workers become their results.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::{Arc, OnceLock, atomic::Ordering},
+    time::Duration,
+};
+
+use swiftwater_cluster::{Accepted, DistributedQuery, NodeName, QueryNumber, Server, ServerLimits, Unit};
+use swiftwater_event::{Millis, StreamName};
+use swiftwater_kafka::{Fetched, KafkaError, Message, OffsetAt};
+use swiftwater_live::QueryStep;
+use swiftwater_runtime::{
+    ClusterMeta,
+    lock_order::OrderedMutex,
+    parts::{Coverage, RemoteResult, Stream},
+};
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::{Cluster, topics::partition_of};
+use crate::{durable::history::History, shared::Shared};
+
+/// The time between two looks at windows that wait, and at queries that have ended.
+const TICK: Duration = Duration::from_millis(50);
+
+/// The time between two looks for queries whose nodes are gone.
+const SWEEP: Duration = Duration::from_secs(10);
+
+/// The time that a query has to begin on this node after it was read back.
+const BEGIN_NANOS_MAX: u64 = 10_000_000_000;
+
+/// The queries of a stream that this node serves.
+#[derive(Debug)]
+pub(super) struct Serving {
+    /// The stream on which they stand.
+    pub(super) stream: Arc<Stream>,
+    state: Arc<State>,
+}
+
+/// What an emit is of.
+#[derive(Debug)]
+struct State {
+    topic: Box<str>,
+    served: OrderedMutex<Served>,
+}
+
+#[derive(Debug)]
+struct Served {
+    server: Server,
+    queries: BTreeMap<QueryNumber, Query>,
+    /// The same by their numbers in this process.
+    numbers: HashMap<u64, QueryNumber>,
+}
+
+#[derive(Debug)]
+struct Query {
+    key: String,
+    /// Its number in this process, once it stands.
+    number: Arc<OnceLock<u64>>,
+    /// The time by which it must stand.
+    begin_by: Option<u64>,
+}
+
+impl Coverage for State {
+    fn of(&self, query: u64, window: Option<(Millis, Millis)>) -> Option<ClusterMeta> {
+        let mut served = self.served.lock();
+        let number = match served.numbers.get(&query) {
+            Some(number) => *number,
+            None => {
+                let is_it = |one: &(&QueryNumber, &Query)| one.1.number.get() == Some(&query);
+                let number = *served.queries.iter().find(is_it)?.0;
+                served.numbers.insert(query, number);
+                number
+            }
+        };
+        let now = served.server.time().unwrap_or(Millis::MIN);
+        let (start, end) = window.unwrap_or((Millis::MIN, now));
+        let found = served.server.completeness(number, start, end);
+        let name = |partition: &u32| format!("{}/{partition}", self.topic).into();
+        Some(ClusterMeta {
+            workers: found.workers,
+            answered: found.answered,
+            partitions: found.partitions,
+            missing: found.missing.iter().map(name).collect(),
+        })
+    }
+}
+
+impl Serving {
+    pub(super) fn new(name: StreamName, topic: Box<str>, wait: Duration) -> Arc<Serving> {
+        let limits = ServerLimits { wait_nanos: wait.as_nanos() as u64, ..ServerLimits::default() };
+        let served =
+            Served { server: Server::new(limits, 0), queries: BTreeMap::new(), numbers: HashMap::new() };
+        let state = Arc::new(State { topic, served: OrderedMutex::new(served) });
+        let coverage: Arc<dyn Coverage> = Arc::<State>::clone(&state);
+        Arc::new(Serving { stream: Arc::new(Stream::remote(name, coverage)), state })
+    }
+
+    /// Serves a query, which is to stand soon.
+    pub(super) fn add(&self, query: DistributedQuery, key: String, number: Arc<OnceLock<u64>>) {
+        let mut served = self.state.served.lock();
+        served.queries.insert(query.number, Query { key, number, begin_by: None });
+        served.server.add(query);
+    }
+
+    fn set_partitions(&self, partitions: u32) {
+        self.state.served.lock().server.set_partitions(partitions);
+    }
+
+    /// True if a query was read back that does not stand yet.
+    fn waits_for_begin(&self) -> bool {
+        self.state.served.lock().queries.values().any(|query| query.number.get().is_none())
+    }
+
+    /// Takes a unit: passes on the results, and closes what is over.
+    fn accept(&self, shared: &Shared, node: &NodeName, unit: Unit) {
+        let results = {
+            let mut served = self.state.served.lock();
+            let accepted = served.server.accept(node, unit);
+            let number = |query: &QueryNumber| served.queries.get(query)?.number.get().copied();
+            accepted.into_iter().filter_map(|one| Some(result(number(&one.query)?, one))).collect()
+        };
+        shared.accept_remote(&self.stream, results);
+        self.advance(shared);
+    }
+
+    fn advance(&self, shared: &Shared) {
+        let time = self.state.served.lock().server.time();
+        if let Some(time) = time {
+            shared.advance_remote(&self.stream, time);
+        }
+    }
+
+    /// Closes windows that waited long enough, and returns the keys of the queries that have ended.
+    fn tick(&self, shared: &Shared) -> Vec<String> {
+        let nanos = shared.clock.monotonic_nanos();
+        let due = self.stream.next_due();
+        let is_over = due != Millis::MAX && self.state.served.lock().server.wait(due, nanos);
+        if is_over {
+            self.advance(shared);
+        }
+        let mut served = self.state.served.lock();
+        let Served { server, queries, numbers } = &mut *served;
+        let mut ended = Vec::new();
+        queries.retain(|number, query| {
+            let stands = match query.number.get() {
+                Some(own) => shared.stands_remote(&self.stream, *own),
+                // Nobody else holds it: it was refused.
+                None if Arc::strong_count(&query.number) == 1 => false,
+                None => *query.begin_by.get_or_insert(nanos + BEGIN_NANOS_MAX) > nanos,
+            };
+            if !stands {
+                server.remove(*number);
+                ended.push(std::mem::take(&mut query.key));
+                if let Some(own) = query.number.get() {
+                    numbers.remove(own);
+                }
+            }
+            stands
+        });
+        ended
+    }
+}
+
+/// A result for the runtime.
+fn result(number: u64, accepted: Accepted) -> RemoteResult {
+    let Accepted { counts, rows, slices, .. } = accepted;
+    let step = QueryStep {
+        candidates: counts.candidates,
+        residual_tests: counts.residual_tests,
+        matches: counts.matches,
+        mistyped: counts.mistyped,
+        expression_errors: counts.expression_errors,
+        rows: rows.map(Box::new),
+        ..QueryStep::nothing(number)
+    };
+    RemoteResult { step, slices: slices.into_iter().map(|(slice, _)| slice).collect() }
+}
+
+impl Cluster {
+    /// Takes the units that are sent to this node, and ends queries everywhere that have ended here.
+    pub(super) async fn serve(self: Arc<Self>, history: Arc<History>) {
+        let mut stop = history.closing();
+        let mut retry = Cluster::retry();
+        loop {
+            let served = tokio::select! {
+                served = self.try_serve() => served,
+                () = stop.received() => return,
+            };
+            if let Err(error) = served {
+                self.rest("the units of workers are not read at present", &error, &mut retry).await;
+            }
+        }
+    }
+
+    async fn try_serve(&self) -> Result<(), KafkaError> {
+        let partials = self.ensure_topics().await;
+        let partition = partition_of(&self.me, partials);
+        let mut consumer = self.read_from(&self.topics.partials, partition, OffsetAt::Latest).await?;
+        let mut tick = interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut sweep = interval(SWEEP);
+        sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut orphans = BTreeSet::new();
+        loop {
+            tokio::select! {
+                fetched = consumer.next() => match fetched {
+                    Fetched::Messages(batch) => {
+                        for message in batch.messages() {
+                            self.take_unit(&message).await;
+                        }
+                    }
+                    Fetched::End { .. } => {}
+                    Fetched::Gap { first, .. } => consumer.assign(partition, first),
+                    Fetched::Waiting { error, .. } => {
+                        tracing::warn!(%error, hint = error.hint(), "the units of workers are not read at present");
+                    }
+                    Fetched::Failed(error) => return Err(error),
+                },
+                _ = tick.tick() => self.tick_streams().await?,
+                _ = sweep.tick() => self.end_orphans(&mut orphans).await,
+            }
+        }
+    }
+
+    async fn take_unit(&self, message: &Message<'_>) {
+        let header = |wanted: &str| {
+            let mut headers = message.headers();
+            headers
+                .find(|(name, _)| *name == wanted.as_bytes())
+                .and_then(|(_, value)| std::str::from_utf8(value?).ok())
+        };
+        let (Some(value), Some(name), Some(node)) = (message.value(), header("stream"), header("node"))
+        else {
+            return;
+        };
+        if message.key() != Some(self.me.as_bytes()) {
+            return;
+        }
+        let Some(stream) = StreamName::new(name).ok().and_then(|name| self.stream(&name)) else { return };
+        let unit = match Unit::decode(bytes::Bytes::copy_from_slice(value)) {
+            Ok(unit) => unit,
+            Err(error) => {
+                tracing::error!(node, %error, "results of a worker cannot be read");
+                return;
+            }
+        };
+        // Results of a query that is about to begin here.
+        while stream.serving.waits_for_begin() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            if let Some(shared) = self.shared.upgrade() {
+                self.end(stream.serving.tick(&shared)).await;
+            }
+        }
+        if let Some(shared) = self.shared.upgrade() {
+            stream.serving.accept(&shared, &node.into(), unit);
+        }
+    }
+
+    async fn tick_streams(&self) -> Result<(), KafkaError> {
+        let dropped = std::mem::take(&mut *self.dropped.lock());
+        for stream in dropped {
+            let Some(shared) = self.shared.upgrade() else { return Ok(()) };
+            shared.fail_remote(&stream.serving.stream, "the stream was dropped");
+            let ended = stream.serving.tick(&shared);
+            drop(shared);
+            self.end(ended).await;
+        }
+        for (_, stream) in self.all_streams() {
+            let Some(shared) = self.shared.upgrade() else { return Ok(()) };
+            stream.serving.set_partitions(stream.partitions.load(Ordering::Relaxed));
+            let ended = stream.serving.tick(&shared);
+            drop(shared);
+            self.end(ended).await;
+        }
+        Ok(())
+    }
+
+    /// Ends the queries of nodes that were no members of the cluster twice, and those of an earlier start of this node.
+    async fn end_orphans(&self, suspected: &mut BTreeSet<String>) {
+        let Ok(members) = self.config.kafka.group(&self.topics.workers).await else { return };
+        if members.is_empty() {
+            return;
+        }
+        let nodes: BTreeSet<&str> = members.iter().map(|member| &*member.client_id).collect();
+        let mut ended = Vec::new();
+        let mut suspects = BTreeSet::new();
+        for asked in self.queries.lock().values() {
+            let server = &*asked.asked.server;
+            let node = server.rsplit_once('/').map_or(server, |(node, _)| node);
+            let is_earlier_start = node == self.config.node && server != &*self.me;
+            if is_earlier_start || (!nodes.contains(node) && suspected.contains(&asked.key)) {
+                ended.push(asked.key.clone());
+            } else if !nodes.contains(node) {
+                suspects.insert(asked.key.clone());
+            }
+        }
+        *suspected = suspects;
+        self.end(ended).await;
+    }
+
+    /// Ends queries on all nodes.
+    async fn end(&self, keys: Vec<String>) {
+        for key in keys {
+            if let Err(error) = self.write(&self.topics.queries, &key, None).await {
+                tracing::warn!(%error, key, "a query of the cluster is not ended on other nodes");
+            }
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! The topics of a cluster: their names, their properties, and the way a node reads and writes them.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use swiftwater_event::Backoff;
+use swiftwater_kafka::{
+    Consumer, ConsumerOptions, Fetched, Isolation, Kafka, KafkaError, KafkaErrorKind, NewMessage, OffsetAt,
+    Producer, ProducerOptions, SendError,
+};
+
+use super::{Cluster, away};
+use crate::EngineError;
+
+/// The time that a statement or a query waits until this node has read it.
+pub(super) const READ_BACK: Duration = Duration::from_secs(15);
+
+/// Pauses between attempts.
+const RETRY: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
+
+/// The largest message of the topic of units.
+const UNIT_BYTES_MAX: &str = "16777216";
+
+/// The names of a cluster's topics and groups.
+#[derive(Debug)]
+pub(super) struct Topics {
+    pub(super) objects: Arc<str>,
+    pub(super) queries: Arc<str>,
+    pub(super) partials: Arc<str>,
+    /// The group that assigns the partitions.
+    pub(super) workers: String,
+}
+
+impl Topics {
+    pub(super) fn of(cluster: &str) -> Topics {
+        Topics {
+            objects: format!("_swiftwater.{cluster}.objects").into(),
+            queries: format!("_swiftwater.{cluster}.queries").into(),
+            partials: format!("_swiftwater.{cluster}.partials").into(),
+            workers: format!("_swiftwater.{cluster}.workers"),
+        }
+    }
+}
+
+/// Makes a topic where there is none; returns the number of its partitions.
+async fn ensure(
+    kafka: &dyn Kafka,
+    topic: &str,
+    partitions: u32,
+    properties: &[(&str, &str)],
+) -> Result<u32, KafkaError> {
+    match kafka.topic(topic).await {
+        Err(error) if *error.kind() == KafkaErrorKind::UnknownTopic => {
+            kafka.create_topic(topic, partitions, properties).await?;
+            Ok(kafka.topic(topic).await?.partitions)
+        }
+        known => Ok(known?.partitions),
+    }
+}
+
+impl Cluster {
+    /// Makes the topics of the cluster where there are none. Returns the partitions of the topic of units. Tries again without end.
+    pub(super) async fn ensure_topics(&self) -> u32 {
+        let mut retry = RETRY;
+        loop {
+            match self.try_ensure_topics().await {
+                Ok(partials) => return partials,
+                Err(error) => {
+                    tracing::warn!(cluster = self.config.name, %error, hint = error.hint(), "the topics of the cluster cannot be used");
+                    tokio::time::sleep(retry.pause()).await;
+                }
+            }
+        }
+    }
+
+    async fn try_ensure_topics(&self) -> Result<u32, KafkaError> {
+        let kafka = &*self.config.kafka;
+        let log_time = ("message.timestamp.type", "LogAppendTime");
+        for topic in [&self.topics.objects, &self.topics.queries] {
+            let properties = [("cleanup.policy", "compact"), ("segment.bytes", "16777216"), log_time];
+            let partitions = ensure(kafka, topic, 1, &properties).await?;
+            if partitions != 1 {
+                let why = format!("topic `{topic}` has {partitions} partitions, and its order needs one");
+                return Err(KafkaError::new(KafkaErrorKind::Configuration, why)
+                    .with_hint("Delete the topic: it is made anew."));
+            }
+        }
+        let properties = [("retention.ms", "600000"), ("max.message.bytes", UNIT_BYTES_MAX), log_time];
+        ensure(kafka, &self.topics.partials, self.config.partials, &properties).await
+    }
+
+    /// A consumer of one partition, from its beginning or from its end.
+    pub(super) async fn read_from(
+        &self,
+        topic: &str,
+        partition: u32,
+        at: OffsetAt,
+    ) -> Result<Box<dyn Consumer>, KafkaError> {
+        let from = self.config.kafka.offsets(topic, &[(partition, at)]).await?;
+        let options =
+            ConsumerOptions { isolation: Isolation::ReadUncommitted, group: self.topics.workers.clone() };
+        let mut consumer = self.config.kafka.consumer(topic, &options)?;
+        consumer.assign(partition, from.first().copied().unwrap_or(0));
+        Ok(consumer)
+    }
+
+    /// Writes one message to a topic of one partition; returns its offset.
+    pub(super) async fn write(
+        &self,
+        topic: &Arc<str>,
+        key: &str,
+        value: Option<String>,
+    ) -> Result<u64, EngineError> {
+        let message = message(topic, 0, key, value.map(Bytes::from), Arc::default());
+        let failed = |why: String| away(format!("topic `{topic}` cannot be written: {why}"));
+        let mut producer = self.producer(topic).await.map_err(|error| failed(error.to_string()))?;
+        match producer.send(&[message]).await {
+            Ok(written) => Ok(written.first().and_then(|written| written.offset).unwrap_or(0)),
+            Err(SendError::Failed(error)) => Err(failed(error.to_string())),
+            Err(SendError::TooLarge(_)) => Err(failed("the text is too large for the topic".to_owned())),
+        }
+    }
+
+    /// A producer that is open.
+    pub(super) async fn producer(&self, topic: &Arc<str>) -> Result<Box<dyn Producer>, KafkaError> {
+        let topics = vec![Arc::clone(topic)];
+        let options = ProducerOptions { topics, ..ProducerOptions::default() };
+        let mut producer = self.config.kafka.producer(&options)?;
+        producer.open().await?;
+        Ok(producer)
+    }
+
+    /// Reads a topic of one partition from its beginning: `take` is called with each message's offset, time, key and value, and `read`
+    /// with the next offset behind each batch, and at the end. Returns only on an error.
+    pub(super) async fn follow(
+        &self,
+        topic: &str,
+        mut take: impl FnMut(u64, i64, &str, Option<&[u8]>),
+        read: impl Fn(u64),
+    ) -> KafkaError {
+        let mut consumer = match self.read_from(topic, 0, OffsetAt::Earliest).await {
+            Ok(consumer) => consumer,
+            Err(error) => return error,
+        };
+        loop {
+            match consumer.next().await {
+                Fetched::Messages(batch) => {
+                    for (place, message) in batch.messages().enumerate() {
+                        let key =
+                            message.key().and_then(|key| std::str::from_utf8(key).ok()).unwrap_or_default();
+                        take(batch.offsets()[place], batch.timestamps()[place].millis, key, message.value());
+                    }
+                    read(batch.next());
+                }
+                Fetched::End { next, .. } => read(next),
+                // Compaction and retention leave gaps, and never a last message of a key.
+                Fetched::Gap { first, .. } => consumer.assign(0, first),
+                Fetched::Waiting { error, .. } => {
+                    tracing::warn!(topic, %error, "a topic of the cluster is not read at present");
+                }
+                Fetched::Failed(error) => return error,
+            }
+        }
+    }
+
+    /// A pause after a failure, which is logged.
+    pub(super) async fn rest(&self, what: &str, error: &KafkaError, retry: &mut Backoff) {
+        tracing::warn!(cluster = self.config.name, %error, hint = error.hint(), "{what}");
+        tokio::time::sleep(retry.pause()).await;
+    }
+
+    /// The pauses of a task.
+    pub(super) fn retry() -> Backoff {
+        RETRY
+    }
+}
+
+/// A message to a partition.
+pub(super) fn message(
+    topic: &Arc<str>,
+    partition: u32,
+    key: &str,
+    value: Option<Bytes>,
+    headers: Arc<[(Box<str>, Box<str>)]>,
+) -> NewMessage {
+    let key = Some(Bytes::copy_from_slice(key.as_bytes()));
+    NewMessage { topic: Arc::clone(topic), partition: Some(partition), key, value, headers }
+}
+
+/// The partition of the topic of units for the node that serves.
+pub(super) fn partition_of(server: &str, partitions: u32) -> u32 {
+    crc32fast::hash(server.as_bytes()) % partitions.max(1)
+}
