@@ -74,6 +74,10 @@ transaction.state.log.num.partitions=1
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 group.initial.rebalance.delay.ms=0
+group.consumer.min.heartbeat.interval.ms=200
+group.consumer.heartbeat.interval.ms=500
+group.consumer.min.session.timeout.ms=6000
+group.consumer.session.timeout.ms=6000
 END
     [ -z "${SWIFTWATER_KAFKA_PROPERTIES:-}" ] || cat "$SWIFTWATER_KAFKA_PROPERTIES"
 }

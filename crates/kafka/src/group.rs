@@ -72,7 +72,9 @@ pub enum GroupEvent {
     /// The member waits for the broker or for a topic, or a commit has failed, which is not repeated. The member continues by
     /// itself when the cause is gone. The same error is returned every 10 s at most.
     Waiting(KafkaError),
-    /// The member has ended. Its partitions may be another member's already.
+    /// The member has ended. Its partitions may be another member's already. A static member ends when another one of its name
+    /// joins (with [`GroupProtocol::Consumer`], it is the later one that ends, while the earlier one has a session). With
+    /// [`GroupProtocol::Consumer`], a missing right on the group ends a member, too; otherwise it waits for the right.
     Failed(KafkaError),
 }
 
@@ -96,8 +98,8 @@ pub trait GroupMember: Debug + Send {
     fn subscribe(&mut self, topics: &[String]);
 
     /// Commits offsets, the next ones to read, each with a text of at most 4096 bytes (the broker's
-    /// `offset.metadata.max.bytes`). The partitions need not be assigned to the member. Does not wait for the broker; a
-    /// failure comes as [`GroupEvent::Waiting`]. Before the member has joined, and after it has lost its session, commits fail.
+    /// `offset.metadata.max.bytes`). The partitions are the member's; those that were returned as revoked are, until the next call
+    /// of [`GroupMember::next`]. Does not wait for the broker; a failure comes as [`GroupEvent::Waiting`].
     fn commit(&mut self, offsets: &[(TopicPartition, u64, String)]);
 
     /// The committed offsets of partitions, in the order of the request; `None` where the group has none.

@@ -1,5 +1,5 @@
-//! Calls to the cluster beside reading and writing: the description of a topic, its creation, and the offsets of places in
-//! partitions.
+//! Calls to the cluster beside reading and writing: the description of a topic, its creation, the offsets of places in
+//! partitions, and the members and offsets of a group.
 //!
 //! A call is started on a queue of its own, which wakes the caller when the answer is there; nothing blocks.
 
@@ -9,12 +9,28 @@ use rdkafka_sys as sys;
 
 use super::{
     errors::{Code, Place},
-    native::{Handle, PartitionList, Queue, Wake, c_text, text_at, text_in},
+    native::{Handle, PartitionList, Queue, Wake, c_text, elements, text_at, text_in, topic_partitions},
 };
-use crate::{Isolation, KafkaError, OffsetAt, Topic, TopicId, connection::configuration};
+use crate::{
+    CommittedOffset, Isolation, KafkaError, KafkaErrorKind, MemberDescription, OffsetAt, Topic, TopicId,
+    TopicPartition, connection::configuration,
+};
 
 /// The time that a broker has to answer, connecting included.
 pub(super) const CALL_TIMEOUT_MS: i32 = 15_000;
+
+/// The time of one call about a group. It is made again while the group's coordinator is not ready.
+const GROUP_CALL_TIMEOUT_MS: i32 = 3_000;
+
+/// The answer to a call about a group.
+pub(super) enum GroupAnswer<T> {
+    Found(T),
+    /// The coordinator of the group is not known, or does not serve so far: call again.
+    NotReady(KafkaError),
+}
+
+/// The outcome of a call about a group.
+pub(super) type GroupResult<T> = Result<GroupAnswer<T>, KafkaError>;
 
 /// A call that waits for its answer.
 pub(super) struct Call {
@@ -39,13 +55,17 @@ struct CallOptions {
 
 impl CallOptions {
     fn new(handle: &Handle, call: sys::rd_kafka_admin_op_t) -> CallOptions {
+        CallOptions::with_timeout(handle, call, CALL_TIMEOUT_MS)
+    }
+
+    fn with_timeout(handle: &Handle, call: sys::rd_kafka_admin_op_t, timeout_ms: i32) -> CallOptions {
         // SAFETY: the handle is alive, and the timeout is in the range of the client; its text needs no buffer.
         unsafe {
             let raw = sys::rd_kafka_AdminOptions_new(handle.raw(), call);
             let mut reason = [0; 128];
             sys::rd_kafka_AdminOptions_set_request_timeout(
                 raw,
-                CALL_TIMEOUT_MS,
+                timeout_ms,
                 reason.as_mut_ptr(),
                 reason.len(),
             );
@@ -292,5 +312,150 @@ impl Call {
             }
         }
         Some(Ok(offsets))
+    }
+
+    /// Asks for the members of a group.
+    pub(super) fn group(handle: &Arc<Handle>, group: &CStr, wake: Wake) -> Call {
+        let queue = Queue::new(handle, wake);
+        let call = sys::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DESCRIBECONSUMERGROUPS;
+        let options = CallOptions::with_timeout(handle, call, GROUP_CALL_TIMEOUT_MS);
+        let mut names = [group.as_ptr()];
+        // SAFETY: the client copies the names and the options.
+        unsafe {
+            let (names, count) = (names.as_mut_ptr(), names.len());
+            sys::rd_kafka_DescribeConsumerGroups(handle.raw(), names, count, options.raw, queue.raw());
+        }
+        Call { queue }
+    }
+
+    /// The members that [`Call::group`] asked for; none if there is no such group.
+    pub(super) fn members(&self, place: Place<'_>) -> Option<GroupResult<Vec<MemberDescription>>> {
+        let answer = match self.answer(place)? {
+            Ok(answer) => answer,
+            Err(error) => return Some(not_ready(error)),
+        };
+        // SAFETY: the parts of the answer live as long as it does.
+        unsafe {
+            let result = sys::rd_kafka_event_DescribeConsumerGroups_result(answer.raw);
+            let mut count = 0;
+            let groups = sys::rd_kafka_DescribeConsumerGroups_result_groups(result, &raw mut count);
+            if groups.is_null() || count == 0 {
+                return Some(Err(place.timeout()));
+            }
+            let group = *groups;
+            let error = sys::rd_kafka_ConsumerGroupDescription_error(group);
+            if !error.is_null() {
+                let code = Code(sys::rd_kafka_error_code(error) as i32);
+                return Some(match code {
+                    Code::UNKNOWN_GROUP => Ok(GroupAnswer::Found(Vec::new())),
+                    code => not_ready(place.error(code, &text_at(sys::rd_kafka_error_string(error)))),
+                });
+            }
+            let count = sys::rd_kafka_ConsumerGroupDescription_member_count(group);
+            let members = (0..count)
+                .map(|index| description(sys::rd_kafka_ConsumerGroupDescription_member(group, index)));
+            let mut members: Vec<MemberDescription> = members.collect();
+            members.sort_by(|one, other| one.id.cmp(&other.id));
+            Some(Ok(GroupAnswer::Found(members)))
+        }
+    }
+
+    /// Asks for the offsets that a group has committed, of partitions of which no two are the same.
+    pub(super) fn committed(
+        handle: &Arc<Handle>,
+        group: &CStr,
+        partitions: &[TopicPartition],
+        wake: Wake,
+    ) -> Call {
+        let queue = Queue::new(handle, wake);
+        let call = sys::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_LISTCONSUMERGROUPOFFSETS;
+        let options = CallOptions::with_timeout(handle, call, GROUP_CALL_TIMEOUT_MS);
+        let list = PartitionList::of_offsets(partitions.iter().map(|partition| (partition, 0, "")));
+        // SAFETY: the client copies the group, the list and the options.
+        unsafe {
+            let mut wanted = [sys::rd_kafka_ListConsumerGroupOffsets_new(group.as_ptr(), list.raw())];
+            let (groups, count) = (wanted.as_mut_ptr(), wanted.len());
+            sys::rd_kafka_ListConsumerGroupOffsets(handle.raw(), groups, count, options.raw, queue.raw());
+            sys::rd_kafka_ListConsumerGroupOffsets_destroy(wanted[0]);
+        }
+        Call { queue }
+    }
+
+    /// The offsets that [`Call::committed`] asked for.
+    pub(super) fn committed_offsets(
+        &self,
+        place: Place<'_>,
+    ) -> Option<GroupResult<Vec<(TopicPartition, CommittedOffset)>>> {
+        let answer = match self.answer(place)? {
+            Ok(answer) => answer,
+            Err(error) => return Some(not_ready(error)),
+        };
+        let mut offsets = Vec::new();
+        // SAFETY: the parts of the answer live as long as it does.
+        unsafe {
+            let result = sys::rd_kafka_event_ListConsumerGroupOffsets_result(answer.raw);
+            let mut count = 0;
+            let groups = sys::rd_kafka_ListConsumerGroupOffsets_result_groups(result, &raw mut count);
+            if groups.is_null() || count == 0 {
+                return Some(Err(place.timeout()));
+            }
+            let error = sys::rd_kafka_group_result_error(*groups);
+            if !error.is_null() {
+                let code = Code(sys::rd_kafka_error_code(error) as i32);
+                return Some(match code {
+                    Code::UNKNOWN_GROUP => Ok(GroupAnswer::Found(offsets)),
+                    code => not_ready(place.error(code, &text_at(sys::rd_kafka_error_string(error)))),
+                });
+            }
+            for element in elements(sys::rd_kafka_group_result_partitions(*groups)) {
+                let topic = text_at(element.topic);
+                let code = Code(element.err as i32);
+                if code != Code::NONE {
+                    return Some(Err(Place { topic: &topic, ..place }.error(code, "")));
+                }
+                // Negative if there is none.
+                let Ok(next) = u64::try_from(element.offset) else { continue };
+                let text = match element.metadata.is_null() {
+                    true => &[][..],
+                    false => slice::from_raw_parts(element.metadata.cast::<u8>(), element.metadata_size),
+                };
+                let partition = TopicPartition::new(topic, element.partition as u32);
+                offsets.push((partition, (next, String::from_utf8_lossy(text).into_owned())));
+            }
+        }
+        Some(Ok(GroupAnswer::Found(offsets)))
+    }
+}
+
+/// The error of a call about a group: whether to call again.
+fn not_ready<T>(error: KafkaError) -> GroupResult<T> {
+    match error.kind() {
+        KafkaErrorKind::Unreachable => Ok(GroupAnswer::NotReady(error)),
+        _ => Err(error),
+    }
+}
+
+/// A member's description.
+///
+/// # Safety
+///
+/// `member` is alive.
+unsafe fn description(member: *const sys::rd_kafka_MemberDescription_t) -> MemberDescription {
+    // SAFETY: as promised by the caller; the texts are null or C strings.
+    unsafe {
+        let instance_id = sys::rd_kafka_MemberDescription_group_instance_id(member);
+        let assignment = sys::rd_kafka_MemberDescription_assignment(member);
+        let mut partitions = match assignment.is_null() {
+            true => Vec::new(),
+            false => topic_partitions(sys::rd_kafka_MemberAssignment_partitions(assignment)),
+        };
+        partitions.sort();
+        MemberDescription {
+            id: text_at(sys::rd_kafka_MemberDescription_consumer_id(member)),
+            instance_id: (!instance_id.is_null()).then(|| text_at(instance_id)),
+            client_id: text_at(sys::rd_kafka_MemberDescription_client_id(member)),
+            host: text_at(sys::rd_kafka_MemberDescription_host(member)),
+            partitions,
+        }
     }
 }

@@ -20,6 +20,8 @@ impl Code {
     pub(super) const TIMED_OUT: Code = Code(-185);
     pub(super) const QUEUE_FULL: Code = Code(-184);
     pub(super) const TOPIC_EXISTS: Code = Code(36);
+    pub(super) const INVALID_TOPIC: Code = Code(17);
+    pub(super) const UNKNOWN_GROUP: Code = Code(69);
 
     /// librdkafka's description.
     pub(super) fn text(self) -> String {
@@ -67,6 +69,8 @@ pub(super) enum Access {
     Write,
     Create,
     Limits,
+    /// The description of a group, or its offsets.
+    Group,
 }
 
 /// The place of an error.
@@ -76,6 +80,7 @@ pub(super) struct Place<'p> {
     pub(super) topic: &'p str,
     pub(super) access: Access,
     pub(super) group: &'p str,
+    pub(super) instance_id: &'p str,
     pub(super) transactional_id: &'p str,
 }
 
@@ -84,7 +89,7 @@ impl Place<'_> {
     pub(super) fn error(&self, code: Code, text: &str) -> KafkaError {
         let description = code.text();
         let text = if text.is_empty() { description.as_str() } else { text };
-        let Place { brokers, topic, access, group, transactional_id } = self;
+        let Place { brokers, topic, access, group, instance_id, transactional_id } = self;
         let unauthorized = |right: String| {
             let text = format!("the identity has no right {right} at Kafka `{brokers}`");
             KafkaError::new(KafkaErrorKind::Unauthorized { right: right.into() }, text)
@@ -92,13 +97,33 @@ impl Place<'_> {
         match code.0 {
             29 => unauthorized(match access {
                 Access::Read => format!("READ and DESCRIBE on topic `{topic}`"),
+                Access::Group => format!("DESCRIBE on topic `{topic}`"),
                 Access::Write => format!("WRITE and DESCRIBE on topic `{topic}`"),
                 Access::Create => format!("CREATE on topic `{topic}`"),
                 Access::Limits => format!("DESCRIBE_CONFIGS on topic `{topic}`"),
             }),
+            30 if *access == Access::Group => unauthorized(format!("DESCRIBE on group `{group}`")),
             30 => unauthorized(format!("READ on group `{group}`")),
+            // FENCED_INSTANCE_ID, UNRELEASED_INSTANCE_ID.
+            82 | 111 => KafkaError::new(
+                KafkaErrorKind::Other,
+                format!("another member of group `{group}` at Kafka `{brokers}` has the name `{instance_id}`: {text}"),
+            )
+            .with_hint("Two programs have the same `instance_id`: end one of them, or give it another name."),
+            // INVALID_SESSION_TIMEOUT.
+            26 => KafkaError::new(
+                KafkaErrorKind::Configuration,
+                format!("Kafka `{brokers}` does not accept the session timeout of a member of group `{group}`"),
+            )
+            .with_hint("The broker's settings `group.min.session.timeout.ms` and `group.max.session.timeout.ms` are the limits."),
+            // INCONSISTENT_GROUP_PROTOCOL.
+            23 => KafkaError::new(
+                KafkaErrorKind::Configuration,
+                format!("the other members of group `{group}` at Kafka `{brokers}` have another protocol: {text}"),
+            )
+            .with_hint("Another program uses the same group, or all members must be restarted with one protocol."),
             31 => unauthorized(match access {
-                Access::Read | Access::Limits => "DESCRIBE on the cluster".to_owned(),
+                Access::Read | Access::Limits | Access::Group => "DESCRIBE on the cluster".to_owned(),
                 Access::Write => "IDEMPOTENT_WRITE on the cluster".to_owned(),
                 Access::Create => format!("CREATE on topic `{topic}`"),
             }),
@@ -138,6 +163,9 @@ impl Place<'_> {
                 KafkaErrorKind::Unreachable,
                 format!("Kafka `{brokers}` cannot be reached: {text}"),
             ),
+            _ if topic.is_empty() && !group.is_empty() => {
+                KafkaError::new(KafkaErrorKind::Other, format!("Kafka `{brokers}`, group `{group}`: {text}"))
+            }
             _ => {
                 KafkaError::new(KafkaErrorKind::Other, format!("Kafka `{brokers}`, topic `{topic}`: {text}"))
             }
@@ -166,6 +194,8 @@ mod tests {
         assert_eq!(Code::TIMED_OUT.0, RD_KAFKA_RESP_ERR__TIMED_OUT as i32);
         assert_eq!(Code::QUEUE_FULL.0, RD_KAFKA_RESP_ERR__QUEUE_FULL as i32);
         assert_eq!(Code::TOPIC_EXISTS.0, RD_KAFKA_RESP_ERR_TOPIC_ALREADY_EXISTS as i32);
+        assert_eq!(Code::INVALID_TOPIC.0, RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION as i32);
+        assert_eq!(Code::UNKNOWN_GROUP.0, RD_KAFKA_RESP_ERR_GROUP_ID_NOT_FOUND as i32);
         let unreachable = [
             RD_KAFKA_RESP_ERR__TRANSPORT,
             RD_KAFKA_RESP_ERR__RESOLVE,
@@ -208,6 +238,19 @@ mod tests {
         }
         let error = place.error(Code(RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED as i32), "");
         assert_eq!(error.kind(), &KafkaErrorKind::Unauthorized { right: "READ on group `g`".into() });
+        let member = Place { instance_id: "i", ..place };
+        for code in [RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID, RD_KAFKA_RESP_ERR_UNRELEASED_INSTANCE_ID] {
+            let error = member.error(Code(code as i32), "");
+            assert!(
+                error.to_string().contains("another member") && error.to_string().contains("`i`"),
+                "{error}"
+            );
+        }
+        for code in [RD_KAFKA_RESP_ERR_INVALID_SESSION_TIMEOUT, RD_KAFKA_RESP_ERR_INCONSISTENT_GROUP_PROTOCOL]
+        {
+            let error = member.error(Code(code as i32), "");
+            assert_eq!(error.kind(), &KafkaErrorKind::Configuration, "{error}");
+        }
         let fenced = [
             RD_KAFKA_RESP_ERR__FENCED,
             RD_KAFKA_RESP_ERR_PRODUCER_FENCED,
@@ -231,6 +274,10 @@ mod tests {
         assert_eq!(
             right(Access::Write, RD_KAFKA_RESP_ERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
             "WRITE and DESCRIBE on transactional id `x`"
+        );
+        assert_eq!(
+            right(Access::Group, RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED),
+            "DESCRIBE on group `g`"
         );
         let error = place.error(Code(RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED as i32), "");
         assert!(

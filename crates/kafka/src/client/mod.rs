@@ -1,17 +1,20 @@
 //! The client of librdkafka: the one implementation of [`Kafka`] that talks to brokers.
 //!
-//! Each consumer is a client of librdkafka of its own, with a thread that reads its queue; so is each producer, whose calls
-//! have a thread each. One more client makes the calls that describe topics and look up offsets. Knows librdkafka's
-//! functions beside `errors` and `native` in `admin`, `fetcher` and `producer` only.
+//! Each consumer is a client of librdkafka of its own, with a thread that reads its queue; so is each member of a group, and
+//! each producer, whose calls have a thread each. One more client makes the calls that describe topics and groups, and look
+//! up offsets. Knows librdkafka's functions beside `errors` and `native` in `admin`, `fetcher`, `member` and `producer` only.
 
 mod admin;
 mod consumer;
 mod errors;
 mod fetcher;
+mod member;
 mod native;
 mod producer;
 
 use std::{
+    collections::HashMap,
+    ffi::CStr,
     fmt::{self, Debug},
     path::Path,
     sync::{Arc, Mutex, PoisonError},
@@ -23,16 +26,18 @@ use async_trait::async_trait;
 use swiftwater_event::Clock;
 use tokio::{sync::Notify, time};
 
-use admin::Call;
+use admin::{Call, GroupAnswer, GroupResult};
 use consumer::{ClientConsumer, Shared};
 use errors::{Access, Code, Place};
 use fetcher::{Fetcher, FetcherNames};
+use member::ClientMember;
 use native::{Callbacks, Handle, HandleKind, Properties, Queue, Wake, c_text};
 use producer::ClientProducer;
 
 use crate::{
-    ConnectionConfig, Consumer, ConsumerOptions, GroupMember, Isolation, Kafka, KafkaError, KafkaErrorKind,
-    MemberDescription, MemberOptions, OffsetAt, Producer, ProducerOptions, Topic, connection::configuration,
+    CommittedOffset, ConnectionConfig, Consumer, ConsumerOptions, GroupMember, Isolation, Kafka, KafkaError,
+    KafkaErrorKind, MemberDescription, MemberOptions, OffsetAt, Producer, ProducerOptions, Topic,
+    TopicPartition, connection::configuration,
 };
 
 /// The time after which a call fails if no broker can be reached.
@@ -41,6 +46,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The time that a broker has to know a new topic, and how often it is asked.
 const CREATED_TIMEOUT: Duration = Duration::from_secs(5);
 const CREATED_INTERVAL: Duration = Duration::from_millis(20);
+
+/// The time after which a coordinator that is not ready is called again.
+const COORDINATOR_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A password's bytes at most.
 const PASSWORD_BYTES_MAX: u64 = 64 << 10;
@@ -109,6 +117,48 @@ impl Client {
         let place = Place { access: Access::Limits, ..self.settings.place(topic) };
         let value = calls.wait(place, || call.property("max.message.bytes", place)).await?;
         value.and_then(|value| value.parse().ok()).ok_or_else(|| place.timeout())
+    }
+
+    /// Calls the coordinator of a group. A broker that has just started, or a new cluster, has none for a while.
+    async fn group_call<T>(
+        &self,
+        group: &str,
+        call: impl Fn(&Arc<Handle>, &CStr, Wake) -> Call,
+        answer: impl Fn(&Call, Place<'_>) -> Option<GroupResult<T>>,
+    ) -> Result<T, KafkaError> {
+        let calls = self.calls()?;
+        let name = c_text(group, "group")?;
+        let place = Place { access: Access::Group, group, ..self.settings.place("") };
+        let deadline = time::Instant::now() + Duration::from_millis(admin::CALL_TIMEOUT_MS as u64);
+        loop {
+            let call = call(&calls.handle, &name, wake(&calls.woken));
+            match calls.wait(place, || answer(&call, place)).await? {
+                GroupAnswer::Found(found) => return Ok(found),
+                GroupAnswer::NotReady(error) if time::Instant::now() >= deadline => return Err(error),
+                GroupAnswer::NotReady(_) => time::sleep(COORDINATOR_INTERVAL).await,
+            }
+        }
+    }
+
+    /// The offsets that a group has committed, in the order of the partitions.
+    async fn committed(
+        &self,
+        group: &str,
+        partitions: &[TopicPartition],
+    ) -> Result<Vec<Option<CommittedOffset>>, KafkaError> {
+        if partitions.is_empty() {
+            return Ok(Vec::new());
+        }
+        for partition in partitions {
+            c_text(&partition.topic, "topic")?;
+        }
+        let mut distinct = partitions.to_vec();
+        distinct.sort();
+        distinct.dedup();
+        let call = |handle: &Arc<Handle>, name: &CStr, wake| Call::committed(handle, name, &distinct, wake);
+        let found = self.group_call(group, call, Call::committed_offsets).await?;
+        let found: HashMap<TopicPartition, CommittedOffset> = found.into_iter().collect();
+        Ok(partitions.iter().map(|partition| found.get(partition).cloned()).collect())
     }
 }
 
@@ -333,12 +383,12 @@ impl Kafka for Client {
         Ok(Box::new(ClientProducer::new(self.clone(), options.clone())))
     }
 
-    fn member(&self, _: &MemberOptions) -> Result<Box<dyn GroupMember>, KafkaError> {
-        Err(configuration("this client joins no groups"))
+    fn member(&self, options: &MemberOptions) -> Result<Box<dyn GroupMember>, KafkaError> {
+        Ok(Box::new(ClientMember::new(self, options)?))
     }
 
-    async fn group(&self, _: &str) -> Result<Vec<MemberDescription>, KafkaError> {
-        Err(configuration("this client describes no groups"))
+    async fn group(&self, group: &str) -> Result<Vec<MemberDescription>, KafkaError> {
+        self.group_call(group, Call::group, Call::members).await
     }
 }
 

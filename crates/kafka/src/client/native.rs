@@ -5,8 +5,11 @@
 use std::{
     ffi::{CStr, CString, c_char, c_int, c_void},
     path::PathBuf,
-    ptr,
-    sync::{Arc, Mutex, PoisonError},
+    ptr, slice,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
 
 use rdkafka_sys as sys;
@@ -14,7 +17,7 @@ use swiftwater_event::Clock;
 use tracing::debug;
 
 use super::errors::{Code, NativeError};
-use crate::{KafkaError, Timestamp, Written, connection::configuration};
+use crate::{KafkaError, Timestamp, TopicPartition, Written, connection::configuration};
 
 /// Errors of a handle that wait to be read; more are dropped, as each comes again while its cause lasts.
 const ERRORS_MAX: usize = 64;
@@ -95,18 +98,44 @@ impl Drop for Properties {
 /// The outcome of a message that was produced: the value that was given with it, and its place or the code.
 pub(super) type DeliveryReport = (usize, Result<Written, Code>);
 
+/// The kind of a change of a member's partitions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RebalanceKind {
+    Assigned,
+    Revoked,
+    /// Revoked, and perhaps another member's already.
+    Lost,
+}
+
+/// A change of a member's partitions. The next one comes after it is confirmed: see [`Handle::confirm`].
+pub(super) struct Rebalance {
+    pub(super) kind: RebalanceKind,
+    pub(super) partitions: Vec<TopicPartition>,
+}
+
 /// The receiver of a handle's callbacks.
 pub(super) struct Callbacks {
     errors: Mutex<Vec<NativeError>>,
     /// At most one for each message that is produced.
     reports: Mutex<Vec<DeliveryReport>>,
+    /// One at most, as the next one waits for its confirmation.
+    rebalances: Mutex<Vec<Rebalance>>,
+    /// Rebalances are confirmed at once, and not added.
+    confirms_rebalances: AtomicBool,
     token_file: Option<PathBuf>,
     clock: Arc<dyn Clock>,
 }
 
 impl Callbacks {
     pub(super) fn new(token_file: Option<PathBuf>, clock: Arc<dyn Clock>) -> Callbacks {
-        Callbacks { errors: Mutex::default(), reports: Mutex::default(), token_file, clock }
+        Callbacks {
+            errors: Mutex::default(),
+            reports: Mutex::default(),
+            rebalances: Mutex::default(),
+            confirms_rebalances: AtomicBool::new(false),
+            token_file,
+            clock,
+        }
     }
 
     fn add_error(&self, error: NativeError) {
@@ -143,15 +172,72 @@ unsafe extern "C" fn on_error(
 unsafe extern "C" fn on_commit(
     _: *mut sys::rd_kafka_t,
     code: sys::rd_kafka_resp_err_t,
-    _: *mut sys::rd_kafka_topic_partition_list_t,
+    partitions: *mut sys::rd_kafka_topic_partition_list_t,
     opaque: *mut c_void,
 ) {
-    let code = Code(code as i32);
+    let mut code = Code(code as i32);
+    if code == Code::NONE {
+        // SAFETY: the list is null or alive during the call.
+        let failed = unsafe { elements(partitions) }.iter().map(|element| Code(element.err as i32));
+        code = failed.into_iter().find(|code| *code != Code::NONE).unwrap_or(Code::NONE);
+    }
     if code != Code::NONE && code != Code::NO_OFFSET {
         // SAFETY: `opaque` is the `Callbacks` of the handle, which outlives it.
         let callbacks = unsafe { &*opaque.cast::<Callbacks>() };
         let text = format!("offsets are not committed: {}", code.text());
         callbacks.add_error(NativeError { code, text, partition: None });
+    }
+}
+
+unsafe extern "C" fn on_rebalance(
+    handle: *mut sys::rd_kafka_t,
+    code: sys::rd_kafka_resp_err_t,
+    partitions: *mut sys::rd_kafka_topic_partition_list_t,
+    opaque: *mut c_void,
+) {
+    // SAFETY: `opaque` is the `Callbacks` of the handle, which outlives it. The list is alive during the call.
+    let (callbacks, partitions) = unsafe { (&*opaque.cast::<Callbacks>(), topic_partitions(partitions)) };
+    let kind = if code == sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS {
+        RebalanceKind::Assigned
+    // SAFETY: the handle is alive.
+    } else if unsafe { sys::rd_kafka_assignment_lost(handle) } != 0 {
+        RebalanceKind::Lost
+    } else {
+        RebalanceKind::Revoked
+    };
+    if callbacks.confirms_rebalances.load(Relaxed) {
+        // SAFETY: the handle is alive.
+        unsafe { confirm(handle, kind) };
+    } else {
+        let mut rebalances = callbacks.rebalances.lock().unwrap_or_else(PoisonError::into_inner);
+        rebalances.push(Rebalance { kind, partitions });
+    }
+}
+
+/// Confirms a rebalance, and gives librdkafka no partition to read.
+///
+/// # Safety
+///
+/// The handle is alive, and a member of a group.
+unsafe fn confirm(handle: *mut sys::rd_kafka_t, kind: RebalanceKind) {
+    let none = PartitionList::with_capacity(0);
+    // SAFETY: handle and list are alive. An error is destroyed: librdkafka has logged it.
+    unsafe {
+        if text_at(sys::rd_kafka_rebalance_protocol(handle)) != "COOPERATIVE" {
+            // A group that is no more, or was not joined again so far.
+            let is_assigned = kind == RebalanceKind::Assigned;
+            sys::rd_kafka_assign(handle, if is_assigned { none.raw() } else { ptr::null_mut() });
+            return;
+        }
+        let error = match kind {
+            RebalanceKind::Assigned => sys::rd_kafka_incremental_assign(handle, none.raw()),
+            RebalanceKind::Revoked | RebalanceKind::Lost => {
+                sys::rd_kafka_incremental_unassign(handle, none.raw())
+            }
+        };
+        if !error.is_null() {
+            sys::rd_kafka_error_destroy(error);
+        }
     }
 }
 
@@ -254,6 +340,8 @@ unsafe impl Sync for Handle {}
 pub(super) enum HandleKind {
     /// It reads, and makes calls.
     Consumer,
+    /// It is a member of a group, and does not read.
+    Member,
     /// It writes.
     Producer,
 }
@@ -275,8 +363,11 @@ impl Handle {
             sys::rd_kafka_conf_set_error_cb(conf, Some(on_error));
             sys::rd_kafka_conf_set_log_cb(conf, Some(on_log));
             let kind = match kind {
-                HandleKind::Consumer => {
+                HandleKind::Consumer | HandleKind::Member => {
                     sys::rd_kafka_conf_set_offset_commit_cb(conf, Some(on_commit));
+                    if kind == HandleKind::Member {
+                        sys::rd_kafka_conf_set_rebalance_cb(conf, Some(on_rebalance));
+                    }
                     sys::rd_kafka_type_t::RD_KAFKA_CONSUMER
                 }
                 HandleKind::Producer => {
@@ -310,6 +401,30 @@ impl Handle {
     /// The outcomes of messages since the last call.
     pub(super) fn take_reports(&self) -> Vec<DeliveryReport> {
         std::mem::take(&mut *self.callbacks.reports.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The rebalances since the last call.
+    pub(super) fn take_rebalances(&self) -> Vec<Rebalance> {
+        std::mem::take(&mut *self.callbacks.rebalances.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Confirms a rebalance. librdkafka does not read what is assigned.
+    pub(super) fn confirm(&self, kind: RebalanceKind) {
+        // SAFETY: the handle is alive.
+        unsafe { confirm(self.raw, kind) }
+    }
+
+    /// Confirms further rebalances at once.
+    pub(super) fn confirm_all_rebalances(&self) {
+        self.callbacks.confirms_rebalances.store(true, Relaxed);
+    }
+
+    /// The error that has ended the client, and its text.
+    pub(super) fn fatal_error(&self) -> (Code, String) {
+        let mut reason = [0; TEXT_BYTES];
+        // SAFETY: the handle is alive, and the buffer has the stated length.
+        let code = unsafe { sys::rd_kafka_fatal_error(self.raw, reason.as_mut_ptr(), TEXT_BYTES) };
+        (Code(code as i32), text_in(&reason))
     }
 
     /// Runs the callbacks that wait, without waiting for more.
@@ -405,19 +520,62 @@ pub(super) struct PartitionList {
     raw: *mut sys::rd_kafka_topic_partition_list_t,
 }
 
+/// The partition of an element that is about a whole topic.
+const WHOLE_TOPIC: i32 = -1;
+
 impl PartitionList {
-    pub(super) fn new(topic: &CStr, partitions: impl IntoIterator<Item = (u32, i64)>) -> PartitionList {
+    fn with_capacity(elements: usize) -> PartitionList {
         // SAFETY: it has no conditions.
-        let list = PartitionList { raw: unsafe { sys::rd_kafka_topic_partition_list_new(4) } };
+        PartitionList { raw: unsafe { sys::rd_kafka_topic_partition_list_new(elements as c_int) } }
+    }
+
+    /// Partitions of one topic.
+    pub(super) fn new(topic: &CStr, partitions: impl IntoIterator<Item = (u32, i64)>) -> PartitionList {
+        let mut list = PartitionList::with_capacity(4);
         for (partition, offset) in partitions {
-            // SAFETY: the list is alive, the topic is a C string that is copied, and the element is the list's.
-            unsafe {
-                let element =
-                    sys::rd_kafka_topic_partition_list_add(list.raw, topic.as_ptr(), partition as i32);
-                (*element).offset = offset;
+            list.push(topic, partition as i32).offset = offset;
+        }
+        list
+    }
+
+    /// Whole topics. Their names have no zero bytes.
+    pub(super) fn of_topics<'t>(topics: impl Iterator<Item = &'t str>) -> PartitionList {
+        let mut list = PartitionList::with_capacity(4);
+        for topic in topics.filter_map(|topic| CString::new(topic).ok()) {
+            list.push(&topic, WHOLE_TOPIC);
+        }
+        list
+    }
+
+    /// Partitions with offsets and texts. Topics' names have no zero bytes.
+    pub(super) fn of_offsets<'p>(
+        offsets: impl Iterator<Item = (&'p TopicPartition, i64, &'p str)>,
+    ) -> PartitionList {
+        let mut list = PartitionList::with_capacity(4);
+        for (partition, offset, text) in offsets {
+            let Ok(topic) = CString::new(&*partition.topic) else { continue };
+            let element = list.push(&topic, partition.partition as i32);
+            element.offset = offset;
+            if !text.is_empty() {
+                // SAFETY: the memory has the text's length; the list frees it.
+                unsafe {
+                    element.metadata = sys::rd_kafka_mem_malloc(ptr::null_mut(), text.len());
+                    ptr::copy_nonoverlapping(text.as_ptr(), element.metadata.cast(), text.len());
+                    element.metadata_size = text.len();
+                }
             }
         }
         list
+    }
+
+    fn push(&mut self, topic: &CStr, partition: i32) -> &mut sys::rd_kafka_topic_partition_t {
+        // SAFETY: the list is alive, the topic is a C string that is copied, and the element is the list's until it grows.
+        unsafe { &mut *sys::rd_kafka_topic_partition_list_add(self.raw, topic.as_ptr(), partition) }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        // SAFETY: the list is alive.
+        unsafe { (*self.raw).cnt == 0 }
     }
 
     pub(super) fn raw(&self) -> *mut sys::rd_kafka_topic_partition_list_t {
@@ -429,5 +587,38 @@ impl Drop for PartitionList {
     fn drop(&mut self) {
         // SAFETY: it is alive, and librdkafka copies what it is passed.
         unsafe { sys::rd_kafka_topic_partition_list_destroy(self.raw) }
+    }
+}
+
+/// The elements of a list.
+///
+/// # Safety
+///
+/// The list is null, or alive and not changed while the elements are used.
+pub(super) unsafe fn elements<'l>(
+    list: *const sys::rd_kafka_topic_partition_list_t,
+) -> &'l [sys::rd_kafka_topic_partition_t] {
+    // SAFETY: as promised by the caller.
+    match unsafe { list.as_ref() } {
+        // SAFETY: a list has so many elements.
+        Some(list) if list.cnt > 0 => unsafe { slice::from_raw_parts(list.elems, list.cnt as usize) },
+        _ => &[],
+    }
+}
+
+/// The partitions of a list.
+///
+/// # Safety
+///
+/// As for [`elements`].
+pub(super) unsafe fn topic_partitions(
+    list: *const sys::rd_kafka_topic_partition_list_t,
+) -> Vec<TopicPartition> {
+    // SAFETY: as promised by the caller; topics are C strings.
+    unsafe {
+        let partition = |element: &sys::rd_kafka_topic_partition_t| {
+            TopicPartition::new(text_at(element.topic), element.partition as u32)
+        };
+        elements(list).iter().map(partition).collect()
     }
 }

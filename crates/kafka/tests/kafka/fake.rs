@@ -166,7 +166,7 @@ async fn member_that_is_cut_off_keeps_its_partitions_until_its_session_ends() {
     one.commit(&[(TopicPartition::new("t", 0), 5, "late".to_owned())]);
     assert_eq!(event(&mut one).await, Some(GroupEvent::Lost(partitions(0..4))));
     assert!(
-        matches!(event(&mut one).await, Some(GroupEvent::Waiting(error)) if error.to_string().contains("no member"))
+        matches!(event(&mut one).await, Some(GroupEvent::Waiting(error)) if error.to_string().contains("not assigned to this member"))
     );
     assert_eq!(kafka.committed("g", "t", 0), None);
     // It is a member again, and waits for what the other one releases.

@@ -4,8 +4,8 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use swiftwater_event::SystemClock;
 use swiftwater_kafka::{
-    Client, ConnectionConfig, Fetched, Isolation, Kafka, KafkaError, KafkaErrorKind, SaslMechanism,
-    SecurityProtocol,
+    Client, ConnectionConfig, Fetched, GroupEvent, GroupProtocol, Isolation, Kafka, KafkaError,
+    KafkaErrorKind, MemberOptions, SaslMechanism, SecurityProtocol, TopicPartition,
 };
 use tempfile::TempDir;
 use tokio::time::timeout;
@@ -100,6 +100,36 @@ async fn identities_and_rights_are_checked() {
             assert!(matches!(error.kind(), KafkaErrorKind::Unauthorized { .. }), "{error}");
         }
         other => panic!("{other:?}"),
+    }
+
+    let options = MemberOptions {
+        group: "rights".to_owned(),
+        topics: vec!["rights".to_owned()],
+        instance_id: None,
+        client_id: None,
+        session_timeout: Duration::from_secs(6),
+        protocol: GroupProtocol::Classic,
+    };
+    for protocol in [GroupProtocol::Classic, GroupProtocol::Consumer] {
+        let options = MemberOptions { protocol, ..options.clone() };
+        let mut member = client_without_rights.member(&options).unwrap();
+        // The topic may be reported first.
+        let mut rights = Vec::new();
+        while !rights.contains(&"READ on group `rights`".to_owned()) {
+            let error = match timeout(Duration::from_secs(30), member.next()).await.unwrap() {
+                GroupEvent::Waiting(error) => error,
+                GroupEvent::Failed(error) if protocol == GroupProtocol::Consumer => error,
+                other => panic!("{other:?}"),
+            };
+            let KafkaErrorKind::Unauthorized { right } = error.kind() else { panic!("{error:?}") };
+            rights.push(right.to_string());
+        }
+        let committed = member.committed(&[TopicPartition::new("rights", 0)]).await;
+        let error = committed.unwrap_err();
+        let right = KafkaErrorKind::Unauthorized { right: "DESCRIBE on group `rights`".into() };
+        assert_eq!(error.kind(), &right, "{error}");
+        let error = client_without_rights.group("rights").await.unwrap_err();
+        assert_eq!(error.kind(), &right, "{error}");
     }
 
     // Clients without SASL, and with TLS, at this listener.

@@ -376,9 +376,11 @@ impl FakeMember {
             None
         } else if self.is_cut_off(state) {
             Some(unreachable())
-        } else if !is_member {
-            let text =
-                format!("offsets are not committed: the client is no member of `{}`", self.options.group);
+        } else if !is_member || commits.iter().any(|(partition, ..)| !self.owned.contains(partition)) {
+            let text = format!(
+                "offsets are not committed: a partition is not assigned to this member of group `{}`",
+                self.options.group
+            );
             Some(KafkaError::new(KafkaErrorKind::Other, text))
         } else {
             None
