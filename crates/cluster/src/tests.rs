@@ -9,8 +9,8 @@ use std::{
 use bytes::Bytes;
 use proptest::prelude::*;
 use swiftwater_event::{CheckLimits, Millis, check_block};
-use swiftwater_lang::{Dialect, ParseOptions, parse};
-use swiftwater_live::{Collector, CollectorLimits, ResultSet, Slices, StandingQuery};
+use swiftwater_lang::{Dialect, ParseOptions, parse, plan::Window};
+use swiftwater_live::{Collector, CollectorLimits, ResultSet, ResultWindow, Slices, StandingQuery};
 
 use super::*;
 
@@ -236,8 +236,19 @@ impl Cluster {
             let time = served.query.ends.map_or(time, |ends| time.min(ends));
             let mut out = Vec::new();
             served.collector.close_by_arrival(time, &mut served.slices, 0, &mut out);
+            let is_over = served.query.ends.is_some_and(|ends| ends <= time);
+            if is_over && served.query.query.plan.window == Window::None && served.results.is_empty() {
+                served.collector.finish(time, &mut served.slices, 0, &mut out);
+            }
             for result in out {
-                let window = result.window.unwrap();
+                let window = result.window.unwrap_or(ResultWindow {
+                    kind: "tumbling",
+                    number: 1,
+                    records: 0,
+                    start: served.query.begins,
+                    end: time,
+                });
+                let result = ResultSet { window: Some(window), ..result };
                 let complete = self.server.completeness(*number, window.start, window.end);
                 served.results.push((result, complete));
             }
@@ -287,7 +298,8 @@ enum Step {
     LosePatience,
 }
 
-const TEXTS: [&str; 4] = [
+const TEXTS: [&str; 5] = [
+    "SELECT k, COUNT(*) AS n, SUM(v) AS s FROM STREAM(200, TIME) GROUP BY k",
     "SELECT k, COUNT(*) AS n, SUM(v) AS s FROM STREAM() GROUP BY k WINDOWING TUMBLING(100, TIME)",
     "SELECT k, COUNT(*) AS n, SUM(v) AS s FROM STREAM() GROUP BY k WINDOWING EVERY(50, TIME, LAST, 120, TIME)",
     "SELECT k, COUNT(*) AS n, SUM(v) AS s FROM STREAM(300, TIME) GROUP BY k WINDOWING TUMBLING(70, TIME)",

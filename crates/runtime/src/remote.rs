@@ -6,6 +6,7 @@
 //! workers hold parts of it.
 
 use std::{
+    collections::BTreeMap,
     fmt::Debug,
     sync::{
         Arc, OnceLock,
@@ -122,8 +123,9 @@ impl Shared {
         }
     }
 
-    /// True if a query of a remote stream stands.
-    pub fn stands_remote(&self, stream: &Stream, number: QueryNumber) -> bool {
-        stream.merge.lock().running.contains_key(&number)
+    /// For each of these queries of a remote stream, true if it stands.
+    pub fn standing_remote(&self, stream: &Stream, numbers: Vec<QueryNumber>) -> BTreeMap<QueryNumber, bool> {
+        let merge = stream.merge.lock();
+        numbers.into_iter().map(|number| (number, merge.running.contains_key(&number))).collect()
     }
 }

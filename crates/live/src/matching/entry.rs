@@ -78,7 +78,11 @@ impl Entry {
         starts[2] = start(&columns);
         let of_body = if body_is_late { late } else { all };
         columns.extend(query.body_wants.as_slice().iter().map(|want| column(want, of_body)));
-        let counts_rows = CountsRows::of(query);
+        let is_cut = || slices.with(0, |_, cuts| cuts.series_count() > 0);
+        let counts_rows = match CountsRows::of(query) {
+            Some(CountsRows::Whole) if is_cut() => Some(CountsRows::Sliced),
+            how => how,
+        };
         let (query, slices) = (Arc::clone(query), Arc::clone(slices));
         Entry { number, query, slices, columns, starts, body_is_late, counts_rows }
     }

@@ -139,12 +139,18 @@ impl Serving {
         if is_over {
             self.advance(shared);
         }
+        let begun: Vec<u64> = {
+            let served = self.state.served.lock();
+            served.queries.values().filter_map(|query| query.number.get().copied()).collect()
+        };
+        let standing = shared.standing_remote(&self.stream, begun);
         let mut served = self.state.served.lock();
         let Served { server, queries, numbers } = &mut *served;
         let mut ended = Vec::new();
         queries.retain(|number, query| {
             let stands = match query.number.get() {
-                Some(own) => shared.stands_remote(&self.stream, *own),
+                // One that has begun since is looked at next time.
+                Some(own) => standing.get(own).copied().unwrap_or(true),
                 // Nobody else holds it: it was refused.
                 None if Arc::strong_count(&query.number) == 1 => false,
                 None => *query.begin_by.get_or_insert(nanos + BEGIN_NANOS_MAX) > nanos,
