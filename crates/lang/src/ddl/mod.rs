@@ -72,7 +72,7 @@ pub use self::{
         AlterSearchIndex, CreateSearchIndex, DefinitionError, RebuildBound, RebuildSearchIndex,
         SearchIndexChange, kind_text,
     },
-    sink::{CreateSink, SinkFormat, SinkOption, SinkOptions, SinkTarget},
+    sink::{CreateSink, SinkFormat, SinkOption, SinkOptions, SinkQuery, SinkSource, SinkTarget},
     split::{StatementText, split_statements},
     view::{CreateView, ViewOption, ViewOptions},
 };

@@ -1,12 +1,16 @@
-//! The declaration of a sink (`CREATE SINK`): the target of a view's closed windows, or of its changes.
+//! The declaration of a sink (`CREATE SINK`): the target of a view's closed windows, of its changes, or of the events of a
+//! stream.
 //!
 //! ```text
-//! CREATE SINK [IF NOT EXISTS] name FROM [CHANGES OF] view INTO target [WITH (option = value, …)]
+//! CREATE SINK [IF NOT EXISTS] name FROM source INTO target [WITH (option = value, …)]
+//!   source = view | CHANGES OF view | (SELECT item, … FROM STREAM(stream) [WHERE condition])
 //!   target = STREAM name | TABLE name | FILE 'path' | WEBHOOK 'http(s)://…' | KAFKA (option = value, …)
 //! DROP SINK [IF EXISTS] name          SHOW SINKS          SHOW CREATE SINK name          DESCRIBE SINK name
 //! ```
 
 use std::fmt;
+
+use swiftwater_event::StreamName;
 
 use super::{
     kafka_target::KafkaTarget,
@@ -21,14 +25,32 @@ pub struct CreateSink {
     pub name: Box<str>,
     /// `IF NOT EXISTS`: an existing one is no error.
     pub if_not_exists: bool,
-    /// The view that it is of.
-    pub view: Box<str>,
-    /// It delivers the rows that change, each as it is then; otherwise the windows that are closed.
-    pub of_changes: bool,
+    /// The rows that it delivers.
+    pub source: SinkSource,
     /// The target.
     pub target: SinkTarget,
     /// `WITH (…)`.
     pub options: SinkOptions,
+}
+
+/// The rows that a sink delivers.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum SinkSource {
+    /// The closed windows of a view.
+    Windows(Box<str>),
+    /// The rows of a view that change, each as it is then.
+    Changes(Box<str>),
+    /// A row for each event of a stream that a query selects.
+    Events(Box<SinkQuery>),
+}
+
+/// A query over single events of a stream.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SinkQuery {
+    /// The stream.
+    pub stream: StreamName,
+    /// The query, as it is written: what it means depends on the stream's columns.
+    pub text: Box<str>,
 }
 
 /// The target of a sink.
@@ -155,7 +177,7 @@ impl SinkOptions {
                 self.retries = Some(u32::try_from(*retries).ok()?);
             }
             (SinkOption::DeadLetter, Value::Text(name)) => {
-                swiftwater_event::StreamName::new(name).ok()?;
+                StreamName::new(name).ok()?;
                 self.dead_letter = Some(name.clone());
             }
             (SinkOption::Timeout, Value::Text(text)) => {
@@ -222,6 +244,27 @@ pub(super) fn header_lines(text: &str) -> impl Iterator<Item = Option<(&str, &st
 }
 
 impl CreateSink {
+    /// The view whose rows it delivers, if it delivers those of one.
+    pub fn view(&self) -> Option<&str> {
+        match &self.source {
+            SinkSource::Windows(view) | SinkSource::Changes(view) => Some(view),
+            SinkSource::Events(_) => None,
+        }
+    }
+
+    /// True if it delivers the changes of a view.
+    pub fn is_of_changes(&self) -> bool {
+        matches!(self.source, SinkSource::Changes(_))
+    }
+
+    /// The query over events whose rows it delivers, if there is one.
+    pub fn query(&self) -> Option<&SinkQuery> {
+        match &self.source {
+            SinkSource::Events(query) => Some(query),
+            SinkSource::Windows(_) | SinkSource::Changes(_) => None,
+        }
+    }
+
     /// The streams that it may write to: its target, and that which takes what cannot be delivered.
     pub fn streams(&self) -> impl Iterator<Item = &str> {
         let target = match &self.target {
@@ -279,8 +322,11 @@ impl fmt::Display for CreateSink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "CREATE SINK {}", when(self.if_not_exists, "IF NOT EXISTS "))?;
         write_name(f, &self.name)?;
-        write!(f, " FROM {}", when(self.of_changes, "CHANGES OF "))?;
-        write_name(f, &self.view)?;
+        write!(f, " FROM {}", when(self.is_of_changes(), "CHANGES OF "))?;
+        match &self.source {
+            SinkSource::Windows(view) | SinkSource::Changes(view) => write_name(f, view)?,
+            SinkSource::Events(query) => write!(f, "({})", query.text)?,
+        }
         write!(f, " INTO {}", self.target)?;
         if self.options == SinkOptions::default() {
             return Ok(());
@@ -307,6 +353,10 @@ mod tests {
             "CREATE SINK s FROM CHANGES OF of INTO WEBHOOK 'http://x/' WITH (batch_rows = 7, timeout = '1 minute')",
             "CREATE SINK s FROM CHANGES OF r INTO FILE 'x'",
             "CREATE SINK s FROM changes INTO FILE 'x'",
+            "CREATE SINK s FROM (SELECT a, b * 2 AS c FROM STREAM(t) WHERE a > 1) INTO STREAM u",
+            "CREATE SINK IF NOT EXISTS s FROM (SELECT * FROM STREAM(\"a-b\")) INTO TABLE x WITH (batch_rows = 7)",
+            "CREATE SINK s FROM (SELECT t.a, (b) AS \")\" FROM STREAM(t) AS t WHERE a IN (1, (2)) OR b = ')') INTO \
+             KAFKA (topic = 'x', key = 'a')",
             "DROP SINK IF EXISTS s",
             "SHOW SINKS",
             "SHOW CREATE SINK s",
@@ -346,10 +396,6 @@ mod tests {
                 "1:62: `headers` must be lines of `Name: value` in ASCII",
             ),
             (
-                "CREATE SINK s FROM (SELECT 1) INTO STREAM t",
-                "1:20: a query as the source of a sink is not supported yet",
-            ),
-            (
                 "CREATE SINK s FROM CHANGES OF r INTO TABLE t",
                 "1:44: a table as the target of changes is not supported yet",
             ),
@@ -361,5 +407,55 @@ mod tests {
         ] {
             assert_eq!(shown(text), fault, "{text}");
         }
+    }
+
+    #[test]
+    fn queries_that_have_no_row_for_each_event_are_refused() {
+        for (query, fault) in [
+            ("SELECT a FROM STREAM()", "1:21: a sink needs the name of its stream"),
+            ("SELECT a FROM STREAM(t, 1000, TIME)", "1:21: a sink has no end, so its stream has no duration"),
+            ("SELECT a FROM (SELECT a FROM STREAM(t))", "1:21: a sink delivers one query over a stream"),
+            ("SELECT a FROM v", "1:35: expected STREAM(…), found `v`"),
+            ("SELECT DISTINCT a FROM STREAM(t)", "1:28: DISTINCT does not have a row for each event"),
+            ("SELECT a FROM STREAM(t) GROUP BY a", "1:45: GROUP BY does not have a row for each event"),
+            ("SELECT COUNT(*) FROM STREAM(t)", "1:28: an aggregate does not have a row for each event"),
+            (
+                "SELECT a + SUM(b) AS c FROM STREAM(t)",
+                "1:32: an aggregate does not have a row for each event",
+            ),
+            ("SELECT a FROM STREAM(t) HAVING a > 1", "1:45: HAVING does not have a row for each event"),
+            (
+                "SELECT a FROM STREAM(t) WINDOWING TUMBLING(1000, TIME)",
+                "1:45: WINDOWING does not have a row for each event",
+            ),
+            ("SELECT a FROM STREAM(t) ORDER BY a", "1:54: the rows of a sink are in the order of the events"),
+            ("SELECT a FROM STREAM(t) LIMIT 5", "1:21: a sink has no end, so its query has no LIMIT"),
+            ("SELECT a FROM STREAM(t) SAMPLE 0.5", "1:21: a sink with SAMPLE is not supported yet"),
+            (
+                "SELECT x FROM STREAM(t) LATERAL VIEW EXPLODE(a) AS x",
+                "1:58: EXPLODE in the query of a sink is not supported yet",
+            ),
+            (
+                "SELECT EXPLODE(a) AS x FROM STREAM(t)",
+                "1:28: EXPLODE in the query of a sink is not supported yet",
+            ),
+            (
+                "SELECT a FROM STREAM(t) JOIN v ON t.a = v.a",
+                "1:45: a join in the query of a sink is not supported yet",
+            ),
+            ("", "1:21: expected SELECT, found `)`"),
+            ("SELECT a FROM STREAM(t) WHERE a >", "1:54: expected an expression, found `)`"),
+        ] {
+            let text = format!("CREATE SINK s FROM ({query}) INTO STREAM u");
+            assert_eq!(shown(&text), fault, "{text}");
+        }
+        assert_eq!(
+            shown("CREATE SINK s FROM CHANGES OF (SELECT a FROM STREAM(t)) INTO STREAM u"),
+            "1:31: the events of a stream have no changes"
+        );
+        assert_eq!(
+            shown("CREATE SINK s FROM (SELECT a FROM STREAM(t) INTO STREAM u"),
+            "1:45: expected `)`, found `INTO`"
+        );
     }
 }

@@ -1,8 +1,11 @@
 //! Parses `CREATE SINK`.
 
+use swiftwater_event::StreamName;
+
 use super::super::{Parsed, Parser};
 use crate::{
-    ddl::{CreateSink, SinkOption, SinkOptions, SinkTarget},
+    ast::{Node, Query, Source},
+    ddl::{CreateSink, SinkOption, SinkOptions, SinkQuery, SinkSource, SinkTarget},
     lexer::Symbol,
     source::{Fault, Span},
 };
@@ -12,13 +15,7 @@ impl Parser<'_> {
         let if_not_exists = self.if_not_exists()?;
         let name = self.name_of("sink")?;
         self.expect_word("FROM")?;
-        let of_changes = self.accept_words(&["CHANGES", "OF"]);
-        if self.symbol_at(0) == Some(Symbol::LeftParen) {
-            return Err(Fault::not_yet(self.span(), "a query as the source of a sink").hint(
-                "Create a view of the query, CREATE MATERIALIZED VIEW v AS SELECT …, and name the view.",
-            ));
-        }
-        let view = self.name_of("view")?;
+        let source = self.sink_source()?;
         self.expect_word("INTO")?;
         let target = self.sink_target()?;
         let (mut options, mut spans) = (SinkOptions::default(), Vec::new());
@@ -39,10 +36,29 @@ impl Parser<'_> {
             });
         }
         options.check_retries(span_of(SinkOption::Retries))?;
-        if of_changes {
+        if let SinkSource::Changes(_) = source {
             self.check_changes(&target, options.format.and(span_of(SinkOption::Format)))?;
         }
-        Ok(CreateSink { name, if_not_exists, view, of_changes, target, options })
+        Ok(CreateSink { name, if_not_exists, source, target, options })
+    }
+
+    fn sink_source(&mut self) -> Parsed<SinkSource> {
+        let of_changes = self.accept_words(&["CHANGES", "OF"]);
+        if !self.is_symbol(Symbol::LeftParen) {
+            let view = self.name_of("view")?;
+            return Ok(if of_changes { SinkSource::Changes(view) } else { SinkSource::Windows(view) });
+        }
+        if of_changes {
+            return Err(Fault::at(self.span(), "the events of a stream have no changes")
+                .hint("Write FROM (SELECT …) for a row of each event, or CHANGES OF and a view."));
+        }
+        self.advance();
+        let start = self.span();
+        let query = self.query(0)?;
+        let span = start.to(self.last_span());
+        self.expect_symbol(Symbol::RightParen)?;
+        let stream = query_over_events(&query, start)?;
+        Ok(SinkSource::Events(Box::new(SinkQuery { stream, text: self.word(span).into() })))
     }
 
     /// Refuses targets that changes cannot have. The position is after the target.
@@ -86,6 +102,57 @@ impl Parser<'_> {
         }
         Err(Fault::at(span, "a webhook's address must begin with http:// or https://"))
     }
+}
+
+/// The stream of a query that has a row for each event that it selects, and that needs nothing but the event for it. `start` is
+/// where the query begins.
+fn query_over_events(query: &Query, start: Span) -> Parsed<StreamName> {
+    let Source::Stream(stream) = &query.source else {
+        return Err(Fault::at(start, "a sink delivers one query over a stream")
+            .hint("Write it as one query: SELECT … FROM STREAM(name) WHERE …."));
+    };
+    let aggregate = query.item_nodes().find_map(Node::aggregate).map(|node| node.span);
+    let pattern = query.recognize.as_ref().map(|recognize| recognize.span);
+    let of_several = [
+        (query.distinct, "DISTINCT"),
+        (query.group_by.as_ref().map(|group_by| group_by.span), "GROUP BY"),
+        (query.having.as_ref().map(|having| having.span), "HAVING"),
+        (query.window.as_ref().map(|window| window.span), "WINDOWING"),
+        (pattern, "MATCH_RECOGNIZE"),
+        (aggregate, "an aggregate"),
+    ];
+    for (span, clause) in of_several {
+        if let Some(span) = span {
+            return Err(Fault::at(span, format!("{clause} does not have a row for each event")).hint(
+                "Create a view of the query, CREATE MATERIALIZED VIEW v AS SELECT …, and a sink FROM v or FROM \
+                 CHANGES OF v.",
+            ));
+        }
+    }
+    if let Some(order) = query.order_by.first() {
+        return Err(Fault::at(order.node.span, "the rows of a sink are in the order of the events")
+            .hint("Leave ORDER BY out."));
+    }
+    if query.limit.is_some() {
+        return Err(Fault::at(start, "a sink has no end, so its query has no LIMIT"));
+    }
+    if query.sample.is_some() {
+        return Err(Fault::not_yet(start, "a sink with SAMPLE"));
+    }
+    if let Some(join) = query.joins.first() {
+        return Err(Fault::not_yet(join.span, "a join in the query of a sink")
+            .hint("Join into a stream with CREATE JOIN, and create the sink over that."));
+    }
+    if let Some(view) = query.explodes().chain(&query.views).next() {
+        return Err(Fault::not_yet(view.span, "EXPLODE in the query of a sink"));
+    }
+    if stream.duration.is_some() {
+        return Err(Fault::at(start, "a sink has no end, so its stream has no duration")
+            .hint("Write `STREAM(name)`."));
+    }
+    stream.name.clone().ok_or_else(|| {
+        Fault::at(start, "a sink needs the name of its stream").hint("Write `FROM STREAM(name)`.")
+    })
 }
 
 impl SinkOptions {
