@@ -54,8 +54,10 @@ impl Catalog {
             hops.extend(join.create.sides.iter().map(|side| Hop { from: side.as_str(), by, into }));
         }
         for sink in self.sinks.all() {
-            let view = self.views.values().find(|view| view.id == sink.view);
-            if let Some(from) = view.and_then(|view| self.stream_below(view)) {
+            let view = self.views.values().find(|view| sink.view == Some(view.id));
+            let below = view.and_then(|view| self.stream_below(view));
+            let from = sink.create.query().map(|query| query.stream.as_str()).or(below);
+            if let Some(from) = from {
                 let by = ("sink", &*sink.create.name);
                 let into = sink.create.streams().chain(self.streams_of_topic(&sink.create));
                 hops.extend(into.map(|into| Hop { from, by, into }));

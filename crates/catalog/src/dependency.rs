@@ -53,7 +53,9 @@ impl Catalog {
         }
         for sink in self.sinks().all() {
             let object = sink.object();
-            add(Role::Source, &object, ObjectKind::View.named(&*sink.create.view));
+            let view = sink.create.view().map(|view| ObjectKind::View.named(view));
+            let stream = sink.create.query().map(|query| ObjectKind::Stream.named(query.stream.as_str()));
+            view.into_iter().chain(stream).for_each(|source| add(Role::Source, &object, source));
             sink.create.streams().for_each(|name| add(Role::Target, &object, ObjectKind::Stream.named(name)));
             if let Some(table) = sink.create.table() {
                 add(Role::Target, &object, ObjectKind::Table.named(table));

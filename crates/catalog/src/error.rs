@@ -135,6 +135,7 @@ fn needs_stored(by: ObjectKind) -> &'static str {
         ObjectKind::Alert => "an alert needs a stored target stream",
         ObjectKind::SearchIndex => "a search index needs a stored stream or a table",
         ObjectKind::StreamJoin => "a join needs stored streams as its inputs and its target",
+        ObjectKind::Sink => "a sink needs a stored stream",
         _ => "a view needs a stored stream",
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     kind::{
         alert::AlertStart,
         job::{JobStep, StreamRead},
-        sink::SinkStart,
+        sink::{Delivered, SinkStart, digits, place_of_offset},
     },
     statement::read,
 };
@@ -420,7 +420,8 @@ fn a_way_round_over_a_topic_is_found() {
         carry_out(&mut catalog, text).unwrap();
     }
     let text = "CREATE SINK s FROM CHANGES OF va INTO KAFKA (topic = 't', connection = 'other')".to_owned();
-    catalog.apply(&ChangeRecord::new(7, Change::Sink { text, start: SinkStart::default() })).unwrap();
+    let start = SinkStart { view: Some(0), ..SinkStart::default() };
+    catalog.apply(&ChangeRecord::new(7, Change::Sink { text, start })).unwrap();
     let error = catalog.check_no_way_round(["a"], &["b"]).unwrap_err().to_string();
     assert!(error.ends_with("in a cycle: by sink `s` into stream `b`"), "{error}");
     catalog.check_no_way_round(["a"], &["c"]).unwrap();
@@ -438,8 +439,9 @@ fn a_way_round_that_was_written_down_is_read() {
         carry_out(&mut catalog, text).unwrap();
     }
     for (view, text) in [
-        (0, "CREATE SINK s FROM CHANGES OF va INTO STREAM b"),
-        (1, "CREATE SINK t FROM CHANGES OF vb INTO STREAM a"),
+        (Some(0), "CREATE SINK s FROM CHANGES OF va INTO STREAM b"),
+        (Some(1), "CREATE SINK t FROM CHANGES OF vb INTO STREAM a"),
+        (None, "CREATE SINK u FROM (SELECT x FROM STREAM(b)) INTO KAFKA (topic = 't')"),
     ] {
         let start = SinkStart { view, ..SinkStart::default() };
         catalog.apply(&ChangeRecord::new(7, Change::Sink { text: text.to_owned(), start })).unwrap();
@@ -449,4 +451,22 @@ fn a_way_round_that_was_written_down_is_read() {
         error.to_string(),
         "rows of stream `a` would return to it in a cycle: by sink `s` into stream `b`"
     );
+    carry_out(&mut catalog, "CREATE STREAM c (x LONG) FROM KAFKA (topic = 't')").unwrap();
+    let error = catalog.check_no_way_round(["b"], &["c"]).unwrap_err().to_string();
+    assert!(error.ends_with("in a cycle: by sink `u` into stream `c`"), "{error}");
+    let refused = carry_out(&mut catalog, "DROP STREAM b").unwrap_err().to_string();
+    assert!(refused.starts_with("sink `") || refused.starts_with("view `"), "{refused}");
+}
+
+#[test]
+fn deliveries_of_events_are_planned_and_done_by_offset() {
+    let mut delivered = Delivered { key: Some(digits(&place_of_offset(7))), ..Delivered::default() };
+    assert_eq!(delivered.offset(), 7);
+    delivered.planned = vec![9, 12];
+    let first = delivered.after(2, 0, &place_of_offset(9), 0);
+    assert_eq!((first.count, first.rows, first.offset(), &first.planned[..]), (1, 2, 9, &[12][..]));
+    let older: Delivered = serde_json::from_str(r#"{"count":3,"rows":4,"key":"0000000000000005"}"#).unwrap();
+    assert_eq!((older.offset(), older.planned.len(), older.lost), (5, 0, 0));
+    delivered.pass(&place_of_offset(20));
+    assert_eq!((delivered.offset(), delivered.planned.len()), (20, 0));
 }

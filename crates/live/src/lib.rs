@@ -22,7 +22,7 @@ mod standing;
 mod step;
 mod stream_join;
 
-pub use condition::RowCondition;
+pub use condition::{RowCondition, RowQuery};
 pub use explain::explain;
 pub use expr::parse_rfc3339_micros;
 pub use fingerprint::{Fingerprint, FingerprintKey};

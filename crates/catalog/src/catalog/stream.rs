@@ -28,11 +28,7 @@ impl Catalog {
     }
 
     /// A stream of a name that stores its events, as an object of this kind needs it.
-    pub(crate) fn known_stored_stream(
-        &self,
-        name: &str,
-        by: ObjectKind,
-    ) -> Result<&StreamEntry, CatalogError> {
+    pub fn known_stored_stream(&self, name: &str, by: ObjectKind) -> Result<&StreamEntry, CatalogError> {
         let entry = self.known_stream(name)?;
         match entry.create.is_stored() {
             true => Ok(entry),

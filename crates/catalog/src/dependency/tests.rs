@@ -36,7 +36,8 @@ fn statement(rng: &mut Rng) -> String {
         9 => format!("CREATE ENDPOINT POST '/p{a}' (x LONG) INTO s{b}"),
         10 => format!("CREATE ENDPOINT GET '/g{a}/{{x}}' (x LONG) AS SELECT n FROM v{b} WHERE x = $x"),
         11 => format!("CREATE SINK k{a} FROM CHANGES OF v{b} INTO STREAM s{c}"),
-        12 => format!("CREATE SINK k{a} FROM v{b} INTO TABLE t{c}"),
+        12 if rng.chance(0.5) => format!("CREATE SINK k{a} FROM v{b} INTO TABLE t{c}"),
+        12 => format!("CREATE SINK k{a} FROM (SELECT x FROM STREAM(s{b})) INTO STREAM s{c}"),
         13 => format!("CREATE SEARCH INDEX ON s{a} (x ID, *)"),
         14 => {
             format!("ALTER SEARCH INDEX ON s{a} {}", ["DROP x", "ADD x ID", "DROP *", "ADD *"][rng.below(4)])
@@ -68,9 +69,11 @@ fn carry_out(catalog: &mut Catalog, text: &str) {
         }
         Ddl::CreateSink(create) => {
             let start = |view| SinkStart { view, ..SinkStart::default() };
-            let view = catalog.view(&create.view).map(|view| view.id);
+            let view = create.view().map(|view| catalog.view(view).map(|view| view.id)).transpose();
             let is_there = |name: &str| catalog.known_stream(name).is_ok();
-            let is_new = catalog.sinks().get(&create.name).is_err() && create.streams().all(is_there);
+            let source = create.query().map(|query| query.stream.as_str());
+            let is_new =
+                catalog.sinks().get(&create.name).is_err() && create.streams().chain(source).all(is_there);
             view.map(|view| is_new.then(|| Change::Sink { text, start: start(view) }))
         }
         Ddl::CreateSearchIndex(create) => {

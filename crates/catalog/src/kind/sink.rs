@@ -28,8 +28,8 @@ pub struct SinkEntry {
     pub created: Millis,
     /// Its declaration.
     pub create: CreateSink,
-    /// The view that it is of, by number.
-    pub view: u32,
+    /// The view that it is of, by number, if it is of one.
+    pub view: Option<u32>,
     /// It delivers windows that begin here or later; none: all that close.
     pub from: Option<Millis>,
     /// Its progress.
@@ -39,11 +39,11 @@ pub struct SinkEntry {
 /// The initial progress of a new sink.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SinkStart {
-    /// The view, by number.
-    pub view: u32,
+    /// The view, by number, if it is of one.
+    pub view: Option<u32>,
     /// It delivers windows that begin here or later; none: all that close.
     pub from: Option<Millis>,
-    /// The place behind which it delivers changes, in hexadecimal digits.
+    /// The place behind which it delivers changes or events, in hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
 }
@@ -58,12 +58,19 @@ pub struct Delivered {
     /// The rows among them that went to the dead-letter stream.
     #[serde(default)]
     pub dead: u64,
-    /// The last key, of changes the last place, as hexadecimal digits; none before the first.
+    /// The last key, of changes the last place, of events the offset after them, as hexadecimal digits; none before the first.
     #[serde(default)]
     pub key: Option<String>,
     /// The length of the file, if the target is one.
     #[serde(default)]
     pub bytes: u64,
+    /// Of events: the offsets before which the next deliveries end. Such a delivery has the same events whenever it is made, and
+    /// counts even if none of its events is left.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub planned: Vec<u64>,
+    /// Of events: the number of those that were deleted before they were read.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lost: u64,
 }
 
 /// All sinks within a snapshot of the catalog.
@@ -78,9 +85,19 @@ struct SinkSnapshot {
     id: u32,
     created: Millis,
     text: String,
-    view: u32,
+    view: Option<u32>,
     from: Option<Millis>,
     delivered: Delivered,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde has it so")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// The place of an offset among a stream's events.
+pub fn place_of_offset(offset: u64) -> [u8; 8] {
+    offset.to_be_bytes()
 }
 
 impl Delivered {
@@ -91,19 +108,38 @@ impl Delivered {
         digits.as_bytes().chunks(2).map(byte).collect()
     }
 
+    /// The offset of the first event that was not delivered, of a sink of events.
+    pub fn offset(&self) -> u64 {
+        let place = self.last_key().and_then(|place| <[u8; 8]>::try_from(place).ok());
+        place.map_or(0, u64::from_be_bytes)
+    }
+
     /// Continues after a key without a delivery.
     pub fn pass(&mut self, key: &[u8]) {
         self.key = Some(digits(key));
+        self.drop_done();
     }
 
     /// The state after another delivery.
     pub fn after(&self, rows: u64, dead: u64, key: &[u8], bytes: u64) -> Delivered {
-        Delivered {
+        let mut after = Delivered {
             count: self.count + 1,
             rows: self.rows + rows,
             dead: self.dead + dead,
             key: Some(digits(key)),
             bytes,
+            planned: self.planned.clone(),
+            lost: self.lost,
+        };
+        after.drop_done();
+        after
+    }
+
+    /// Drops the planned deliveries that were made.
+    fn drop_done(&mut self) {
+        if !self.planned.is_empty() {
+            let offset = self.offset();
+            self.planned.retain(|end| *end > offset);
         }
     }
 }
@@ -194,8 +230,18 @@ impl Sinks {
 
     /// The place up to which all sinks of a view's changes have them; none without such a sink.
     pub fn changes_done(&self, view: u32) -> Option<Vec<u8>> {
-        let of_changes = self.sinks.values().filter(|sink| sink.view == view && sink.create.of_changes);
+        let of_changes =
+            self.sinks.values().filter(|sink| sink.view == Some(view) && sink.create.is_of_changes());
         of_changes.map(|sink| sink.delivered.last_key().unwrap_or_default()).min()
+    }
+
+    /// The sinks of the events of a stream.
+    pub fn of_events<'s>(&'s self, stream: &str) -> impl Iterator<Item = &'s SinkEntry> + use<'s> {
+        let stream: Box<str> = stream.into();
+        let is_of = move |sink: &&SinkEntry| {
+            sink.create.query().is_some_and(|query| query.stream.as_str() == &*stream)
+        };
+        self.sinks.values().filter(is_of)
     }
 
     /// The number that the next sink gets.
