@@ -97,6 +97,8 @@ pub struct HistoryConfig {
     pub sinks_max: usize,
     /// Changes kept of a view for sinks that have not delivered them; beyond the limit, the oldest are dropped.
     pub sinks_changes_max: u64,
+    /// Bytes of the log that are retained for sinks of events alone; older events are read from the stream's table.
+    pub sinks_log_bytes_max: u64,
     /// The directory that files of sinks are below; empty: `sinks` in the data directory.
     pub sinks_dir: String,
     /// Webhooks may be at addresses of this machine and of private networks.
@@ -182,6 +184,7 @@ impl HistoryConfig {
             joins_state_bytes_max: 16 << 30,
             sinks_max: 1_000,
             sinks_changes_max: 10_000_000,
+            sinks_log_bytes_max: 1 << 30,
             sinks_dir: String::new(),
             sinks_private_addresses: false,
             sql_unread_ms_max: sql.unread_max.map_or(0, |time| time.as_millis() as u64),

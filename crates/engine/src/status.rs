@@ -133,8 +133,10 @@ pub struct JoinsMetrics {
 pub struct SinkStatus {
     /// Its name.
     pub name: String,
-    /// The view that it is of.
-    pub view: String,
+    /// The view that it is of, if it is of one.
+    pub view: Option<String>,
+    /// The stream whose events it is of, if it is of events.
+    pub stream: Option<String>,
     /// Its target: `STREAM s`.
     pub target: String,
     /// Time of its creation.
@@ -148,6 +150,9 @@ pub struct SinkStatus {
     /// For a sink of changes: the changes held for the sinks of its view, and those of them that went undelivered since
     /// the start because there were too many.
     pub changes: Option<(u64, u64)>,
+    /// For a sink of events: the events of its stream that it has not delivered or passed, and those that were deleted before it
+    /// has read them.
+    pub events: Option<(u64, u64)>,
     /// Tries since the last delivery.
     pub tries: u32,
     /// The error of the last attempt, if it failed.

@@ -55,7 +55,8 @@ impl StoredStream {
         let mut state = self.state.lock();
         let State { feed, progress, views, pressure, arrivals, .. } = &mut *state;
         let at = |feed: &LogTail| arrivals.at(feed.given());
-        let of_views = views.iter_mut().map(|ViewFeed { feed, progress, .. }| -> ReaderAt<'_> {
+        let views = views.iter_mut().filter(|view| view.may_delay());
+        let of_views = views.map(|ViewFeed { feed, progress, .. }| -> ReaderAt<'_> {
             let oldest = at(feed);
             (feed, progress, oldest)
         });

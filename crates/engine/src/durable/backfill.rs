@@ -15,7 +15,7 @@ use arrow_schema::DataType;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use serde_json::{Map, Value};
-use swiftwater_event::{CheckLimits, EventBatch, EventMeta, Millis, Offset, check_block};
+use swiftwater_event::{CheckLimits, EventBatch, EventMeta, Millis, Offset, Step, check_block};
 use swiftwater_lang::ddl;
 use swiftwater_sql::{
     ErrorKind as SqlErrorKind, RunOptions, Sql, SqlError,
@@ -28,12 +28,21 @@ use crate::durable::{event_shape::EventShape, stored_stream::StoredStream};
 /// Offsets that are read at once.
 pub(crate) const PAST_EVENTS: u64 = 20_000;
 
+/// The first column whose path leads into a list: its rows cannot be made events again.
+pub(crate) fn column_within_list(stream: &ddl::CreateStream) -> Option<&ddl::ColumnDef> {
+    let is_in_list = |column: &&ddl::ColumnDef| {
+        column.event_path().steps().iter().any(|step| matches!(step, Step::Index(_)))
+    };
+    stream.columns.iter().find(is_in_list)
+}
+
 /// The events of a stream with offsets in `[from, until)`, which are all in the table: batches of one arrival each, and of
-/// offsets that follow one another.
+/// offsets that follow one another. `nulls` is for events whose text is not stored.
 pub(crate) async fn past_events(
     sql: &Sql,
     stored: &StoredStream,
     (from, until): (u64, u64),
+    nulls: NullFields,
 ) -> Result<Vec<EventBatch>, SqlError> {
     let name = stored.name.as_str().replace('"', "\"\"");
     let text = format!(
@@ -42,7 +51,7 @@ pub(crate) async fn past_events(
     let mut answer = sql.run(text, RunOptions::default()).await?;
     let mut all = Vec::new();
     while let Some(rows) = answer.next().await {
-        events_of(stored, &rows?, &mut all)?;
+        events_of(stored, &rows?, nulls, &mut all)?;
     }
     Ok(all)
 }
@@ -67,7 +76,12 @@ pub(crate) async fn first_past(
     Ok(first.and_then(|first| u64::try_from(first).ok()))
 }
 
-fn events_of(stored: &StoredStream, rows: &RecordBatch, all: &mut Vec<EventBatch>) -> Result<(), SqlError> {
+fn events_of(
+    stored: &StoredStream,
+    rows: &RecordBatch,
+    nulls: NullFields,
+    all: &mut Vec<EventBatch>,
+) -> Result<(), SqlError> {
     let missing =
         |name: &str| SqlError::new(SqlErrorKind::Internal, format!("the table has no column {name}"));
     let offsets =
@@ -79,7 +93,7 @@ fn events_of(stored: &StoredStream, rows: &RecordBatch, all: &mut Vec<EventBatch
     let times = times.ok_or_else(|| missing(TIME_COLUMN))?;
     let arrivals: Vec<Millis> = times.values().iter().map(|micros| micros.div_euclid(1000)).collect();
     let limits = CheckLimits { event_bytes_max: usize::MAX >> 1, depth_max: 512, ..CheckLimits::default() };
-    let batch = check_block(Bytes::from(event_lines(stored, rows, NullFields::Written)?), &limits, 1).batch;
+    let batch = check_block(Bytes::from(event_lines(stored, rows, nulls)?), &limits, 1).batch;
     if batch.len() != rows.num_rows() {
         return Err(SqlError::new(SqlErrorKind::Corrupt, "a row of the table is not an event"));
     }

@@ -2,7 +2,7 @@
 //! both.
 //!
 //! A snapshot is written once all that it counts is synced. The log is then trimmed up to the first record that a table,
-//! a view, a join or a durable query still needs ([`crate::supervisor::{Registry, TaskKind}`]).
+//! a view, a join, a durable query or a sink still needs ([`crate::supervisor::{Registry, TaskKind}`]).
 
 use std::{
     collections::HashMap,
@@ -76,6 +76,13 @@ impl History {
         let for_joins = self.retained.first();
         let positions = retained.map(|(position, _)| position).into_iter().chain(for_joins);
         positions.fold(synced, LogPosition::min)
+    }
+
+    /// The position before which the log is retained for no sink of events: such a sink reads the stream's table instead.
+    pub(crate) fn retained_for_sinks(&self) -> LogPosition {
+        // A log that may have little is not to be filled.
+        let bytes = self.config.sinks_log_bytes_max.min(self.config.log_bytes_max / 2);
+        LogPosition(self.log.horizons().appended.0.saturating_sub(bytes))
     }
 
     async fn log_time(&self) {

@@ -1,14 +1,71 @@
-//! The feeds of a stored stream: each reader (the table, a view, durable queries) reads synced events in order, from memory or,
-//! where it is behind, from the log.
+//! The feeds of a stored stream: each reader (the table, a view, durable queries, a sink) reads synced events in order, from
+//! memory or, where it is behind, from the log.
+//!
+//! A sink delays no sender, and the log is retained for it only up to a bound. Beyond, it reads the stream's table.
 
-use super::stored_stream::{Reader, StoredStream, ViewFeed};
+use super::stored_stream::{FOLLOWER, Reader, StoredStream, ViewFeed};
 use crate::durable::{
     backpressure::Progress,
     log_tail::{LogTail, QueuedBatch},
 };
 use swiftwater_log::LogPosition;
 
+/// The first number of a sink among the views that read a stream. Views count up from 0, and never reach it.
+const SINKS: u32 = 1 << 31;
+
+/// The number of a sink among the views that read a stream.
+pub(crate) fn number_of_sink(sink: u32) -> u32 {
+    SINKS + sink % (FOLLOWER - SINKS)
+}
+
+impl ViewFeed {
+    /// True if senders may have to wait for it: it is no sink.
+    pub(super) fn may_delay(&self) -> bool {
+        !(SINKS..FOLLOWER).contains(&self.view)
+    }
+
+    /// True if it is behind, and senders may have to wait for it.
+    pub(super) fn is_delaying(&self) -> bool {
+        self.may_delay() && self.feed.is_overrun()
+    }
+}
+
 impl StoredStream {
+    /// The place in the log before which the stream, its views and its sinks need nothing; none where they need nothing at all.
+    /// Sinks need nothing before `sinks_from`.
+    pub(crate) fn retained_from(&self, sinks_from: LogPosition) -> Option<LogPosition> {
+        let committed = self.committed();
+        let mut state = self.state.lock();
+        let next = state.next;
+        let of_view = |view: &mut ViewFeed| {
+            let kept = match view.may_delay() {
+                true => 0,
+                false => view.feed.first_behind(sinks_from).unwrap_or(next),
+            };
+            // The last mark before an event has that event, too.
+            let first = if kept > view.committed { kept } else { view.committed };
+            view.feed.retained_from(first, next)
+        };
+        let of_views = state.views.iter_mut().filter_map(of_view).min();
+        state.feed.retained_from(committed, next).into_iter().chain(of_views).min()
+    }
+
+    /// Makes a sink read the events from an offset on: from the log, and then from its feed. Fails with the offset of the first event
+    /// that the log is known to have if the log does not have all of them.
+    pub(crate) fn resume_sink(&self, view: u32, offset: u64) -> Result<(), u64> {
+        let mut state = self.state.lock();
+        let next = state.next;
+        let Some(ViewFeed { feed, .. }) = state.views.iter_mut().find(|of| of.view == view) else {
+            return Ok(());
+        };
+        let place = feed.place_of(offset);
+        if offset < next && place.is_none() {
+            return Err(feed.first_marked().unwrap_or(next));
+        }
+        feed.restart_at(place.filter(|_| offset < next));
+        Ok(())
+    }
+
     /// Takes what is synced out of a reader's feed.
     pub(crate) fn next_fed(&self, reader: Reader, synced: LogPosition, bytes_max: usize) -> Vec<QueuedBatch> {
         let taken = {
@@ -62,6 +119,11 @@ impl StoredStream {
             let from = if position < next { feed.place_of(position) } else { None };
             feed.restart_at(from);
         }
+    }
+
+    /// True if it is among the readers.
+    pub(crate) fn has_view(&self, view: u32) -> bool {
+        self.state.lock().views.iter().any(|of| of.view == view)
     }
 
     /// A view needs nothing more.

@@ -2,6 +2,7 @@
 
 use super::history::History;
 use crate::durable::{
+    feeds::number_of_sink,
     recovered::Recovered,
     stored_stream::{FOLLOWER, StoredStream},
     view_store::LastCommit,
@@ -10,7 +11,7 @@ use crate::{EngineError, HistoryError, shared::Shared};
 use std::{collections::BTreeMap, sync::Arc};
 use swiftwater_catalog::{
     Catalog, WireError,
-    kind::{stream::StreamEntry, view::ViewEntry},
+    kind::{sink::SinkEntry, stream::StreamEntry, view::ViewEntry},
 };
 use swiftwater_log::LogPosition;
 
@@ -62,6 +63,7 @@ impl History {
         if let Some(needed) = self.with_catalog(|catalog| catalog.durable_queries().first_needed(entry.id)) {
             state.views.push((FOLLOWER, needed));
         }
+        self.recover_sinks(entry, &mut state);
         let table = if *is_away { None } else { self.open_at_start(entry).await? };
         *is_away |= table.is_none();
         if let Some(table) = &table {
@@ -105,6 +107,17 @@ impl History {
             recovered.push((view, (store, position)));
         }
         Ok(recovered)
+    }
+
+    /// Has a stream retain the events that sinks of its events did not deliver, up to the bound for sinks.
+    fn recover_sinks(&self, entry: &StreamEntry, state: &mut Recovered) {
+        let offset = |sink: &SinkEntry| (number_of_sink(sink.id), sink.delivered.offset());
+        let sinks: Vec<(u32, u64)> = self.with_catalog(|catalog| {
+            catalog.sinks().of_events(entry.create.name.as_str()).map(offset).collect()
+        });
+        // No offset is given again that a sink has delivered, if the log was lost.
+        state.next = sinks.iter().map(|(_, offset)| *offset).fold(state.next, u64::max);
+        state.views.extend(sinks);
     }
 
     /// Opens views. One that cannot be opened is not maintained.

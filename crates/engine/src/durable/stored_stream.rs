@@ -51,7 +51,7 @@ pub(super) const LOOKS_APART: Duration = Duration::from_millis(100);
 pub(crate) enum Reader {
     /// Its table.
     Table,
-    /// A view, by number.
+    /// A view, by number; durable queries as [`FOLLOWER`], a sink as [`number_of_sink`](super::feeds::number_of_sink) says.
     View(u32),
 }
 
@@ -342,7 +342,7 @@ impl StoredStream {
         state.arrivals.record(first, arrival);
         state.feed.mark(first, start, end);
         state.feed.push(QueuedBatch { batch, columns, end }, start);
-        if state.feed.is_overrun() || state.views.iter().any(|view| view.feed.is_overrun()) {
+        if state.feed.is_overrun() || state.views.iter().any(ViewFeed::is_delaying) {
             self.may_wait.store(true, Ordering::Relaxed);
         }
         drop(state);
@@ -353,16 +353,6 @@ impl StoredStream {
     /// The receipt of a part that is stored already; none if it is new.
     pub(crate) fn find_receipt(&self, numbered: &Numbered, ack: Ack) -> Result<Option<Receipt>, EngineError> {
         self.state.lock().find_receipt(numbered, ack)
-    }
-
-    /// The place in the log before which the stream, and its views, need nothing; none where they need nothing at all.
-    pub(crate) fn retained_from(&self) -> Option<LogPosition> {
-        let committed = self.committed();
-        let mut state = self.state.lock();
-        let next = state.next;
-        let of_views =
-            state.views.iter_mut().filter_map(|view| view.feed.retained_from(view.committed, next)).min();
-        state.feed.retained_from(committed, next).into_iter().chain(of_views).min()
     }
 
     /// The offset before which events are lost, where the table has come to `appended` and was given all that feed and log
@@ -449,7 +439,8 @@ impl State {
     /// Does the same as [`StoredStream::oldest_pending_arrival`], if the table has committed the events before this
     /// offset.
     fn oldest_pending_arrival(&mut self, committed: u64) -> Option<Millis> {
-        let behind = self.views.iter().map(|view| view.committed).fold(committed, u64::min);
+        let views = self.views.iter().filter(|view| view.may_delay());
+        let behind = views.map(|view| view.committed).fold(committed, u64::min);
         let oldest = self.arrivals.of(behind);
         oldest.filter(|_| behind < self.next)
     }

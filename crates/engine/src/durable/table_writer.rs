@@ -63,9 +63,9 @@ impl Maintained for StoredStream {
         StoredStream::drop_signal(self)
     }
 
-    /// The position for its table, and for the views and durable queries that read it, which have their feeds here.
-    fn retains(&self, _: &History) -> Option<LogPosition> {
-        self.retained_from()
+    /// The position for its table, and for the views, durable queries and sinks that read it, which have their feeds here.
+    fn retains(&self, history: &History) -> Option<LogPosition> {
+        self.retained_from(history.retained_for_sinks())
     }
 
     async fn run(self: &Arc<Self>, history: &Arc<History>) -> Result<(), TableWriterError> {

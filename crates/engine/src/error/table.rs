@@ -88,11 +88,14 @@ fn samples() -> Vec<EngineError> {
         in_use(Role::Target, ObjectKind::Sink.named("k"), ObjectKind::Table.named("t")),
         EngineError::Sink(SinkError::Columns {
             table: text("t"),
-            view: view.clone(),
+            origin: format!("view `{view}`"),
             faults: vec![text("no column `c`"), text("no column `d`")],
         }),
         EngineError::Sink(SinkError::NoWindows(view.clone())),
         EngineError::Sink(SinkError::IntoItself(stream.clone())),
+        EngineError::Sink(SinkError::EventsIntoItself(stream.clone())),
+        EngineError::Sink(SinkError::QueryOfView(view.clone())),
+        EngineError::Sink(SinkError::ColumnWithinList { stream: stream.clone(), column: text("c") }),
         EngineError::Sink(SinkError::KafkaKey { key: text("a"), names: text("window_start, a") }),
         EngineError::Runtime(RuntimeError::Catalog(CatalogError::Cycle {
             stream: stream.clone(),

@@ -40,6 +40,7 @@ mod search_indexes;
 mod search_scores;
 mod shared;
 mod sinks_of_changes;
+mod sinks_of_events;
 mod stream_joins;
 mod tables;
 mod untyped_views;

@@ -204,6 +204,18 @@ fn sink_families(table: &mut Table, sinks: &[SinkStatus]) {
             "Event time between the last delivered window and the last closed window.",
             |sink| (sink.behind_ms.unwrap_or(0) as f64 / 1e3).into(),
         ),
+        (
+            Kind::Gauge,
+            "swiftwater_sink_behind_events",
+            "Events that a sink of a stream's events has not processed.",
+            |sink| sink.events.map_or(0, |events| events.0).into(),
+        ),
+        (
+            Kind::Counter,
+            "swiftwater_sink_lost_events_total",
+            "Events that were deleted before a sink of a stream's events has read them.",
+            |sink| sink.events.map_or(0, |events| events.1).into(),
+        ),
     ];
     let rows: Vec<(&str, &SinkStatus)> = sinks.iter().map(|sink| (&*sink.name, sink)).collect();
     table.of_rows("sink", &rows, families);

@@ -360,6 +360,13 @@ fn durable() -> Vec<Key> {
             "Maximum number of changes of a view that wait for its sinks. Beyond, the oldest are deleted \
              and counted."
         ),
+        number!(
+            "sinks.log_bytes_max",
+            Kind::Bytes(0, TIB),
+            history.sinks_log_bytes_max,
+            "Maximum bytes of the log that are retained for sinks of events alone. Older events are read from \
+             the stream's table."
+        ),
         text!(
             "sinks.dir",
             Kind::Text(|_| Ok(())),

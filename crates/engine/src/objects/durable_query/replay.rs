@@ -15,7 +15,7 @@ use super::{
 use crate::{
     EndReason,
     durable::{
-        backfill::{PAST_EVENTS, past_events},
+        backfill::{NullFields, PAST_EVENTS, past_events},
         history::{History, run_blocking},
         stored_stream::FOLLOWER,
     },
@@ -45,7 +45,7 @@ impl History {
                 return Ok(());
             }
             let until = first.min(position.saturating_add(PAST_EVENTS));
-            for batch in past_events(sql, stored, (position, until)).await? {
+            for batch in past_events(sql, stored, (position, until), NullFields::Written).await? {
                 self.feed_batch(shared, follower, batch).await?;
             }
             self.pass_gap(shared, follower, until).await?;

@@ -19,12 +19,14 @@ use swiftwater_sql::{
 };
 use swiftwater_store::Application;
 
-use super::kafka::KafkaTopic;
+use super::{kafka::KafkaTopic, rows::Rows};
 use crate::{
     Ack, AppendOptions, Appended, EngineError, Numbered, Refusal, RuntimeError, SinkError,
-    durable::history::{History, run_blocking},
+    durable::{
+        history::{History, causes, run_blocking},
+        table_writer::TableWriterError,
+    },
     hash_of,
-    objects::views::View,
     shared::Shared,
     tables::{
         HistoryTables,
@@ -43,6 +45,9 @@ pub(crate) enum DeliverError {
     Engine(#[from] EngineError),
     #[error(transparent)]
     Sql(#[from] SqlError),
+    /// The events of a sink cannot be read.
+    #[error("{}", causes(.0))]
+    Events(#[from] TableWriterError),
     #[error(transparent)]
     File(#[from] FileSinkError),
     #[error(transparent)]
@@ -70,6 +75,7 @@ impl DeliverError {
             DeliverError::Refused(_) | DeliverError::TooLarge(_) => true,
             DeliverError::Engine(_)
             | DeliverError::Sql(_)
+            | DeliverError::Events(_)
             | DeliverError::File(_)
             | DeliverError::Kafka(_) => false,
         }
@@ -135,14 +141,14 @@ impl Target {
         })
     }
 
-    /// Delivers some rows, of a view as they were at a time. A file has `length` bytes of earlier deliveries; returns its
+    /// Delivers some rows, as they were at a time. A file has `length` bytes of earlier deliveries; returns its
     /// new length.
     pub(super) async fn deliver(
         &mut self,
         history: &History,
         shared: &Arc<Shared>,
         delivery: &Delivery,
-        (view, now): (&View, Millis),
+        (source, now): (&Rows, Millis),
         length: u64,
     ) -> Result<u64, DeliverError> {
         match self {
@@ -151,16 +157,16 @@ impl Target {
                 Ok(0)
             }
             Target::Table(table) => {
-                let rows = run_blocking(usize::MAX, || view.record_batch(delivery.rows.to_vec(), now))?;
+                let rows = run_blocking(usize::MAX, || source.record_batch(delivery.rows.to_vec(), now))?;
                 let by = Application::one(delivery.by.as_str(), delivery.number);
-                insert(shared, by, (&**table, view.name()), rows).await?;
+                insert(shared, by, (&**table, source.name()), rows).await?;
                 Ok(0)
             }
             Target::File(file, format) => {
                 let bytes = match format {
                     SinkFormat::Ndjson => delivery.rows.clone(),
                     SinkFormat::Csv => {
-                        csv(&view.record_batch(delivery.rows.to_vec(), now)?, length == 0)?.into()
+                        csv(&source.record_batch(delivery.rows.to_vec(), now)?, length == 0)?.into()
                     }
                 };
                 let file = file.clone();
@@ -295,7 +301,7 @@ impl History {
             events.extend_from_slice(b",\"row\":");
             events.extend_from_slice(row);
             events.extend_from_slice(b"}\n");
-            dead.push(row);
+            dead.push((place as u64).to_le_bytes());
         }
         // If the other rows cannot be delivered in the end, all go to the dead-letter stream, which is no repetition of
         // this.
@@ -305,7 +311,7 @@ impl History {
         };
         // The limit of a topic, or a stream's columns, may change between two attempts. Then other rows are at fault, and this
         // fails rather than that one of them is nowhere.
-        let (count, hash) = (dead.len() as u64, hash_of(dead));
+        let (count, hash) = (dead.len() as u64, hash_of(dead.iter().map(|place| &place[..])));
         let events = Delivery { by, rows: events.into(), hash, ..delivery.clone() };
         self.append_whole(shared, &stream, &events).await?;
         Ok(count)
@@ -320,21 +326,21 @@ fn csv(rows: &RecordBatch, is_first: bool) -> Result<Vec<u8>, SqlError> {
     Ok(if is_first { [head, out].concat() } else { out })
 }
 
-/// Inserts rows of a view into a table, by their names, once.
+/// Inserts rows into a table, by their names, once.
 pub(super) async fn insert(
     shared: &Arc<Shared>,
     application: Application,
-    (table, view): (&str, &str),
+    (table, source): (&str, &str),
     rows: RecordBatch,
 ) -> Result<(), DeliverError> {
     let sql = shared.sql.get().ok_or(EngineError::NoHistory)?;
     let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
     let names: Vec<String> = rows.schema().fields().iter().map(|field| quoted(field.name())).collect();
     let names = names.join(", ");
-    let statement = format!("INSERT INTO {} ({names}) SELECT {names} FROM {}", quoted(table), quoted(view));
+    let statement = format!("INSERT INTO {} ({names}) SELECT {names} FROM {}", quoted(table), quoted(source));
     let tables = ScopedTables {
         tables: Arc::clone(shared.tables.get().ok_or(EngineError::NoHistory)?),
-        otherwise: DeliveredRows { view: view.into(), rows },
+        otherwise: DeliveredRows { name: source.into(), rows },
         application,
     };
     let options = RunOptions { tables: Some(Arc::new(tables)), has_turn: true, ..RunOptions::default() };
@@ -345,9 +351,9 @@ pub(super) async fn insert(
     Ok(())
 }
 
-/// A view restricted to the rows of one delivery.
+/// A view or a stream restricted to the rows of one delivery.
 struct DeliveredRows {
-    view: Box<str>,
+    name: Box<str>,
     rows: RecordBatch,
 }
 
@@ -359,6 +365,6 @@ impl TableOverrides for DeliveredRows {
         name: &str,
         _: Option<At>,
     ) -> Result<Option<Arc<dyn TableProvider>>, SqlError> {
-        if name == &*self.view { rows_at_hand(self.rows.clone()).map(Some) } else { Ok(None) }
+        if name == &*self.name { rows_at_hand(self.rows.clone()).map(Some) } else { Ok(None) }
     }
 }

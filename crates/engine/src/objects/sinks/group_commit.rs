@@ -1,9 +1,9 @@
 //! Group commit: all waiting portions are delivered at once, to a table in one commit, to a topic in one transaction.
 //!
-//! A portion of rows, all of one window or one commit of the view, is a delivery with its own number, as in every other
+//! A portion of rows, all of one window, one commit of the view or one planned run of events, is a delivery with its own number, as in every other
 //! target. Several that are delivered at once have the number of the last one, which the target records with them (`txn` of a
-//! table). After a crash between that and the record in the catalog, the same portions are read again, because a closed window
-//! and the changes of a commit never change. Portions whose numbers the target has are skipped. The grouping therefore does not
+//! table). After a crash between that and the record in the catalog, the same portions are read again, because a closed window,
+//! the changes of a commit and the events of a plan never change. Portions whose numbers the target has are skipped. The grouping therefore does not
 //! affect the result. Limits: [`ROWS_MAX`] and [`BYTES_MAX`], in units of whole portions.
 
 use std::sync::Arc;
@@ -16,12 +16,13 @@ use swiftwater_store::Application;
 
 use super::{
     deliver::{DeliverError, insert},
+    rows::Rows,
     task::id_of,
 };
 use crate::{
     EngineError,
     durable::history::{History, run_blocking},
-    objects::views::{At as ViewAt, Portion, View},
+    objects::views::Portion,
     shared::Shared,
 };
 
@@ -74,12 +75,12 @@ impl History {
     pub(super) async fn deliver_together(
         &self,
         shared: &Arc<Shared>,
-        (view, table): (&View, &str),
-        (entry, at): (&SinkEntry, ViewAt),
+        (source, table): (&Rows, &str),
+        entry: &SinkEntry,
         inserted: Option<u64>,
     ) -> Result<Option<Delivered>, NotGrouped> {
         let gathered = run_blocking(usize::MAX, || {
-            self.gather(view, entry, at, inserted)?.map(|gathered| batches(view, entry, gathered)).transpose()
+            self.gather(source, entry, inserted)?.map(|gathered| batches(source, entry, gathered)).transpose()
         });
         let Some((batches, delivered)) = gathered.map_err(DeliverError::from)? else {
             return Ok(None);
@@ -91,7 +92,7 @@ impl History {
             let rows = rows.map_err(|error| failed(not_joined(error).into()))?;
             let first = inserted.map_or(entry.delivered.count, |last| entry.delivered.count.max(last + 1));
             let by = Application { first, ..Application::one(id_of(entry), delivered.count - 1) };
-            insert(shared, by, (table, view.name()), rows).await.map_err(failed)?;
+            insert(shared, by, (table, source.name()), rows).await.map_err(failed)?;
         }
         Ok(Some(delivered))
     }
@@ -100,20 +101,18 @@ impl History {
     /// there are no portions.
     pub(super) fn gather(
         &self,
-        view: &View,
+        source: &Rows,
         entry: &SinkEntry,
-        at: ViewAt,
         has: Option<u64>,
     ) -> Result<Option<Gathered>, EngineError> {
         let mut gathered = Gathered { portions: Vec::new(), delivered: entry.delivered.clone() };
         let (mut rows, mut bytes, mut portions) = (0, 0, 0);
         while rows < ROWS_MAX && bytes < BYTES_MAX && portions < PORTIONS_MAX {
             let delivered = &mut gathered.delivered;
-            let Some(portion) = self.next_portion(view, entry, delivered, at)? else { break };
+            let Some(portion) = source.next_portion(entry, delivered, self.clock.now())? else { break };
             portions += 1;
             if portion.count == 0 {
-                // HAVING leaves all of them out.
-                delivered.pass(&portion.last);
+                *delivered = source.pass(delivered, &portion.last);
                 continue;
             }
             (rows, bytes) = (rows + portion.count, bytes + portion.rows.len());
@@ -130,14 +129,14 @@ impl History {
 /// Portions as batches of one schema, and the progress with them: undeclared columns have the types of the values in a portion,
 /// so a group ends before a portion of another schema.
 fn batches(
-    view: &View,
+    source: &Rows,
     entry: &SinkEntry,
     gathered: Gathered,
 ) -> Result<(Vec<RecordBatch>, Delivered), EngineError> {
     let mut batches: Vec<RecordBatch> = Vec::new();
     let mut before = entry.delivered.clone();
     for (portion, delivered) in gathered.portions {
-        match (batches.first(), view.record_batch(portion.rows, portion.now)) {
+        match (batches.first(), source.record_batch(portion.rows, portion.now)) {
             (None, batch) => batches.push(batch?),
             (Some(first), Ok(batch)) if first.schema() == batch.schema() => batches.push(batch),
             (Some(_), _) => return Ok((batches, before)),

@@ -20,11 +20,11 @@ use swiftwater_lang::ddl::{KafkaPartitioner, KafkaTarget};
 use super::{
     deliver::DeliverError,
     group_commit::{Gathered, NotGrouped},
+    rows::Rows,
 };
 use crate::{
     EngineError, SinkError,
     durable::history::{History, run_blocking},
-    objects::views::{At as ViewAt, View},
 };
 
 /// The properties of the topic of numbers: small segments are compacted early, and so read fast at a start.
@@ -95,7 +95,7 @@ impl KafkaTopic {
         if let Some(numbers) = &mut numbers {
             numbers.last = last_number(&*kafka, numbers).await?;
         }
-        let form = match entry.create.of_changes {
+        let form = match entry.create.is_of_changes() {
             true => RowForm::Change,
             false => RowForm::Row { key: target.key.clone() },
         };
@@ -141,9 +141,10 @@ impl KafkaTopic {
         for portion in portions {
             let lines = portion.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
             for line in lines {
-                let (key, value) = self.form.key_and_value(portion, line).map_err(|error| {
-                    SinkError::Target(format!("a row of the view is no JSON object: {error}"))
-                })?;
+                let (key, value) = self
+                    .form
+                    .key_and_value(portion, line)
+                    .map_err(|error| SinkError::Target(format!("a row is no JSON object: {error}")))?;
                 messages.push(NewMessage {
                     topic: Arc::clone(&self.topic),
                     partition: None,
@@ -278,10 +279,10 @@ impl History {
     pub(super) async fn write_gathered(
         &self,
         topic: &mut KafkaTopic,
-        view: &View,
-        (entry, at): (&SinkEntry, ViewAt),
+        source: &Rows,
+        entry: &SinkEntry,
     ) -> Result<Option<Delivered>, NotGrouped> {
-        let gathered = run_blocking(usize::MAX, || self.gather(view, entry, at, topic.last()));
+        let gathered = run_blocking(usize::MAX, || self.gather(source, entry, topic.last()));
         let Some(Gathered { portions, delivered }) = gathered.map_err(DeliverError::from)? else {
             return Ok(None);
         };

@@ -16,12 +16,13 @@ use crate::{
 impl History {
     fn sink_status(&self, entry: &SinkEntry) -> SinkStatus {
         let failing = self.objects.sinks.of(entry.id).and_then(|work| work.tries.failing());
-        let of_changes = entry.create.of_changes;
+        let of_changes = entry.create.is_of_changes();
+        let view = || entry.create.view().and_then(|view| self.view(view).ok());
         let behind = || {
             if of_changes {
                 return None;
             }
-            let view = self.view(&entry.create.view).ok()?;
+            let view = view()?;
             let windows = view.query.windows()?;
             let open = windows.first_open(view.at().latest())?;
             let key = entry.delivered.last_key()?;
@@ -30,17 +31,18 @@ impl History {
         };
         SinkStatus {
             name: entry.create.name.to_string(),
-            view: entry.create.view.to_string(),
+            view: entry.create.view().map(str::to_owned),
+            stream: entry.create.query().map(|query| query.stream.to_string()),
             target: entry.create.target.to_string(),
             created: entry.created,
             delivered: (entry.delivered.count, entry.delivered.rows),
             dead_rows: entry.delivered.dead,
             behind_ms: behind(),
-            changes: self
-                .view(&entry.create.view)
-                .ok()
-                .filter(|_| of_changes)
-                .map(|view| view.changes_held()),
+            changes: view().filter(|_| of_changes).map(|view| view.changes_held()),
+            events: entry.create.query().and_then(|query| {
+                let next = self.stored(&query.stream)?.next();
+                Some((next.saturating_sub(entry.delivered.offset()), entry.delivered.lost))
+            }),
             tries: failing.as_ref().map_or(0, |(_, tries)| *tries),
             failing: failing.map(|(why, _)| why),
         }
@@ -75,7 +77,8 @@ fn shown(sinks: &[SinkStatus]) -> RecordBatch {
     let created = sinks.iter().map(|sink| sink.created);
     table([
         ("sink", texts(sinks.iter().map(|sink| sink.name.as_str()))),
-        ("view", texts(sinks.iter().map(|sink| sink.view.as_str()))),
+        ("view", Arc::new(sinks.iter().map(|sink| sink.view.clone()).collect::<StringArray>())),
+        ("stream", Arc::new(sinks.iter().map(|sink| sink.stream.clone()).collect::<StringArray>())),
         ("target", texts(sinks.iter().map(|sink| sink.target.as_str()))),
         ("created", Arc::new(TimestampMillisecondArray::from_iter_values(created).with_timezone("UTC"))),
         ("deliveries", numbers(|sink| Some(sink.delivered.0))),
@@ -84,6 +87,8 @@ fn shown(sinks: &[SinkStatus]) -> RecordBatch {
         ("behind_ms", numbers(|sink| sink.behind_ms)),
         ("changes_held", numbers(|sink| sink.changes.map(|changes| changes.0))),
         ("changes_lost", numbers(|sink| sink.changes.map(|changes| changes.1))),
+        ("events_behind", numbers(|sink| sink.events.map(|events| events.0))),
+        ("events_lost", numbers(|sink| sink.events.map(|events| events.1))),
         ("tries", numbers(|sink| Some(u64::from(sink.tries)))),
         ("failing", Arc::new(sinks.iter().map(|sink| sink.failing.clone()).collect::<StringArray>())),
     ])

@@ -1,31 +1,39 @@
-//! The tasks of sinks: each reads the closed windows or the changes of its view, and delivers them one delivery at a time.
+//! The tasks of sinks: each reads the closed windows or the changes of its view, or the events of its stream, and delivers them one
+//! delivery at a time.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, VecDeque},
+    ops::ControlFlow,
+    sync::Arc,
+};
 
 use swiftwater_catalog::{
-    Change, Object,
+    Change, Object, ObjectKind,
     kind::sink::{Delivered, SinkEntry},
 };
 use swiftwater_event::Millis;
-use swiftwater_lang::ddl::CreateSink;
+use swiftwater_lang::ddl::{CreateSink, SinkQuery};
 use tokio::sync::Notify;
 
 use super::{
     deliver::{DeliverError, Delivery, Target},
+    event_query::EventQuery,
+    event_reader::EventReader,
     group_commit::NotGrouped,
     retry::Retry,
+    rows::{EventRows, Rows},
 };
 use crate::{
     EngineError,
-    durable::history::{History, run_blocking},
-    objects::views::{At as ViewAt, NeededBy, Portion, View},
+    durable::{
+        feeds::number_of_sink,
+        history::{History, run_blocking},
+    },
+    objects::views::{NeededBy, Portion, View},
     shared::Shared,
     supervisor::{DropSignal, Maintained, NextAttempt, TaskKind},
 };
 use swiftwater_runtime::lock_order::{OrderedMutex, level};
-
-/// Rows of a delivery where the sink does not say.
-const BATCH_ROWS: u32 = 1000;
 
 /// The sinks whose tasks run.
 #[derive(Debug, Default)]
@@ -68,7 +76,11 @@ impl Maintained for SinkTask {
 
     async fn run(self: &Arc<Self>, history: &Arc<History>) -> Result<(), DeliverError> {
         let mut entry = self.entry.lock().clone();
-        let ran = history.deliver_all(&mut entry, self).await;
+        let query = entry.create.query().cloned();
+        let ran = match query {
+            None => history.deliver_rows_of_view(&mut entry, self).await,
+            Some(query) => history.deliver_events(&query, &mut entry, self).await,
+        };
         *self.entry.lock() = entry;
         ran
     }
@@ -122,31 +134,22 @@ impl History {
         }
     }
 
-    /// Delivers what there is and what comes, until a delivery fails.
-    async fn deliver_all(
+    /// Delivers the rows of a view that there are and that come, until a delivery fails.
+    async fn deliver_rows_of_view(
         self: &Arc<Self>,
         entry: &mut SinkEntry,
         work: &SinkTask,
     ) -> Result<(), DeliverError> {
-        let view = self.view(&entry.create.view)?;
+        let view = self.view(entry.create.view().unwrap_or_default())?;
         let mut kept = view.committed_at();
+        let rows = Rows::View(Arc::clone(&view), *kept.borrow());
         // All before is on disk: it was when the sink was begun, or was noted since.
-        release_delivered(&view, entry);
-        let target = tokio::select! {
-            biased;
-            _ = self.ended(TaskKind::Reader, &work.dropped) => return Ok(()),
-            target = Target::open(self, entry) => target?,
-        };
-        let mut run =
-            DeliveryRun { view, target, entry, work, inserted: None, alone: 0, is_to_reopen: false };
+        release_delivered(&rows, entry);
+        let Some(mut run) = DeliveryRun::open(self, rows, entry, work).await? else { return Ok(()) };
         loop {
-            let at = *kept.borrow_and_update();
-            loop {
-                match run.deliver_next(self, at).await? {
-                    DeliveryOutcome::Delivered => {}
-                    DeliveryOutcome::NothingLeft => break,
-                    DeliveryOutcome::Ended => return Ok(()),
-                }
+            run.rows = Rows::View(Arc::clone(&view), *kept.borrow_and_update());
+            if run.deliver_present(self).await?.is_break() {
+                return Ok(());
             }
             tokio::select! {
                 _ = self.ended(TaskKind::Reader, &work.dropped) => return Ok(()),
@@ -155,39 +158,55 @@ impl History {
         }
     }
 
+    /// Delivers rows of the events that there are and that come, until a delivery fails.
+    async fn deliver_events(
+        self: &Arc<Self>,
+        query: &SinkQuery,
+        entry: &mut SinkEntry,
+        work: &SinkTask,
+    ) -> Result<(), DeliverError> {
+        let query = Arc::new(self.event_query(query, entry.created)?);
+        let mut reader = EventReader::new(self, Arc::clone(&query), entry);
+        let rows = Rows::Events(EventRows { query, portions: VecDeque::new(), lost: 0 });
+        let Some(mut run) = DeliveryRun::open(self, rows, entry, work).await? else { return Ok(()) };
+        loop {
+            let Rows::Events(rows) = &mut run.rows else { return Ok(()) };
+            tokio::select! {
+                biased;
+                _ = self.ended(TaskKind::Reader, &work.dropped) => return Ok(()),
+                planned = reader.plan(self, run.entry, rows) => planned?,
+            }
+            if run.deliver_present(self).await?.is_break() {
+                return Ok(());
+            }
+        }
+    }
+
     /// Delivers all that has gathered into a table, which is first asked once for the last delivery that it had before.
     async fn deliver_gathered(
         &self,
         shared: &Arc<Shared>,
-        (view, table): (&View, &str),
-        (entry, at): (&SinkEntry, ViewAt),
+        (rows, table): (&Rows, &str),
+        entry: &SinkEntry,
         inserted: &mut Option<Option<u64>>,
     ) -> Result<Option<Delivered>, NotGrouped> {
         let inserted = match *inserted {
             Some(inserted) => inserted,
             None => *inserted.insert(self.last_in_table(shared, table, entry).await?),
         };
-        self.deliver_together(shared, (view, table), (entry, at), inserted).await
+        self.deliver_together(shared, (rows, table), entry, inserted).await
     }
 
-    /// The next rows behind a sink's progress: of one window that is closed, or of one commit.
-    pub(super) fn next_portion(
-        &self,
-        view: &View,
-        entry: &SinkEntry,
-        delivered: &Delivered,
-        at: ViewAt,
-    ) -> Result<Option<Portion>, EngineError> {
-        let rows = u64::from(entry.create.options.batch_rows.unwrap_or(BATCH_ROWS));
-        let (after, now) = (delivered.last_key(), self.clock.now());
-        match entry.create.of_changes {
-            true => view.changes_kept(after.as_deref(), at.position, rows, now),
-            false => view.closed(after.as_deref(), entry.from, at.latest(), rows, now),
-        }
+    /// The compiled query of a sink that was created `now`.
+    fn event_query(&self, query: &SinkQuery, now: Millis) -> Result<EventQuery, EngineError> {
+        let stored = self.stored(&query.stream);
+        let stored =
+            stored.ok_or_else(|| EngineError::not_found(ObjectKind::Stream, query.stream.as_str()))?;
+        EventQuery::new(query, stored, now)
     }
 
     /// Logs the progress of a sink.
-    async fn record_delivered(
+    pub(super) async fn record_delivered(
         &self,
         entry: &mut SinkEntry,
         delivered: Delivered,
@@ -200,7 +219,7 @@ impl History {
     /// The sinks of a view's changes, by number, with the place up to which each has them. That place need not be on
     /// disk, except at a start.
     pub(crate) fn sinks_of_changes(&self, view: &View) -> HashMap<u32, Vec<u8>> {
-        let is_of = |sink: &&SinkEntry| sink.view == view.id() && sink.create.of_changes;
+        let is_of = |sink: &&SinkEntry| sink.view == Some(view.id()) && sink.create.is_of_changes();
         let place = |sink: &SinkEntry| (sink.id, sink.delivered.last_key().unwrap_or_default());
         self.with_catalog(|catalog| catalog.sinks().all().filter(is_of).map(place).collect())
     }
@@ -216,7 +235,7 @@ impl History {
 
 /// A run of a sink's task, until a delivery fails.
 struct DeliveryRun<'r> {
-    view: Arc<View>,
+    rows: Rows,
     target: Target,
     entry: &'r mut SinkEntry,
     work: &'r SinkTask,
@@ -238,17 +257,43 @@ enum DeliveryOutcome {
     Ended,
 }
 
-impl DeliveryRun<'_> {
+impl<'r> DeliveryRun<'r> {
+    /// Opens the target; none if the sink ends meanwhile.
+    async fn open(
+        history: &History,
+        rows: Rows,
+        entry: &'r mut SinkEntry,
+        work: &'r SinkTask,
+    ) -> Result<Option<DeliveryRun<'r>>, DeliverError> {
+        let target = tokio::select! {
+            biased;
+            _ = history.ended(TaskKind::Reader, &work.dropped) => return Ok(None),
+            target = Target::open(history, entry) => target?,
+        };
+        Ok(Some(DeliveryRun { rows, target, entry, work, inserted: None, alone: 0, is_to_reopen: false }))
+    }
+
+    /// Delivers all rows that are there; breaks off if the sink ends meanwhile.
+    async fn deliver_present(&mut self, history: &History) -> Result<ControlFlow<()>, DeliverError> {
+        loop {
+            match self.deliver_next(history).await? {
+                DeliveryOutcome::Delivered => {}
+                DeliveryOutcome::NothingLeft => return Ok(ControlFlow::Continue(())),
+                DeliveryOutcome::Ended => return Ok(ControlFlow::Break(())),
+            }
+        }
+    }
+
     /// Delivers what comes next: to a table or topic all that has gathered, otherwise one portion.
-    async fn deliver_next(&mut self, history: &History, at: ViewAt) -> Result<DeliveryOutcome, DeliverError> {
+    async fn deliver_next(&mut self, history: &History) -> Result<DeliveryOutcome, DeliverError> {
         let shared = history.shared()?;
         if std::mem::take(&mut self.is_to_reopen) {
             self.target = Target::open(history, self.entry).await?;
         }
-        if let Some(outcome) = self.deliver_group(history, &shared, at).await? {
+        if let Some(outcome) = self.deliver_group(history, &shared).await? {
             return Ok(outcome);
         }
-        let next = || history.next_portion(&self.view, self.entry, &self.entry.delivered, at);
+        let next = || self.rows.next_portion(self.entry, &self.entry.delivered, history.clock.now());
         let Some(portion) = run_blocking(usize::MAX, next)? else {
             return Ok(DeliveryOutcome::NothingLeft);
         };
@@ -261,16 +306,15 @@ impl DeliveryRun<'_> {
         &mut self,
         history: &History,
         shared: &Arc<Shared>,
-        at: ViewAt,
     ) -> Result<Option<DeliveryOutcome>, DeliverError> {
         if self.alone > 0 {
             return Ok(None);
         }
-        let (entry, view) = (&*self.entry, &*self.view);
+        let (entry, rows) = (&*self.entry, &self.rows);
         let together = match &mut self.target {
             Target::Table(table) => {
                 let inserted = &mut self.inserted;
-                let into = history.deliver_gathered(shared, (view, table), (entry, at), inserted);
+                let into = history.deliver_gathered(shared, (rows, table), entry, inserted);
                 tokio::select! {
                     biased;
                     _ = history.ended(TaskKind::Reader, &self.work.dropped) => None,
@@ -282,7 +326,7 @@ impl DeliveryRun<'_> {
                 tokio::select! {
                     biased;
                     _ = history.ended(TaskKind::Reader, &self.work.dropped) => None,
-                    together = history.write_gathered(topic, view, (entry, at)) => Some(together),
+                    together = history.write_gathered(topic, rows, entry) => Some(together),
                 }
             }
             _ => return Ok(None),
@@ -306,7 +350,7 @@ impl DeliveryRun<'_> {
                 } else {
                     self.entry.delivered = delivered;
                 }
-                release_delivered(&self.view, self.entry);
+                release_delivered(&self.rows, self.entry);
                 Ok(Some(DeliveryOutcome::Delivered))
             }
             // The target has to be opened again.
@@ -329,9 +373,14 @@ impl DeliveryRun<'_> {
     ) -> Result<DeliveryOutcome, DeliverError> {
         let Portion { rows, count, last, now } = portion;
         if count == 0 {
-            // HAVING leaves all of them out. Windows that still exist are read once more after a restart.
-            self.entry.delivered.pass(&last);
-            release_delivered(&self.view, self.entry);
+            let passed = self.rows.pass(&self.entry.delivered, &last);
+            if passed.count > self.entry.delivered.count {
+                history.record_delivered(self.entry, passed).await?;
+            } else {
+                // Windows that still exist are read once more after a restart.
+                self.entry.delivered = passed;
+            }
+            release_delivered(&self.rows, self.entry);
             return Ok(DeliveryOutcome::Delivered);
         }
         let delivery = Delivery {
@@ -341,7 +390,7 @@ impl DeliveryRun<'_> {
             hash: 0,
         };
         let length = self.entry.delivered.bytes;
-        let delivering = self.target.deliver(history, shared, &delivery, (&*self.view, now), length);
+        let delivering = self.target.deliver(history, shared, &delivery, (&self.rows, now), length);
         let delivered = tokio::select! {
             biased;
             _ = history.ended(TaskKind::Reader, &self.work.dropped) => return Ok(DeliveryOutcome::Ended),
@@ -361,7 +410,7 @@ impl DeliveryRun<'_> {
         };
         let delivered = self.entry.delivered.after(count, dead, &last, bytes);
         history.record_delivered(self.entry, delivered).await?;
-        release_delivered(&self.view, self.entry);
+        release_delivered(&self.rows, self.entry);
         self.work.tries.record_success();
         Ok(DeliveryOutcome::Delivered)
     }
@@ -378,7 +427,7 @@ impl DeliveryRun<'_> {
         let Target::Kafka(_) = self.target else { return Ok(Some(error)) };
         self.target = Target::open(history, self.entry).await?;
         let length = self.entry.delivered.bytes;
-        let delivered = self.target.deliver(history, shared, delivery, (&*self.view, now), length).await;
+        let delivered = self.target.deliver(history, shared, delivery, (&self.rows, now), length).await;
         // A producer that has failed is of no further use.
         self.is_to_reopen = matches!(delivered, Err(DeliverError::Kafka(_)));
         Ok(delivered.err())
@@ -399,19 +448,23 @@ impl DeliveryRun<'_> {
         // These go on without those.
         let length = self.entry.delivered.bytes;
         let bytes = match delivery.without(error) {
-            Some(good) => self.target.deliver(history, shared, &good, (&*self.view, now), length).await?,
+            Some(good) => self.target.deliver(history, shared, &good, (&self.rows, now), length).await?,
             None => length,
         };
         Ok((dead, bytes))
     }
 }
 
-/// The view need not keep for a sink what that has delivered, which is noted on disk: of windows, those before the last one.
-fn release_delivered(view: &View, entry: &SinkEntry) {
-    if entry.create.of_changes {
-        view.changes_delivered(entry.id, entry.delivered.last_key().unwrap_or_default());
-    } else {
-        view.needs_windows_from(NeededBy::Sink(entry.id), entry.first_needed());
+/// What a sink has delivered need not be kept for it any more, as its progress is on disk: of windows, those before the last one.
+fn release_delivered(rows: &Rows, entry: &SinkEntry) {
+    match rows {
+        Rows::View(view, _) if entry.create.is_of_changes() => {
+            view.changes_delivered(entry.id, entry.delivered.last_key().unwrap_or_default());
+        }
+        Rows::View(view, _) => view.needs_windows_from(NeededBy::Sink(entry.id), entry.first_needed()),
+        Rows::Events(events) => {
+            events.query.stored.view_committed(number_of_sink(entry.id), entry.delivered.offset());
+        }
     }
 }
 

@@ -148,6 +148,7 @@ impl History {
         Columns::of(&entry.create, &entry.found).map_err(EngineError::Columns)?;
         self.check_views(shared, alter, &entry)?;
         self.check_joins(alter, &entry)?;
+        self.check_sinks(alter, &entry)?;
         self.check_endpoints_of(&entry.create)?;
         let Some(stored) = self.stored(&alter.name) else {
             return if entry.create.is_stored() {

@@ -6,18 +6,15 @@
 
 use std::sync::Weak;
 
-use swiftwater_event::{EventBatch, Step};
-use swiftwater_lang::{
-    QueryErrors,
-    ddl::{ColumnDef, CreateStream},
-};
+use swiftwater_event::EventBatch;
+use swiftwater_lang::{QueryErrors, ddl::CreateStream};
 use swiftwater_sql::SqlError;
 
 use super::{query_error, rebuild::EventsGone, view::View};
 use crate::{
     EngineError, RuntimeError,
     durable::{
-        backfill::{PAST_EVENTS, first_past, past_events},
+        backfill::{NullFields, PAST_EVENTS, column_within_list, first_past, past_events},
         history::History,
     },
 };
@@ -64,7 +61,7 @@ impl History {
             .wait_for(|progress| progress.appended.0 >= until)
             .await
             .map_err(|_| BackfillError::Closed)?;
-        let events = past_events(sql, stored, (position, until)).await?;
+        let events = past_events(sql, stored, (position, until), NullFields::Written).await?;
         let found: u64 = events.iter().map(|batch| batch.len() as u64).sum();
         if view.is_rebuilding() && found < until - position {
             // It counted them once.
@@ -81,9 +78,7 @@ impl History {
 
 /// Fails if the rows of a stream cannot be made its events again.
 pub(super) fn check_past(stream: &CreateStream) -> Result<(), EngineError> {
-    let is_in_list =
-        |column: &&ColumnDef| column.event_path().steps().iter().any(|step| matches!(step, Step::Index(_)));
-    match stream.columns.iter().find(is_in_list) {
+    match column_within_list(stream) {
         None => Ok(()),
         Some(column) => {
             let message = format!(

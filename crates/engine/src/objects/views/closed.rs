@@ -9,16 +9,23 @@ use super::{View, ViewChange};
 use crate::EngineError;
 
 /// Rows that are delivered together.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Portion {
     /// JSON objects, a line each.
     pub(crate) rows: Vec<u8>,
-    /// Number of groups.
+    /// Number of groups, or of events.
     pub(crate) count: u64,
-    /// The last key, or place, that was looked at.
+    /// The last key, or place, that was looked at; of events the place of the next one.
     pub(crate) last: Vec<u8>,
     /// Time of the read.
     pub(crate) now: Millis,
+}
+
+impl Portion {
+    /// A portion without rows, whose place is still to be set.
+    pub(crate) fn of_events(now: Millis) -> Portion {
+        Portion { rows: Vec::new(), count: 0, last: Vec::new(), now }
+    }
 }
 
 /// A part of the groups of one closed window.

@@ -51,8 +51,10 @@ impl History {
     /// The readers in the catalog of the closed windows of a view, which continues. Each will report its position.
     pub(super) fn readers_of_windows(&self, view: &View) -> Needed {
         self.with_catalog(|catalog| {
-            let sinks =
-                catalog.sinks().all().filter(|sink| sink.view == view.id() && !sink.create.of_changes);
+            let sinks = catalog
+                .sinks()
+                .all()
+                .filter(|sink| sink.view == Some(view.id()) && !sink.create.is_of_changes());
             let sinks = sinks.map(|sink| NeededBy::Sink(sink.id));
             let alerts = catalog.alerts().filter(|alert| alert.create.view() == Some(view.name()));
             let alerts = alerts.map(|alert| NeededBy::Alert(alert.id));
