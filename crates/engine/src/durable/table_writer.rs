@@ -73,6 +73,8 @@ impl Maintained for StoredStream {
     }
 
     fn failed(&self, _: &Arc<History>, error: TableWriterError) -> NextAttempt {
+        // Before the lock below: each of both is taken under no other.
+        self.reread_feed();
         let appended = self.table().map(Table::appended);
         let mut retry = self.retry.lock();
         if retry.0 != appended || retry.1.failures() == 0 {
@@ -80,7 +82,6 @@ impl Maintained for StoredStream {
             let error = &error as &dyn std::error::Error;
             tracing::error!(stream = %self.name, error, "events cannot be written to their table; the server retries");
         }
-        self.reread_feed();
         NextAttempt::After(retry.1.pause())
     }
 }

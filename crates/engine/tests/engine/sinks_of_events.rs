@@ -295,9 +295,7 @@ async fn log_is_trimmed_as_a_sink_goes_on_and_up_to_the_bound_while_its_target_i
     };
     let total = send(&engine).await;
     until(&engine, "delivered", async || kafka.committed_messages("all", 0).len() == total as usize).await;
-    let before = log_files(dir.path());
     until(&engine, "trimmed to the end", async || log_files(dir.path()).len() <= 2).await;
-    assert_ne!(log_files(dir.path()), before, "its first files are gone");
 
     kafka.set_away(true);
     let total = send(&engine).await;
@@ -368,6 +366,7 @@ async fn sink_begins_with_the_next_event_and_its_stream_stays_as_it_is_read() {
         "CREATE STREAM listed (a LONG PATH 'a[0]')",
         "CREATE STREAM found WITH (store = true)",
         "CREATE TABLE kept (k BIGINT)",
+        "CREATE TABLE dated (d DATE)",
         "CREATE MATERIALIZED VIEW v AS SELECT k, COUNT(*) AS n FROM STREAM(t) GROUP BY k",
     ] {
         sql(&engine, text).await;
@@ -397,13 +396,16 @@ async fn sink_begins_with_the_next_event_and_its_stream_stays_as_it_is_read() {
             "a sink needs a stored stream, and `live`",
         ),
         ("CREATE SINK r FROM (SELECT a FROM STREAM(listed)) INTO STREAM u", "is inside a list"),
-        ("CREATE SINK r FROM (SELECT k + note AS a FROM STREAM(t)) INTO STREAM u", "1:"),
+        ("CREATE SINK r FROM (SELECT NOPE(k) AS a FROM STREAM(t)) INTO STREAM u", "NOPE"),
         ("CREATE SINK r FROM (SELECT * FROM STREAM(t)) INTO TABLE kept", "`*` has no columns of known types"),
         (
             "CREATE SINK r FROM (SELECT k FROM STREAM(found)) INTO TABLE kept",
             "the type of column `k` is not known",
         ),
-        ("CREATE SINK r FROM (SELECT note AS k FROM STREAM(t)) INTO TABLE kept", "STRING in the query"),
+        (
+            "CREATE SINK r FROM (SELECT note IS NULL AS d FROM STREAM(t)) INTO TABLE dated",
+            "BOOLEAN in the query",
+        ),
         ("CREATE SINK r FROM (SELECT k, x FROM STREAM(t)) INTO TABLE kept", "it has no column `x`"),
         (
             "CREATE SINK r FROM (SELECT * FROM STREAM(t)) INTO FILE 'x' WITH (format = csv)",
@@ -418,9 +420,14 @@ async fn sink_begins_with_the_next_event_and_its_stream_stays_as_it_is_read() {
             "the query has no column `no`: it has k, x, note",
         ),
     ] {
-        let error = try_sql(&engine, statement).await.unwrap_err().to_string();
+        let error = match try_sql(&engine, statement).await {
+            Ok(_) => panic!("{statement} is accepted"),
+            Err(error) => error.to_string(),
+        };
         assert!(error.contains(fault), "{statement}: {error}");
     }
+    sql(&engine, "CREATE SINK r FROM (SELECT CAST(k AS LONG) AS k FROM STREAM(found)) INTO TABLE kept").await;
+    sql(&engine, "DROP SINK r").await;
     // Other columns can be altered.
     sql(&engine, "CREATE SINK r FROM (SELECT k, later FROM STREAM(t)) INTO FILE 'x'").await;
     let error = try_sql(&engine, "ALTER STREAM t ADD COLUMN later LONG").await.unwrap_err().to_string();
