@@ -17,17 +17,20 @@ use crate::{
 };
 
 /// The objects besides the events: `d` counts by ten, `k` has each event of two hundred apart.
-const MADE: [&str; 13] = [
+const MADE: [&str; 15] = [
     "CREATE STREAM t (id LONG NOT NULL, k LONG NOT NULL, d LONG NOT NULL, WATERMARK FOR id AS id)",
     "CREATE STREAM changes (key JSON, \"row\" JSON, position LONG)",
     "CREATE STREAM told (state STRING, key JSON)",
     "CREATE STREAM pairs (a LONG, b LONG)",
+    "CREATE STREAM odd (id LONG, half LONG)",
     "CREATE TABLE closed (w BIGINT, d BIGINT, n BIGINT)",
     "CREATE MATERIALIZED VIEW v AS SELECT k, COUNT(*) AS n, SUM(id) AS s FROM STREAM(t) GROUP BY k",
     "CREATE MATERIALIZED VIEW r AS SELECT window_start AS w, d, COUNT(*) AS n FROM STREAM(t) GROUP BY d \
      WINDOWING TUMBLING(30, EVENT(id, 0))",
     "CREATE SINK changed FROM CHANGES OF v INTO STREAM changes WITH (batch_rows = 3)",
     "CREATE SINK into_table FROM r INTO TABLE closed WITH (batch_rows = 2)",
+    "CREATE SINK half FROM (SELECT id, (id - 1) / 2 AS half FROM STREAM(t) WHERE id % 2 = 1) INTO STREAM odd \
+     WITH (batch_rows = 4)",
     "CREATE MATERIALIZED VIEW over AS SELECT n, COUNT(*) AS k FROM STREAM(v) GROUP BY n",
     "CREATE ALERT whole ON (SELECT d, COUNT(*) AS n FROM STREAM(t) GROUP BY d) WHEN n >= 10 INTO told",
     "CREATE JOIN near INTO pairs AS SELECT x.id AS a, y.id AS b FROM STREAM(t) x JOIN STREAM(t) y \
@@ -85,6 +88,11 @@ async fn check(engine: &Engine, count: u64) {
         }
     }
     until_said(engine, "SELECT a, b FROM pairs ORDER BY _offset", &pairs).await;
+    let odd = (0..count / 2).fold(String::new(), |mut all, half| {
+        writeln!(all, "{{\"id\":{},\"half\":{half}}}", 2 * half + 1).unwrap();
+        all
+    });
+    until_said(engine, "SELECT id, half FROM odd ORDER BY _offset", &odd).await;
     let (of_all, of_some) = (count / 200, count % 200);
     let over = [(of_all, 200 - of_some), (of_all + 1, of_some)];
     let over = over.iter().filter(|(n, k)| *n > 0 && *k > 0);

@@ -72,7 +72,10 @@ impl EventReader {
         if !rows.portions.is_empty() {
             return Ok(());
         }
-        entry.delivered.lost += std::mem::take(&mut rows.lost);
+        if rows.lost > 0 {
+            entry.delivered.lost += std::mem::take(&mut rows.lost);
+            self.is_unrecorded = true;
+        }
         if let Some(end) = entry.delivered.planned.last().copied() {
             return self.read_planned(history, entry, end, rows).await;
         }
@@ -80,20 +83,22 @@ impl EventReader {
             if self.read.is_empty() && !self.read_more(history, entry).await? {
                 continue;
             }
-            entry.delivered.lost += self.source.take_lost();
+            let lost = self.source.take_lost();
             let bytes = self.read.iter().map(|batch| batch.bytes().len()).sum();
             let ends = PortionEnds::Rows(batch_rows(entry));
             let portions = run_blocking(bytes, || self.portions(ends, u64::MAX, history.clock.now()));
             let end = self.read.front().map_or(self.source.next(), |batch| batch.meta().first.0);
             if portions.is_empty() {
                 entry.delivered.pass(&place_of_offset(end));
+                entry.delivered.lost += lost;
                 self.is_unrecorded = true;
                 continue;
             }
             self.gathers = bytes < GATHERED_BYTES && matches!(entry.create.target, SinkTarget::Table(_));
             let planned = portions.iter().filter_map(end_of).collect();
             self.record(history, entry, planned).await?;
-            rows.portions = portions;
+            // Counted when the deliveries are made: until then each run may read these events again.
+            (rows.portions, rows.lost) = (portions, lost);
             return Ok(());
         }
     }
@@ -110,7 +115,6 @@ impl EventReader {
             let read = self.source.read(history).await?;
             self.read.extend(read);
         }
-        // Counted when the deliveries are made: until then each run reads them again.
         rows.lost = self.source.take_lost();
         let ends = PortionEnds::Planned(entry.delivered.planned.clone().into());
         let bytes = self.read.iter().map(|batch| batch.bytes().len()).sum();

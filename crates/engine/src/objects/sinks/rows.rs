@@ -28,7 +28,7 @@ pub(super) struct EventRows {
     pub(super) query: Arc<EventQuery>,
     /// Planned deliveries, in order.
     pub(super) portions: VecDeque<Portion>,
-    /// The number of their events that were deleted since they were planned.
+    /// The number of events among theirs that are deleted.
     pub(super) lost: u64,
 }
 
