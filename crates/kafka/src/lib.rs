@@ -32,7 +32,7 @@ pub use group::{
     CommittedOffset, GroupEvent, GroupMember, GroupProtocol, MemberDescription, MemberOptions, TopicPartition,
 };
 pub use partitioner::Partitioner;
-pub use producer::{NewMessage, Producer, ProducerOptions, SendError, Written};
+pub use producer::{MessagePosition, NewMessage, Producer, ProducerOptions, SendError};
 
 /// The identity of a topic: a topic that is deleted and made again has another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

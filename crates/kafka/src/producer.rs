@@ -63,9 +63,9 @@ impl NewMessage {
     }
 }
 
-/// The place of a message that is written.
+/// The position of a message that is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Written {
+pub struct MessagePosition {
     /// The partition.
     pub partition: u32,
     /// The offset. `None` if the broker had the message already from an earlier attempt, and did not return its offset: this
@@ -99,7 +99,7 @@ pub trait Producer: Debug + Send {
     /// place of each message, in the order of the request. With transactions, they become visible together or not at all;
     /// after [`SendError::Failed`], the next producer of the name shows which. Without, some may be written then. Cancelling
     /// the future fails the producer.
-    async fn send(&mut self, messages: &[NewMessage]) -> Result<Vec<Written>, SendError>;
+    async fn send(&mut self, messages: &[NewMessage]) -> Result<Vec<MessagePosition>, SendError>;
 }
 
 #[cfg(test)]

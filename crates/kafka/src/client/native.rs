@@ -17,7 +17,7 @@ use swiftwater_event::Clock;
 use tracing::debug;
 
 use super::errors::{Code, NativeError};
-use crate::{KafkaError, Timestamp, TopicPartition, Written, connection::configuration};
+use crate::{KafkaError, MessagePosition, Timestamp, TopicPartition, connection::configuration};
 
 /// Errors of a handle that wait to be read; more are dropped, as each comes again while its cause lasts.
 const ERRORS_MAX: usize = 64;
@@ -96,7 +96,7 @@ impl Drop for Properties {
 }
 
 /// The outcome of a message that was produced: the value that was given with it, and its place or the code.
-pub(super) type DeliveryReport = (usize, Result<Written, Code>);
+pub(super) type DeliveryReport = (usize, Result<MessagePosition, Code>);
 
 /// The kind of a change of a member's partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -250,7 +250,7 @@ unsafe extern "C" fn on_delivery(
     let (callbacks, timestamp, message) =
         unsafe { (&*opaque.cast::<Callbacks>(), message_timestamp(message), &*message) };
     let report = match Code(message.err as i32) {
-        Code::NONE => Ok(Written {
+        Code::NONE => Ok(MessagePosition {
             partition: message.partition as u32,
             // Negative if the broker had the message already.
             offset: u64::try_from(message.offset).ok(),

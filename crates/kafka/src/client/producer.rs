@@ -26,8 +26,8 @@ use super::{
     native::{Handle, HandleKind, c_text, text_at},
 };
 use crate::{
-    KafkaError, KafkaErrorKind, NewMessage, Partitioner, Producer, ProducerOptions, SendError, Written,
-    connection::configuration,
+    KafkaError, KafkaErrorKind, MessagePosition, NewMessage, Partitioner, Producer, ProducerOptions,
+    SendError, connection::configuration,
 };
 
 /// The time that a message has to reach all replicas, connecting included.
@@ -164,7 +164,7 @@ impl Producer for ClientProducer {
         Ok(())
     }
 
-    async fn send(&mut self, messages: &[NewMessage]) -> Result<Vec<Written>, SendError> {
+    async fn send(&mut self, messages: &[NewMessage]) -> Result<Vec<MessagePosition>, SendError> {
         // A producer that failed, or was cancelled, has no connection any more.
         let connection = self.connection.take().ok_or_else(ended)?;
         let mut too_large = Vec::new();
@@ -325,7 +325,7 @@ impl Connection {
     }
 
     /// Writes messages, in one transaction if there are any; their places.
-    fn send(&self, messages: &[NewMessage]) -> Result<Vec<Written>, SendError> {
+    fn send(&self, messages: &[NewMessage]) -> Result<Vec<MessagePosition>, SendError> {
         let has_transaction = self.transactional_id.is_some();
         if has_transaction {
             // SAFETY: the handle is alive.
@@ -358,7 +358,7 @@ impl Connection {
 
     /// Writes messages, and waits for the reports of all of them; their places. After an error the connection is of no further
     /// use.
-    fn write(&self, messages: &[NewMessage]) -> Result<Vec<Written>, KafkaError> {
+    fn write(&self, messages: &[NewMessage]) -> Result<Vec<MessagePosition>, KafkaError> {
         let mut unreachable = None;
         let mut written = vec![None; messages.len()];
         let produced = self.produce_all(messages, &mut unreachable);
@@ -370,7 +370,7 @@ impl Connection {
         }
         self.take_places(messages, &mut written, &unreachable)?;
         produced?;
-        let places: Option<Vec<Written>> = written.into_iter().collect();
+        let places: Option<Vec<MessagePosition>> = written.into_iter().collect();
         places
             .ok_or_else(|| KafkaError::new(KafkaErrorKind::Other, "a message has no report of its delivery"))
     }
@@ -379,7 +379,7 @@ impl Connection {
     fn take_places(
         &self,
         messages: &[NewMessage],
-        written: &mut [Option<Written>],
+        written: &mut [Option<MessagePosition>],
         unreachable: &Option<KafkaError>,
     ) -> Result<(), KafkaError> {
         for (index, report) in self.handle().take_reports() {

@@ -166,7 +166,8 @@ impl Cluster for Broker {
             }
         }
         let consumer: BaseConsumer = self.config().create().unwrap();
-        for _ in 0..1000 {
+        let deadline = tokio::time::Instant::now() + TIMEOUT;
+        while tokio::time::Instant::now() < deadline {
             let metadata = consumer.fetch_metadata(Some(topic), TIMEOUT).unwrap();
             let found = metadata.topics()[0].partitions();
             if found.len() == partitions as usize && found.iter().all(|partition| partition.error().is_none())

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use swiftwater_kafka::{
     ConsumerOptions, Fetched, GroupEvent, GroupMember, GroupProtocol, Isolation, Kafka, KafkaError,
-    KafkaErrorKind, MemberOptions, OffsetAt, ProducerOptions, Timestamp, TopicPartition, Written,
+    KafkaErrorKind, MemberOptions, MessagePosition, OffsetAt, ProducerOptions, Timestamp, TopicPartition,
 };
 use swiftwater_testkit::FakeKafka;
 
@@ -266,7 +266,7 @@ async fn messages_have_the_time_of_the_broker_where_the_topic_says_so() {
     for (millis, offset) in [(1_000, 0), (5_000, 1), (3_000, 2)] {
         kafka.set_time(millis);
         let sent = producer.send(&[message("created", None, "x"), message("appended", None, "x")]).await;
-        let place = |timestamp| Written { partition: 0, offset: Some(offset), timestamp };
+        let place = |timestamp| MessagePosition { partition: 0, offset: Some(offset), timestamp };
         assert_eq!(sent, Ok(vec![place(Timestamp::create(millis)), place(Timestamp::append(millis))]));
     }
     let mut consumer = kafka.consumer("appended", &options(Isolation::ReadCommitted)).unwrap();

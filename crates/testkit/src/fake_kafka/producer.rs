@@ -2,7 +2,8 @@
 
 use async_trait::async_trait;
 use swiftwater_kafka::{
-    KafkaError, KafkaErrorKind, NewMessage, Partitioner, Producer, ProducerOptions, SendError, Written,
+    KafkaError, KafkaErrorKind, MessagePosition, NewMessage, Partitioner, Producer, ProducerOptions,
+    SendError,
 };
 
 use super::{FakeKafka, FakeMessage, FakeTransaction, State, TransactionState, unknown_topic};
@@ -62,7 +63,7 @@ impl Producer for FakeProducer {
         Ok(())
     }
 
-    async fn send(&mut self, messages: &[NewMessage]) -> Result<Vec<Written>, SendError> {
+    async fn send(&mut self, messages: &[NewMessage]) -> Result<Vec<MessagePosition>, SendError> {
         self.kafka.until_thawed(&self.kafka.client).await;
         let epoch = self.epoch.take().ok_or_else(|| failed("the producer is not open"))?;
         let client = &self.kafka.client;
@@ -87,7 +88,7 @@ impl State {
         messages: &[NewMessage],
         options: &ProducerOptions,
         epoch: u64,
-    ) -> Result<Vec<Written>, SendError> {
+    ) -> Result<Vec<MessagePosition>, SendError> {
         let too_large = self.too_large(messages);
         if !too_large.is_empty() {
             return Err(SendError::TooLarge(too_large));
@@ -131,7 +132,7 @@ impl State {
         message: &NewMessage,
         partitioner: Partitioner,
         transaction: Option<FakeTransaction>,
-    ) -> Result<Written, KafkaError> {
+    ) -> Result<MessagePosition, KafkaError> {
         let now = self.now;
         let unknown = || unknown_topic(&message.topic);
         let topic = self.topics.get_mut(&*message.topic).ok_or_else(unknown)?;
@@ -153,7 +154,7 @@ impl State {
             timestamp: now,
         };
         let offset = partition.push(transaction, appended, Some(message));
-        Ok(Written {
+        Ok(MessagePosition {
             partition: number,
             offset: Some(offset),
             timestamp: partition.entry(offset).timestamp(),
