@@ -133,11 +133,11 @@ impl Cluster {
     }
 
     /// A node learns of the next query that it does not know.
-    fn learn(&mut self, node: usize, all: bool) {
+    fn add_queries(&mut self, node: usize, all: bool) {
         let known = self.nodes[node].worker.query_count();
         let until = if all { self.queries.len() } else { (known + 1).min(self.queries.len()) };
         for query in &self.queries[known..until] {
-            self.nodes[node].worker.learn(query.clone(), "server".into(), 0);
+            self.nodes[node].worker.add_query(query.clone(), "server".into(), 0);
         }
     }
 
@@ -178,7 +178,7 @@ impl Cluster {
             self.nodes[from].worker.stop(partition);
         }
         // The new one reads all queries first.
-        self.learn(to, true);
+        self.add_queries(to, true);
         let (next, since) = self.commits[partition as usize];
         self.nodes[to].worker.start(partition, next, since);
     }
@@ -198,7 +198,7 @@ impl Cluster {
         let fresh = self.fresh();
         let before = std::mem::replace(&mut self.nodes[node], fresh);
         self.deliver_of(before.name, before.sent);
-        self.learn(node, true);
+        self.add_queries(node, true);
         for partition in 0..PARTITIONS {
             if self.owners[partition as usize] == node {
                 let (next, since) = self.commits[partition as usize];
@@ -288,7 +288,7 @@ fn records(text: &[u8]) -> Vec<String> {
 enum Step {
     /// Messages arrive in a partition.
     Write(u32, Vec<(u8, u8, i64)>),
-    Learn(usize),
+    AddQuery(usize),
     Read(usize, usize),
     Deliver(usize, usize),
     Commit(usize),
@@ -312,7 +312,7 @@ fn step(nodes: usize, faults: bool) -> impl Strategy<Value = Step> {
     let fault = u32::from(faults);
     prop_oneof![
         8 => (0..PARTITIONS, messages).prop_map(|(partition, messages)| Step::Write(partition, messages)),
-        3 => node().prop_map(Step::Learn),
+        3 => node().prop_map(Step::AddQuery),
         8 => (node(), 1usize..6).prop_map(|(node, most)| Step::Read(node, most)),
         8 => (node(), 1usize..6).prop_map(|(node, most)| Step::Deliver(node, most)),
         2 => node().prop_map(Step::Commit),
@@ -336,7 +336,7 @@ fn run(nodes: usize, steps: Vec<Step>, faults: bool) {
                     cluster.log[partition as usize].push((cluster.now, key, value));
                 }
             }
-            Step::Learn(node) => cluster.learn(node, false),
+            Step::AddQuery(node) => cluster.add_queries(node, false),
             Step::Read(node, most) => cluster.read(node, most),
             Step::Deliver(node, most) => cluster.deliver(node, most),
             Step::Commit(node) => cluster.commit(node),
@@ -351,7 +351,7 @@ fn run(nodes: usize, steps: Vec<Step>, faults: bool) {
     let now = cluster.now;
     for _ in 0..2 {
         for node in 0..nodes {
-            cluster.learn(node, true);
+            cluster.add_queries(node, true);
             for partition in 0..PARTITIONS as usize {
                 if cluster.owners[partition] == node
                     && cluster.nodes[node]

@@ -51,7 +51,7 @@ pub struct Batch {
 
 /// A query, and the node that serves it.
 #[derive(Debug)]
-struct Known {
+struct QueryEntry {
     query: DistributedQuery,
     server: NodeName,
 }
@@ -61,7 +61,7 @@ struct Known {
 pub struct Worker {
     limits: WorkerLimits,
     index: Index,
-    queries: BTreeMap<QueryNumber, Known>,
+    queries: BTreeMap<QueryNumber, QueryEntry>,
     /// All queries with lower numbers are known.
     queries_next: QueryNumber,
     /// The servers of the queries, and the number of their queries.
@@ -144,7 +144,7 @@ impl Worker {
 
     /// The earliest time at which one of its queries begins.
     pub fn first_begin(&self) -> Option<Millis> {
-        self.queries.values().map(|known| known.query.begins).min()
+        self.queries.values().map(|entry| entry.query.begins).min()
     }
 
     /// The offset that is read next, and the time up to which a partition is done.
@@ -153,7 +153,7 @@ impl Worker {
     }
 
     /// Takes up a query that a node serves. Events that it should have seen and that are kept are looked at again.
-    pub fn learn(&mut self, query: DistributedQuery, server: NodeName, now_micros: i64) {
+    pub fn add_query(&mut self, query: DistributedQuery, server: NodeName, now_micros: i64) {
         let number = query.number;
         self.queries_next = self.queries_next.max(number + 1);
         if self.queries.contains_key(&number) {
@@ -161,22 +161,22 @@ impl Worker {
         }
         self.index = self.index.with_slices(number, &query.query, &query.slices());
         *self.servers.entry(NodeName::clone(&server)).or_default() += 1;
-        let known = Known { query, server };
-        for partition in self.partitions.values_mut().filter(|partition| partition.time >= known.query.begins)
+        let entry = QueryEntry { query, server };
+        for partition in self.partitions.values_mut().filter(|partition| partition.time >= entry.query.begins)
         {
-            partition.look_again(&known.query, &self.limits, now_micros);
+            partition.replay_kept(&entry.query, &self.limits, now_micros);
         }
-        self.queries.insert(number, known);
+        self.queries.insert(number, entry);
     }
 
     /// Forgets a query that has ended.
-    pub fn forget(&mut self, number: QueryNumber) {
-        let Some(known) = self.queries.remove(&number) else { return };
+    pub fn remove_query(&mut self, number: QueryNumber) {
+        let Some(entry) = self.queries.remove(&number) else { return };
         self.index = self.index.without(number);
-        if let Some(count) = self.servers.get_mut(&known.server) {
+        if let Some(count) = self.servers.get_mut(&entry.server) {
             *count -= 1;
             if *count == 0 {
-                self.servers.remove(&known.server);
+                self.servers.remove(&entry.server);
             }
         }
         for partition in self.partitions.values_mut() {
@@ -185,7 +185,7 @@ impl Worker {
     }
 
     /// The queries with numbers below this are all known.
-    pub fn know_up_to(&mut self, next: QueryNumber) {
+    pub fn set_queries_next(&mut self, next: QueryNumber) {
         self.queries_next = self.queries_next.max(next);
     }
 
@@ -223,8 +223,8 @@ impl Worker {
             partition.flush_slices(&self.queries, self.limits.unit_bytes_max);
             let mut by_server: BTreeMap<NodeName, Vec<Output>> = BTreeMap::new();
             for (query, pending) in std::mem::take(&mut partition.outputs) {
-                let Some(known) = self.queries.get(&query) else { continue };
-                let outputs = by_server.entry(NodeName::clone(&known.server)).or_default();
+                let Some(entry) = self.queries.get(&query) else { continue };
+                let outputs = by_server.entry(NodeName::clone(&entry.server)).or_default();
                 pending.outputs(query, self.limits.unit_bytes_max, outputs);
             }
             let mark = (partition.next, partition.time, self.queries_next);
@@ -235,7 +235,7 @@ impl Worker {
             let since = before.map_or((partition.from, 0), |(_, time, queries)| (time, queries));
             for server in self.servers.keys() {
                 let mine = |query: &QueryNumber| {
-                    self.queries.get(query).is_some_and(|known| known.server == *server)
+                    self.queries.get(query).is_some_and(|entry| entry.server == *server)
                 };
                 let late = partition.late.iter().filter(|(query, _)| mine(query));
                 let mark = Mark {
@@ -262,7 +262,7 @@ impl Worker {
     /// is open now began before, as far as [`WorkerLimits::resume_ms_max`] allows.
     pub fn resume(&self, partition: u32) -> Option<(u64, Millis)> {
         let state = self.partitions.get(&partition)?;
-        let begun = self.queries.values().map(|known| &known.query);
+        let begun = self.queries.values().map(|entry| &entry.query);
         let open = begun
             .filter(|query| query.has_groups() && query.begins <= state.time)
             .map(|query| query.cuts.start_of(state.time).max(query.begins));
@@ -328,7 +328,7 @@ impl Partition {
         &mut self,
         mut batch: Batch,
         index: &Index,
-        queries: &BTreeMap<QueryNumber, Known>,
+        queries: &BTreeMap<QueryNumber, QueryEntry>,
         limits: &WorkerLimits,
         now_micros: i64,
     ) {
@@ -356,8 +356,8 @@ impl Partition {
             return;
         }
         for (query, step) in self.step(index, &batch, limits, now_micros) {
-            if let Some(known) = queries.get(&query) {
-                self.accept(&known.query, step, &batch, 0);
+            if let Some(entry) = queries.get(&query) {
+                self.accept(&entry.query, step, &batch, 0);
             }
         }
         self.keep(batch, limits);
@@ -446,7 +446,7 @@ impl Partition {
     }
 
     /// Shows a query the kept events that it should have seen.
-    fn look_again(&mut self, query: &DistributedQuery, limits: &WorkerLimits, now_micros: i64) {
+    fn replay_kept(&mut self, query: &DistributedQuery, limits: &WorkerLimits, now_micros: i64) {
         let kept = std::mem::take(&mut self.kept);
         if self.kept_from > query.begins {
             self.late.insert(query.number, self.kept_from);
@@ -473,12 +473,12 @@ impl Partition {
     }
 
     /// Takes out the slices that are over.
-    fn flush_slices(&mut self, queries: &BTreeMap<QueryNumber, Known>, bytes_max: usize) {
+    fn flush_slices(&mut self, queries: &BTreeMap<QueryNumber, QueryEntry>, bytes_max: usize) {
         while let Some((end, number)) = self.due.first().copied().filter(|(end, _)| *end <= self.time) {
             self.due.remove(&(end, number));
             self.due_of.remove(&number);
-            let Some(known) = queries.get(&number) else { continue };
-            let query = &known.query;
+            let Some(entry) = queries.get(&number) else { continue };
+            let query = &entry.query;
             let flushed = self.shard.flush(number, query.cuts.start_of(self.time));
             if !flushed.is_empty() {
                 let end = query.cuts.end_of(self.time);

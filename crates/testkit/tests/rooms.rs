@@ -17,7 +17,7 @@ const FLOORS: [&[&str]; 9] = [
     &["lang"],
     &["live"],
     &["catalog"],
-    &["runtime", "log", "store", "search", "kafka", "views", "sql", "sinks"],
+    &["runtime", "cluster", "log", "store", "search", "kafka", "views", "sql", "sinks"],
     &["engine"],
     &["server"],
     &["cli"],

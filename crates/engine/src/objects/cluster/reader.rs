@@ -198,7 +198,7 @@ impl<'c> Reader<'c> {
                 },
                 Ok(()) = queries.changed() => {
                     queries.borrow_and_update();
-                    self.learn();
+                    self.add_queries();
                     self.send().await?;
                 }
                 fetched = self.consumer.next() => {
@@ -250,7 +250,7 @@ impl<'c> Reader<'c> {
         if partitions.is_empty() {
             return Ok(());
         }
-        self.learn();
+        self.add_queries();
         self.ask_time().await?;
         let oldest = self.broker_time.saturating_sub_unsigned(RESUME_MS_MAX);
         let needed = self.worker.first_begin().unwrap_or(self.broker_time).min(self.broker_time).max(oldest);
@@ -273,17 +273,17 @@ impl<'c> Reader<'c> {
     }
 
     /// Takes up new queries, and forgets those that have ended.
-    fn learn(&mut self) {
+    fn add_queries(&mut self) {
         let (queries, next) = self.cluster.queries_of(self.name);
         let standing: BTreeSet<QueryNumber> = queries.iter().map(|(number, _)| *number).collect();
         for ended in self.learned.difference(&standing) {
-            self.worker.forget(*ended);
+            self.worker.remove_query(*ended);
         }
         for (number, asked) in queries.into_iter().filter(|(number, _)| !self.learned.contains(number)) {
             let Some(shared) = self.cluster.shared.upgrade() else { return };
             let server: NodeName = asked.asked.server.as_str().into();
             match compiled(&shared.runtime, number, &asked) {
-                Ok(query) => self.worker.learn(query, server, shared.clock.now_micros()),
+                Ok(query) => self.worker.add_query(query, server, shared.clock.now_micros()),
                 Err(why) => tracing::error!(
                     query = asked.asked.text,
                     why,
@@ -292,7 +292,7 @@ impl<'c> Reader<'c> {
             }
         }
         self.learned = standing;
-        self.worker.know_up_to(next);
+        self.worker.set_queries_next(next);
     }
 
     fn take(&mut self, fetched: Fetched) -> Result<(), KafkaError> {
