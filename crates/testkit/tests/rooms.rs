@@ -13,7 +13,7 @@ use serde_json::Value;
 /// Floors, lowest first. Rooms on one floor do not know each other.
 const FLOORS: [&[&str]; 9] = [
     &["event"],
-    &["sketch", "text"],
+    &["sketch", "text", "schema"],
     &["lang"],
     &["live"],
     &["catalog"],
@@ -34,7 +34,7 @@ const TOOLS_KNOWN_BY: [&str; 4] = ["cli", "bench", "load", "testkit"];
 
 /// The owners of dependencies that are heavy, or belong to one place; a name that ends in `*` stands for all with this
 /// prefix.
-const OWNERS: [(&str, &[&str]); 32] = [
+const OWNERS: [(&str, &[&str]); 34] = [
     ("anyhow", &["cli", "bench"]),
     ("arrow", &["sql"]),
     ("arrow-json", &["bench"]),
@@ -55,6 +55,8 @@ const OWNERS: [(&str, &[&str]); 32] = [
     ("object_store", &["store", "testkit"]),
     ("parquet", &["store", "sql"]),
     ("plotters", &["plot"]),
+    ("prost*", &["schema"]),
+    ("protox*", &["schema"]),
     ("rdkafka*", &["kafka"]),
     ("reqwest", &["sinks"]),
     ("rocksdb", &["views"]),
