@@ -94,7 +94,7 @@ impl WebhookError {
 
 /// Resolves names to public addresses alone.
 #[derive(Debug)]
-struct PublicOnly;
+pub(crate) struct PublicOnly;
 
 impl Resolve for PublicOnly {
     fn resolve(&self, name: Name) -> Resolving {
@@ -109,11 +109,11 @@ impl Resolve for PublicOnly {
     }
 }
 
-const PRIVATE: &str = "it is at an address of this machine or of a private network, which the settings do not allow \
+pub(crate) const PRIVATE: &str = "it is at an address of this machine or of a private network, which the settings do not allow \
                        (`sinks.private_addresses`)";
 
 /// True if an address is one that anybody has.
-fn is_public(address: IpAddr) -> bool {
+pub(crate) fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => is_public_v4(v4),
         IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
@@ -245,7 +245,7 @@ fn is_own_header(name: &str) -> bool {
 }
 
 /// A URL for messages: what stands before an `@` may be a secret.
-fn without_credentials(url: &str) -> String {
+pub(crate) fn without_credentials(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     match rest[..end].rfind('@') {
