@@ -245,13 +245,39 @@ impl HistoryConfig {
 pub struct KafkaConnections {
     /// The connections of the settings.
     pub connections: BTreeMap<Box<str>, Arc<dyn Kafka>>,
+    /// The settings of schemas, by connection.
+    pub schemas: BTreeMap<Box<str>, SchemaSettings>,
     /// The time between two looks at a topic: for new partitions, ends of partitions, and whether it was made again.
     pub refresh: Duration,
 }
 
+/// The settings of a connection for messages with a schema: a registry, and how to reach it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SchemaSettings {
+    /// The URL of the connection's registry. Name, password and authorities are for it alone.
+    pub registry: Option<String>,
+    /// The name for basic authentication.
+    pub registry_username: Option<String>,
+    /// The file with the password.
+    pub registry_password_file: Option<PathBuf>,
+    /// A PEM file with authorities to trust beside those of the system.
+    pub registry_ca_file: Option<PathBuf>,
+    /// The directory of files with schemas; not set: `schemas` in the data directory.
+    pub schema_dir: Option<PathBuf>,
+}
+
+impl SchemaSettings {
+    /// True if a URL is that of the connection's registry, up to slashes at the end.
+    pub fn is_registry(&self, url: &str) -> bool {
+        let registry = self.registry.as_deref();
+        registry.is_some_and(|registry| registry.trim_end_matches('/') == url.trim_end_matches('/'))
+    }
+}
+
 impl Default for KafkaConnections {
     fn default() -> KafkaConnections {
-        KafkaConnections { connections: BTreeMap::new(), refresh: Duration::from_secs(10) }
+        let refresh = Duration::from_secs(10);
+        KafkaConnections { connections: BTreeMap::new(), schemas: BTreeMap::new(), refresh }
     }
 }
 
@@ -268,6 +294,6 @@ impl PartialEq for KafkaConnections {
             other.connections.get(name).is_some_and(|there| Arc::ptr_eq(there, kafka))
         };
         let are_there = self.connections.iter().all(|(name, kafka)| is_there(name, kafka));
-        are_there && self.connections.len() == other.connections.len()
+        are_there && self.connections.len() == other.connections.len() && self.schemas == other.schemas
     }
 }

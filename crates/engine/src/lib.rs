@@ -43,7 +43,7 @@ pub use backup::{
     BACKUP_KEPT, BACKUPS_MAX, Backup, BackupFault, BackupFile, BackupManifest, BackupOptions,
     BackupReadError, Checksum, MANIFEST_NAME, ManifestError, RestoreError, restore, verify_backup,
 };
-pub use config::{HistoryConfig, KafkaConnections};
+pub use config::{HistoryConfig, KafkaConnections, SchemaSettings};
 pub use durable::history::Disks;
 pub use engine::Engine;
 pub use error::{BackupError, DedupError, EngineError, ErrorKind, SinkError};

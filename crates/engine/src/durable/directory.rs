@@ -138,6 +138,10 @@ impl DataDir {
         self.path.join("sinks")
     }
 
+    pub(crate) fn schemas(&self) -> PathBuf {
+        self.path.join("schemas")
+    }
+
     pub(crate) fn spill(&self) -> PathBuf {
         self.path.join("spill")
     }

@@ -17,7 +17,8 @@ const GRACE: Duration = Duration::from_secs(5);
 
 fn connections(kafka: &FakeKafka) -> KafkaConnections {
     let kafka: Arc<dyn Kafka> = Arc::new(kafka.clone());
-    KafkaConnections { connections: [("main".into(), kafka)].into(), refresh: Duration::from_millis(5) }
+    let connections = [("main".into(), kafka)].into();
+    KafkaConnections { connections, refresh: Duration::from_millis(5), ..KafkaConnections::default() }
 }
 
 async fn open(dir: &std::path::Path, kafka: &FakeKafka) -> Engine {
@@ -42,7 +43,7 @@ async fn until_count(engine: &Engine, count: usize) {
 }
 
 /// Waits until `SHOW PARTITIONS` has this text.
-async fn until_shown(engine: &Engine, text: &str) -> String {
+pub(crate) async fn until_shown(engine: &Engine, text: &str) -> String {
     let shown = tokio::time::timeout(Duration::from_secs(60), async {
         loop {
             let shown = sql(engine, "SHOW PARTITIONS").await;

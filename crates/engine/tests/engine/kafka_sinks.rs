@@ -18,7 +18,11 @@ async fn open(dir: &std::path::Path, kafka: &FakeKafka) -> Engine {
     let connection: Arc<dyn Kafka> = Arc::new(kafka.clone());
     let connections = [("main".into(), connection)].into();
     let history = HistoryConfig {
-        kafka: KafkaConnections { connections, refresh: Duration::from_millis(5) },
+        kafka: KafkaConnections {
+            connections,
+            refresh: Duration::from_millis(5),
+            ..KafkaConnections::default()
+        },
         views_commit_interval_ms: 10,
         ..quick(dir)
     };

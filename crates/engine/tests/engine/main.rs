@@ -28,6 +28,7 @@ mod jobs_crashes;
 mod joins;
 mod json_form;
 mod kafka;
+mod kafka_schemas;
 mod kafka_sinks;
 mod live;
 mod lost_log;

@@ -10,6 +10,7 @@ use std::fmt;
 use swiftwater_event::{from_rfc3339, rfc3339};
 
 use super::{
+    kafka_format::{KafkaFormat, message_name, registry_url, schema_path},
     options::{Value, named},
     print::write_options,
 };
@@ -38,6 +39,14 @@ pub struct KafkaOptions {
     pub connection: Option<Box<str>>,
     /// The content of a message; not set: JSON.
     pub format: Option<KafkaFormat>,
+    /// The URL of the registry with the schemas of Avro or Protobuf, without a slash at its end.
+    pub registry: Option<Box<str>>,
+    /// The file with the schema of Avro.
+    pub schema: Option<Box<str>>,
+    /// The file with the descriptors of Protobuf.
+    pub descriptor: Option<Box<str>>,
+    /// The full name of the message in `descriptor`.
+    pub message: Option<Box<str>>,
     /// The first message that is read; not set: the latest at the first start.
     pub start: Option<KafkaStart>,
     /// The messages of transactions that are read; not set: committed ones.
@@ -48,17 +57,6 @@ pub struct KafkaOptions {
     pub on_tombstone: Option<OnTombstone>,
     /// The treatment of messages that were deleted before they were read; not set: depends on whether events are stored.
     pub on_gap: Option<OnGap>,
-}
-
-/// The content of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum KafkaFormat {
-    /// One JSON object.
-    Json,
-    /// JSON objects, one per line.
-    Ndjson,
-    /// A text, which becomes the field `message` of an event.
-    Text,
 }
 
 /// The first message that is read of each partition.
@@ -123,8 +121,16 @@ pub enum KafkaOption {
     Topic,
     /// `connection = main`.
     Connection,
-    /// `format = json|ndjson|text`.
+    /// `format = json|ndjson|text|avro|protobuf`.
     Format,
+    /// `registry = 'http://localhost:8081'`.
+    Registry,
+    /// `schema = 'orders.avsc'`.
+    Schema,
+    /// `descriptor = 'orders.desc'`.
+    Descriptor,
+    /// `message = 'shop.Order'`.
+    MessageName,
     /// `start = earliest|latest|'2026-01-01T00:00:00Z'|'0:5,1:10'`.
     Start,
     /// `isolation = read_committed|read_uncommitted`.
@@ -161,25 +167,16 @@ impl KafkaField {
     }
 }
 
-impl KafkaFormat {
-    const ALL: [KafkaFormat; 3] = [KafkaFormat::Json, KafkaFormat::Ndjson, KafkaFormat::Text];
-
-    /// The value of the option.
-    pub fn text(self) -> &'static str {
-        match self {
-            KafkaFormat::Json => "json",
-            KafkaFormat::Ndjson => "ndjson",
-            KafkaFormat::Text => "text",
-        }
-    }
-}
-
 impl KafkaOption {
     /// All of them, in the order in which they are printed.
-    pub const ALL: [KafkaOption; 9] = [
+    pub const ALL: [KafkaOption; 13] = [
         KafkaOption::Topic,
         KafkaOption::Connection,
         KafkaOption::Format,
+        KafkaOption::Registry,
+        KafkaOption::Schema,
+        KafkaOption::Descriptor,
+        KafkaOption::MessageName,
         KafkaOption::Start,
         KafkaOption::Isolation,
         KafkaOption::Include,
@@ -194,6 +191,10 @@ impl KafkaOption {
             KafkaOption::Topic => "topic",
             KafkaOption::Connection => "connection",
             KafkaOption::Format => "format",
+            KafkaOption::Registry => "registry",
+            KafkaOption::Schema => "schema",
+            KafkaOption::Descriptor => "descriptor",
+            KafkaOption::MessageName => "message",
             KafkaOption::Start => "start",
             KafkaOption::Isolation => "isolation",
             KafkaOption::Include => "include",
@@ -218,7 +219,13 @@ impl KafkaOption {
         match self {
             KafkaOption::Topic => "the name of a topic: 1 to 249 of A-Z, a-z, 0-9, `.`, `_` and `-`",
             KafkaOption::Connection => "the name of a connection of the settings, as in [kafka.main]",
-            KafkaOption::Format => "json, ndjson or text",
+            KafkaOption::Format => "json, ndjson, text, avro or protobuf",
+            KafkaOption::Registry => "the URL of a schema registry, such as 'http://localhost:8081'",
+            KafkaOption::Schema => "the path of a file below the directory of schemas, such as 'orders.avsc'",
+            KafkaOption::Descriptor => {
+                "the path of a file below the directory of schemas, such as 'orders.desc'"
+            }
+            KafkaOption::MessageName => "the full name of a message, such as 'shop.Order'",
             KafkaOption::Start => {
                 "earliest, latest, a time such as '2026-01-01T00:00:00Z', or offsets such as '0:5,1:10'"
             }
@@ -297,7 +304,7 @@ impl KafkaOptions {
     /// Takes over those that `other` sets.
     pub(crate) fn overlay(&mut self, other: &KafkaOptions) {
         self.connection = other.connection.clone().or(self.connection.take());
-        self.format = other.format.or(self.format);
+        self.overlay_schemas(other);
         self.start = other.start.clone().or(self.start.take());
         self.isolation = other.isolation.or(self.isolation);
         self.include = other.include.clone().or(self.include.take());
@@ -312,6 +319,10 @@ impl KafkaOptions {
                 KafkaOption::Topic | KafkaOption::Paused => return None,
                 KafkaOption::Connection => quoted(self.connection.as_ref()?),
                 KafkaOption::Format => self.format?.text().to_owned(),
+                KafkaOption::Registry => quoted(self.registry.as_ref()?),
+                KafkaOption::Schema => quoted(self.schema.as_ref()?),
+                KafkaOption::Descriptor => quoted(self.descriptor.as_ref()?),
+                KafkaOption::MessageName => quoted(self.message.as_ref()?),
                 KafkaOption::Start => self.start.as_ref()?.to_string(),
                 KafkaOption::Isolation => match self.isolation? {
                     KafkaIsolation::ReadCommitted => "read_committed".to_owned(),
@@ -349,12 +360,9 @@ impl KafkaSource {
 
     /// Sets an option; the error has the allowed values.
     pub(crate) fn set(&mut self, option: KafkaOption, value: &Value) -> Result<(), String> {
-        if let (KafkaOption::Format, Value::Text(text)) = (option, value)
-            && ["avro", "protobuf"].iter().any(|format| format.eq_ignore_ascii_case(text))
-        {
-            return Err(format!(
-                "messages in {text} cannot be read yet: `format` must be json, ndjson or text"
-            ));
+        if let (KafkaOption::Registry, Value::Text(text)) = (option, value) {
+            self.options.registry = Some(registry_url(text)?);
+            return Ok(());
         }
         self.set_known(option, value)
             .ok_or_else(|| format!("`{}` must be {}", option.text(), option.accepted_values()))
@@ -374,6 +382,9 @@ impl KafkaSource {
             KafkaOption::Format => {
                 options.format = Some(KafkaFormat::ALL.into_iter().find(|format| is(format.text()))?)
             }
+            KafkaOption::Schema => options.schema = Some(schema_path(text)?),
+            KafkaOption::Descriptor => options.descriptor = Some(schema_path(text)?),
+            KafkaOption::MessageName => options.message = Some(message_name(text)?),
             KafkaOption::Start => options.start = Some(KafkaStart::parse(text.trim())?),
             KafkaOption::Isolation if is("read_committed") => {
                 options.isolation = Some(KafkaIsolation::ReadCommitted)
@@ -470,8 +481,8 @@ mod tests {
                 "1:37: `topic` must be the name of a topic: 1 to 249 of A-Z, a-z, 0-9, `.`, `_` and `-`",
             ),
             (
-                "CREATE STREAM s FROM KAFKA (topic = t, format = avro)",
-                "1:49: messages in avro cannot be read yet: `format` must be json, ndjson or text",
+                "CREATE STREAM s FROM KAFKA (topic = t, format = xml)",
+                "1:49: `format` must be json, ndjson, text, avro or protobuf",
             ),
             (
                 "CREATE STREAM s FROM KAFKA (topic = t, start = '0:1,0:2')",

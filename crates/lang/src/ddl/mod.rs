@@ -36,6 +36,7 @@ pub mod endpoint;
 mod job;
 mod join;
 mod kafka;
+mod kafka_format;
 mod kafka_target;
 mod options;
 pub(crate) mod print;
@@ -60,9 +61,10 @@ pub use self::{
     job::{CreateJob, JobChange, JobOption, JobOptions},
     join::CreateJoin,
     kafka::{
-        KAFKA_CONNECTION_DEFAULT, KafkaField, KafkaFormat, KafkaIsolation, KafkaOption, KafkaOptions,
-        KafkaSource, KafkaStart, OnGap, OnTombstone,
+        KAFKA_CONNECTION_DEFAULT, KafkaField, KafkaIsolation, KafkaOption, KafkaOptions, KafkaSource,
+        KafkaStart, OnGap, OnTombstone,
     },
+    kafka_format::{KafkaFormat, KafkaSchemas},
     kafka_target::{KafkaDelivery, KafkaPartitioner, KafkaTarget, KafkaTargetOption},
     options::{
         Ack, OnBadEvent, PartitionBy, StreamOption, StreamOptions, Value, parse_duration_ms, parse_size_bytes,

@@ -7,6 +7,8 @@ use swiftwater_event::{CheckLimits, EventBatch, RefusedText, Rejection, check_bl
 use swiftwater_kafka::{Message, MessageBatch, TimestampKind};
 use swiftwater_lang::ddl::{KafkaField, KafkaFormat, KafkaSource, OnTombstone};
 
+use super::schemas::Schemas;
+
 /// The field of an event with the properties of its message.
 const PROPERTIES: &str = "_kafka";
 
@@ -45,9 +47,11 @@ pub(in crate::objects) fn convert(
     messages: &MessageBatch,
     range: Range<usize>,
     source: &KafkaSource,
-    event_bytes_max: Option<u64>,
+    (schemas, event_bytes_max): (&Schemas, Option<u64>),
 ) -> Converted {
-    let bad = BadMessages { messages, topic: &source.topic };
+    let bad = BadMessages { messages, topic: &source.topic, schemas };
+    let event_bytes_max = usize::try_from(event_bytes_max.unwrap_or(EVENT_BYTES_MAX)).unwrap_or(usize::MAX);
+    let mut decoded = Vec::new();
     let (mut refused, mut tombstones) = (Vec::new(), 0);
     let value_bytes = range.clone().map(|place| messages.value(place).map_or(0, <[u8]>::len) + 1);
     let mut lines =
@@ -67,6 +71,14 @@ pub(in crate::objects) fn convert(
                 tombstones += 1;
                 Ok(())
             }
+            Some(value) if source.options.format().has_schema() => {
+                decoded.clear();
+                let written = schemas.write_json(value, event_bytes_max, &mut decoded);
+                written.map_err(Cow::Owned).map(|()| {
+                    lines.begin(place);
+                    properties.write_event(message, &decoded, &mut lines.text);
+                })
+            }
             Some(value) => lines.add(place, value, source.options.format(), |value, text| {
                 properties.write_event(message, value, text);
             }),
@@ -75,7 +87,6 @@ pub(in crate::objects) fn convert(
             refused.push(bad.refusal(place, (1, 1), &reason));
         }
     }
-    let event_bytes_max = usize::try_from(event_bytes_max.unwrap_or(EVENT_BYTES_MAX)).unwrap_or(usize::MAX);
     let limits = CheckLimits {
         event_bytes_max,
         refused_bytes_kept: REFUSED_BYTES_KEPT,
@@ -171,6 +182,8 @@ impl Lines {
                     return Err("the message is empty".into());
                 }
             }
+            // The caller has decoded messages with a schema, which are JSON.
+            KafkaFormat::Avro | KafkaFormat::Protobuf => return Err("the stream has no schema".into()),
             KafkaFormat::Text => {
                 let Ok(text) = std::str::from_utf8(value) else {
                     return Err("the message is not UTF-8".into());
@@ -271,6 +284,7 @@ fn bytes_as_json(bytes: &[u8]) -> serde_json::Value {
 struct BadMessages<'m> {
     messages: &'m MessageBatch,
     topic: &'m str,
+    schemas: &'m Schemas,
 }
 
 impl BadMessages<'_> {
@@ -281,9 +295,11 @@ impl BadMessages<'_> {
             format!(", key `{shown}`")
         });
         let (topic, partition) = (self.topic, self.messages.partition());
-        let message =
-            format!("{reason}; a message of topic `{topic}`, partition {partition}, offset {offset}{key}");
         let value = self.messages.value(place).unwrap_or_default();
+        let schema = self.schemas.id(value).map_or_else(String::new, |id| format!(", schema {id}"));
+        let message = format!(
+            "{reason}; a message of topic `{topic}`, partition {partition}, offset {offset}{key}{schema}"
+        );
         let kept = &value[..value.len().min(REFUSED_BYTES_KEPT)];
         let rejection = Rejection { line, column, message, oversize: false };
         (offset, RefusedText { rejection, text: kept.to_vec(), is_cut: kept.len() < value.len() })
@@ -319,7 +335,7 @@ mod tests {
     fn converted(options: &str, values: &[Option<&[u8]>]) -> (Vec<String>, Vec<String>, u64) {
         let messages = messages(values);
         let Converted { batch, offsets, refused, tombstones } =
-            convert(&messages, 0..messages.len(), &source(options), Some(1000));
+            convert(&messages, 0..messages.len(), &source(options), (&Schemas::None, Some(1000)));
         assert_eq!(offsets.len(), batch.len());
         let events = (0..batch.len()).map(|row| String::from_utf8_lossy(batch.event(row)).into_owned());
         let refused = refused.iter().map(|(_, RefusedText { rejection, .. })| {

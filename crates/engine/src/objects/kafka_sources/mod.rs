@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! consumer ─ messages of a partition ─► events (convert) ─► the way of all events, numbered by partition and offset ─► log
-//!                                          └─ bad messages ─► quarantine, or counted
+//!      │                                    └─ bad messages ─► quarantine, or counted
+//!      └─ a message whose schema is not known: its partition waits for the registry (schemas)
 //! ```
 //!
 //! Each partition is a numbered producer of the stream ([`crate::durable::dedup`]): the number of a batch is the offset behind
@@ -12,8 +13,11 @@
 //! The order of the events is that in which partitions are read; within a partition it is the partition's.
 
 pub(super) mod convert;
+mod error;
 mod positions;
 mod reader;
+mod registry;
+mod schemas;
 mod show;
 
 use std::{collections::HashMap, sync::Arc};
@@ -48,12 +52,11 @@ impl History {
         self.objects.topic_readers.changed.notify_one();
     }
 
-    /// Refuses a stream whose connection the settings do not have.
+    /// Refuses a stream whose connection the settings do not have, or whose file of schemas cannot be read.
     pub(crate) fn check_connection(&self, create: &CreateStream) -> Result<(), EngineError> {
-        match &create.source {
-            Some(source) => self.kafka(source.options.connection()).map(drop),
-            None => Ok(()),
-        }
+        let Some(source) = &create.source else { return Ok(()) };
+        self.kafka(source.options.connection())?;
+        self.check_schemas(source)
     }
 
     /// The connection of a name in the settings.

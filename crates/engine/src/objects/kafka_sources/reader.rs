@@ -5,19 +5,19 @@ use std::{collections::BTreeMap, ops::Range, sync::Arc, time::Duration};
 use futures_util::FutureExt;
 use swiftwater_catalog::{Object, kind::stream::StreamEntry};
 use swiftwater_event::{Backoff, RefusedText};
-use swiftwater_kafka::{
-    Consumer, ConsumerOptions, Fetched, Isolation, Kafka, KafkaError, MessageBatch, OffsetAt, Topic,
-};
+use swiftwater_kafka::{Consumer, ConsumerOptions, Fetched, Isolation, Kafka, MessageBatch, OffsetAt, Topic};
 use swiftwater_lang::ddl::{KafkaIsolation, KafkaSource, KafkaStart, OnGap};
 use swiftwater_runtime::lock_order::OrderedMutex;
 use tokio::time::interval;
 
 use super::{
     convert::{Converted, convert},
+    error::SourceError,
     positions::{Positions, producer},
+    schemas::{SchemaNews, Schemas},
 };
 use crate::{
-    Ack, AppendOptions, EngineError, HistoryError,
+    Ack, AppendOptions, EngineError,
     durable::{append::SourceBatch, history::History},
     shared::Shared,
     supervisor::{DropSignal, Maintained, NextAttempt, TaskKind},
@@ -31,39 +31,10 @@ const AT_HAND_BYTES_MAX: usize = 4 << 20;
 const AT_HAND_MAX: usize = 64;
 
 /// Pauses between attempts. A broker that is back is found within the longest.
-const RETRY: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
+pub(super) const RETRY: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
 
 /// Bytes of a message beside its key and its value.
 const MESSAGE_BYTES: usize = 128;
-
-/// The reason why a topic is not read.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum SourceError {
-    #[error("there is no connection `{0}` to Kafka: the settings need a table [kafka.{0}] with `brokers`")]
-    NoConnection(String),
-    #[error("{error}{}", .error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default())]
-    Kafka {
-        #[source]
-        error: KafkaError,
-    },
-    #[error(
-        "topic `{topic}` was deleted and made again: messages of the earlier one that were not read are lost. To read the new \
-         one from its beginning: ALTER STREAM {stream} SET KAFKA (on_gap = skip)"
-    )]
-    MadeAgain { topic: String, stream: String },
-    #[error("topic `{0}` is another one than before: it was deleted and made again")]
-    Changed(String),
-    #[error("its events cannot be appended: {0}")]
-    Append(#[from] EngineError),
-    #[error("its first positions cannot be persisted: {0}")]
-    Checkpoint(#[from] HistoryError),
-}
-
-impl From<KafkaError> for SourceError {
-    fn from(error: KafkaError) -> SourceError {
-        SourceError::Kafka { error }
-    }
-}
 
 /// The progress of a partition.
 #[derive(Debug, Clone, Default)]
@@ -106,6 +77,7 @@ struct Run<'r> {
     topic: Topic,
     positions: Positions,
     consumer: Box<dyn Consumer>,
+    schemas: Schemas,
 }
 
 impl TopicReader {
@@ -183,6 +155,7 @@ impl<'r> Run<'r> {
         let connection = source.options.connection();
         let kafka = history.config.kafka.connections.get(connection);
         let kafka = Arc::clone(kafka.ok_or_else(|| SourceError::NoConnection(connection.to_owned()))?);
+        let schemas = Schemas::open(history, source, RETRY).map_err(SourceError::Schemas)?;
         let topic = kafka.topic(&source.topic).await?;
         let positions = match history.stored(&reader.entry.create.name) {
             Some(stored) => Positions::Stored(stored),
@@ -195,7 +168,7 @@ impl<'r> Run<'r> {
         let id = history.with_catalog(|catalog| catalog.store.clone());
         let group = id.map_or_else(|| "swiftwater".to_owned(), |id| format!("swiftwater.{id}"));
         let consumer = kafka.consumer(&source.topic, &ConsumerOptions { isolation, group })?;
-        let mut run = Run { reader, history, shared, kafka, topic, positions, consumer };
+        let mut run = Run { reader, history, shared, kafka, topic, positions, consumer, schemas };
         run.find_first_positions().await?;
         reader.partitions.lock().clear();
         run.assign(0..topic.partitions);
@@ -258,6 +231,10 @@ impl<'r> Run<'r> {
         loop {
             let fetched = tokio::select! {
                 fetched = self.consumer.next() => fetched,
+                news = self.schemas.news() => {
+                    self.take_schema(news)?;
+                    continue;
+                }
                 _ = refresh.tick() => {
                     self.refresh().await?;
                     continue;
@@ -294,12 +271,20 @@ impl<'r> Run<'r> {
     async fn take(&mut self, fetched: Fetched) -> Result<(), SourceError> {
         match fetched {
             Fetched::Messages(messages) => self.append(&messages).await?,
+            // It was fetched before its partition began to wait for a schema.
+            Fetched::End { partition, .. } if self.schemas.waits(partition) => {}
             Fetched::End { partition, next } => {
                 self.record(partition, next);
                 self.reader.update(partition, |progress| progress.end = next.max(progress.end));
             }
             Fetched::Gap { partition, wanted, first, end } => self.gap(partition, wanted, first..end).await?,
-            Fetched::Waiting { partition, error } => self.waits(partition, &error),
+            Fetched::Waiting { partition, error } => {
+                let text = match error.hint() {
+                    Some(hint) => format!("{error} ({hint})"),
+                    None => error.to_string(),
+                };
+                self.waits(|number| partition.is_none_or(|only| only == number), &text);
+            }
             Fetched::Failed(error) => return Err(error.into()),
         }
         Ok(())
@@ -353,8 +338,30 @@ impl<'r> Run<'r> {
         Ok(())
     }
 
-    /// Appends the messages of a partition, some at a time.
+    /// Takes the news of a schema that partitions wait for.
+    fn take_schema(&mut self, news: SchemaNews) -> Result<(), SourceError> {
+        match news {
+            SchemaNews::Known(partitions) => {
+                for partition in partitions {
+                    self.assign(partition..partition + 1);
+                    self.reader.update(partition, |progress| progress.error = None);
+                }
+                Ok(())
+            }
+            SchemaNews::Away(partitions, why) => {
+                self.waits(|partition| partitions.contains(&partition), &why);
+                Ok(())
+            }
+            SchemaNews::Failed(why) => Err(SourceError::Schemas(why)),
+        }
+    }
+
+    /// Appends the messages of a partition, some at a time, up to the first whose schema is not known.
     async fn append(&mut self, messages: &MessageBatch) -> Result<(), SourceError> {
+        if self.schemas.waits(messages.partition()) {
+            // They follow the message that it waits for, and are fetched again.
+            return Ok(());
+        }
         let mut first = 0;
         while first < messages.len() {
             let mut bytes = 0;
@@ -366,11 +373,21 @@ impl<'r> Run<'r> {
                 is_first || bytes <= CHUNK_BYTES
             };
             let end = first + (first..messages.len()).take_while(fits).count();
+            let (known, missing) = self.schemas.known(messages, first..end);
+            let end = known.end;
             let next = match end == messages.len() {
                 true => messages.next(),
                 false => messages.offsets()[end],
             };
-            self.append_range(messages, first..end, next).await?;
+            if end > first {
+                self.append_range(messages, first..end, next).await?;
+            }
+            if let Some(schema) = missing {
+                // It goes on at this message: its position is the one behind the last record, and nothing is before it.
+                self.consumer.unassign(messages.partition());
+                self.schemas.miss(schema, messages.partition());
+                return Ok(());
+            }
             first = end;
         }
         Ok(())
@@ -385,7 +402,7 @@ impl<'r> Run<'r> {
         let create = &self.reader.entry.create;
         let source = self.reader.source();
         let Converted { batch, offsets, refused, tombstones } =
-            convert(messages, range, source, create.options.event_bytes_max);
+            convert(messages, range, source, (&self.schemas, create.options.event_bytes_max));
         let ack = self.history.ack(&create.name).unwrap_or(Ack::Memory);
         match &self.positions {
             Positions::Stored(stored) => {
@@ -457,17 +474,19 @@ impl<'r> Run<'r> {
         Ok(())
     }
 
-    fn waits(&self, partition: Option<u32>, error: &KafkaError) {
-        let text = match error.hint() {
-            Some(hint) => format!("{error} ({hint})"),
-            None => error.to_string(),
-        };
+    /// Some partitions are not read at present.
+    fn waits(&self, is_one: impl Fn(u32) -> bool, why: &str) {
         let stream = self.reader.entry.create.name.as_str();
-        tracing::warn!(stream, partition, error = text, "a topic is not read at present");
         let mut partitions = self.reader.partitions.lock();
-        let waiting =
-            partitions.iter_mut().filter(|(number, _)| partition.is_none_or(|only| only == **number));
-        waiting.filter(|(_, at)| !at.is_stopped).for_each(|(_, at)| at.error = Some(text.clone()));
+        let waiting = partitions.iter_mut().filter(|(number, at)| is_one(**number) && !at.is_stopped);
+        let mut is_news = false;
+        for (_, at) in waiting {
+            is_news |= at.error.replace(why.to_owned()).as_deref() != Some(why);
+        }
+        drop(partitions);
+        if is_news {
+            tracing::warn!(stream, error = why, "partitions of a topic are not read at present");
+        }
     }
 
     fn on_gap(&self) -> OnGap {

@@ -18,6 +18,12 @@ impl Parser<'_> {
             let fault = Fault::at(span, "`FROM KAFKA` needs a topic");
             return Err(fault.hint("Write FROM KAFKA (topic = 'orders')."));
         }
+        // A value that was refused is no option that is missing.
+        if self.faults.is_empty()
+            && let Err((message, hint)) = source.options.check_schemas()
+        {
+            return Err(Fault::at(span, message).hint(hint));
+        }
         Ok(source)
     }
 
