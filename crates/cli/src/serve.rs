@@ -109,6 +109,7 @@ async fn engine(
         Some(mut history) => {
             history.cluster = cluster(settings, &connections)?;
             history.kafka.connections = connections;
+            history.kafka.schemas = settings.kafka.schemas();
             Engine::open(settings.engine.clone(), history, clock).await.map_err(not_opened)?
         }
     })

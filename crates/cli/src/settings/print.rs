@@ -52,7 +52,12 @@ pub(super) fn documented() -> String {
          # password_file = \"/run/secrets/kafka\"\n\
          # ca_file = \"/etc/ssl/kafka.pem\" # certificate_file and key_file for brokers that require a client's certificate\n\
          # memory_bytes = \"256MiB\" # of all queues of one stream's reader (8 MiB to 4 GiB)\n\
-         # properties = { \"broker.address.family\" = \"v4\" } # further properties of librdkafka\n",
+         # properties = { \"broker.address.family\" = \"v4\" } # further properties of librdkafka\n\
+         # registry = \"http://localhost:8081\" # the schema registry that the settings below are for\n\
+         # registry_username = \"swiftwater\"\n\
+         # registry_password_file = \"/run/secrets/registry\"\n\
+         # registry_ca_file = \"/etc/ssl/registry.pem\"\n\
+         # schema_dir = \"schemas\" # of files with schemas; not set: `schemas` in the data directory\n",
     );
     out
 }

@@ -206,3 +206,37 @@ fn what_is_printed_can_be_read_back_and_hides_secrets() {
     let again = loaded(&printed, &[], &[]).unwrap();
     assert_eq!(again.settings.engine, loaded_first.settings.engine);
 }
+
+#[cfg(feature = "history")]
+#[test]
+fn connection_has_a_registry_and_its_identity() {
+    let file = "[kafka.main]\nbrokers = \"b:9092\"\nregistry = \"http://r:8081/\"\nregistry_username = \"me\"\n\
+                registry_password_file = \"/p\"\n";
+    let read = loaded(file, &[("SWIFTWATER_KAFKA__MAIN__SCHEMA_DIR", "dir")], &[]).unwrap();
+    let schemas = read.settings.kafka.schemas();
+    assert!(schemas["main"].is_registry("http://r:8081") && !schemas["main"].is_registry("http://r:8082"));
+    assert_eq!(schemas["main"].schema_dir, Some(PathBuf::from("dir")));
+    assert!(read.settings.kafka.toml().contains("registry_password_file = \"/p\"\n"));
+    for (line, fault) in [
+        (
+            "registry = \"http://me:secret@r:8081\"",
+            "`kafka.main.registry`: it must not contain a user name or a password: set `registry_username` and \
+             `registry_password_file`",
+        ),
+        ("registry_password = \"secret\"", "secrets are in files: set `registry_password_file`"),
+        (
+            "registry_ca_file = \"/c\"",
+            "`registry_…` settings are for the registry of `registry`, which is not set",
+        ),
+        (
+            "registry = \"http://r\"\nregistry_username = \"me\"",
+            "`registry_username` and `registry_password_file` need each other",
+        ),
+    ] {
+        let faults = faults(&format!("[kafka.main]\nbrokers = \"b:9092\"\n{line}\n"), &[], &[]);
+        assert!(
+            faults.len() == 1 && faults[0].contains(fault) && !faults[0].contains("secret@"),
+            "{faults:?}"
+        );
+    }
+}
