@@ -9,7 +9,7 @@
 //! most the bytes that the caller states, and no length is believed before its bytes are there.
 
 mod avro;
-mod fault;
+mod error;
 mod json;
 #[cfg(feature = "protobuf")]
 mod protobuf;
@@ -17,7 +17,7 @@ mod registered;
 mod wire;
 
 pub use avro::AvroSchema;
-pub use fault::{Fault, SchemaError};
+pub use error::{Fault, SchemaError};
 #[cfg(feature = "protobuf")]
 pub use protobuf::ProtobufSchema;
 pub use registered::{Registered, SchemaKind, SchemaReference};

@@ -375,7 +375,7 @@ fn durable() -> Vec<Key> {
         ),
         Key {
             name: "sinks.private_addresses",
-            doc: "Whether webhooks may be at addresses of this machine and of private networks.",
+            doc: "Whether webhooks and schema registries may be at addresses of this machine and of private networks.",
             kind: Kind::Choice(&["no", "yes"]),
             get: |settings| {
                 Value::Text(if settings.history.sinks_private_addresses { "yes" } else { "no" }.to_owned())

@@ -1,6 +1,6 @@
 //! Asks a schema registry for a schema and all that it refers to.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use swiftwater_schema::{Registered, SCHEMA_BYTES_MAX, Schema, SchemaKind, SchemaReference};
 use swiftwater_sinks::{RegistryClient, RegistryError, RegistryOptions};
@@ -13,8 +13,14 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// The most schemas that one refers to, directly or not.
 const REFERENCES_MAX: usize = 100;
 
-/// A schema of a registry, or the reason why no message with it can be read.
-pub(super) type Known = Arc<Result<Schema, String>>;
+/// A schema of a registry.
+#[derive(Debug)]
+pub(super) struct RegistrySchema {
+    /// The schema, or the reason why no message with it can be read.
+    pub(super) schema: Result<Schema, String>,
+    /// The bytes of its text, with all that it refers to.
+    pub(super) bytes: usize,
+}
 
 /// A registry as one stream uses it.
 #[derive(Debug, Clone)]
@@ -54,7 +60,7 @@ impl History {
 
 impl Registry {
     /// The schema of an id. The error is the reason why it is not known at present, with the remedy.
-    pub(super) async fn schema(&self, id: u32) -> Result<Known, String> {
+    pub(super) async fn schema(&self, id: u32) -> Result<RegistrySchema, String> {
         let root = self.get(&["schemas", "ids", &id.to_string()], &format!("schema {id}")).await?;
         let kind = match &root.kind {
             Ok(kind) if *kind == self.kind => *kind,
@@ -91,12 +97,14 @@ impl Registry {
         let mut references = Vec::new();
         let mut entered = Vec::new();
         root.references.iter().for_each(|reference| order(reference, &found, &mut entered, &mut references));
+        let bytes = root.text.len() + references.iter().map(|(_, text)| text.len()).sum::<usize>();
         // A large schema takes a while.
         let parsing =
             move || Schema::registered(kind, &root.text, &references).map_err(|error| error.to_string());
         let parsed = tokio::task::spawn_blocking(parsing).await;
         let schema = parsed.unwrap_or_else(|error| Err(format!("its reader failed: {error}")));
-        Ok(schema.map_or_else(|why| unusable(id, &why), |schema| Arc::new(Ok(schema))))
+        Ok(schema
+            .map_or_else(|why| unusable(id, &why), |schema| RegistrySchema { schema: Ok(schema), bytes }))
     }
 
     /// A document of the registry; the error has the remedy.
@@ -129,8 +137,9 @@ impl Registry {
     }
 }
 
-fn unusable(id: u32, why: &str) -> Known {
-    Arc::new(Err(format!("schema {id} of the registry cannot be used: {why}")))
+fn unusable(id: u32, why: &str) -> RegistrySchema {
+    let why = format!("schema {id} of the registry cannot be used: {why}");
+    RegistrySchema { bytes: why.len(), schema: Err(why) }
 }
 
 /// Adds the name and text of a reference behind those that it refers to itself.

@@ -18,7 +18,7 @@ use swiftwater_lang::ddl::{KafkaFormat, KafkaSchemas, KafkaSource};
 use swiftwater_schema::{SCHEMA_BYTES_MAX, Schema, SchemaKind, unframe};
 use tokio::task::JoinSet;
 
-use super::registry::{Known, Registry};
+use super::registry::{Registry, RegistrySchema};
 use crate::{
     EngineError,
     durable::{directory::DataDir, history::History},
@@ -26,6 +26,9 @@ use crate::{
 
 /// Schemas of a registry that one stream has in memory. The oldest makes room, and is asked for again.
 const KNOWN_MAX: usize = 1000;
+
+/// Bytes of the texts of these schemas, unless one alone has more.
+const KNOWN_BYTES_MAX: usize = 64 << 20;
 
 /// The schemas of a stream's messages.
 #[derive(Debug)]
@@ -43,12 +46,14 @@ pub(super) enum Schemas {
 pub(super) struct RegistrySchemas {
     registry: Registry,
     pauses: Backoff,
-    known: HashMap<u32, Known>,
+    known: HashMap<u32, RegistrySchema>,
     /// The known ones, the oldest first.
     order: VecDeque<u32>,
+    /// The bytes of their texts.
+    bytes: usize,
     /// Those that partitions wait for; at least one each.
     missing: BTreeMap<u32, Missing>,
-    requests: JoinSet<(u32, Result<Known, String>)>,
+    requests: JoinSet<(u32, Result<RegistrySchema, String>)>,
 }
 
 #[derive(Debug)]
@@ -128,7 +133,7 @@ impl Schemas {
             Schemas::Registry(schemas) => {
                 let framed = unframe(message).map_err(|fault| fault.to_string())?;
                 let known = schemas.known.get(&framed.schema).ok_or("its schema is not known")?;
-                let schema = known.as_ref().as_ref().map_err(String::clone)?;
+                let schema = known.schema.as_ref().map_err(String::clone)?;
                 schema.write_json(framed.payload, bytes_max, out).map_err(|fault| fault.to_string())
             }
         }
@@ -167,7 +172,7 @@ impl Schemas {
 impl RegistrySchemas {
     fn new(registry: Registry, pauses: Backoff) -> RegistrySchemas {
         let (known, order, missing) = (HashMap::new(), VecDeque::new(), BTreeMap::new());
-        RegistrySchemas { registry, pauses, known, order, missing, requests: JoinSet::new() }
+        RegistrySchemas { registry, pauses, known, order, bytes: 0, missing, requests: JoinSet::new() }
     }
 
     fn miss(&mut self, id: u32, partition: u32) {
@@ -209,11 +214,12 @@ impl RegistrySchemas {
         }
     }
 
-    fn add(&mut self, id: u32, known: Known) {
-        if self.order.len() == KNOWN_MAX
+    fn add(&mut self, id: u32, known: RegistrySchema) {
+        self.bytes += known.bytes;
+        while (self.order.len() >= KNOWN_MAX || self.bytes > KNOWN_BYTES_MAX)
             && let Some(oldest) = self.order.pop_front()
         {
-            self.known.remove(&oldest);
+            self.bytes -= self.known.remove(&oldest).map_or(0, |oldest| oldest.bytes);
         }
         self.order.push_back(id);
         self.known.insert(id, known);
