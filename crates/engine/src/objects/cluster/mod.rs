@@ -268,6 +268,9 @@ fn check(create: &CreateStream) -> Result<(), EngineError> {
              true) for a stream of this node alone"
         )));
     }
+    if create.source.as_ref().is_some_and(|source| source.options.format().has_schema()) {
+        return Err(refused(format!("stream `{name}` of the cluster cannot read Avro or Protobuf yet")));
+    }
     match create.source.as_ref().is_some_and(|source| source.is_paused) {
         true => Err(refused(format!("stream `{name}` of the cluster cannot be paused"))),
         false => Ok(()),

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     durable::history::{History, run_blocking},
-    objects::kafka_sources::convert::convert,
+    objects::kafka_sources::convert::convert_without_schema,
     supervisor::TaskKind,
 };
 
@@ -323,7 +323,7 @@ impl<'c> Reader<'c> {
         let Some(shared) = self.cluster.shared.upgrade() else { return };
         run_blocking(messages.bytes().len(), || {
             let event_bytes_max = self.stream.create.options.event_bytes_max;
-            let converted = convert(messages, 0..messages.len(), source, event_bytes_max);
+            let converted = convert_without_schema(messages, source, event_bytes_max);
             let mut place = 0;
             let times = converted.offsets.iter().map(|offset| {
                 while messages.offsets()[place] < *offset {

@@ -43,7 +43,7 @@ struct Lines {
 }
 
 /// Converts messages of a partition of a source.
-pub(in crate::objects) fn convert(
+pub(super) fn convert(
     messages: &MessageBatch,
     range: Range<usize>,
     source: &KafkaSource,
@@ -99,6 +99,15 @@ pub(in crate::objects) fn convert(
     refused.sort_by_key(|(offset, _)| *offset);
     let offsets = places.into_iter().map(|place| messages.offsets()[place]).collect();
     Converted { batch, offsets, refused, tombstones }
+}
+
+/// Converts messages that have no schema.
+pub(in crate::objects) fn convert_without_schema(
+    messages: &MessageBatch,
+    source: &KafkaSource,
+    event_bytes_max: Option<u64>,
+) -> Converted {
+    convert(messages, 0..messages.len(), source, (&Schemas::None, event_bytes_max))
 }
 
 impl Lines {
