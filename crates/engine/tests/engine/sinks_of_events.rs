@@ -23,7 +23,11 @@ async fn open(dir: &Path, kafka: &FakeKafka, change: impl FnOnce(&mut HistoryCon
     let connection: Arc<dyn Kafka> = Arc::new(kafka.clone());
     let connections = [("main".into(), connection)].into();
     let mut history = HistoryConfig {
-        kafka: KafkaConnections { connections, refresh: Duration::from_millis(5) },
+        kafka: KafkaConnections {
+            connections,
+            refresh: Duration::from_millis(5),
+            ..KafkaConnections::default()
+        },
         views_commit_interval_ms: 10,
         sinks_private_addresses: true,
         ..quick(dir)
@@ -449,7 +453,8 @@ async fn open_machine(machine: &Machine, clock: &Arc<TestClock>, kafka: &FakeKaf
     let (mut history, options) = Machine::settings();
     let connection: Arc<dyn Kafka> = Arc::new(kafka.clone());
     let connections = [("main".into(), connection)].into();
-    history.kafka = KafkaConnections { connections, refresh: Duration::from_millis(5) };
+    history.kafka =
+        KafkaConnections { connections, refresh: Duration::from_millis(5), ..KafkaConnections::default() };
     (history.sinks_log_bytes_max, history.feed_bytes_max) = (0, 100);
     history.views_commit_interval_ms = 2;
     match machine.open_with(clock, (history, options)).await {
