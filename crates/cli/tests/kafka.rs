@@ -209,6 +209,60 @@ fn each_message_is_stored_once_and_each_change_written_once_whatever_is_killed()
     server.sql("ALTER STREAM orders RESUME; ALTER STREAM orders SET KAFKA (on_gap = skip)");
     server.until_read((kills + 1) * PRODUCED);
     ask_through_topics(&server, &broker, &python, (kills + 1) * PRODUCED);
+    drop(server);
+    ask_two_nodes(&broker, &python);
+}
+
+/// A node of a cluster.
+fn node(directory: &Path, name: &str, broker: &Broker) -> TestServer {
+    let settings = directory.join(format!("{name}.toml"));
+    let text = format!(
+        "[kafka.main]\nbrokers = \"{}\"\n[cluster]\nname = \"c\"\nnode_id = \"{name}\"\nsession_timeout_ms = \"6s\"\n",
+        broker.address
+    );
+    std::fs::write(&settings, text).unwrap();
+    TestServer::over_with(&directory.join(name), &["--config", settings.to_str().unwrap()])
+}
+
+/// Two nodes answer a query over a topic together; when one is killed, the other goes on, and each record comes once.
+fn ask_two_nodes(broker: &Broker, python: &Path) {
+    let directory = tempfile::tempdir().unwrap();
+    broker.create_topic(python, "flights");
+    let mut first = node(directory.path(), "a", broker);
+    let second = node(directory.path(), "b", broker);
+    // The statement of docs/reference/cluster.md.
+    let created =
+        run(&["sql", "--server", &first.url, "CREATE STREAM flights FROM KAFKA (topic = 'flights')"]);
+    assert_eq!(created.code, Some(0), "{}", created.err);
+    let text = "SELECT id FROM STREAM(flights)";
+    let answers = directory.path().join("answers");
+    let mut query = Command::new(env!("CARGO_BIN_EXE_swiftwater"));
+    query.args(["query", "--server", &second.url, text]).stdin(Stdio::null());
+    let mut query = query.stdout(std::fs::File::create(&answers).unwrap()).spawn().unwrap();
+    until("the query to run on the second node", || {
+        second.get("/v1/queries").contains("FROM STREAM(flights)")
+    });
+    let produce = |numbers: std::ops::Range<u64>| {
+        let mut command = Command::new(python);
+        command.arg(tests().join("produce.py")).args([&broker.address, "flights", "2"]);
+        command.args([numbers.start.to_string(), numbers.end.to_string()]);
+        assert!(command.status().unwrap().success());
+    };
+    let ids = || -> Vec<u64> {
+        let text = std::fs::read_to_string(&answers).unwrap();
+        let values = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        values.filter_map(|value| value["id"].as_u64()).collect()
+    };
+    let distinct = || ids().into_iter().collect::<std::collections::BTreeSet<u64>>();
+    produce(0..1000);
+    until("the records of both nodes", || distinct().len() == 990);
+    first.running.signal("KILL");
+    first.running.child.wait().unwrap();
+    produce(1000..3000);
+    until("all records", || distinct().len() == 2970);
+    assert_eq!(ids().len(), 2970, "a record came twice");
+    let _ = query.kill();
+    query.wait().unwrap();
 }
 
 /// A query through a topic has its results in another.

@@ -7,7 +7,7 @@ use swiftwater_log::{CompressionPolicy, LogOptions};
 use swiftwater_sql::SqlOptions;
 use swiftwater_store::StoreOptions;
 
-use crate::{Ack, objects::cluster::ClusterConfig};
+use crate::Ack;
 
 /// Location and settings of stored events.
 #[derive(Debug, Clone, PartialEq)]
@@ -133,6 +133,31 @@ pub struct HistoryConfig {
     pub kafka: KafkaConnections,
     /// The cluster that this server is a node of.
     pub cluster: Option<ClusterConfig>,
+}
+
+/// The settings of a node of a cluster.
+#[derive(Debug, Clone)]
+pub struct ClusterConfig {
+    /// The name of the cluster; its topics begin with it.
+    pub name: String,
+    /// The name of the node, which no other node of the cluster has.
+    pub node: String,
+    /// The brokers.
+    pub kafka: Arc<dyn Kafka>,
+    /// The time between two units of a worker.
+    pub flush: Duration,
+    /// The time that a window waits for partitions that are behind.
+    pub partial_wait: Duration,
+    /// The time without a heartbeat after which the partitions of a node go to others.
+    pub session_timeout: Duration,
+    /// The partitions of the topic of units, if the node makes it.
+    pub partials: u32,
+}
+
+impl PartialEq for ClusterConfig {
+    fn eq(&self, other: &ClusterConfig) -> bool {
+        self.name == other.name && self.node == other.node
+    }
 }
 
 impl HistoryConfig {

@@ -43,13 +43,12 @@ pub use backup::{
     BACKUP_KEPT, BACKUPS_MAX, Backup, BackupFault, BackupFile, BackupManifest, BackupOptions,
     BackupReadError, Checksum, MANIFEST_NAME, ManifestError, RestoreError, restore, verify_backup,
 };
-pub use config::{HistoryConfig, KafkaConnections, SchemaSettings};
+pub use config::{ClusterConfig, HistoryConfig, KafkaConnections, SchemaSettings};
 pub use durable::history::Disks;
 pub use engine::Engine;
 pub use error::{BackupError, DedupError, EngineError, ErrorKind, SinkError};
 pub use history_error::HistoryError;
 pub use objects::{
-    cluster::ClusterConfig,
     endpoints::{
         Endpoint, EndpointAnswer, EndpointCounts, EndpointError, EndpointInput, EndpointLimits,
         EndpointPlace, EndpointRoute,

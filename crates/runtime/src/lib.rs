@@ -6,6 +6,7 @@
 
 mod append;
 mod config;
+mod coverage;
 mod durable;
 mod emit;
 mod error;
@@ -67,13 +68,15 @@ pub use swiftwater_live::{DistinctFigures, Row, SketchFigures, SketchMeta};
 /// The parts for a room that adds durable objects.
 pub mod parts {
     pub use crate::{
+        coverage::Coverage,
         panic_guard::count_panic,
         query::{
             handle::{Fleeting, QueryHandle},
+            options::RemoteStart,
             resume_point::ResumePoints,
             submit::{Place, WantedQuery},
         },
-        remote::{Coverage, RemoteResult, RemoteStart},
+        remote::RemoteResult,
         shared::Shared,
         steady_clock::SteadyClock,
         stream::Stream,

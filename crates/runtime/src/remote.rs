@@ -7,9 +7,8 @@
 
 use std::{
     collections::BTreeMap,
-    fmt::Debug,
     sync::{
-        Arc, OnceLock,
+        Arc,
         atomic::{AtomicI64, Ordering},
     },
 };
@@ -18,35 +17,13 @@ use swiftwater_event::{Millis, StreamName};
 use swiftwater_live::{Partial, QueryNumber, QueryStep};
 
 use crate::{
-    EndReason, emit::ClusterMeta, panic_guard::guarded, query::fan_out::set_due_sooner, shared::Shared,
+    EndReason,
+    coverage::{Coverage, RemoteState},
+    panic_guard::guarded,
+    query::fan_out::set_due_sooner,
+    shared::Shared,
     stream::Stream,
 };
-
-/// The state of a stream whose events are matched elsewhere.
-#[derive(Debug)]
-pub(crate) struct Remote {
-    /// Windows that end here or before are closed.
-    time: AtomicI64,
-    coverage: Arc<dyn Coverage>,
-}
-
-/// What the results of a remote stream's queries are of.
-pub trait Coverage: Debug + Send + Sync {
-    /// The partitions whose events a result of a query has: of the window from one time to another, or of all until now. None
-    /// for a query that it does not know.
-    fn of(&self, query: QueryNumber, window: Option<(Millis, Millis)>) -> Option<ClusterMeta>;
-}
-
-/// A stream whose events are matched elsewhere, and the time of a new query's beginning.
-#[derive(Debug, Clone)]
-pub struct RemoteStart {
-    /// The stream.
-    pub stream: Arc<Stream>,
-    /// The query sees the events from this time on.
-    pub begins: Millis,
-    /// The query's number in this process, once it stands.
-    pub number: Arc<OnceLock<QueryNumber>>,
-}
 
 /// The results of a query that a worker sent.
 #[derive(Debug)]
@@ -60,7 +37,7 @@ pub struct RemoteResult {
 impl Stream {
     /// A stream whose events are matched elsewhere.
     pub fn remote(name: StreamName, coverage: Arc<dyn Coverage>) -> Stream {
-        let remote = Remote { time: AtomicI64::new(Millis::MIN), coverage };
+        let remote = RemoteState { time: AtomicI64::new(Millis::MIN), coverage };
         let mut stream = Stream::new(name, 0);
         stream.remote = Some(remote);
         stream

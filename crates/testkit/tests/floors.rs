@@ -43,6 +43,7 @@ const ENGINE: Room = Room {
             "objects/stream_joins",
         ],
         &["objects/streams"],
+        &["objects/cluster"],
         &["objects"],
         &["backup", "durable_objects", "search", "statements"],
         &["engine"],
@@ -59,7 +60,7 @@ const ENGINE: Room = Room {
     ],
 };
 
-/// The handle of a durable query names the stream that it stands on, and a stream has its running queries.
+/// The handle of a query names the stream that it stands on, if that has its own time, and a stream has its running queries.
 const RUNTIME: Room = Room {
     name: "runtime",
     floors: &[
@@ -76,7 +77,7 @@ const RUNTIME: Room = Room {
         ],
         &["byte_budget", "error", "limits", "query/options", "rate", "status", "steady_clock", "threads"],
         &["emit", "operator"],
-        &["subscriber_queue"],
+        &["coverage", "subscriber_queue"],
         &["query/resume_point"],
         &["query/handle"],
         &["query/active"],
@@ -86,11 +87,12 @@ const RUNTIME: Room = Room {
         &["shared"],
         &["query/fan_out", "query/finish", "query/submit", "subscription", "ticker"],
         &["shard"],
+        &["remote"],
         &["runtime"],
         &["query/analyze", "query/listing", "query/validate", "query/warnings"],
         &["input"],
     ],
-    arrows_up: &[("query/resume_point", "stream")],
+    arrows_up: &[("query/handle", "stream"), ("query/options", "stream"), ("query/resume_point", "stream")],
 };
 
 const CATALOG: Room = Room {

@@ -1,13 +1,16 @@
 //! The options of a query's submission, and the answer to a detached submission.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use swiftwater_event::Millis;
 use swiftwater_lang::{
     Dialect, ParseOptions, QueryErrors, Schema, parse, parse_json,
     plan::{Literal, Statement},
 };
 
-use crate::{QueryId, remote::RemoteStart};
+use swiftwater_live::QueryNumber;
+
+use crate::{QueryId, stream::Stream};
 
 /// The way a query is to stand.
 #[derive(Debug, Clone, Default)]
@@ -30,6 +33,17 @@ pub struct SubmitOptions {
     pub form: QueryForm,
     /// The stream is one whose events are matched elsewhere.
     pub remote: Option<RemoteStart>,
+}
+
+/// A stream whose events are matched elsewhere, and the time of a new query's beginning.
+#[derive(Debug, Clone)]
+pub struct RemoteStart {
+    /// The stream.
+    pub stream: Arc<Stream>,
+    /// The query sees the events from this time on.
+    pub begins: Millis,
+    /// The query's number in this process, once it stands.
+    pub number: Arc<OnceLock<QueryNumber>>,
 }
 
 /// A query that outlives its asker.

@@ -35,7 +35,7 @@ pub(crate) use self::{
 };
 use self::{intake::Intake, status::Rates};
 use crate::lock_order::{OrderedMutex, level};
-use crate::{merge::Merge, rate::ClockSamples, remote::Remote};
+use crate::{coverage::RemoteState, merge::Merge, rate::ClockSamples};
 
 /// A stream.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ pub struct Stream {
     /// [`Stream::idle_due`] as computed after so many batches.
     idle_due: OrderedMutex<Option<(u64, Option<Millis>)>, level::IdleDue>,
     /// Its events are matched elsewhere.
-    pub(crate) remote: Option<Remote>,
+    pub(crate) remote: Option<RemoteState>,
 }
 
 /// A shard's state for one stream.

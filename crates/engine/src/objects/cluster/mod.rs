@@ -19,49 +19,24 @@ mod topics;
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{Arc, Weak, atomic::AtomicU32},
-    time::Duration,
 };
 
 use swiftwater_cluster::{NodeName, QueryNumber};
 use swiftwater_event::{Millis, StreamName};
-use swiftwater_kafka::Kafka;
 use swiftwater_lang::{
     Dialect, ParseOptions,
     ddl::{CreateStream, Ddl},
     parse_kept_ddl,
 };
 use swiftwater_runtime::lock_order::OrderedMutex;
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::sync::{Notify, OnceCell, mpsc, oneshot, watch};
 
-use crate::{EngineError, durable::history::History, shared::Shared, supervisor::TaskKind};
+use crate::{
+    EngineError, config::ClusterConfig, durable::history::History, shared::Shared, supervisor::TaskKind,
+};
 use reader::{Order, Positions};
 use serving::Serving;
 use topics::Topics;
-
-/// The settings of a node of a cluster.
-#[derive(Debug, Clone)]
-pub struct ClusterConfig {
-    /// The name of the cluster; its topics begin with it.
-    pub name: String,
-    /// The name of the node, which no other node of the cluster has.
-    pub node: String,
-    /// The brokers.
-    pub kafka: Arc<dyn Kafka>,
-    /// The time between two units of a worker.
-    pub flush: Duration,
-    /// The time that a window waits for partitions that are behind.
-    pub partial_wait: Duration,
-    /// The time without a heartbeat after which the partitions of a node go to others.
-    pub session_timeout: Duration,
-    /// The partitions of the topic of units, if the node makes it.
-    pub partials: u32,
-}
-
-impl PartialEq for ClusterConfig {
-    fn eq(&self, other: &ClusterConfig) -> bool {
-        self.name == other.name && self.node == other.node
-    }
-}
 
 /// A node of a cluster.
 #[derive(Debug)]
@@ -82,6 +57,8 @@ pub(crate) struct Cluster {
     /// Streams were created or dropped.
     changed: Notify,
     positions: Positions,
+    /// The partitions of the topic of units, once the topics of the cluster are known to exist.
+    made: OnceCell<u32>,
     /// Streams that were dropped, until their queries have ended.
     dropped: OrderedMutex<Vec<Arc<ClusterStream>>>,
 }
@@ -148,6 +125,7 @@ impl Cluster {
             queries_read: watch::Sender::new(0),
             changed: Notify::new(),
             positions: Positions::default(),
+            made: OnceCell::new(),
             dropped: OrderedMutex::default(),
             config,
         });

@@ -113,6 +113,9 @@ impl Cluster {
     ) -> Result<u64, EngineError> {
         let message = message(topic, 0, key, value.map(Bytes::from), Arc::default());
         let failed = |why: String| away(format!("topic `{topic}` cannot be written: {why}"));
+        // A statement may come before the tasks of this node have made the topics.
+        let made = self.made.get_or_try_init(|| self.try_ensure_topics()).await;
+        made.map_err(|error| failed(error.to_string()))?;
         let mut producer = self.producer(topic).await.map_err(|error| failed(error.to_string()))?;
         match producer.send(&[message]).await {
             Ok(written) => Ok(written.first().and_then(|written| written.offset).unwrap_or(0)),

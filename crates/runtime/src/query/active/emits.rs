@@ -13,10 +13,10 @@ use tracing::warn;
 use super::Running;
 use crate::{
     EndReason, EngineConfig, Finished, Records, StreamMeta, WindowMeta,
+    coverage::Coverage,
     limits::{self, Full},
     query::totals::Totals,
     rate::{ClockSamples, EmitRate},
-    remote::Coverage,
     subscriber_queue::{Delivery, OptionalMeta, QueuedEmit},
 };
 
