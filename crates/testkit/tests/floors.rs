@@ -43,6 +43,7 @@ const ENGINE: Room = Room {
             "objects/stream_joins",
         ],
         &["objects/streams"],
+        &["objects/kafka_sources"],
         &["objects/cluster"],
         &["objects"],
         &["backup", "durable_objects", "search", "statements"],

@@ -10,10 +10,10 @@
 //! The topics are Kafka's and so are the log, the assignment and the failure detection; what a worker computes and how it is merged is
 //! in the room `cluster`. A query begins at the time at which the broker recorded it, and has the number of its message.
 
-mod asking;
 mod member;
 mod reader;
 mod serving;
+mod submit;
 mod topics;
 
 use std::{
@@ -48,7 +48,7 @@ pub(crate) struct Cluster {
     shared: Weak<Shared>,
     streams: OrderedMutex<BTreeMap<StreamName, Arc<ClusterStream>>>,
     /// The queries of the cluster.
-    queries: OrderedMutex<BTreeMap<QueryNumber, Asked>>,
+    queries: OrderedMutex<BTreeMap<QueryNumber, ClusterQuery>>,
     /// Queries of this node that were written, by their keys, until they are read back.
     written: OrderedMutex<HashMap<String, oneshot::Sender<(QueryNumber, Millis)>>>,
     /// All messages of `.objects` and of `.queries` before these offsets were read.
@@ -76,7 +76,7 @@ pub(crate) struct ClusterStream {
 
 /// A query of the cluster, as its message has it.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
-struct AskedText {
+struct QueryMessage {
     stream: String,
     text: String,
     duration_ms: Option<u64>,
@@ -85,10 +85,10 @@ struct AskedText {
 
 /// A query of the cluster.
 #[derive(Debug, Clone)]
-struct Asked {
+struct ClusterQuery {
     key: String,
     begins: Millis,
-    asked: AskedText,
+    asked: QueryMessage,
 }
 
 impl History {
@@ -186,7 +186,7 @@ impl Cluster {
         let read = read.wait_for(|next| *next > written);
         match tokio::time::timeout(topics::READ_BACK, read).await {
             Ok(Ok(_)) => Ok(true),
-            _ => Err(away("the statement was written, and could not be read back in time".to_owned())),
+            _ => Err(unavailable("the statement was written, and could not be read back in time".to_owned())),
         }
     }
 
@@ -233,7 +233,7 @@ fn refused(why: String) -> EngineError {
     EngineError::Cluster(why)
 }
 
-fn away(why: String) -> EngineError {
+fn unavailable(why: String) -> EngineError {
     EngineError::ClusterAway(why)
 }
 

@@ -19,7 +19,7 @@ use tokio::{
 };
 
 use super::{
-    Asked, Cluster, ClusterStream,
+    Cluster, ClusterQuery, ClusterStream,
     topics::{message, partition_of},
 };
 use crate::{
@@ -407,7 +407,7 @@ impl<'c> Reader<'c> {
 fn compiled(
     runtime: &swiftwater_runtime::Runtime,
     number: QueryNumber,
-    asked: &Asked,
+    asked: &ClusterQuery,
 ) -> Result<DistributedQuery, String> {
     let options = SubmitOptions::default();
     let wanted =

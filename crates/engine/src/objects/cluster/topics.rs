@@ -9,7 +9,7 @@ use swiftwater_kafka::{
     Producer, ProducerOptions, SendError,
 };
 
-use super::{Cluster, away};
+use super::{Cluster, unavailable};
 use crate::EngineError;
 
 /// The time that a statement or a query waits until this node has read it.
@@ -112,7 +112,7 @@ impl Cluster {
         value: Option<String>,
     ) -> Result<u64, EngineError> {
         let message = message(topic, 0, key, value.map(Bytes::from), Arc::default());
-        let failed = |why: String| away(format!("topic `{topic}` cannot be written: {why}"));
+        let failed = |why: String| unavailable(format!("topic `{topic}` cannot be written: {why}"));
         // A statement may come before the tasks of this node have made the topics.
         let made = self.made.get_or_try_init(|| self.try_ensure_topics()).await;
         made.map_err(|error| failed(error.to_string()))?;

@@ -24,15 +24,15 @@ const EVENT_BYTES_MAX: u64 = 16 << 20;
 
 /// The events of some messages.
 #[derive(Debug)]
-pub(in crate::objects) struct Converted {
+pub(crate) struct Converted {
     /// The events, in the order of the messages.
-    pub(in crate::objects) batch: EventBatch,
+    pub(crate) batch: EventBatch,
     /// The offset of each event's message.
-    pub(in crate::objects) offsets: Vec<u64>,
+    pub(crate) offsets: Vec<u64>,
     /// The messages, or lines of them, that are no events, with their offsets in ascending order.
-    pub(in crate::objects) refused: Vec<(u64, RefusedText)>,
+    pub(crate) refused: Vec<(u64, RefusedText)>,
     /// Messages without a value that were left out.
-    pub(in crate::objects) tombstones: u64,
+    pub(crate) tombstones: u64,
 }
 
 /// The messages as lines, an event each.
@@ -102,7 +102,7 @@ pub(super) fn convert(
 }
 
 /// Converts messages that have no schema.
-pub(in crate::objects) fn convert_without_schema(
+pub(crate) fn convert_without_schema(
     messages: &MessageBatch,
     source: &KafkaSource,
     event_bytes_max: Option<u64>,

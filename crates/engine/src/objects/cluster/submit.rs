@@ -8,7 +8,7 @@ use swiftwater_lang::{ParseOptions, stream_of};
 use swiftwater_runtime::{QueryForm, SubmitOptions, parts::RemoteStart};
 use tokio::sync::oneshot;
 
-use super::{Asked, AskedText, Cluster, away, refused, topics::READ_BACK};
+use super::{Cluster, ClusterQuery, QueryMessage, refused, topics::READ_BACK, unavailable};
 use crate::{EngineError, durable::history::History};
 
 impl Cluster {
@@ -44,7 +44,7 @@ impl Cluster {
         let key = format!("{key}/{}", self.written.lock().len());
         let (reply, answer) = oneshot::channel();
         self.written.lock().insert(key.clone(), reply);
-        let asked = AskedText {
+        let asked = QueryMessage {
             stream: name.to_string(),
             text: text.to_owned(),
             duration_ms,
@@ -61,7 +61,7 @@ impl Cluster {
         };
         let Some((number, begins)) = read else {
             self.written.lock().remove(&key);
-            return Err(away("the query was written, and could not be read back in time".to_owned()));
+            return Err(unavailable("the query was written, and could not be read back in time".to_owned()));
         };
         let query = DistributedQuery::new(number, begins, ends(begins), query)
             .map_err(|why| refused(why.to_string()))?;
@@ -127,11 +127,11 @@ impl Cluster {
             queries.retain(|_, asked| asked.key != key);
             return;
         };
-        let Ok(asked) = serde_json::from_slice::<AskedText>(value) else {
+        let Ok(asked) = serde_json::from_slice::<QueryMessage>(value) else {
             tracing::error!(key, "the cluster has a query that this release cannot read: upgrade this node");
             return;
         };
-        self.queries.lock().insert(number, Asked { key: key.to_owned(), begins, asked });
+        self.queries.lock().insert(number, ClusterQuery { key: key.to_owned(), begins, asked });
         if let Some(reply) = self.written.lock().remove(key) {
             // The client may be gone: then nobody takes the query, and it is ended.
             let _ = reply.send((number, begins));
@@ -139,7 +139,7 @@ impl Cluster {
     }
 
     /// The queries over a stream, and the offset up to which all are known.
-    pub(super) fn queries_of(&self, stream: &StreamName) -> (Vec<(QueryNumber, Asked)>, QueryNumber) {
+    pub(super) fn queries_of(&self, stream: &StreamName) -> (Vec<(QueryNumber, ClusterQuery)>, QueryNumber) {
         // Read first: the list has at least those.
         let next = *self.queries_read.borrow();
         let queries = self.queries.lock();
