@@ -8,6 +8,8 @@ CARGO=${CARGO:-cargo}
 # What is built once needs no intermediate files for the next time: they would take half of the disk that this takes.
 CARGO_INCREMENTAL=${CARGO_INCREMENTAL:-0}
 export CARGO_INCREMENTAL
+# Nor line numbers in backtraces: a panic names its own place, and compiling and linking take less time without them.
+[ "${CI:-}" = true ] && export CARGO_PROFILE_DEV_DEBUG="${CARGO_PROFILE_DEV_DEBUG:-0}"
 locked=""
 [ "${CI:-}" = true ] && locked=--locked
 log=$(mktemp)
