@@ -25,7 +25,7 @@ use std::sync::Arc;
 pub use query::{DistributedQuery, NotDistributed};
 pub use server::{Accepted, Completeness, Server, ServerLimits};
 pub use unit::{Counts, InvalidUnit, Mark, Output, Slice, Unit};
-pub use worker::{Batch, Worker, WorkerLimits};
+pub use worker::{Batch, Place, Worker, WorkerLimits};
 
 /// The name of a node.
 pub type NodeName = Arc<str>;

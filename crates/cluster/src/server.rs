@@ -84,8 +84,8 @@ pub struct Server {
     unmarked: HashMap<(NodeName, u32), (Vec<Output>, usize)>,
     /// Windows that end here or before are closed.
     closed: Millis,
-    /// The time that windows are waited for partitions that are behind began.
-    waiting_since: Option<u64>,
+    /// The end of the window that waits for partitions that are behind, and the beginning of that.
+    waiting: Option<(Millis, u64)>,
 }
 
 #[derive(Debug)]
@@ -187,7 +187,7 @@ impl Server {
         let place = (NodeName::clone(node), unit.partition);
         let Some(mark) = unit.mark else {
             let (waiting, bytes) = self.unmarked.entry(place).or_default();
-            *bytes += unit.outputs.iter().map(Output::bytes).sum::<usize>();
+            *bytes = bytes.saturating_add(unit.outputs.iter().map(Output::bytes).sum::<usize>());
             match *bytes <= self.limits.unmarked_bytes_max {
                 true => waiting.extend(unit.outputs),
                 false => waiting.clear(),
@@ -198,6 +198,12 @@ impl Server {
         let mut is_whole = bytes <= self.limits.unmarked_bytes_max;
         outputs.extend(unit.outputs);
         self.set_partitions(unit.partition.saturating_add(1));
+        // What other runs have sent in part is most often never marked. If it is, it is not whole.
+        for ((_, of), (outputs, bytes)) in &mut self.unmarked {
+            if *of == unit.partition && *bytes > 0 {
+                (*outputs, *bytes) = (Vec::new(), usize::MAX);
+            }
+        }
         let partition = &mut self.partitions[unit.partition as usize];
         let marked = Done { time: mark.time, next: mark.next };
         let (mut accepted, mut lacking) = (Vec::new(), mark.late.clone());
@@ -284,14 +290,18 @@ impl Server {
         let (behind, done): (Vec<usize>, Vec<usize>) =
             present.into_iter().partition(|place| self.partitions[*place].time() < due);
         if behind.is_empty() || done.is_empty() {
-            self.waiting_since = None;
+            self.waiting = None;
             return false;
         }
-        let since = *self.waiting_since.get_or_insert(nanos);
+        let since = match self.waiting {
+            Some((of, since)) if of == due => since,
+            _ => nanos,
+        };
+        self.waiting = Some((due, since));
         if nanos.saturating_sub(since) < self.limits.wait_nanos {
             return false;
         }
-        self.waiting_since = None;
+        self.waiting = None;
         behind.into_iter().for_each(|place| self.partitions[place].is_missing = true);
         true
     }

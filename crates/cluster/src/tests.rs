@@ -16,6 +16,8 @@ use super::*;
 
 const PARTITIONS: u32 = 3;
 
+const FIRST: Place = Place { offset: 0, from: 0, time: Millis::MIN };
+
 /// A message of a partition: its time, its key, its value.
 type Message = (Millis, u8, i64);
 
@@ -67,7 +69,7 @@ struct Cluster {
     /// The owner of each partition.
     owners: Vec<usize>,
     /// What a successor begins with.
-    commits: Vec<(u64, Millis)>,
+    commits: Vec<Place>,
     queries: Vec<DistributedQuery>,
     server: Server,
     served: BTreeMap<QueryNumber, Served>,
@@ -84,7 +86,7 @@ impl Cluster {
             log: vec![Vec::new(); PARTITIONS as usize],
             nodes: Vec::new(),
             owners: (0..PARTITIONS as usize).map(|partition| partition % nodes).collect(),
-            commits: vec![(0, 0); PARTITIONS as usize],
+            commits: vec![FIRST; PARTITIONS as usize],
             queries: Vec::new(),
             server: Server::new(ServerLimits::default(), PARTITIONS),
             served: BTreeMap::new(),
@@ -99,7 +101,7 @@ impl Cluster {
         }
         for partition in 0..PARTITIONS {
             let owner = cluster.owners[partition as usize];
-            cluster.nodes[owner].worker.start(partition, 0, 0);
+            cluster.nodes[owner].worker.start(partition, FIRST);
         }
         cluster
     }
@@ -179,8 +181,8 @@ impl Cluster {
         }
         // The new one reads all queries first.
         self.add_queries(to, true);
-        let (next, since) = self.commits[partition as usize];
-        self.nodes[to].worker.start(partition, next, since);
+        let place = self.commits[partition as usize];
+        self.nodes[to].worker.start(partition, place);
     }
 
     /// A node is killed, and begins anew. What it had sent arrives; what it had read besides is lost.
@@ -201,8 +203,8 @@ impl Cluster {
         self.add_queries(node, true);
         for partition in 0..PARTITIONS {
             if self.owners[partition as usize] == node {
-                let (next, since) = self.commits[partition as usize];
-                self.nodes[node].worker.start(partition, next, since);
+                let place = self.commits[partition as usize];
+                self.nodes[node].worker.start(partition, place);
             }
         }
     }

@@ -49,6 +49,18 @@ pub struct Batch {
     pub next: u64,
 }
 
+/// A place in a partition at which a worker begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// The offset that is read first.
+    pub offset: u64,
+    /// All events from this time on are behind it.
+    pub from: Millis,
+    /// The time of the events before it: those behind it count at that time if their messages say an earlier one. The least of all
+    /// times if it is not known.
+    pub time: Millis,
+}
+
 /// A query, and the node that serves it.
 #[derive(Debug)]
 struct QueryEntry {
@@ -64,6 +76,8 @@ pub struct Worker {
     queries: BTreeMap<QueryNumber, QueryEntry>,
     /// All queries with lower numbers are known.
     queries_next: QueryNumber,
+    /// Queries that this worker cannot compute, with their servers.
+    unreadable: BTreeMap<QueryNumber, NodeName>,
     /// The servers of the queries, and the number of their queries.
     servers: BTreeMap<NodeName, usize>,
     partitions: BTreeMap<u32, Partition>,
@@ -169,18 +183,33 @@ impl Worker {
         self.queries.insert(number, entry);
     }
 
+    /// Takes up a query that this worker cannot compute: its server is told that all partitions are missing.
+    pub fn add_unreadable(&mut self, number: QueryNumber, server: NodeName) {
+        self.queries_next = self.queries_next.max(number + 1);
+        if self.unreadable.insert(number, NodeName::clone(&server)).is_none() {
+            *self.servers.entry(server).or_default() += 1;
+        }
+    }
+
     /// Forgets a query that has ended.
     pub fn remove_query(&mut self, number: QueryNumber) {
+        if let Some(server) = self.unreadable.remove(&number) {
+            self.remove_server(&server);
+        }
         let Some(entry) = self.queries.remove(&number) else { return };
         self.index = self.index.without(number);
-        if let Some(count) = self.servers.get_mut(&entry.server) {
-            *count -= 1;
-            if *count == 0 {
-                self.servers.remove(&entry.server);
-            }
-        }
+        self.remove_server(&entry.server);
         for partition in self.partitions.values_mut() {
             partition.forget(number);
+        }
+    }
+
+    fn remove_server(&mut self, server: &NodeName) {
+        if let Some(count) = self.servers.get_mut(server) {
+            *count -= 1;
+            if *count == 0 {
+                self.servers.remove(server);
+            }
         }
     }
 
@@ -189,11 +218,12 @@ impl Worker {
         self.queries_next = self.queries_next.max(next);
     }
 
-    /// Begins to read a partition at an offset, from which on it has all events since `from`.
-    pub fn start(&mut self, partition: u32, next: u64, from: Millis) {
+    /// Begins to read a partition at a place.
+    pub fn start(&mut self, partition: u32, place: Place) {
+        let Place { offset: next, from, time } = place;
         self.partitions.insert(
             partition,
-            Partition { next, from, kept_from: from, places_from: from, ..Partition::default() },
+            Partition { next, time, from, kept_from: from, places_from: from, ..Partition::default() },
         );
     }
 
@@ -238,13 +268,17 @@ impl Worker {
                     self.queries.get(query).is_some_and(|entry| entry.server == *server)
                 };
                 let late = partition.late.iter().filter(|(query, _)| mine(query));
+                let unreadable = self.unreadable.iter().filter(|(_, of)| *of == server);
                 let mark = Mark {
                     next: partition.next,
                     time: partition.time,
                     queries: self.queries_next,
                     from: partition.from,
                     since,
-                    late: late.map(|(query, from)| (*query, *from)).collect(),
+                    late: late
+                        .map(|(query, from)| (*query, *from))
+                        .chain(unreadable.map(|(query, _)| (*query, Millis::MAX)))
+                        .collect(),
                 };
                 let outputs = by_server.remove(server).unwrap_or_default();
                 let server = || NodeName::clone(server);
@@ -258,9 +292,8 @@ impl Worker {
         units
     }
 
-    /// The offset at which a successor of a partition begins, and the time from which on it then has all events: no slice that
-    /// is open now began before, as far as [`WorkerLimits::resume_ms_max`] allows.
-    pub fn resume(&self, partition: u32) -> Option<(u64, Millis)> {
+    /// The place at which a successor of a partition begins: no slice that is open now began before, as far as [`WorkerLimits::resume_ms_max`] allows.
+    pub fn resume(&self, partition: u32) -> Option<Place> {
         let state = self.partitions.get(&partition)?;
         let begun = self.queries.values().map(|entry| &entry.query);
         let open = begun
@@ -272,9 +305,11 @@ impl Worker {
         // Events of the same time may be before an offset, but none of a later time.
         let earlier = state.places.iter().rev().find(|(time, _)| *time < wanted);
         Some(match (earlier, state.places.front()) {
-            (Some((_, offset)), _) => (*offset, wanted),
-            (None, Some((_, offset))) => (*offset, wanted.max(state.places_from)),
-            (None, None) => (state.next, state.time.max(state.from)),
+            (Some((time, offset)), _) => Place { offset: *offset, from: wanted, time: *time },
+            (None, Some((time, offset))) => {
+                Place { offset: *offset, from: wanted.max(state.places_from), time: *time }
+            }
+            (None, None) => Place { offset: state.next, from: state.time.max(state.from), time: state.time },
         })
     }
 }

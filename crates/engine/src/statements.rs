@@ -70,6 +70,9 @@ impl OtherStatements for Statements {
                 Arc::new(BooleanArray::from(vec![is_changed])) as ArrayRef,
             )])));
         }
+        if let Some(cluster) = history.cluster() {
+            cluster.check_own_name(&ddl).map_err(from_engine)?;
+        }
         match ddl {
             Ddl::Show(show) => history.show(&show).map(Some),
             Ddl::Describe { kind, name } => history.describe(kind, &name).map(Some),

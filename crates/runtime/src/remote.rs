@@ -91,10 +91,13 @@ impl Shared {
         }
     }
 
-    /// Ends all queries of a remote stream.
-    pub fn fail_remote(&self, stream: &Stream, why: &str) {
-        let standing: Vec<_> =
-            stream.merge.lock().running.values().map(|running| running.handle.meta.id).collect();
+    /// Ends the queries of a remote stream, or only the one with this number.
+    pub fn fail_remote(&self, stream: &Stream, only: Option<QueryNumber>, why: &str) {
+        let standing: Vec<_> = {
+            let merge = stream.merge.lock();
+            let wanted = merge.running.iter().filter(|(number, _)| only.is_none_or(|only| only == **number));
+            wanted.map(|(_, running)| running.handle.meta.id).collect()
+        };
         for id in standing {
             self.end(&id, EndReason::Failed(why.to_owned()));
         }

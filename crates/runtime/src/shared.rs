@@ -270,7 +270,7 @@ impl Shared {
             stream: handle.stream.clone(),
             stream_exists: context.stream_exists,
             received: handle.meta.received,
-            ends: handle.ends,
+            ends: handle.ends(),
             finished: None,
             detached: handle.is_detached.load(Ordering::Acquire),
             durable: handle.following.is_some(),

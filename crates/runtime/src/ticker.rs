@@ -246,7 +246,7 @@ impl Shared {
     ) -> Option<(Arc<QueryHandle>, EndReason)> {
         merge.update_counts(number);
         let running = merge.running.get_mut(&number)?;
-        let ends = running.handle.ends.filter(|ends| *ends <= now);
+        let ends = running.handle.ends().filter(|ends| *ends <= now);
         let closed = guarded("a window could not be closed", || {
             if let Some(reason) = running.exceeds_rate(context) {
                 return Some(reason);
@@ -319,7 +319,7 @@ fn find_due(merge: &Merge, now: Millis, after: Option<u64>) -> DueWork {
     let mut operators: BTreeMap<QueryNumber, DueOperator> = BTreeMap::new();
     for number in looked_at {
         let Some(running) = merge.running.get(&number) else { continue };
-        if running.handle.ends.is_some_and(|ends| ends <= now) {
+        if running.handle.ends().is_some_and(|ends| ends <= now) {
             over.push(Arc::clone(&running.handle));
         }
         // A window that is closed by an event holds it.

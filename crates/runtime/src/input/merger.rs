@@ -71,7 +71,7 @@ impl<'m> Merger<'m> {
             meta,
             stream: input_name(),
             dialect: query.dialect(),
-            ends: None,
+            ends_at: Millis::MAX,
             is_detached: AtomicBool::new(false),
             is_killed: AtomicBool::new(false),
             mailbox: SubscriberQueue::default(),

@@ -37,7 +37,7 @@ impl Shared {
         // Before it leaves: no window is taken for whole that it has left by then.
         let now = stream.remote_time().unwrap_or_else(|| self.clock.now());
         let is_fault = matches!(reason, EndReason::Failed(_) | EndReason::RateLimited(_) | EndReason::Limit);
-        let reason = match handle.ends {
+        let reason = match handle.ends() {
             Some(ends) if ends <= now && !is_fault => EndReason::Duration,
             _ => reason,
         };
@@ -324,7 +324,7 @@ fn last_results(
     results: &mut Vec<ResultSet>,
 ) -> EndReason {
     let at = match reason {
-        EndReason::Duration => running.handle.ends.unwrap_or(now),
+        EndReason::Duration => running.handle.ends().unwrap_or(now),
         _ => now,
     };
     let mut reason = reason;

@@ -21,8 +21,8 @@ pub struct QueryHandle {
     /// The stream that it names.
     pub stream: StreamName,
     pub(crate) dialect: Dialect,
-    /// End of its duration.
-    pub(crate) ends: Option<Millis>,
+    /// End of its duration; the last of all times if it has none. There is one for each of very many queries.
+    pub(crate) ends_at: Millis,
     pub(crate) is_detached: AtomicBool,
     /// It was killed, and its last results are there for who asks for them by its id.
     pub(crate) is_killed: AtomicBool,
@@ -70,5 +70,12 @@ impl Fleeting {
                 .into()
             }
         }
+    }
+}
+
+impl QueryHandle {
+    /// End of its duration.
+    pub(crate) fn ends(&self) -> Option<Millis> {
+        Some(self.ends_at).filter(|ends| *ends != Millis::MAX)
     }
 }

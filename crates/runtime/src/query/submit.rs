@@ -162,7 +162,7 @@ impl Shared {
             // The stream's own: a name in each query's would be one more text each.
             stream: stream.clone(),
             dialect: query.dialect(),
-            ends: *ends,
+            ends_at: ends.unwrap_or(Millis::MAX),
             is_detached: AtomicBool::new(is_detached),
             is_killed: AtomicBool::new(false),
             mailbox,

@@ -2,18 +2,16 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use swiftwater_cluster::Place;
 use swiftwater_kafka::{
-    GroupEvent, GroupMember, GroupProtocol, KafkaError, MemberOptions, OffsetAt, TopicPartition,
+    GroupEvent, GroupMember, GroupProtocol, KafkaError, MemberOptions, OffsetAt, TopicId, TopicPartition,
 };
 use tokio::{
     sync::oneshot,
     time::{MissedTickBehavior, interval},
 };
 
-use super::{
-    Cluster,
-    reader::{Order, Place},
-};
+use super::{Cluster, reader::Order};
 use crate::durable::history::History;
 
 /// The time between two commits of the places where successors begin.
@@ -33,6 +31,12 @@ impl Cluster {
                 () = stop.received() => return,
             };
             if let Err(error) = joined {
+                // The member has left: all that it had is others'.
+                let owned: Vec<TopicPartition> = {
+                    let owned = self.owned.lock();
+                    owned.keys().map(|(topic, partition)| TopicPartition::new(&**topic, *partition)).collect()
+                };
+                self.lose(&owned).await;
                 self.rest("this node is no member of the cluster at present", &error, &mut retry).await;
             }
         }
@@ -96,9 +100,17 @@ impl Cluster {
         // The sender lives as long as this node.
         let _ = read.wait_for(|next| *next >= end).await;
         let committed = member.committed(partitions).await?;
+        let mut ids: BTreeMap<&str, TopicId> = BTreeMap::new();
+        for of in partitions {
+            if !ids.contains_key(&*of.topic) {
+                ids.insert(&of.topic, self.config.kafka.topic(&of.topic).await?.id);
+            }
+        }
         let mut orders: BTreeMap<&str, Vec<(u32, Option<Place>)>> = BTreeMap::new();
         for (partition, committed) in partitions.iter().zip(committed) {
-            let place = committed.and_then(|(offset, text)| Some((offset, text.parse().ok()?)));
+            let place =
+                committed.and_then(|(offset, text)| place_of(offset, &text, *ids.get(&*partition.topic)?));
+            self.owned.lock().insert(((&*partition.topic).into(), partition.partition), place);
             orders.entry(&partition.topic).or_default().push((partition.partition, place));
         }
         for (topic, partitions) in orders {
@@ -124,6 +136,7 @@ impl Cluster {
     }
 
     async fn lose(&self, partitions: &[TopicPartition]) {
+        self.forget(partitions);
         for (topic, partitions) in by_topic(partitions) {
             for stream in self.streams_of(topic) {
                 let _ = stream.orders.send(Order::Lose(partitions.clone())).await;
@@ -137,22 +150,34 @@ impl Cluster {
     }
 
     fn commit(&self, member: &mut dyn GroupMember) {
-        let places: Vec<(TopicPartition, u64, String)> = self
-            .positions
-            .all()
-            .into_iter()
-            .map(|((topic, partition), (offset, from))| {
-                (TopicPartition::new(&*topic, partition), offset, from.to_string())
-            })
-            .collect();
+        let mut places = Vec::new();
+        for ((topic, partition), place) in self.positions.all() {
+            let streams = self.streams_of(&topic);
+            let id = streams.first().and_then(|stream| *stream.topic_id.lock());
+            let is_owned = self.owned.lock().contains_key(&(topic.clone(), partition));
+            if let Some(id) = id.filter(|_| is_owned) {
+                let text = format!("{} {} {id}", place.from, place.time);
+                places.push((TopicPartition::new(&*topic, partition), place.offset, text));
+            }
+        }
         if !places.is_empty() {
             member.commit(&places);
         }
     }
 
     fn forget(&self, partitions: &[TopicPartition]) {
-        partitions.iter().for_each(|of| self.positions.remove(&of.topic, of.partition));
+        for of in partitions {
+            self.owned.lock().remove(&((&*of.topic).into(), of.partition));
+            self.positions.remove(&of.topic, of.partition);
+        }
     }
+}
+
+/// The place that was committed with a text, if it is of this topic.
+fn place_of(offset: u64, text: &str, topic: TopicId) -> Option<Place> {
+    let mut words = text.split(' ');
+    let (from, time) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    (words.next()?.parse() == Ok(topic)).then_some(Place { offset, from, time })
 }
 
 /// The partitions of each topic.

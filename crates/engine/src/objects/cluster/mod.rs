@@ -21,11 +21,12 @@ use std::{
     sync::{Arc, Weak, atomic::AtomicU32},
 };
 
-use swiftwater_cluster::{NodeName, QueryNumber};
+use swiftwater_cluster::{NodeName, Place, QueryNumber};
 use swiftwater_event::{Millis, StreamName};
+use swiftwater_kafka::{OffsetAt, Producer, TopicId};
 use swiftwater_lang::{
     Dialect, ParseOptions,
-    ddl::{CreateStream, Ddl},
+    ddl::{CreateStream, Ddl, StreamOptions},
     parse_kept_ddl,
 };
 use swiftwater_runtime::lock_order::OrderedMutex;
@@ -34,7 +35,7 @@ use tokio::sync::{Notify, OnceCell, mpsc, oneshot, watch};
 use crate::{
     EngineError, config::ClusterConfig, durable::history::History, shared::Shared, supervisor::TaskKind,
 };
-use reader::{Order, Positions};
+use reader::{Order, PartitionName, Positions};
 use serving::Serving;
 use topics::Topics;
 
@@ -57,6 +58,10 @@ pub(crate) struct Cluster {
     /// Streams were created or dropped.
     changed: Notify,
     positions: Positions,
+    /// The producer of streams and queries, while it works.
+    writer: tokio::sync::Mutex<Option<Box<dyn Producer>>>,
+    /// The partitions that the group has assigned to this node, with the places that were committed for them.
+    owned: OrderedMutex<BTreeMap<PartitionName, Option<Place>>>,
     /// The partitions of the topic of units, once the topics of the cluster are known to exist.
     made: OnceCell<u32>,
     /// Streams that were dropped, until their queries have ended.
@@ -72,6 +77,8 @@ pub(crate) struct ClusterStream {
     /// The partitions of its topic, as last looked up.
     partitions: AtomicU32,
     orders: mpsc::Sender<Order>,
+    /// The topic as it was first looked up: one that is made again is another.
+    topic_id: OrderedMutex<Option<TopicId>>,
 }
 
 /// A query of the cluster, as its message has it.
@@ -125,6 +132,8 @@ impl Cluster {
             queries_read: watch::Sender::new(0),
             changed: Notify::new(),
             positions: Positions::default(),
+            writer: tokio::sync::Mutex::default(),
+            owned: OrderedMutex::default(),
             made: OnceCell::new(),
             dropped: OrderedMutex::default(),
             config,
@@ -159,9 +168,11 @@ impl Cluster {
 
     /// Declares or drops a stream of the cluster on all nodes; returns when this node knows. False where nothing changes.
     pub(crate) async fn change(&self, ddl: &Ddl) -> Result<bool, EngineError> {
+        self.read_all_objects().await?;
         let (name, value) = match ddl {
             Ddl::CreateStream(create) => {
                 check(create)?;
+                self.check_name(&create.name)?;
                 if let Some(stream) = self.stream(&create.name) {
                     return match create.if_not_exists || stream.create == *create {
                         true => Ok(false),
@@ -176,6 +187,8 @@ impl Cluster {
                         "stream `{other}` of the cluster reads topic `{topic}` already"
                     )));
                 }
+                let known = self.config.kafka.topic(topic).await;
+                known.map_err(|error| unavailable(error.to_string()))?;
                 (create.name.clone(), Some(create.to_string()))
             }
             Ddl::DropStream { name, .. } => (name.clone(), None),
@@ -184,10 +197,71 @@ impl Cluster {
         let written = self.write(&self.topics.objects, name.as_str(), value).await?;
         let mut read = self.objects_read.subscribe();
         let read = read.wait_for(|next| *next > written);
-        match tokio::time::timeout(topics::READ_BACK, read).await {
-            Ok(Ok(_)) => Ok(true),
-            _ => Err(unavailable("the statement was written, and could not be read back in time".to_owned())),
+        let is_read = matches!(tokio::time::timeout(topics::READ_BACK, read).await, Ok(Ok(_)));
+        match is_read {
+            true => self.check_declared(ddl).await,
+            false => {
+                Err(unavailable("the statement was written, and could not be read back in time".to_owned()))
+            }
         }
+    }
+
+    /// Waits until this node knows all streams that were declared before this call.
+    async fn read_all_objects(&self) -> Result<(), EngineError> {
+        self.ensure_made().await?;
+        let kafka = &self.config.kafka;
+        let ends = kafka.offsets(&self.topics.objects, &[(0, OffsetAt::Latest)]).await;
+        let ends = ends.map_err(|error| unavailable(error.to_string()))?;
+        let end = ends.first().copied().unwrap_or(0);
+        let mut read = self.objects_read.subscribe();
+        match tokio::time::timeout(topics::READ_BACK, read.wait_for(|next| *next >= end)).await {
+            Ok(Ok(_)) => Ok(()),
+            _ => Err(unavailable("the streams of the cluster could not be read in time".to_owned())),
+        }
+    }
+
+    /// Refuses a stream or a view of this node that would have the name of a stream of the cluster.
+    pub(crate) fn check_own_name(&self, ddl: &Ddl) -> Result<(), EngineError> {
+        let name = match ddl {
+            Ddl::CreateStream(create) => create.name.as_str(),
+            Ddl::CreateView(create) => &create.name,
+            _ => return Ok(()),
+        };
+        match StreamName::new(name).is_ok_and(|name| self.stream(&name).is_some()) {
+            true => Err(refused(format!("`{name}` is a stream of the cluster: choose another name"))),
+            false => Ok(()),
+        }
+    }
+
+    /// Refuses a name that this node has for something of its own.
+    fn check_name(&self, name: &StreamName) -> Result<(), EngineError> {
+        let shared = self.shared.upgrade();
+        let history = shared.as_ref().and_then(|shared| shared.history.get());
+        let is_own = history.is_some_and(|history| {
+            history.stored(name).is_some()
+                || history.unstored(name).is_some()
+                || history.is_view(name.as_str())
+        });
+        match is_own {
+            true => Err(refused(format!("`{name}` is a stream or a view of this node: choose another name"))),
+            false => Ok(()),
+        }
+    }
+
+    /// True if a declaration that was written is the one that counts. Another node may have been first: then its text is written once
+    /// more, as compaction keeps the last one of a name.
+    async fn check_declared(&self, ddl: &Ddl) -> Result<bool, EngineError> {
+        let Ddl::CreateStream(create) = ddl else { return Ok(true) };
+        let first = self.stream(&create.name);
+        if first.as_ref().is_some_and(|stream| stream.create == *create) {
+            return Ok(true);
+        }
+        let text = first.map(|stream| stream.create.to_string());
+        self.write(&self.topics.objects, create.name.as_str(), text).await?;
+        Err(refused(format!(
+            "another node has declared stream `{}`, or one over its topic, first",
+            create.name
+        )))
     }
 
     /// Applies a message of `.objects`.
@@ -218,8 +292,14 @@ impl Cluster {
         let (orders, inbox) = mpsc::channel(reader::ORDERS_MAX);
         let topic: Box<str> = source.topic.as_ref().into();
         let serving = Serving::new(name.clone(), topic.clone(), self.config.partial_wait);
-        let stream =
-            Arc::new(ClusterStream { create, topic, serving, partitions: AtomicU32::new(0), orders });
+        let stream = Arc::new(ClusterStream {
+            create,
+            topic,
+            serving,
+            topic_id: OrderedMutex::default(),
+            partitions: AtomicU32::new(0),
+            orders,
+        });
         self.streams.lock().insert(name, Arc::clone(&stream));
         self.read_stream(history, &stream, inbox);
         self.changed.notify_one();
@@ -248,6 +328,19 @@ fn check(create: &CreateStream) -> Result<(), EngineError> {
     }
     if create.source.as_ref().is_some_and(|source| source.options.format().has_schema()) {
         return Err(refused(format!("stream `{name}` of the cluster cannot read Avro or Protobuf yet")));
+    }
+    let StreamOptions { store, event_bytes_max, .. } = create.options.clone();
+    if create.options != (StreamOptions { store, event_bytes_max, ..StreamOptions::default() }) {
+        return Err(refused(format!(
+            "stream `{name}` of the cluster has no options but `event_bytes_max`: nothing of it is stored"
+        )));
+    }
+    let own = create.source.as_ref().map(|source| &source.options);
+    if own.is_some_and(|own| own.connection.is_some() || own.start.is_some() || own.on_gap.is_some()) {
+        return Err(refused(format!(
+            "stream `{name}` of the cluster has no `connection`, `start` or `on_gap`: it is read by the connection of the cluster, from \
+             the beginning of each query"
+        )));
     }
     match create.source.as_ref().is_some_and(|source| source.is_paused) {
         true => Err(refused(format!("stream `{name}` of the cluster cannot be paused"))),

@@ -2,17 +2,19 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    panic::AssertUnwindSafe,
     sync::{Arc, atomic::Ordering},
 };
 
 use futures_util::FutureExt;
-use swiftwater_cluster::{Batch, DistributedQuery, NodeName, QueryNumber, Unit, Worker, WorkerLimits};
+use swiftwater_cluster::{Batch, DistributedQuery, NodeName, Place, QueryNumber, Unit, Worker, WorkerLimits};
 use swiftwater_event::{Millis, StreamName};
 use swiftwater_kafka::{
-    Consumer, ConsumerOptions, Fetched, Isolation, KafkaError, MessageBatch, OffsetAt, Producer, SendError,
+    Consumer, ConsumerOptions, Fetched, Isolation, KafkaError, KafkaErrorKind, MessageBatch, OffsetAt,
+    Producer, SendError,
 };
 use swiftwater_lang::ddl::KafkaIsolation;
-use swiftwater_runtime::{SubmitOptions, lock_order::OrderedMutex};
+use swiftwater_runtime::{lock_order::OrderedMutex, parts::count_panic};
 use tokio::{
     sync::{mpsc, oneshot},
     time::{MissedTickBehavior, interval},
@@ -20,6 +22,7 @@ use tokio::{
 
 use super::{
     Cluster, ClusterQuery, ClusterStream,
+    submit::compiled,
     topics::{message, partition_of},
 };
 use crate::{
@@ -37,6 +40,9 @@ const BATCHES_MAX: usize = 64;
 /// The time between two looks at partitions that have no events.
 const IDLE: std::time::Duration = std::time::Duration::from_millis(200);
 
+/// A run that was so long has worked: pauses begin anew.
+const RESET_NANOS: u64 = 30_000_000_000;
+
 /// The time between two looks at the number of partitions.
 const REFRESH: std::time::Duration = std::time::Duration::from_secs(10);
 
@@ -46,11 +52,8 @@ const IDLE_MARGIN_MS: Millis = 100;
 /// A partition is read again from so many milliseconds back at most.
 const RESUME_MS_MAX: u64 = 60_000;
 
-/// A place in a partition: an offset, and the time from which on all events are behind it.
-pub(super) type Place = (u64, Millis);
-
 /// A topic, and the number of its partition.
-type PartitionName = (Box<str>, u32);
+pub(super) type PartitionName = (Box<str>, u32);
 
 /// The places at which successors of this node's partitions begin.
 #[derive(Debug, Default)]
@@ -110,33 +113,47 @@ impl Cluster {
         let (cluster, stream, mut stop) = (Arc::clone(self), Arc::downgrade(stream), history.closing());
         history.supervisor.spawn(TaskKind::Reader, async move {
             let mut retry = Cluster::retry();
-            // The partitions that are assigned, for the next run.
-            let mut assigned: BTreeMap<u32, Option<Place>> = BTreeMap::new();
             let mut runs = 0_u64;
             loop {
                 let Some(stream) = stream.upgrade() else { return };
                 let name = stream.create.name.clone();
                 runs += 1;
+                let began = cluster.nanos();
                 let work = async {
                     let mut reader = Reader::begin(&cluster, &name, &stream, runs).await?;
-                    reader.read_partitions(std::mem::take(&mut assigned)).await?;
+                    reader.read_partitions(cluster.owned_of(&stream.topic)).await?;
                     reader.run(&mut orders).await
                 };
+                let work = AssertUnwindSafe(work).catch_unwind();
                 let result: Result<(), KafkaError> = tokio::select! {
-                    result = work => result,
+                    result = work => result.unwrap_or_else(|_| {
+                        count_panic("the reader of a stream of the cluster");
+                        Err(KafkaError::new(KafkaErrorKind::Other, "it failed, and begins anew"))
+                    }),
                     () = stop.received() => return,
                 };
                 let Err(error) = result else { return };
-                // What was acknowledged is where the next run begins.
-                for ((topic, partition), position) in cluster.positions.all() {
-                    if topic == stream.topic {
-                        assigned.insert(partition, Some(position));
-                    }
+                if cluster.nanos().saturating_sub(began) > RESET_NANOS {
+                    retry = Cluster::retry();
                 }
                 let what = format!("the partitions of stream `{name}` are not read at present");
                 cluster.rest(&what, &error, &mut retry).await;
             }
         });
+    }
+}
+
+impl Cluster {
+    fn nanos(&self) -> u64 {
+        self.shared.upgrade().map_or(0, |shared| shared.clock.monotonic_nanos())
+    }
+
+    /// The partitions of a topic that are this node's, each with the place behind which nothing is acknowledged.
+    fn owned_of(&self, topic: &str) -> BTreeMap<u32, Option<Place>> {
+        let acknowledged: BTreeMap<PartitionName, Place> = self.positions.all().into_iter().collect();
+        let owned = self.owned.lock();
+        let of_topic = owned.iter().filter(|((of, _), _)| **of == *topic);
+        of_topic.map(|(name, place)| (name.1, acknowledged.get(name).copied().or(*place))).collect()
     }
 }
 
@@ -155,7 +172,7 @@ impl<'c> Reader<'c> {
         };
         let options = ConsumerOptions { isolation, group: cluster.topics.workers.clone() };
         let consumer = cluster.config.kafka.consumer(&stream.topic, &options)?;
-        let producer = cluster.producer(&cluster.topics.partials).await?;
+        let producer = cluster.producer_of(&[&cluster.topics.partials]).await?;
         let limits = WorkerLimits { resume_ms_max: RESUME_MS_MAX, ..WorkerLimits::default() };
         let mut reader = Reader {
             cluster,
@@ -178,12 +195,27 @@ impl<'c> Reader<'c> {
     /// Looks up the partitions of the topic.
     async fn look_up_partitions(&mut self) -> Result<(), KafkaError> {
         let topic = self.cluster.config.kafka.topic(&self.stream.topic).await?;
+        let before = self.stream.topic_id.lock().replace(topic.id);
+        if before.is_some_and(|before| before != topic.id) {
+            let owned = self.cluster.owned_of(&self.stream.topic);
+            for partition in owned.keys() {
+                self.cluster.positions.remove(&self.stream.topic, *partition);
+                self.cluster.owned.lock().insert((self.stream.topic.clone(), *partition), None);
+            }
+            if let Some(shared) = self.cluster.shared.upgrade() {
+                self.stream.serving.reset(&shared);
+            }
+            let text = format!("topic `{}` was deleted and made again", self.stream.topic);
+            return Err(KafkaError::new(KafkaErrorKind::Other, text));
+        }
         self.stream.partitions.store(topic.partitions, Ordering::Relaxed);
         Ok(())
     }
 
     async fn run(&mut self, orders: &mut mpsc::Receiver<Order>) -> Result<(), KafkaError> {
         let mut queries = self.cluster.queries_read.subscribe();
+        // What was read before the subscription.
+        self.add_queries();
         let mut flush = interval(self.cluster.config.flush);
         flush.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut refresh = interval(REFRESH);
@@ -254,20 +286,26 @@ impl<'c> Reader<'c> {
         self.ask_time().await?;
         let oldest = self.broker_time.saturating_sub_unsigned(RESUME_MS_MAX);
         let needed = self.worker.first_begin().unwrap_or(self.broker_time).min(self.broker_time).max(oldest);
-        let is_wanted = |place: &Option<Place>| place.is_some_and(|(_, from)| from >= needed);
+        let is_wanted = |place: &Option<Place>| place.is_some_and(|place| place.from >= needed);
         let asked: Vec<(u32, OffsetAt)> = partitions
             .iter()
             .filter(|(_, place)| !is_wanted(place))
             .map(|(partition, _)| (*partition, OffsetAt::Timestamp(needed)))
             .collect();
+        // The ends first: a message that is written between the two calls is behind them.
+        let ends: Vec<(u32, OffsetAt)> =
+            asked.iter().map(|(partition, _)| (*partition, OffsetAt::Latest)).collect();
+        let ends = self.cluster.config.kafka.offsets(&self.stream.topic, &ends).await?;
         let found = self.cluster.config.kafka.offsets(&self.stream.topic, &asked).await?;
-        let found = asked.iter().zip(found).map(|((partition, _), offset)| (*partition, (offset, needed)));
+        let found = asked.iter().zip(found.into_iter().zip(ends)).map(|((partition, _), (offset, end))| {
+            (*partition, Place { offset: offset.min(end), from: needed, time: Millis::MIN })
+        });
         let committed = partitions.iter().filter(|(_, place)| is_wanted(place));
         let committed = committed.filter_map(|(partition, place)| Some((*partition, (*place)?)));
-        for (partition, (offset, from)) in found.chain(committed).collect::<Vec<_>>() {
-            self.worker.start(partition, offset, from);
-            self.consumer.assign(partition, offset);
-            self.cluster.positions.set(&self.stream.topic, partition, (offset, from));
+        for (partition, place) in found.chain(committed).collect::<Vec<_>>() {
+            self.worker.start(partition, place);
+            self.consumer.assign(partition, place.offset);
+            self.cluster.positions.set(&self.stream.topic, partition, place);
         }
         Ok(())
     }
@@ -282,13 +320,18 @@ impl<'c> Reader<'c> {
         for (number, asked) in queries.into_iter().filter(|(number, _)| !self.learned.contains(number)) {
             let Some(shared) = self.cluster.shared.upgrade() else { return };
             let server: NodeName = asked.asked.server.as_str().into();
-            match compiled(&shared.runtime, number, &asked) {
-                Ok(query) => self.worker.add_query(query, server, shared.clock.now_micros()),
-                Err(why) => tracing::error!(
-                    query = asked.asked.text,
-                    why,
-                    "a query of the cluster cannot be computed here"
-                ),
+            match distributed(number, &asked) {
+                Ok(query) => run_blocking(usize::MAX, || {
+                    self.worker.add_query(query, server, shared.clock.now_micros());
+                }),
+                Err(why) => {
+                    tracing::error!(
+                        query = asked.asked.text,
+                        why,
+                        "a query of the cluster cannot be computed here"
+                    );
+                    self.worker.add_unreadable(number, server);
+                }
             }
         }
         self.learned = standing;
@@ -307,7 +350,8 @@ impl<'c> Reader<'c> {
             }
             Fetched::Gap { partition, first, .. } => {
                 tracing::warn!(stream = %self.name, partition, first, "messages were deleted before they were read");
-                self.worker.start(partition, first, self.broker_time);
+                let place = Place { offset: first, from: self.broker_time, time: Millis::MIN };
+                self.worker.start(partition, place);
                 self.consumer.assign(partition, first);
             }
             Fetched::Waiting { error, .. } => {
@@ -404,15 +448,8 @@ impl<'c> Reader<'c> {
 }
 
 /// A query of the cluster, compiled.
-fn compiled(
-    runtime: &swiftwater_runtime::Runtime,
-    number: QueryNumber,
-    asked: &ClusterQuery,
-) -> Result<DistributedQuery, String> {
-    let options = SubmitOptions::default();
-    let wanted =
-        runtime.wanted(&asked.asked.text, &options, asked.begins).map_err(|error| error.to_string())?;
+fn distributed(number: QueryNumber, asked: &ClusterQuery) -> Result<DistributedQuery, String> {
+    let query = compiled(&asked.asked.text, asked.begins)?;
     let ends = asked.asked.duration_ms.map(|ms| asked.begins.saturating_add_unsigned(ms));
-    DistributedQuery::new(number, asked.begins, ends, Arc::clone(wanted.query()))
-        .map_err(|why| why.to_string())
+    DistributedQuery::new(number, asked.begins, ends, query).map_err(|why| why.to_string())
 }

@@ -46,6 +46,7 @@ struct State {
 
 #[derive(Debug)]
 struct Served {
+    limits: ServerLimits,
     server: Server,
     queries: BTreeMap<QueryNumber, Query>,
     /// The same by their numbers in this process.
@@ -89,8 +90,12 @@ impl Coverage for State {
 impl Serving {
     pub(super) fn new(name: StreamName, topic: Box<str>, wait: Duration) -> Arc<Serving> {
         let limits = ServerLimits { wait_nanos: wait.as_nanos() as u64, ..ServerLimits::default() };
-        let served =
-            Served { server: Server::new(limits, 0), queries: BTreeMap::new(), numbers: HashMap::new() };
+        let served = Served {
+            limits,
+            server: Server::new(limits, 0),
+            queries: BTreeMap::new(),
+            numbers: HashMap::new(),
+        };
         let state = Arc::new(State { topic, served: OrderedMutex::new(served) });
         let coverage: Arc<dyn Coverage> = Arc::<State>::clone(&state);
         Arc::new(Serving { stream: Arc::new(Stream::remote(name, coverage)), state })
@@ -101,6 +106,23 @@ impl Serving {
         let mut served = self.state.served.lock();
         served.queries.insert(query.number, Query { key, number, begin_by: None });
         served.server.add(query);
+    }
+
+    /// The number in this process of the query with this key, if it stands.
+    pub(super) fn number_of(&self, key: &str) -> Option<u64> {
+        let served = self.state.served.lock();
+        served.queries.values().find(|query| query.key == key)?.number.get().copied()
+    }
+
+    fn keys(&self) -> Vec<String> {
+        self.state.served.lock().queries.values().map(|query| query.key.clone()).collect()
+    }
+
+    /// The topic is another one: offsets begin anew. The queries end with an error.
+    pub(super) fn reset(&self, shared: &Shared) {
+        shared.fail_remote(&self.stream, None, "the topic was deleted and made again");
+        let mut served = self.state.served.lock();
+        served.server = Server::new(served.limits, 0);
     }
 
     fn set_partitions(&self, partitions: u32) {
@@ -145,7 +167,7 @@ impl Serving {
         };
         let standing = shared.standing_remote(&self.stream, begun);
         let mut served = self.state.served.lock();
-        let Served { server, queries, numbers } = &mut *served;
+        let Served { server, queries, numbers, .. } = &mut *served;
         let mut ended = Vec::new();
         queries.retain(|number, query| {
             let stands = match query.number.get() {
@@ -267,7 +289,7 @@ impl Cluster {
         let dropped = std::mem::take(&mut *self.dropped.lock());
         for stream in dropped {
             let Some(shared) = self.shared.upgrade() else { return Ok(()) };
-            shared.fail_remote(&stream.serving.stream, "the stream was dropped");
+            shared.fail_remote(&stream.serving.stream, None, "the stream was dropped");
             let ended = stream.serving.tick(&shared);
             drop(shared);
             self.end(ended).await;
@@ -291,13 +313,20 @@ impl Cluster {
         let nodes: BTreeSet<&str> = members.iter().map(|member| &*member.client_id).collect();
         let mut ended = Vec::new();
         let mut suspects = BTreeSet::new();
+        let mut own: BTreeSet<String> = self.written.lock().keys().cloned().collect();
+        for (_, stream) in self.all_streams() {
+            own.extend(stream.serving.keys());
+        }
         for asked in self.queries.lock().values() {
             let server = &*asked.asked.server;
             let node = server.rsplit_once('/').map_or(server, |(node, _)| node);
             let is_earlier_start = node == self.config.node && server != &*self.me;
-            if is_earlier_start || (!nodes.contains(node) && suspected.contains(&asked.key)) {
+            // One of this node that nobody took up, or whose end could not be written.
+            let is_nobodys = server == &*self.me && !own.contains(&asked.key);
+            let is_suspect = !nodes.contains(node) || is_nobodys;
+            if is_earlier_start || (is_suspect && suspected.contains(&asked.key)) {
                 ended.push(asked.key.clone());
-            } else if !nodes.contains(node) {
+            } else if is_suspect {
                 suspects.insert(asked.key.clone());
             }
         }

@@ -4,7 +4,8 @@ use std::sync::{Arc, OnceLock};
 
 use swiftwater_cluster::{DistributedQuery, QueryNumber};
 use swiftwater_event::{Millis, StreamName};
-use swiftwater_lang::{ParseOptions, stream_of};
+use swiftwater_lang::{Dialect, ParseOptions, parse, stream_of};
+use swiftwater_live::StandingQuery;
 use swiftwater_runtime::{QueryForm, SubmitOptions, parts::RemoteStart};
 use tokio::sync::oneshot;
 
@@ -35,7 +36,7 @@ impl Cluster {
             ));
         }
         let wanted = shared.runtime.wanted(text, options, now)?;
-        let query = Arc::clone(wanted.query());
+        let query = compiled(text, now).map_err(refused)?;
         let duration_ms = wanted.ends().map(|ends| ends.abs_diff(now));
         let ends = |begins: Millis| duration_ms.map(|ms| begins.saturating_add_unsigned(ms));
         let checked = DistributedQuery::new(0, now, ends(now), Arc::clone(&query));
@@ -121,10 +122,22 @@ impl Cluster {
         }
     }
 
+    /// Ends a query of this node that the cluster has ended.
+    fn fail_query(&self, key: &str) {
+        let Some(shared) = self.shared.upgrade() else { return };
+        for (_, stream) in self.all_streams() {
+            if let Some(number) = stream.serving.number_of(key) {
+                let why = "other nodes took this one for gone, and ended the query";
+                shared.fail_remote(&stream.serving.stream, Some(number), why);
+            }
+        }
+    }
+
     fn take_query(&self, number: u64, begins: Millis, key: &str, value: Option<&[u8]>) {
         let Some(value) = value else {
-            let mut queries = self.queries.lock();
-            queries.retain(|_, asked| asked.key != key);
+            self.queries.lock().retain(|_, asked| asked.key != key);
+            // Nobody computes it any more: here it has ended already, or others took this node for gone.
+            self.fail_query(key);
             return;
         };
         let Ok(asked) = serde_json::from_slice::<QueryMessage>(value) else {
@@ -146,4 +159,11 @@ impl Cluster {
         let of_stream = queries.iter().filter(|(_, asked)| asked.asked.stream == stream.as_str());
         (of_stream.map(|(number, asked)| (*number, asked.clone())).collect(), next)
     }
+}
+
+/// The query of a text, as every node compiles it: without what one node alone has declared.
+pub(super) fn compiled(text: &str, begins: Millis) -> Result<Arc<StandingQuery>, String> {
+    let options = ParseOptions { text_bytes_max: usize::MAX, ..ParseOptions::new(Dialect::Native, begins) };
+    let statement = parse(text, &options).map_err(|errors| errors.to_string())?;
+    StandingQuery::compile(statement.query).map(Arc::new).map_err(|errors| errors.to_string())
 }

@@ -113,20 +113,37 @@ impl Cluster {
     ) -> Result<u64, EngineError> {
         let message = message(topic, 0, key, value.map(Bytes::from), Arc::default());
         let failed = |why: String| unavailable(format!("topic `{topic}` cannot be written: {why}"));
-        // A statement may come before the tasks of this node have made the topics.
-        let made = self.made.get_or_try_init(|| self.try_ensure_topics()).await;
-        made.map_err(|error| failed(error.to_string()))?;
-        let mut producer = self.producer(topic).await.map_err(|error| failed(error.to_string()))?;
-        match producer.send(&[message]).await {
+        self.ensure_made().await?;
+        // One producer for all: it is kept until it fails.
+        let mut kept = self.writer.lock().await;
+        let mut producer = match kept.take() {
+            Some(producer) => producer,
+            None => self
+                .producer_of(&[&self.topics.objects, &self.topics.queries])
+                .await
+                .map_err(|error| failed(error.to_string()))?,
+        };
+        let sent = producer.send(&[message]).await;
+        if !matches!(sent, Err(SendError::Failed(_))) {
+            *kept = Some(producer);
+        }
+        match sent {
             Ok(written) => Ok(written.first().and_then(|written| written.offset).unwrap_or(0)),
             Err(SendError::Failed(error)) => Err(failed(error.to_string())),
             Err(SendError::TooLarge(_)) => Err(failed("the text is too large for the topic".to_owned())),
         }
     }
 
+    /// Makes the topics of the cluster once, for a statement that comes before the tasks of this node have.
+    pub(super) async fn ensure_made(&self) -> Result<(), EngineError> {
+        let made = self.made.get_or_try_init(|| self.try_ensure_topics()).await;
+        made.map_err(|error| unavailable(error.to_string()))?;
+        Ok(())
+    }
+
     /// A producer that is open.
-    pub(super) async fn producer(&self, topic: &Arc<str>) -> Result<Box<dyn Producer>, KafkaError> {
-        let topics = vec![Arc::clone(topic)];
+    pub(super) async fn producer_of(&self, topics: &[&Arc<str>]) -> Result<Box<dyn Producer>, KafkaError> {
+        let topics = topics.iter().map(|topic| Arc::clone(topic)).collect();
         let options = ProducerOptions { topics, ..ProducerOptions::default() };
         let mut producer = self.config.kafka.producer(&options)?;
         producer.open().await?;

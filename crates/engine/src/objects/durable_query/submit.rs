@@ -41,6 +41,7 @@ impl Shared {
         let why = match &found {
             _ if options.dialect == Dialect::Bullet => Some(Fleeting::Bullet),
             _ if options.times => Some(Fleeting::Times),
+            _ if options.remote.is_some() => Some(Fleeting::Unstored),
             None => Some(Fleeting::Unstored),
             _ if wanted.joined.is_some() => Some(Fleeting::Joined),
             Some((history, _)) => {

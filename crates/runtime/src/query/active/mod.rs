@@ -146,7 +146,7 @@ impl Running {
         let work = self.work.as_ref();
         let closes = work.and_then(|work| work.collector.due());
         let told = work.and_then(|work| work.rate.as_ref()?.due());
-        [closes, self.handle.ends, told].into_iter().flatten().min()
+        [closes, self.handle.ends(), told].into_iter().flatten().min()
     }
 
     /// The arrival at which an idle stream closes something of this query alone.
