@@ -176,11 +176,6 @@ impl Server {
         }
     }
 
-    /// True if it serves none.
-    pub fn is_empty(&self) -> bool {
-        self.queries.is_empty()
-    }
-
     /// Takes a unit of a worker. Returns what is new in it, when its mark is there. Outputs that cannot be read are of a newer
     /// release or damaged: their partition is missing from then on, until it is read again.
     pub fn accept(&mut self, node: &NodeName, unit: Unit) -> Vec<Accepted> {
@@ -327,7 +322,7 @@ impl Server {
     }
 }
 
-/// What is new in an output, behind what was taken before. None if it cannot be read.
+/// The new part of an output, behind what was taken before. None if it cannot be read.
 fn accepted_of(query: &DistributedQuery, output: Output, done: Done) -> Option<Accepted> {
     let mut slices = Vec::new();
     for slice in output.slices.into_iter().filter(|slice| slice.end > done.time) {

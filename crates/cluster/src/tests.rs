@@ -68,7 +68,7 @@ struct Cluster {
     nodes: Vec<Node>,
     /// The owner of each partition.
     owners: Vec<usize>,
-    /// What a successor begins with.
+    /// The place at which a successor of each partition begins.
     commits: Vec<Place>,
     queries: Vec<DistributedQuery>,
     server: Server,

@@ -1,4 +1,4 @@
-//! What a worker sends for a partition, and its bytes.
+//! The results that a worker sends for a partition, and their bytes.
 //!
 //! ```text
 //! unit   := byte 1, partition, varint n, n output, mark          of version 1

@@ -129,7 +129,7 @@ impl Default for Partition {
     }
 }
 
-/// What is to be sent for a query.
+/// Results of a query that are not sent yet.
 #[derive(Default)]
 struct Pending {
     counts: Counts,
@@ -246,7 +246,7 @@ impl Worker {
         }
     }
 
-    /// What is to be sent, and to whom: results, slices that are over, and marks that are new.
+    /// Takes out the units to send, each with its server: results, slices that are over, and marks that are new.
     pub fn flush(&mut self) -> Vec<(NodeName, Unit)> {
         let mut units = Vec::new();
         for (&number, partition) in &mut self.partitions {

@@ -10,7 +10,7 @@ use swiftwater_live::QueryNumber;
 
 use crate::emit::ClusterMeta;
 
-/// What the results of a remote stream's queries are of.
+/// The knowledge of the partitions that results of a remote stream's queries have.
 pub trait Coverage: Debug + Send + Sync {
     /// The partitions whose events a result of a query has: of the window from one time to another, or of all until now. None
     /// for a query that it does not know.

@@ -48,7 +48,7 @@ impl Stream {
         self.remote.as_ref().map(|remote| remote.time.load(Ordering::Acquire))
     }
 
-    /// What the results of its queries are of; none where its events are matched here.
+    /// The knowledge of the partitions that results have; none where its events are matched here.
     pub(crate) fn coverage(&self) -> Option<&dyn Coverage> {
         self.remote.as_ref().map(|remote| &*remote.coverage)
     }

@@ -64,11 +64,11 @@ pub struct Delivered {
     /// The length of the file, if the target is one.
     #[serde(default)]
     pub bytes: u64,
-    /// Of events: the offsets before which the next deliveries end. Such a delivery has the same events whenever it is made, and
+    /// The offsets before which the next deliveries end, of a sink of events. Such a delivery has the same events whenever it is made, and
     /// counts even if none of its events is left.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub planned: Vec<u64>,
-    /// Of events: the number of those that were deleted before they were read.
+    /// The number of events that were deleted before they were read, of a sink of events.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost: u64,
 }

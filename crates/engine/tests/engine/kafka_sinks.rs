@@ -146,6 +146,23 @@ const STATEMENTS: [&str; 6] = [
     "CREATE SINK twice FROM w INTO KAFKA (topic = 'twice', delivery = at_least_once, partitioner = crc32)",
 ];
 
+/// Lets some of the next sends fail, and the brokers go away or come back; then other tasks run for a while.
+pub(crate) async fn fail_at_random(kafka: &FakeKafka, rng: &mut Rng) {
+    if rng.chance(0.4) {
+        let partly = SendFault::Partly(rng.below(8));
+        kafka.fail_send(if rng.chance(0.5) { partly } else { SendFault::AckLost });
+    }
+    if rng.chance(0.1) {
+        kafka.fail_call(KafkaError::new(KafkaErrorKind::Other, "on demand"));
+    }
+    if rng.chance(0.3) {
+        kafka.set_away(rng.chance(0.5));
+    }
+    for _ in 0..rng.below(400) {
+        tokio::task::yield_now().await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn each_row_is_in_the_topic_once_whatever_fails() {
     let cases = std::env::var("SOAK_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(6);
@@ -170,19 +187,7 @@ async fn each_row_is_in_the_topic_once_whatever_fails() {
                     lines.push(format!(r#"{{"ts":{ts},"k":{k},"x":{x}}}"#));
                 }
                 append(&engine, "t", &lines.join("\n"), None).await;
-                if rng.chance(0.4) {
-                    let partly = SendFault::Partly(rng.below(8));
-                    kafka.fail_send(if rng.chance(0.5) { partly } else { SendFault::AckLost });
-                }
-                if rng.chance(0.1) {
-                    kafka.fail_call(KafkaError::new(KafkaErrorKind::Other, "on demand"));
-                }
-                if rng.chance(0.3) {
-                    kafka.set_away(rng.chance(0.5));
-                }
-                for _ in 0..rng.below(400) {
-                    tokio::task::yield_now().await;
-                }
+                fail_at_random(&kafka, &mut rng).await;
             }
             stop(engine, if rng.chance(0.3) { GRACE } else { Duration::ZERO }).await;
             engine = open(dir.path(), &kafka).await;

@@ -7,12 +7,13 @@ use std::{path::Path, sync::Arc, time::Duration};
 use serde_json::{Value, json};
 use swiftwater_engine::{Engine, EngineConfig, HistoryConfig, KafkaConnections};
 use swiftwater_event::SystemClock;
-use swiftwater_kafka::{Kafka, KafkaError, KafkaErrorKind, Partitioner};
-use swiftwater_testkit::{FakeKafka, Rng, SendFault, TestClock};
+use swiftwater_kafka::{Kafka, Partitioner};
+use swiftwater_testkit::{FakeKafka, Rng, TestClock};
 
 use crate::{
     crashes::{Kind, Machine, send},
     history::{append, open_when_free, quick, sql, stop, try_sql},
+    kafka_sinks::fail_at_random,
     receiver::Receiver,
 };
 
@@ -157,19 +158,7 @@ async fn row_of_each_event_is_in_the_topic_once_and_in_order_whatever_fails() {
                 let some: Vec<Event> = (0..1 + rng.below(20)).map(|_| Event::random(&mut rng)).collect();
                 append_all(&engine, &some, &mut rng).await;
                 events.extend(some);
-                if rng.chance(0.4) {
-                    let partly = SendFault::Partly(rng.below(8));
-                    kafka.fail_send(if rng.chance(0.5) { partly } else { SendFault::AckLost });
-                }
-                if rng.chance(0.1) {
-                    kafka.fail_call(KafkaError::new(KafkaErrorKind::Other, "on demand"));
-                }
-                if rng.chance(0.3) {
-                    kafka.set_away(rng.chance(0.5));
-                }
-                for _ in 0..rng.below(400) {
-                    tokio::task::yield_now().await;
-                }
+                fail_at_random(&kafka, &mut rng).await;
             }
             stop(engine, if rng.chance(0.3) { GRACE } else { Duration::ZERO }).await;
             engine = open().await;

@@ -51,11 +51,6 @@ fn limits(config: &EngineConfig, options: &SubmitOptions) -> CollectorLimits {
 }
 
 impl WantedQuery {
-    /// The query, compiled.
-    pub fn query(&self) -> &Arc<StandingQuery> {
-        &self.query
-    }
-
     /// The way it could go on after a restart, and how its emits are numbered then.
     pub fn resumes(&self, config: &EngineConfig, options: &SubmitOptions) -> (ResumeGranularity, Numbering) {
         let (query, received) = (Arc::clone(&self.query), self.received);

@@ -37,7 +37,7 @@ pub(super) struct Serving {
     state: Arc<State>,
 }
 
-/// What an emit is of.
+/// The state by which each emit says which partitions it has.
 #[derive(Debug)]
 struct State {
     topic: Box<str>,

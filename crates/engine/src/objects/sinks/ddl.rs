@@ -199,7 +199,7 @@ impl RowsOf<'_> {
         }
     }
 
-    /// What has them, for messages.
+    /// The view or the stream that has them, for messages.
     fn name(&self) -> String {
         match self {
             RowsOf::View(view) => format!("view `{}`", view.name()),
