@@ -102,12 +102,6 @@ pub trait GroupMember: Debug + Send {
     /// of [`GroupMember::next`]. Does not wait for the broker; a failure comes as [`GroupEvent::Waiting`].
     fn commit(&mut self, offsets: &[(TopicPartition, u64, String)]);
 
-    /// The committed offsets of partitions, in the order of the request; `None` where the group has none.
-    async fn committed(
-        &mut self,
-        partitions: &[TopicPartition],
-    ) -> Result<Vec<Option<CommittedOffset>>, KafkaError>;
-
     /// Leaves the group after its commits are written, and returns when the broker has been told, or after 5 s. All
     /// partitions are released. A static member does not leave: its session ends later.
     async fn leave(self: Box<Self>);

@@ -155,6 +155,13 @@ pub trait Kafka: Debug + Send + Sync {
 
     /// The members of a group, in the order of their ids. None if there is no such group.
     async fn group(&self, group: &str) -> Result<Vec<MemberDescription>, KafkaError>;
+
+    /// The offsets that a group has committed, in the order of the partitions; `None` where it has none.
+    async fn group_offsets(
+        &self,
+        group: &str,
+        partitions: &[TopicPartition],
+    ) -> Result<Vec<Option<CommittedOffset>>, KafkaError>;
 }
 
 /// A reader of partitions of one topic. Dropping it ends its connections.

@@ -27,8 +27,8 @@ use super::{
     native::{Handle, HandleKind, PartitionList, Queue, Rebalance, RebalanceKind, c_text, text_at},
 };
 use crate::{
-    CommittedOffset, GroupEvent, GroupMember, GroupProtocol, KafkaError, KafkaErrorKind, MemberOptions,
-    TopicPartition, connection::configuration,
+    GroupEvent, GroupMember, GroupProtocol, KafkaError, KafkaErrorKind, MemberOptions, TopicPartition,
+    connection::configuration,
 };
 
 /// The events that wait for the caller, at most. When there are more, the thread polls no more, and the session ends.
@@ -55,7 +55,6 @@ const POLL_MESSAGES: usize = 64;
 
 /// The member's side of what it shares with its thread.
 pub(super) struct ClientMember {
-    client: Client,
     options: MemberOptions,
     shared: Arc<Shared>,
     /// The number of times that the caller has seen all partitions lost: commits from before the last one are not valid.
@@ -217,8 +216,8 @@ impl ClientMember {
                 options.group
             ))
         })?;
-        let (client, options) = (client.clone(), options.clone());
-        Ok(ClientMember { client, options, shared, losses: 0, has_revoked: false, ended })
+        let options = options.clone();
+        Ok(ClientMember { options, shared, losses: 0, has_revoked: false, ended })
     }
 
     fn take(&mut self) -> Option<GroupEvent> {
@@ -265,13 +264,6 @@ impl GroupMember for ClientMember {
                 state.commits.insert(partition.clone(), (*next, text.clone(), losses));
             }
         });
-    }
-
-    async fn committed(
-        &mut self,
-        partitions: &[TopicPartition],
-    ) -> Result<Vec<Option<CommittedOffset>>, KafkaError> {
-        self.client.committed(&self.options.group, partitions).await
     }
 
     async fn leave(mut self: Box<Self>) {

@@ -139,27 +139,6 @@ impl Client {
             }
         }
     }
-
-    /// The offsets that a group has committed, in the order of the partitions.
-    async fn committed(
-        &self,
-        group: &str,
-        partitions: &[TopicPartition],
-    ) -> Result<Vec<Option<CommittedOffset>>, KafkaError> {
-        if partitions.is_empty() {
-            return Ok(Vec::new());
-        }
-        for partition in partitions {
-            c_text(&partition.topic, "topic")?;
-        }
-        let mut distinct = partitions.to_vec();
-        distinct.sort();
-        distinct.dedup();
-        let call = |handle: &Arc<Handle>, name: &CStr, wake| Call::committed(handle, name, &distinct, wake);
-        let found = self.group_call(group, call, Call::committed_offsets).await?;
-        let found: HashMap<TopicPartition, CommittedOffset> = found.into_iter().collect();
-        Ok(partitions.iter().map(|partition| found.get(partition).cloned()).collect())
-    }
 }
 
 impl Settings {
@@ -389,6 +368,26 @@ impl Kafka for Client {
 
     async fn group(&self, group: &str) -> Result<Vec<MemberDescription>, KafkaError> {
         self.group_call(group, Call::group, Call::members).await
+    }
+
+    async fn group_offsets(
+        &self,
+        group: &str,
+        partitions: &[TopicPartition],
+    ) -> Result<Vec<Option<CommittedOffset>>, KafkaError> {
+        if partitions.is_empty() {
+            return Ok(Vec::new());
+        }
+        for partition in partitions {
+            c_text(&partition.topic, "topic")?;
+        }
+        let mut distinct = partitions.to_vec();
+        distinct.sort();
+        distinct.dedup();
+        let call = |handle: &Arc<Handle>, name: &CStr, wake| Call::committed(handle, name, &distinct, wake);
+        let found = self.group_call(group, call, Call::committed_offsets).await?;
+        let found: HashMap<TopicPartition, CommittedOffset> = found.into_iter().collect();
+        Ok(partitions.iter().map(|partition| found.get(partition).cloned()).collect())
     }
 }
 

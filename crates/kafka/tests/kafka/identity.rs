@@ -124,7 +124,8 @@ async fn identities_and_rights_are_checked() {
             let KafkaErrorKind::Unauthorized { right } = error.kind() else { panic!("{error:?}") };
             rights.push(right.to_string());
         }
-        let committed = member.committed(&[TopicPartition::new("rights", 0)]).await;
+        let committed =
+            client_without_rights.group_offsets("rights", &[TopicPartition::new("rights", 0)]).await;
         let error = committed.unwrap_err();
         let right = KafkaErrorKind::Unauthorized { right: "DESCRIBE on group `rights`".into() };
         assert_eq!(error.kind(), &right, "{error}");

@@ -11,7 +11,7 @@ use swiftwater_kafka::{
     MemberOptions, TopicPartition,
 };
 use tokio::{
-    sync::{mpsc, oneshot, watch},
+    sync::{mpsc, watch},
     task::JoinHandle,
     time::timeout,
 };
@@ -31,6 +31,8 @@ struct Group {
 /// A member that a task runs.
 struct Running {
     name: String,
+    kafka: Arc<dyn Kafka>,
+    group: String,
     commands: mpsc::UnboundedSender<Command>,
     events: Arc<Mutex<Vec<GroupEvent>>>,
     task: JoinHandle<()>,
@@ -39,7 +41,6 @@ struct Running {
 enum Command {
     Subscribe(Vec<String>),
     Commit(Commits),
-    Committed(Vec<TopicPartition>, oneshot::Sender<Result<Vec<Option<CommittedOffset>>, KafkaError>>),
     /// After the next revocation, wait for another command before calling `next`.
     WaitAfterRevocation,
     GoOn,
@@ -121,7 +122,8 @@ impl Group {
             commands: received,
             waits_after_revocation: false,
         };
-        Running { name: name.to_owned(), commands, events, task: tokio::spawn(runner.run()) }
+        let (kafka, group) = (Arc::clone(&self.kafka), self.options.group.clone());
+        Running { name: name.to_owned(), kafka, group, commands, events, task: tokio::spawn(runner.run()) }
     }
 
     /// Waits until the owners of partitions are as wanted, by the partitions of each member.
@@ -180,9 +182,7 @@ impl Running {
     }
 
     async fn committed(&self, partitions: Vec<TopicPartition>) -> Vec<Option<CommittedOffset>> {
-        let (answer, answered) = oneshot::channel();
-        self.send(Command::Committed(partitions, answer));
-        timeout(PATIENCE, answered).await.unwrap().unwrap().unwrap()
+        self.kafka.group_offsets(&self.group, &partitions).await.unwrap()
     }
 
     async fn leave(self) {
@@ -255,9 +255,6 @@ impl Runner {
         match command {
             Command::Subscribe(topics) => self.member.subscribe(&topics),
             Command::Commit(offsets) => self.member.commit(&offsets),
-            Command::Committed(partitions, answer) => {
-                let _ = answer.send(self.member.committed(&partitions).await);
-            }
             Command::WaitAfterRevocation => self.waits_after_revocation = true,
             Command::GoOn | Command::Leave => {}
         }

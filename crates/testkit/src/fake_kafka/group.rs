@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
 use async_trait::async_trait;
 use swiftwater_kafka::{
-    CommittedOffset, GroupEvent, GroupMember, GroupProtocol, KafkaError, KafkaErrorKind, MemberDescription,
-    MemberOptions, TopicPartition,
+    GroupEvent, GroupMember, GroupProtocol, KafkaError, KafkaErrorKind, MemberDescription, MemberOptions,
+    TopicPartition,
 };
 use tokio::sync::watch;
 
@@ -434,23 +434,6 @@ impl GroupMember for FakeMember {
         if !self.is_frozen(&state) {
             self.write_commits(&mut state);
         }
-    }
-
-    async fn committed(
-        &mut self,
-        partitions: &[TopicPartition],
-    ) -> Result<Vec<Option<CommittedOffset>>, KafkaError> {
-        self.kafka.until_thawed(&self.client).await;
-        let mut state = self.kafka.lock();
-        if self.is_cut_off(&state) {
-            return Err(unreachable());
-        }
-        state.check_call(&self.kafka.client)?;
-        let committed = |partition: &TopicPartition| {
-            let place = (self.options.group.clone(), partition.topic.to_string(), partition.partition);
-            state.commits.get(&place).cloned()
-        };
-        Ok(partitions.iter().map(committed).collect())
     }
 
     async fn leave(mut self: Box<Self>) {

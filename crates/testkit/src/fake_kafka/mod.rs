@@ -20,7 +20,7 @@ use producer::{FakeProducer, Transactional};
 use swiftwater_kafka::{
     CommittedOffset, Consumer, ConsumerOptions, Fetched, GroupMember, Isolation, Kafka, KafkaError,
     KafkaErrorKind, MemberDescription, MemberOptions, MessageBatchBuilder, OffsetAt, Producer,
-    ProducerOptions, Timestamp, Topic, TopicId,
+    ProducerOptions, Timestamp, Topic, TopicId, TopicPartition,
 };
 use tokio::sync::watch;
 
@@ -571,6 +571,21 @@ impl Kafka for FakeKafka {
         let mut state = self.lock();
         state.check_call(&self.client)?;
         Ok(state.describe(group))
+    }
+
+    async fn group_offsets(
+        &self,
+        group: &str,
+        partitions: &[TopicPartition],
+    ) -> Result<Vec<Option<CommittedOffset>>, KafkaError> {
+        self.until_thawed(&self.client).await;
+        let mut state = self.lock();
+        state.check_call(&self.client)?;
+        let committed = |partition: &TopicPartition| {
+            let place = (group.to_owned(), partition.topic.to_string(), partition.partition);
+            state.commits.get(&place).cloned()
+        };
+        Ok(partitions.iter().map(committed).collect())
     }
 
     fn producer(&self, options: &ProducerOptions) -> Result<Box<dyn Producer>, KafkaError> {
