@@ -13,6 +13,7 @@
 //! the partition is done. What comes between two marks counts when the second is there. A window closes when the marks of all
 //! partitions are behind its end; if a partition's is late, the window closes without it, and says so ([`Completeness`]).
 
+mod node;
 mod query;
 mod server;
 #[cfg(test)]
@@ -22,6 +23,7 @@ mod worker;
 
 use std::sync::Arc;
 
+pub use node::{NodeDescription, NotARole, Role, Roles};
 pub use query::{DistributedQuery, NotDistributed};
 pub use server::{Accepted, Completeness, Server, ServerLimits};
 pub use unit::{Counts, InvalidUnit, Mark, Output, Slice, Unit};
