@@ -40,6 +40,8 @@ pub struct SubmitOptions {
 pub struct RemoteStart {
     /// The stream.
     pub stream: Arc<Stream>,
+    /// The query's identity, which it has on all nodes.
+    pub id: QueryId,
     /// The query sees the events from this time on.
     pub begins: Millis,
     /// The query's number in this process, once it stands.

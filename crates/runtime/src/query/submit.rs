@@ -104,15 +104,22 @@ impl Shared {
         &self,
         wanted: &WantedQuery,
         stream: &Arc<Stream>,
-        is_detached: bool,
+        options: &SubmitOptions,
     ) -> (Arc<QueryHandle>, Reader) {
         let number = self.next_number.fetch_add(1, Ordering::Relaxed);
-        let id = QueryId::new(wanted.received, number, &self.id_secret);
-        let handle = self.handle_of(wanted, &stream.name, (id, number), is_detached);
+        let given = options.remote.as_ref().map(|remote| remote.id);
+        let id = given.unwrap_or_else(|| QueryId::new(wanted.received, number, &self.id_secret));
+        let handle = self.handle_of(wanted, &stream.name, (id, number), options.detach);
         let remote = stream.coverage().map(|_| Arc::clone(stream));
         let handle = QueryHandle { remote, ..handle };
         let reader = handle.mailbox.attach(None, &self.totals.subscriber_bytes);
         (Arc::new(handle), reader)
+    }
+
+    /// An identity for a query that is going to begin.
+    pub fn new_query_id(&self) -> QueryId {
+        let number = self.next_number.fetch_add(1, Ordering::Relaxed);
+        QueryId::new(self.clock.now(), number, &self.id_secret)
     }
 
     /// The handle of a query that is durable, with the id that it has or a new one.

@@ -186,7 +186,7 @@ impl Runtime {
         };
         let change = stream.change.lock();
         // Under that lock, so that on a stream numbers grow in the order in which queries begin.
-        let (handle, reader) = shared.new_handle(&wanted, &stream, options.detach);
+        let (handle, reader) = shared.new_handle(&wanted, &stream, options);
         let admitted = shared.admit(&handle);
         if admitted.is_ok() {
             shared.begin(&stream, &handle, &wanted, options);
