@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
 
+use swiftwater_cluster::Roles;
 use swiftwater_kafka::Kafka;
 use swiftwater_log::{CompressionPolicy, LogOptions};
 use swiftwater_sql::SqlOptions;
@@ -142,6 +143,10 @@ pub struct ClusterConfig {
     pub name: String,
     /// The name of the node, which no other node of the cluster has.
     pub node: String,
+    /// The work that the node takes.
+    pub roles: Roles,
+    /// The address by which clients and other nodes reach the node, as `http://10.0.0.5:8080`.
+    pub advertise: Option<String>,
     /// The brokers.
     pub kafka: Arc<dyn Kafka>,
     /// The time between two units of a worker.

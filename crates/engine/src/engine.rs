@@ -20,12 +20,13 @@ use tracing::info;
 
 use crate::{
     Ack, ActivitiesAnswer, ActivitiesRequest, ActivityAnswer, ActivityFollow, ActivityRequest, AppendOptions,
-    Appended, Backup, BackupOptions, Detached, Disks, EndReason, EngineConfig, EngineError, FieldsAnswer,
-    HistoryConfig, HistoryError, HistoryMetrics, IndexProgress, Principal, QueryForm, QueryId, RunningSearch,
-    RuntimeError, SearchAnswer, SearchError, SearchFollow, SearchMetrics, SearchRequest, SubmitOptions,
-    Ticket,
+    Appended, Backup, BackupOptions, ClusterQueryStatus, ClusterStatus, Detached, Disks, EndReason,
+    EngineConfig, EngineError, FieldsAnswer, HistoryConfig, HistoryError, HistoryMetrics, IndexProgress,
+    Principal, QueryForm, QueryId, RunningSearch, RuntimeError, SearchAnswer, SearchError, SearchFollow,
+    SearchMetrics, SearchRequest, SubmitOptions, Ticket,
     durable::{directory::DataDir, history::History},
     durable_objects::ForRuntime,
+    objects::cluster::Cluster,
     searches::Searches,
     shared::Shared,
     statements::Statements,
@@ -349,10 +350,36 @@ impl Engine {
     /// Asks a query of all nodes if it is over a stream of the cluster: call it right before the query is submitted, with the options
     /// that it is submitted with.
     pub async fn ask_cluster(&self, text: &str, options: &mut SubmitOptions) -> Result<(), EngineError> {
-        if let Some(cluster) = self.shared.history.get().and_then(|history| history.cluster()) {
+        if let Ok(cluster) = self.cluster() {
             options.remote = cluster.ask(text, options).await?;
         }
         Ok(())
+    }
+
+    /// The state of the cluster that this server is a node of. Asks the brokers: takes some milliseconds, or fails after some seconds.
+    pub async fn cluster_status(&self) -> Result<ClusterStatus, EngineError> {
+        self.cluster()?.status().await
+    }
+
+    /// The queries of all nodes of the cluster, the oldest first, so many at most.
+    pub fn cluster_queries(&self, limit: usize) -> Result<Vec<ClusterQueryStatus>, EngineError> {
+        Ok(self.cluster()?.all_queries(limit))
+    }
+
+    /// Has this node of a cluster take no more work, or take work again. Returns at once: [`Engine::cluster_status`] tells when
+    /// its partitions are others', and the queries that it serves have ended.
+    pub fn drain_cluster_node(&self, is_draining: bool) -> Result<(), EngineError> {
+        self.cluster()?.drain(is_draining);
+        Ok(())
+    }
+
+    /// The error that names the node that serves a query, if it is another node of this cluster.
+    pub async fn other_node_of_query(&self, id: &QueryId) -> Option<EngineError> {
+        self.cluster().ok()?.node_of_query(id).await
+    }
+
+    fn cluster(&self) -> Result<&Arc<Cluster>, EngineError> {
+        self.shared.history.get().and_then(|history| history.cluster()).ok_or(EngineError::NoCluster)
     }
 
     /// Starts a query that outlives its client, and where it can, the server: a native one over a stored stream goes on

@@ -122,6 +122,19 @@ pub enum EngineError {
     /// The topics of the cluster cannot be used at present.
     #[error("{0}")]
     ClusterAway(String),
+    /// This server is no node of a cluster.
+    #[error("this server is no node of a cluster")]
+    NoCluster,
+    /// Another node of the cluster does this.
+    #[error("{text}: ask node `{node}`")]
+    OtherNode {
+        /// The reason.
+        text: String,
+        /// The node.
+        node: String,
+        /// Its address, if it has told one.
+        address: Option<String>,
+    },
     /// Storing needs a data directory.
     #[error("this server stores nothing: it was started without a data directory")]
     NoHistory,
@@ -228,6 +241,8 @@ impl EngineError {
             EngineError::JobRunning(_)
             | EngineError::StaysStored(_)
             | EngineError::ReadsTopic(_)
+            | EngineError::OtherNode { .. }
+            | EngineError::NoCluster
             | EngineError::NoHistory
             | EngineError::Dedup(_) => ErrorKind::Conflict,
             EngineError::Columns(_)
@@ -251,6 +266,13 @@ impl EngineError {
     pub fn hint(&self) -> Option<String> {
         match self {
             EngineError::Runtime(error) => error.hint(),
+            EngineError::NoCluster => {
+                Some("Set `cluster.name`, `cluster.node_id` and a connection `[kafka.NAME]`.".to_owned())
+            }
+            EngineError::OtherNode { address: Some(address), .. } => Some(format!("It is at {address}.")),
+            EngineError::OtherNode { node, address: None, .. } => {
+                Some(format!("With `cluster.advertise` at node `{node}`, requests would be passed on to it."))
+            }
             EngineError::NoHistory => Some("Start it with --data DIR.".to_owned()),
             EngineError::StaysStored(stream) => Some(format!(
                 "DROP STREAM {stream} and create it again; SET (retention = …) limits its table."

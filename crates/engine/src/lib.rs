@@ -67,9 +67,11 @@ pub use search::{
 };
 pub use searches::{RunningSearch, SearchError, SearchMetrics, SearchState};
 pub use status::{
-    HistoryMetrics, JobStatus, JoinsMetrics, SinkStatus, TableMetrics, TopicMetrics, ViewsMetrics,
+    ClusterNode, ClusterPartition, ClusterQueryStatus, ClusterStatus, HistoryMetrics, JobStatus,
+    JoinsMetrics, SinkStatus, TableMetrics, TopicMetrics, ViewsMetrics,
 };
 pub use swiftwater_catalog::{CatalogError, ObjectKind, ScheduleError, kind::stream::QUARANTINE};
+pub use swiftwater_cluster::{NotARole, Role, Roles};
 pub use swiftwater_log::{Compression, CompressionPolicy};
 pub use swiftwater_runtime::*;
 pub use tables::index_files::IndexProgress;

@@ -48,7 +48,7 @@ impl OtherStatements for Statements {
                 | ["SHOW", "CREATE", "SEARCH", ..]
                 | ["DROP" | "DESCRIBE" | "DESC", "VIEW", ..]
                 | ["RUN", "JOB", ..]
-                | ["SHOW", "PARTITIONS", ..]
+                | ["SHOW", "PARTITIONS" | "NODES", ..]
                 | ["SHOW", "STREAMS" | "VIEWS" | "ALERTS" | "SINKS" | "JOINS" | "JOBS" | "ENDPOINTS", ..]
                 | ["SHOW", "CREATE", "STREAM" | "VIEW" | "ALERT" | "SINK" | "JOIN" | "ENDPOINT", ..]
         )
@@ -74,7 +74,7 @@ impl OtherStatements for Statements {
             cluster.check_own_name(&ddl).map_err(from_engine)?;
         }
         match ddl {
-            Ddl::Show(show) => history.show(&show).map(Some),
+            Ddl::Show(show) => history.show(&show).await.map(Some),
             Ddl::Describe { kind, name } => history.describe(kind, &name).map(Some),
             Ddl::DescribeEndpoint { name } => history.describe_endpoint(&name).map(Some),
             Ddl::DescribeSearchIndex { table } => history.describe_search_index(&table).await.map(Some),
@@ -174,7 +174,7 @@ pub(crate) fn from_query(QueryErrors(errors): &QueryErrors) -> SqlError {
 }
 
 impl History {
-    fn show(&self, show: &Show) -> Result<RecordBatch, SqlError> {
+    async fn show(&self, show: &Show) -> Result<RecordBatch, SqlError> {
         match show {
             Show::Streams => Ok(self.show_streams()),
             Show::Views => Ok(self.show_views()),
@@ -186,11 +186,21 @@ impl History {
             Show::CreateEndpoint(name) => self.show_create_endpoint(name),
             Show::Sinks => Ok(self.show_sinks()),
             Show::CreateSink(name) => self.show_create_sink(name),
-            Show::Partitions => Ok(self.show_partitions()),
             Show::Joins => Ok(self.show_joins()),
             Show::CreateJoin(name) => self.show_create_join(name),
             Show::SearchIndexes => Ok(self.show_search_indexes()),
             Show::CreateSearchIndex(name) => self.show_create_search_index(name),
+            Show::Nodes => {
+                let cluster = self.cluster().ok_or(EngineError::NoCluster).map_err(from_engine)?;
+                cluster.show_nodes().await.map_err(from_engine)
+            }
+            Show::Partitions => {
+                let of_cluster = match self.cluster() {
+                    Some(cluster) => cluster.status().await.map_err(from_engine)?.partitions,
+                    None => Vec::new(),
+                };
+                Ok(self.show_partitions(of_cluster))
+            }
             Show::Tables => {
                 let hint = "It is a statement of SQL's.";
                 Err(SqlError::new(SqlErrorKind::Invalid, "SHOW TABLES does not belong here").with_hint(hint))

@@ -158,3 +158,89 @@ pub struct SinkStatus {
     /// The error of the last attempt, if it failed.
     pub failing: Option<String>,
 }
+
+/// A cluster that this server is a node of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterStatus {
+    /// Its name.
+    pub name: String,
+    /// The name of this node.
+    pub node: String,
+    /// The nodes, by name.
+    pub nodes: Vec<ClusterNode>,
+    /// The partitions of the cluster's streams.
+    pub partitions: Vec<ClusterPartition>,
+    /// Queries that stand, of all nodes.
+    pub queries: u64,
+    /// Sentences on what is wrong.
+    pub warnings: Vec<String>,
+}
+
+/// A node of a cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterNode {
+    /// Its name.
+    pub name: String,
+    /// The address by which clients reach it, if it has told one.
+    pub address: Option<String>,
+    /// The host that it is connected to the brokers from.
+    pub host: String,
+    /// Its release.
+    pub version: String,
+    /// The names of its roles; none while it is draining.
+    pub roles: Vec<&'static str>,
+    /// It takes no more work.
+    pub is_draining: bool,
+    /// Partitions that are assigned to it.
+    pub partitions: u64,
+    /// Messages of these partitions that it had not read about a second ago.
+    pub lag: u64,
+    /// Queries that it serves.
+    pub queries: u64,
+}
+
+impl ClusterNode {
+    /// Its state, as one word.
+    pub fn state(&self) -> &'static str {
+        if self.is_draining { "draining" } else { "up" }
+    }
+}
+
+/// A partition of a stream of a cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterPartition {
+    /// The stream.
+    pub stream: String,
+    /// Its topic.
+    pub topic: String,
+    /// The number of the partition.
+    pub partition: u32,
+    /// The node that it is assigned to.
+    pub node: Option<String>,
+    /// The next offset to read, as of about a second ago; none before a node has read it.
+    pub next: Option<u64>,
+    /// The offset behind its last message.
+    pub end: u64,
+}
+
+impl ClusterPartition {
+    /// Messages that were not read; none if that is unknown.
+    pub fn lag(&self) -> Option<u64> {
+        Some(self.end.saturating_sub(self.next?))
+    }
+}
+
+/// A query over a stream of a cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterQueryStatus {
+    /// Its identity.
+    pub id: String,
+    /// Its stream.
+    pub stream: String,
+    /// Its text.
+    pub text: String,
+    /// The node that serves it.
+    pub node: String,
+    /// The time from which on it sees events.
+    pub begins: Millis,
+}

@@ -173,6 +173,12 @@ fn samples() -> Vec<EngineError> {
         EngineError::Source(text("the settings have no connection `main` to Kafka: they have none")),
         EngineError::Cluster(text("stream `s` of the cluster cannot be paused")),
         EngineError::ClusterAway(text("topic `t` cannot be written")),
+        EngineError::NoCluster,
+        EngineError::OtherNode {
+            text: text("node `a` takes no queries over the cluster"),
+            node: text("b"),
+            address: Some(text("http://10.0.0.5:8080")),
+        },
         EngineError::Runtime(RuntimeError::Attached(text("q"))),
         EngineError::Runtime(RuntimeError::Limit {
             what: "number of queries",

@@ -8,8 +8,8 @@ use std::{
 };
 
 use swiftwater_engine::{
-    ClusterConfig, Emit, EndReason, Engine, EngineConfig, EngineError, HistoryConfig, KafkaConnections,
-    Principal, SubmitOptions, Subscription,
+    ClusterConfig, ClusterStatus, Emit, EndReason, Engine, EngineConfig, EngineError, HistoryConfig,
+    KafkaConnections, Principal, Role, Roles, SubmitOptions, Subscription,
 };
 use swiftwater_event::SystemClock;
 use swiftwater_kafka::Kafka;
@@ -27,12 +27,18 @@ struct Node {
 }
 
 async fn node(kafka: &FakeKafka, name: &str) -> Node {
+    node_with(kafka, name, &Role::ALL).await
+}
+
+async fn node_with(kafka: &FakeKafka, name: &str, roles: &[Role]) -> Node {
     let dir = tempfile::tempdir().unwrap();
     let client: Arc<dyn Kafka> = Arc::new(kafka.client(name));
     let connections = [("main".into(), Arc::clone(&client))].into();
     let cluster = ClusterConfig {
         name: "c".to_owned(),
         node: name.to_owned(),
+        roles: roles.iter().copied().collect::<Roles>(),
+        advertise: Some(format!("http://{name}:8080")),
         kafka: client,
         flush: Duration::from_millis(1),
         partial_wait: Duration::from_millis(300),
@@ -233,6 +239,140 @@ async fn partitions_of_a_node_that_is_gone_are_read_by_others() {
     compare(&mut source, &mut rng, &mut query, 4).await;
     stop(nodes.remove(1).engine, GRACE).await;
     until_whole(&mut source, &mut rng, &mut query).await;
+    for node in nodes {
+        stop(node.engine, GRACE).await;
+    }
+}
+
+/// Waits until the cluster is as wanted, as a node sees it.
+async fn until_status(engine: &Engine, what: &str, is: impl Fn(&ClusterStatus) -> bool) -> ClusterStatus {
+    let mut found = None;
+    until(what, async || {
+        found = engine.cluster_status().await.ok().filter(&is);
+        found.is_some()
+    })
+    .await;
+    found.unwrap()
+}
+
+/// The reason why a query has ended.
+async fn failure(query: &mut Subscription) -> String {
+    loop {
+        match next(query).await.meta.finished.map(|finished| finished.reason) {
+            Some(EndReason::Failed(why)) => return why,
+            Some(other) => panic!("{other:?}"),
+            None => {}
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_know_each_other_and_one_that_drains_leaves_its_work_to_others() {
+    let mut source = Source::new(4);
+    let nodes = cluster(&source, &["a", "b"]).await;
+    let c = node_with(&source.kafka, "c", &[Role::Serve]).await;
+    let (a, b) = (&nodes[0].engine, &nodes[1].engine);
+    let work = |status: &ClusterStatus| {
+        status.nodes.iter().map(|node| (node.name.clone(), node.partitions)).collect::<Vec<_>>()
+    };
+    let is_divided = |status: &ClusterStatus| {
+        work(status) == [("a".to_owned(), 2), ("b".to_owned(), 2), ("c".to_owned(), 0)]
+            && status.partitions.iter().all(|of| of.lag() == Some(0))
+    };
+    let status = until_status(b, "partitions are divided", is_divided).await;
+    assert_eq!(status.warnings.len(), 1, "{:?}", status.warnings);
+    assert!(status.warnings[0].contains("clock"), "the brokers' time is the test's: {:?}", status.warnings);
+    let roles: Vec<_> = status.nodes.iter().map(|node| node.roles.join(" ")).collect();
+    assert_eq!(roles, ["work serve receive", "work serve receive", "serve"]);
+    assert!(sql(a, "SHOW NODES").await.contains("\"node\":\"c\",\"address\":\"http://c:8080\""));
+    assert!(sql(a, "SHOW PARTITIONS").await.contains("\"node\":\"b\""));
+
+    // A query is known to all nodes, by the one that serves it.
+    let mut rng = Rng::new(7);
+    let mut query = ask(b, WINDOWS).await;
+    assert_eq!(compare(&mut source, &mut rng, &mut query, 2).await, 2);
+    let id = query.query().id;
+    let other = a.other_node_of_query(&id).await.unwrap();
+    assert!(
+        matches!(&other, EngineError::OtherNode { node, address: Some(address), .. }
+        if node == "b" && address == "http://b:8080"),
+        "{other}"
+    );
+    assert!(b.other_node_of_query(&id).await.is_none());
+    let listed = a.cluster_queries(10).unwrap();
+    assert_eq!((listed.len(), &*listed[0].node, &*listed[0].text), (1, "b", WINDOWS));
+    assert_eq!(listed[0].id, id.to_string());
+
+    // One that drains serves its queries to their end, and takes nothing new.
+    b.drain_cluster_node(true).unwrap();
+    let drained = |status: &ClusterStatus| {
+        status.nodes.iter().any(|node| node.name == "b" && node.is_draining && node.partitions == 0)
+            && status.partitions.iter().all(|of| of.node.as_deref() == Some("a"))
+    };
+    until_status(a, "the others have its partitions", drained).await;
+    until_whole(&mut source, &mut rng, &mut query).await;
+    let error = try_ask(b, WINDOWS).await.err().unwrap();
+    assert!(matches!(&error, EngineError::OtherNode { node, .. } if node == "a"), "{error}");
+    b.drain_cluster_node(false).unwrap();
+    until_status(a, "it has work again", |status| work(status)[1] == ("b".to_owned(), 2)).await;
+    until_whole(&mut source, &mut rng, &mut query).await;
+    drop(query);
+    for node in nodes.into_iter().chain([c]) {
+        stop(node.engine, GRACE).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_topic_that_is_made_again_ends_its_queries_and_is_read_anew() {
+    let mut source = Source::new(2);
+    let nodes = cluster(&source, &["a", "b"]).await;
+    let mut rng = Rng::new(8);
+    let mut query = ask(&nodes[0].engine, WINDOWS).await;
+    assert_eq!(compare(&mut source, &mut rng, &mut query, 2).await, 2);
+    source.kafka.delete_topic("t");
+    source.kafka.make_topic("t", 3);
+    source.kafka.set_append_time("t", true);
+    source.partitions = 3;
+    let why = failure(&mut query).await;
+    assert!(why.contains("made again"), "{why}");
+    let mut query = ask(&nodes[1].engine, WINDOWS).await;
+    until_whole(&mut source, &mut rng, &mut query).await;
+    drop(query);
+    for node in nodes {
+        stop(node.engine, GRACE).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_other_nodes_have_written_first_counts() {
+    let source = Source::new(2);
+    source.kafka.make_topic("u", 1);
+    let nodes = cluster(&source, &["a"]).await;
+    let engine = &nodes[0].engine;
+    // Others took this node for gone, and have ended its query.
+    let mut query = ask(engine, WINDOWS).await;
+    let key = Some(query.query().id.to_string().into_bytes());
+    source.kafka.append(
+        "_swiftwater.c.queries",
+        0,
+        FakeMessage { key, value: None, ..FakeMessage::default() },
+    );
+    let why = failure(&mut query).await;
+    assert!(why.contains("other nodes"), "{why}");
+    // A second declaration of a name, and one of a topic, are void.
+    for (name, topic) in [("s", "u"), ("v", "t")] {
+        let text = format!("CREATE STREAM {name} FROM KAFKA (topic = '{topic}')");
+        let key = Some(name.as_bytes().to_vec());
+        source.kafka.append(
+            "_swiftwater.c.objects",
+            0,
+            FakeMessage { key, ..FakeMessage::value(text.into_bytes()) },
+        );
+    }
+    sql(engine, "CREATE STREAM w FROM KAFKA (topic = 'u')").await;
+    let partitions = engine.cluster_status().await.unwrap().partitions;
+    let read: BTreeSet<_> = partitions.iter().map(|of| (&*of.stream, &*of.topic)).collect();
+    assert_eq!(read, BTreeSet::from([("s", "t"), ("w", "u")]));
     for node in nodes {
         stop(node.engine, GRACE).await;
     }

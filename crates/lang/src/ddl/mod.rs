@@ -230,6 +230,8 @@ pub enum Show {
     Views,
     /// All partitions of the topics that streams read.
     Partitions,
+    /// All nodes of the cluster.
+    Nodes,
     /// All alerts.
     Alerts,
     /// All that SQL can read.

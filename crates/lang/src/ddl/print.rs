@@ -145,6 +145,7 @@ impl Display for Ddl {
                 f.write_str("SHOW CREATE VIEW ")?;
                 write_name(f, name)
             }
+            Ddl::Show(Show::Nodes) => f.write_str("SHOW NODES"),
             Ddl::Show(Show::Sinks) => f.write_str("SHOW SINKS"),
             Ddl::Show(Show::CreateSink(name)) => {
                 f.write_str("SHOW CREATE SINK ")?;

@@ -2,12 +2,12 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use swiftwater_cluster::Place;
+use swiftwater_cluster::{Place, Role};
 use swiftwater_kafka::{
     GroupEvent, GroupMember, GroupProtocol, KafkaError, MemberOptions, OffsetAt, TopicId, TopicPartition,
 };
 use tokio::{
-    sync::oneshot,
+    sync::{oneshot, watch},
     time::{MissedTickBehavior, interval},
 };
 
@@ -32,14 +32,15 @@ impl Cluster {
             };
             if let Err(error) = joined {
                 // The member has left: all that it had is others'.
-                let owned: Vec<TopicPartition> = {
-                    let owned = self.owned.lock();
-                    owned.keys().map(|(topic, partition)| TopicPartition::new(&**topic, *partition)).collect()
-                };
-                self.lose(&owned).await;
+                self.lose(&self.owned_partitions()).await;
                 self.rest("this node is no member of the cluster at present", &error, &mut retry).await;
             }
         }
+    }
+
+    fn owned_partitions(&self) -> Vec<TopicPartition> {
+        let owned = self.owned.lock();
+        owned.keys().map(|(topic, partition)| TopicPartition::new(&**topic, *partition)).collect()
     }
 
     fn topics_of_streams(&self) -> Vec<String> {
@@ -50,8 +51,14 @@ impl Cluster {
         topics
     }
 
+    /// Returns when this node has left the group, as it is draining.
     async fn try_join(&self) -> Result<(), KafkaError> {
         self.ensure_topics().await;
+        let mut draining = self.draining.subscribe();
+        if !self.config.roles.contains(&Role::Work) {
+            return std::future::pending().await;
+        }
+        until(&mut draining, false).await;
         let mut topics = self.topics_of_streams();
         while topics.is_empty() {
             self.changed.notified().await;
@@ -70,7 +77,7 @@ impl Cluster {
         loop {
             tokio::select! {
                 event = member.next() => match event {
-                    GroupEvent::Assigned(partitions) => self.assigned(&mut *member, &partitions).await?,
+                    GroupEvent::Assigned(partitions) => self.assigned(&partitions).await?,
                     GroupEvent::Revoked(partitions) => {
                         self.release(&partitions).await;
                         self.commit(&mut *member);
@@ -82,6 +89,14 @@ impl Cluster {
                     }
                     GroupEvent::Failed(error) => return Err(error),
                 },
+                () = until(&mut draining, true) => {
+                    let owned = self.owned_partitions();
+                    self.release(&owned).await;
+                    self.commit(&mut *member);
+                    self.forget(&owned);
+                    member.leave().await;
+                    return Ok(());
+                }
                 () = self.changed.notified() => member.subscribe(&self.topics_of_streams()),
                 _ = commit.tick() => self.commit(&mut *member),
             }
@@ -89,17 +104,13 @@ impl Cluster {
     }
 
     /// Has partitions read, once this node knows all queries that the node before it knew.
-    async fn assigned(
-        &self,
-        member: &mut dyn GroupMember,
-        partitions: &[TopicPartition],
-    ) -> Result<(), KafkaError> {
+    async fn assigned(&self, partitions: &[TopicPartition]) -> Result<(), KafkaError> {
         let ends = self.config.kafka.offsets(&self.topics.queries, &[(0, OffsetAt::Latest)]).await?;
         let end = ends.first().copied().unwrap_or(0);
         let mut read = self.queries_read.subscribe();
         // The sender lives as long as this node.
         let _ = read.wait_for(|next| *next >= end).await;
-        let committed = member.committed(partitions).await?;
+        let committed = self.config.kafka.group_offsets(&self.topics.workers, partitions).await?;
         let mut ids: BTreeMap<&str, TopicId> = BTreeMap::new();
         for of in partitions {
             if !ids.contains_key(&*of.topic) {
@@ -151,12 +162,12 @@ impl Cluster {
 
     fn commit(&self, member: &mut dyn GroupMember) {
         let mut places = Vec::new();
-        for ((topic, partition), place) in self.positions.all() {
+        for ((topic, partition), (place, next)) in self.positions.all() {
             let streams = self.streams_of(&topic);
             let id = streams.first().and_then(|stream| *stream.topic_id.lock());
             let is_owned = self.owned.lock().contains_key(&(topic.clone(), partition));
             if let Some(id) = id.filter(|_| is_owned) {
-                let text = format!("{} {} {id}", place.from, place.time);
+                let text = format!("{} {} {id} {next}", place.from, place.time);
                 places.push((TopicPartition::new(&*topic, partition), place.offset, text));
             }
         }
@@ -171,6 +182,17 @@ impl Cluster {
             self.positions.remove(&of.topic, of.partition);
         }
     }
+}
+
+/// Waits until this node is draining, or no longer. The sender lives as long as the node.
+async fn until(draining: &mut watch::Receiver<bool>, wanted: bool) {
+    let _ = draining.wait_for(|is_draining| *is_draining == wanted).await;
+}
+
+/// The next offset that a node was going to read, in the text that it committed, if it is of this topic.
+pub(super) fn next_of(text: &str, topic: TopicId) -> Option<u64> {
+    let mut words = text.split(' ').skip(2);
+    (words.next()?.parse() == Ok(topic)).then_some(words.next()?.parse().ok()?)
 }
 
 /// The place that was committed with a text, if it is of this topic.

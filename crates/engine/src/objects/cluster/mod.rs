@@ -11,6 +11,7 @@
 //! in the room `cluster`. A query begins at the time at which the broker recorded it, and has the number of its message.
 
 mod member;
+mod nodes;
 mod reader;
 mod serving;
 mod submit;
@@ -66,6 +67,8 @@ pub(crate) struct Cluster {
     made: OnceCell<u32>,
     /// Streams that were dropped, until their queries have ended.
     dropped: OrderedMutex<Vec<Arc<ClusterStream>>>,
+    /// This node takes no more work.
+    draining: watch::Sender<bool>,
 }
 
 /// A stream of a cluster.
@@ -136,6 +139,7 @@ impl Cluster {
             owned: OrderedMutex::default(),
             made: OnceCell::new(),
             dropped: OrderedMutex::default(),
+            draining: watch::Sender::new(false),
             config,
         });
         let run = |name: &'static str, work: fn(Arc<Cluster>, Arc<History>) -> Running| {
@@ -146,6 +150,7 @@ impl Cluster {
         run("the queries of the cluster", |cluster, history| Box::pin(cluster.read_queries(history)));
         run("the units of workers", |cluster, history| Box::pin(cluster.serve(history)));
         run("the membership in the cluster", |cluster, history| Box::pin(cluster.join(history)));
+        run("the description of this node", |cluster, history| Box::pin(cluster.join_nodes(history)));
         cluster
     }
 

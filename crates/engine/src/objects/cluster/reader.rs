@@ -55,16 +55,16 @@ const RESUME_MS_MAX: u64 = 60_000;
 /// A topic, and the number of its partition.
 pub(super) type PartitionName = (Box<str>, u32);
 
-/// The places at which successors of this node's partitions begin.
+/// The places at which successors of this node's partitions begin, each with the next offset to read.
 #[derive(Debug, Default)]
-pub(super) struct Positions(OrderedMutex<BTreeMap<PartitionName, Place>>);
+pub(super) struct Positions(OrderedMutex<BTreeMap<PartitionName, (Place, u64)>>);
 
 impl Positions {
-    pub(super) fn all(&self) -> Vec<(PartitionName, Place)> {
+    pub(super) fn all(&self) -> Vec<(PartitionName, (Place, u64))> {
         self.0.lock().iter().map(|(place, position)| (place.clone(), *position)).collect()
     }
 
-    fn set(&self, topic: &str, partition: u32, position: Place) {
+    fn set(&self, topic: &str, partition: u32, position: (Place, u64)) {
         self.0.lock().insert((topic.into(), partition), position);
     }
 
@@ -150,10 +150,12 @@ impl Cluster {
 
     /// The partitions of a topic that are this node's, each with the place behind which nothing is acknowledged.
     fn owned_of(&self, topic: &str) -> BTreeMap<u32, Option<Place>> {
-        let acknowledged: BTreeMap<PartitionName, Place> = self.positions.all().into_iter().collect();
+        let acknowledged: BTreeMap<PartitionName, (Place, u64)> = self.positions.all().into_iter().collect();
         let owned = self.owned.lock();
         let of_topic = owned.iter().filter(|((of, _), _)| **of == *topic);
-        of_topic.map(|(name, place)| (name.1, acknowledged.get(name).copied().or(*place))).collect()
+        of_topic
+            .map(|(name, place)| (name.1, acknowledged.get(name).map(|(place, _)| *place).or(*place)))
+            .collect()
     }
 }
 
@@ -305,7 +307,7 @@ impl<'c> Reader<'c> {
         for (partition, place) in found.chain(committed).collect::<Vec<_>>() {
             self.worker.start(partition, place);
             self.consumer.assign(partition, place.offset);
-            self.cluster.positions.set(&self.stream.topic, partition, place);
+            self.cluster.positions.set(&self.stream.topic, partition, (place, place.offset));
         }
         Ok(())
     }
@@ -385,8 +387,8 @@ impl<'c> Reader<'c> {
     /// Sends what there is, and remembers where successors begin, once the brokers have it.
     async fn send(&mut self) -> Result<(), KafkaError> {
         let units = run_blocking(usize::MAX, || self.worker.flush());
-        let places: Vec<_> =
-            self.worker.partitions().filter_map(|of| Some((of, self.worker.resume(of)?))).collect();
+        let place = |of| Some((of, (self.worker.resume(of)?, self.worker.progress(of)?.0)));
+        let places: Vec<_> = self.worker.partitions().filter_map(place).collect();
         if !units.is_empty() {
             let messages: Vec<_> = units.iter().map(|(server, unit)| self.message(server, unit)).collect();
             self.write(&messages).await?;

@@ -17,7 +17,7 @@ use swiftwater_runtime::{
 };
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::{Cluster, topics::partition_of};
+use super::{Cluster, nodes::node_of, topics::partition_of};
 use crate::{durable::history::History, shared::Shared};
 
 /// The time between two looks at windows that wait, and at queries that have ended.
@@ -306,11 +306,11 @@ impl Cluster {
 
     /// Ends the queries of nodes that were no members of the cluster twice, and those of an earlier start of this node.
     async fn end_orphans(&self, suspected: &mut BTreeSet<String>) {
-        let Ok(members) = self.config.kafka.group(&self.topics.workers).await else { return };
-        if members.is_empty() {
+        let Ok(nodes) = self.nodes().await else { return };
+        if nodes.is_empty() {
             return;
         }
-        let nodes: BTreeSet<&str> = members.iter().map(|member| &*member.client_id).collect();
+        let nodes: BTreeSet<&str> = nodes.iter().map(|(node, _)| &*node.name).collect();
         let mut ended = Vec::new();
         let mut suspects = BTreeSet::new();
         let mut own: BTreeSet<String> = self.written.lock().keys().cloned().collect();
@@ -319,7 +319,7 @@ impl Cluster {
         }
         for asked in self.queries.lock().values() {
             let server = &*asked.asked.server;
-            let node = server.rsplit_once('/').map_or(server, |(node, _)| node);
+            let node = node_of(server);
             let is_earlier_start = node == self.config.node && server != &*self.me;
             // One of this node that nobody took up, or whose end could not be written.
             let is_nobodys = server == &*self.me && !own.contains(&asked.key);

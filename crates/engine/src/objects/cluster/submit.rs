@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use swiftwater_cluster::{DistributedQuery, QueryNumber};
+use swiftwater_cluster::{DistributedQuery, QueryNumber, Role};
 use swiftwater_event::{Millis, StreamName};
 use swiftwater_lang::{Dialect, ParseOptions, parse, stream_of};
 use swiftwater_live::StandingQuery;
@@ -30,6 +30,9 @@ impl Cluster {
         let named = stream_of(text, &parse_options).filter(|_| is_text).flatten();
         let Some(name) = named.or_else(|| shared.config.default_stream.clone()) else { return Ok(None) };
         let Some(stream) = self.stream(&name) else { return Ok(None) };
+        if !self.has_role(Role::Serve) {
+            return Err(self.elsewhere(Role::Serve).await);
+        }
         if !options.parameters.is_empty() {
             return Err(refused(
                 "a query over the cluster has no parameters: write the values into its text".to_owned(),
@@ -41,8 +44,8 @@ impl Cluster {
         let ends = |begins: Millis| duration_ms.map(|ms| begins.saturating_add_unsigned(ms));
         let checked = DistributedQuery::new(0, now, ends(now), Arc::clone(&query));
         checked.map_err(|why| refused(format!("stream `{name}` is one of the cluster: {why}")))?;
-        let key = format!("{}/{}", self.me, shared.clock.now_micros());
-        let key = format!("{key}/{}", self.written.lock().len());
+        let id = shared.new_query_id();
+        let key = id.to_string();
         let (reply, answer) = oneshot::channel();
         self.written.lock().insert(key.clone(), reply);
         let asked = QueryMessage {
@@ -68,7 +71,7 @@ impl Cluster {
             .map_err(|why| refused(why.to_string()))?;
         let place = Arc::new(OnceLock::new());
         stream.serving.add(query, key, Arc::clone(&place));
-        Ok(Some(RemoteStart { stream: Arc::clone(&stream.serving.stream), begins, number: place }))
+        Ok(Some(RemoteStart { stream: Arc::clone(&stream.serving.stream), id, begins, number: place }))
     }
 
     /// Reads the streams of the cluster, without end.

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use swiftwater_event::Backoff;
+use swiftwater_event::{Backoff, Millis};
 use swiftwater_kafka::{
     Consumer, ConsumerOptions, Fetched, Isolation, Kafka, KafkaError, KafkaErrorKind, NewMessage, OffsetAt,
     Producer, ProducerOptions, SendError,
@@ -29,6 +29,8 @@ pub(super) struct Topics {
     pub(super) partials: Arc<str>,
     /// The group that assigns the partitions.
     pub(super) workers: String,
+    /// The group whose members are the nodes.
+    pub(super) nodes: String,
 }
 
 impl Topics {
@@ -38,6 +40,7 @@ impl Topics {
             queries: format!("_swiftwater.{cluster}.queries").into(),
             partials: format!("_swiftwater.{cluster}.partials").into(),
             workers: format!("_swiftwater.{cluster}.workers"),
+            nodes: format!("_swiftwater.{cluster}.nodes"),
         }
     }
 }
@@ -132,6 +135,16 @@ impl Cluster {
             Err(SendError::Failed(error)) => Err(failed(error.to_string())),
             Err(SendError::TooLarge(_)) => Err(failed("the text is too large for the topic".to_owned())),
         }
+    }
+
+    /// The brokers' time, by a message to nobody. None if none can be written.
+    pub(super) async fn broker_time(&self) -> Option<Millis> {
+        let partials = *self.made.get()?;
+        let mut producer = self.producer_of(&[&self.topics.partials]).await.ok()?;
+        let partition = partition_of(&self.me, partials);
+        let hello = message(&self.topics.partials, partition, "", None, Arc::default());
+        let written = producer.send(&[hello]).await.ok()?;
+        written.first().map(|written| written.timestamp.millis)
     }
 
     /// Makes the topics of the cluster once, for a statement that comes before the tasks of this node have.

@@ -8,30 +8,72 @@ use super::reader::{PartitionProgress, TopicReader};
 use crate::{
     answer::{table, texts},
     durable::history::History,
-    status::TopicMetrics,
+    status::{ClusterPartition, TopicMetrics},
 };
 
 /// A row of the answer: a partition, or a stream whose topic was not reached yet.
+#[derive(Debug, Default)]
 struct Row {
-    reader: Arc<TopicReader>,
-    partition: Option<(u32, PartitionProgress)>,
+    stream: String,
+    topic: String,
+    partition: Option<u32>,
+    position: Option<u64>,
+    end: Option<u64>,
+    lost: Option<u64>,
+    tombstones: Option<u64>,
+    state: &'static str,
+    error: Option<String>,
+    /// The node of the cluster that reads it; none of a stream that only this server reads.
+    node: Option<String>,
 }
 
 impl Row {
-    fn state(&self) -> &'static str {
-        match &self.partition {
-            _ if self.reader.source().is_paused => "paused",
-            _ if self.reader.failing().is_some() => "failing",
+    fn of(reader: &TopicReader, partition: Option<(u32, PartitionProgress)>) -> Row {
+        let state = match &partition {
+            _ if reader.source().is_paused => "paused",
+            _ if reader.failing().is_some() => "failing",
             None => "starting",
             Some((_, at)) if at.is_stopped => "stopped",
             Some((_, at)) if at.error.is_some() => "waiting",
             Some((_, at)) if at.position >= at.end => "caught up",
             Some(_) => "reading",
+        };
+        let row = Row {
+            stream: reader.entry.create.name.to_string(),
+            topic: reader.source().topic.to_string(),
+            state,
+            error: reader.failing(),
+            ..Row::default()
+        };
+        let Some((number, at)) = partition else { return row };
+        Row {
+            partition: Some(number),
+            position: Some(at.position),
+            end: Some(at.end),
+            lost: Some(at.lost),
+            tombstones: Some(at.tombstones),
+            error: row.error.or(at.error),
+            ..row
         }
     }
 
-    fn error(&self) -> Option<String> {
-        self.reader.failing().or_else(|| self.partition.as_ref()?.1.error.clone())
+    fn of_cluster(partition: ClusterPartition) -> Row {
+        let state = match (&partition.node, partition.lag()) {
+            (None, _) => "unassigned",
+            (_, None) => "starting",
+            (_, Some(0)) => "caught up",
+            _ => "reading",
+        };
+        Row {
+            stream: partition.stream,
+            topic: partition.topic,
+            partition: Some(partition.partition),
+            position: partition.next,
+            end: Some(partition.end),
+            state,
+            node: partition.node,
+            ..Row::default()
+        }
     }
 }
 
@@ -62,31 +104,31 @@ impl History {
     }
 
     /// The partitions of all topics that streams read, by stream and partition.
-    pub(crate) fn show_partitions(&self) -> RecordBatch {
+    pub(crate) fn show_partitions(&self, of_cluster: Vec<ClusterPartition>) -> RecordBatch {
         let mut rows = Vec::new();
         for reader in self.sorted_readers() {
             let partitions = reader.partitions.lock().clone();
             if partitions.is_empty() {
-                rows.push(Row { reader: Arc::clone(&reader), partition: None });
+                rows.push(Row::of(&reader, None));
             }
-            let row = |partition| Row { reader: Arc::clone(&reader), partition: Some(partition) };
-            rows.extend(partitions.into_iter().map(row));
+            rows.extend(partitions.into_iter().map(|partition| Row::of(&reader, Some(partition))));
         }
-        let numbers = |of: fn(&(u32, PartitionProgress)) -> u64| -> ArrayRef {
-            let values = rows.iter().map(|row| row.partition.as_ref().map(|partition| of(partition) as i64));
-            Arc::new(values.collect::<Int64Array>())
+        rows.extend(of_cluster.into_iter().map(Row::of_cluster));
+        let numbers = |of: fn(&Row) -> Option<u64>| -> ArrayRef {
+            Arc::new(rows.iter().map(|row| of(row).map(|number| number as i64)).collect::<Int64Array>())
         };
         table([
-            ("stream", texts(rows.iter().map(|row| row.reader.entry.create.name.as_str()))),
-            ("topic", texts(rows.iter().map(|row| &*row.reader.source().topic))),
-            ("partition", numbers(|(number, _)| u64::from(*number))),
-            ("position", numbers(|(_, at)| at.position)),
-            ("end", numbers(|(_, at)| at.end)),
-            ("lag", numbers(|(_, at)| at.end.saturating_sub(at.position))),
-            ("lost", numbers(|(_, at)| at.lost)),
-            ("tombstones", numbers(|(_, at)| at.tombstones)),
-            ("state", texts(rows.iter().map(Row::state))),
-            ("error", Arc::new(rows.iter().map(Row::error).collect::<StringArray>())),
+            ("stream", texts(rows.iter().map(|row| &*row.stream))),
+            ("topic", texts(rows.iter().map(|row| &*row.topic))),
+            ("partition", numbers(|row| row.partition.map(u64::from))),
+            ("position", numbers(|row| row.position)),
+            ("end", numbers(|row| row.end)),
+            ("lag", numbers(|row| Some(row.end?.saturating_sub(row.position?)))),
+            ("lost", numbers(|row| row.lost)),
+            ("tombstones", numbers(|row| row.tombstones)),
+            ("state", texts(rows.iter().map(|row| row.state))),
+            ("error", Arc::new(rows.iter().map(|row| row.error.clone()).collect::<StringArray>())),
+            ("node", Arc::new(rows.iter().map(|row| row.node.clone()).collect::<StringArray>())),
         ])
     }
 }

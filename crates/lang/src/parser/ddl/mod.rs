@@ -347,6 +347,7 @@ impl Parser<'_> {
         let all = [
             ("STREAMS", Show::Streams),
             ("PARTITIONS", Show::Partitions),
+            ("NODES", Show::Nodes),
             ("VIEWS", Show::Views),
             ("ALERTS", Show::Alerts),
             ("SINKS", Show::Sinks),
