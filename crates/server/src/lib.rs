@@ -26,6 +26,8 @@ mod bullet;
 #[cfg(feature = "history")]
 mod changes;
 #[cfg(feature = "history")]
+mod cluster;
+#[cfg(feature = "history")]
 mod endpoints;
 mod ingest;
 mod inputs;

@@ -5,7 +5,8 @@ use std::{ops::Deref, sync::Arc};
 use axum::{Router, http::StatusCode, routing::any};
 use swiftwater_event::{Clock, StreamName, Type};
 use swiftwater_runtime::{
-    Ack, Detached, EngineConfig, Principal, Runtime, RuntimeError, SubmitOptions, Ticket, parts::Fleeting,
+    Ack, Detached, EngineConfig, Principal, QueryId, Runtime, RuntimeError, SubmitOptions, Ticket,
+    parts::Fleeting,
 };
 
 use crate::{engine::WITHOUT_HISTORY, problem::Problem, server::Shared};
@@ -70,6 +71,10 @@ impl Engine {
         _options: &mut SubmitOptions,
     ) -> Result<(), RuntimeError> {
         Ok(())
+    }
+
+    pub(crate) async fn other_node_of_query(&self, _id: &QueryId) -> Option<RuntimeError> {
+        None
     }
 
     pub(crate) async fn submit_detached(

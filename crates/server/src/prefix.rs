@@ -34,7 +34,9 @@ pub(crate) fn place_under(prefix: &str, fields: &mut HeaderMap) {
     if prefix.is_empty() {
         return;
     }
-    let Some(place) = fields.get(header::LOCATION).and_then(|place| place.to_str().ok()) else { return };
+    let place = fields.get(header::LOCATION).and_then(|place| place.to_str().ok());
+    // An address of another server is not below this one's prefix.
+    let Some(place) = place.filter(|place| place.starts_with('/')) else { return };
     if let Ok(place) = HeaderValue::from_str(&format!("{prefix}{place}")) {
         fields.insert(header::LOCATION, place);
     }

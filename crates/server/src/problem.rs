@@ -31,7 +31,13 @@ struct ProblemFields {
     extra: Map<String, Value>,
     /// True if the connection cannot be used for another request.
     close: bool,
+    /// The node of the cluster that does what was asked for.
+    node: Option<NodeAddress>,
 }
+
+/// The address of another node, beside the answer that names it.
+#[derive(Debug, Clone)]
+pub(crate) struct NodeAddress(pub(crate) String);
 
 impl Problem {
     /// `title` is the same for all problems of this word; `detail` tells of this one.
@@ -48,6 +54,7 @@ impl Problem {
             detail: detail.into(),
             extra: Map::new(),
             close: false,
+            node: None,
         }))
     }
 
@@ -147,6 +154,9 @@ impl IntoResponse for Problem {
         if self.0.close {
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
+        if let Some(node) = self.0.node {
+            response.extensions_mut().insert(node);
+        }
         response
     }
 }
@@ -174,6 +184,17 @@ impl From<EngineError> for Problem {
             EngineError::TooLarge { bytes_max, .. } => {
                 Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "limit-passed", "A limit was exceeded", detail)
                     .with("limit", bytes_max)
+            }
+            EngineError::OtherNode { node, address, .. } => {
+                let status = StatusCode::MISDIRECTED_REQUEST;
+                let mut problem =
+                    Problem::new(status, "other-node", "Another node of the cluster does this", detail)
+                        .with("node", node);
+                if let Some(address) = address {
+                    problem = problem.with("address", &*address);
+                    problem.0.node = Some(NodeAddress(address));
+                }
+                problem
             }
             EngineError::Dedup(DedupError::TooOld { lowest, .. }) => {
                 Problem::of_kind(kind, detail).with("lowest", lowest)

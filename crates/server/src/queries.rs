@@ -263,7 +263,8 @@ pub(crate) async fn query(
     uri: Uri,
 ) -> Result<Response, Problem> {
     Parameters::parse(uri.query(), &[])?;
-    let status = shared.engine.query(&Principal::anonymous(), &id(path)?)?;
+    let id = id(path)?;
+    let status = or_elsewhere(&shared, &id, shared.engine.query(&Principal::anonymous(), &id)).await?;
     Ok(json_response(StatusCode::OK, &query_json(&status)))
 }
 
@@ -275,7 +276,9 @@ pub(crate) async fn end(
 ) -> Result<StatusCode, Problem> {
     Parameters::parse(uri.query(), &[])?;
     let id = id(path)?;
-    heavy(usize::MAX, || shared.engine.end_query(&Principal::anonymous(), &id, EndReason::Killed))?;
+    let ended =
+        heavy(usize::MAX, || shared.engine.end_query(&Principal::anonymous(), &id, EndReason::Killed));
+    or_elsewhere(&shared, &id, ended).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -299,10 +302,25 @@ pub(crate) async fn results(
     let form = accept::form(&headers)?;
     let (principal, id) = (Principal::anonymous(), id(path)?);
     let subscription = match after {
-        None => shared.engine.attach(&principal, &id)?,
-        Some(number) => shared.engine.attach_after(&principal, &id, number)?,
+        None => shared.engine.attach(&principal, &id),
+        Some(number) => shared.engine.attach_after(&principal, &id, number),
     };
+    let subscription = or_elsewhere(&shared, &id, subscription).await?;
     results::response(subscription, form, shared.config.keep_alive_ms).await
+}
+
+/// What a call for a query returned. If this server has no such query, and another node of the cluster serves it, the error names that.
+async fn or_elsewhere<T>(
+    shared: &Shared,
+    id: &QueryId,
+    returned: Result<T, impl Into<Problem>>,
+) -> Result<T, Problem> {
+    match returned.map_err(Into::into) {
+        Err(problem) if problem.status() == StatusCode::NOT_FOUND => {
+            Err(shared.engine.other_node_of_query(id).await.map_or(problem, Into::into))
+        }
+        returned => returned,
+    }
 }
 
 /// The weight of a query's text for [`heavy`].

@@ -19,12 +19,12 @@ use tower_service::Service as _;
 use tracing::Level;
 
 #[cfg(feature = "history")]
-use crate::{backups, changes, endpoints, search, sql, views};
+use crate::{backups, changes, cluster, endpoints, search, sql, views};
 use crate::{
     bullet, ingest, inputs, openapi,
     prefix::{place_under, prefix},
     prepared,
-    problem::Problem,
+    problem::{NodeAddress, Problem},
     queries,
     received::{self, Received},
     server::{Connection, Shared},
@@ -32,7 +32,7 @@ use crate::{
 };
 
 /// The routes, as they are named in metrics.
-const ROUTES: [&str; 32] = [
+const ROUTES: [&str; 35] = [
     "/",
     "/healthz",
     "/readyz",
@@ -45,6 +45,9 @@ const ROUTES: [&str; 32] = [
     "/v1/backups",
     "/v1/backups/{id}",
     "/v1/backups/{id}/files/{name}",
+    "/v1/cluster",
+    "/v1/cluster/drain",
+    "/v1/cluster/queries",
     "/v1/openapi.json",
     "/v1/prepared",
     "/v1/prepared/{id}",
@@ -115,6 +118,9 @@ fn history_routes() -> Router<Arc<Shared>> {
         .route("/v1/backups", post(backups::begin))
         .route("/v1/backups/{id}", get(backups::show).delete(backups::end))
         .route("/v1/backups/{id}/files/{name}", get(backups::file))
+        .route("/v1/cluster", get(cluster::show))
+        .route("/v1/cluster/drain", post(cluster::drain).delete(cluster::resume))
+        .route("/v1/cluster/queries", get(cluster::queries))
         .route("/v1/views", get(views::list))
         .route("/v1/views/{view}", get(views::rows))
         .route("/v1/views/{view}/changes", get(changes::changes))
@@ -125,7 +131,7 @@ fn history_routes() -> Router<Arc<Shared>> {
 #[cfg(not(feature = "history"))]
 fn history_routes() -> Router<Arc<Shared>> {
     let is_of_history = |route: &str| {
-        let starts = ["/v1/activit", "/v1/search", "/v1/sql", "/v1/backups", "/v1/views"];
+        let starts = ["/v1/activit", "/v1/search", "/v1/sql", "/v1/backups", "/v1/cluster", "/v1/views"];
         starts.iter().any(|start| route.starts_with(start)) || route.contains("/search")
     };
     let paths: Vec<&'static str> = ROUTES.into_iter().filter(|route| is_of_history(route)).collect();
@@ -212,13 +218,25 @@ async fn every_request(State(shared): State<Arc<Shared>>, request: Request, next
         let named = matched.as_str().strip_suffix('/').filter(|path| !path.is_empty());
         routes().find(|route| *route == named.unwrap_or(matched.as_str()))
     });
+    let path = request.uri().path_and_query().map_or_else(String::new, ToString::to_string);
     let answered =
         async |request: Request| match is_websocket_upgrade(request.headers()) && !speaks_websocket(route) {
             true => not_spoken(),
-            false => next.run(request).await,
+            false => sent_on(next.run(request).await, &path),
         };
     let (response, micros) = guarded(&shared, request, answered).await;
     shared.stats.count(route.unwrap_or(NO_ROUTE), &method, response.status(), micros);
+    response
+}
+
+/// Sends a client on to the node of the cluster that does what it asks for, if that has told its address.
+fn sent_on(mut response: Response, path: &str) -> Response {
+    if let Some(NodeAddress(address)) = response.extensions_mut().remove()
+        && let Ok(place) = HeaderValue::from_str(&format!("{}{path}", address.trim_end_matches('/')))
+    {
+        *response.status_mut() = StatusCode::TEMPORARY_REDIRECT;
+        response.headers_mut().insert(header::LOCATION, place);
+    }
     response
 }
 
