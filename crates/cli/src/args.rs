@@ -63,6 +63,8 @@ pub(crate) enum Command {
     Backup(BackupArgs),
     /// Creates a data directory from a backup
     Restore(RestoreArgs),
+    /// Shows the nodes of a cluster, looks for faults, and drains a node
+    Cluster(ClusterArgs),
     /// Shows the load of a server's streams, queries and shards
     Top(TopArgs),
     /// Generates events of a published workload from a seed
@@ -598,6 +600,69 @@ pub(crate) struct KillArgs {
     #[arg(required = true, value_name = "ID")]
     pub(crate) ids: Vec<String>,
     /// The server.
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+/// `swiftwater cluster`
+#[derive(Debug, Args)]
+pub(crate) struct ClusterArgs {
+    /// The command.
+    #[command(subcommand)]
+    pub(crate) command: ClusterCommand,
+}
+
+/// The commands of `swiftwater cluster`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ClusterCommand {
+    /// Prints the nodes of the cluster, and the partitions that they read
+    Status(ClusterShowArgs),
+    /// Looks for faults of the cluster: exit status 0 if nothing is wrong, 1 if something is
+    Check(NodeArgs),
+    /// Has a node take no more work, and waits until others have its partitions and its queries have ended
+    #[command(after_help = "\
+Example, before a node is stopped for good or for an upgrade:
+  swiftwater cluster drain --server http://10.0.0.5:8080 --timeout 5m && systemctl stop swiftwater
+
+Queries that stand at the node continue until they end or the node stops.
+Exit status: 0 the node is drained, 1 it is not yet, or could not be asked.")]
+    Drain(DrainArgs),
+    /// Has a node that is draining take work again
+    Resume(NodeArgs),
+}
+
+/// `swiftwater cluster status`
+#[derive(Debug, Args)]
+pub(crate) struct ClusterShowArgs {
+    /// Prints the server's answer as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// A node.
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+/// A node of a cluster.
+#[derive(Debug, Args)]
+pub(crate) struct NodeArgs {
+    /// The node.
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+/// `swiftwater cluster drain`
+#[derive(Debug, Args)]
+pub(crate) struct DrainArgs {
+    /// Maximum wait, such as `5m` [default: none]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) timeout: Option<Duration>,
+    /// Returns at once
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    /// Hides the progress on standard error
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    /// The node.
     #[command(flatten)]
     pub(crate) client: ClientArgs,
 }

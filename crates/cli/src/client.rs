@@ -23,6 +23,9 @@ pub(crate) type Body = BoxBody<Bytes, io::Error>;
 /// The most bytes of an answer that is read as a whole.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
+/// The most servers that a request is sent to, one after another.
+const SENT_ON_MAX: usize = 3;
+
 /// A body that is all there.
 pub(crate) fn full(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed()
@@ -102,9 +105,35 @@ impl Client {
         }
     }
 
-    /// Sends one request over a connection of its own, and reads the whole answer.
+    /// Sends one request over a connection of its own. A node of a cluster may send it on to another node, once or twice: also
+    /// returns the server that answered.
+    pub(crate) async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> anyhow::Result<(Client, Response<Incoming>)> {
+        let (mut client, mut path) = (self.clone(), path.to_owned());
+        for _ in 0..SENT_ON_MAX {
+            let mut connection = client.connect().await?;
+            let response = connection.send(method.clone(), &path, headers, full(body.to_owned())).await?;
+            if response.status() != StatusCode::TEMPORARY_REDIRECT {
+                return Ok((client, response));
+            }
+            let place = response.headers().get(header::LOCATION).and_then(|place| place.to_str().ok());
+            let place: Uri =
+                place.unwrap_or_default().parse().context("the server sends the request nowhere")?;
+            let authority = place.authority().context("the server sends the request nowhere")?;
+            client = Client::new(&format!("{}://{authority}", place.scheme_str().unwrap_or("http")))?;
+            path = place.path_and_query().map_or_else(String::new, ToString::to_string);
+        }
+        bail!("the nodes of the cluster send the request to each other")
+    }
+
+    /// Sends one request as [`Client::ask`] does, and reads the whole answer.
     pub(crate) async fn fetch(&self, method: Method, path: &str) -> anyhow::Result<(StatusCode, Bytes)> {
-        let response = self.connect().await?.send(method, path, &[], full("")).await?;
+        let (_, response) = self.ask(method, path, &[], "").await?;
         let status = response.status();
         Ok((status, read_all(response).await?))
     }

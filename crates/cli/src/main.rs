@@ -12,6 +12,8 @@ mod args;
 mod backup;
 mod bench;
 mod client;
+#[cfg(feature = "history")]
+mod cluster;
 mod demo;
 mod demo_command;
 mod exit;
@@ -56,13 +58,17 @@ fn main() -> ExitCode {
         Command::Attach(args) => query::attach(&args),
         Command::Kill(args) => query::kill(&args),
         #[cfg(feature = "history")]
+        Command::Cluster(args) => cluster::run(&args),
+        #[cfg(feature = "history")]
         Command::Sql(args) => sql::run(&args),
         #[cfg(feature = "history")]
         Command::Backup(args) => backup::run(&args),
         #[cfg(feature = "history")]
         Command::Restore(args) => backup::restore(&args, clock),
         #[cfg(not(feature = "history"))]
-        Command::Sql(_) | Command::Backup(_) | Command::Restore(_) => Err(exit::without_history()),
+        Command::Cluster(_) | Command::Sql(_) | Command::Backup(_) | Command::Restore(_) => {
+            Err(exit::without_history())
+        }
         Command::Top(args) => top::run(&args, clock),
         Command::Generate(args) => generate::run(&args, clock),
         Command::Bench(args) => bench::run(&args, clock),

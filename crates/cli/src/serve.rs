@@ -21,7 +21,7 @@ use swiftwater_server::PubSub;
 use swiftwater_server::{Engine, Server, ServerError};
 
 #[cfg(feature = "history")]
-use crate::settings::PubSubSettings;
+use crate::settings::{PubSubSettings, roles_of};
 use crate::{
     args::{ServeArgs, ServerArgs},
     exit::{Failure, Outcome},
@@ -165,6 +165,8 @@ fn cluster(settings: &Settings, connections: &Connections) -> Result<Option<Clus
     Ok(Some(ClusterConfig {
         name: cluster.name.clone(),
         node: cluster.node_id.clone(),
+        roles: roles_of(&cluster.roles).filter_map(|role| role.parse().ok()).collect(),
+        advertise: Some(cluster.advertise.clone()).filter(|address| !address.is_empty()),
         kafka: Arc::clone(kafka),
         flush: Duration::from_millis(cluster.flush_ms),
         partial_wait: Duration::from_millis(cluster.partial_wait_ms),

@@ -44,8 +44,7 @@ async fn ask(args: &QueryArgs, text: &str) -> Outcome {
         ("application/json", body.to_string())
     };
     let headers = [("content-type", content_type_sent), ("accept", "application/x-ndjson")];
-    let mut connection = client.connect().await?;
-    let response = connection.send(Method::POST, &path, &headers, full(body.clone())).await?;
+    let (client, response) = client.ask(Method::POST, &path, &headers, &body).await?;
     let status = response.status();
     if !status.is_success() {
         let problem = Problem::read(status, &read_all(response).await?);
@@ -93,9 +92,8 @@ pub(crate) fn attach(args: &AttachArgs) -> Outcome {
         let client = Client::new(args.client.url())?;
         let after = args.after.map_or_else(String::new, |after| format!("?after={after}"));
         let path = format!("/v1/queries/{}/results{after}", path_segment(&args.id));
-        let mut connection = client.connect().await?;
         let headers = [("accept", "application/x-ndjson")];
-        let response = connection.send(Method::GET, &path, &headers, full(String::new())).await?;
+        let (client, response) = client.ask(Method::GET, &path, &headers, "").await?;
         let status = response.status();
         if !status.is_success() {
             let problem = Problem::read(status, &read_all(response).await?);

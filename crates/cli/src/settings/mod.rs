@@ -27,6 +27,8 @@ use swiftwater_server::{OtlpConfig, ServerConfig};
 pub(crate) use flags::SettingFlags;
 #[cfg(feature = "history")]
 pub(crate) use kafka::KafkaSettings;
+#[cfg(feature = "history")]
+pub(crate) use keys::roles_of;
 pub(crate) use keys::{KEYS, Key, Kind, Value};
 pub(crate) use load::{FILE_NAME, Loaded, Sources, environment, load};
 pub(crate) use value::{parse_bytes, parse_millis};
@@ -78,6 +80,10 @@ pub(crate) struct PubSubSettings {
 pub(crate) struct ClusterSettings {
     pub(crate) name: String,
     pub(crate) node_id: String,
+    /// The address by which others reach this node; empty: none.
+    pub(crate) advertise: String,
+    /// The roles of the node, separated by commas.
+    pub(crate) roles: String,
     /// The connection of `[kafka.NAME]`.
     pub(crate) connection: String,
     pub(crate) flush_ms: u64,
@@ -109,6 +115,8 @@ impl Default for Settings {
             cluster: ClusterSettings {
                 name: String::new(),
                 node_id: String::new(),
+                advertise: String::new(),
+                roles: "work,serve,receive".to_owned(),
                 connection: "main".to_owned(),
                 flush_ms: 5,
                 partial_wait_ms: 1000,

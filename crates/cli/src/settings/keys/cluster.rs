@@ -19,6 +19,18 @@ pub(super) fn keys() -> Vec<Key> {
             "Name of this node, which no other node of the cluster has."
         ),
         text!(
+            "cluster.advertise",
+            Kind::Text(address_or_empty),
+            cluster.advertise,
+            "Address by which clients and other nodes reach this node, such as `http://10.0.0.5:8080`. Empty: requests cannot be passed on to it."
+        ),
+        text!(
+            "cluster.roles",
+            Kind::Text(roles),
+            cluster.roles,
+            "Work that this node takes, separated by commas: `work` reads partitions, `serve` takes queries, `receive` takes events."
+        ),
+        text!(
             "cluster.connection",
             Kind::Text(|_| Ok(())),
             cluster.connection,
@@ -50,5 +62,31 @@ fn name_or_empty(text: &str) -> Result<(), String> {
     match text.len() <= 200 && text.chars().all(is_part) {
         true => Ok(()),
         false => Err("a name has 1 to 200 of A-Z, a-z, 0-9, `.`, `_` and `-`".to_owned()),
+    }
+}
+
+fn address_or_empty(text: &str) -> Result<(), String> {
+    let rest = ["http://", "https://"].iter().find_map(|scheme| text.strip_prefix(scheme));
+    let is_address = |rest: &str| {
+        !rest.is_empty()
+            && !rest.starts_with('/')
+            && rest.bytes().all(|byte| byte.is_ascii_graphic() && byte != b';')
+    };
+    match text.is_empty() || rest.is_some_and(is_address) {
+        true => Ok(()),
+        false => Err("an address is such as `http://10.0.0.5:8080`".to_owned()),
+    }
+}
+
+/// The roles of a text.
+pub(crate) fn roles_of(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim)
+}
+
+fn roles(text: &str) -> Result<(), String> {
+    let is_role = |role: &str| matches!(role, "work" | "serve" | "receive");
+    match roles_of(text).find(|role| !is_role(role)) {
+        None => Ok(()),
+        Some(other) => Err(format!("`{other}` is not a role of a node: there are work, serve and receive")),
     }
 }

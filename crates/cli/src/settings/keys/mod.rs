@@ -226,6 +226,9 @@ pub(crate) static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
     sections.into_iter().flatten().collect()
 });
 
+#[cfg(feature = "history")]
+pub(crate) use cluster::roles_of;
+
 mod bullet;
 #[cfg(feature = "history")]
 mod cluster;
