@@ -230,3 +230,51 @@ fn every_problem_and_every_sqlstate_is_in_the_reference() {
     }
     assert!(count > 40 && missing.is_empty(), "{count} found; docs/reference/errors.md lacks {missing:?}");
 }
+
+/// The line of the first example in a file's documentation that would be run: its block names no other language.
+fn example_to_run(source: &str) -> Option<usize> {
+    let mut in_block = false;
+    for (at, line) in source.lines().enumerate() {
+        let line = line.trim_start();
+        let comment = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"));
+        let Some(language) = comment.and_then(|comment| comment.trim_start().strip_prefix("```")) else {
+            continue;
+        };
+        let is_run =
+            language.is_empty() || language.starts_with("rust") || language.starts_with("should_panic");
+        if !in_block && is_run {
+            return Some(at + 1);
+        }
+        in_block = !in_block;
+    }
+    None
+}
+
+#[test]
+fn examples_that_would_not_be_run_are_found() {
+    assert_eq!(example_to_run("/// ```text\n/// a\n/// ```\nfn f() {}\n//! ```\n//! g();"), Some(5));
+    assert_eq!(example_to_run("    /// ```rust,no_run\n"), Some(1));
+    assert_eq!(example_to_run("/// ```sql\n/// a\n/// ```\n"), None);
+}
+
+/// rustdoc looks for examples in each crate for some seconds, so the crates without any say so.
+#[test]
+fn crates_whose_examples_are_not_run_have_none() {
+    let mut crates = 0;
+    for entry in fs::read_dir(root().join("crates")).expect("there are crates").flatten() {
+        let folder = entry.path();
+        if !fs::read_to_string(folder.join("Cargo.toml")).is_ok_and(|text| text.contains("doctest = false")) {
+            continue;
+        }
+        crates += 1;
+        for text in sources(&folder.join("src")) {
+            let name = folder.display();
+            assert_eq!(
+                example_to_run(&text),
+                None,
+                "{name}: `doctest = false` leaves an example out: {text}"
+            );
+        }
+    }
+    assert!(crates > 10, "{crates}");
+}

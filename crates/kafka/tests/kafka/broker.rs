@@ -123,12 +123,15 @@ impl Broker {
 }
 
 fn client(address: &str, memory_bytes: u64) -> Client {
-    // Members of groups find new topics and partitions with it.
-    let interval = ("topic.metadata.refresh.interval.ms".to_owned(), "500".to_owned());
+    // Members of groups find new topics and partitions with the first; an unknown topic is an error after the second, by default
+    // after 30 s.
+    let properties =
+        [("topic.metadata.refresh.interval.ms", "500"), ("topic.metadata.propagation.max.ms", "3000")];
+    let properties = properties.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let config = ConnectionConfig {
         brokers: address.to_owned(),
         memory_bytes,
-        properties: [interval].into(),
+        properties: properties.into(),
         ..ConnectionConfig::default()
     };
     Client::new(config, Arc::new(SystemClock::new())).unwrap()
