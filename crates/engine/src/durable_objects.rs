@@ -29,6 +29,9 @@ impl DurableObjects for ForRuntime {
         if let Ok(view) = self.0.view(name.as_str()) {
             return Some(view.declared().schema());
         }
+        if let Some(schema) = self.0.schema_of_cluster(name) {
+            return Some(schema);
+        }
         self.0.with_catalog(|catalog| {
             let create = &catalog.stream(name)?.create;
             create.is_declared().then(|| create.schema())

@@ -323,6 +323,49 @@ async fn nodes_know_each_other_and_one_that_drains_leaves_its_work_to_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn events_that_do_not_fit_the_columns_are_left_out_on_every_node() {
+    let source = Source::new(2);
+    source.kafka.make_topic("typed", 2);
+    source.kafka.set_append_time("typed", true);
+    let nodes = cluster(&source, &["a", "b"]).await;
+    let create = "CREATE STREAM typed (n LONG NOT NULL CHECK (n >= 0), at TIMESTAMP PATH 'when') FROM KAFKA (topic = 'typed') WITH (store = false)";
+    sql(&nodes[1].engine, create).await;
+    // An expression that needs the columns' types.
+    let text = "SELECT n, at FROM STREAM(typed) WHERE at > TIMESTAMP '2026-01-01 00:00:00'";
+    let mut query = None;
+    until("the stream is on the other node", async || {
+        query = try_ask(&nodes[0].engine, text).await.ok();
+        query.is_some()
+    })
+    .await;
+    let mut query = query.unwrap();
+    let mut expected = BTreeSet::new();
+    for n in 0..200_i64 {
+        let value = match n % 5 {
+            0 => format!("{{\"n\":{n}}}"),
+            1 => format!("{{\"n\":-{n},\"when\":\"2026-02-03T04:05:06Z\"}}"),
+            2 => format!("{{\"n\":\"{n}\",\"when\":\"2026-02-03T04:05:06Z\"}}"),
+            3 => "no event".to_owned(),
+            _ => {
+                expected.insert(format!("{{\"n\":{n},\"at\":\"2026-02-03T04:05:06.000Z\"}}"));
+                format!("{{\"n\":{n},\"when\":\"2026-02-03T04:05:06Z\"}}")
+            }
+        };
+        source.kafka.append("typed", (n % 3 == 0).into(), FakeMessage::value(value));
+    }
+    let mut seen = BTreeSet::new();
+    while seen.len() < expected.len() {
+        for line in lines(&next(&mut query).await) {
+            assert!(seen.insert(line.clone()), "{line} comes twice");
+        }
+    }
+    assert_eq!(seen, expected);
+    for node in nodes {
+        stop(node.engine, GRACE).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_topic_that_is_made_again_ends_its_queries_and_is_read_anew() {
     let mut source = Source::new(2);
     let nodes = cluster(&source, &["a", "b"]).await;
@@ -396,7 +439,11 @@ async fn a_cluster_refuses_what_it_cannot_answer() {
     let error = engine.submit(&Principal::local(), text, SubmitOptions::default()).err().unwrap();
     assert!(error.to_string().contains("one of the cluster"), "{error}");
     for (statement, why) in [
-        ("CREATE STREAM u (n LONG) FROM KAFKA (topic = 'u')", "columns"),
+        ("CREATE STREAM u (n LONG DEFAULT 1) FROM KAFKA (topic = 'u') WITH (store = false)", "default"),
+        (
+            "CREATE STREAM u (n TIMESTAMP, WATERMARK FOR n AS n - INTERVAL '1 second') FROM KAFKA (topic = 'u') WITH (store = false)",
+            "watermark",
+        ),
         ("CREATE STREAM u FROM KAFKA (topic = 't')", "reads topic `t` already"),
         ("CREATE STREAM s FROM KAFKA (topic = 'u')", "exists"),
     ] {

@@ -26,7 +26,7 @@ use swiftwater_cluster::{NodeName, Place, QueryNumber};
 use swiftwater_event::{Millis, StreamName};
 use swiftwater_kafka::{OffsetAt, Producer, TopicId};
 use swiftwater_lang::{
-    Dialect, ParseOptions,
+    Dialect, ParseOptions, Schema,
     ddl::{CreateStream, Ddl, StreamOptions},
     parse_kept_ddl,
 };
@@ -34,7 +34,11 @@ use swiftwater_runtime::lock_order::OrderedMutex;
 use tokio::sync::{Notify, OnceCell, mpsc, oneshot, watch};
 
 use crate::{
-    EngineError, config::ClusterConfig, durable::history::History, shared::Shared, supervisor::TaskKind,
+    EngineError,
+    config::ClusterConfig,
+    durable::{columns::Columns, history::History},
+    shared::Shared,
+    supervisor::TaskKind,
 };
 use reader::{Order, PartitionName, Positions};
 use serving::Serving;
@@ -76,12 +80,20 @@ pub(crate) struct Cluster {
 pub(crate) struct ClusterStream {
     create: CreateStream,
     topic: Box<str>,
+    /// The columns that its events are validated against, and their types; none if it declares none.
+    columns: Option<(Columns, Schema)>,
     serving: Arc<Serving>,
     /// The partitions of its topic, as last looked up.
     partitions: AtomicU32,
     orders: mpsc::Sender<Order>,
     /// The topic as it was first looked up: one that is made again is another.
     topic_id: OrderedMutex<Option<TopicId>>,
+}
+
+impl ClusterStream {
+    fn schema(&self) -> Option<&Schema> {
+        self.columns.as_ref().map(|(_, schema)| schema)
+    }
 }
 
 /// A query of the cluster, as its message has it.
@@ -105,6 +117,12 @@ impl History {
     /// This node of a cluster, if it is one.
     pub(crate) fn cluster(&self) -> Option<&Arc<Cluster>> {
         self.objects.cluster.get()
+    }
+
+    /// The types of the columns of a stream of the cluster, if it declares any.
+    pub(crate) fn schema_of_cluster(&self, name: &StreamName) -> Option<Schema> {
+        let stream = self.cluster()?.stream(name)?;
+        stream.schema().cloned()
     }
 
     /// True if a stream is one of the cluster, so that its events are on all nodes.
@@ -157,7 +175,7 @@ impl Cluster {
     /// True if a statement declares a stream of the cluster, and not one of this node.
     pub(crate) fn takes(&self, ddl: &Ddl) -> bool {
         match ddl {
-            Ddl::CreateStream(create) => create.source.is_some() && create.options.store != Some(true),
+            Ddl::CreateStream(create) => create.source.is_some() && !create.is_stored(),
             Ddl::DropStream { name, .. } => self.streams.lock().contains_key(name),
             _ => false,
         }
@@ -294,12 +312,20 @@ impl Cluster {
             tracing::warn!(stream = %name, "a second stream of the cluster over one topic is void");
             return;
         }
+        let columns = match Columns::of(&create, &[]) {
+            Ok(columns) => create.is_declared().then(|| (columns, create.schema())),
+            Err(error) => {
+                tracing::error!(stream = %name, text, %error, "the cluster has a stream that this release cannot read: upgrade this node");
+                return;
+            }
+        };
         let (orders, inbox) = mpsc::channel(reader::ORDERS_MAX);
         let topic: Box<str> = source.topic.as_ref().into();
         let serving = Serving::new(name.clone(), topic.clone(), self.config.partial_wait);
         let stream = Arc::new(ClusterStream {
             create,
             topic,
+            columns,
             serving,
             topic_id: OrderedMutex::default(),
             partitions: AtomicU32::new(0),
@@ -325,12 +351,19 @@ fn unavailable(why: String) -> EngineError {
 /// Refuses what a stream of a cluster cannot have.
 fn check(create: &CreateStream) -> Result<(), EngineError> {
     let name = &create.name;
-    if !create.columns.is_empty() || !create.checks.is_empty() || create.watermark.is_some() {
+    if create.watermark.is_some() {
         return Err(refused(format!(
-            "stream `{name}` of the cluster cannot have columns, checks or a watermark: leave them out, or add WITH (store = \
-             true) for a stream of this node alone"
+            "stream `{name}` of the cluster cannot have a watermark: its windows go by the time of the messages. Leave it out, or \
+             add WITH (store = true) for a stream of this node alone"
         )));
     }
+    if let Some(column) = create.columns.iter().find(|column| column.default.is_some()) {
+        return Err(refused(format!(
+            "column `{}` of stream `{name}` of the cluster cannot have a default: queries see the events as they are in the topic",
+            column.name
+        )));
+    }
+    Columns::of(create, &[]).map_err(EngineError::Columns)?;
     if create.source.as_ref().is_some_and(|source| source.options.format().has_schema()) {
         return Err(refused(format!("stream `{name}` of the cluster cannot read Avro or Protobuf yet")));
     }

@@ -13,7 +13,7 @@ use swiftwater_kafka::{
     Consumer, ConsumerOptions, Fetched, Isolation, KafkaError, KafkaErrorKind, MessageBatch, OffsetAt,
     Producer, SendError,
 };
-use swiftwater_lang::ddl::KafkaIsolation;
+use swiftwater_lang::{Schema, ddl::KafkaIsolation};
 use swiftwater_runtime::{lock_order::OrderedMutex, parts::count_panic};
 use tokio::{
     sync::{mpsc, oneshot},
@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     durable::history::{History, run_blocking},
-    objects::kafka_sources::convert::convert_without_schema,
+    objects::kafka_sources::convert::{Converted, convert_without_schema},
     supervisor::TaskKind,
 };
 
@@ -322,7 +322,7 @@ impl<'c> Reader<'c> {
         for (number, asked) in queries.into_iter().filter(|(number, _)| !self.learned.contains(number)) {
             let Some(shared) = self.cluster.shared.upgrade() else { return };
             let server: NodeName = asked.asked.server.as_str().into();
-            match distributed(number, &asked) {
+            match distributed(number, &asked, self.stream.schema()) {
                 Ok(query) => run_blocking(usize::MAX, || {
                     self.worker.add_query(query, server, shared.clock.now_micros());
                 }),
@@ -369,17 +369,28 @@ impl<'c> Reader<'c> {
         let Some(shared) = self.cluster.shared.upgrade() else { return };
         run_blocking(messages.bytes().len(), || {
             let event_bytes_max = self.stream.create.options.event_bytes_max;
-            let converted = convert_without_schema(messages, source, event_bytes_max);
+            let Converted { batch, mut offsets, .. } =
+                convert_without_schema(messages, source, event_bytes_max);
+            let events = match &self.stream.columns {
+                None => batch,
+                // Without defaults, no answer depends on the time of this.
+                Some((columns, _)) => {
+                    let (good, _, rejected) = columns.accept(batch, self.broker_time);
+                    let mut rejected = rejected.iter().map(|rejected| rejected.row as usize).peekable();
+                    let mut row = 0..;
+                    offsets.retain(|_| row.next().is_some_and(|row| rejected.next_if_eq(&row).is_none()));
+                    good
+                }
+            };
             let mut place = 0;
-            let times = converted.offsets.iter().map(|offset| {
+            let times = offsets.iter().map(|offset| {
                 while messages.offsets()[place] < *offset {
                     place += 1;
                 }
                 messages.timestamps()[place].millis
             });
             let times = times.collect();
-            let batch =
-                Batch { events: converted.batch, offsets: converted.offsets, times, next: messages.next() };
+            let batch = Batch { events, offsets, times, next: messages.next() };
             self.worker.take(messages.partition(), batch, shared.clock.now_micros());
         });
     }
@@ -450,8 +461,12 @@ impl<'c> Reader<'c> {
 }
 
 /// A query of the cluster, compiled.
-fn distributed(number: QueryNumber, asked: &ClusterQuery) -> Result<DistributedQuery, String> {
-    let query = compiled(&asked.asked.text, asked.begins)?;
+fn distributed(
+    number: QueryNumber,
+    asked: &ClusterQuery,
+    schema: Option<&Schema>,
+) -> Result<DistributedQuery, String> {
+    let query = compiled(&asked.asked.text, asked.begins, schema)?;
     let ends = asked.asked.duration_ms.map(|ms| asked.begins.saturating_add_unsigned(ms));
     DistributedQuery::new(number, asked.begins, ends, query).map_err(|why| why.to_string())
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use swiftwater_cluster::{DistributedQuery, QueryNumber, Role};
 use swiftwater_event::{Millis, StreamName};
-use swiftwater_lang::{Dialect, ParseOptions, parse, stream_of};
+use swiftwater_lang::{Dialect, ParseOptions, Schema, parse, stream_of};
 use swiftwater_live::StandingQuery;
 use swiftwater_runtime::{QueryForm, SubmitOptions, parts::RemoteStart};
 use tokio::sync::oneshot;
@@ -39,7 +39,7 @@ impl Cluster {
             ));
         }
         let wanted = shared.runtime.wanted(text, options, now)?;
-        let query = compiled(text, now).map_err(refused)?;
+        let query = compiled(text, now, stream.schema()).map_err(refused)?;
         let duration_ms = wanted.ends().map(|ends| ends.abs_diff(now));
         let ends = |begins: Millis| duration_ms.map(|ms| begins.saturating_add_unsigned(ms));
         let checked = DistributedQuery::new(0, now, ends(now), Arc::clone(&query));
@@ -164,9 +164,14 @@ impl Cluster {
     }
 }
 
-/// The query of a text, as every node compiles it: without what one node alone has declared.
-pub(super) fn compiled(text: &str, begins: Millis) -> Result<Arc<StandingQuery>, String> {
-    let options = ParseOptions { text_bytes_max: usize::MAX, ..ParseOptions::new(Dialect::Native, begins) };
+/// The query of a text over a stream of these columns, as every node compiles it: without what one node alone has declared.
+pub(super) fn compiled(
+    text: &str,
+    begins: Millis,
+    schema: Option<&Schema>,
+) -> Result<Arc<StandingQuery>, String> {
+    let options =
+        ParseOptions { text_bytes_max: usize::MAX, schema, ..ParseOptions::new(Dialect::Native, begins) };
     let statement = parse(text, &options).map_err(|errors| errors.to_string())?;
     StandingQuery::compile(statement.query).map(Arc::new).map_err(|errors| errors.to_string())
 }
