@@ -9,6 +9,7 @@ mod common;
 use std::{
     collections::BTreeMap,
     io::Read,
+    net::TcpListener,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -216,12 +217,18 @@ fn each_message_is_stored_once_and_each_change_written_once_whatever_is_killed()
 /// A node of a cluster.
 fn node(directory: &Path, name: &str, broker: &Broker) -> TestServer {
     let settings = directory.join(format!("{name}.toml"));
+    // Free a moment ago: other nodes are told before the server listens.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let text = format!(
-        "[kafka.main]\nbrokers = \"{}\"\n[cluster]\nname = \"c\"\nnode_id = \"{name}\"\nsession_timeout_ms = \"6s\"\n",
+        "[kafka.main]\nbrokers = \"{}\"\n[cluster]\nname = \"c\"\nnode_id = \"{name}\"\nsession_timeout_ms = \"6s\"\n\
+         advertise = \"http://127.0.0.1:{port}\"\n",
         broker.address
     );
     std::fs::write(&settings, text).unwrap();
-    TestServer::over_with(&directory.join(name), &["--config", settings.to_str().unwrap()])
+    let listen = format!("127.0.0.1:{port}");
+    let data = directory.join(name);
+    let args = ["--data", data.to_str().unwrap(), "--config", settings.to_str().unwrap()];
+    TestServer::start_as(&["serve", "--listen", &listen, "--log", "warn"], &args)
 }
 
 /// Two nodes answer a query over a topic together; when one is killed, the other goes on, and each record comes once.
@@ -254,6 +261,28 @@ fn ask_two_nodes(broker: &Broker, python: &Path) {
         values.filter_map(|value| value["id"].as_u64()).collect()
     };
     let distinct = || ids().into_iter().collect::<std::collections::BTreeSet<u64>>();
+    // Either node shows and ends the queries of the other.
+    let id = {
+        let listed: serde_json::Value = serde_json::from_str(&first.get("/v1/cluster/queries")).unwrap();
+        assert_eq!(listed["queries"][0]["node"], "b", "{listed}");
+        listed["queries"][0]["id"].as_str().unwrap().to_owned()
+    };
+    let shown = run(&["cluster", "status", "--server", &first.url]);
+    assert!(
+        shown.code == Some(0) && shown.out.contains("flights") && shown.out.contains(&second.url),
+        "{shown:?}"
+    );
+    until("the nodes to share the partitions", || {
+        let checked = run(&["cluster", "check", "--server", &first.url]);
+        checked.code == Some(0) && checked.out.contains("2 nodes and 2 partitions")
+    });
+    let other =
+        run(&["query", "--server", &first.url, "--detach", "SELECT id FROM STREAM(flights) WHERE id = -1"]);
+    assert_eq!(other.code, Some(0), "{other:?}");
+    let killed = run(&["kill", "--server", &second.url, other.out.trim()]);
+    assert_eq!(killed.code, Some(0), "{killed:?}");
+    until("it to be forgotten", || !second.get("/v1/cluster/queries").contains("id = -1"));
+    assert!(second.get("/v1/cluster/queries").contains(&id));
     produce(0..1000);
     until("the records of both nodes", || distinct().len() == 990);
     first.running.signal("KILL");
@@ -263,6 +292,16 @@ fn ask_two_nodes(broker: &Broker, python: &Path) {
     assert_eq!(ids().len(), 2970, "a record came twice");
     let _ = query.kill();
     query.wait().unwrap();
+    until("the query to end", || second.get("/v1/cluster/queries").contains("\"queries\":[]"));
+    let drained = run(&["cluster", "drain", "--server", &second.url, "--timeout", "1m"]);
+    assert!(drained.code == Some(0) && drained.out.contains("has no partitions"), "{drained:?}");
+    let refused = run(&["query", "--server", &second.url, text]);
+    assert!(refused.code == Some(1) && refused.err.contains("takes no queries"), "{refused:?}");
+    assert_eq!(run(&["cluster", "resume", "--server", &second.url]).code, Some(0));
+    until("it to have the partitions again", || {
+        run(&["cluster", "status", "--server", &second.url]).out.contains("work serve receive")
+            && second.get("/v1/cluster").contains("\"partitions\":2")
+    });
 }
 
 /// A query through a topic has its results in another.
