@@ -522,7 +522,9 @@ mod tests {
             assert_eq!(shown(text), text);
         }
         assert_eq!(
-            shown("create stream s from kafka (topic = t, PARTITIONER = Murmur2, key = k) with (PRODUCE = True)"),
+            shown(
+                "create stream s from kafka (topic = t, PARTITIONER = Murmur2, key = k) with (PRODUCE = True)"
+            ),
             "CREATE STREAM s FROM KAFKA (topic = 't', key = 'k', partitioner = murmur2) WITH (produce = true)"
         );
         assert_eq!(
@@ -568,7 +570,10 @@ mod tests {
                 "1:22: `partitioner` of a topic needs `key`",
             ),
             ("CREATE STREAM s WITH (produce = true)", "1:33: `produce` needs a topic"),
-            ("CREATE STREAM s FROM KAFKA (topic = t) WITH (produce = 1)", "1:56: `produce` must be true or false"),
+            (
+                "CREATE STREAM s FROM KAFKA (topic = t) WITH (produce = 1)",
+                "1:56: `produce` must be true or false",
+            ),
             (
                 "CREATE STREAM s FROM KAFKA (topic = t) WITH (store = true, produce = true)",
                 "1:70: a stored stream cannot `produce`",

@@ -11,6 +11,7 @@
 //! in the room `cluster`. A query begins at the time at which the broker recorded it, and has the number of its message.
 
 mod member;
+mod produce;
 mod reader;
 mod serving;
 mod submit;
@@ -30,11 +31,12 @@ use swiftwater_lang::{
     parse_kept_ddl,
 };
 use swiftwater_runtime::lock_order::OrderedMutex;
-use tokio::sync::{Notify, OnceCell, mpsc, oneshot, watch};
+use tokio::sync::{Notify, OnceCell, Semaphore, mpsc, oneshot, watch};
 
 use crate::{
     EngineError, config::ClusterConfig, durable::history::History, shared::Shared, supervisor::TaskKind,
 };
+use produce::ProduceQueue;
 use reader::{Order, PartitionName, Positions};
 use serving::Serving;
 use topics::Topics;
@@ -66,6 +68,9 @@ pub(crate) struct Cluster {
     made: OnceCell<u32>,
     /// Streams that were dropped, until their queries have ended.
     dropped: OrderedMutex<Vec<Arc<ClusterStream>>>,
+    /// The room for the bytes of events that wait to be written to topics.
+    room: Arc<Semaphore>,
+    room_bytes: u32,
 }
 
 /// A stream of a cluster.
@@ -79,6 +84,8 @@ pub(crate) struct ClusterStream {
     orders: mpsc::Sender<Order>,
     /// The topic as it was first looked up: one that is made again is another.
     topic_id: OrderedMutex<Option<TopicId>>,
+    /// The events that clients send, if the stream takes any.
+    produced: Option<ProduceQueue>,
 }
 
 /// A query of the cluster, as its message has it.
@@ -121,7 +128,10 @@ impl Cluster {
     /// Starts a node.
     pub(crate) fn start(config: ClusterConfig, shared: &Arc<Shared>, history: &Arc<History>) -> Arc<Cluster> {
         let me = format!("{}/{}", config.node, shared.clock.now_micros());
+        let room_bytes = u32::try_from(shared.config.pending_bytes_max).unwrap_or(u32::MAX);
         let cluster = Arc::new(Cluster {
+            room: Arc::new(Semaphore::new(room_bytes as usize)),
+            room_bytes,
             topics: Topics::of(&config.name),
             me: me.into(),
             shared: Arc::downgrade(shared),
@@ -293,6 +303,7 @@ impl Cluster {
         let topic: Box<str> = source.topic.as_ref().into();
         let serving = Serving::new(name.clone(), topic.clone(), self.config.partial_wait);
         let stream = Arc::new(ClusterStream {
+            produced: ProduceQueue::start(history, &self.config.kafka, &create),
             create,
             topic,
             serving,
@@ -329,10 +340,10 @@ fn check(create: &CreateStream) -> Result<(), EngineError> {
     if create.source.as_ref().is_some_and(|source| source.options.format().has_schema()) {
         return Err(refused(format!("stream `{name}` of the cluster cannot read Avro or Protobuf yet")));
     }
-    let StreamOptions { store, event_bytes_max, .. } = create.options.clone();
-    if create.options != (StreamOptions { store, event_bytes_max, ..StreamOptions::default() }) {
+    let StreamOptions { store, event_bytes_max, produce, .. } = create.options.clone();
+    if create.options != (StreamOptions { store, event_bytes_max, produce, ..StreamOptions::default() }) {
         return Err(refused(format!(
-            "stream `{name}` of the cluster has no options but `event_bytes_max`: nothing of it is stored"
+            "stream `{name}` of the cluster has no options but `event_bytes_max` and `produce`: nothing of it is stored"
         )));
     }
     let own = create.source.as_ref().map(|source| &source.options);
