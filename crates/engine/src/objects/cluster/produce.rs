@@ -364,10 +364,12 @@ impl Writer {
                     why: error.to_string(),
                     is_unsure,
                 };
+                // Those that wait now, and not those that come after an answer.
+                let waiting: Vec<Request> = std::iter::from_fn(|| requests.try_recv().ok()).collect();
                 for request in group {
                     let _ = request.reply.send(Err(failed(is_unsure)));
                 }
-                while let Ok(request) = requests.try_recv() {
+                for request in waiting {
                     let _ = request.reply.send(Err(failed(false)));
                 }
             }
@@ -420,3 +422,6 @@ impl Writer {
         Ok(producer)
     }
 }
+
+#[cfg(test)]
+mod tests;
