@@ -180,7 +180,15 @@ impl Engine {
     /// stored, and its sender may not know.
     pub fn discards_events_of(&self, stream: &StreamName) -> bool {
         let shared = &self.shared;
-        shared.history.get().is_some() && shared.stored(stream).is_none() && shared.unstored(stream).is_none()
+        shared.history.get().is_some()
+            && shared.stored(stream).is_none()
+            && shared.unstored(stream).is_none()
+            && !self.is_of_cluster(stream)
+    }
+
+    /// True if a stream is one of the cluster: its events are in its topic, and this server remembers no numbers of requests.
+    pub fn is_of_cluster(&self, stream: &StreamName) -> bool {
+        self.shared.history.get().is_some_and(|history| history.is_of_cluster(stream))
     }
 
     /// Creates a stream whose first events are about to be appended, where the settings say that such streams are stored.
@@ -191,7 +199,10 @@ impl Engine {
     ) -> Result<(), EngineError> {
         match self.shared.history.get() {
             Some(history) if history.stores_new_streams() && self.discards_events_of(stream) => {
-                history.create_stream(&self.shared, stream).await
+                match self.shared.is_found_in_cluster(stream).await? {
+                    true => Ok(()),
+                    false => history.create_stream(&self.shared, stream).await,
+                }
             }
             _ => Ok(()),
         }

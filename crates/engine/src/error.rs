@@ -113,6 +113,19 @@ pub enum EngineError {
     /// Events are appended to a stream that reads them from Kafka.
     #[error("stream `{0}` reads a topic of Kafka, and takes no other events")]
     ReadsTopic(String),
+    /// Events are appended to a stream of the cluster that does not write them to its topic.
+    #[error("stream `{0}` of the cluster takes no events: it is declared without `produce`")]
+    TakesNoEvents(String),
+    /// Events cannot be written to the topic of their stream.
+    #[error("topic `{topic}` cannot be written at present: {why}{}", if *.is_unsure { "; some of these events may be written" } else { "" })]
+    NotWritten {
+        /// The topic.
+        topic: String,
+        /// The cause.
+        why: String,
+        /// Some of the events may be in the topic.
+        is_unsure: bool,
+    },
     /// A stream cannot read its topic.
     #[error("{0}")]
     Source(String),
@@ -243,6 +256,7 @@ impl EngineError {
             | EngineError::ReadsTopic(_)
             | EngineError::OtherNode { .. }
             | EngineError::NoCluster
+            | EngineError::TakesNoEvents(_)
             | EngineError::NoHistory
             | EngineError::Dedup(_) => ErrorKind::Conflict,
             EngineError::Columns(_)
@@ -254,6 +268,7 @@ impl EngineError {
                 ErrorKind::Limit
             }
             EngineError::NotStored(_)
+            | EngineError::NotWritten { .. }
             | EngineError::ClusterAway(_)
             | EngineError::ObjectUnavailable { .. }
             | EngineError::DiskStalled { .. }
@@ -279,6 +294,15 @@ impl EngineError {
             )),
             EngineError::ReadsTopic(_) => {
                 Some("Produce the events to the topic, or send them to another stream.".to_owned())
+            }
+            EngineError::TakesNoEvents(_) => Some(
+                "Create the stream WITH (produce = true), or produce the events to its topic.".to_owned(),
+            ),
+            EngineError::NotWritten { is_unsure: true, .. } => Some(
+                "Send the events again later: those that are in the topic already are then there twice.".to_owned(),
+            ),
+            EngineError::NotWritten { is_unsure: false, .. } => {
+                Some("Send the events again later: none of them is written.".to_owned())
             }
             EngineError::Source(_) => {
                 Some("Add [kafka.NAME] with `brokers` to the settings, and start the server again.".to_owned())

@@ -1,6 +1,6 @@
 //! The options and the result of an append: acknowledgement, numbered requests, refused events.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use swiftwater_event::{Offset, Position, RefusedText, StreamName};
 use swiftwater_live::columns::{RejectedEvent, ValidationRule};
@@ -89,6 +89,8 @@ pub fn hash_of<'e>(pieces: impl IntoIterator<Item = &'e [u8]>) -> u64 {
 pub struct Appended {
     /// The position after them.
     pub position: Position,
+    /// Their places in the topic that they were written to, if they were: [`Appended::position`] has no meaning then.
+    pub written: Option<TopicPlaces>,
     /// Events that were taken in.
     pub accepted: u64,
     /// Events that the stream's columns refuse, in order.
@@ -107,12 +109,46 @@ impl Appended {
     pub fn live(stream: &StreamName, offset: u64, accepted: u64) -> Appended {
         Appended {
             position: Position { source: stream.as_str().into(), partition: 0, offset: Offset(offset) },
+            written: None,
             accepted,
             refusals: Vec::new(),
             quarantined: 0,
             is_repeated: false,
             ticket: None,
         }
+    }
+}
+
+/// The places of events in a topic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopicPlaces {
+    /// The topic.
+    pub topic: Box<str>,
+    /// The place of each event that was taken in, in order.
+    pub events: Vec<TopicPlace>,
+}
+
+/// The place of an event in a topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TopicPlace {
+    /// The partition.
+    pub partition: u32,
+    /// The offset; none where the broker does not say.
+    pub offset: Option<u64>,
+}
+
+impl TopicPlaces {
+    /// The position after the events in each partition whose offsets are known, by partition.
+    pub fn ends(&self) -> impl Iterator<Item = (u32, Position)> {
+        let mut ends: BTreeMap<u32, u64> = BTreeMap::new();
+        for TopicPlace { partition, offset } in &self.events {
+            let Some(offset) = offset else { continue };
+            let end = ends.entry(*partition).or_default();
+            *end = (*end).max(offset + 1);
+        }
+        ends.into_iter().map(|(partition, end)| {
+            (partition, Position { source: self.topic.clone(), partition, offset: Offset(end) })
+        })
     }
 }
 

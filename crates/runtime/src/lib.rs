@@ -41,8 +41,8 @@ mod threads;
 mod ticker;
 
 pub use append::{
-    Ack, AppendOptions, Appended, Numbered, PRODUCER_BYTES_MAX, QUARANTINED_BYTES, Refusal, Ticket, hash_of,
-    is_reserved_producer,
+    Ack, AppendOptions, Appended, Numbered, PRODUCER_BYTES_MAX, QUARANTINED_BYTES, Refusal, Ticket,
+    TopicPlace, TopicPlaces, hash_of, is_reserved_producer,
 };
 pub use config::{EngineConfig, FastQuery, SlowReader};
 pub use durable::{DurableObjects, JoinSources};

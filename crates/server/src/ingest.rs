@@ -12,7 +12,8 @@
 //! - `none`: when all were checked, with 202 and no position; the last piece may still wait for room.
 //!
 //! Without `ack`, the stream's declaration decides: `disk` for a stored stream. For another it is `memory`, and `disk` is
-//! refused. A request that is refused part way reports the events accepted before, by the same rule. If the disk does not
+//! refused. Events of a stream of the cluster are taken when its topic has them on all replicas in sync. A request that is refused
+//! part way reports the events accepted before, by the same rule. If the disk does not
 //! sync them in time, the answer says that their state is unknown.
 //!
 //! `Swiftwater-Producer` and `Swiftwater-Sequence` are the sender's name and its number for the request. With them, a stored
@@ -22,6 +23,7 @@
 //! is the sender's time, in microseconds since 1970 or RFC 3339.
 
 use std::{
+    collections::BTreeMap,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
@@ -67,7 +69,7 @@ const REFUSED_BYTES_KEPT: usize = 64 << 10;
 /// what a full disk may not sync for hours, and most senders wait longer than this.
 const SYNC_TIME_MAX: Duration = Duration::from_secs(5);
 /// The fields of an answer that report stored events.
-const SAID_OF_STORED: [&str; 5] = ["accepted", "position", "quarantined", "repeated", "next"];
+const SAID_OF_STORED: [&str; 6] = ["accepted", "position", "positions", "quarantined", "repeated", "next"];
 /// Rows of a Parquet file are taken in pieces of this much text, or a little more.
 const PARQUET_PIECE_BYTES: usize = 1 << 20;
 
@@ -126,6 +128,8 @@ struct Tally {
     /// All of it was stored before, by a request of the same number.
     repeated: bool,
     position: Option<Position>,
+    /// The position in each partition, if the events were written to a topic.
+    positions: BTreeMap<u32, Position>,
     /// The log position to sync before the answer.
     ticket: Option<Ticket>,
     /// The request is refused, and whether what was taken is on disk, as it was to be, is not known.
@@ -180,8 +184,14 @@ pub(crate) async fn ingest(
     let stream = stream_name(path)?;
     shared.engine.ensure_stored(&Principal::anonymous(), &stream).await?;
     let default = shared.engine.ack(&stream);
-    let options = Options::of(parts.uri.query(), &parts.headers, &stream, default)?;
+    let is_of_cluster = shared.engine.is_of_cluster(&stream);
+    let options = Options::of(parts.uri.query(), &parts.headers, &stream, (default, is_of_cluster))?;
     let number = number_of(&parts.headers)?;
+    if number.is_some() && is_of_cluster {
+        return Err(of_cluster(&stream, "no node can deduplicate its requests").hint(
+            "Send without Swiftwater-Producer and Swiftwater-Sequence: a request that is sent again is written again.",
+        ));
+    }
     if number.is_some() && default.is_none() {
         return Err(not_stored(&stream, "the server cannot deduplicate its requests").hint(
             "Send without Swiftwater-Producer and Swiftwater-Sequence, or create the stream: CREATE STREAM.",
@@ -214,12 +224,13 @@ fn content_length(headers: &HeaderMap) -> u64 {
 }
 
 impl Options {
-    /// `default`: when events of the stream are acknowledged unless the request says otherwise, if it is stored.
+    /// `default`: when events of the stream are acknowledged unless the request says otherwise, if it is stored; and whether it is a
+    /// stream of the cluster.
     fn of(
         query: Option<&str>,
         headers: &HeaderMap,
         stream: &StreamName,
-        default: Option<Ack>,
+        (default, is_of_cluster): (Option<Ack>, bool),
     ) -> Result<Options, Problem> {
         let parameters = Parameters::parse(query, &["ack", "sample", "sent"])?;
         let ack = match parameters.get("ack") {
@@ -227,6 +238,11 @@ impl Options {
             Some("memory") => Ack::Memory,
             Some("none") => Ack::None,
             Some("disk") if default.is_some() => Ack::Disk,
+            Some("disk") if is_of_cluster => {
+                return Err(of_cluster(stream, "its events cannot be acknowledged from disk").hint(
+                    "Use ack=memory, the default: the answer comes when all replicas in sync have the events.",
+                ));
+            }
             Some("disk") => {
                 return Err(not_stored(stream, "its events cannot be acknowledged from disk")
                     .hint("Use ack=memory, or create the stream: CREATE STREAM."));
@@ -457,7 +473,7 @@ impl Ingest {
     ) -> Result<(), IngestFailure> {
         let source = piece.source();
         let numbered = self.parts.as_ref().zip(part).map(|(parts, part)| parts.numbered(part, &piece));
-        let Appended { position, accepted, refusals, quarantined, is_repeated, ticket } =
+        let Appended { position, written, accepted, refusals, quarantined, is_repeated, ticket } =
             self.append(piece, rejected, numbered).await?;
         if let (Some(parts), Some(part)) = (&mut self.parts, part)
             && (accepted > 0 || is_repeated)
@@ -471,8 +487,10 @@ impl Ingest {
         let form = self.options.form;
         tally.describe(refusals.into_iter().map(|refusal| form.with_row_position(source.describe(refusal))));
         tally.accepted += accepted;
-        if accepted > 0 {
-            tally.position = Some(position);
+        match written {
+            Some(written) => tally.positions.extend(written.ends()),
+            None if accepted > 0 => tally.position = Some(position),
+            None => {}
         }
         tally.ticket = tally.ticket.max(ticket);
         Ok(())
@@ -615,6 +633,12 @@ fn not_stored(stream: &StreamName, what: &str) -> Problem {
     Problem::new(StatusCode::CONFLICT, "not-stored", "The stream is live-only", detail)
 }
 
+/// The problem of a request that only a stored stream of one node can have.
+fn of_cluster(stream: &StreamName, what: &str) -> Problem {
+    let detail = format!("stream `{stream}` is one of the cluster, so {what}");
+    Problem::new(StatusCode::CONFLICT, "not-stored", "The stream is live-only", detail)
+}
+
 impl Tally {
     fn describe(&mut self, refused: impl Iterator<Item = RejectedEvent>) {
         let room = REJECTIONS_MAX.saturating_sub(self.rejections.len());
@@ -647,6 +671,9 @@ impl Tally {
             "position": self.position.as_ref().map(position_json),
             "errors": errors,
         });
+        if !self.positions.is_empty() {
+            value["positions"] = self.positions.values().map(position_json).collect();
+        }
         if options.sample.is_some() {
             value["sampled_out"] = self.sampled_out.into();
         }

@@ -41,6 +41,10 @@ impl Engine {
         false
     }
 
+    pub(crate) fn is_of_cluster(&self, _stream: &StreamName) -> bool {
+        false
+    }
+
     pub(crate) fn declared_fields(&self, _stream: &StreamName) -> Vec<(Box<str>, Type)> {
         Vec::new()
     }

@@ -30,8 +30,8 @@ impl Shared {
         if self.unstored(stream).is_some_and(|(_, declared)| declared.create.source.is_some()) {
             return Err(EngineError::ReadsTopic(stream.to_string()));
         }
-        if self.history.get().is_some_and(|history| history.is_of_cluster(stream)) {
-            return Err(EngineError::ReadsTopic(stream.to_string()));
+        if let Some(appended) = self.append_to_cluster(stream, &batch, &options).await? {
+            return Ok(appended);
         }
         self.append_unstored(stream, batch, options).await
     }

@@ -21,12 +21,12 @@ use crate::history::{open_when_free, quick, sql, stop, try_sql};
 const GRACE: Duration = Duration::from_secs(5);
 const START: i64 = 1_800_000_000_000;
 
-struct Node {
-    engine: Engine,
+pub(crate) struct Node {
+    pub(crate) engine: Engine,
     _dir: TempDir,
 }
 
-async fn node(kafka: &FakeKafka, name: &str) -> Node {
+pub(crate) async fn node(kafka: &FakeKafka, name: &str) -> Node {
     node_with(kafka, name, &Role::ALL).await
 }
 
@@ -62,7 +62,7 @@ async fn ask(engine: &Engine, text: &str) -> Subscription {
     try_ask(engine, text).await.unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-async fn try_ask(engine: &Engine, text: &str) -> Result<Subscription, EngineError> {
+pub(crate) async fn try_ask(engine: &Engine, text: &str) -> Result<Subscription, EngineError> {
     let mut options = SubmitOptions::default();
     engine.ask_cluster(text, &mut options).await?;
     Ok(engine.submit(&Principal::local(), text, options)?)
@@ -119,12 +119,12 @@ async fn until(what: &str, mut is: impl AsyncFnMut() -> bool) {
     assert!(waited.await.is_ok(), "{what}");
 }
 
-async fn next(query: &mut Subscription) -> Emit {
+pub(crate) async fn next(query: &mut Subscription) -> Emit {
     let next = tokio::time::timeout(Duration::from_secs(60), query.next()).await;
     next.expect("an emit comes").expect("the query stands")
 }
 
-fn lines(emit: &Emit) -> BTreeSet<String> {
+pub(crate) fn lines(emit: &Emit) -> BTreeSet<String> {
     std::str::from_utf8(&emit.records.text).unwrap().lines().map(str::to_owned).collect()
 }
 

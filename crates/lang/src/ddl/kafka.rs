@@ -7,12 +7,12 @@
 
 use std::fmt;
 
-use swiftwater_event::{from_rfc3339, rfc3339};
+use swiftwater_event::{Path, from_rfc3339, rfc3339};
 
 use super::{
     kafka_format::{KafkaFormat, message_name, registry_url, schema_path},
     options::{Value, named},
-    print::write_options,
+    print::{path_text, write_options},
 };
 
 /// The connection that is used if none is named.
@@ -57,6 +57,21 @@ pub struct KafkaOptions {
     pub on_tombstone: Option<OnTombstone>,
     /// The treatment of messages that were deleted before they were read; not set: depends on whether events are stored.
     pub on_gap: Option<OnGap>,
+    /// The path of the value in an event that is its message's key; not set: messages have no key, or an unknown one.
+    pub key: Option<Path>,
+    /// The choice of the partition by the key; not set: as Java's producers do, if this server writes the messages.
+    pub partitioner: Option<SourcePartitioner>,
+}
+
+/// The hash function by which the producers of a topic choose the partition of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SourcePartitioner {
+    /// As Java's producers do.
+    Murmur2,
+    /// As librdkafka's producers do.
+    Crc32,
+    /// Another one, or several.
+    Unknown,
 }
 
 /// The first message that is read of each partition.
@@ -141,6 +156,10 @@ pub enum KafkaOption {
     OnTombstone,
     /// `on_gap = stop|skip`.
     OnGap,
+    /// `key = 'user.id'`.
+    Key,
+    /// `partitioner = murmur2|crc32|unknown`.
+    Partitioner,
     /// `paused = true|false`.
     Paused,
 }
@@ -167,9 +186,24 @@ impl KafkaField {
     }
 }
 
+impl SourcePartitioner {
+    /// All of them.
+    const ALL: [SourcePartitioner; 3] =
+        [SourcePartitioner::Murmur2, SourcePartitioner::Crc32, SourcePartitioner::Unknown];
+
+    /// Its name.
+    fn text(self) -> &'static str {
+        match self {
+            SourcePartitioner::Murmur2 => "murmur2",
+            SourcePartitioner::Crc32 => "crc32",
+            SourcePartitioner::Unknown => "unknown",
+        }
+    }
+}
+
 impl KafkaOption {
     /// All of them, in the order in which they are printed.
-    pub const ALL: [KafkaOption; 13] = [
+    pub const ALL: [KafkaOption; 15] = [
         KafkaOption::Topic,
         KafkaOption::Connection,
         KafkaOption::Format,
@@ -182,6 +216,8 @@ impl KafkaOption {
         KafkaOption::Include,
         KafkaOption::OnTombstone,
         KafkaOption::OnGap,
+        KafkaOption::Key,
+        KafkaOption::Partitioner,
         KafkaOption::Paused,
     ];
 
@@ -200,6 +236,8 @@ impl KafkaOption {
             KafkaOption::Include => "include",
             KafkaOption::OnTombstone => "on_tombstone",
             KafkaOption::OnGap => "on_gap",
+            KafkaOption::Key => "key",
+            KafkaOption::Partitioner => "partitioner",
             KafkaOption::Paused => "paused",
         }
     }
@@ -211,7 +249,8 @@ impl KafkaOption {
 
     /// True if it can be changed after the stream was created: what was read so far keeps its meaning.
     pub(crate) fn can_change(self) -> bool {
-        !matches!(self, KafkaOption::Topic | KafkaOption::Start | KafkaOption::Paused)
+        use KafkaOption::{Key, Partitioner, Paused, Start, Topic};
+        !matches!(self, Topic | Start | Key | Partitioner | Paused)
     }
 
     /// The values that it accepts, for messages.
@@ -233,6 +272,8 @@ impl KafkaOption {
             KafkaOption::Include => "a list of key, headers, timestamp, partition and offset, in parentheses",
             KafkaOption::OnTombstone => "skip or event",
             KafkaOption::OnGap => "stop or skip",
+            KafkaOption::Key => "the path of a value in the events, such as 'user.id'",
+            KafkaOption::Partitioner => "murmur2, crc32 or unknown",
             KafkaOption::Paused => "true or false",
         }
     }
@@ -310,6 +351,8 @@ impl KafkaOptions {
         self.include = other.include.clone().or(self.include.take());
         self.on_tombstone = other.on_tombstone.or(self.on_tombstone);
         self.on_gap = other.on_gap.or(self.on_gap);
+        self.key = other.key.clone().or(self.key.take());
+        self.partitioner = other.partitioner.or(self.partitioner);
     }
 
     /// The options that are set, with their values as written.
@@ -340,6 +383,8 @@ impl KafkaOptions {
                     OnGap::Stop => "stop".to_owned(),
                     OnGap::Skip => "skip".to_owned(),
                 },
+                KafkaOption::Key => quoted(&path_text(self.key.as_ref()?)),
+                KafkaOption::Partitioner => self.partitioner?.text().to_owned(),
             })
         };
         KafkaOption::ALL.into_iter().filter_map(move |option| Some((option.text(), set(option)?)))
@@ -397,6 +442,11 @@ impl KafkaSource {
             KafkaOption::OnTombstone if is("event") => options.on_tombstone = Some(OnTombstone::Event),
             KafkaOption::OnGap if is("stop") => options.on_gap = Some(OnGap::Stop),
             KafkaOption::OnGap if is("skip") => options.on_gap = Some(OnGap::Skip),
+            KafkaOption::Key => options.key = Some(Path::parse(text).ok()?),
+            KafkaOption::Partitioner => {
+                let named = SourcePartitioner::ALL.into_iter().find(|partitioner| is(partitioner.text()));
+                options.partitioner = Some(named?);
+            }
             KafkaOption::Paused if is("true") => self.is_paused = true,
             KafkaOption::Paused if is("false") => self.is_paused = false,
             _ => return None,
@@ -463,6 +513,20 @@ mod tests {
         ] {
             assert_eq!(shown(text), text);
         }
+        for text in [
+            "CREATE STREAM s FROM KAFKA (topic = 't') WITH (produce = true)",
+            "CREATE STREAM s FROM KAFKA (topic = 't', key = 'user[0].id', partitioner = crc32) WITH (event_bytes_max = \
+             '64KiB', produce = true)",
+            "CREATE STREAM s FROM KAFKA (topic = 't', key = '[''a.b'']', partitioner = unknown) WITH (produce = false)",
+        ] {
+            assert_eq!(shown(text), text);
+        }
+        assert_eq!(
+            shown(
+                "create stream s from kafka (topic = t, PARTITIONER = Murmur2, key = k) with (PRODUCE = True)"
+            ),
+            "CREATE STREAM s FROM KAFKA (topic = 't', key = 'k', partitioner = murmur2) WITH (produce = true)"
+        );
         assert_eq!(
             shown(
                 "create stream s from kafka (TOPIC = orders, include = (offset, KEY), start = ' 1:2 , 0:1')"
@@ -493,6 +557,42 @@ mod tests {
                 "1:50: `include` must be a list of key, headers, timestamp, partition and offset, in parentheses",
             ),
             ("CREATE STREAM s FROM KAFKA (topic = t, topics = u)", "1:40: no option `topics`"),
+            (
+                "CREATE STREAM s FROM KAFKA (topic = t, key = 'a..b')",
+                "1:46: `key` must be the path of a value in the events, such as 'user.id'",
+            ),
+            (
+                "CREATE STREAM s FROM KAFKA (topic = t, key = a, partitioner = crc)",
+                "1:63: `partitioner` must be murmur2, crc32 or unknown",
+            ),
+            (
+                "CREATE STREAM s FROM KAFKA (topic = t, partitioner = crc32)",
+                "1:22: `partitioner` of a topic needs `key`",
+            ),
+            ("CREATE STREAM s WITH (produce = true)", "1:33: `produce` needs a topic"),
+            (
+                "CREATE STREAM s FROM KAFKA (topic = t) WITH (produce = 1)",
+                "1:56: `produce` must be true or false",
+            ),
+            (
+                "CREATE STREAM s FROM KAFKA (topic = t) WITH (store = true, produce = true)",
+                "1:70: a stored stream cannot `produce`",
+            ),
+            (
+                "CREATE STREAM s (a LONG) FROM KAFKA (topic = t) WITH (produce = true)",
+                "1:65: a stored stream cannot `produce`",
+            ),
+            (
+                "CREATE STREAM s FROM KAFKA (topic = t, format = text) WITH (produce = true)",
+                "1:71: messages in text cannot be produced: `format` must be json",
+            ),
+            (
+                "CREATE STREAM s FROM KAFKA (topic = t, key = a, partitioner = unknown) WITH (produce = true)",
+                "1:88: events with a `key` cannot be produced by an unknown `partitioner`",
+            ),
+            ("ALTER STREAM s SET (produce = true)", "1:16: `produce` of a stream cannot be changed"),
+            ("ALTER STREAM s RESET (ack, produce)", "1:16: `produce` of a stream cannot be changed"),
+            ("ALTER STREAM s SET KAFKA (key = k)", "1:27: `key` of a stream cannot be changed"),
             ("ALTER STREAM s SET KAFKA (topic = t)", "1:27: `topic` of a stream cannot be changed"),
             ("ALTER STREAM s SET KAFKA (start = latest)", "1:27: `start` of a stream cannot be changed"),
         ] {

@@ -62,7 +62,7 @@ pub use self::{
     join::CreateJoin,
     kafka::{
         KAFKA_CONNECTION_DEFAULT, KafkaField, KafkaIsolation, KafkaOption, KafkaOptions, KafkaSource,
-        KafkaStart, OnGap, OnTombstone,
+        KafkaStart, OnGap, OnTombstone, SourcePartitioner,
     },
     kafka_format::{KafkaFormat, KafkaSchemas},
     kafka_target::{KafkaDelivery, KafkaPartitioner, KafkaTarget, KafkaTargetOption},

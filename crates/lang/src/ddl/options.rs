@@ -55,6 +55,8 @@ pub struct StreamOptions {
     pub columns_max: Option<u32>,
     /// The largest event, in bytes.
     pub event_bytes_max: Option<u64>,
+    /// Events that are sent to the stream are written to the topic that it reads.
+    pub produce: Option<bool>,
 }
 
 /// The options by name.
@@ -74,6 +76,8 @@ pub enum StreamOption {
     ColumnsMax,
     /// `event_bytes_max = '64KiB'`.
     EventBytesMax,
+    /// `produce = true|false`.
+    Produce,
 }
 
 /// A value as it is written.
@@ -103,7 +107,7 @@ pub(crate) fn named<O: Copy>(all: &[O], text: fn(O) -> &'static str, name: &str)
 
 impl StreamOption {
     /// All of them, in the order in which they are printed.
-    pub const ALL: [StreamOption; 7] = [
+    pub const ALL: [StreamOption; 8] = [
         StreamOption::Store,
         StreamOption::Retention,
         StreamOption::Ack,
@@ -111,6 +115,7 @@ impl StreamOption {
         StreamOption::OnBadEvent,
         StreamOption::ColumnsMax,
         StreamOption::EventBytesMax,
+        StreamOption::Produce,
     ];
 
     /// The option's name.
@@ -123,6 +128,7 @@ impl StreamOption {
             StreamOption::OnBadEvent => "on_bad_event",
             StreamOption::ColumnsMax => "columns_max",
             StreamOption::EventBytesMax => "event_bytes_max",
+            StreamOption::Produce => "produce",
         }
     }
 
@@ -131,10 +137,15 @@ impl StreamOption {
         named(&Self::ALL, Self::text, name)
     }
 
+    /// True if it can be changed after the stream was created.
+    pub(crate) fn can_change(self) -> bool {
+        self != StreamOption::Produce
+    }
+
     /// The values that it accepts, for messages.
     fn accepted_values(self) -> &'static str {
         match self {
-            StreamOption::Store => "true or false",
+            StreamOption::Store | StreamOption::Produce => "true or false",
             StreamOption::Retention => "a time such as '30 days'",
             StreamOption::Ack => "none, memory or disk",
             StreamOption::PartitionBy => "none, day, hour or columns in parentheses",
@@ -154,13 +165,8 @@ impl StreamOptions {
             _ => String::new(),
         };
         match option {
-            StreamOption::Store => {
-                self.store = Some(match text.as_str() {
-                    "true" => true,
-                    "false" => false,
-                    _ => return Err(wrong()),
-                });
-            }
+            StreamOption::Store => self.store = Some(text.parse().map_err(|_| wrong())?),
+            StreamOption::Produce => self.produce = Some(text.parse().map_err(|_| wrong())?),
             StreamOption::Retention => match parse_duration_ms(&text) {
                 Some(0) | None => return Err(wrong()),
                 Some(ms) => self.retention_ms = Some(ms),
@@ -219,6 +225,7 @@ impl StreamOptions {
             StreamOption::OnBadEvent => self.on_bad_event = None,
             StreamOption::ColumnsMax => self.columns_max = None,
             StreamOption::EventBytesMax => self.event_bytes_max = None,
+            StreamOption::Produce => self.produce = None,
         }
     }
 
@@ -231,6 +238,7 @@ impl StreamOptions {
         self.on_bad_event = other.on_bad_event.or(self.on_bad_event);
         self.columns_max = other.columns_max.or(self.columns_max);
         self.event_bytes_max = other.event_bytes_max.or(self.event_bytes_max);
+        self.produce = other.produce.or(self.produce);
     }
 
     /// The options that are set, with their values as written.
@@ -260,6 +268,7 @@ impl StreamOptions {
                 },
                 StreamOption::ColumnsMax => self.columns_max?.to_string(),
                 StreamOption::EventBytesMax => quoted(&SizeText(self.event_bytes_max?)),
+                StreamOption::Produce => self.produce?.to_string(),
             };
             Some((option, value))
         })

@@ -630,6 +630,7 @@ fn options(columns: bool) -> impl Strategy<Value = StreamOptions> {
                     on_bad_event,
                     columns_max: columns_max.filter(|_| !columns),
                     event_bytes_max,
+                    produce: None,
                 }
             },
         )
@@ -813,6 +814,41 @@ proptest! {
         let ddl = Ddl::CreateStream(CreateStream { name, if_not_exists, columns, checks: Vec::new(), watermark, source: None, options });
         let text = ddl.to_string();
         prop_assert_eq!(read(&text), Ok(Some(ddl)), "{}", text);
+    }
+
+    #[test]
+    fn produced_streams_read_back_as_the_same(
+        key in prop::option::of((path(), prop::option::of(prop_oneof![
+            Just(SourcePartitioner::Murmur2),
+            Just(SourcePartitioner::Crc32),
+            Just(SourcePartitioner::Unknown),
+        ]))),
+        produce in prop::option::of(any::<bool>()),
+        event_bytes_max in prop::option::of(1..=i64::MAX as u64),
+    ) {
+        let mut source = KafkaSource { topic: "t".into(), options: KafkaOptions::default(), is_paused: false };
+        let produce = produce.filter(|produce| {
+            !produce || !matches!(key, Some((_, Some(SourcePartitioner::Unknown))))
+        });
+        if let Some((key, partitioner)) = key {
+            source.options.key = Some(key);
+            source.options.partitioner = partitioner;
+        }
+        let options = StreamOptions { produce, event_bytes_max, ..StreamOptions::default() };
+        let ddl = Ddl::CreateStream(CreateStream {
+            name: StreamName::new("s").unwrap(),
+            if_not_exists: false,
+            columns: Vec::new(),
+            checks: Vec::new(),
+            watermark: None,
+            source: Some(source),
+            options,
+        });
+        let text = ddl.to_string();
+        prop_assert_eq!(read(&text), Ok(Some(ddl.clone())), "{}", text);
+        // As a catalog and the cluster read it.
+        let kept = crate::parse_kept_ddl(&text, &ParseOptions::new(Dialect::Native, 0));
+        prop_assert_eq!(kept, Ok(Some(ddl)), "{}", text);
     }
 
     #[test]

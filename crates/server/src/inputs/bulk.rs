@@ -16,6 +16,7 @@ use axum::{
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use swiftwater_event::StreamName;
+use swiftwater_runtime::TopicPlace;
 
 use super::{append, check, not_kept, warn_in_head, whole_body};
 use crate::{
@@ -48,8 +49,15 @@ struct Item {
 
 enum Outcome {
     Waiting(StreamName),
+    /// At this offset.
     Taken(u64),
-    Failed { status: u16, kind: &'static str, reason: String },
+    /// At this place of a topic.
+    Written(TopicPlace),
+    Failed {
+        status: u16,
+        kind: &'static str,
+        reason: String,
+    },
 }
 
 pub(crate) async fn bulk(State(shared): State<Arc<Shared>>, request: Request) -> Response {
@@ -354,12 +362,18 @@ async fn append_documents(
         Ok(appended) => {
             let mut refusals = appended.refusals.into_iter().peekable();
             let mut offset = appended.position.offset.0.saturating_sub(appended.accepted);
+            let is_written = appended.written.is_some();
+            let mut written = appended.written.map(|written| written.events).unwrap_or_default().into_iter();
             for (row, place) in good.iter().enumerate() {
                 items[*place].outcome = match refusals.next_if(|refusal| refusal.row as usize == row) {
                     Some(refusal) => {
                         let kind = "document_parsing_exception";
                         Outcome::Failed { status: 400, kind, reason: refusal.message }
                     }
+                    None if is_written => match written.next() {
+                        Some(place) => Outcome::Written(place),
+                        None => continue,
+                    },
                     None => {
                         offset += 1;
                         Outcome::Taken(offset - 1)
@@ -391,16 +405,11 @@ impl Item {
     fn result_json(&self) -> Value {
         let mut told = json!({"_index": self.index, "_id": self.id});
         match &self.outcome {
-            Outcome::Taken(offset) => {
-                if self.id.is_none() {
-                    told["_id"] = offset.to_string().into();
-                }
-                told["_version"] = 1.into();
-                told["result"] = "created".into();
-                told["_shards"] = json!({"total": 1, "successful": 1, "failed": 0});
-                told["_seq_no"] = (*offset).into();
-                told["_primary_term"] = 1.into();
-                told["status"] = 201.into();
+            Outcome::Taken(offset) => self.add_place(&mut told, Some(*offset), offset.to_string()),
+            Outcome::Written(TopicPlace { partition, offset }) => {
+                let text =
+                    offset.map_or_else(|| partition.to_string(), |offset| format!("{partition}:{offset}"));
+                self.add_place(&mut told, *offset, text);
             }
             Outcome::Failed { status, kind, reason } => {
                 told["status"] = (*status).into();
@@ -412,6 +421,21 @@ impl Item {
             }
         }
         told
+    }
+
+    /// Adds the outcome of a document that was taken; `id`: for one that has none.
+    fn add_place(&self, told: &mut Value, offset: Option<u64>, id: String) {
+        if self.id.is_none() {
+            told["_id"] = id.into();
+        }
+        told["_version"] = 1.into();
+        told["result"] = "created".into();
+        told["_shards"] = json!({"total": 1, "successful": 1, "failed": 0});
+        if let Some(offset) = offset {
+            told["_seq_no"] = offset.into();
+        }
+        told["_primary_term"] = 1.into();
+        told["status"] = 201.into();
     }
 }
 

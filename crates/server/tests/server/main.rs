@@ -8,6 +8,7 @@ mod client;
 mod backups;
 mod bullet;
 mod clients;
+mod cluster;
 mod contract;
 mod endpoints;
 mod forms;

@@ -138,6 +138,8 @@ struct State {
     frozen: BTreeSet<String>,
     /// Failures of the next calls that send messages.
     send_faults: VecDeque<SendFault>,
+    /// Failures of calls that write to a topic: its name, and the calls before that succeed.
+    topic_faults: Vec<(String, usize, SendFault)>,
     batch_messages: usize,
     /// Errors of the next calls of `topic` and `offsets`.
     call_errors: VecDeque<KafkaError>,
@@ -358,6 +360,11 @@ impl FakeKafka {
         self.change(|state| state.send_faults.push_back(fault));
     }
 
+    /// Makes a call that sends messages to a topic fail, after so many that succeed.
+    pub fn fail_send_to(&self, topic: &str, after: usize, fault: SendFault) {
+        self.change(|state| state.topic_faults.push((topic.to_owned(), after, fault)));
+    }
+
     /// Sets the size of the largest batch that a topic accepts; 1 MiB unless it is set.
     pub fn set_message_bytes_max(&self, topic: &str, bytes: usize) {
         self.change(|state| {
@@ -400,6 +407,7 @@ impl FakeKafka {
             state.frozen.clear();
             state.call_errors.clear();
             state.send_faults.clear();
+            state.topic_faults.clear();
         });
     }
 

@@ -100,7 +100,7 @@ impl State {
             }
             transaction = Some(self.begin());
         }
-        let fault = self.send_faults.pop_front();
+        let fault = self.topic_fault(messages).or_else(|| self.send_faults.pop_front());
         let count = match fault {
             Some(SendFault::Partly(count)) => count.min(messages.len()),
             _ => messages.len(),
@@ -123,6 +123,19 @@ impl State {
             Some(SendFault::Partly(_)) => Err(failed("some messages are not written")),
             Some(SendFault::AckLost) => Err(failed("no acknowledgement")),
             None => Ok(written),
+        }
+    }
+
+    /// The failure that a call with these messages is to have, by their topic.
+    fn topic_fault(&mut self, messages: &[NewMessage]) -> Option<SendFault> {
+        let topic = &messages.first()?.topic;
+        let place = self.topic_faults.iter().position(|(of, ..)| **of == **topic)?;
+        match &mut self.topic_faults[place].1 {
+            0 => Some(self.topic_faults.remove(place).2),
+            after => {
+                *after -= 1;
+                None
+            }
         }
     }
 

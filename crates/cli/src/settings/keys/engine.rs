@@ -37,7 +37,8 @@ pub(super) fn keys() -> Vec<Key> {
             "engine.pending_bytes_max",
             Kind::Bytes(MIB, TIB),
             engine.pending_bytes_max,
-            "Maximum bytes of events that wait for a shard, over all streams. Senders wait beyond it."
+            "Maximum bytes of events that wait for a shard, over all streams. Senders wait beyond it. In a cluster, as many bytes more wait for \
+             brokers."
         ),
         number!(
             "engine.batch_bytes_max",

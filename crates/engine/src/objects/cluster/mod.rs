@@ -12,6 +12,7 @@
 
 mod member;
 mod nodes;
+mod produce;
 mod reader;
 mod serving;
 mod submit;
@@ -31,7 +32,7 @@ use swiftwater_lang::{
     parse_kept_ddl,
 };
 use swiftwater_runtime::lock_order::OrderedMutex;
-use tokio::sync::{Notify, OnceCell, mpsc, oneshot, watch};
+use tokio::sync::{Notify, OnceCell, Semaphore, mpsc, oneshot, watch};
 
 use crate::{
     EngineError,
@@ -40,6 +41,7 @@ use crate::{
     shared::Shared,
     supervisor::TaskKind,
 };
+use produce::ProduceQueue;
 use reader::{Order, PartitionName, Positions};
 use serving::Serving;
 use topics::Topics;
@@ -73,6 +75,9 @@ pub(crate) struct Cluster {
     dropped: OrderedMutex<Vec<Arc<ClusterStream>>>,
     /// This node takes no more work.
     draining: watch::Sender<bool>,
+    /// The room for the bytes of events that wait to be written to topics.
+    room: Arc<Semaphore>,
+    room_bytes: u32,
 }
 
 /// A stream of a cluster.
@@ -88,6 +93,8 @@ pub(crate) struct ClusterStream {
     orders: mpsc::Sender<Order>,
     /// The topic as it was first looked up: one that is made again is another.
     topic_id: OrderedMutex<Option<TopicId>>,
+    /// The events that clients send, if the stream takes any.
+    produced: Option<ProduceQueue>,
 }
 
 impl ClusterStream {
@@ -142,7 +149,10 @@ impl Cluster {
     /// Starts a node.
     pub(crate) fn start(config: ClusterConfig, shared: &Arc<Shared>, history: &Arc<History>) -> Arc<Cluster> {
         let me = format!("{}/{}", config.node, shared.clock.now_micros());
+        let room_bytes = u32::try_from(shared.config.pending_bytes_max).unwrap_or(u32::MAX);
         let cluster = Arc::new(Cluster {
+            room: Arc::new(Semaphore::new(room_bytes as usize)),
+            room_bytes,
             topics: Topics::of(&config.name),
             me: me.into(),
             shared: Arc::downgrade(shared),
@@ -323,6 +333,7 @@ impl Cluster {
         let topic: Box<str> = source.topic.as_ref().into();
         let serving = Serving::new(name.clone(), topic.clone(), self.config.partial_wait);
         let stream = Arc::new(ClusterStream {
+            produced: ProduceQueue::start(history, &self.config.kafka, &create),
             create,
             topic,
             columns,
@@ -367,10 +378,10 @@ fn check(create: &CreateStream) -> Result<(), EngineError> {
     if create.source.as_ref().is_some_and(|source| source.options.format().has_schema()) {
         return Err(refused(format!("stream `{name}` of the cluster cannot read Avro or Protobuf yet")));
     }
-    let StreamOptions { store, event_bytes_max, .. } = create.options.clone();
-    if create.options != (StreamOptions { store, event_bytes_max, ..StreamOptions::default() }) {
+    let StreamOptions { store, event_bytes_max, produce, .. } = create.options.clone();
+    if create.options != (StreamOptions { store, event_bytes_max, produce, ..StreamOptions::default() }) {
         return Err(refused(format!(
-            "stream `{name}` of the cluster has no options but `event_bytes_max`: nothing of it is stored"
+            "stream `{name}` of the cluster has no options but `event_bytes_max` and `produce`: nothing of it is stored"
         )));
     }
     let own = create.source.as_ref().map(|source| &source.options);

@@ -20,7 +20,7 @@ const KEY_BYTES_SHOWN: usize = 64;
 
 /// The largest event of a stream that declares no `event_bytes_max`: brokers take messages of 1 MB, unless they are set to
 /// take larger ones.
-const EVENT_BYTES_MAX: u64 = 16 << 20;
+pub(crate) const EVENT_BYTES_MAX: u64 = 16 << 20;
 
 /// The events of some messages.
 #[derive(Debug)]

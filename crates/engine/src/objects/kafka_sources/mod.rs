@@ -56,6 +56,15 @@ impl History {
     pub(crate) fn check_connection(&self, create: &CreateStream) -> Result<(), EngineError> {
         let Some(source) = &create.source else { return Ok(()) };
         self.kafka(source.options.connection())?;
+        let options = &source.options;
+        let of_clusters = [(create.options.produce == Some(true), "produce"), (options.key.is_some(), "key")];
+        if let Some((_, option)) = of_clusters.into_iter().find(|(is_set, _)| *is_set) {
+            return Err(EngineError::Cluster(format!(
+                "stream `{}` is one of this node alone, and `{option}` is for streams of a cluster: leave it out, or set [cluster] and \
+                 create the stream without `store` and columns",
+                create.name
+            )));
+        }
         self.check_schemas(source)
     }
 

@@ -195,7 +195,7 @@ impl RowForm {
 }
 
 /// A value as a key: a text without its quotes, everything else as JSON.
-fn text_of(value: &RawValue) -> Result<Bytes, serde_json::Error> {
+pub(crate) fn text_of(value: &RawValue) -> Result<Bytes, serde_json::Error> {
     match value.get().starts_with('"') {
         true => serde_json::from_str::<String>(value.get()).map(Bytes::from),
         false => Ok(Bytes::copy_from_slice(value.get().as_bytes())),
@@ -203,7 +203,7 @@ fn text_of(value: &RawValue) -> Result<Bytes, serde_json::Error> {
 }
 
 /// The value of a column in a row.
-fn column_of<'l>(line: &'l [u8], column: &str) -> Result<Option<&'l RawValue>, serde_json::Error> {
+pub(crate) fn column_of<'l>(line: &'l [u8], column: &str) -> Result<Option<&'l RawValue>, serde_json::Error> {
     struct Column<'c>(&'c str);
 
     impl<'de> serde::de::Visitor<'de> for Column<'_> {

@@ -15,7 +15,7 @@ mod event_query;
 mod event_reader;
 mod event_source;
 mod group_commit;
-mod kafka;
+pub(crate) mod kafka;
 mod retry;
 mod rows;
 mod show;

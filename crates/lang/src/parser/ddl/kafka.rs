@@ -2,8 +2,11 @@
 
 use super::super::{Parsed, Parser};
 use crate::{
-    ddl::{KafkaOption, KafkaSource, KafkaTarget, KafkaTargetOption, StreamChange},
-    source::Fault,
+    ddl::{
+        KafkaFormat, KafkaOption, KafkaSource, KafkaTarget, KafkaTargetOption, SourcePartitioner,
+        StreamChange, StreamOption, StreamOptions,
+    },
+    source::{Fault, Span},
 };
 
 impl Parser<'_> {
@@ -24,7 +27,43 @@ impl Parser<'_> {
         {
             return Err(Fault::at(span, message).hint(hint));
         }
+        if source.options.partitioner.is_some() && source.options.key.is_none() {
+            let fault = Fault::at(span, "`partitioner` of a topic needs `key`");
+            return Err(fault.hint("Add `key = 'column'`: the value by which partitions are chosen."));
+        }
         Ok(source)
+    }
+
+    /// Checks `produce` against the other parts of CREATE STREAM.
+    pub(super) fn check_produce(
+        &mut self,
+        source: Option<&KafkaSource>,
+        options: &StreamOptions,
+        (has_columns, spans): (bool, &[(StreamOption, Span)]),
+    ) {
+        let Some((_, span)) = spans.iter().find(|(option, _)| *option == StreamOption::Produce) else {
+            return;
+        };
+        let produces = options.produce == Some(true);
+        let fault = match source {
+            None => Fault::at(*span, "`produce` needs a topic").hint("Add FROM KAFKA (topic = 'orders')."),
+            Some(_) if !produces => return,
+            Some(_) if options.store.unwrap_or(has_columns) => {
+                let hint = "Leave `store = true` and the columns out: streams of a cluster are not stored.";
+                Fault::at(*span, "a stored stream cannot `produce`").hint(hint)
+            }
+            Some(source) if source.options.format() != KafkaFormat::Json => {
+                let format = source.options.format().text();
+                let message = format!("messages in {format} cannot be produced: `format` must be json");
+                Fault::at(*span, message).hint("Leave `format` out, or `produce`.")
+            }
+            Some(source) if source.options.partitioner == Some(SourcePartitioner::Unknown) => {
+                let message = "events with a `key` cannot be produced by an unknown `partitioner`";
+                Fault::at(*span, message).hint("Write `partitioner = murmur2` or `partitioner = crc32`.")
+            }
+            Some(_) => return,
+        };
+        self.faults.push(fault);
     }
 
     /// `KAFKA (topic = 'totals', …)`, behind INTO.

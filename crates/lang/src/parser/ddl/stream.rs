@@ -58,6 +58,8 @@ impl Parser<'_> {
             options = self.stream_options(&mut option_spans)?;
         }
         if self.faults.is_empty() {
+            let has_columns = !declaration.columns.is_empty();
+            self.check_produce(source.as_ref(), &options, (has_columns, &option_spans));
             declaration.check(&options, &option_spans, &mut self.faults);
         }
         let DeclaredParts { columns, checks, watermark } = declaration.into();
@@ -180,6 +182,7 @@ impl Parser<'_> {
     }
 
     fn stream_change(&mut self) -> Parsed<StreamChange> {
+        let start = self.span();
         if self.accept_word("ADD") {
             if self.at_check() {
                 return Err(Fault::at(self.span(), "a condition can be added only with a column")
@@ -230,12 +233,16 @@ impl Parser<'_> {
             return self.kafka_changes();
         }
         if self.accept_word("SET") {
-            return Ok(StreamChange::Set(self.stream_options(&mut Vec::new())?));
+            let mut spans = Vec::new();
+            let options = self.stream_options(&mut spans)?;
+            self.check_can_change(start, spans.iter().map(|(option, _)| *option))?;
+            return Ok(StreamChange::Set(options));
         }
         if self.accept_word("RESET") {
             self.expect_symbol(Symbol::LeftParen)?;
             let options = self.list(|parser| parser.option_name(StreamOption::of))?;
             self.expect_symbol(Symbol::RightParen)?;
+            self.check_can_change(start, options.iter().copied())?;
             return Ok(StreamChange::Reset(options));
         }
         if self.at_word(0, "DROP") || self.at_word(0, "RENAME") {
@@ -243,6 +250,16 @@ impl Parser<'_> {
                 .hint("Leave it out of your queries; its stored values remain readable."));
         }
         Err(self.expected_one_of(&["ADD", "ALTER", "SET", "RESET", "PAUSE", "RESUME"]))
+    }
+
+    fn check_can_change(&self, span: Span, options: impl IntoIterator<Item = StreamOption>) -> Parsed<()> {
+        match options.into_iter().find(|option| !option.can_change()) {
+            Some(option) => {
+                let fault = Fault::at(span, format!("`{}` of a stream cannot be changed", option.text()));
+                Err(fault.hint("DROP the stream and create it again."))
+            }
+            None => Ok(()),
+        }
     }
 }
 
