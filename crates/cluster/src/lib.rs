@@ -13,6 +13,8 @@
 //! the partition is done. What comes between two marks counts when the second is there. A window closes when the marks of all
 //! partitions are behind its end; if a partition's is late, the window closes without it, and says so ([`Completeness`]).
 
+mod operator;
+mod partition;
 mod query;
 mod server;
 #[cfg(test)]
@@ -22,7 +24,7 @@ mod worker;
 
 use std::sync::Arc;
 
-pub use query::{DistributedQuery, NotDistributed};
+pub use query::{DistributedQuery, NotDistributed, OperatorKey};
 pub use server::{Accepted, Completeness, Server, ServerLimits};
 pub use unit::{Counts, InvalidUnit, Mark, Output, Slice, Unit};
 pub use worker::{Batch, Place, Worker, WorkerLimits};

@@ -11,6 +11,7 @@
 //! in the room `cluster`. A query begins at the time at which the broker recorded it, and has the number of its message.
 
 mod member;
+mod queries;
 mod reader;
 mod serving;
 mod submit;
@@ -35,6 +36,7 @@ use tokio::sync::{Notify, OnceCell, mpsc, oneshot, watch};
 use crate::{
     EngineError, config::ClusterConfig, durable::history::History, shared::Shared, supervisor::TaskKind,
 };
+use queries::Queries;
 use reader::{Order, PartitionName, Positions};
 use serving::Serving;
 use topics::Topics;
@@ -49,7 +51,7 @@ pub(crate) struct Cluster {
     shared: Weak<Shared>,
     streams: OrderedMutex<BTreeMap<StreamName, Arc<ClusterStream>>>,
     /// The queries of the cluster.
-    queries: OrderedMutex<BTreeMap<QueryNumber, ClusterQuery>>,
+    queries: OrderedMutex<Queries>,
     /// Queries of this node that were written, by their keys, until they are read back.
     written: OrderedMutex<HashMap<String, oneshot::Sender<(QueryNumber, Millis)>>>,
     /// All messages of `.objects` and of `.queries` before these offsets were read.
@@ -88,6 +90,8 @@ struct QueryMessage {
     text: String,
     duration_ms: Option<u64>,
     server: String,
+    /// The name of its operator ([`swiftwater_cluster::OperatorKey`]).
+    operator: (u64, u64),
 }
 
 /// A query of the cluster.
