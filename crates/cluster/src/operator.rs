@@ -36,7 +36,10 @@ pub(crate) struct Operator {
     pub(crate) servers: BTreeMap<NodeName, BTreeSet<QueryNumber>>,
     pub(crate) classes: Classes,
     /// The beginnings of its queries.
-    begins: BTreeSet<(Millis, QueryNumber)>,
+    pub(crate) begins: BTreeSet<(Millis, QueryNumber)>,
+    /// The numbers of records after which queries are over, and of the queries with each; and of the queries that are not.
+    limits: BTreeMap<u64, usize>,
+    unlimited: usize,
 }
 
 /// The classes of an operator whose results are groups.
@@ -170,12 +173,18 @@ impl Operator {
             servers: BTreeMap::new(),
             classes: Classes::default(),
             begins: BTreeSet::new(),
+            limits: BTreeMap::new(),
+            unlimited: 0,
         }
     }
 
     pub(crate) fn add(&mut self, query: &DistributedQuery, server: &NodeName) {
         self.servers.entry(NodeName::clone(server)).or_default().insert(query.number);
         self.begins.insert((query.begins, query.number));
+        match query.records_max {
+            Some(most) => *self.limits.entry(most).or_default() += 1,
+            None => self.unlimited += 1,
+        }
         if self.has_groups {
             self.counts.add(&query.cuts);
             self.classes.add(query, server);
@@ -192,6 +201,17 @@ impl Operator {
             }
         }
         self.begins.remove(&(query.begins, query.number));
+        match query.records_max {
+            None => self.unlimited -= 1,
+            Some(most) => {
+                if let Some(count) = self.limits.get_mut(&most) {
+                    *count -= 1;
+                    if *count == 0 {
+                        self.limits.remove(&most);
+                    }
+                }
+            }
+        }
         if self.has_groups {
             self.counts.remove(&query.cuts);
             self.is_cut_anew = true;
@@ -209,6 +229,11 @@ impl Operator {
     pub(crate) fn told(&mut self) {
         self.is_untold = false;
         self.classes.new_from = self.classes.next + 1;
+    }
+
+    /// The most records of a partition that one of its queries needs from its beginning on; none: all.
+    pub(crate) fn records_max(&self) -> Option<u64> {
+        self.limits.last_key_value().map(|(most, _)| *most).filter(|_| self.unlimited == 0)
     }
 
     /// True if its queries have windows over groups.

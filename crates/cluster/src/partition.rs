@@ -60,10 +60,29 @@ pub(crate) struct Partition {
 /// Counts of operators with windows are sent once in so many milliseconds: they go to each of many queries.
 const COUNTS_MS: Millis = 1_000;
 
+/// Queries that are over after so many records get as many again after so many milliseconds, if they still stand: their node may have
+/// begun to serve them later than this one sent the first.
+const MORE_MS: Millis = 1_000;
+
+/// The records of an operator whose queries need no more than so many each.
+#[derive(Default)]
+struct Needed {
+    /// Records so far.
+    records: u64,
+    /// The number that is enough for all queries that have begun.
+    enough: u64,
+    /// The time at which there were enough.
+    since: Option<Millis>,
+    /// The queries that begin later.
+    to_begin: BTreeSet<(Millis, QueryNumber)>,
+}
+
 /// An operator's results that are not sent yet.
 #[derive(Default)]
 struct Work {
     parts: Vec<Part>,
+    /// None where it was not looked at yet.
+    needed: Option<Needed>,
     /// The time at which counts were sent last.
     counts_sent: Option<Millis>,
     slices: BTreeMap<(Millis, Millis), ReadySlice>,
@@ -251,6 +270,11 @@ impl Partition {
         let Some(chunk) = chunk else { return };
         let begun = chunk.arrivals.partition_point(|time| *time < operator.first_begin());
         let mut chunk = chunk.range(begun..chunk.len());
+        if only.is_none() {
+            let needed = work.needed.get_or_insert_with(|| Needed::of(operator));
+            chunk = needed.first(chunk, operator.records_max());
+        }
+        let part = work.part(only);
         let Some(row) = chunk.rows.first() else { return };
         let base = batch.offsets[*row as usize];
         for row in &mut chunk.rows {
@@ -310,6 +334,18 @@ impl Partition {
             );
             if operator.has_groups {
                 self.begin_round(joining, &early);
+            }
+        }
+        if let Some(needed) =
+            self.work.get_mut(number).and_then(|work| work.needed.as_mut()).filter(|_| !is_new)
+        {
+            for (query, _) in queries {
+                match query.begins <= self.time {
+                    true => needed.begin(needed.records, operator.records_max()),
+                    false => {
+                        needed.to_begin.insert((query.begins, query.number));
+                    }
+                }
             }
         }
         // A slice of theirs may be the first that is over.
@@ -424,7 +460,8 @@ impl Partition {
             }
             let holds = self.shard.holds(number) || work.pieces.first_of_any(Millis::MIN).is_some();
             if !holds && work.early.is_empty() {
-                work.made = None;
+                // The counts of the last events wait for nothing.
+                (work.made, work.counts_sent) = (None, None);
                 continue;
             }
             let early = work.early_due.first().map_or(Millis::MAX, |(end, _)| *end);
@@ -454,6 +491,42 @@ impl Partition {
             }
             (None, None) => Place { offset: self.next, from: self.time.max(self.from), time: self.time },
         }
+    }
+}
+
+impl Needed {
+    /// Those of an operator of which nothing has come.
+    fn of(operator: &Operator) -> Needed {
+        Needed { to_begin: operator.begins.clone(), ..Needed::default() }
+    }
+
+    /// A query begins after so many records.
+    fn begin(&mut self, records: u64, most: Option<u64>) {
+        let enough = records.saturating_add(most.unwrap_or(0));
+        if enough > self.enough {
+            self.enough = enough;
+            self.since = None;
+        }
+    }
+
+    /// The first of these records, as many as are needed if no query needs more than so many.
+    fn first(&mut self, chunk: RowChunk, most: Option<u64>) -> RowChunk {
+        let Some(last) = chunk.arrivals.last().copied() else { return chunk };
+        while let Some((begins, _)) = self.to_begin.first().copied().filter(|(begins, _)| *begins <= last) {
+            self.to_begin.pop_first();
+            let before = chunk.arrivals.partition_point(|time| *time < begins);
+            self.begin(self.records + before as u64, most);
+        }
+        if self.since.is_some_and(|since| last >= since.saturating_add(MORE_MS)) {
+            self.begin(self.records, most);
+        }
+        let left = usize::try_from(self.enough.saturating_sub(self.records)).unwrap_or(usize::MAX);
+        let count = if most.is_some() { chunk.len().min(left) } else { chunk.len() };
+        self.records += count as u64;
+        if self.records >= self.enough && self.since.is_none() {
+            self.since = Some(last);
+        }
+        chunk.range(0..count)
     }
 }
 

@@ -60,6 +60,8 @@ pub struct DistributedQuery {
     pub(crate) cuts: SliceBoundaries,
     /// The longest slice of its windows; none: its only slice is as long as its life.
     pub(crate) span_ms: Option<u64>,
+    /// The number of records after which it is over.
+    pub(crate) records_max: Option<u64>,
 }
 
 /// The name of an operator: equal for queries that match the same events and make the same of them, with windows of the same lengths. A
@@ -110,7 +112,11 @@ impl DistributedQuery {
             }
             _ => Arc::clone(&query),
         };
-        Ok(DistributedQuery { number, begins, ends, query, operator, matched, cuts, span_ms })
+        let plan = &query.plan;
+        let is_over_by_records =
+            plan.window == Window::None && plan.order_by.is_empty() && matches!(plan.body, Body::Raw(_));
+        let records_max = plan.limit.filter(|_| is_over_by_records);
+        Ok(DistributedQuery { number, begins, ends, query, operator, matched, cuts, span_ms, records_max })
     }
 
     /// The same query, computed by the operator that its node has named.

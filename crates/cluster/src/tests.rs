@@ -339,13 +339,14 @@ enum Step {
     LosePatience,
 }
 
-const TEXTS: [&str; 6] = [
+const TEXTS: [&str; 7] = [
     "SELECT k, COUNT(*) AS n, SUM(v) AS s FROM STREAM(200, TIME) GROUP BY k",
     "SELECT k, COUNT(*) AS n, SUM(v) AS s FROM STREAM() GROUP BY k WINDOWING TUMBLING(100, TIME)",
     "SELECT k, COUNT(*) AS n, SUM(v) AS s FROM STREAM() GROUP BY k WINDOWING EVERY(50, TIME, LAST, 120, TIME)",
     "SELECT k, COUNT(*) AS n, SUM(v) AS s FROM STREAM(300, TIME) GROUP BY k WINDOWING TUMBLING(70, TIME)",
     "SELECT at, k FROM STREAM() WHERE v > 0",
     "SELECT k, COUNT(*) AS n, SUM(v) AS s FROM STREAM() GROUP BY k HAVING COUNT(*) > 0 WINDOWING TUMBLING(100, TIME)",
+    "SELECT at, k FROM STREAM() WHERE v > 0 LIMIT 3",
 ];
 
 fn step(nodes: usize, faults: bool) -> impl Strategy<Value = Step> {
@@ -438,8 +439,13 @@ fn check(cluster: &Cluster, faults: bool) {
             expected.sort_unstable();
             let of_server = &cluster.servers[served.server];
             let whole = of_server.completeness(served.query.number, begins, cluster.now);
-            if whole.is_complete() && !served.has_ended {
+            let limit = served.query.query.plan.limit.map_or(usize::MAX, |limit| limit as usize);
+            if whole.is_complete() && !served.has_ended && expected.len() <= limit {
                 assert_eq!(seen, expected, "records of {:?}", served.query.number);
+            } else if whole.is_complete() && !served.has_ended {
+                assert_eq!(seen.len(), limit, "records of {:?}", served.query.number);
+                let mut left = expected.iter();
+                assert!(seen.iter().all(|one| left.any(|other| other == one)), "{seen:?} of {expected:?}");
             } else {
                 assert!(faults || served.has_ended, "records of {:?} miss {whole:?}", served.query.number);
                 let mut left = expected.iter();
@@ -571,4 +577,32 @@ fn queries_of_other_filters_lengths_or_columns_are_computed_apart() {
         DistributedQuery::new(0, now, None, Arc::new(StandingQuery::compile(plan).unwrap())).unwrap().operator
     };
     assert_ne!(now(1), now(2));
+}
+
+#[test]
+fn a_worker_sends_no_more_records_than_a_limit_needs() {
+    let limited = |number, begins| distributed(number, begins, "SELECT k FROM STREAM() WHERE v > 0 LIMIT 3");
+    let mut worker = worker_of([limited(0, 1010), limited(2, 1050)]);
+    let mut next = 0;
+    // The times of the records that are sent, of so many events, one a millisecond.
+    let mut sent = |worker: &mut Worker, from: Millis, until: Millis| -> Vec<Millis> {
+        let messages: Vec<Message> = (from..until).map(|time| (time, 1, 1)).collect();
+        worker.take(0, batch(&messages, next), 0);
+        next += messages.len() as u64;
+        let outputs = worker.flush().into_iter().flat_map(|(_, unit)| unit.outputs);
+        let chunks = outputs.filter_map(|output| output.rows);
+        let chunks = chunks.map(|(_, bytes)| swiftwater_live::RowChunk::decode(&mut &bytes[..]).unwrap());
+        chunks.flat_map(|chunk| chunk.arrivals.into_vec()).collect()
+    };
+    assert_eq!(sent(&mut worker, 1000, 1040), [1010, 1011, 1012]);
+    assert!(sent(&mut worker, 1040, 1045).is_empty());
+    // All up to the third of the second query: that there were enough for the first is not known of each event.
+    assert_eq!(sent(&mut worker, 1045, 1100).last(), Some(&1052));
+    assert!(sent(&mut worker, 1100, 1200).is_empty());
+    // The first was lost, as their node had not begun.
+    assert_eq!(sent(&mut worker, 2200, 2300), [2200, 2201, 2202]);
+    worker.add_query(distributed(4, 2300, "SELECT k FROM STREAM() WHERE v > 0"), SERVERS[0].into(), 0);
+    assert_eq!(sent(&mut worker, 2300, 2400).len(), 100);
+    worker.remove_query(4);
+    assert!(sent(&mut worker, 2400, 2500).is_empty());
 }

@@ -1,6 +1,9 @@
 //! A worker's part: the partitions of a topic that it reads, and the queries of the cluster over them.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use swiftwater_event::{EventBatch, Millis};
 use swiftwater_live::Index;
@@ -136,7 +139,7 @@ impl Worker {
 
     /// Takes up a query that a node serves; queries come by ascending numbers. Events that it should have seen and that are kept are
     /// looked at again.
-    pub fn add_query(&mut self, query: DistributedQuery, server: NodeName, now_micros: i64) {
+    pub fn add_query(&mut self, mut query: DistributedQuery, server: NodeName, now_micros: i64) {
         let number = query.number;
         if self.queries.contains_key(&number) {
             return;
@@ -156,6 +159,9 @@ impl Worker {
         });
         if let Some(state) = self.operators.get_mut(&operator) {
             state.add(&query, &server);
+            // One compiled query for all.
+            query.query = Arc::clone(&state.query);
+            query.matched = Arc::clone(&state.query);
         }
         self.joined.entry(operator).or_default().push(number);
         self.changed.insert(operator);
