@@ -14,6 +14,8 @@
 //! partitions are behind its end; if a partition's is late, the window closes without it, and says so ([`Completeness`]).
 
 mod node;
+mod operator;
+mod partition;
 mod query;
 mod server;
 #[cfg(test)]
@@ -24,7 +26,7 @@ mod worker;
 use std::sync::Arc;
 
 pub use node::{NodeDescription, NotARole, Role, Roles};
-pub use query::{DistributedQuery, NotDistributed};
+pub use query::{DistributedQuery, NotDistributed, OperatorKey};
 pub use server::{Accepted, Completeness, Server, ServerLimits};
 pub use unit::{Counts, InvalidUnit, Mark, Output, Slice, Unit};
 pub use worker::{Batch, Place, Worker, WorkerLimits};

@@ -1,13 +1,16 @@
 //! The queries that several nodes can compute together.
 
-use std::sync::Arc;
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+};
 
 use swiftwater_event::Millis;
 use swiftwater_lang::{
     Dialect,
-    plan::{Body, Window, WindowClock},
+    plan::{Body, Query, Window, WindowClock},
 };
-use swiftwater_live::{SliceBoundaries, SlicePlan, StandingQuery};
+use swiftwater_live::{SliceBoundaries, StandingQuery};
 
 use crate::QueryNumber;
 
@@ -50,7 +53,39 @@ pub struct DistributedQuery {
     pub ends: Option<Millis>,
     /// It, compiled.
     pub query: Arc<StandingQuery>,
+    /// The operator that computes it.
+    pub operator: OperatorKey,
+    /// The query by which workers match its events: without LIMIT, as those of one batch may be before it begins.
+    pub(crate) matched: Arc<StandingQuery>,
     pub(crate) cuts: SliceBoundaries,
+    /// The longest slice of its windows; none: its only slice is as long as its life.
+    pub(crate) span_ms: Option<u64>,
+    /// The number of records after which it is over.
+    pub(crate) records_max: Option<u64>,
+}
+
+/// The name of an operator: equal for queries that match the same events and make the same of them, with windows of the same lengths. A
+/// hash of 128 bits, which only the node that serves a query computes: other releases may write it otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OperatorKey(pub u64, pub u64);
+
+impl OperatorKey {
+    fn of(query: &StandingQuery) -> OperatorKey {
+        let plan = &query.plan;
+        let text = match query.meaning() {
+            Some(meaning) => format!("{meaning:?} {:?}", plan.window),
+            None => format!(
+                "{:?} {:?} {:?} {:?} {:?} {:?}",
+                plan.dialect, plan.sample, plan.views, plan.filter, plan.body, plan.order_by
+            ),
+        };
+        let hash = |salt: u8| {
+            let mut hasher = DefaultHasher::new();
+            (salt, &text).hash(&mut hasher);
+            hasher.finish()
+        };
+        OperatorKey(hash(0), hash(1))
+    }
 }
 
 impl DistributedQuery {
@@ -62,11 +97,32 @@ impl DistributedQuery {
         query: Arc<StandingQuery>,
     ) -> Result<DistributedQuery, NotDistributed> {
         check(&query, ends.is_some())?;
-        let mut cuts = SliceBoundaries::of(&query, begins).and(&SliceBoundaries::at(begins));
+        let of_windows = SliceBoundaries::of(&query, begins);
+        let span_ms = of_windows.series().iter().map(|series| series.every).max();
+        // Windows begin with the query.
+        let mut cuts = if span_ms.is_some() { of_windows } else { SliceBoundaries::at(begins) };
         if let Some(ends) = ends {
             cuts = cuts.and(&SliceBoundaries::at(ends));
         }
-        Ok(DistributedQuery { number, begins, ends, query, cuts })
+        let operator = OperatorKey::of(&query);
+        let matched = match query.plan.limit {
+            Some(_) if matches!(query.plan.body, Body::Raw(_)) => {
+                StandingQuery::compile(Query { limit: None, ..query.plan.clone() })
+                    .map_or_else(|_| Arc::clone(&query), Arc::new)
+            }
+            _ => Arc::clone(&query),
+        };
+        let plan = &query.plan;
+        let is_over_by_records =
+            plan.window == Window::None && plan.order_by.is_empty() && matches!(plan.body, Body::Raw(_));
+        let records_max = plan.limit.filter(|_| is_over_by_records);
+        Ok(DistributedQuery { number, begins, ends, query, operator, matched, cuts, span_ms, records_max })
+    }
+
+    /// The same query, computed by the operator that its node has named.
+    #[must_use]
+    pub fn by(self, operator: OperatorKey) -> DistributedQuery {
+        DistributedQuery { operator, ..self }
     }
 
     /// True if its results are groups.
@@ -77,10 +133,6 @@ impl DistributedQuery {
     /// True if it sees the events of this time.
     pub(crate) fn sees(&self, time: Millis) -> bool {
         time >= self.begins && self.ends.is_none_or(|ends| time < ends)
-    }
-
-    pub(crate) fn slices(&self) -> Arc<SlicePlan> {
-        Arc::new(SlicePlan::new(self.cuts.clone()))
     }
 }
 

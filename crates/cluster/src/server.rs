@@ -8,9 +8,13 @@ use std::{
 
 use swiftwater_event::Millis;
 use swiftwater_lang::plan::Window;
-use swiftwater_live::{Groups, Partial, RowChunk, StandingQuery};
+use swiftwater_live::{Groups, Partial, RowChunk, Series, StandingQuery};
 
-use crate::{Counts, DistributedQuery, NodeName, Output, QueryNumber, Unit};
+use crate::{Counts, DistributedQuery, Mark, NodeName, OperatorKey, Output, QueryNumber, Unit};
+
+/// Queries that are not served yet of which workers have told that events are missing; of more, those with the lowest numbers are
+/// forgotten: they were refused.
+const STRANGERS_MAX: usize = 100_000;
 
 /// Limits of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +84,9 @@ pub struct Server {
     limits: ServerLimits,
     partitions: Vec<Partition>,
     queries: BTreeMap<QueryNumber, Served>,
+    operators: HashMap<OperatorKey, Operator>,
+    /// By query and partition, the time from which on events are there, of queries that are to be served soon.
+    strangers: BTreeMap<QueryNumber, BTreeMap<u32, Millis>>,
     /// Outputs that wait for their mark, and their bytes.
     unmarked: HashMap<(NodeName, u32), (Vec<Output>, usize)>,
     /// Windows that end here or before are closed.
@@ -93,6 +100,28 @@ struct Served {
     query: DistributedQuery,
     /// By partition, the time from which on a worker had its events.
     from: BTreeMap<u32, Millis>,
+}
+
+/// The queries that one operator of each worker computes.
+#[derive(Debug)]
+struct Operator {
+    query: Arc<StandingQuery>,
+    members: BTreeSet<QueryNumber>,
+    /// Those whose groups are cut by each series.
+    by_series: BTreeMap<Series, BTreeSet<QueryNumber>>,
+}
+
+impl Operator {
+    /// The queries that may have a slice which begins here.
+    fn cut_at(&self, start: Millis) -> impl Iterator<Item = QueryNumber> {
+        let mut from = Some(Series { every: 0, phase: 0 });
+        let of_each = std::iter::from_fn(move || {
+            let every = self.by_series.range(from?..).next()?.0.every;
+            from = every.checked_add(1).map(|every| Series { every, phase: 0 });
+            Some(self.by_series.get(&Series::new(every, start)))
+        });
+        of_each.flatten().flatten().copied()
+    }
 }
 
 impl Served {
@@ -109,7 +138,7 @@ struct Partition {
     /// All queries but those that are behind have what is before this offset, and before this time.
     done: Done,
     /// The queries that have less: of which no worker has sent anything, or only one that is behind another.
-    behind: BTreeMap<QueryNumber, Done>,
+    behind: Behind,
     /// Windows do not wait for it.
     is_missing: bool,
 }
@@ -129,10 +158,36 @@ impl Done {
     }
 }
 
+/// Queries of which less was taken than of others.
+#[derive(Debug, Clone, Default)]
+struct Behind {
+    of: BTreeMap<QueryNumber, Done>,
+    times: BTreeSet<(Millis, QueryNumber)>,
+}
+
+impl Behind {
+    fn insert(&mut self, query: QueryNumber, done: Done) {
+        self.remove(query);
+        self.of.insert(query, done);
+        self.times.insert((done.time, query));
+    }
+
+    fn remove(&mut self, query: QueryNumber) {
+        if let Some(before) = self.of.remove(&query) {
+            self.times.remove(&(before.time, query));
+        }
+    }
+}
+
 impl Partition {
     /// The time up to which it is done for all queries.
     fn time(&self) -> Millis {
-        self.behind.values().map(|done| done.time).chain([self.done.time]).min().unwrap_or(Millis::MIN)
+        self.behind.times.first().map_or(self.done.time, |(time, _)| self.done.time.min(*time))
+    }
+
+    /// The part of it that was taken of a query.
+    fn done_of(&self, query: QueryNumber) -> Done {
+        self.behind.of.get(&query).copied().unwrap_or(self.done)
     }
 }
 
@@ -147,8 +202,10 @@ impl Server {
     /// The topic has so many partitions by now.
     pub fn set_partitions(&mut self, partitions: u32) {
         if self.partitions.len() < partitions as usize {
-            let behind: BTreeMap<QueryNumber, Done> =
-                self.queries.values().map(|served| served.nothing_of()).collect();
+            let mut behind = Behind::default();
+            for (number, nothing) in self.queries.values().map(Served::nothing_of) {
+                behind.insert(number, nothing);
+            }
             self.partitions.resize_with(partitions as usize, || Partition {
                 node: None,
                 done: Done::NOTHING,
@@ -160,8 +217,20 @@ impl Server {
 
     /// Serves a query from now on.
     pub fn add(&mut self, query: DistributedQuery) {
-        let served = Served { query, from: BTreeMap::new() };
+        let from = self.strangers.remove(&query.number).unwrap_or_default();
+        let served = Served { query, from };
         let (number, nothing) = served.nothing_of();
+        let operator = self.operators.entry(served.query.operator).or_insert_with(|| Operator {
+            query: Arc::clone(&served.query.query),
+            members: BTreeSet::new(),
+            by_series: BTreeMap::new(),
+        });
+        operator.members.insert(number);
+        if served.query.has_groups() {
+            for series in served.query.cuts.series() {
+                operator.by_series.entry(*series).or_default().insert(number);
+            }
+        }
         for partition in &mut self.partitions {
             partition.behind.insert(number, nothing);
         }
@@ -170,9 +239,23 @@ impl Server {
 
     /// Serves a query no more.
     pub fn remove(&mut self, number: QueryNumber) {
-        self.queries.remove(&number);
+        let Some(served) = self.queries.remove(&number) else { return };
         for partition in &mut self.partitions {
-            partition.behind.remove(&number);
+            partition.behind.remove(number);
+        }
+        let key = served.query.operator;
+        let Some(operator) = self.operators.get_mut(&key) else { return };
+        operator.members.remove(&number);
+        for series in served.query.cuts.series() {
+            if let Some(of) = operator.by_series.get_mut(series) {
+                of.remove(&number);
+                if of.is_empty() {
+                    operator.by_series.remove(series);
+                }
+            }
+        }
+        if operator.members.is_empty() {
+            self.operators.remove(&key);
         }
     }
 
@@ -199,71 +282,163 @@ impl Server {
                 (*outputs, *bytes) = (Vec::new(), usize::MAX);
             }
         }
-        let partition = &mut self.partitions[unit.partition as usize];
-        let marked = Done { time: mark.time, next: mark.next };
-        let (mut accepted, mut lacking) = (Vec::new(), mark.late.clone());
         if !is_whole {
             outputs.clear();
         }
-        for output in outputs {
-            let query = output.query;
-            let Some(served) = self.queries.get(&query) else { continue };
-            let done = partition.behind.get(&query).copied().unwrap_or(partition.done);
-            let Some(mut new) = accepted_of(&served.query, output, done) else {
-                is_whole = false;
-                continue;
-            };
-            // Windows were closed without what comes only now.
-            if let Some(until) = new.drop_before(&served.query, self.closed) {
-                lacking.push((query, until));
-            }
-            // A worker that began in the middle of a slice has a part of it.
-            let begins = served.query.begins;
-            if new.slices.iter().any(|(slice, _)| slice.start.max(begins) < mark.from) {
-                lacking.push((query, mark.from));
-            }
-            accepted.push(new);
-        }
-        let is_known_by_worker = |query: &QueryNumber| *query < mark.queries;
-        let done_now = partition.done.max(marked);
-        let is_plain = is_whole
-            && partition.behind.is_empty()
-            && mark.since.0 <= partition.done.time
-            && self.queries.last_key_value().is_none_or(|(last, _)| *last < mark.since.1);
-        if !is_plain {
-            for (query, served) in &self.queries {
-                let before = partition.behind.get(query).copied().unwrap_or(partition.done);
-                let begins = served.query.begins;
-                // The worker has sent what it has of a query since it began, of others since its mark before.
-                let since = if *query < mark.since.1 { mark.since.0 } else { mark.from.max(begins) };
-                let now = if is_known_by_worker(query) { before.max(marked) } else { before };
-                if is_known_by_worker(query) && !is_whole {
-                    lacking.push((*query, mark.time));
-                } else if is_known_by_worker(query) && since > before.time {
-                    lacking.push((*query, since));
-                }
-                match now == done_now {
-                    true => partition.behind.remove(query),
-                    false => partition.behind.insert(*query, now),
-                };
-            }
-        }
+        let (accepted, mut lacking, is_readable) = self.accepted(unit.partition, outputs, &mark);
+        is_whole &= is_readable;
+        lacking.extend(mark.late.iter().copied());
+        self.lacking(unit.partition, is_whole, &mark, &mut lacking);
         for (query, from) in lacking {
-            if let Some(served) = self.queries.get_mut(&query)
-                && from > served.query.begins
-            {
-                let known = served.from.entry(unit.partition).or_insert(from);
-                *known = from.max(*known);
-            }
+            self.lack(unit.partition, query, from);
         }
+        let partition = &mut self.partitions[unit.partition as usize];
         partition.node = Some(NodeName::clone(node));
-        partition.done = done_now;
+        partition.done = partition.done.max(Done { time: mark.time, next: mark.next });
         // Windows wait for it again when it is behind by no more than they wait.
         let near = self.closed.saturating_sub_unsigned(self.limits.wait_nanos / 1_000_000);
         if partition.time() >= near {
             partition.is_missing = false;
         }
         accepted
+    }
+
+    /// The new parts of outputs, and the queries that lack what is before a time; false if some cannot be read.
+    fn accepted(
+        &self,
+        partition: u32,
+        outputs: Vec<Output>,
+        mark: &Mark,
+    ) -> (Vec<Accepted>, Vec<(QueryNumber, Millis)>, bool) {
+        let of_partition = &self.partitions[partition as usize];
+        let (mut accepted, mut lacking, mut is_readable) = (Vec::new(), Vec::new(), true);
+        for output in outputs {
+            let Some(operator) = self.operators.get(&output.operator) else { continue };
+            let Some(new) = self.accepted_of(operator, output, of_partition, mark) else {
+                is_readable = false;
+                continue;
+            };
+            for mut new in new {
+                let Some(served) = self.queries.get(&new.query) else { continue };
+                // Windows were closed without what comes only now.
+                if let Some(until) = new.drop_before(&served.query, self.closed) {
+                    lacking.push((new.query, until));
+                }
+                // A worker that began in the middle of a slice has a part of it.
+                let begins = served.query.begins;
+                if new.slices.iter().any(|(slice, _)| slice.start.max(begins) < mark.from) {
+                    lacking.push((new.query, mark.from));
+                }
+                accepted.push(new);
+            }
+        }
+        (accepted, lacking, is_readable)
+    }
+
+    /// The new part of an output for each query of its operator that the worker knew. None if it cannot be read.
+    fn accepted_of(
+        &self,
+        operator: &Operator,
+        output: Output,
+        partition: &Partition,
+        mark: &Mark,
+    ) -> Option<Vec<Accepted>> {
+        let mut accepted = Vec::new();
+        let known = output.queries.start..output.queries.end.min(mark.queries);
+        let has_any = output.rows.is_some() || output.counts != Counts::default();
+        let rows = output.rows.map(|(base, bytes)| Some((base, rows(&bytes)?)));
+        let rows = match rows {
+            Some(rows) => Some(rows?),
+            None => None,
+        };
+        let members = (has_any && !known.is_empty()).then(|| operator.members.range(known));
+        for served in members.into_iter().flatten().filter_map(|number| self.queries.get(number)) {
+            let query = &served.query;
+            // Events that it did not see are counted only where they came with some that it did.
+            if mark.time < query.begins || query.ends.is_some_and(|ends| mark.since.0 >= ends) {
+                continue;
+            }
+            let new = rows
+                .as_ref()
+                .map(|(base, chunk)| new_rows(query, *base, chunk, partition.done_of(query.number)));
+            let new = new.filter(|chunk| !chunk.is_empty());
+            let mut counts = output.counts;
+            counts.matches += new.as_ref().map_or(0, |rows| rows.matched(rows.len()));
+            accepted.push(Accepted { query: query.number, counts, rows: new, slices: Vec::new() });
+        }
+        let mut of_groups: BTreeMap<QueryNumber, Vec<(Partial, Millis)>> = BTreeMap::new();
+        for slice in output.slices {
+            let of_slice = groups(&operator.query, &slice.groups)?;
+            let members: BTreeSet<QueryNumber> = operator.cut_at(slice.start).collect();
+            for served in members.range(..mark.queries).filter_map(|number| self.queries.get(number)) {
+                let query = &served.query;
+                let is_its = query.sees(slice.start)
+                    && query.cuts.start_of(slice.start) == slice.start
+                    && query.cuts.end_of(slice.start) == slice.end;
+                if is_its && slice.end > partition.done_of(query.number).time {
+                    let partial = Partial { epoch: 0, start: slice.start, groups: of_slice.clone() };
+                    of_groups.entry(query.number).or_default().push((partial, slice.end));
+                }
+            }
+        }
+        let nothing = |query| Accepted { query, counts: Counts::default(), rows: None, slices: Vec::new() };
+        accepted.extend(of_groups.into_iter().map(|(query, slices)| Accepted { slices, ..nothing(query) }));
+        Some(accepted)
+    }
+
+    /// Takes a mark for each query, and adds those that lack something by it. Costs what queries are new, or behind others, unless
+    /// something was lost.
+    fn lacking(
+        &mut self,
+        partition: u32,
+        is_whole: bool,
+        mark: &Mark,
+        lacking: &mut Vec<(QueryNumber, Millis)>,
+    ) {
+        let partition = &mut self.partitions[partition as usize];
+        let marked = Done { time: mark.time, next: mark.next };
+        let done_now = partition.done.max(marked);
+        let looked_at: Vec<QueryNumber> = match is_whole && mark.since.0 <= partition.done.time {
+            true => {
+                let behind: BTreeSet<QueryNumber> = partition.behind.of.keys().copied().collect();
+                let new = self.queries.range(mark.since.1..).map(|(number, _)| *number);
+                behind.into_iter().chain(new).collect::<BTreeSet<_>>().into_iter().collect()
+            }
+            false => self.queries.keys().copied().collect(),
+        };
+        for query in looked_at {
+            let Some(served) = self.queries.get(&query) else { continue };
+            let before = partition.done_of(query);
+            let begins = served.query.begins;
+            let is_known_by_worker = query < mark.queries;
+            // The worker has sent what it has of a query since it began, of others since its mark before.
+            let since = if query < mark.since.1 { mark.since.0 } else { mark.from.max(begins) };
+            let now = if is_known_by_worker { before.max(marked) } else { before };
+            if is_known_by_worker && !is_whole {
+                lacking.push((query, mark.time));
+            } else if is_known_by_worker && since > before.time {
+                lacking.push((query, since));
+            }
+            match now == done_now {
+                true => partition.behind.remove(query),
+                false => partition.behind.insert(query, now),
+            }
+        }
+    }
+
+    /// A query lacks events of a partition before a time.
+    fn lack(&mut self, partition: u32, query: QueryNumber, from: Millis) {
+        let known = match self.queries.get_mut(&query) {
+            Some(served) if from <= served.query.begins => return,
+            Some(served) => served.from.entry(partition).or_insert(from),
+            None => {
+                if self.strangers.len() >= STRANGERS_MAX {
+                    self.strangers.pop_first();
+                }
+                self.strangers.entry(query).or_default().entry(partition).or_insert(from)
+            }
+        };
+        *known = from.max(*known);
     }
 
     /// The time up to which all partitions that are not missing are done, for all queries; none before they have all sent a mark.
@@ -322,24 +497,18 @@ impl Server {
     }
 }
 
-/// The new part of an output, behind what was taken before. None if it cannot be read.
-fn accepted_of(query: &DistributedQuery, output: Output, done: Done) -> Option<Accepted> {
-    let mut slices = Vec::new();
-    for slice in output.slices.into_iter().filter(|slice| slice.end > done.time) {
-        let groups = groups(&query.query, &slice.groups)?;
-        slices.push((Partial { epoch: 0, start: slice.start, groups }, slice.end));
-    }
-    let mut rows = None;
-    if let Some((base, bytes)) = output.rows {
-        let mut bytes = &bytes[..];
-        let chunk = RowChunk::decode(&mut bytes).ok().filter(|_| bytes.is_empty())?;
-        let new =
-            chunk.rows.iter().position(|row| base + u64::from(*row) >= done.next).unwrap_or(chunk.len());
-        rows = Some(chunk.range(new..chunk.len())).filter(|chunk| !chunk.is_empty());
-    }
-    let mut counts = output.counts;
-    counts.matches += rows.as_ref().map_or(0, |rows| rows.matched(rows.len()));
-    Some(Accepted { query: query.number, counts, rows, slices })
+/// The records that a query sees, behind what was taken before.
+fn new_rows(query: &DistributedQuery, base: u64, chunk: &RowChunk, done: Done) -> RowChunk {
+    let is_seen = |time: &Millis| query.ends.is_none_or(|ends| *time < ends);
+    let begun = chunk.arrivals.partition_point(|time| *time < query.begins);
+    let new = chunk.rows.partition_point(|row| base + u64::from(*row) < done.next);
+    let end = chunk.arrivals.partition_point(is_seen);
+    let start = begun.max(new).min(end);
+    chunk.range(start..end)
+}
+
+fn rows(mut bytes: &[u8]) -> Option<RowChunk> {
+    RowChunk::decode(&mut bytes).ok().filter(|_| bytes.is_empty())
 }
 
 fn groups(query: &Arc<StandingQuery>, mut bytes: &[u8]) -> Option<Groups> {

@@ -15,6 +15,7 @@ use swiftwater_live::{Collector, CollectorLimits, ResultSet, ResultWindow, Slice
 use super::*;
 
 const PARTITIONS: u32 = 3;
+const SERVERS: [&str; 2] = ["server-0", "server-1"];
 
 const FIRST: Place = Place { offset: 0, from: 0, time: Millis::MIN };
 
@@ -50,6 +51,8 @@ fn batch(messages: &[Message], first: u64) -> Batch {
 /// A query as its node answers it.
 struct Served {
     query: DistributedQuery,
+    server: usize,
+    has_ended: bool,
     collector: Collector,
     slices: Slices,
     results: Vec<(ResultSet, Completeness)>,
@@ -59,10 +62,13 @@ struct Node {
     worker: Worker,
     name: NodeName,
     /// Units that were sent and have not arrived.
-    sent: VecDeque<Unit>,
+    sent: VecDeque<(usize, Unit)>,
+    /// It knows so many queries, and so many ends.
+    known: usize,
+    known_ends: usize,
 }
 
-/// A cluster of one topic, with one server.
+/// A cluster of one topic, with two servers.
 struct Cluster {
     log: Vec<Vec<Message>>,
     nodes: Vec<Node>,
@@ -71,7 +77,8 @@ struct Cluster {
     /// The place at which a successor of each partition begins.
     commits: Vec<Place>,
     queries: Vec<DistributedQuery>,
-    server: Server,
+    ended: Vec<QueryNumber>,
+    servers: [Server; 2],
     served: BTreeMap<QueryNumber, Served>,
     started: u32,
     kept_ms: u64,
@@ -88,7 +95,8 @@ impl Cluster {
             owners: (0..PARTITIONS as usize).map(|partition| partition % nodes).collect(),
             commits: vec![FIRST; PARTITIONS as usize],
             queries: Vec::new(),
-            server: Server::new(ServerLimits::default(), PARTITIONS),
+            ended: Vec::new(),
+            servers: [(); 2].map(|()| Server::new(ServerLimits::default(), PARTITIONS)),
             served: BTreeMap::new(),
             started: 0,
             kept_ms,
@@ -113,6 +121,8 @@ impl Cluster {
             worker: Worker::new(WorkerLimits { kept_ms: self.kept_ms, ..WorkerLimits::default() }),
             name,
             sent: VecDeque::new(),
+            known: 0,
+            known_ends: 0,
         }
     }
 
@@ -128,19 +138,43 @@ impl Cluster {
             pattern_partials_max: 1,
         };
         let collector = Collector::new(Arc::clone(&query.query), begins, begins, limits);
-        self.server.add(query.clone());
+        let server = number as usize % 2;
+        self.servers[server].add(query.clone());
         self.queries.push(query.clone());
-        let served = Served { query, collector, slices: Slices::default(), results: Vec::new() };
+        let served = Served {
+            query,
+            server,
+            has_ended: false,
+            collector,
+            slices: Slices::default(),
+            results: Vec::new(),
+        };
         self.served.insert(number, served);
     }
 
     /// A node learns of the next query that it does not know.
     fn add_queries(&mut self, node: usize, all: bool) {
-        let known = self.nodes[node].worker.query_count();
-        let until = if all { self.queries.len() } else { (known + 1).min(self.queries.len()) };
-        for query in &self.queries[known..until] {
-            self.nodes[node].worker.add_query(query.clone(), "server".into(), 0);
+        let node = &mut self.nodes[node];
+        let until = if all { self.queries.len() } else { (node.known + 1).min(self.queries.len()) };
+        for query in &self.queries[node.known..until] {
+            let server = SERVERS[query.number as usize % 2];
+            node.worker.add_query(query.clone(), server.into(), 0);
         }
+        node.known = until;
+        // Ends come after their queries.
+        let until = if all { self.ended.len() } else { (node.known_ends + 1).min(self.ended.len()) };
+        while node.known_ends < until && (self.ended[node.known_ends] as usize) < node.known {
+            node.worker.remove_query(self.ended[node.known_ends]);
+            node.known_ends += 1;
+        }
+    }
+
+    /// A query ends before its time.
+    fn end(&mut self, number: QueryNumber) {
+        let Some(served) = self.served.get_mut(&number).filter(|served| !served.has_ended) else { return };
+        served.has_ended = true;
+        self.servers[served.server].remove(number);
+        self.ended.push(number);
     }
 
     /// A node reads some messages of its partitions, and sends what comes of it.
@@ -156,10 +190,10 @@ impl Cluster {
             }
         }
         let units = self.nodes[node].worker.flush().into_iter().map(|(server, unit)| {
-            assert_eq!(&*server, "server");
-            Unit::decode(unit.encode().into()).unwrap()
+            let server = SERVERS.iter().position(|name| **name == *server).unwrap();
+            (server, Unit::decode(unit.encode().into()).unwrap())
         });
-        let units: Vec<Unit> = units.collect();
+        let units: Vec<(usize, Unit)> = units.collect();
         self.nodes[node].sent.extend(units);
     }
 
@@ -215,9 +249,9 @@ impl Cluster {
         self.deliver_of(NodeName::clone(&self.nodes[node].name), units);
     }
 
-    fn deliver_of(&mut self, name: NodeName, units: VecDeque<Unit>) {
-        for unit in units {
-            for accepted in self.server.accept(&name, unit) {
+    fn deliver_of(&mut self, name: NodeName, units: VecDeque<(usize, Unit)>) {
+        for (server, unit) in units {
+            for accepted in self.servers[server].accept(&name, unit) {
                 let served = self.served.get_mut(&accepted.query).unwrap();
                 let mut out = Vec::new();
                 for (partial, _) in accepted.slices {
@@ -233,8 +267,9 @@ impl Cluster {
     }
 
     fn close(&mut self) {
-        let Some(time) = self.server.time() else { return };
-        for (number, served) in &mut self.served {
+        let times = self.servers.each_mut().map(Server::time);
+        for (number, served) in self.served.iter_mut().filter(|(_, served)| !served.has_ended) {
+            let Some(time) = times[served.server] else { continue };
             let time = served.query.ends.map_or(time, |ends| time.min(ends));
             let mut out = Vec::new();
             served.collector.close_by_arrival(time, &mut served.slices, 0, &mut out);
@@ -251,7 +286,7 @@ impl Cluster {
                     end: time,
                 });
                 let result = ResultSet { window: Some(window), ..result };
-                let complete = self.server.completeness(*number, window.start, window.end);
+                let complete = self.servers[served.server].completeness(*number, window.start, window.end);
                 served.results.push((result, complete));
             }
         }
@@ -259,12 +294,14 @@ impl Cluster {
 
     /// Windows no longer wait for partitions that are behind.
     fn lose_patience(&mut self) {
-        let due = self.served.values().filter_map(|served| served.collector.due()).min();
-        let Some(due) = due else { return };
-        for _ in 0..2 {
-            self.nanos += 2_000_000_000;
-            if self.server.wait(due, self.nanos) {
-                self.close();
+        for server in 0..2 {
+            let own = self.served.values().filter(|served| served.server == server && !served.has_ended);
+            let Some(due) = own.filter_map(|served| served.collector.due()).min() else { continue };
+            for _ in 0..2 {
+                self.nanos += 2_000_000_000;
+                if self.servers[server].wait(due, self.nanos) {
+                    self.close();
+                }
             }
         }
     }
@@ -296,16 +333,20 @@ enum Step {
     Commit(usize),
     Reassign(u32, usize, bool),
     Kill(usize, bool),
-    Ask(usize),
+    /// So many queries, with the time between them.
+    Ask(usize, usize, u8),
+    End(u64),
     LosePatience,
 }
 
-const TEXTS: [&str; 5] = [
+const TEXTS: [&str; 7] = [
     "SELECT k, COUNT(*) AS n, SUM(v) AS s FROM STREAM(200, TIME) GROUP BY k",
     "SELECT k, COUNT(*) AS n, SUM(v) AS s FROM STREAM() GROUP BY k WINDOWING TUMBLING(100, TIME)",
     "SELECT k, COUNT(*) AS n, SUM(v) AS s FROM STREAM() GROUP BY k WINDOWING EVERY(50, TIME, LAST, 120, TIME)",
     "SELECT k, COUNT(*) AS n, SUM(v) AS s FROM STREAM(300, TIME) GROUP BY k WINDOWING TUMBLING(70, TIME)",
     "SELECT at, k FROM STREAM() WHERE v > 0",
+    "SELECT k, COUNT(*) AS n, SUM(v) AS s FROM STREAM() GROUP BY k HAVING COUNT(*) > 0 WINDOWING TUMBLING(100, TIME)",
+    "SELECT at, k FROM STREAM() WHERE v > 0 LIMIT 3",
 ];
 
 fn step(nodes: usize, faults: bool) -> impl Strategy<Value = Step> {
@@ -318,7 +359,9 @@ fn step(nodes: usize, faults: bool) -> impl Strategy<Value = Step> {
         8 => (node(), 1usize..6).prop_map(|(node, most)| Step::Read(node, most)),
         8 => (node(), 1usize..6).prop_map(|(node, most)| Step::Deliver(node, most)),
         2 => node().prop_map(Step::Commit),
-        1 => (0..TEXTS.len()).prop_map(Step::Ask),
+        2 => (0..TEXTS.len(), prop_oneof![Just(1usize), 2usize..5], 0u8..40)
+            .prop_map(|(text, count, apart)| Step::Ask(text, count, apart)),
+        1 => (0u64..20).prop_map(Step::End),
         2 * fault => (0..PARTITIONS, node(), any::<bool>())
             .prop_map(|(partition, to, knows)| Step::Reassign(partition, to, knows)),
         fault => (node(), any::<bool>()).prop_map(|(node, reads)| Step::Kill(node, reads)),
@@ -344,7 +387,13 @@ fn run(nodes: usize, steps: Vec<Step>, faults: bool) {
             Step::Commit(node) => cluster.commit(node),
             Step::Reassign(partition, to, knows) => cluster.reassign(partition, to, knows),
             Step::Kill(node, reads) => cluster.kill(node, reads),
-            Step::Ask(text) => cluster.ask(cluster.now, TEXTS[text]),
+            Step::Ask(text, count, apart) => {
+                for _ in 0..count {
+                    cluster.ask(cluster.now, TEXTS[text]);
+                    cluster.now += Millis::from(apart);
+                }
+            }
+            Step::End(number) => cluster.end(number),
             Step::LosePatience => cluster.lose_patience(),
         }
     }
@@ -388,18 +437,23 @@ fn check(cluster: &Cluster, faults: bool) {
             }
             seen.sort_unstable();
             expected.sort_unstable();
-            let whole = cluster.server.completeness(served.query.number, begins, cluster.now);
-            if whole.is_complete() {
+            let of_server = &cluster.servers[served.server];
+            let whole = of_server.completeness(served.query.number, begins, cluster.now);
+            let limit = served.query.query.plan.limit.map_or(usize::MAX, |limit| limit as usize);
+            if whole.is_complete() && !served.has_ended && expected.len() <= limit {
                 assert_eq!(seen, expected, "records of {:?}", served.query.number);
+            } else if whole.is_complete() && !served.has_ended {
+                assert_eq!(seen.len(), limit, "records of {:?}", served.query.number);
+                let mut left = expected.iter();
+                assert!(seen.iter().all(|one| left.any(|other| other == one)), "{seen:?} of {expected:?}");
             } else {
-                assert!(faults, "records of {:?} miss {whole:?}", served.query.number);
-                seen.dedup();
+                assert!(faults || served.has_ended, "records of {:?} miss {whole:?}", served.query.number);
                 let mut left = expected.iter();
                 assert!(seen.iter().all(|one| left.any(|other| other == one)), "{seen:?} of {expected:?}");
             }
             continue;
         }
-        assert!(!served.results.is_empty());
+        assert!(served.has_ended || !served.results.is_empty());
         let mut end = begins;
         for (result, completeness) in &served.results {
             let window = result.window.unwrap();
@@ -457,4 +511,98 @@ fn queries_that_partitions_cannot_answer_are_refused() {
             "{text}"
         );
     }
+}
+
+/// A worker of one partition whose events are at so many milliseconds.
+fn worker_of(queries: impl IntoIterator<Item = DistributedQuery>) -> Worker {
+    let mut worker = Worker::new(WorkerLimits::default());
+    worker.start(0, FIRST);
+    queries.into_iter().for_each(|query| {
+        let server = SERVERS[query.number as usize % 2];
+        worker.add_query(query, server.into(), 0);
+    });
+    worker
+}
+
+#[test]
+fn equal_queries_are_matched_as_one_and_sent_as_one() {
+    for (text, slices) in [(TEXTS[4], 0), (TEXTS[1], 50)] {
+        // Those of an even number are served by the first node: they begin at 50 different times, for windows of 100 ms.
+        let mut worker =
+            worker_of((0..1000).map(|number| distributed(number, 1000 + number as i64 % 100, text)));
+        let messages: Vec<Message> = (1000..1199).map(|time| (time, 1, 1)).collect();
+        worker.take(0, batch(&messages, 0), 0);
+        worker.advance(0, 199, 1199);
+        assert_eq!(worker.operator_count(), 1);
+        let units = worker.flush();
+        assert_eq!(units.len(), 2);
+        for (server, unit) in units {
+            assert_eq!(unit.outputs.len(), 1, "one output for 500 queries");
+            // Each begins and ends at its node's queries' cuts alone; the last of them are not over.
+            let ends: BTreeSet<Millis> = unit.outputs[0].slices.iter().map(|slice| slice.end).collect();
+            let odd = Millis::from(*server == *SERVERS[1]);
+            assert_eq!(ends.len(), slices, "{text}");
+            assert!(ends.iter().all(|end| end % 2 == odd && (1100..1200).contains(end)));
+        }
+        for number in 0..1000 {
+            worker.remove_query(number);
+        }
+        assert_eq!(worker.operator_count(), 0);
+    }
+}
+
+#[test]
+fn queries_of_other_filters_lengths_or_columns_are_computed_apart() {
+    let of = |text: &str| distributed(0, 1000, text).operator;
+    let windows = |rest: &str| of(&format!("SELECT k, COUNT(*) AS n FROM STREAM() {rest}"));
+    let first = windows("WHERE v > 0 GROUP BY k WINDOWING TUMBLING(100, TIME)");
+    let same = "WHERE v > 0 GROUP BY k HAVING COUNT(*) > 3 ORDER BY k WINDOWING TUMBLING(100, TIME) LIMIT 2";
+    assert_eq!(windows(same), first);
+    for other in [
+        "WHERE v > 1 GROUP BY k WINDOWING TUMBLING(100, TIME)",
+        "WHERE v > 0 GROUP BY k, v WINDOWING TUMBLING(100, TIME)",
+        "WHERE v > 0 GROUP BY k WINDOWING TUMBLING(200, TIME)",
+        "WHERE v > 0 GROUP BY k WINDOWING EVERY(100, TIME, LAST, 300, TIME)",
+    ] {
+        assert_ne!(windows(other), first, "{other}");
+    }
+    let records = of("SELECT k FROM STREAM() WHERE v > 0");
+    assert_eq!(of("SELECT k FROM STREAM(100, TIME) WHERE v > 0 LIMIT 3"), records);
+    for other in ["SELECT v FROM STREAM() WHERE v > 0", "SELECT k FROM STREAM() WHERE v > NOW()"] {
+        assert_ne!(of(other), records, "{other}");
+    }
+    let now = |now: Millis| {
+        let options = ParseOptions::new(Dialect::Native, now);
+        let plan = parse("SELECT k FROM STREAM() WHERE v > NOW()", &options).unwrap().query;
+        DistributedQuery::new(0, now, None, Arc::new(StandingQuery::compile(plan).unwrap())).unwrap().operator
+    };
+    assert_ne!(now(1), now(2));
+}
+
+#[test]
+fn a_worker_sends_no_more_records_than_a_limit_needs() {
+    let limited = |number, begins| distributed(number, begins, "SELECT k FROM STREAM() WHERE v > 0 LIMIT 3");
+    let mut worker = worker_of([limited(0, 1010), limited(2, 1050)]);
+    let mut next = 0;
+    // The times of the records that are sent, of so many events, one a millisecond.
+    let mut sent = |worker: &mut Worker, from: Millis, until: Millis| -> Vec<Millis> {
+        let messages: Vec<Message> = (from..until).map(|time| (time, 1, 1)).collect();
+        worker.take(0, batch(&messages, next), 0);
+        next += messages.len() as u64;
+        let outputs = worker.flush().into_iter().flat_map(|(_, unit)| unit.outputs);
+        let chunks = outputs.filter_map(|output| output.rows);
+        let chunks = chunks.map(|(_, bytes)| swiftwater_live::RowChunk::decode(&mut &bytes[..]).unwrap());
+        chunks.flat_map(|chunk| chunk.arrivals.into_vec()).collect()
+    };
+    assert_eq!(sent(&mut worker, 1000, 1040), [1010, 1011, 1012]);
+    assert!(sent(&mut worker, 1040, 1045).is_empty());
+    // All up to the third of the second query: that there were enough for the first is not known of each event.
+    assert_eq!(sent(&mut worker, 1045, 1100).last(), Some(&1052));
+    assert!(sent(&mut worker, 1100, 1200).is_empty());
+    // The first was lost, as their node had not begun.
+    assert_eq!(sent(&mut worker, 2200, 2300), [2200, 2201, 2202]);
+    worker.add_query(distributed(4, 2300, "SELECT k FROM STREAM() WHERE v > 0"), SERVERS[0].into(), 0);
+    assert_eq!(sent(&mut worker, 2300, 2400).len(), 100);
+    worker.remove_query(4);
+    assert!(sent(&mut worker, 2400, 2500).is_empty());
 }

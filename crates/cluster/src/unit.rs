@@ -2,17 +2,19 @@
 //!
 //! ```text
 //! unit   := byte 1, partition, varint n, n output, mark          of version 1
-//! output := varint query, byte has, counts, (has & 1) varint first, bytes rows, varint n, n slice
+//! output := 16 bytes operator, from, below, byte has, counts, (has & 1) varint first, bytes rows, varint n, n slice
 //! counts := 5 varint
 //! slice  := start, end, bytes groups                             mark := 0 | 1 next, time, queries, from, time, queries, n, n (query, from)
 //! ```
 //!
 //! Numbers are varints, signed ones in zigzag form; `bytes` is a varint and so many bytes.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use swiftwater_event::Millis;
 
-use crate::QueryNumber;
+use crate::{OperatorKey, QueryNumber};
 
 /// The version of the form.
 const VERSION: u8 = 1;
@@ -57,16 +59,18 @@ pub struct Slice {
     pub groups: Bytes,
 }
 
-/// The results of a query from a partition.
+/// The results of an operator from a partition: they are those of each of its queries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Output {
-    /// The query.
-    pub query: QueryNumber,
+    /// The operator.
+    pub operator: OperatorKey,
+    /// The queries of which the counts and records are, as far as the worker knew them.
+    pub queries: Range<QueryNumber>,
     /// The work.
     pub counts: Counts,
     /// The offset that the rows of the records are counted from, and the records ([`swiftwater_live::RowChunk::encode`]).
     pub rows: Option<(u64, Bytes)>,
-    /// Slices that are over.
+    /// Slices that are over, for all queries that have them: these from one cut to the next.
     pub slices: Vec<Slice>,
 }
 
@@ -83,7 +87,7 @@ pub struct Mark {
     pub from: Millis,
     /// The time and the queries of its mark before: what it sends of these queries comes after that time.
     pub since: (Millis, QueryNumber),
-    /// The queries for which it has seen the events only from a later time on.
+    /// The queries for which it has seen the events only from a later time on, if its marks before have not said so.
     pub late: Vec<(QueryNumber, Millis)>,
 }
 
@@ -136,6 +140,13 @@ impl Reader {
         Ok(byte)
     }
 
+    fn eight(&mut self) -> Result<u64, InvalidUnit> {
+        let (eight, _) = self.0.split_first_chunk::<8>().ok_or(InvalidUnit::Damaged)?;
+        let eight = u64::from_le_bytes(*eight);
+        let _ = self.0.split_to(8);
+        Ok(eight)
+    }
+
     fn number(&mut self) -> Result<u64, InvalidUnit> {
         let mut number = 0_u64;
         for shift in (0..64).step_by(7) {
@@ -166,11 +177,14 @@ impl Output {
     /// Bytes, about.
     pub(crate) fn bytes(&self) -> usize {
         let slices: usize = self.slices.iter().map(|slice| slice.groups.len() + 24).sum();
-        32 + slices + self.rows.as_ref().map_or(0, |(_, rows)| rows.len())
+        48 + slices + self.rows.as_ref().map_or(0, |(_, rows)| rows.len())
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
-        push(self.query, out);
+        out.extend_from_slice(&self.operator.0.to_le_bytes());
+        out.extend_from_slice(&self.operator.1.to_le_bytes());
+        push(self.queries.start, out);
+        push(self.queries.end, out);
         out.push(u8::from(self.rows.is_some()));
         self.counts.all().into_iter().for_each(|count| push(count, out));
         if let Some((first, rows)) = &self.rows {
@@ -186,7 +200,8 @@ impl Output {
     }
 
     fn decode(bytes: &mut Reader) -> Result<Output, InvalidUnit> {
-        let query = bytes.number()?;
+        let operator = OperatorKey(bytes.eight()?, bytes.eight()?);
+        let queries = bytes.number()?..bytes.number()?;
         let has = bytes.byte()?;
         let counts = Counts {
             candidates: bytes.number()?,
@@ -204,7 +219,7 @@ impl Output {
         for _ in 0..bytes.number()? {
             slices.push(Slice { start: bytes.signed()?, end: bytes.signed()?, groups: bytes.bytes()? });
         }
-        Ok(Output { query, counts, rows, slices })
+        Ok(Output { operator, queries, counts, rows, slices })
     }
 }
 

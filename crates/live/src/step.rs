@@ -525,6 +525,11 @@ impl Shard {
         self.text = Vec::new();
     }
 
+    /// True if it holds slices of a query.
+    pub fn holds(&self, number: QueryNumber) -> bool {
+        self.groups.get(&number).is_some_and(|slices| !slices.is_empty())
+    }
+
     /// Takes out a query's slices that begin before `before`.
     pub fn flush(&mut self, number: QueryNumber, before: i64) -> Vec<Partial> {
         let Some(slices) = self.groups.get_mut(&number) else { return Vec::new() };

@@ -8,7 +8,7 @@ use std::{
 use swiftwater_event::Millis;
 use swiftwater_live::QueryNumber;
 
-use crate::emit::ClusterMeta;
+use crate::{emit::ClusterMeta, lock_order::OrderedMutex};
 
 /// The knowledge of the partitions that results of a remote stream's queries have.
 pub trait Coverage: Debug + Send + Sync {
@@ -23,4 +23,6 @@ pub(crate) struct RemoteState {
     /// Windows that end here or before are closed.
     pub(crate) time: AtomicI64,
     pub(crate) coverage: Arc<dyn Coverage>,
+    /// Queries that have ended, for the room above.
+    pub(crate) ended: OrderedMutex<Vec<QueryNumber>>,
 }

@@ -5,12 +5,9 @@
 //! ([`Shared::advance_remote`]). Queries stand on it as on others; a query's window at its end that is not over is not answered, as the
 //! workers hold parts of it.
 
-use std::{
-    collections::BTreeMap,
-    sync::{
-        Arc,
-        atomic::{AtomicI64, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicI64, Ordering},
 };
 
 use swiftwater_event::{Millis, StreamName};
@@ -19,6 +16,7 @@ use swiftwater_live::{Partial, QueryNumber, QueryStep};
 use crate::{
     EndReason,
     coverage::{Coverage, RemoteState},
+    lock_order::OrderedMutex,
     panic_guard::guarded,
     query::fan_out::set_due_sooner,
     shared::Shared,
@@ -37,7 +35,8 @@ pub struct RemoteResult {
 impl Stream {
     /// A stream whose events are matched elsewhere.
     pub fn remote(name: StreamName, coverage: Arc<dyn Coverage>) -> Stream {
-        let remote = RemoteState { time: AtomicI64::new(Millis::MIN), coverage };
+        let remote =
+            RemoteState { time: AtomicI64::new(Millis::MIN), coverage, ended: OrderedMutex::default() };
         let mut stream = Stream::new(name, 0);
         stream.remote = Some(remote);
         stream
@@ -103,9 +102,8 @@ impl Shared {
         }
     }
 
-    /// For each of these queries of a remote stream, true if it stands.
-    pub fn standing_remote(&self, stream: &Stream, numbers: Vec<QueryNumber>) -> BTreeMap<QueryNumber, bool> {
-        let merge = stream.merge.lock();
-        numbers.into_iter().map(|number| (number, merge.running.contains_key(&number))).collect()
+    /// Takes out the numbers of the queries of a remote stream that have ended since the last call.
+    pub fn take_ended_remote(&self, stream: &Stream) -> Vec<QueryNumber> {
+        stream.remote.as_ref().map_or_else(Vec::new, |remote| std::mem::take(&mut *remote.ended.lock()))
     }
 }

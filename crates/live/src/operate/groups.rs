@@ -104,7 +104,7 @@ impl Groups {
     }
 
     /// Takes in all groups of another partial of the same query.
-    pub(crate) fn merge(&mut self, other: &Groups) {
+    pub fn merge(&mut self, other: &Groups) {
         match (&mut self.0, &other.0) {
             (
                 GroupStorage::Rows { count, is_there, .. },

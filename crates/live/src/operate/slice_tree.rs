@@ -16,7 +16,7 @@ use super::Groups;
 /// Slices by where they begin, and by epoch.
 pub(super) type SliceMap = BTreeMap<(i64, u64), Groups>;
 
-/// Windows of fewer slices are merged from these.
+/// Fewer slices than these are merged one by one.
 const SLICES_MIN: usize = 8;
 
 /// An interval of the line: its first point (as [`ordered`]), and the logarithm of its length.
@@ -101,7 +101,8 @@ impl SliceTree {
 
     /// Makes the merges of an interval and of all within it; returns true if there is one, or need be none.
     fn build(&mut self, slices: &SliceMap, first: i64, last: i64, bytes_max: usize) -> bool {
-        if first == last {
+        // Few slices are merged from these: they may have no keys in common while more of them do.
+        if slices.range((first, 0)..=(last, u64::MAX)).nth(SLICES_MIN - 1).is_none() {
             return true;
         }
         let interval = interval(first, last);

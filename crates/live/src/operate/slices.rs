@@ -92,7 +92,7 @@ impl Slices {
 
     /// The merge of the slices that begin in `starts` and are of these epochs; `None` if there are none. With `takes`
     /// they are removed: no other window needs them.
-    pub(crate) fn window(&mut self, starts: Range<i64>, epochs: &Range<u64>, takes: bool) -> Option<Groups> {
+    pub fn window(&mut self, starts: Range<i64>, epochs: &Range<u64>, takes: bool) -> Option<Groups> {
         if starts.is_empty() {
             return None;
         }
@@ -111,7 +111,7 @@ impl Slices {
     }
 
     /// Start of the first slice from `start` on that is of these epochs.
-    pub(crate) fn first_from(&self, start: i64, epochs: &Range<u64>) -> Option<i64> {
+    pub fn first_from(&self, start: i64, epochs: &Range<u64>) -> Option<i64> {
         let mut slices = self.slices.range((start, 0)..).map(|(key, _)| *key);
         slices.find(|(_, epoch)| epochs.contains(epoch)).map(|(start, _)| start)
     }

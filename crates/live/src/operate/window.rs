@@ -21,8 +21,9 @@ pub struct Series {
 }
 
 /// Places where a line is cut into slices; none: it is one slice.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct SliceBoundaries {
+    /// Ascending: those of one distance stand together, by their phases.
     series: Vec<Series>,
     /// The latest times at which the watermark reaches a cut, for the events' own time. Queries that share slices may
     /// have different latenesses.
@@ -65,7 +66,8 @@ pub(crate) enum Axis {
 }
 
 impl Series {
-    fn new(every: u64, through: i64) -> Series {
+    /// Cuts at this distance, one of them at `through`.
+    pub fn new(every: u64, through: i64) -> Series {
         let every = every.max(1);
         Series { every, phase: i128::from(through).rem_euclid(i128::from(every)) as u64 }
     }
@@ -89,7 +91,8 @@ impl SliceBoundaries {
     pub fn and(&self, other: &SliceBoundaries) -> SliceBoundaries {
         let union = |ours: &[Series], theirs: &[Series]| {
             let mut series: Vec<Series> = ours.iter().chain(theirs).copied().collect();
-            series.sort_unstable();
+            // Stable: two sorted rows are merged in one run.
+            series.sort();
             series.dedup();
             series
         };
@@ -112,7 +115,31 @@ impl SliceBoundaries {
 
     /// Start of the slice of an instant; the least of all instants if nothing is cut.
     pub fn start_of(&self, at: i64) -> i64 {
-        self.series.iter().map(|series| series.before(at)).max().unwrap_or(i64::MIN)
+        let last = |of: &[Series], phase: u64| {
+            // The cut in question has the last phase that is not after that of the instant; else the last of all.
+            let place = of.partition_point(|series| series.phase <= phase);
+            of[place.checked_sub(1).unwrap_or(of.len() - 1)].before(at)
+        };
+        self.by_distance(at).map(|(of, phase)| last(of, phase)).max().unwrap_or(i64::MIN)
+    }
+
+    /// The series of each distance, and the phase of an instant at that distance.
+    fn by_distance(&self, at: i64) -> impl Iterator<Item = (&[Series], u64)> {
+        let mut left = &self.series[..];
+        std::iter::from_fn(move || {
+            let every = left.first()?.every;
+            let (of, rest) = match left.last() {
+                Some(last) if last.every == every => (left, &left[..0]),
+                _ => left.split_at(left.partition_point(|series| series.every == every)),
+            };
+            left = rest;
+            Some((of, Series::new(every, at).phase))
+        })
+    }
+
+    /// The series.
+    pub fn series(&self) -> &[Series] {
+        &self.series
     }
 }
 
@@ -134,7 +161,11 @@ impl SliceBoundaries {
 
     /// The end of the slice of an instant, the first instant after it; the last of all instants if nothing is cut there.
     pub fn end_of(&self, at: i64) -> i64 {
-        self.series.iter().map(|series| series.after(at)).min().unwrap_or(i64::MAX)
+        let first = |of: &[Series], phase: u64| {
+            let place = of.partition_point(|series| series.phase <= phase);
+            of[if place < of.len() { place } else { 0 }].after(at)
+        };
+        self.by_distance(at).map(|(of, phase)| first(of, phase)).min().unwrap_or(i64::MAX)
     }
 }
 
@@ -404,6 +435,22 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_slice_is_between_the_nearest_cuts_of_all_series(
+            all in proptest::collection::vec((prop_oneof![1u64..5, Just(40u64), Just(1 << 63)], -60i64..60), 0..12),
+            at in prop_oneof![8 => -100i64..100, 1 => any::<i64>()],
+        ) {
+            let one = |(every, through): &(u64, i64)| SliceBoundaries {
+                series: vec![Series::new(*every, *through)],
+                reached: Vec::new(),
+            };
+            let cuts = all.iter().fold(SliceBoundaries::default(), |cuts, series| cuts.and(&one(series)));
+            let before = cuts.series.iter().map(|series| series.before(at)).max();
+            let after = cuts.series.iter().map(|series| series.after(at)).min();
+            prop_assert_eq!(cuts.start_of(at), before.unwrap_or(i64::MIN));
+            prop_assert_eq!(cuts.end_of(at), after.unwrap_or(i64::MAX));
+        }
+
         #[test]
         fn windows_are_found_by_what_they_hold(shape in shape(), at in -300i64..300) {
             let numbers = || -800i64..800;

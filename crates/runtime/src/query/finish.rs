@@ -92,6 +92,9 @@ impl Shared {
         merge.update_counts(number);
         let mut running = merge.remove_running(number)?;
         stream.set_next_due(merge);
+        if let Some(remote) = &stream.remote {
+            remote.ended.lock().push(number);
+        }
         // Events taken after its end were not seen by it.
         running.work().last_position.get_or_insert(leaving.last_position);
         let context = self.context(stream, merge.position);

@@ -13,6 +13,7 @@
 mod member;
 mod nodes;
 mod produce;
+mod queries;
 mod reader;
 mod serving;
 mod submit;
@@ -42,6 +43,7 @@ use crate::{
     supervisor::TaskKind,
 };
 use produce::ProduceQueue;
+use queries::Queries;
 use reader::{Order, PartitionName, Positions};
 use serving::Serving;
 use topics::Topics;
@@ -56,7 +58,7 @@ pub(crate) struct Cluster {
     shared: Weak<Shared>,
     streams: OrderedMutex<BTreeMap<StreamName, Arc<ClusterStream>>>,
     /// The queries of the cluster.
-    queries: OrderedMutex<BTreeMap<QueryNumber, ClusterQuery>>,
+    queries: OrderedMutex<Queries>,
     /// Queries of this node that were written, by their keys, until they are read back.
     written: OrderedMutex<HashMap<String, oneshot::Sender<(QueryNumber, Millis)>>>,
     /// All messages of `.objects` and of `.queries` before these offsets were read.
@@ -110,6 +112,8 @@ struct QueryMessage {
     text: String,
     duration_ms: Option<u64>,
     server: String,
+    /// The name of its operator ([`swiftwater_cluster::OperatorKey`]).
+    operator: (u64, u64),
 }
 
 /// A query of the cluster.

@@ -131,7 +131,7 @@ impl Cluster {
         let id = id.to_string();
         let server = {
             let queries = self.queries.lock();
-            queries.values().find(|asked| asked.key == id)?.asked.server.clone()
+            queries.get(&id)?.asked.server.clone()
         };
         let name = node_of(&server);
         let nodes = self.nodes().await.unwrap_or_default();
@@ -153,7 +153,9 @@ impl Cluster {
             node: node_of(&asked.asked.server).to_owned(),
             begins: asked.begins,
         };
-        queries.values().take(limit).map(status).collect()
+        let mut all: Vec<&ClusterQuery> = queries.all().collect();
+        all.sort_by(|a, b| (a.begins, &a.key).cmp(&(b.begins, &b.key)));
+        all.into_iter().take(limit).map(status).collect()
     }
 
     /// The state of the whole cluster.
@@ -166,7 +168,7 @@ impl Cluster {
             node: self.config.node.clone(),
             nodes,
             partitions,
-            queries: self.queries.lock().len() as u64,
+            queries: self.queries.lock().all().count() as u64,
             warnings: Vec::new(),
         };
         status.warnings = status.faults();
@@ -179,7 +181,7 @@ impl Cluster {
         let workers = self.config.kafka.group(&self.topics.workers).await?;
         let partitions = self.partitions(&workers).await?;
         let mut queries: HashMap<String, u64> = HashMap::new();
-        for asked in self.queries.lock().values() {
+        for asked in self.queries.lock().all() {
             *queries.entry(node_of(&asked.asked.server).to_owned()).or_default() += 1;
         }
         let nodes = nodes.into_iter().map(|(node, host)| {

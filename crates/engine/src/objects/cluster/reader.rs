@@ -7,7 +7,9 @@ use std::{
 };
 
 use futures_util::FutureExt;
-use swiftwater_cluster::{Batch, DistributedQuery, NodeName, Place, QueryNumber, Unit, Worker, WorkerLimits};
+use swiftwater_cluster::{
+    Batch, DistributedQuery, NodeName, OperatorKey, Place, QueryNumber, Unit, Worker, WorkerLimits,
+};
 use swiftwater_event::{Millis, StreamName};
 use swiftwater_kafka::{
     Consumer, ConsumerOptions, Fetched, Isolation, KafkaError, KafkaErrorKind, MessageBatch, OffsetAt,
@@ -95,7 +97,8 @@ struct Reader<'c> {
     consumer: Box<dyn Consumer>,
     producer: Box<dyn Producer>,
     partials: u32,
-    learned: BTreeSet<QueryNumber>,
+    /// All queries with lower numbers were taken up.
+    learned: QueryNumber,
     /// Partitions of which all that there is was read.
     at_end: BTreeSet<u32>,
     /// The latest time that a broker told.
@@ -185,7 +188,7 @@ impl<'c> Reader<'c> {
             consumer,
             producer,
             partials,
-            learned: BTreeSet::new(),
+            learned: 0,
             at_end: BTreeSet::new(),
             broker_time: Millis::MIN,
         };
@@ -314,13 +317,13 @@ impl<'c> Reader<'c> {
 
     /// Takes up new queries, and forgets those that have ended.
     fn add_queries(&mut self) {
-        let (queries, next) = self.cluster.queries_of(self.name);
-        let standing: BTreeSet<QueryNumber> = queries.iter().map(|(number, _)| *number).collect();
-        for ended in self.learned.difference(&standing) {
-            self.worker.remove_query(*ended);
+        let (changes, next) = self.cluster.changes_of(self.name, self.learned);
+        for ended in changes.ended {
+            self.worker.remove_query(ended);
         }
-        for (number, asked) in queries.into_iter().filter(|(number, _)| !self.learned.contains(number)) {
+        for (number, asked) in changes.new {
             let Some(shared) = self.cluster.shared.upgrade() else { return };
+            self.learned = number + 1;
             let server: NodeName = asked.asked.server.as_str().into();
             match distributed(number, &asked, self.stream.schema()) {
                 Ok(query) => run_blocking(usize::MAX, || {
@@ -336,7 +339,6 @@ impl<'c> Reader<'c> {
                 }
             }
         }
-        self.learned = standing;
         self.worker.set_queries_next(next);
     }
 
@@ -468,5 +470,7 @@ fn distributed(
 ) -> Result<DistributedQuery, String> {
     let query = compiled(&asked.asked.text, asked.begins, schema)?;
     let ends = asked.asked.duration_ms.map(|ms| asked.begins.saturating_add_unsigned(ms));
-    DistributedQuery::new(number, asked.begins, ends, query).map_err(|why| why.to_string())
+    let (first, second) = asked.asked.operator;
+    let distributed = DistributedQuery::new(number, asked.begins, ends, query);
+    distributed.map(|query| query.by(OperatorKey(first, second))).map_err(|why| why.to_string())
 }

@@ -49,8 +49,13 @@ struct Served {
     limits: ServerLimits,
     server: Server,
     queries: BTreeMap<QueryNumber, Query>,
-    /// The same by their numbers in this process.
+    /// The same by their keys, and those that stand by their numbers in this process.
+    by_key: HashMap<String, QueryNumber>,
     numbers: HashMap<u64, QueryNumber>,
+    /// Those that do not stand yet.
+    waiting: BTreeSet<QueryNumber>,
+    /// Numbers in this process of those that have ended, and were not known to stand.
+    ended: BTreeSet<u64>,
 }
 
 #[derive(Debug)]
@@ -68,10 +73,8 @@ impl Coverage for State {
         let number = match served.numbers.get(&query) {
             Some(number) => *number,
             None => {
-                let is_it = |one: &(&QueryNumber, &Query)| one.1.number.get() == Some(&query);
-                let number = *served.queries.iter().find(is_it)?.0;
-                served.numbers.insert(query, number);
-                number
+                served.look_for_begun();
+                *served.numbers.get(&query)?
             }
         };
         let now = served.server.time().unwrap_or(Millis::MIN);
@@ -87,6 +90,49 @@ impl Coverage for State {
     }
 }
 
+impl Served {
+    /// Looks which of those that wait have begun.
+    fn look_for_begun(&mut self) {
+        let Served { queries, numbers, waiting, .. } = self;
+        waiting.retain(|number| match queries.get(number).map(|query| query.number.get()) {
+            Some(Some(own)) => {
+                numbers.insert(*own, *number);
+                false
+            }
+            Some(None) => true,
+            None => false,
+        });
+    }
+
+    /// Forgets a query; answers its key.
+    fn remove(&mut self, number: QueryNumber) -> Option<String> {
+        let query = self.queries.remove(&number)?;
+        self.server.remove(number);
+        self.waiting.remove(&number);
+        self.by_key.remove(&query.key);
+        if let Some(own) = query.number.get() {
+            self.numbers.remove(own);
+        }
+        Some(query.key)
+    }
+
+    /// Those that have not begun, and will not.
+    fn refused(&mut self, nanos: u64) -> Vec<QueryNumber> {
+        let Served { queries, waiting, .. } = self;
+        let mut refused = Vec::new();
+        for number in &*waiting {
+            let Some(query) = queries.get_mut(number) else { continue };
+            // Where nobody else holds the place of its number, it was refused.
+            let begins = Arc::strong_count(&query.number) > 1
+                && *query.begin_by.get_or_insert(nanos + BEGIN_NANOS_MAX) > nanos;
+            if !begins && query.number.get().is_none() {
+                refused.push(*number);
+            }
+        }
+        refused
+    }
+}
+
 impl Serving {
     pub(super) fn new(name: StreamName, topic: Box<str>, wait: Duration) -> Arc<Serving> {
         let limits = ServerLimits { wait_nanos: wait.as_nanos() as u64, ..ServerLimits::default() };
@@ -94,7 +140,10 @@ impl Serving {
             limits,
             server: Server::new(limits, 0),
             queries: BTreeMap::new(),
+            by_key: HashMap::new(),
             numbers: HashMap::new(),
+            waiting: BTreeSet::new(),
+            ended: BTreeSet::new(),
         };
         let state = Arc::new(State { topic, served: OrderedMutex::new(served) });
         let coverage: Arc<dyn Coverage> = Arc::<State>::clone(&state);
@@ -104,6 +153,8 @@ impl Serving {
     /// Serves a query, which is to stand soon.
     pub(super) fn add(&self, query: DistributedQuery, key: String, number: Arc<OnceLock<u64>>) {
         let mut served = self.state.served.lock();
+        served.waiting.insert(query.number);
+        served.by_key.insert(key.clone(), query.number);
         served.queries.insert(query.number, Query { key, number, begin_by: None });
         served.server.add(query);
     }
@@ -111,11 +162,12 @@ impl Serving {
     /// The number in this process of the query with this key, if it stands.
     pub(super) fn number_of(&self, key: &str) -> Option<u64> {
         let served = self.state.served.lock();
-        served.queries.values().find(|query| query.key == key)?.number.get().copied()
+        let number = served.by_key.get(key)?;
+        served.queries.get(number)?.number.get().copied()
     }
 
     fn keys(&self) -> Vec<String> {
-        self.state.served.lock().queries.values().map(|query| query.key.clone()).collect()
+        self.state.served.lock().by_key.keys().cloned().collect()
     }
 
     /// The topic is another one: offsets begin anew. The queries end with an error.
@@ -131,7 +183,9 @@ impl Serving {
 
     /// True if a query was read back that does not stand yet.
     fn waits_for_begin(&self) -> bool {
-        self.state.served.lock().queries.values().any(|query| query.number.get().is_none())
+        let mut served = self.state.served.lock();
+        served.look_for_begun();
+        !served.waiting.is_empty()
     }
 
     /// Takes a unit: passes on the results, and closes what is over.
@@ -161,32 +215,21 @@ impl Serving {
         if is_over {
             self.advance(shared);
         }
-        let begun: Vec<u64> = {
-            let served = self.state.served.lock();
-            served.queries.values().filter_map(|query| query.number.get().copied()).collect()
-        };
-        let standing = shared.standing_remote(&self.stream, begun);
+        let now_ended = shared.take_ended_remote(&self.stream);
         let mut served = self.state.served.lock();
-        let Served { server, queries, numbers, .. } = &mut *served;
-        let mut ended = Vec::new();
-        queries.retain(|number, query| {
-            let stands = match query.number.get() {
-                // One that has begun since is looked at next time.
-                Some(own) => standing.get(own).copied().unwrap_or(true),
-                // Nobody else holds it: it was refused.
-                None if Arc::strong_count(&query.number) == 1 => false,
-                None => *query.begin_by.get_or_insert(nanos + BEGIN_NANOS_MAX) > nanos,
-            };
-            if !stands {
-                server.remove(*number);
-                ended.push(std::mem::take(&mut query.key));
-                if let Some(own) = query.number.get() {
-                    numbers.remove(own);
-                }
+        served.look_for_begun();
+        let mut over = served.refused(nanos);
+        served.ended.extend(now_ended);
+        let Served { ended, numbers, waiting, .. } = &mut *served;
+        // One that is not known to stand may be one that waits.
+        ended.retain(|own| match numbers.get(own) {
+            Some(number) => {
+                over.push(*number);
+                false
             }
-            stands
+            None => !waiting.is_empty(),
         });
-        ended
+        over.into_iter().filter_map(|number| served.remove(number)).collect()
     }
 }
 
@@ -317,7 +360,7 @@ impl Cluster {
         for (_, stream) in self.all_streams() {
             own.extend(stream.serving.keys());
         }
-        for asked in self.queries.lock().values() {
+        for asked in self.queries.lock().all() {
             let server = &*asked.asked.server;
             let node = node_of(server);
             let is_earlier_start = node == self.config.node && server != &*self.me;

@@ -9,7 +9,7 @@ use swiftwater_live::StandingQuery;
 use swiftwater_runtime::{QueryForm, SubmitOptions, parts::RemoteStart};
 use tokio::sync::oneshot;
 
-use super::{Cluster, ClusterQuery, QueryMessage, refused, topics::READ_BACK, unavailable};
+use super::{Cluster, ClusterQuery, QueryMessage, queries::Changes, refused, topics::READ_BACK, unavailable};
 use crate::{EngineError, durable::history::History};
 
 impl Cluster {
@@ -43,7 +43,9 @@ impl Cluster {
         let duration_ms = wanted.ends().map(|ends| ends.abs_diff(now));
         let ends = |begins: Millis| duration_ms.map(|ms| begins.saturating_add_unsigned(ms));
         let checked = DistributedQuery::new(0, now, ends(now), Arc::clone(&query));
-        checked.map_err(|why| refused(format!("stream `{name}` is one of the cluster: {why}")))?;
+        let checked =
+            checked.map_err(|why| refused(format!("stream `{name}` is one of the cluster: {why}")))?;
+        let operator = checked.operator;
         let id = shared.new_query_id();
         let key = id.to_string();
         let (reply, answer) = oneshot::channel();
@@ -53,6 +55,7 @@ impl Cluster {
             text: text.to_owned(),
             duration_ms,
             server: self.me.to_string(),
+            operator: (operator.0, operator.1),
         };
         let value = serde_json::to_string(&asked).map_err(|error| refused(error.to_string()))?;
         let written = self.write(&self.topics.queries, &key, Some(value)).await;
@@ -68,7 +71,8 @@ impl Cluster {
             return Err(unavailable("the query was written, and could not be read back in time".to_owned()));
         };
         let query = DistributedQuery::new(number, begins, ends(begins), query)
-            .map_err(|why| refused(why.to_string()))?;
+            .map_err(|why| refused(why.to_string()))?
+            .by(operator);
         let place = Arc::new(OnceLock::new());
         stream.serving.add(query, key, Arc::clone(&place));
         Ok(Some(RemoteStart { stream: Arc::clone(&stream.serving.stream), id, begins, number: place }))
@@ -126,41 +130,40 @@ impl Cluster {
     }
 
     /// Ends a query of this node that the cluster has ended.
-    fn fail_query(&self, key: &str) {
-        let Some(shared) = self.shared.upgrade() else { return };
-        for (_, stream) in self.all_streams() {
-            if let Some(number) = stream.serving.number_of(key) {
-                let why = "other nodes took this one for gone, and ended the query";
-                shared.fail_remote(&stream.serving.stream, Some(number), why);
-            }
+    fn fail_query(&self, stream: &StreamName, key: &str) {
+        let (Some(shared), Some(stream)) = (self.shared.upgrade(), self.stream(stream)) else { return };
+        if let Some(number) = stream.serving.number_of(key) {
+            let why = "other nodes took this one for gone, and ended the query";
+            shared.fail_remote(&stream.serving.stream, Some(number), why);
         }
     }
 
     fn take_query(&self, number: u64, begins: Millis, key: &str, value: Option<&[u8]>) {
         let Some(value) = value else {
-            self.queries.lock().retain(|_, asked| asked.key != key);
+            let stream = self.queries.lock().end(key);
             // Nobody computes it any more: here it has ended already, or others took this node for gone.
-            self.fail_query(key);
+            if let Some(stream) = stream.and_then(|name| StreamName::new(&name).ok()) {
+                self.fail_query(&stream, key);
+            }
             return;
         };
         let Ok(asked) = serde_json::from_slice::<QueryMessage>(value) else {
             tracing::error!(key, "the cluster has a query that this release cannot read: upgrade this node");
             return;
         };
-        self.queries.lock().insert(number, ClusterQuery { key: key.to_owned(), begins, asked });
+        self.queries.lock().add(number, ClusterQuery { key: key.to_owned(), begins, asked });
         if let Some(reply) = self.written.lock().remove(key) {
             // The client may be gone: then nobody takes the query, and it is ended.
             let _ = reply.send((number, begins));
         }
     }
 
-    /// The queries over a stream, and the offset up to which all are known.
-    pub(super) fn queries_of(&self, stream: &StreamName) -> (Vec<(QueryNumber, ClusterQuery)>, QueryNumber) {
-        // Read first: the list has at least those.
+    /// The changes of a stream's queries for its reader, which was given all with lower numbers than `from`; and the offset up to
+    /// which all are known.
+    pub(super) fn changes_of(&self, stream: &StreamName, from: QueryNumber) -> (Changes, QueryNumber) {
+        // Read first: the changes have at least those.
         let next = *self.queries_read.borrow();
-        let queries = self.queries.lock();
-        let of_stream = queries.iter().filter(|(_, asked)| asked.asked.stream == stream.as_str());
-        (of_stream.map(|(number, asked)| (*number, asked.clone())).collect(), next)
+        (self.queries.lock().changes(stream.as_str(), from), next)
     }
 }
 
