@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use hyper::StatusCode;
 use serde_json::{Value, json};
-use swiftwater_engine::{ClusterConfig, HistoryConfig, KafkaConnections};
+use swiftwater_engine::{ClusterConfig, HistoryConfig, KafkaConnections, Role};
 use swiftwater_kafka::Kafka;
 use swiftwater_testkit::{FakeKafka, SendFault};
 
@@ -16,10 +16,24 @@ const EVENTS: &str = "/v1/streams/s/events";
 async fn node(directory: &Path, kafka: &FakeKafka, create: &str) -> Running {
     kafka.set_time(1_800_000_000_000);
     kafka.make_topic("t", 2);
-    let client: Arc<dyn Kafka> = Arc::new(kafka.client("a"));
+    let server = node_with(directory, kafka, ("a", None, &Role::ALL)).await;
+    let reply = server.send("POST", "/v1/sql", &[], create.to_owned()).await;
+    assert_eq!(reply.status, 200, "{}", reply.text().await);
+    server
+}
+
+/// A node of this name, which has told this address, with these roles.
+async fn node_with(
+    directory: &Path,
+    kafka: &FakeKafka,
+    (name, advertise, roles): (&str, Option<&str>, &[Role]),
+) -> Running {
+    let client: Arc<dyn Kafka> = Arc::new(kafka.client(name));
     let cluster = ClusterConfig {
         name: "c".to_owned(),
-        node: "a".to_owned(),
+        node: name.to_owned(),
+        roles: roles.iter().copied().collect(),
+        advertise: advertise.map(str::to_owned),
         kafka: Arc::clone(&client),
         flush: Duration::from_millis(1),
         partial_wait: Duration::from_millis(300),
@@ -36,10 +50,7 @@ async fn node(directory: &Path, kafka: &FakeKafka, create: &str) -> Running {
         log_free_bytes_min: 0,
         ..HistoryConfig::at(directory)
     };
-    let server = Running::storing_as(history, |_| {}).await;
-    let reply = server.send("POST", "/v1/sql", &[], create.to_owned()).await;
-    assert_eq!(reply.status, 200, "{}", reply.text().await);
-    server
+    Running::storing_as(history, |_| {}).await
 }
 
 fn values(kafka: &FakeKafka) -> Vec<Value> {
@@ -149,5 +160,95 @@ async fn a_stream_without_produce_takes_no_events_and_says_why() {
     let problem = server.ingest("s", "{\"n\": 1}").await.problem(StatusCode::CONFLICT, "conflict").await;
     assert!(problem["hint"].as_str().unwrap().contains("produce = true"), "{problem}");
     assert!(values(&kafka).is_empty());
+    server.stopped().await;
+}
+
+/// The answer of `/v1/cluster` when it is as wanted.
+async fn until_cluster(server: &Running, is: impl Fn(&Value) -> bool) -> Value {
+    let looking = async {
+        loop {
+            let reply = server.send("GET", "/v1/cluster", &[], "").await;
+            let told = if reply.status == 200 { reply.json().await } else { Value::Null };
+            if is(&told) {
+                return told;
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), looking).await.expect("the cluster is as wanted")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_for_what_another_node_does_are_sent_on_to_it() {
+    let (directory, kafka) = (tempfile::tempdir().unwrap(), FakeKafka::new());
+    let a = node(&directory.path().join("a"), &kafka, CREATE).await;
+    let b = node_with(&directory.path().join("b"), &kafka, ("b", Some("http://b:80/"), &Role::ALL)).await;
+    let c = node_with(&directory.path().join("c"), &kafka, ("c", None, &[Role::Work])).await;
+    let has_all = |told: &Value| told["nodes"].as_array().is_some_and(|nodes| nodes.len() == 3);
+    let told = until_cluster(&c, |told| has_all(told) && told["partitions"][1]["node"].is_string()).await;
+    assert_eq!((&told["node"], &told["nodes"][1]["address"]), (&json!("c"), &json!("http://b:80/")));
+    assert_eq!(told["nodes"][2]["roles"], json!(["work"]));
+    let warnings = told["warnings"].as_array().unwrap();
+    let names_a = |warning: &Value| warning.as_str().unwrap().starts_with("node `a` tells no address");
+    assert_eq!(warnings.iter().filter(|warning| names_a(warning)).count(), 1, "{told}");
+
+    // A node without the roles for it sends events and queries on, with their paths.
+    let reply = c.send("POST", &format!("{EVENTS}?stream=s"), &[], "{\"n\": 1}").await;
+    assert_eq!(reply.field("location"), format!("http://b:80{EVENTS}?stream=s"));
+    let problem = reply.problem(StatusCode::TEMPORARY_REDIRECT, "other-node").await;
+    assert_eq!((&problem["node"], &problem["address"]), (&json!("b"), &json!("http://b:80/")));
+    let reply = c.send("POST", "/v1/queries", &[], "SELECT n FROM STREAM(s)").await;
+    assert_eq!(
+        (reply.status, reply.field("location")),
+        (StatusCode::TEMPORARY_REDIRECT, "http://b:80/v1/queries")
+    );
+
+    // A query is found through any node; where the one that serves it tells no address, it is named.
+    for (at, other, status) in [(&a, &b, 421), (&b, &a, 307)] {
+        let reply = at.send("POST", "/v1/queries?detach=true", &[], "SELECT n FROM STREAM(s)").await;
+        assert_eq!(reply.status, StatusCode::CREATED);
+        let id = reply.json().await["id"].as_str().unwrap().to_owned();
+        let listed = other.send("GET", "/v1/cluster/queries?limit=1", &[], "").await.json().await;
+        assert_eq!((&listed["queries"][0]["id"], &listed["queries"][0]["stream"]), (&json!(id), &json!("s")));
+        for (method, path) in [("GET", ""), ("GET", "/results"), ("DELETE", "")] {
+            let path = format!("/v1/queries/{id}{path}");
+            let reply = other.send(method, &path, &[], "").await;
+            assert_eq!(reply.status, status, "{method} {path}");
+        }
+        assert_eq!(at.send("DELETE", &format!("/v1/queries/{id}"), &[], "").await.status, 204);
+        let gone = async || {
+            let listed = other.send("GET", "/v1/cluster/queries", &[], "").await.json().await;
+            listed["queries"] == json!([])
+        };
+        let ended = async { while !gone().await {} };
+        tokio::time::timeout(Duration::from_secs(60), ended).await.expect("all nodes forget it");
+    }
+    assert_eq!(c.send("GET", "/v1/queries/01ARZ3NDEKTSV4RRFFQ69G5FAV", &[], "").await.status, 404);
+
+    // One that drains is of no use to others, until it takes work again.
+    assert_eq!(b.send("POST", "/v1/cluster/drain", &[], "").await.status, StatusCode::ACCEPTED);
+    until_cluster(&a, |told| told["nodes"][1]["state"] == "draining" && told["nodes"][1]["partitions"] == 0)
+        .await;
+    let reply = c.send("POST", EVENTS, &[], "{\"n\": 2}").await;
+    let problem = reply.problem(StatusCode::MISDIRECTED_REQUEST, "other-node").await;
+    assert!(problem["hint"].as_str().unwrap().contains("cluster.advertise"), "{problem}");
+    assert_eq!(b.send("DELETE", "/v1/cluster/drain", &[], "").await.status, StatusCode::ACCEPTED);
+    until_cluster(&a, |told| told["nodes"][1]["state"] == "up").await;
+    for server in [a, b, c] {
+        server.stopped().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_of_its_own_is_no_cluster() {
+    let directory = tempfile::tempdir().unwrap();
+    let history = HistoryConfig { log_free_bytes_min: 0, ..HistoryConfig::at(directory.path()) };
+    let server = Running::storing_as(history, |_| {}).await;
+    for (method, path) in
+        [("GET", "/v1/cluster"), ("GET", "/v1/cluster/queries"), ("POST", "/v1/cluster/drain")]
+    {
+        let reply = server.send(method, path, &[], "").await;
+        let problem = reply.problem(StatusCode::CONFLICT, "conflict").await;
+        assert!(problem["hint"].as_str().unwrap().contains("cluster.name"), "{problem}");
+    }
     server.stopped().await;
 }
