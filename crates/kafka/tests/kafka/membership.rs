@@ -7,8 +7,8 @@ use std::{
 };
 
 use swiftwater_kafka::{
-    CommittedOffset, GroupEvent, GroupMember, GroupProtocol, Kafka, KafkaError, KafkaErrorKind,
-    MemberOptions, TopicPartition,
+    CommittedOffset, GroupEvent, GroupMember, GroupProtocol, Kafka, KafkaErrorKind, MemberOptions,
+    TopicPartition,
 };
 use tokio::{
     sync::{mpsc, watch},
