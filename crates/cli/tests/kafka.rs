@@ -238,8 +238,9 @@ fn ask_two_nodes(broker: &Broker, python: &Path) {
     let mut first = node(directory.path(), "a", broker);
     let second = node(directory.path(), "b", broker);
     // The statement of docs/reference/cluster.md.
-    let created =
-        run(&["sql", "--server", &first.url, "CREATE STREAM flights FROM KAFKA (topic = 'flights')"]);
+    let create =
+        "CREATE STREAM flights FROM KAFKA (topic = 'flights', key = 'airline') WITH (produce = true)";
+    let created = run(&["sql", "--server", &first.url, create]);
     assert_eq!(created.code, Some(0), "{}", created.err);
     let text = "SELECT id FROM STREAM(flights)";
     let answers = directory.path().join("answers");
@@ -285,11 +286,22 @@ fn ask_two_nodes(broker: &Broker, python: &Path) {
     assert!(second.get("/v1/cluster/queries").contains(&id));
     produce(0..1000);
     until("the records of both nodes", || distinct().len() == 990);
+    // Events by HTTP, through each node.
+    for (server, from) in [(&first, 1_000_000), (&second, 1_000_100)] {
+        let events: String = (from..from + 100)
+            .map(|id| format!("{{\"id\": {id}, \"airline\": \"a{}\"}}\n", id % 7))
+            .collect();
+        let file = directory.path().join("events.ndjson");
+        std::fs::write(&file, events).unwrap();
+        let sent = run(&["ingest", "--server", &server.url, "flights", file.to_str().unwrap()]);
+        assert_eq!(sent.code, Some(0), "{}", sent.err);
+    }
+    until("the events that were sent", || distinct().len() == 1190);
     first.running.signal("KILL");
     first.running.child.wait().unwrap();
     produce(1000..3000);
-    until("all records", || distinct().len() == 2970);
-    assert_eq!(ids().len(), 2970, "a record came twice");
+    until("all records", || distinct().len() == 3170);
+    assert_eq!(ids().len(), 3170, "a record came twice");
     let _ = query.kill();
     query.wait().unwrap();
     until("the query to end", || second.get("/v1/cluster/queries").contains("\"queries\":[]"));

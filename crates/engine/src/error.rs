@@ -277,6 +277,22 @@ impl EngineError {
         }
     }
 
+    /// The hint of an error of events for a stream of the cluster.
+    fn produce_hint(&self) -> Option<&'static str> {
+        match self {
+            EngineError::TakesNoEvents(_) => {
+                Some("Create the stream WITH (produce = true), or produce the events to its topic.")
+            }
+            EngineError::NotWritten { is_unsure: true, .. } => {
+                Some("Send the events again later: those that are in the topic already are then there twice.")
+            }
+            EngineError::NotWritten { is_unsure: false, .. } => {
+                Some("Send the events again later: none of them is written.")
+            }
+            _ => None,
+        }
+    }
+
     /// A hint that states what to do, if there is one.
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -295,14 +311,8 @@ impl EngineError {
             EngineError::ReadsTopic(_) => {
                 Some("Produce the events to the topic, or send them to another stream.".to_owned())
             }
-            EngineError::TakesNoEvents(_) => Some(
-                "Create the stream WITH (produce = true), or produce the events to its topic.".to_owned(),
-            ),
-            EngineError::NotWritten { is_unsure: true, .. } => Some(
-                "Send the events again later: those that are in the topic already are then there twice.".to_owned(),
-            ),
-            EngineError::NotWritten { is_unsure: false, .. } => {
-                Some("Send the events again later: none of them is written.".to_owned())
+            EngineError::TakesNoEvents(_) | EngineError::NotWritten { .. } => {
+                self.produce_hint().map(str::to_owned)
             }
             EngineError::Source(_) => {
                 Some("Add [kafka.NAME] with `brokers` to the settings, and start the server again.".to_owned())

@@ -34,13 +34,13 @@ struct Group {
 struct Member {
     /// The end of its event in the text.
     end: usize,
-    /// Receives the stream's offset after the event; none if it was written to a topic.
-    reply: oneshot::Sender<Result<Option<u64>, EndpointError>>,
+    /// Receives the stream's offset after the event.
+    reply: oneshot::Sender<Result<u64, EndpointError>>,
 }
 
 impl GroupCommit {
     /// Adds an event to the group; returns true if it is the first one, whose caller must append the group.
-    fn enqueue(&self, event: &[u8]) -> (oneshot::Receiver<Result<Option<u64>, EndpointError>>, bool) {
+    fn enqueue(&self, event: &[u8]) -> (oneshot::Receiver<Result<u64, EndpointError>>, bool) {
         let (told, told_later) = oneshot::channel();
         let mut groups = self.0.lock();
         let is_first = groups.is_empty();
@@ -61,14 +61,14 @@ impl GroupCommit {
 }
 
 impl Shared {
-    /// Appends an event to the stream of an endpoint, with those that come at the same time; returns the offset after it, as [`Member`] has it.
+    /// Appends an event to the stream of an endpoint, with those that come at the same time; returns the offset after it.
     pub(super) async fn accept_together(
         self: &Arc<Self>,
         endpoint: &Endpoint,
         (together, stream): (&Arc<GroupCommit>, &StreamName),
         event: &[u8],
         limits: &EndpointLimits,
-    ) -> Result<Option<u64>, EndpointError> {
+    ) -> Result<u64, EndpointError> {
         let (told, is_first) = together.enqueue(event);
         if is_first {
             let (shared, together, stream) = (Arc::clone(self), Arc::clone(together), stream.clone());
@@ -154,25 +154,24 @@ async fn append(
 /// The outcomes of appended events, one after another.
 struct Offsets {
     row: u32,
-    /// The offset after the event before; none of events that were written to a topic.
-    offset: Option<u64>,
+    /// The offset after the event before.
+    offset: u64,
     refusals: std::iter::Peekable<std::vec::IntoIter<crate::Refusal>>,
 }
 
 impl Offsets {
     fn new(appended: Appended) -> Offsets {
-        let first = appended.position.offset.0.saturating_sub(appended.accepted);
-        let offset = appended.written.is_none().then_some(first);
+        let offset = appended.position.offset.0.saturating_sub(appended.accepted);
         Offsets { row: 0, offset, refusals: appended.refusals.into_iter().peekable() }
     }
 
-    fn next(&mut self) -> Result<Option<u64>, EndpointError> {
+    fn next(&mut self) -> Result<u64, EndpointError> {
         let row = self.row;
         self.row += 1;
         match self.refusals.next_if(|refusal| refusal.row == row) {
             Some(refusal) => Err(EndpointError::refused(400, refusal.message)),
             None => {
-                self.offset = self.offset.map(|offset| offset + 1);
+                self.offset += 1;
                 Ok(self.offset)
             }
         }

@@ -163,7 +163,7 @@ impl Shared {
         })?;
         if numbered.is_none() {
             let position =
-                self.accept_together(endpoint, (&plan.together, &plan.stream), &event, limits).await?;
+                Some(self.accept_together(endpoint, (&plan.together, &plan.stream), &event, limits).await?);
             return Ok(EndpointAnswer { body, position, ..EndpointAnswer::new(endpoint.status()) });
         }
         let ack = endpoint.ack().or(self.ack(&plan.stream)).unwrap_or_default();
@@ -174,14 +174,14 @@ impl Shared {
         });
         let options = AppendOptions { numbered, ack, ..AppendOptions::default() };
         let appended = self.append(&plan.stream, event, options).await?;
-        let Appended { position, written, refusals, is_repeated, ticket, .. } = appended;
+        let Appended { position, refusals, is_repeated, ticket, .. } = appended;
         if let Some(refusal) = refusals.into_iter().next() {
             return Err(EndpointError::refused(400, refusal.message));
         }
         if let (Some(ticket), Ack::Disk) = (ticket, ack) {
             self.synced(ticket).await?;
         }
-        let position = written.is_none().then_some(position.offset.0);
+        let position = Some(position.offset.0);
         Ok(EndpointAnswer { body, position, is_repeated, ..EndpointAnswer::new(endpoint.status()) })
     }
 }
