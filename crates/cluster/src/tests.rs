@@ -177,7 +177,7 @@ impl Cluster {
         self.ended.push(number);
     }
 
-    /// A node reads some messages of its partitions, and sends what comes of it.
+    /// A node reads some messages of its partitions.
     fn read(&mut self, node: usize, most: usize) {
         let partitions: Vec<u32> = self.nodes[node].worker.partitions().collect();
         for partition in partitions {
@@ -189,6 +189,10 @@ impl Cluster {
                 worker.take(partition, batch(&log[next as usize..end], next), 0);
             }
         }
+    }
+
+    /// A node sends what came of its messages.
+    fn send(&mut self, node: usize) {
         let units = self.nodes[node].worker.flush().into_iter().map(|(server, unit)| {
             let server = SERVERS.iter().position(|name| **name == *server).unwrap();
             (server, Unit::decode(unit.encode().into()).unwrap())
@@ -198,6 +202,7 @@ impl Cluster {
     }
 
     fn commit(&mut self, node: usize) {
+        self.send(node);
         let partitions: Vec<u32> = self.nodes[node].worker.partitions().collect();
         for partition in partitions.into_iter().filter(|of| self.owners[*of as usize] == node) {
             self.commits[partition as usize] = self.nodes[node].worker.resume(partition).unwrap();
@@ -328,7 +333,8 @@ enum Step {
     /// Messages arrive in a partition.
     Write(u32, Vec<(u8, u8, i64)>),
     AddQuery(usize),
-    Read(usize, usize),
+    /// A node reads so many messages, and sends what comes of them now or later.
+    Read(usize, usize, bool),
     Deliver(usize, usize),
     Commit(usize),
     Reassign(u32, usize, bool),
@@ -356,7 +362,8 @@ fn step(nodes: usize, faults: bool) -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => (0..PARTITIONS, messages).prop_map(|(partition, messages)| Step::Write(partition, messages)),
         3 => node().prop_map(Step::AddQuery),
-        8 => (node(), 1usize..6).prop_map(|(node, most)| Step::Read(node, most)),
+        8 => (node(), 1usize..6, any::<bool>())
+            .prop_map(|(node, most, sends)| Step::Read(node, most, sends)),
         8 => (node(), 1usize..6).prop_map(|(node, most)| Step::Deliver(node, most)),
         2 => node().prop_map(Step::Commit),
         2 => (0..TEXTS.len(), prop_oneof![Just(1usize), 2usize..5], 0u8..40)
@@ -382,7 +389,12 @@ fn run(nodes: usize, steps: Vec<Step>, faults: bool) {
                 }
             }
             Step::AddQuery(node) => cluster.add_queries(node, false),
-            Step::Read(node, most) => cluster.read(node, most),
+            Step::Read(node, most, sends) => {
+                cluster.read(node, most);
+                if sends {
+                    cluster.send(node);
+                }
+            }
             Step::Deliver(node, most) => cluster.deliver(node, most),
             Step::Commit(node) => cluster.commit(node),
             Step::Reassign(partition, to, knows) => cluster.reassign(partition, to, knows),
@@ -415,6 +427,7 @@ fn run(nodes: usize, steps: Vec<Step>, faults: bool) {
                 }
             }
             cluster.read(node, usize::MAX);
+            cluster.send(node);
             cluster.deliver(node, usize::MAX);
         }
     }
