@@ -231,9 +231,14 @@ impl Operator {
         self.classes.new_from = self.classes.next + 1;
     }
 
-    /// The most records of a partition that one of its queries needs from its beginning on; none: all.
-    pub(crate) fn records_max(&self) -> Option<u64> {
-        self.limits.last_key_value().map(|(most, _)| *most).filter(|_| self.unlimited == 0)
+    /// The most records of a partition that one of its queries needs from its beginning on, besides those that need all.
+    pub(crate) fn records_max(&self) -> u64 {
+        self.limits.last_key_value().map_or(0, |(most, _)| *most)
+    }
+
+    /// True if none of its queries needs all records.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.unlimited == 0
     }
 
     /// True if its queries have windows over groups.

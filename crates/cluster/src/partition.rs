@@ -272,7 +272,7 @@ impl Partition {
         let mut chunk = chunk.range(begun..chunk.len());
         if only.is_none() {
             let needed = work.needed.get_or_insert_with(|| Needed::of(operator));
-            chunk = needed.first(chunk, operator.records_max());
+            chunk = needed.first(chunk, operator.records_max(), operator.is_limited());
         }
         let part = work.part(only);
         let Some(row) = chunk.rows.first() else { return };
@@ -501,16 +501,16 @@ impl Needed {
     }
 
     /// A query begins after so many records.
-    fn begin(&mut self, records: u64, most: Option<u64>) {
-        let enough = records.saturating_add(most.unwrap_or(0));
+    fn begin(&mut self, records: u64, most: u64) {
+        let enough = records.saturating_add(most);
         if enough > self.enough {
             self.enough = enough;
             self.since = None;
         }
     }
 
-    /// The first of these records, as many as are needed if no query needs more than so many.
-    fn first(&mut self, chunk: RowChunk, most: Option<u64>) -> RowChunk {
+    /// The first of these records, as many as are needed if no query needs more than so many, or all if one needs all.
+    fn first(&mut self, chunk: RowChunk, most: u64, is_limited: bool) -> RowChunk {
         let Some(last) = chunk.arrivals.last().copied() else { return chunk };
         while let Some((begins, _)) = self.to_begin.first().copied().filter(|(begins, _)| *begins <= last) {
             self.to_begin.pop_first();
@@ -521,7 +521,7 @@ impl Needed {
             self.begin(self.records, most);
         }
         let left = usize::try_from(self.enough.saturating_sub(self.records)).unwrap_or(usize::MAX);
-        let count = if most.is_some() { chunk.len().min(left) } else { chunk.len() };
+        let count = if is_limited { chunk.len().min(left) } else { chunk.len() };
         self.records += count as u64;
         if self.records >= self.enough && self.since.is_none() {
             self.since = Some(last);
