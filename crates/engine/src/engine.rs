@@ -198,14 +198,20 @@ impl Engine {
         stream: &StreamName,
     ) -> Result<(), EngineError> {
         match self.shared.history.get() {
-            Some(history) if history.stores_new_streams() && self.discards_events_of(stream) => {
+            Some(history) if history.is_of_cluster(stream) || self.stores_when_new(history, stream) => {
                 match self.shared.is_found_in_cluster(stream).await? {
-                    true => Ok(()),
-                    false => history.create_stream(&self.shared, stream).await,
+                    false if self.stores_when_new(history, stream) => {
+                        history.create_stream(&self.shared, stream).await
+                    }
+                    _ => Ok(()),
                 }
             }
             _ => Ok(()),
         }
+    }
+
+    fn stores_when_new(&self, history: &History, stream: &StreamName) -> bool {
+        history.stores_new_streams() && self.discards_events_of(stream)
     }
 
     /// The fields that a stream declares columns for, by name, with their types; without those that lie deeper in its events.

@@ -330,8 +330,8 @@ async fn events_that_do_not_fit_the_columns_are_left_out_on_every_node() {
     let nodes = cluster(&source, &["a", "b"]).await;
     let create = "CREATE STREAM typed (n LONG NOT NULL CHECK (n >= 0), at TIMESTAMP PATH 'when') FROM KAFKA (topic = 'typed') WITH (store = false)";
     sql(&nodes[1].engine, create).await;
-    // An expression that needs the columns' types.
-    let text = "SELECT n, at FROM STREAM(typed) WHERE at > TIMESTAMP '2026-01-01 00:00:00'";
+    // Only the columns say where `at` is.
+    let text = "SELECT n, at FROM STREAM(typed) WHERE at IS NOT NULL";
     let mut query = None;
     until("the stream is on the other node", async || {
         query = try_ask(&nodes[0].engine, text).await.ok();
@@ -440,10 +440,6 @@ async fn a_cluster_refuses_what_it_cannot_answer() {
     assert!(error.to_string().contains("one of the cluster"), "{error}");
     for (statement, why) in [
         ("CREATE STREAM u (n LONG DEFAULT 1) FROM KAFKA (topic = 'u') WITH (store = false)", "default"),
-        (
-            "CREATE STREAM u (n TIMESTAMP, WATERMARK FOR n AS n - INTERVAL '1 second') FROM KAFKA (topic = 'u') WITH (store = false)",
-            "watermark",
-        ),
         ("CREATE STREAM u FROM KAFKA (topic = 't')", "reads topic `t` already"),
         ("CREATE STREAM s FROM KAFKA (topic = 'u')", "exists"),
     ] {

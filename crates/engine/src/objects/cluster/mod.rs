@@ -366,12 +366,6 @@ fn unavailable(why: String) -> EngineError {
 /// Refuses what a stream of a cluster cannot have.
 fn check(create: &CreateStream) -> Result<(), EngineError> {
     let name = &create.name;
-    if create.watermark.is_some() {
-        return Err(refused(format!(
-            "stream `{name}` of the cluster cannot have a watermark: its windows go by the time of the messages. Leave it out, or \
-             add WITH (store = true) for a stream of this node alone"
-        )));
-    }
     if let Some(column) = create.columns.iter().find(|column| column.default.is_some()) {
         return Err(refused(format!(
             "column `{}` of stream `{name}` of the cluster cannot have a default: queries see the events as they are in the topic",

@@ -126,6 +126,14 @@ impl Cluster {
         }
     }
 
+    /// Refuses events of the cluster's streams at a node that takes none, by the name of one that does.
+    pub(super) async fn check_receives(&self) -> Result<(), EngineError> {
+        match self.has_role(Role::Receive) {
+            true => Ok(()),
+            false => Err(self.elsewhere(Role::Receive).await),
+        }
+    }
+
     /// The error for a query that another node serves; none if no node does.
     pub(crate) async fn node_of_query(&self, id: &QueryId) -> Option<EngineError> {
         let id = id.to_string();

@@ -12,7 +12,6 @@
 use std::{mem, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use swiftwater_cluster::Role;
 use swiftwater_event::{CheckLimits, Clock, EventBatch, Path, Step, StreamName, check_block};
 use swiftwater_kafka::{
     Kafka, KafkaError, MessagePosition, NewMessage, Partitioner, Producer, ProducerOptions, SendError,
@@ -101,12 +100,16 @@ impl Shared {
         }
     }
 
-    /// True if a stream that this node does not store is one of the cluster.
+    /// True if a stream that this node does not store is one of the cluster. Fails if another node has to take its events.
     pub(crate) async fn is_found_in_cluster(&self, name: &StreamName) -> Result<bool, EngineError> {
-        match self.history.get().and_then(|history| history.cluster()) {
-            Some(cluster) => Ok(cluster.find(name).await?.is_some()),
-            None => Ok(false),
+        let Some(cluster) = self.history.get().and_then(|history| history.cluster()) else {
+            return Ok(false);
+        };
+        let is_found = cluster.find(name).await?.is_some();
+        if is_found {
+            cluster.check_receives().await?;
         }
+        Ok(is_found)
     }
 }
 
@@ -131,9 +134,7 @@ impl Cluster {
         let (Some(queue), Some(source)) = (&stream.produced, &stream.create.source) else {
             return Err(EngineError::TakesNoEvents(name.to_string()));
         };
-        if !self.has_role(Role::Receive) {
-            return Err(self.elsewhere(Role::Receive).await);
-        }
+        self.check_receives().await?;
         if options.numbered.is_some() {
             return Err(refused(format!(
                 "stream `{name}` of the cluster remembers no numbers of requests: send the events without one"
