@@ -277,33 +277,38 @@ impl EngineError {
         }
     }
 
-    /// The hint of an error of events for a stream of the cluster.
-    fn produce_hint(&self) -> Option<&'static str> {
-        match self {
+    /// The hint of an error of a cluster.
+    fn cluster_hint(&self) -> Option<String> {
+        let hint = match self {
             EngineError::TakesNoEvents(_) => {
-                Some("Create the stream WITH (produce = true), or produce the events to its topic.")
+                "Create the stream WITH (produce = true), or produce the events to its topic."
             }
             EngineError::NotWritten { is_unsure: true, .. } => {
-                Some("Send the events again later: those that are in the topic already are then there twice.")
+                "Send the events again later: those that are in the topic already are then there twice."
             }
             EngineError::NotWritten { is_unsure: false, .. } => {
-                Some("Send the events again later: none of them is written.")
+                "Send the events again later: none of them is written."
             }
-            _ => None,
-        }
+            EngineError::NoCluster => {
+                "Set `cluster.name`, `cluster.node_id` and a connection `[kafka.NAME]`."
+            }
+            EngineError::OtherNode { address: Some(address), .. } => {
+                return Some(format!("It is at {address}."));
+            }
+            EngineError::OtherNode { node, address: None, .. } => {
+                return Some(format!(
+                    "With `cluster.advertise` at node `{node}`, requests would be passed on to it."
+                ));
+            }
+            _ => return None,
+        };
+        Some(hint.to_owned())
     }
 
     /// A hint that states what to do, if there is one.
     pub fn hint(&self) -> Option<String> {
         match self {
             EngineError::Runtime(error) => error.hint(),
-            EngineError::NoCluster => {
-                Some("Set `cluster.name`, `cluster.node_id` and a connection `[kafka.NAME]`.".to_owned())
-            }
-            EngineError::OtherNode { address: Some(address), .. } => Some(format!("It is at {address}.")),
-            EngineError::OtherNode { node, address: None, .. } => {
-                Some(format!("With `cluster.advertise` at node `{node}`, requests would be passed on to it."))
-            }
             EngineError::NoHistory => Some("Start it with --data DIR.".to_owned()),
             EngineError::StaysStored(stream) => Some(format!(
                 "DROP STREAM {stream} and create it again; SET (retention = …) limits its table."
@@ -311,9 +316,10 @@ impl EngineError {
             EngineError::ReadsTopic(_) => {
                 Some("Produce the events to the topic, or send them to another stream.".to_owned())
             }
-            EngineError::TakesNoEvents(_) | EngineError::NotWritten { .. } => {
-                self.produce_hint().map(str::to_owned)
-            }
+            EngineError::TakesNoEvents(_)
+            | EngineError::NotWritten { .. }
+            | EngineError::NoCluster
+            | EngineError::OtherNode { .. } => self.cluster_hint(),
             EngineError::Source(_) => {
                 Some("Add [kafka.NAME] with `brokers` to the settings, and start the server again.".to_owned())
             }

@@ -186,7 +186,10 @@ impl From<EngineError> for Problem {
                     .with("limit", bytes_max)
             }
             EngineError::OtherNode { node, address, .. } => {
-                let status = StatusCode::MISDIRECTED_REQUEST;
+                let status = match &address {
+                    Some(_) => StatusCode::TEMPORARY_REDIRECT,
+                    None => StatusCode::MISDIRECTED_REQUEST,
+                };
                 let mut problem =
                     Problem::new(status, "other-node", "Another node of the cluster does this", detail)
                         .with("node", node);

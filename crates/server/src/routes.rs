@@ -234,7 +234,6 @@ fn sent_on(mut response: Response, path: &str) -> Response {
     if let Some(NodeAddress(address)) = response.extensions_mut().remove()
         && let Ok(place) = HeaderValue::from_str(&format!("{}{path}", address.trim_end_matches('/')))
     {
-        *response.status_mut() = StatusCode::TEMPORARY_REDIRECT;
         response.headers_mut().insert(header::LOCATION, place);
     }
     response
