@@ -42,6 +42,7 @@ struct Node {
     version: String,
     roles: Vec<String>,
     state: String,
+    works: bool,
     partitions: u64,
     lag: u64,
     queries: u64,
@@ -102,7 +103,7 @@ async fn status(args: &ClusterShowArgs) -> Outcome {
             cluster.cluster, cluster.node, cluster.queries
         )?;
         let mut text = String::from("node,state,roles,address,version,partitions,lag,queries\n");
-        for Node { node, address, version, roles, state, partitions, lag, queries } in &cluster.nodes {
+        for Node { node, address, version, roles, state, partitions, lag, queries, .. } in &cluster.nodes {
             let (roles, address) = (roles.join(" "), address.as_deref().unwrap_or_default());
             text += &format!("{node},{state},{roles},{address},{version},{partitions},{lag},{queries}\n");
         }
@@ -157,10 +158,11 @@ async fn drain(args: &DrainArgs) -> Outcome {
     let drained = async {
         let mut told = String::new();
         loop {
-            let cluster = fetch(&client).await?;
+            // Brokers that do not answer at one time may at the next.
+            let cluster = fetch(&client).await.unwrap_or_default();
             let own = cluster.nodes.iter().find(|node| node.node == cluster.node && node.state == "draining");
-            if let Some(Node { node, partitions, queries, .. }) = own {
-                if *partitions == 0 && *queries == 0 {
+            if let Some(Node { node, works, partitions, queries, .. }) = own {
+                if !*works && *queries == 0 {
                     return Ok(format!("node {node} has no partitions and serves no queries"));
                 }
                 let now = format!("node {node} has {partitions} partitions and serves {queries} queries");

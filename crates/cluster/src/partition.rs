@@ -489,7 +489,8 @@ impl Partition {
             (None, Some((time, offset))) => {
                 Place { offset: *offset, from: wanted.max(self.places_from), time: *time }
             }
-            (None, None) => Place { offset: self.next, from: self.time.max(self.from), time: self.time },
+            // There was no event since the beginning.
+            (None, None) => Place { offset: self.next, from: wanted, time: self.time },
         }
     }
 }

@@ -198,20 +198,23 @@ impl Engine {
         stream: &StreamName,
     ) -> Result<(), EngineError> {
         match self.shared.history.get() {
-            Some(history) if history.is_of_cluster(stream) || self.stores_when_new(history, stream) => {
+            Some(history) if history.stores_new_streams() && self.discards_events_of(stream) => {
                 match self.shared.is_found_in_cluster(stream).await? {
-                    false if self.stores_when_new(history, stream) => {
-                        history.create_stream(&self.shared, stream).await
-                    }
-                    _ => Ok(()),
+                    true => Ok(()),
+                    false => history.create_stream(&self.shared, stream).await,
                 }
             }
             _ => Ok(()),
         }
     }
 
-    fn stores_when_new(&self, history: &History, stream: &StreamName) -> bool {
-        history.stores_new_streams() && self.discards_events_of(stream)
+    /// Names another node if this one takes no events of a stream of the cluster: ask before any event of a request is appended. Events
+    /// that cannot be sent on are appended all the same.
+    pub async fn check_receives(&self, stream: &StreamName) -> Result<(), EngineError> {
+        match self.cluster() {
+            Ok(cluster) if self.is_of_cluster(stream) => cluster.check_receives().await,
+            _ => Ok(()),
+        }
     }
 
     /// The fields that a stream declares columns for, by name, with their types; without those that lie deeper in its events.

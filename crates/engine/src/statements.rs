@@ -196,7 +196,7 @@ impl History {
             }
             Show::Partitions => {
                 let of_cluster = match self.cluster() {
-                    Some(cluster) => cluster.status().await.map_err(from_engine)?.partitions,
+                    Some(cluster) => cluster.known_partitions().await,
                     None => Vec::new(),
                 };
                 Ok(self.show_partitions(of_cluster))

@@ -191,6 +191,8 @@ pub struct ClusterNode {
     pub roles: Vec<&'static str>,
     /// It takes no more work.
     pub is_draining: bool,
+    /// It is a member of the group that divides the partitions.
+    pub is_worker: bool,
     /// Partitions that are assigned to it.
     pub partitions: u64,
     /// Messages of these partitions that it had not read about a second ago.

@@ -43,6 +43,7 @@ fn node_json(node: &ClusterNode) -> Value {
         "version": node.version,
         "roles": node.roles,
         "state": node.state(),
+        "works": node.is_worker,
         "partitions": node.partitions,
         "lag": node.lag,
         "queries": node.queries,

@@ -185,6 +185,8 @@ pub(crate) async fn ingest(
     shared.engine.ensure_stored(&Principal::anonymous(), &stream).await?;
     let default = shared.engine.ack(&stream);
     let is_of_cluster = shared.engine.is_of_cluster(&stream);
+    // Before the first event: after that, a client that sends the request to another node would write some twice.
+    shared.engine.check_receives(&stream).await?;
     let options = Options::of(parts.uri.query(), &parts.headers, &stream, (default, is_of_cluster))?;
     let number = number_of(&parts.headers)?;
     if number.is_some() && is_of_cluster {

@@ -77,6 +77,10 @@ impl Engine {
         Ok(())
     }
 
+    pub(crate) async fn check_receives(&self, _stream: &StreamName) -> Result<(), RuntimeError> {
+        Ok(())
+    }
+
     pub(crate) async fn other_node_of_query(&self, _id: &QueryId) -> Option<RuntimeError> {
         None
     }

@@ -194,6 +194,10 @@ async fn requests_for_what_another_node_does_are_sent_on_to_it() {
     assert_eq!(reply.field("location"), format!("http://b:80{EVENTS}?ack=none"));
     let problem = reply.problem(StatusCode::TEMPORARY_REDIRECT, "other-node").await;
     assert_eq!((&problem["node"], &problem["address"]), (&json!("b"), &json!("http://b:80/")));
+    // Those of senders that follow no redirect are written.
+    let bulk = "{\"index\":{\"_index\":\"s\"}}\n{\"n\": 3}\n";
+    let told = c.send("POST", "/_bulk", &[], bulk).await.json().await;
+    assert_eq!((&told["errors"], values(&kafka)), (&json!(false), vec![json!({"n": 3})]));
     let reply = c.send("POST", "/v1/queries", &[], "SELECT n FROM STREAM(s)").await;
     assert_eq!((reply.status, reply.field("location")), (307, "http://b:80/v1/queries"));
 

@@ -70,7 +70,7 @@ fn address_or_empty(text: &str) -> Result<(), String> {
     let is_address = |rest: &str| {
         !rest.is_empty()
             && !rest.starts_with('/')
-            && rest.bytes().all(|byte| byte.is_ascii_graphic() && byte != b';')
+            && rest.bytes().all(|byte| byte.is_ascii_graphic() && !b";?#".contains(&byte))
     };
     match text.is_empty() || rest.is_some_and(is_address) {
         true => Ok(()),

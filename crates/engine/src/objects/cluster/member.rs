@@ -61,8 +61,10 @@ impl Cluster {
         until(&mut draining, false).await;
         let mut topics = self.topics_of_streams();
         while topics.is_empty() {
-            self.changed.notified().await;
-            topics = self.topics_of_streams();
+            tokio::select! {
+                () = self.changed.notified() => topics = self.topics_of_streams(),
+                () = until(&mut draining, true) => return Ok(()),
+            }
         }
         let mut member = self.config.kafka.member(&MemberOptions {
             group: self.topics.workers.clone(),

@@ -8,6 +8,7 @@ use std::{
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use swiftwater_cluster::{NodeDescription, Role, Roles};
+use swiftwater_event::StreamName;
 use swiftwater_kafka::{
     GroupEvent, GroupProtocol, KafkaError, MemberDescription, MemberOptions, OffsetAt, TopicPartition,
 };
@@ -110,24 +111,33 @@ impl Cluster {
 
     /// The error for work that this node does not take, which names one that does.
     pub(super) async fn elsewhere(&self, role: Role) -> EngineError {
-        let nodes = self.nodes().await.unwrap_or_default();
+        let nodes = match self.nodes().await {
+            Ok(nodes) => nodes,
+            Err(error) => return unavailable(error.to_string()),
+        };
         let takes = |node: &NodeDescription| node.roles.contains(&role) && node.name != self.config.node;
-        let mut others = nodes.into_iter().map(|(node, _)| node).filter(takes);
-        let with_address = others.clone().find(|node| node.address.is_some());
+        let mut others: Vec<NodeDescription> =
+            nodes.into_iter().map(|(node, _)| node).filter(takes).collect();
+        if others.iter().any(|node| node.address.is_some()) {
+            others.retain(|node| node.address.is_some());
+        }
+        // By turns, about, so that no node gets the work of all.
+        let turn = self.shared.upgrade().map_or(0, |shared| shared.clock.now_micros()) as usize;
+        let other = (!others.is_empty()).then(|| others.swap_remove(turn % others.len()));
         let what = match role {
             Role::Serve => "takes no queries over the cluster",
             Role::Receive => "takes no events of the cluster",
             Role::Work => "reads no partitions",
         };
         let text = format!("node `{}` {what}", self.config.node);
-        match with_address.or_else(|| others.next()) {
+        match other {
             Some(node) => EngineError::OtherNode { text, node: node.name, address: node.address },
             None => unavailable(format!("{text}, and there is no other node that does")),
         }
     }
 
     /// Refuses events of the cluster's streams at a node that takes none, by the name of one that does.
-    pub(super) async fn check_receives(&self) -> Result<(), EngineError> {
+    pub(crate) async fn check_receives(&self) -> Result<(), EngineError> {
         match self.has_role(Role::Receive) {
             true => Ok(()),
             false => Err(self.elsewhere(Role::Receive).await),
@@ -170,24 +180,28 @@ impl Cluster {
     pub(crate) async fn status(&self) -> Result<ClusterStatus, EngineError> {
         self.ensure_made().await?;
         let found = self.nodes_and_partitions().await;
-        let (nodes, partitions) = found.map_err(|error| unavailable(error.to_string()))?;
+        let (nodes, partitions, failures) = found.map_err(|error| unavailable(error.to_string()))?;
         let mut status = ClusterStatus {
             name: self.config.name.clone(),
             node: self.config.node.clone(),
             nodes,
             partitions,
             queries: self.queries.lock().all().count() as u64,
-            warnings: Vec::new(),
+            warnings: failures,
         };
-        status.warnings = status.faults();
+        let faults = status.faults();
+        status.warnings.extend(faults);
         status.warnings.extend(self.clock_warning().await);
         Ok(status)
     }
 
-    async fn nodes_and_partitions(&self) -> Result<(Vec<ClusterNode>, Vec<ClusterPartition>), KafkaError> {
+    /// Nodes, partitions, and failures of streams whose topics cannot be looked up.
+    async fn nodes_and_partitions(
+        &self,
+    ) -> Result<(Vec<ClusterNode>, Vec<ClusterPartition>, Vec<String>), KafkaError> {
         let nodes = self.nodes().await?;
         let workers = self.config.kafka.group(&self.topics.workers).await?;
-        let partitions = self.partitions(&workers).await?;
+        let (partitions, failures) = self.all_partitions(&workers).await;
         let mut queries: HashMap<String, u64> = HashMap::new();
         for asked in self.queries.lock().all() {
             *queries.entry(node_of(&asked.asked.server).to_owned()).or_default() += 1;
@@ -196,6 +210,7 @@ impl Cluster {
             let own = || partitions.iter().filter(|of| of.node.as_ref() == Some(&node.name));
             ClusterNode {
                 partitions: own().count() as u64,
+                is_worker: workers.iter().any(|member| member.client_id == node.name),
                 lag: own().filter_map(|of| of.lag()).sum(),
                 queries: queries.get(&node.name).copied().unwrap_or(0),
                 is_draining: node.roles.is_empty(),
@@ -206,36 +221,53 @@ impl Cluster {
                 host: host.trim_start_matches('/').to_owned(),
             }
         });
-        Ok((nodes.collect(), partitions))
+        Ok((nodes.collect(), partitions, failures))
     }
 
-    async fn partitions(&self, workers: &[MemberDescription]) -> Result<Vec<ClusterPartition>, KafkaError> {
+    /// The partitions of the cluster's streams; none where brokers do not answer.
+    pub(crate) async fn known_partitions(&self) -> Vec<ClusterPartition> {
+        match self.config.kafka.group(&self.topics.workers).await {
+            Ok(workers) => self.all_partitions(&workers).await.0,
+            Err(_) => Vec::new(),
+        }
+    }
+
+    async fn all_partitions(&self, workers: &[MemberDescription]) -> (Vec<ClusterPartition>, Vec<String>) {
+        let (mut all, mut failures) = (Vec::new(), Vec::new());
+        for (name, stream) in self.all_streams() {
+            match self.partitions_of(&name, &stream.topic, workers).await {
+                Ok(partitions) => all.extend(partitions),
+                Err(error) => failures.push(format!("stream `{name}`: {error}")),
+            }
+        }
+        (all, failures)
+    }
+
+    async fn partitions_of(
+        &self,
+        stream: &StreamName,
+        topic: &str,
+        workers: &[MemberDescription],
+    ) -> Result<Vec<ClusterPartition>, KafkaError> {
         let kafka = &self.config.kafka;
         let owners: BTreeMap<&TopicPartition, &str> = workers
             .iter()
             .flat_map(|member| member.partitions.iter().map(|of| (of, member.client_id.as_str())))
             .collect();
-        let mut all = Vec::new();
-        for (name, stream) in self.all_streams() {
-            let topic = kafka.topic(&stream.topic).await?;
-            let asked: Vec<(u32, OffsetAt)> =
-                (0..topic.partitions).map(|partition| (partition, OffsetAt::Latest)).collect();
-            let of_topic: Vec<TopicPartition> =
-                (0..topic.partitions).map(|of| TopicPartition::new(&*stream.topic, of)).collect();
-            let ends = kafka.offsets(&stream.topic, &asked).await?;
-            let committed = kafka.group_offsets(&self.topics.workers, &of_topic).await?;
-            for ((partition, end), committed) in of_topic.iter().zip(ends).zip(committed) {
-                all.push(ClusterPartition {
-                    stream: name.to_string(),
-                    topic: stream.topic.to_string(),
-                    partition: partition.partition,
-                    node: owners.get(partition).map(|node| (*node).to_owned()),
-                    next: committed.and_then(|(_, text)| member::next_of(&text, topic.id)),
-                    end,
-                });
-            }
-        }
-        Ok(all)
+        let described = kafka.topic(topic).await?;
+        let asked: Vec<(u32, OffsetAt)> =
+            (0..described.partitions).map(|partition| (partition, OffsetAt::Latest)).collect();
+        let of_topic: Vec<TopicPartition> =
+            (0..described.partitions).map(|of| TopicPartition::new(topic, of)).collect();
+        let ends = kafka.offsets(topic, &asked).await?;
+        let committed = kafka.group_offsets(&self.topics.workers, &of_topic).await?;
+        let partitions = of_topic.iter().zip(ends).zip(committed).map(|((of, end), committed)| {
+            let next = committed.and_then(|(_, text)| member::next_of(&text, described.id));
+            let node = owners.get(of).map(|node| (*node).to_owned());
+            let (stream, topic) = (stream.to_string(), topic.to_owned());
+            ClusterPartition { stream, topic, partition: of.partition, node, next, end }
+        });
+        Ok(partitions.collect())
     }
 
     /// A warning if this node's clock and the brokers' are far apart.
@@ -314,7 +346,9 @@ impl ClusterStatus {
             }
         }
         let unread = self.partitions.iter().filter(|of| of.node.is_none()).count();
-        if unread > 0 {
+        // While the group divides the partitions, brokers tell the partitions of no member.
+        let is_dividing = unread == self.partitions.len() && self.nodes.iter().any(|node| node.is_worker);
+        if unread > 0 && !is_dividing {
             faults.push(format!("{unread} of {} partitions are read by no node", self.partitions.len()));
         }
         faults

@@ -100,16 +100,12 @@ impl Shared {
         }
     }
 
-    /// True if a stream that this node does not store is one of the cluster. Fails if another node has to take its events.
+    /// True if a stream that this node does not store is one of the cluster.
     pub(crate) async fn is_found_in_cluster(&self, name: &StreamName) -> Result<bool, EngineError> {
-        let Some(cluster) = self.history.get().and_then(|history| history.cluster()) else {
-            return Ok(false);
-        };
-        let is_found = cluster.find(name).await?.is_some();
-        if is_found {
-            cluster.check_receives().await?;
+        match self.history.get().and_then(|history| history.cluster()) {
+            Some(cluster) => Ok(cluster.find(name).await?.is_some()),
+            None => Ok(false),
         }
-        Ok(is_found)
     }
 }
 
@@ -134,7 +130,6 @@ impl Cluster {
         let (Some(queue), Some(source)) = (&stream.produced, &stream.create.source) else {
             return Err(EngineError::TakesNoEvents(name.to_string()));
         };
-        self.check_receives().await?;
         if options.numbered.is_some() {
             return Err(refused(format!(
                 "stream `{name}` of the cluster remembers no numbers of requests: send the events without one"

@@ -407,7 +407,10 @@ impl<'c> Reader<'c> {
             self.write(&messages).await?;
         }
         for (partition, position) in places {
-            self.cluster.positions.set(&self.stream.topic, partition, position);
+            // One that was given away while this waited is another node's.
+            if self.cluster.owned.lock().contains_key(&(self.stream.topic.clone(), partition)) {
+                self.cluster.positions.set(&self.stream.topic, partition, position);
+            }
         }
         Ok(())
     }

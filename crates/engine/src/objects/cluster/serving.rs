@@ -366,7 +366,8 @@ impl Cluster {
             let is_earlier_start = node == self.config.node && server != &*self.me;
             // One of this node that nobody took up, or whose end could not be written.
             let is_nobodys = server == &*self.me && !own.contains(&asked.key);
-            let is_suspect = !nodes.contains(node) || is_nobodys;
+            let is_gone = node != self.config.node && !nodes.contains(node);
+            let is_suspect = is_gone || is_nobodys;
             if is_earlier_start || (is_suspect && suspected.contains(&asked.key)) {
                 ended.push(asked.key.clone());
             } else if is_suspect {

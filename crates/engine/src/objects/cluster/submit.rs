@@ -12,6 +12,18 @@ use tokio::sync::oneshot;
 use super::{Cluster, ClusterQuery, QueryMessage, queries::Changes, refused, topics::READ_BACK, unavailable};
 use crate::{EngineError, durable::history::History};
 
+/// A query of this node that is written and not read back; nobody waits for it when this is dropped.
+struct Awaited<'c> {
+    cluster: &'c Cluster,
+    key: String,
+}
+
+impl Drop for Awaited<'_> {
+    fn drop(&mut self) {
+        self.cluster.written.lock().remove(&self.key);
+    }
+}
+
 impl Cluster {
     /// Asks a query of the whole cluster if it is over one of its streams, and returns the beginning that it has everywhere.
     pub(crate) async fn ask(
@@ -50,6 +62,7 @@ impl Cluster {
         let key = id.to_string();
         let (reply, answer) = oneshot::channel();
         self.written.lock().insert(key.clone(), reply);
+        let _awaited = Awaited { cluster: self, key: key.clone() };
         let asked = QueryMessage {
             stream: name.to_string(),
             text: text.to_owned(),
@@ -61,15 +74,15 @@ impl Cluster {
         let written = self.write(&self.topics.queries, &key, Some(value)).await;
         let read = match written {
             Ok(_) => tokio::time::timeout(READ_BACK, answer).await.ok().and_then(Result::ok),
-            Err(error) => {
-                self.written.lock().remove(&key);
-                return Err(error);
-            }
+            Err(error) => return Err(error),
         };
         let Some((number, begins)) = read else {
-            self.written.lock().remove(&key);
             return Err(unavailable("the query was written, and could not be read back in time".to_owned()));
         };
+        if !self.has_role(Role::Serve) {
+            // It began to drain meanwhile. A query that nobody serves is ended.
+            return Err(self.elsewhere(Role::Serve).await);
+        }
         let query = DistributedQuery::new(number, begins, ends(begins), query)
             .map_err(|why| refused(why.to_string()))?
             .by(operator);
