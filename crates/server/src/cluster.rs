@@ -10,13 +10,7 @@ use axum::{
 use serde_json::{Value, json};
 use swiftwater_engine::{ClusterNode, ClusterPartition, ClusterQueryStatus};
 
-use crate::{
-    body::heavy,
-    parameters::{Parameters, bad, cut},
-    problem::Problem,
-    server::Shared,
-    status::json_response,
-};
+use crate::{body::heavy, parameters::Parameters, problem::Problem, server::Shared, status::json_response};
 
 /// The most queries of one list.
 const LISTED_MAX: usize = 10_000;
@@ -65,14 +59,7 @@ fn partition_json(partition: &ClusterPartition) -> Value {
 /// Lists the queries of all nodes, the oldest first.
 pub(crate) async fn queries(State(shared): State<Arc<Shared>>, uri: Uri) -> Result<Response, Problem> {
     let parameters = Parameters::parse(uri.query(), &["limit"])?;
-    let limit = match parameters.get("limit") {
-        None => LISTED_MAX,
-        Some(text) => {
-            text.parse().ok().filter(|limit| (1..=LISTED_MAX).contains(limit)).ok_or_else(|| {
-                bad(format!("parameter `limit` is a number from 1 to {LISTED_MAX}, not `{}`", cut(text)))
-            })?
-        }
-    };
+    let limit = parameters.limit(LISTED_MAX)?;
     let queries = shared.engine.cluster_queries(limit)?;
     Ok(heavy(usize::MAX, || {
         let listed: Vec<Value> = queries.iter().map(query_json).collect();

@@ -44,6 +44,14 @@ impl Parameters {
             Some(other) => Err(bad(format!("parameter `{name}` is `true` or `false`, not `{}`", cut(other)))),
         }
     }
+
+    /// The number of objects to list, from 1 to `most`, which is the default.
+    pub(crate) fn limit(&self, most: usize) -> Result<usize, Problem> {
+        let Some(text) = self.get("limit") else { return Ok(most) };
+        text.parse().ok().filter(|limit| (1..=most).contains(limit)).ok_or_else(|| {
+            bad(format!("parameter `limit` is a number from 1 to {most}, not `{}`", cut(text)))
+        })
+    }
 }
 
 /// Names and values of a query string, decoded, in their order; no value where one of the two is not UTF-8.

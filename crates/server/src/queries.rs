@@ -218,14 +218,7 @@ fn list(shared: &Shared, parameters: &Parameters) -> Result<Response, Problem> {
                 .hint("Write sort=oldest, newest, cpu, state, matches or out."));
         }
     };
-    let limit = match parameters.get("limit") {
-        None => LISTED_MAX,
-        Some(text) => {
-            text.parse().ok().filter(|limit| (1..=LISTED_MAX).contains(limit)).ok_or_else(|| {
-                bad(format!("parameter `limit` is a number from 1 to {LISTED_MAX}, not `{}`", cut(text)))
-            })?
-        }
-    };
+    let limit = parameters.limit(LISTED_MAX)?;
     let after = match parameters.get("after") {
         None => None,
         Some(_) if !sort.has_pages() => {
@@ -309,7 +302,7 @@ pub(crate) async fn results(
     results::response(subscription, form, shared.config.keep_alive_ms).await
 }
 
-/// What a call for a query returned. If this server has no such query, and another node of the cluster serves it, the error names that.
+/// The result of a call for a query. If this server has no such query, and another node of the cluster serves it, the error names that.
 async fn or_elsewhere<T>(
     shared: &Shared,
     id: &QueryId,
