@@ -488,6 +488,10 @@ impl Poller {
         for rebalance in self.queue.handle().take_rebalances() {
             self.queue.handle().confirm(rebalance.kind);
         }
+        // librdkafka tells the group of the end of a cooperative member only if it has partitions: one without leaves by this.
+        if self.owned.is_empty() && self.options.instance_id.is_none() {
+            self.subscribe(&[]);
+        }
         // SAFETY: the handle is alive. Its callbacks confirm what is revoked meanwhile.
         unsafe { sys::rd_kafka_consumer_close(self.raw()) };
     }

@@ -79,6 +79,7 @@ with_both_protocols! {
     members_share_partitions_evenly: share_evenly,
     third_member_disturbs_no_more_than_needed: disturb_little,
     partitions_of_a_member_that_leaves_go_to_the_rest: leave,
+    member_without_partitions_leaves_at_once: leave_idle,
     revoked_partition_moves_after_the_next_call: move_after_release,
     commit_is_read_back_with_its_text: commit_texts,
     static_member_comes_back_to_its_partitions: come_back,
@@ -348,6 +349,38 @@ async fn leave(cluster: &dyn Cluster, protocol: GroupProtocol) {
     group.until(|owners| owners.get("one") == Some(&all)).await;
     one.leave().await;
     assert_eq!(cluster.kafka().group(topic).await, Ok(Vec::new()));
+}
+
+/// A member that leaves is not waited for until its session ends, whether it has partitions or not.
+async fn leave_idle(cluster: &dyn Cluster, protocol: GroupProtocol) {
+    let topic = &named("idle", protocol);
+    cluster.make_topic(topic, 1).await;
+    let all = partitions(&[(topic, 1)]);
+    let group = Group::new(cluster, topic, &[topic], protocol);
+    let busy = group.start("busy");
+    group.until(|owners| owners.get("busy") == Some(&all)).await;
+    let kafka = cluster.kafka();
+    let members = async |count: usize| {
+        let reached = timeout(group.options.session_timeout / 2, async {
+            loop {
+                let members = kafka.group(topic).await.unwrap();
+                if members.len() == count {
+                    return;
+                }
+                tokio::task::yield_now().await;
+            }
+        });
+        let members = reached.await.map_err(|_| ());
+        assert_eq!(members, Ok(()), "the group has {:?}", kafka.group(topic).await);
+    };
+    for _ in 0..3 {
+        let idle = group.start("idle");
+        members(2).await;
+        idle.leave().await;
+        members(1).await;
+    }
+    busy.leave().await;
+    members(0).await;
 }
 
 async fn move_after_release(cluster: &dyn Cluster, protocol: GroupProtocol) {

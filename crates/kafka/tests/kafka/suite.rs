@@ -35,6 +35,7 @@ macro_rules! each_case {
             members_share_partitions_evenly,
             third_member_disturbs_no_more_than_needed,
             partitions_of_a_member_that_leaves_go_to_the_rest,
+            member_without_partitions_leaves_at_once,
             revoked_partition_moves_after_the_next_call,
             commit_is_read_back_with_its_text,
             static_member_comes_back_to_its_partitions,
