@@ -401,6 +401,9 @@ pub(crate) struct QueryArgs {
     /// Prints the query's id and exits; the query continues on the server
     #[arg(long, conflicts_with_all = ["input", "output"])]
     pub(crate) detach: bool,
+    /// Over a cluster: windows wait for partitions that are missing, rather than name them
+    #[arg(long, conflicts_with = "input")]
+    pub(crate) wait_for_missing: bool,
     /// Adds `_times` to each record: when its event was sent, read, matched and answered
     #[arg(long)]
     pub(crate) times: bool,

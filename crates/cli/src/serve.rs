@@ -15,7 +15,7 @@ use anyhow::Context;
 use swiftwater_engine::{ClusterConfig, HistoryError};
 use swiftwater_event::Clock;
 #[cfg(feature = "history")]
-use swiftwater_kafka::{ConnectionConfig, Kafka};
+use swiftwater_kafka::{ConnectionConfig, GroupProtocol, Kafka};
 #[cfg(feature = "history")]
 use swiftwater_server::PubSub;
 use swiftwater_server::{Engine, Server, ServerError};
@@ -170,6 +170,11 @@ fn cluster(settings: &Settings, connections: &Connections) -> Result<Option<Clus
         kafka: Arc::clone(kafka),
         flush: Duration::from_millis(cluster.flush_ms),
         partial_wait: Duration::from_millis(cluster.partial_wait_ms),
+        event_bytes_per_second: cluster.event_bytes_per_second,
+        group_protocol: match &*cluster.group_protocol {
+            "consumer" => GroupProtocol::Consumer,
+            _ => GroupProtocol::Classic,
+        },
         session_timeout: Duration::from_millis(cluster.session_timeout_ms),
         partials: PARTIALS,
     }))

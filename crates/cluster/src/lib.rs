@@ -12,7 +12,11 @@
 //! A worker sends records as they match, slices when they are over, and after them a mark: the offset and the time up to which
 //! the partition is done. What comes between two marks counts when the second is there. A window closes when the marks of all
 //! partitions are behind its end; if a partition's is late, the window closes without it, and says so ([`Completeness`]).
+//!
+//! Queries whose answers depend on the order of all events are computed by the node that was asked: workers send it the events that match,
+//! and the server releases them by their messages' times, once all partitions are past these ([`ReleasedEvents`]).
 
+mod events;
 mod node;
 mod operator;
 mod partition;
@@ -25,8 +29,9 @@ mod worker;
 
 use std::sync::Arc;
 
+pub use events::ReleasedEvents;
 pub use node::{NodeDescription, NotARole, Role, Roles};
-pub use query::{DistributedQuery, NotDistributed, OperatorKey};
+pub use query::{DistributedQuery, NotDistributed, OperatorKey, events_of};
 pub use server::{Accepted, Completeness, Server, ServerLimits};
 pub use unit::{Counts, InvalidUnit, Mark, Output, Slice, Unit};
 pub use worker::{Batch, Place, Worker, WorkerLimits};

@@ -10,7 +10,10 @@ use swiftwater_event::Millis;
 use swiftwater_lang::plan::Window;
 use swiftwater_live::{Groups, Partial, RowChunk, Series, StandingQuery};
 
-use crate::{Counts, DistributedQuery, Mark, NodeName, OperatorKey, Output, QueryNumber, Unit};
+use crate::{
+    Counts, DistributedQuery, Mark, NodeName, OperatorKey, Output, QueryNumber, ReleasedEvents, Unit,
+    events::WaitingEvents, query::OfEvents,
+};
 
 /// Queries that are not served yet of which workers have told that events are missing; of more, those with the lowest numbers are
 /// forgotten: they were refused.
@@ -23,11 +26,18 @@ pub struct ServerLimits {
     pub wait_nanos: u64,
     /// Bytes of outputs of one partition that wait for their mark; with more, they are dropped, and the partition is missing.
     pub unmarked_bytes_max: usize,
+    /// Bytes of events per second, by their messages' times, that a query may have if this node computes it from events. Four times as
+    /// many may come at once, or wait.
+    pub event_bytes_per_second: u64,
 }
 
 impl Default for ServerLimits {
     fn default() -> ServerLimits {
-        ServerLimits { wait_nanos: 1_000_000_000, unmarked_bytes_max: 256 << 20 }
+        ServerLimits {
+            wait_nanos: 1_000_000_000,
+            unmarked_bytes_max: 256 << 20,
+            event_bytes_per_second: 16 << 20,
+        }
     }
 }
 
@@ -40,6 +50,8 @@ pub struct Accepted {
     pub counts: Counts,
     /// Records.
     pub rows: Option<RowChunk>,
+    /// The offset that the rows of the records are counted from.
+    first: u64,
     /// Groups, and the end of the slice of each.
     pub slices: Vec<(Partial, Millis)>,
 }
@@ -85,12 +97,16 @@ pub struct Server {
     partitions: Vec<Partition>,
     queries: BTreeMap<QueryNumber, Served>,
     operators: HashMap<OperatorKey, Operator>,
+    /// Those that this node computes from events.
+    of_events: BTreeSet<QueryNumber>,
     /// By query and partition, the time from which on events are there, of queries that are to be served soon.
     strangers: BTreeMap<QueryNumber, BTreeMap<u32, Millis>>,
     /// Outputs that wait for their mark, and their bytes.
     unmarked: HashMap<(NodeName, u32), (Vec<Output>, usize)>,
     /// Windows that end here or before are closed.
     closed: Millis,
+    /// The same for queries that wait for all partitions.
+    closed_whole: Millis,
     /// The end of the window that waits for partitions that are behind, and the beginning of that.
     waiting: Option<(Millis, u64)>,
 }
@@ -98,6 +114,8 @@ pub struct Server {
 #[derive(Debug)]
 struct Served {
     query: DistributedQuery,
+    /// Its events, if this node computes it from them.
+    events: Option<WaitingEvents>,
     /// By partition, the time from which on a worker had its events.
     from: BTreeMap<u32, Millis>,
 }
@@ -194,7 +212,8 @@ impl Partition {
 impl Server {
     /// A server of a topic with so many partitions, from a time on.
     pub fn new(limits: ServerLimits, partitions: u32) -> Server {
-        let mut server = Server { limits, closed: Millis::MIN, ..Server::default() };
+        let mut server =
+            Server { limits, closed: Millis::MIN, closed_whole: Millis::MIN, ..Server::default() };
         server.set_partitions(partitions);
         server
     }
@@ -218,7 +237,12 @@ impl Server {
     /// Serves a query from now on.
     pub fn add(&mut self, query: DistributedQuery) {
         let from = self.strangers.remove(&query.number).unwrap_or_default();
-        let served = Served { query, from };
+        let rate = self.limits.event_bytes_per_second;
+        let events = query.events.map(|of| WaitingEvents::new(query.begins, of.in_order, rate));
+        if events.is_some() {
+            self.of_events.insert(query.number);
+        }
+        let served = Served { query, events, from };
         let (number, nothing) = served.nothing_of();
         let operator = self.operators.entry(served.query.operator).or_insert_with(|| Operator {
             query: Arc::clone(&served.query.query),
@@ -240,6 +264,7 @@ impl Server {
     /// Serves a query no more.
     pub fn remove(&mut self, number: QueryNumber) {
         let Some(served) = self.queries.remove(&number) else { return };
+        self.of_events.remove(&number);
         for partition in &mut self.partitions {
             partition.behind.remove(number);
         }
@@ -285,7 +310,8 @@ impl Server {
         if !is_whole {
             outputs.clear();
         }
-        let (accepted, mut lacking, is_readable) = self.accepted(unit.partition, outputs, &mark);
+        let (mut accepted, mut lacking, is_readable) = self.accepted(unit.partition, outputs, &mark);
+        self.take_events(unit.partition, &mut accepted, &mark, &mut lacking);
         is_whole &= is_readable;
         lacking.extend(mark.late.iter().copied());
         self.lacking(unit.partition, is_whole, &mark, &mut lacking);
@@ -301,6 +327,65 @@ impl Server {
             partition.is_missing = false;
         }
         accepted
+    }
+
+    /// Takes out the events of queries that this node computes.
+    fn take_events(
+        &mut self,
+        partition: u32,
+        accepted: &mut Vec<Accepted>,
+        mark: &Mark,
+        lacking: &mut Vec<(QueryNumber, Millis)>,
+    ) {
+        if self.of_events.is_empty() {
+            return;
+        }
+        accepted.retain(|new| {
+            let served = self.queries.get_mut(&new.query);
+            let Some(events) = served.and_then(|served| served.events.as_mut()) else { return true };
+            let Some(rows) = &new.rows else { return false };
+            lacking.extend(events.push(partition, new.first, rows).map(|until| (new.query, until)));
+            if rows.is_cut {
+                lacking.push((new.query, mark.time));
+            }
+            false
+        });
+    }
+
+    /// The events that queries of this node are to see next.
+    pub fn release(&mut self) -> Vec<ReleasedEvents> {
+        let mut released = Vec::new();
+        for number in &self.of_events {
+            let Some(served) = self.queries.get_mut(number) else { continue };
+            let waits = served.query.waits;
+            let present = self.partitions.iter().filter(|partition| waits || !partition.is_missing);
+            let until = present.map(|partition| partition.done_of(*number).time).min();
+            if let (Some(events), Some(until)) = (&mut served.events, until) {
+                released.extend(events.release(*number, until));
+            }
+        }
+        released
+    }
+
+    /// The first time at which events of such a query wait for partitions.
+    pub fn first_waiting(&self) -> Option<Millis> {
+        let served = self.of_events.iter().filter_map(|number| self.queries.get(number));
+        let events = served.filter(|served| !served.query.waits).filter_map(|served| served.events.as_ref());
+        events.filter_map(WaitingEvents::first).min()
+    }
+
+    /// The queries that this node computes and that had more events than may be: they lack some.
+    pub fn with_too_many(&self) -> impl Iterator<Item = QueryNumber> {
+        let has_too_many = |number: &&QueryNumber| {
+            let events = self.queries.get(number).and_then(|served| served.events.as_ref());
+            events.is_some_and(|events| events.is_over)
+        };
+        self.of_events.iter().filter(has_too_many).copied()
+    }
+
+    /// True if a query waits for all partitions.
+    pub fn waits(&self, number: QueryNumber) -> bool {
+        self.queries.get(&number).is_some_and(|served| served.query.waits)
     }
 
     /// The new parts of outputs, and the queries that lack what is before a time; false if some cannot be read.
@@ -321,7 +406,8 @@ impl Server {
             for mut new in new {
                 let Some(served) = self.queries.get(&new.query) else { continue };
                 // Windows were closed without what comes only now.
-                if let Some(until) = new.drop_before(&served.query, self.closed) {
+                let closed = if served.query.waits { self.closed_whole } else { self.closed };
+                if let Some(until) = new.drop_before(&served.query, closed) {
                     lacking.push((new.query, until));
                 }
                 // A worker that began in the middle of a slice has a part of it.
@@ -364,7 +450,8 @@ impl Server {
             let new = new.filter(|chunk| !chunk.is_empty());
             let mut counts = output.counts;
             counts.matches += new.as_ref().map_or(0, |rows| rows.matched(rows.len()));
-            accepted.push(Accepted { query: query.number, counts, rows: new, slices: Vec::new() });
+            let first = rows.as_ref().map_or(0, |(base, _)| *base);
+            accepted.push(Accepted { query: query.number, counts, rows: new, first, slices: Vec::new() });
         }
         let mut of_groups: BTreeMap<QueryNumber, Vec<(Partial, Millis)>> = BTreeMap::new();
         for slice in output.slices {
@@ -381,7 +468,8 @@ impl Server {
                 }
             }
         }
-        let nothing = |query| Accepted { query, counts: Counts::default(), rows: None, slices: Vec::new() };
+        let nothing =
+            |query| Accepted { query, counts: Counts::default(), rows: None, first: 0, slices: Vec::new() };
         accepted.extend(of_groups.into_iter().map(|(query, slices)| Accepted { slices, ..nothing(query) }));
         Some(accepted)
     }
@@ -452,6 +540,14 @@ impl Server {
         Some(self.closed)
     }
 
+    /// The time up to which all partitions are done, for queries that wait for all; none before they have all sent a mark. It never goes
+    /// back.
+    pub fn whole_time(&mut self) -> Option<Millis> {
+        let least = self.partitions.iter().map(Partition::time).min().filter(|time| *time != Millis::MIN)?;
+        self.closed_whole = self.closed_whole.max(least);
+        Some(self.closed_whole)
+    }
+
     /// Looks whether a window that ends at `due` waits for partitions that are behind while others are done, and for how long. Returns
     /// true if it waits no longer: the partitions are missing.
     pub fn wait(&mut self, due: Millis, nanos: u64) -> bool {
@@ -479,6 +575,15 @@ impl Server {
     /// The partitions that a query's emit has, of the window from `start` to `end`, as far as the query saw it.
     pub fn completeness(&self, number: QueryNumber, start: Millis, end: Millis) -> Completeness {
         let served = self.queries.get(&number);
+        let of_events = served.and_then(|served| Some((served.query.events?, served.events.as_ref()?)));
+        let (start, end) = match of_events {
+            // Events' own times tell nothing of those of their messages, but by how much they may be ahead.
+            Some((OfEvents { ahead_ms: Some(ahead), .. }, events)) => {
+                (start.saturating_sub_unsigned(ahead), events.until)
+            }
+            Some((_, events)) => (start, end.min(events.until)),
+            None => (start, end),
+        };
         let start = served.map_or(start, |served| start.max(served.query.begins));
         let has = |(place, partition): (usize, &Partition)| {
             let from = served.and_then(|served| served.from.get(&(place as u32)));

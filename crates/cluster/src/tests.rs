@@ -30,7 +30,13 @@ fn compiled(text: &str) -> Arc<StandingQuery> {
 fn distributed(number: QueryNumber, begins: Millis, text: &str) -> DistributedQuery {
     let query = compiled(text);
     let ends = query.plan.duration_ms.map(|duration| begins.saturating_add_unsigned(duration));
-    DistributedQuery::new(number, begins, ends, query).expect(text)
+    let mut distributed = match DistributedQuery::new(number, begins, ends, Arc::clone(&query)) {
+        Err(NotDistributed::NeedsEvents) => DistributedQuery::of_events(number, begins, ends, &query.plan),
+        other => other,
+    }
+    .expect(text);
+    distributed.waits = number % 3 == 2;
+    distributed
 }
 
 fn batch(messages: &[Message], first: u64) -> Batch {
@@ -56,6 +62,9 @@ struct Served {
     collector: Collector,
     slices: Slices,
     results: Vec<(ResultSet, Completeness)>,
+    /// The events that it has seen, if it is computed from events; and the time up to which it has all.
+    released: Vec<String>,
+    until: Millis,
 }
 
 struct Node {
@@ -148,6 +157,8 @@ impl Cluster {
             collector,
             slices: Slices::default(),
             results: Vec::new(),
+            released: Vec::new(),
+            until: begins,
         };
         self.served.insert(number, served);
     }
@@ -272,9 +283,20 @@ impl Cluster {
     }
 
     fn close(&mut self) {
-        let times = self.servers.each_mut().map(Server::time);
-        for (number, served) in self.served.iter_mut().filter(|(_, served)| !served.has_ended) {
-            let Some(time) = times[served.server] else { continue };
+        for released in self.servers.iter_mut().flat_map(Server::release) {
+            let served = self.served.get_mut(&released.query).unwrap();
+            let times: Vec<Millis> = released.events.iter().map(|(time, _)| *time).collect();
+            assert!(
+                times.is_sorted() && times.iter().all(|time| (served.until..released.until).contains(time))
+            );
+            served.until = released.until;
+            let text = |(_, event): &(Millis, Bytes)| String::from_utf8_lossy(event).trim_end().to_owned();
+            served.released.extend(released.events.iter().map(text));
+        }
+        let times = self.servers.each_mut().map(|server| [server.time(), server.whole_time()]);
+        let standing = |(_, served): &(&u64, &mut Served)| !served.has_ended && !served.query.is_of_events();
+        for (number, served) in self.served.iter_mut().filter(standing) {
+            let Some(time) = times[served.server][usize::from(served.query.waits)] else { continue };
             let time = served.query.ends.map_or(time, |ends| time.min(ends));
             let mut out = Vec::new();
             served.collector.close_by_arrival(time, &mut served.slices, 0, &mut out);
@@ -301,7 +323,8 @@ impl Cluster {
     fn lose_patience(&mut self) {
         for server in 0..2 {
             let own = self.served.values().filter(|served| served.server == server && !served.has_ended);
-            let Some(due) = own.filter_map(|served| served.collector.due()).min() else { continue };
+            let due = own.filter(|served| !served.query.waits).filter_map(|served| served.collector.due());
+            let Some(due) = due.chain(self.servers[server].first_waiting()).min() else { continue };
             for _ in 0..2 {
                 self.nanos += 2_000_000_000;
                 if self.servers[server].wait(due, self.nanos) {
@@ -345,7 +368,7 @@ enum Step {
     LosePatience,
 }
 
-const TEXTS: [&str; 7] = [
+const TEXTS: [&str; 8] = [
     "SELECT k, COUNT(*) AS n, SUM(v) AS s FROM STREAM(200, TIME) GROUP BY k",
     "SELECT k, COUNT(*) AS n, SUM(v) AS s FROM STREAM() GROUP BY k WINDOWING TUMBLING(100, TIME)",
     "SELECT k, COUNT(*) AS n, SUM(v) AS s FROM STREAM() GROUP BY k WINDOWING EVERY(50, TIME, LAST, 120, TIME)",
@@ -353,6 +376,7 @@ const TEXTS: [&str; 7] = [
     "SELECT at, k FROM STREAM() WHERE v > 0",
     "SELECT k, COUNT(*) AS n, SUM(v) AS s FROM STREAM() GROUP BY k HAVING COUNT(*) > 0 WINDOWING TUMBLING(100, TIME)",
     "SELECT at, k FROM STREAM() WHERE v > 0 LIMIT 3",
+    "SELECT LAST(v) AS v FROM STREAM() WHERE v > 0 WINDOWING TUMBLING(3, RECORD)",
 ];
 
 fn step(nodes: usize, faults: bool) -> impl Strategy<Value = Step> {
@@ -434,9 +458,38 @@ fn run(nodes: usize, steps: Vec<Step>, faults: bool) {
     check(&cluster, faults);
 }
 
+/// A query has seen the events that match before a time, in their order, or says that some are missing.
+fn check_events(cluster: &Cluster, served: &Served, faults: bool) {
+    let begins = served.query.begins;
+    let mut expected = Vec::new();
+    for (partition, log) in cluster.log.iter().enumerate() {
+        for (place, (time, key, value)) in log.iter().enumerate() {
+            if (begins..served.until).contains(time) && *value > 0 {
+                let event = format!("{{\"k\":{key},\"v\":{value},\"at\":{place}}}");
+                expected.push((*time, partition, place, event));
+            }
+        }
+    }
+    expected.sort_unstable();
+    let expected: Vec<String> = expected.into_iter().map(|(.., event)| event).collect();
+    let whole = cluster.servers[served.server].completeness(served.query.number, begins, served.until);
+    if whole.is_complete() && !served.has_ended {
+        assert_eq!(served.released, expected, "events of {:?}", served.query.number);
+    } else {
+        assert!(faults || served.has_ended, "events of {:?} miss {whole:?}", served.query.number);
+        let mut left = expected.iter();
+        assert!(served.released.iter().all(|one| left.any(|other| other == one)));
+    }
+    assert!(faults || served.has_ended || served.until >= cluster.now - 1000, "{:?}", served.until);
+}
+
 fn check(cluster: &Cluster, faults: bool) {
     for served in cluster.served.values() {
         let begins = served.query.begins;
+        if served.query.is_of_events() {
+            check_events(cluster, served, faults);
+            continue;
+        }
         if !served.query.has_groups() {
             let mut seen: Vec<String> =
                 served.results.iter().flat_map(|(result, _)| records(&result.text)).collect();
@@ -510,20 +563,49 @@ proptest! {
 }
 
 #[test]
-fn queries_that_partitions_cannot_answer_are_refused() {
-    for (text, fault) in [
-        ("SELECT COUNT(*) AS n FROM STREAM()", NotDistributed::NoEnd),
-        ("SELECT k, FIRST(v) AS v FROM STREAM(1000, TIME) GROUP BY k", NotDistributed::Ordered("FIRST")),
-        ("SELECT COUNT(*) AS n FROM STREAM() WINDOWING TUMBLING(5, RECORD)", NotDistributed::Window),
-        ("SELECT COUNT(*) AS n FROM STREAM() WINDOWING TUMBLING(5, EVENT(t))", NotDistributed::EventTime),
+fn queries_that_partitions_cannot_answer_need_events() {
+    for text in [
+        "SELECT k, FIRST(v) AS v FROM STREAM(1000, TIME) GROUP BY k",
+        "SELECT COUNT(*) AS n FROM STREAM() WINDOWING TUMBLING(5, RECORD)",
+        "SELECT COUNT(*) AS n FROM STREAM() WINDOWING TUMBLING(5, EVENT(t))",
+        "SELECT COUNT(*) AS n FROM STREAM() WINDOWING SESSION(5, TIME)",
+        "SELECT * FROM STREAM() MATCH_RECOGNIZE (MEASURES A.v AS v PATTERN (A) WITHIN 5 DEFINE A AS v > 1)",
     ] {
+        let query = compiled(text);
+        let ends = query.plan.duration_ms.map(|ms| ms as i64);
         assert_eq!(
-            DistributedQuery::new(0, 0, compiled(text).plan.duration_ms.map(|ms| ms as i64), compiled(text))
-                .unwrap_err(),
-            fault,
-            "{text}"
+            DistributedQuery::new(0, 0, ends, Arc::clone(&query)).unwrap_err(),
+            NotDistributed::NeedsEvents
         );
+        assert!(DistributedQuery::of_events(0, 0, ends, &query.plan).unwrap().is_of_events(), "{text}");
     }
+    let endless = compiled("SELECT COUNT(*) AS n FROM STREAM()");
+    assert_eq!(DistributedQuery::new(0, 0, None, endless).unwrap_err(), NotDistributed::NoEnd);
+    let sampled = compiled("SELECT LAST(v) AS v FROM STREAM(1000, TIME) SAMPLE 10%");
+    assert_eq!(
+        DistributedQuery::of_events(0, 0, Some(1000), &sampled.plan).unwrap_err(),
+        NotDistributed::Sample
+    );
+}
+
+#[test]
+fn large_batches_lose_no_record() {
+    let log: Vec<Message> = (0..200).map(|n| (n, (n % 4) as u8, n)).collect();
+    let mut whole = Worker::new(WorkerLimits { record_bytes_max: 100, ..WorkerLimits::default() });
+    whole.add_query(distributed(0, 0, "SELECT * FROM STREAM() WHERE v >= 0"), "server".into(), 0);
+    whole.start(0, FIRST);
+    whole.take(0, batch(&log, 0), 0);
+    let mut server = Server::new(ServerLimits::default(), 1);
+    server.add(distributed(0, 0, "SELECT * FROM STREAM() WHERE v >= 0"));
+    let mut records = 0;
+    for (_, unit) in whole.flush() {
+        for accepted in server.accept(&"node".into(), unit) {
+            let rows = accepted.rows.unwrap();
+            assert!(!rows.is_cut);
+            records += rows.len();
+        }
+    }
+    assert_eq!(records, log.len());
 }
 
 /// A worker of one partition whose events are at so many milliseconds.

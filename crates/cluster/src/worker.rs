@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    ops::Range,
     sync::Arc,
 };
 
@@ -53,6 +54,40 @@ pub struct Batch {
     pub times: Vec<Millis>,
     /// The next offset to read.
     pub next: u64,
+}
+
+impl Batch {
+    /// It in parts with so many bytes of events at most, or one message: records of whole events are not cut.
+    fn parts(self, bytes_max: usize) -> Vec<Batch> {
+        if self.events.event_bytes() <= bytes_max {
+            return vec![self];
+        }
+        let mut parts = Vec::new();
+        let (mut start, mut bytes) = (0, 0);
+        for message in self.offsets.chunk_by(|one, other| one == other) {
+            let before = parts.last().map_or(0, |last: &Range<usize>| last.end);
+            let end = start + message.len();
+            let more: usize = (start..end).map(|row| self.events.event(row).len()).sum();
+            if bytes + more > bytes_max && start > before {
+                parts.push(before..start);
+                bytes = 0;
+            }
+            bytes += more;
+            start = end;
+        }
+        let before = parts.last().map_or(0, |last| last.end);
+        parts.push(before..self.offsets.len());
+        let part = |range: Range<usize>| {
+            let rows: Vec<u32> = range.clone().map(|row| row as u32).collect();
+            Batch {
+                events: self.events.select(&rows),
+                next: self.offsets.get(range.end).copied().unwrap_or(self.next),
+                offsets: self.offsets[range.clone()].to_vec(),
+                times: self.times[range].to_vec(),
+            }
+        };
+        parts.into_iter().map(part).collect()
+    }
 }
 
 /// A place in a partition at which a worker begins.
@@ -284,7 +319,9 @@ impl Worker {
     pub fn take(&mut self, partition: u32, batch: Batch, read_micros: i64) {
         self.settle();
         let Some(state) = self.partitions.get_mut(&partition) else { return };
-        state.take(batch, &self.index, &self.operators, &self.limits, read_micros);
+        for part in batch.parts(self.limits.record_bytes_max) {
+            state.take(part, &self.index, &self.operators, &self.limits, read_micros);
+        }
     }
 
     /// No event of a partition that is before `next` or is yet to come is before this time.

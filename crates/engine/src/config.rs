@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use swiftwater_cluster::Roles;
-use swiftwater_kafka::Kafka;
+use swiftwater_kafka::{GroupProtocol, Kafka};
 use swiftwater_log::{CompressionPolicy, LogOptions};
 use swiftwater_sql::SqlOptions;
 use swiftwater_store::StoreOptions;
@@ -153,7 +153,11 @@ pub struct ClusterConfig {
     pub flush: Duration,
     /// The time that a window waits for partitions that are behind.
     pub partial_wait: Duration,
-    /// The time without a heartbeat after which the partitions of a node go to others.
+    /// Bytes of events per second, by their messages' times, that a query may have if one node computes it; four times as many at once.
+    pub event_bytes_per_second: u64,
+    /// The protocol of the groups of nodes.
+    pub group_protocol: GroupProtocol,
+    /// The time without a heartbeat after which the partitions of a node go to others; with [`GroupProtocol::Consumer`] the brokers set it.
     pub session_timeout: Duration,
     /// The partitions of the topic of units, if the node makes it.
     pub partials: u32,

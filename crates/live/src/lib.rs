@@ -39,7 +39,7 @@ pub use operate::{
     RowTimes, Series, SketchFigures, SketchMeta, SliceBoundaries, SlicePlan, Slices, Timeline,
 };
 pub use plan_interning::PlanInterner;
-pub use standing::{SharedPlan, StandingQuery, WINDOWS_OVERLAP_MAX};
+pub use standing::{SharedPlan, StandingQuery, WINDOWS_OVERLAP_MAX, event_filter};
 pub use step::{
     EventTimeFold, Generation, MaxEventTime, NO_TIME, QueryStep, Shard, SingleRow, SourcePosition, StepInput,
     StepNanos,

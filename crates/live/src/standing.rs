@@ -477,6 +477,11 @@ pub(crate) fn split_filter(plan: &Query) -> (Option<Expr>, Option<Expr>) {
     (joined(events), joined(rows))
 }
 
+/// The part of a query's filter that is over its events alone: without columns of lateral views and joins.
+pub fn event_filter(plan: &Query) -> Option<Expr> {
+    split_filter(plan).0
+}
+
 /// Expressions joined by AND.
 pub(crate) fn joined(mut parts: Vec<Expr>) -> Option<Expr> {
     match parts.len() {

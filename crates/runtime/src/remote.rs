@@ -1,6 +1,9 @@
 //! Streams whose events are matched elsewhere, by the workers of a cluster. Their results come as steps and slices, and their
 //! time is the one up to which the workers are done: no clock of this process closes a window.
 //!
+//! Queries that need events are on a stream of their own ([`Stream::of_events`]), which is fed with what the workers send, and whose time is
+//! that of the events, too.
+//!
 //! Such a stream belongs to the room above, which passes on results ([`Shared::accept_remote`]) and then the time
 //! ([`Shared::advance_remote`]). Queries stand on it as on others; a query's window at its end that is not over is not answered, as the
 //! workers hold parts of it.
@@ -35,11 +38,21 @@ pub struct RemoteResult {
 impl Stream {
     /// A stream whose events are matched elsewhere.
     pub fn remote(name: StreamName, coverage: Arc<dyn Coverage>) -> Stream {
+        Stream::of_events(name, coverage, 0)
+    }
+
+    /// A stream that others send events of, for so many shards: its time is told ([`Shared::advance_remote`]).
+    pub fn of_events(name: StreamName, coverage: Arc<dyn Coverage>, shards: usize) -> Stream {
         let remote =
             RemoteState { time: AtomicI64::new(Millis::MIN), coverage, ended: OrderedMutex::default() };
-        let mut stream = Stream::new(name, 0);
+        let mut stream = Stream::new(name, shards);
         stream.remote = Some(remote);
         stream
+    }
+
+    /// True if others hold parts of windows that are not over.
+    pub(crate) fn is_in_parts(&self) -> bool {
+        self.remote.is_some() && self.shards.is_empty()
     }
 
     /// The time of a stream whose events are matched elsewhere.

@@ -43,7 +43,7 @@ const PLAIN_TEXT_BYTES: usize = 4 << 10;
 
 pub(crate) async fn submit(State(shared): State<Arc<Shared>>, request: Request) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
-    let parameters = Parameters::parse(parts.uri.query(), &["detach", "dialect", "times"])?;
+    let parameters = Parameters::parse(parts.uri.query(), &["detach", "dialect", "on_missing", "times"])?;
     let detach = parameters.flag("detach")?;
     let times = parameters.flag("times")?;
     let dialect = parameters.get("dialect").map(dialect_of).transpose()?;
@@ -51,7 +51,8 @@ pub(crate) async fn submit(State(shared): State<Arc<Shared>>, request: Request) 
     let text = ask.text();
 
     let principal = Principal::anonymous();
-    let mut options = SubmitOptions { detach, times, ..ask.options() };
+    let waits = waits_for_missing(&parameters)?;
+    let mut options = SubmitOptions { detach, times, waits, ..ask.options() };
     shared.engine.pin_joined(text, &options).await?;
     if text.to_ascii_lowercase().contains("explain") {
         let plan = match heavy(heaviness(text), || shared.engine.check(&principal, text, &options))?.explain {
@@ -88,6 +89,17 @@ pub(crate) async fn submit(State(shared): State<Arc<Shared>>, request: Request) 
     shared.engine.ask_cluster(text, &mut options).await?;
     let subscription = heavy(heaviness(text), || shared.engine.submit(&principal, text, options))?;
     results::response(subscription, form, shared.config.keep_alive_ms).await
+}
+
+/// True if windows of a query over a cluster wait for partitions that are missing.
+fn waits_for_missing(parameters: &Parameters) -> Result<bool, Problem> {
+    match parameters.get("on_missing") {
+        None | Some("mark") => Ok(false),
+        Some("wait") => Ok(true),
+        Some(other) => Err(bad(format!("`on_missing` is `{}`", cut(other))).hint(
+            "`mark` answers windows without missing partitions, and names these; `wait` waits for them.",
+        )),
+    }
 }
 
 /// Checks that a query could be run, and returns the shape of its answer.
@@ -167,13 +179,13 @@ pub(crate) async fn list_or_ask(
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let known = ["query", "dialect", "prefix", "sort", "limit", "after"];
+    let known = ["query", "dialect", "on_missing", "prefix", "sort", "limit", "after"];
     let parameters = Parameters::parse(uri.query(), &known)?;
     match parameters.get("query") {
-        None if parameters.get("dialect").is_some() => {
-            Err(bad("parameter `dialect` needs a `query` beside it"))
-        }
-        None => list(&shared, &parameters),
+        None => match ["dialect", "on_missing"].iter().find(|name| parameters.get(name).is_some()) {
+            Some(alone) => Err(bad(format!("parameter `{alone}` needs a `query` beside it"))),
+            None => list(&shared, &parameters),
+        },
         Some(text) => submit_by_get(&shared, text, &parameters, &headers).await,
     }
 }
@@ -197,7 +209,7 @@ async fn submit_by_get(
     check_length(shared, text)?;
     let dialect = parameters.get("dialect").map(dialect_of).transpose()?;
     let ask = QueryRequest { source: Source::Bql(text.to_owned()), dialect, parameters: Vec::new() };
-    let mut options = ask.options();
+    let mut options = SubmitOptions { waits: waits_for_missing(parameters)?, ..ask.options() };
     shared.engine.pin_joined(text, &options).await?;
     shared.engine.ask_cluster(text, &mut options).await?;
     let principal = Principal::anonymous();

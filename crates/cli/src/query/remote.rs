@@ -30,8 +30,12 @@ pub(super) fn run(args: &QueryArgs, text: &str) -> Outcome {
 
 async fn ask(args: &QueryArgs, text: &str) -> Outcome {
     let client = Client::new(args.client.url())?;
-    let parameters =
-        [(args.detach, "detach=true"), (args.times, "times=true"), (args.bullet, "dialect=bullet")];
+    let parameters = [
+        (args.detach, "detach=true"),
+        (args.times, "times=true"),
+        (args.bullet, "dialect=bullet"),
+        (args.wait_for_missing, "on_missing=wait"),
+    ];
     let parameters: Vec<_> =
         parameters.into_iter().filter(|(given, _)| *given).map(|(_, text)| text).collect();
     let path = format!("/v1/queries{}{}", if parameters.is_empty() { "" } else { "?" }, parameters.join("&"));

@@ -88,6 +88,9 @@ pub(crate) struct ClusterSettings {
     pub(crate) connection: String,
     pub(crate) flush_ms: u64,
     pub(crate) partial_wait_ms: u64,
+    pub(crate) event_bytes_per_second: u64,
+    /// The protocol of the groups of nodes: `classic` or `consumer`.
+    pub(crate) group_protocol: String,
     pub(crate) session_timeout_ms: u64,
 }
 
@@ -120,6 +123,8 @@ impl Default for Settings {
                 connection: "main".to_owned(),
                 flush_ms: 5,
                 partial_wait_ms: 1000,
+                event_bytes_per_second: 16 << 20,
+                group_protocol: "classic".to_owned(),
                 session_timeout_ms: 10_000,
             },
         }

@@ -17,6 +17,7 @@ pub(crate) mod append;
 pub(crate) mod arrivals;
 pub(crate) mod backpressure;
 pub(crate) mod dedup;
+pub(crate) mod fed_stream;
 pub(crate) mod feeds;
 pub(crate) mod log_tail;
 pub(crate) mod quarantine;

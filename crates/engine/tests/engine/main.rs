@@ -11,6 +11,7 @@ mod bullet_rules;
 mod changes;
 mod clock;
 mod cluster;
+mod cluster_events;
 mod cluster_produce;
 mod crashes;
 mod damaged;

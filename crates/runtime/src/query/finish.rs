@@ -105,8 +105,7 @@ impl Shared {
         running.accept_slices(groups);
         let operator = leaving.operator.and_then(|operator| merge.operators.get_mut(&operator));
         // Of a window that is not over, the workers hold parts.
-        let is_in_parts =
-            stream.remote_time().is_some() && running.has_windows() && reason != EndReason::Duration;
+        let is_in_parts = stream.is_in_parts() && running.has_windows() && reason != EndReason::Duration;
         let reason = match is_in_parts {
             true => reason,
             false => {

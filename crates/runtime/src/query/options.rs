@@ -31,6 +31,8 @@ pub struct SubmitOptions {
     pub parameters: Vec<Literal>,
     /// The way the query is written.
     pub form: QueryForm,
+    /// Over a cluster: windows wait for all partitions, however long. Else they close without those that are behind, and say so.
+    pub waits: bool,
     /// The stream is one whose events are matched elsewhere.
     pub remote: Option<RemoteStart>,
 }

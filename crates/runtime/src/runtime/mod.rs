@@ -252,7 +252,7 @@ impl Runtime {
         reason: EndReason,
     ) -> Result<(), RuntimeError> {
         let handle = self.handle(id)?;
-        if let Some(stream) = self.shared.find_stream(&handle.stream) {
+        if let Some(stream) = self.shared.stream_of(&handle) {
             stream.wait_for_appended(Duration::from_millis(self.shared.config.query_end_wait_ms));
         }
         if self.shared.end(id, reason) || self.shared.forget(id) {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use swiftwater_event::Millis;
 use swiftwater_lang::{
     Dialect, ParseOptions, QueryError, QueryErrors, Schema,
-    plan::{Statement, Window},
+    plan::{Query, Statement, Window},
     stream_of,
 };
 use swiftwater_live::{StandingQuery, explain};
@@ -66,6 +66,11 @@ impl Runtime {
         options: &SubmitOptions,
     ) -> Result<String, RuntimeError> {
         Ok(explain(&compile(self.parse(text, options)?, &self.shared.config)?))
+    }
+
+    /// The plan of a query's text that is asked at a time.
+    pub fn plan(&self, text: &str, options: &SubmitOptions, now: Millis) -> Result<Query, RuntimeError> {
+        self.parse_joined(text, options, now).map(|(statement, _)| statement.query)
     }
 
     pub(crate) fn parse(&self, text: &str, options: &SubmitOptions) -> Result<Statement, RuntimeError> {

@@ -29,7 +29,7 @@ pub(crate) async fn submit_query(State(shared): State<Arc<Shared>>, request: Req
         Ok(text) => text,
         Err(response) => return response,
     };
-    match submit(&shared, &text, true) {
+    match submit(&shared, &text, true).await {
         Err(errors) => result_response(StatusCode::UNPROCESSABLE_ENTITY, errors),
         Ok(subscription) => {
             let query = subscription.query();

@@ -90,7 +90,7 @@ pub(super) async fn converse(shared: Arc<Shared>, mut incoming: mpsc::Receiver<S
             message = incoming.recv() => {
                 let Some(message) = message else { return };
                 heard = Instant::now();
-                conversation.accept_message(&mut reader, &message);
+                conversation.accept_message(&mut reader, &message).await;
             }
             emit = next_emit(&mut conversation.query) => conversation.send_emit(emit),
             () = at(beat_due) => {
@@ -148,13 +148,13 @@ impl Conversation {
     }
 
     /// Accepts a message of the client's.
-    fn accept_message(&mut self, reader: &mut Reader, message: &str) {
+    async fn accept_message(&mut self, reader: &mut Reader, message: &str) {
         reader.push(message);
         while !self.is_over {
             match reader.next(self.version.unwrap_or(Version::V1_0)) {
                 Ok(None) => return,
                 Ok(Some(Received::HeartBeat)) => {}
-                Ok(Some(Received::Frame(frame))) => self.frame(&frame),
+                Ok(Some(Received::Frame(frame))) => self.frame(&frame).await,
                 Err(error) => self.refuse(error),
             }
         }
@@ -168,14 +168,14 @@ impl Conversation {
         self.is_over = true;
     }
 
-    fn frame(&mut self, frame: &Frame) {
+    async fn frame(&mut self, frame: &Frame) {
         let fault = match (self.version, frame.command.as_str()) {
             (None, "CONNECT" | "STOMP") => self.connect(frame),
             (None, _) => Err("the first frame is not CONNECT".to_owned()),
             (Some(_), "CONNECT" | "STOMP") => Err("the session is connected already".to_owned()),
             (Some(_), "SUBSCRIBE") => self.subscribe(frame),
             (Some(_), "UNSUBSCRIBE") => self.unsubscribe(frame),
-            (Some(_), "SEND") => self.request(frame),
+            (Some(_), "SEND") => self.request(frame).await,
             (Some(_), "DISCONNECT") => {
                 self.query = None;
                 self.is_over = true;
@@ -260,7 +260,7 @@ impl Conversation {
         Ok(())
     }
 
-    fn request(&mut self, frame: &Frame) -> Result<(), String> {
+    async fn request(&mut self, frame: &Frame) -> Result<(), String> {
         let destination = frame.field("destination").ok_or("SEND has no `destination`")?;
         if destination != REQUESTS {
             return Err(format!("cannot send to `{}`; send requests to {REQUESTS}", cut(destination)));
@@ -276,14 +276,14 @@ impl Conversation {
             _ => None,
         };
         match (request["type"].as_str(), content) {
-            (Some("NEW_QUERY"), Some(text)) => self.begin(&text),
+            (Some("NEW_QUERY"), Some(text)) => self.begin(&text).await,
             (Some("KILL_QUERY"), id) => self.kill(id),
             _ => self.reply("FAIL", invalid_query()),
         }
         Ok(())
     }
 
-    fn begin(&mut self, text: &str) {
+    async fn begin(&mut self, text: &str) {
         if self.query.is_some() {
             let (error, resolution) =
                 ("The session has a query already", "Kill the query first, or open another session.");
@@ -292,7 +292,7 @@ impl Conversation {
         let Ok(place) = Arc::clone(&self.shared.bullet.places).try_acquire_owned() else {
             return self.reply("FAIL", too_many_queries());
         };
-        match submit(&self.shared, text, false) {
+        match submit(&self.shared, text, false).await {
             Ok(subscription) => {
                 let id = subscription.query().id.to_string();
                 self.query = Some(RunningQuery { subscription, _place: place });

@@ -73,7 +73,7 @@ pub(crate) async fn http_query(State(shared): State<Arc<Shared>>, request: Reque
     let Ok(_place) = Arc::clone(&shared.bullet.places).try_acquire_owned() else {
         return answer(too_many_queries());
     };
-    let mut subscription = match submit(&shared, &text, false) {
+    let mut subscription = match submit(&shared, &text, false).await {
         Ok(subscription) => subscription,
         Err(errors) => return answer(errors),
     };
@@ -111,7 +111,7 @@ pub(crate) async fn sse_query(State(shared): State<Arc<Shared>>, request: Reques
     let Ok(place) = Arc::clone(&shared.bullet.places).try_acquire_owned() else {
         return events(Body::from(event(&too_many_queries())));
     };
-    match submit(&shared, &text, false) {
+    match submit(&shared, &text, false).await {
         Err(errors) => events(Body::from(event(&errors))),
         Ok(subscription) => {
             let id = subscription.query().id.to_string();

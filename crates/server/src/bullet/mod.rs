@@ -108,8 +108,13 @@ fn options(shared: &Shared, text: &str) -> SubmitOptions {
 }
 
 /// Starts a query, or returns a result with the reason why it cannot.
-fn submit(shared: &Shared, text: &str, detach: bool) -> Result<Subscription, String> {
-    let options = SubmitOptions { detach, ..options(shared, text) };
+async fn submit(shared: &Shared, text: &str, detach: bool) -> Result<Subscription, String> {
+    let mut options = SubmitOptions { detach, ..options(shared, text) };
+    // Of the whole cluster, if the default stream is one of a cluster.
+    if let Err(error) = shared.engine.ask_cluster(text, &mut options).await {
+        let resolutions = error.hint().into_iter().collect();
+        return Err(written(&[BulletError { error: error.to_string(), resolutions }]));
+    }
     heavy(heaviness(text), || shared.engine.submit(&Principal::anonymous(), text, options))
         .map_err(|error| refusal(&error))
 }

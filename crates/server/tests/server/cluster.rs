@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 use hyper::StatusCode;
 use serde_json::{Value, json};
 use swiftwater_engine::{ClusterConfig, HistoryConfig, KafkaConnections, Role};
-use swiftwater_kafka::Kafka;
+use swiftwater_kafka::{GroupProtocol, Kafka};
 use swiftwater_testkit::{FakeKafka, SendFault};
 
 use crate::client::Running;
@@ -38,6 +38,8 @@ async fn node_with(
         kafka: Arc::clone(&client),
         flush: Duration::from_millis(1),
         partial_wait: Duration::from_millis(300),
+        event_bytes_per_second: 16 << 20,
+        group_protocol: GroupProtocol::Classic,
         session_timeout: Duration::from_secs(10),
         partials: 2,
     };

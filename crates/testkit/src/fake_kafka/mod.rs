@@ -563,6 +563,9 @@ impl Kafka for FakeKafka {
                 state.add_topic(name, partitions);
                 if let Some(topic) = state.topics.get_mut(name) {
                     topic.has_append_time = properties.contains(&("message.timestamp.type", "LogAppendTime"));
+                    let limit = properties.iter().find(|(name, _)| *name == "max.message.bytes");
+                    let limit = limit.and_then(|(_, bytes)| bytes.parse().ok());
+                    topic.message_bytes_max = limit.unwrap_or(topic.message_bytes_max);
                 }
                 state.rebalance_all();
             }

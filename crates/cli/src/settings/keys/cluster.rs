@@ -3,6 +3,8 @@
 use super::{Key, Kind, Value};
 
 const SECOND: u64 = 1000;
+const KIB: u64 = 1 << 10;
+const TIB: u64 = 1 << 40;
 
 pub(super) fn keys() -> Vec<Key> {
     vec![
@@ -49,6 +51,18 @@ pub(super) fn keys() -> Vec<Key> {
             "Time that a window waits for partitions that are behind, after others are done. Then it is answered without them, and says so."
         ),
         number!(
+            "cluster.event_bytes_per_second",
+            Kind::Bytes(64 * KIB, TIB),
+            cluster.event_bytes_per_second,
+            "Bytes of events per second, by their messages' times, that a query may have if one node computes it from events; four times as many at once. With more, it ends with an error."
+        ),
+        text!(
+            "cluster.group_protocol",
+            Kind::Text(group_protocol),
+            cluster.group_protocol,
+            "Protocol of the consumer groups of the nodes, the same on all of them: `classic`, or `consumer` (KIP-848, Kafka 4.0 and later), with which the brokers decide the session's timeout."
+        ),
+        number!(
             "cluster.session_timeout_ms",
             Kind::Millis(6 * SECOND, 1800 * SECOND),
             cluster.session_timeout_ms,
@@ -88,5 +102,12 @@ fn roles(text: &str) -> Result<(), String> {
     match roles_of(text).find(|role| !is_role(role)) {
         None => Ok(()),
         Some(other) => Err(format!("`{other}` is not a role of a node: there are work, serve and receive")),
+    }
+}
+
+fn group_protocol(text: &str) -> Result<(), String> {
+    match text {
+        "classic" | "consumer" => Ok(()),
+        _ => Err("is not `classic` or `consumer`".to_owned()),
     }
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use swiftwater_cluster::{Place, Role};
 use swiftwater_kafka::{
-    GroupEvent, GroupMember, GroupProtocol, KafkaError, MemberOptions, OffsetAt, TopicId, TopicPartition,
+    GroupEvent, GroupMember, KafkaError, MemberOptions, OffsetAt, TopicId, TopicPartition,
 };
 use tokio::{
     sync::{oneshot, watch},
@@ -72,7 +72,7 @@ impl Cluster {
             instance_id: None,
             client_id: Some(self.config.node.clone()),
             session_timeout: self.config.session_timeout,
-            protocol: GroupProtocol::Classic,
+            protocol: self.config.group_protocol,
         })?;
         let mut commit = interval(COMMIT);
         commit.set_missed_tick_behavior(MissedTickBehavior::Delay);

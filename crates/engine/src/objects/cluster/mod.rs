@@ -10,10 +10,12 @@
 //! The topics are Kafka's and so are the log, the assignment and the failure detection; what a worker computes and how it is merged is
 //! in the room `cluster`. A query begins at the time at which the broker recorded it, and has the number of its message.
 
+mod events;
 mod member;
 mod nodes;
 mod produce;
 mod queries;
+mod query_text;
 mod reader;
 mod serving;
 mod submit;
@@ -99,7 +101,15 @@ pub(crate) struct ClusterStream {
     produced: Option<ProduceQueue>,
 }
 
+/// The largest event of a stream of a cluster: results may have it whole, and are messages of up to 16 MiB.
+const EVENT_BYTES_MAX: u64 = 15 << 20;
+
 impl ClusterStream {
+    /// The largest event that it takes.
+    fn event_bytes_max(&self) -> Option<u64> {
+        Some(self.create.options.event_bytes_max.unwrap_or(EVENT_BYTES_MAX).min(EVENT_BYTES_MAX))
+    }
+
     fn schema(&self) -> Option<&Schema> {
         self.columns.as_ref().map(|(_, schema)| schema)
     }
@@ -109,11 +119,34 @@ impl ClusterStream {
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 struct QueryMessage {
     stream: String,
+    /// The query that workers compute.
     text: String,
+    /// The form of that.
+    #[serde(default)]
+    form: TextForm,
+    /// The values of its parameters, as literals of the language.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    parameters: Vec<String>,
+    /// The text that a client sent, if it is another one: then the node that serves the query computes it from events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    asked: Option<String>,
     duration_ms: Option<u64>,
     server: String,
     /// The name of its operator ([`swiftwater_cluster::OperatorKey`]).
     operator: (u64, u64),
+}
+
+/// The form of a query's text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum TextForm {
+    /// The native dialect.
+    #[default]
+    Native,
+    /// Bullet's dialect: workers send the events that match the query.
+    Bullet,
+    /// The same, as JSON.
+    BulletJson,
 }
 
 /// A query of the cluster.
@@ -335,7 +368,7 @@ impl Cluster {
         };
         let (orders, inbox) = mpsc::channel(reader::ORDERS_MAX);
         let topic: Box<str> = source.topic.as_ref().into();
-        let serving = Serving::new(name.clone(), topic.clone(), self.config.partial_wait);
+        let serving = Serving::new(name.clone(), topic.clone(), &self.config);
         let stream = Arc::new(ClusterStream {
             produced: ProduceQueue::start(history, &self.config.kafka, &create),
             create,
@@ -380,6 +413,11 @@ fn check(create: &CreateStream) -> Result<(), EngineError> {
     if create.options != (StreamOptions { store, event_bytes_max, produce, ..StreamOptions::default() }) {
         return Err(refused(format!(
             "stream `{name}` of the cluster has no options but `event_bytes_max` and `produce`: nothing of it is stored"
+        )));
+    }
+    if event_bytes_max.is_some_and(|bytes| bytes > EVENT_BYTES_MAX) {
+        return Err(refused(format!(
+            "`event_bytes_max` of stream `{name}` of the cluster is 15 MiB at most: nodes send each other whole events"
         )));
     }
     let own = create.source.as_ref().map(|source| &source.options);

@@ -9,9 +9,7 @@ use std::{
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use swiftwater_cluster::{NodeDescription, Role, Roles};
 use swiftwater_event::StreamName;
-use swiftwater_kafka::{
-    GroupEvent, GroupProtocol, KafkaError, MemberDescription, MemberOptions, OffsetAt, TopicPartition,
-};
+use swiftwater_kafka::{GroupEvent, KafkaError, MemberDescription, MemberOptions, OffsetAt, TopicPartition};
 use swiftwater_runtime::QueryId;
 
 use super::{Cluster, ClusterQuery, member, unavailable};
@@ -78,7 +76,7 @@ impl Cluster {
             instance_id: None,
             client_id: Some(self.description().to_string()),
             session_timeout: self.config.session_timeout,
-            protocol: GroupProtocol::Classic,
+            protocol: self.config.group_protocol,
         })?;
         loop {
             tokio::select! {
@@ -167,7 +165,7 @@ impl Cluster {
         let status = |asked: &ClusterQuery| ClusterQueryStatus {
             id: asked.key.clone(),
             stream: asked.asked.stream.clone(),
-            text: asked.asked.text.clone(),
+            text: asked.asked.asked.clone().unwrap_or_else(|| asked.asked.text.clone()),
             node: node_of(&asked.asked.server).to_owned(),
             begins: asked.begins,
         };

@@ -138,7 +138,7 @@ impl Cluster {
         let topic: Arc<str> = (&*stream.topic).into();
         let convert = || {
             let rejected = stream.rejected_by_columns(batch, source);
-            messages(batch, (&topic, source), stream.create.options.event_bytes_max, &rejected)
+            messages(batch, (&topic, source), stream.event_bytes_max(), &rejected)
         };
         let Converted { messages, rows, mut refusals } = run_blocking(batch.bytes().len(), convert);
         let mut appended = Appended::live(name, 0, 0);

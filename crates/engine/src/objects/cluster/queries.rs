@@ -83,12 +83,15 @@ impl Queries {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::objects::cluster::QueryMessage;
+    use crate::objects::cluster::{QueryMessage, TextForm};
 
     fn query(stream: &str, key: &str) -> ClusterQuery {
         let asked = QueryMessage {
             stream: stream.to_owned(),
             text: String::new(),
+            form: TextForm::Native,
+            parameters: Vec::new(),
+            asked: None,
             duration_ms: None,
             server: String::new(),
             operator: (0, 0),

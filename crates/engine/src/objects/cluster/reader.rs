@@ -7,15 +7,13 @@ use std::{
 };
 
 use futures_util::FutureExt;
-use swiftwater_cluster::{
-    Batch, DistributedQuery, NodeName, OperatorKey, Place, QueryNumber, Unit, Worker, WorkerLimits,
-};
+use swiftwater_cluster::{Batch, NodeName, Place, QueryNumber, Unit, Worker, WorkerLimits};
 use swiftwater_event::{Millis, StreamName};
 use swiftwater_kafka::{
     Consumer, ConsumerOptions, Fetched, Isolation, KafkaError, KafkaErrorKind, MessageBatch, OffsetAt,
     Producer, SendError,
 };
-use swiftwater_lang::{Schema, ddl::KafkaIsolation};
+use swiftwater_lang::ddl::KafkaIsolation;
 use swiftwater_runtime::{lock_order::OrderedMutex, parts::count_panic};
 use tokio::{
     sync::{mpsc, oneshot},
@@ -23,8 +21,8 @@ use tokio::{
 };
 
 use super::{
-    Cluster, ClusterQuery, ClusterStream,
-    submit::compiled,
+    Cluster, ClusterStream,
+    query_text::computed,
     topics::{message, partition_of},
 };
 use crate::{
@@ -325,7 +323,7 @@ impl<'c> Reader<'c> {
             let Some(shared) = self.cluster.shared.upgrade() else { return };
             self.learned = number + 1;
             let server: NodeName = asked.asked.server.as_str().into();
-            match distributed(number, &asked, self.stream.schema()) {
+            match computed(number, asked.begins, &asked.asked, self.stream.schema()) {
                 Ok(query) => run_blocking(usize::MAX, || {
                     self.worker.add_query(query, server, shared.clock.now_micros());
                 }),
@@ -370,7 +368,7 @@ impl<'c> Reader<'c> {
         let Some(source) = &self.stream.create.source else { return };
         let Some(shared) = self.cluster.shared.upgrade() else { return };
         run_blocking(messages.bytes().len(), || {
-            let event_bytes_max = self.stream.create.options.event_bytes_max;
+            let event_bytes_max = self.stream.event_bytes_max();
             let Converted { batch, mut offsets, .. } =
                 convert_without_schema(messages, source, event_bytes_max);
             let events = match &self.stream.columns {
@@ -463,17 +461,4 @@ impl<'c> Reader<'c> {
         }
         self.send().await
     }
-}
-
-/// A query of the cluster, compiled.
-fn distributed(
-    number: QueryNumber,
-    asked: &ClusterQuery,
-    schema: Option<&Schema>,
-) -> Result<DistributedQuery, String> {
-    let query = compiled(&asked.asked.text, asked.begins, schema)?;
-    let ends = asked.asked.duration_ms.map(|ms| asked.begins.saturating_add_unsigned(ms));
-    let (first, second) = asked.asked.operator;
-    let distributed = DistributedQuery::new(number, asked.begins, ends, query);
-    distributed.map(|query| query.by(OperatorKey(first, second))).map_err(|why| why.to_string())
 }

@@ -18,7 +18,7 @@ use swiftwater_runtime::{
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::{Cluster, nodes::node_of, topics::partition_of};
-use crate::{durable::history::History, shared::Shared};
+use crate::{config::ClusterConfig, durable::history::History, shared::Shared};
 
 /// The time between two looks at windows that wait, and at queries that have ended.
 const TICK: Duration = Duration::from_millis(50);
@@ -32,23 +32,28 @@ const BEGIN_NANOS_MAX: u64 = 10_000_000_000;
 /// The queries of a stream that this node serves.
 #[derive(Debug)]
 pub(super) struct Serving {
-    /// The stream on which they stand.
-    pub(super) stream: Arc<Stream>,
-    state: Arc<State>,
+    name: StreamName,
+    /// The stream on which those stand whose windows close without partitions that are behind.
+    stream: Arc<Stream>,
+    /// The stream of those whose windows wait for all partitions.
+    patient: Arc<Stream>,
+    pub(super) state: Arc<State>,
 }
 
 /// The state by which each emit says which partitions it has.
 #[derive(Debug)]
-struct State {
+pub(super) struct State {
     topic: Box<str>,
-    served: OrderedMutex<Served>,
+    pub(super) served: OrderedMutex<Served>,
 }
 
 #[derive(Debug)]
-struct Served {
+pub(super) struct Served {
     limits: ServerLimits,
-    server: Server,
-    queries: BTreeMap<QueryNumber, Query>,
+    pub(super) server: Server,
+    pub(super) queries: BTreeMap<QueryNumber, Query>,
+    /// The streams of those that this node computes from events: each has one of its own.
+    own: BTreeMap<QueryNumber, Arc<Stream>>,
     /// The same by their keys, and those that stand by their numbers in this process.
     by_key: HashMap<String, QueryNumber>,
     numbers: HashMap<u64, QueryNumber>,
@@ -59,10 +64,12 @@ struct Served {
 }
 
 #[derive(Debug)]
-struct Query {
+pub(super) struct Query {
     key: String,
     /// Its number in this process, once it stands.
     number: Arc<OnceLock<u64>>,
+    /// The stream on which it stands.
+    pub(super) stream: Arc<Stream>,
     /// The time by which it must stand.
     begin_by: Option<u64>,
 }
@@ -109,6 +116,7 @@ impl Served {
         let query = self.queries.remove(&number)?;
         self.server.remove(number);
         self.waiting.remove(&number);
+        self.own.remove(&number);
         self.by_key.remove(&query.key);
         if let Some(own) = query.number.get() {
             self.numbers.remove(own);
@@ -134,36 +142,82 @@ impl Served {
 }
 
 impl Serving {
-    pub(super) fn new(name: StreamName, topic: Box<str>, wait: Duration) -> Arc<Serving> {
-        let limits = ServerLimits { wait_nanos: wait.as_nanos() as u64, ..ServerLimits::default() };
+    pub(super) fn new(name: StreamName, topic: Box<str>, config: &ClusterConfig) -> Arc<Serving> {
+        let limits = ServerLimits {
+            wait_nanos: config.partial_wait.as_nanos() as u64,
+            event_bytes_per_second: config.event_bytes_per_second,
+            ..ServerLimits::default()
+        };
         let served = Served {
             limits,
             server: Server::new(limits, 0),
             queries: BTreeMap::new(),
+            own: BTreeMap::new(),
             by_key: HashMap::new(),
             numbers: HashMap::new(),
             waiting: BTreeSet::new(),
             ended: BTreeSet::new(),
         };
         let state = Arc::new(State { topic, served: OrderedMutex::new(served) });
-        let coverage: Arc<dyn Coverage> = Arc::<State>::clone(&state);
-        Arc::new(Serving { stream: Arc::new(Stream::remote(name, coverage)), state })
+        let stream = || {
+            let coverage: Arc<dyn Coverage> = Arc::<State>::clone(&state);
+            Arc::new(Stream::remote(name.clone(), coverage))
+        };
+        let (stream, patient) = (stream(), stream());
+        Arc::new(Serving { name, stream, patient, state })
     }
 
-    /// Serves a query, which is to stand soon.
-    pub(super) fn add(&self, query: DistributedQuery, key: String, number: Arc<OnceLock<u64>>) {
+    /// Serves a query, which is to stand soon on the stream that this returns: if the node computes it from events, on one of its own, of
+    /// so many shards.
+    pub(super) fn add(
+        &self,
+        query: DistributedQuery,
+        key: String,
+        number: Arc<OnceLock<u64>>,
+        shards: usize,
+    ) -> Arc<Stream> {
         let mut served = self.state.served.lock();
+        let stream = if query.is_of_events() {
+            let coverage: Arc<dyn Coverage> = Arc::<State>::clone(&self.state);
+            let own = Arc::new(Stream::of_events(self.name.clone(), coverage, shards));
+            served.own.insert(query.number, Arc::clone(&own));
+            own
+        } else if query.waits {
+            Arc::clone(&self.patient)
+        } else {
+            Arc::clone(&self.stream)
+        };
         served.waiting.insert(query.number);
         served.by_key.insert(key.clone(), query.number);
-        served.queries.insert(query.number, Query { key, number, begin_by: None });
+        let standing = Query { key, number, stream: Arc::clone(&stream), begin_by: None };
+        served.queries.insert(query.number, standing);
         served.server.add(query);
+        stream
     }
 
-    /// The number in this process of the query with this key, if it stands.
-    pub(super) fn number_of(&self, key: &str) -> Option<u64> {
-        let served = self.state.served.lock();
-        let number = served.by_key.get(key)?;
-        served.queries.get(number)?.number.get().copied()
+    /// Ends the query with this key, if it stands.
+    pub(super) fn fail(&self, shared: &Shared, key: &str, why: &str) {
+        let found = {
+            let served = self.state.served.lock();
+            let query = served.by_key.get(key).and_then(|number| served.queries.get(number));
+            query.and_then(|query| Some((*query.number.get()?, Arc::clone(&query.stream))))
+        };
+        if let Some((number, stream)) = found {
+            shared.fail_remote(&stream, Some(number), why);
+        }
+    }
+
+    /// Ends all queries.
+    fn fail_all(&self, shared: &Shared, why: &str) {
+        for stream in self.streams() {
+            shared.fail_remote(&stream, None, why);
+        }
+    }
+
+    /// The streams that queries stand on.
+    fn streams(&self) -> Vec<Arc<Stream>> {
+        let own = self.state.served.lock().own.values().cloned().collect::<Vec<_>>();
+        own.into_iter().chain([Arc::clone(&self.stream), Arc::clone(&self.patient)]).collect()
     }
 
     fn keys(&self) -> Vec<String> {
@@ -172,7 +226,7 @@ impl Serving {
 
     /// The topic is another one: offsets begin anew. The queries end with an error.
     pub(super) fn reset(&self, shared: &Shared) {
-        shared.fail_remote(&self.stream, None, "the topic was deleted and made again");
+        self.fail_all(shared, "the topic was deleted and made again");
         let mut served = self.state.served.lock();
         served.server = Server::new(served.limits, 0);
     }
@@ -190,32 +244,56 @@ impl Serving {
 
     /// Takes a unit: passes on the results, and closes what is over.
     fn accept(&self, shared: &Shared, node: &NodeName, unit: Unit) {
-        let results = {
+        let (patient, others): (Vec<_>, Vec<_>) = {
             let mut served = self.state.served.lock();
             let accepted = served.server.accept(node, unit);
-            let number = |query: &QueryNumber| served.queries.get(query)?.number.get().copied();
-            accepted.into_iter().filter_map(|one| Some(result(number(&one.query)?, one))).collect()
+            let results = accepted.into_iter().filter_map(|one| {
+                let query = served.queries.get(&one.query)?;
+                let is_patient = Arc::ptr_eq(&query.stream, &self.patient);
+                Some((is_patient, result(*query.number.get()?, one)))
+            });
+            results.partition(|(is_patient, _)| *is_patient)
         };
-        shared.accept_remote(&self.stream, results);
+        for (stream, results) in [(&self.stream, others), (&self.patient, patient)] {
+            if !results.is_empty() {
+                shared.accept_remote(stream, results.into_iter().map(|(_, result)| result).collect());
+            }
+        }
         self.advance(shared);
     }
 
     fn advance(&self, shared: &Shared) {
-        let time = self.state.served.lock().server.time();
-        if let Some(time) = time {
-            shared.advance_remote(&self.stream, time);
+        let (time, whole) = {
+            let server = &mut self.state.served.lock().server;
+            (server.time(), server.whole_time())
+        };
+        for (stream, time) in [(&self.stream, time), (&self.patient, whole)] {
+            if let Some(time) = time {
+                shared.advance_remote(stream, time);
+            }
         }
     }
 
     /// Closes windows that waited long enough, and returns the keys of the queries that have ended.
     fn tick(&self, shared: &Shared) -> Vec<String> {
         let nanos = shared.clock.monotonic_nanos();
-        let due = self.stream.next_due();
-        let is_over = due != Millis::MAX && self.state.served.lock().server.wait(due, nanos);
+        let streams = self.streams();
+        let is_over = {
+            let mut served = self.state.served.lock();
+            // Those that wait for all partitions have no part in this.
+            let of_events = served.own.iter().filter(|(number, _)| !served.server.waits(**number));
+            let due = of_events.map(|(_, stream)| stream.next_due()).chain([self.stream.next_due()]).min();
+            let due = due.unwrap_or(Millis::MAX);
+            let server = &mut served.server;
+            let waiting = server.first_waiting().map_or(Millis::MAX, |first| first.saturating_add(1));
+            let due = due.min(waiting);
+            due != Millis::MAX && server.wait(due, nanos)
+        };
         if is_over {
             self.advance(shared);
         }
-        let now_ended = shared.take_ended_remote(&self.stream);
+        let now_ended: Vec<u64> =
+            streams.iter().flat_map(|stream| shared.take_ended_remote(stream)).collect();
         let mut served = self.state.served.lock();
         served.look_for_begun();
         let mut over = served.refused(nanos);
@@ -280,6 +358,7 @@ impl Cluster {
                         for message in batch.messages() {
                             self.take_unit(&message).await;
                         }
+                        self.feed_streams().await;
                     }
                     Fetched::End { .. } => {}
                     Fetched::Gap { first, .. } => consumer.assign(partition, first),
@@ -288,7 +367,10 @@ impl Cluster {
                     }
                     Fetched::Failed(error) => return Err(error),
                 },
-                _ = tick.tick() => self.tick_streams().await?,
+                _ = tick.tick() => {
+                    self.tick_streams().await?;
+                    self.feed_streams().await;
+                }
                 _ = sweep.tick() => self.end_orphans(&mut orphans).await,
             }
         }
@@ -332,7 +414,7 @@ impl Cluster {
         let dropped = std::mem::take(&mut *self.dropped.lock());
         for stream in dropped {
             let Some(shared) = self.shared.upgrade() else { return Ok(()) };
-            shared.fail_remote(&stream.serving.stream, None, "the stream was dropped");
+            stream.serving.fail_all(&shared, "the stream was dropped");
             let ended = stream.serving.tick(&shared);
             drop(shared);
             self.end(ended).await;

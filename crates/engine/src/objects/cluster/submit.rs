@@ -2,14 +2,16 @@
 
 use std::sync::{Arc, OnceLock};
 
-use swiftwater_cluster::{DistributedQuery, QueryNumber, Role};
+use swiftwater_cluster::{QueryNumber, Role};
 use swiftwater_event::{Millis, StreamName};
-use swiftwater_lang::{Dialect, ParseOptions, Schema, parse, stream_of};
-use swiftwater_live::StandingQuery;
+use swiftwater_lang::{ParseOptions, stream_of};
 use swiftwater_runtime::{QueryForm, SubmitOptions, parts::RemoteStart};
 use tokio::sync::oneshot;
 
-use super::{Cluster, ClusterQuery, QueryMessage, queries::Changes, refused, topics::READ_BACK, unavailable};
+use super::{
+    Cluster, ClusterQuery, QueryMessage, queries::Changes, query_text::served, refused, topics::READ_BACK,
+    unavailable,
+};
 use crate::{EngineError, durable::history::History};
 
 /// A query of this node that is written and not read back; nobody waits for it when this is dropped.
@@ -32,31 +34,28 @@ impl Cluster {
         options: &SubmitOptions,
     ) -> Result<Option<RemoteStart>, EngineError> {
         let Some(shared) = self.shared.upgrade() else { return Ok(None) };
-        let is_text = options.form == QueryForm::Bql;
         let now = shared.clock.now();
         let parse_options = ParseOptions {
             parameters: &options.parameters,
             text_bytes_max: shared.config.query_text_bytes_max,
             ..ParseOptions::new(options.dialect, now)
         };
-        let named = stream_of(text, &parse_options).filter(|_| is_text).flatten();
+        let named = match options.form {
+            QueryForm::Bql => stream_of(text, &parse_options).flatten(),
+            QueryForm::Json => None,
+        };
         let Some(name) = named.or_else(|| shared.config.default_stream.clone()) else { return Ok(None) };
         let Some(stream) = self.stream(&name) else { return Ok(None) };
         if !self.has_role(Role::Serve) {
             return Err(self.elsewhere(Role::Serve).await);
         }
-        if !options.parameters.is_empty() {
-            return Err(refused(
-                "a query over the cluster has no parameters: write the values into its text".to_owned(),
-            ));
-        }
-        let wanted = shared.runtime.wanted(text, options, now)?;
-        let query = compiled(text, now, stream.schema()).map_err(refused)?;
+        // The submission that follows tells what is wrong with it.
+        let Ok(wanted) = shared.runtime.wanted(text, options, now) else { return Ok(None) };
+        let plan = shared.runtime.plan(text, options, now)?;
         let duration_ms = wanted.ends().map(|ends| ends.abs_diff(now));
         let ends = |begins: Millis| duration_ms.map(|ms| begins.saturating_add_unsigned(ms));
-        let checked = DistributedQuery::new(0, now, ends(now), Arc::clone(&query));
-        let checked =
-            checked.map_err(|why| refused(format!("stream `{name}` is one of the cluster: {why}")))?;
+        let (sent, checked) = served(text, options, &plan, stream.schema(), now, ends(now))
+            .map_err(|why| refused(format!("stream `{name}` is one of the cluster: {why}")))?;
         let operator = checked.operator;
         let id = shared.new_query_id();
         let key = id.to_string();
@@ -65,7 +64,10 @@ impl Cluster {
         let _awaited = Awaited { cluster: self, key: key.clone() };
         let asked = QueryMessage {
             stream: name.to_string(),
-            text: text.to_owned(),
+            asked: sent.is_of_events.then(|| text.to_owned()),
+            text: sent.text,
+            form: sent.form,
+            parameters: sent.parameters,
             duration_ms,
             server: self.me.to_string(),
             operator: (operator.0, operator.1),
@@ -83,12 +85,11 @@ impl Cluster {
             // It began to drain meanwhile. A query that nobody serves is ended.
             return Err(self.elsewhere(Role::Serve).await);
         }
-        let query = DistributedQuery::new(number, begins, ends(begins), query)
-            .map_err(|why| refused(why.to_string()))?
-            .by(operator);
+        let mut query = checked.at(number, begins, ends(begins));
+        query.waits = options.waits;
         let place = Arc::new(OnceLock::new());
-        stream.serving.add(query, key, Arc::clone(&place));
-        Ok(Some(RemoteStart { stream: Arc::clone(&stream.serving.stream), id, begins, number: place }))
+        let stream = stream.serving.add(query, key, Arc::clone(&place), shared.config.shards);
+        Ok(Some(RemoteStart { stream, id, begins, number: place }))
     }
 
     /// Reads the streams of the cluster, without end.
@@ -145,10 +146,7 @@ impl Cluster {
     /// Ends a query of this node that the cluster has ended.
     fn fail_query(&self, stream: &StreamName, key: &str) {
         let (Some(shared), Some(stream)) = (self.shared.upgrade(), self.stream(stream)) else { return };
-        if let Some(number) = stream.serving.number_of(key) {
-            let why = "other nodes took this one for gone, and ended the query";
-            shared.fail_remote(&stream.serving.stream, Some(number), why);
-        }
+        stream.serving.fail(&shared, key, "other nodes took this one for gone, and ended the query");
     }
 
     fn take_query(&self, number: u64, begins: Millis, key: &str, value: Option<&[u8]>) {
@@ -178,16 +176,4 @@ impl Cluster {
         let next = *self.queries_read.borrow();
         (self.queries.lock().changes(stream.as_str(), from), next)
     }
-}
-
-/// The query of a text over a stream of these columns, as every node compiles it: without what one node alone has declared.
-pub(super) fn compiled(
-    text: &str,
-    begins: Millis,
-    schema: Option<&Schema>,
-) -> Result<Arc<StandingQuery>, String> {
-    let options =
-        ParseOptions { text_bytes_max: usize::MAX, schema, ..ParseOptions::new(Dialect::Native, begins) };
-    let statement = parse(text, &options).map_err(|errors| errors.to_string())?;
-    StandingQuery::compile(statement.query).map(Arc::new).map_err(|errors| errors.to_string())
 }

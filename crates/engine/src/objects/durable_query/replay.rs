@@ -4,7 +4,7 @@
 //! Their contents therefore do not depend on when the clock was read. Events that the log no longer has are read from the
 //! stream's table.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use swiftwater_event::{EventBatch, EventMeta, Millis, Offset};
 
@@ -16,14 +16,12 @@ use crate::{
     EndReason,
     durable::{
         backfill::{NullFields, PAST_EVENTS, past_events},
+        fed_stream::{advance_fed, drain_fed},
         history::{History, run_blocking},
         stored_stream::FOLLOWER,
     },
     shared::Shared,
 };
-
-/// The time that a replay waits for its events to be processed before it checks whether the engine closes.
-const LOOK: Duration = Duration::from_millis(100);
 
 impl History {
     /// Takes what the log has no more from the stream's table.
@@ -183,42 +181,16 @@ impl History {
 
     /// Advances time up to an instant, from one window's end to the next.
     pub(super) async fn advance(&self, shared: &Arc<Shared>, follower: &Arc<Follower>, until: Millis) {
-        let stream = &follower.stream;
-        let mut before = None;
-        loop {
-            if stream.may_be_idle(until) {
-                self.drain(follower).await;
-            }
-            let (closes, idle) = (stream.next_due(), stream.idle_due(until));
-            let due = idle.map_or(closes, |idle| closes.min(idle));
-            if due > until || before == Some(due) {
-                break;
-            }
-            before = Some(due);
-            self.drain(follower).await;
-            {
-                let mut plan = follower.plan.lock();
-                plan.time = plan.time.max(due);
-            }
-            // Each tick has the time at which it is due, so a replay has the same ticks.
-            if idle == Some(due) && stream.advance_idle(due) {
-                shared.enqueue(Arc::clone(stream));
-                self.drain(follower).await;
-            }
-            if closes <= due {
-                run_blocking(usize::MAX, || shared.tick_stream(stream, due));
-            }
-            tokio::task::consume_budget().await;
-        }
-        let mut plan = follower.plan.lock();
-        plan.time = plan.time.max(until);
+        let come_to = |time: Millis| {
+            let mut plan = follower.plan.lock();
+            plan.time = plan.time.max(time);
+        };
+        advance_fed(shared, &follower.stream, until, come_to).await;
+        come_to(until);
     }
 
     /// Waits until all that was given was looked at.
     pub(super) async fn drain(&self, follower: &Follower) {
-        while !follower.stream.is_drained() {
-            run_blocking(usize::MAX, || follower.stream.wait_for_appended(LOOK));
-            tokio::task::yield_now().await;
-        }
+        drain_fed(&follower.stream).await;
     }
 }

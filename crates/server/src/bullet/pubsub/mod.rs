@@ -291,7 +291,7 @@ impl Queries {
         let place = Arc::clone(&self.shared.bullet.places).try_acquire_owned();
         let begun = match place {
             Err(_) => Err(too_many_queries()),
-            Ok(place) => submit(&self.shared, text, false).map(|subscription| (subscription, place)),
+            Ok(place) => submit(&self.shared, text, false).await.map(|subscription| (subscription, place)),
         };
         let end = Arc::new(QueryEnd::default());
         match begun {

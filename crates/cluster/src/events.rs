@@ -1,0 +1,119 @@
+//! Events of a query that one node computes: they wait until all partitions are past their time, and are then in one order.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use swiftwater_event::Millis;
+use swiftwater_live::RowChunk;
+
+use crate::QueryNumber;
+
+/// So many times the bytes of a second may come at once, or wait.
+const BURST: u64 = 4;
+
+/// Events that a query is to see next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReleasedEvents {
+    /// The query.
+    pub query: QueryNumber,
+    /// The events, by ascending times.
+    pub events: Vec<(Millis, Bytes)>,
+    /// The query has all events before this time, but for those of partitions that are missing.
+    pub until: Millis,
+}
+
+/// The events of one query.
+#[derive(Debug)]
+pub(crate) struct WaitingEvents {
+    /// False if the query may see events as they come.
+    in_order: bool,
+    /// By time, partition and offset.
+    waiting: BTreeMap<(Millis, u32, u64), Bytes>,
+    bytes: u64,
+    /// All before this time were released.
+    pub(crate) until: Millis,
+    /// The latest time that was released.
+    latest: Millis,
+    bytes_per_second: u64,
+    /// The bytes that may come now, and the time of the last event.
+    allowed: (u64, Millis),
+    /// There were more than may be.
+    pub(crate) is_over: bool,
+}
+
+impl WaitingEvents {
+    pub(crate) fn new(begins: Millis, in_order: bool, bytes_per_second: u64) -> WaitingEvents {
+        WaitingEvents {
+            in_order,
+            waiting: BTreeMap::new(),
+            bytes: 0,
+            until: begins,
+            latest: begins,
+            bytes_per_second,
+            allowed: (bytes_per_second.saturating_mul(BURST), begins),
+            is_over: false,
+        }
+    }
+
+    /// Takes events of a partition. Returns the end of those that come too late.
+    pub(crate) fn push(&mut self, partition: u32, first: u64, rows: &RowChunk) -> Option<Millis> {
+        let mut late = None;
+        if self.is_over {
+            return late;
+        }
+        for row in 0..rows.len() {
+            let (time, event) = (rows.arrivals[row], rows.text.slice_ref(rows.record(row)));
+            if self.in_order && time < self.until {
+                late = late.max(Some(time.saturating_add(1)));
+                continue;
+            }
+            self.bytes += event.len() as u64;
+            if self.bytes > self.bytes_per_second.saturating_mul(BURST) {
+                self.end();
+                return late;
+            }
+            self.waiting.insert((time, partition, first + u64::from(rows.rows[row])), event);
+        }
+        late
+    }
+
+    fn end(&mut self) {
+        self.is_over = true;
+        self.waiting.clear();
+        self.bytes = 0;
+    }
+
+    /// The time of the first event that waits.
+    pub(crate) fn first(&self) -> Option<Millis> {
+        self.waiting.first_key_value().map(|((time, ..), _)| *time)
+    }
+
+    /// The partitions are done up to a time: takes out the events before it.
+    pub(crate) fn release(&mut self, query: QueryNumber, until: Millis) -> Option<ReleasedEvents> {
+        let is_later = until > self.until;
+        self.until = self.until.max(until);
+        let rest = match self.in_order {
+            true => self.waiting.split_off(&(self.until, 0, 0)),
+            false => BTreeMap::new(),
+        };
+        let events: Vec<(Millis, Bytes)> = std::mem::replace(&mut self.waiting, rest)
+            .into_iter()
+            .map(|((time, ..), event)| (time.max(self.latest), event))
+            .collect();
+        for (time, event) in &events {
+            self.latest = self.latest.max(*time);
+            self.bytes -= event.len() as u64;
+            let (allowed, before) = self.allowed;
+            let passed = time.abs_diff(before).saturating_mul(self.bytes_per_second) / 1000;
+            let allowed = allowed.saturating_add(passed).min(self.bytes_per_second.saturating_mul(BURST));
+            match allowed.checked_sub(event.len() as u64) {
+                Some(left) => self.allowed = (left, *time),
+                None => {
+                    self.end();
+                    return None;
+                }
+            }
+        }
+        (is_later || !events.is_empty()).then_some(ReleasedEvents { query, events, until: self.until })
+    }
+}
