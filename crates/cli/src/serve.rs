@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::Context;
 #[cfg(feature = "history")]
-use swiftwater_engine::{ClusterConfig, HistoryError};
+use swiftwater_engine::{ClusterConfig, HistoryConfig, HistoryError};
 use swiftwater_event::Clock;
 #[cfg(feature = "history")]
 use swiftwater_kafka::{ConnectionConfig, GroupProtocol, Kafka};
@@ -30,6 +30,10 @@ use crate::{
     signals::Interrupts,
     stdio,
 };
+
+/// The time between two looks for queries whose nodes are gone.
+#[cfg(feature = "history")]
+const SWEEP: Duration = Duration::from_secs(10);
 
 /// Partitions of a cluster's topic of results, if this node makes it.
 #[cfg(feature = "history")]
@@ -83,7 +87,9 @@ pub(crate) fn serve(
         #[cfg(feature = "history")]
         let pubsub = pubsub(settings, &connections)?;
         #[cfg(feature = "history")]
-        let engine = engine(settings, connections, clock).await?;
+        let directory = directory(settings)?;
+        #[cfg(feature = "history")]
+        let engine = engine(settings, directory.as_ref(), connections, clock).await?;
         #[cfg(not(feature = "history"))]
         let engine = engine(settings, clock).await?;
         let mut config = settings.server();
@@ -98,13 +104,30 @@ pub(crate) fn serve(
     })
 }
 
+/// The directory of a node of a cluster that was given none: such a node keeps nothing.
+#[cfg(feature = "history")]
+fn directory(settings: &Settings) -> Result<Option<tempfile::TempDir>, Failure> {
+    if settings.cluster.name.is_empty() || settings.history().is_some() {
+        return Ok(None);
+    }
+    let made = tempfile::Builder::new().prefix("swiftwater-").tempdir();
+    Ok(Some(made.context("a directory for temporary files cannot be made")?))
+}
+
 #[cfg(feature = "history")]
 async fn engine(
     settings: &Settings,
+    temporary: Option<&tempfile::TempDir>,
     connections: Connections,
     clock: Arc<dyn Clock>,
 ) -> Result<Engine, Failure> {
-    Ok(match settings.history() {
+    let temporary = temporary.map(|directory| HistoryConfig {
+        dir: directory.path().to_owned(),
+        is_temporary: true,
+        store_new_streams: false,
+        ..settings.history.clone()
+    });
+    Ok(match settings.history().or(temporary) {
         None => Engine::start(settings.engine.clone(), clock),
         Some(mut history) => {
             history.cluster = cluster(settings, &connections)?;
@@ -164,7 +187,7 @@ fn cluster(settings: &Settings, connections: &Connections) -> Result<Option<Clus
     };
     Ok(Some(ClusterConfig {
         name: cluster.name.clone(),
-        node: cluster.node_id.clone(),
+        node: cluster.node(),
         roles: roles_of(&cluster.roles).filter_map(|role| role.parse().ok()).collect(),
         advertise: Some(cluster.advertise.clone()).filter(|address| !address.is_empty()),
         kafka: Arc::clone(kafka),
@@ -176,6 +199,7 @@ fn cluster(settings: &Settings, connections: &Connections) -> Result<Option<Clus
             _ => GroupProtocol::Classic,
         },
         session_timeout: Duration::from_millis(cluster.session_timeout_ms),
+        sweep: SWEEP,
         partials: PARTIALS,
     }))
 }

@@ -17,6 +17,7 @@
 //! and the server releases them by their messages' times, once all partitions are past these ([`ReleasedEvents`]).
 
 mod events;
+mod marks;
 mod node;
 mod operator;
 mod partition;

@@ -12,7 +12,9 @@ use swiftwater_live::{Groups, Partial, RowChunk, Series, StandingQuery};
 
 use crate::{
     Counts, DistributedQuery, Mark, NodeName, OperatorKey, Output, QueryNumber, ReleasedEvents, Unit,
-    events::WaitingEvents, query::OfEvents,
+    events::WaitingEvents,
+    marks::{Behind, Done, Partition},
+    query::OfEvents,
 };
 
 /// Queries that are not served yet of which workers have told that events are missing; of more, those with the lowest numbers are
@@ -146,66 +148,6 @@ impl Served {
     /// Its number, and that nothing of it was taken.
     fn nothing_of(&self) -> (QueryNumber, Done) {
         (self.query.number, Done { time: self.query.begins, next: 0 })
-    }
-}
-
-/// The marks of a partition.
-#[derive(Debug)]
-struct Partition {
-    node: Option<NodeName>,
-    /// All queries but those that are behind have what is before this offset, and before this time.
-    done: Done,
-    /// The queries that have less: of which no worker has sent anything, or only one that is behind another.
-    behind: Behind,
-    /// Windows do not wait for it.
-    is_missing: bool,
-}
-
-/// The part of a partition that was taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Done {
-    time: Millis,
-    next: u64,
-}
-
-impl Done {
-    const NOTHING: Done = Done { time: Millis::MIN, next: 0 };
-
-    fn max(self, other: Done) -> Done {
-        Done { time: self.time.max(other.time), next: self.next.max(other.next) }
-    }
-}
-
-/// Queries of which less was taken than of others.
-#[derive(Debug, Clone, Default)]
-struct Behind {
-    of: BTreeMap<QueryNumber, Done>,
-    times: BTreeSet<(Millis, QueryNumber)>,
-}
-
-impl Behind {
-    fn insert(&mut self, query: QueryNumber, done: Done) {
-        self.remove(query);
-        self.of.insert(query, done);
-        self.times.insert((done.time, query));
-    }
-
-    fn remove(&mut self, query: QueryNumber) {
-        if let Some(before) = self.of.remove(&query) {
-            self.times.remove(&(before.time, query));
-        }
-    }
-}
-
-impl Partition {
-    /// The time up to which it is done for all queries.
-    fn time(&self) -> Millis {
-        self.behind.times.first().map_or(self.done.time, |(time, _)| self.done.time.min(*time))
-    }
-
-    /// The part of it that was taken of a query.
-    fn done_of(&self, query: QueryNumber) -> Done {
-        self.behind.of.get(&query).copied().unwrap_or(self.done)
     }
 }
 

@@ -15,6 +15,8 @@ use crate::Ack;
 pub struct HistoryConfig {
     /// The data directory.
     pub dir: PathBuf,
+    /// The directory is gone after the end of the process: objects that are kept there are refused.
+    pub is_temporary: bool,
     /// Acknowledgement of events of a stored stream, unless its declaration or the request says otherwise.
     pub ack: Ack,
     /// Streams that begin by their first events are stored, as `CREATE STREAM name WITH (store = true)` declares them.
@@ -159,6 +161,8 @@ pub struct ClusterConfig {
     pub group_protocol: GroupProtocol,
     /// The time without a heartbeat after which the partitions of a node go to others; with [`GroupProtocol::Consumer`] the brokers set it.
     pub session_timeout: Duration,
+    /// The time between two looks for queries whose nodes are gone.
+    pub sweep: Duration,
     /// The partitions of the topic of units, if the node makes it.
     pub partials: u32,
 }
@@ -177,6 +181,7 @@ impl HistoryConfig {
         let sql = SqlOptions::default();
         HistoryConfig {
             dir: dir.into(),
+            is_temporary: false,
             ack: Ack::Disk,
             store_new_streams: false,
             log_compression: CompressionPolicy::AsNeeded,

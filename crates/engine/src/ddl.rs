@@ -93,6 +93,9 @@ pub(crate) async fn carry_out<S: Statement>(
     statement: &S,
     ddl: &Ddl,
 ) -> Result<bool, EngineError> {
+    if context.history.config.is_temporary {
+        return Err(EngineError::NoHistory);
+    }
     let Some(Planned { change, prepared }) = statement.prepare(context, ddl).await? else { return Ok(false) };
     if let Err(error) = context.history.record(change).await {
         statement.abandon(context.history, prepared);

@@ -94,6 +94,20 @@ pub(crate) struct ClusterSettings {
     pub(crate) session_timeout_ms: u64,
 }
 
+#[cfg(feature = "history")]
+impl ClusterSettings {
+    /// The name of the node: else it is made of the address.
+    pub(crate) fn node(&self) -> String {
+        if !self.node_id.is_empty() {
+            return self.node_id.clone();
+        }
+        let address = self.advertise.split("://").last().unwrap_or_default();
+        let is_kept = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+        let name = address.trim_end_matches('/').chars().map(|c| if is_kept(c) { c } else { '-' });
+        name.collect::<String>().trim_matches('-').to_owned()
+    }
+}
+
 impl Default for Settings {
     fn default() -> Settings {
         Settings {

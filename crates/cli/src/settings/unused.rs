@@ -72,8 +72,8 @@ const NEEDS: &[Need] = &[
     Need {
         of: &["cluster.name"],
         but: &[],
-        is_met: |settings| !settings.cluster.node_id.is_empty() && !settings.data_dir.is_empty(),
-        lacks: "a node has a name of its own, and a data directory; set `cluster.node_id` and `data.dir`, too",
+        is_met: |settings| !settings.cluster.node_id.is_empty() || !settings.cluster.advertise.is_empty(),
+        lacks: "a node has a name of its own; set `cluster.node_id` or `cluster.advertise`, too",
     },
     Need {
         of: &["syslog."],

@@ -4,12 +4,14 @@
 use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use swiftwater_engine::{EngineConfig, InputOptions, InputSource, SubmitOptions, Subscription, run_input};
+use swiftwater_engine::{
+    EngineConfig, InputOptions, InputSource, Principal, SubmitOptions, Subscription, run_input,
+};
 use swiftwater_event::Path;
 use swiftwater_lang::plan::Literal;
 use swiftwater_testkit::{FakeMessage, Rng, TestClock};
 
-use crate::cluster::{GRACE, START, Source, ask, cluster, failure, next, try_ask};
+use crate::cluster::{GRACE, START, Source, ask, cluster, failure, next, try_ask, until};
 use crate::history::{sql, stop};
 
 /// Queries that depend on the order of all events, on their own times, or on a pattern.
@@ -151,11 +153,11 @@ async fn parameters_joins_and_bullets_dialect_work_over_a_cluster() {
     let text = "SELECT n FROM STREAM(s) WHERE k = $1";
     let mut options = of_parameters.clone();
     engine.ask_cluster(text, &mut options).await.unwrap();
-    let mut with_parameters = engine.submit(&swiftwater_engine::Principal::local(), text, options).unwrap();
+    let mut with_parameters = engine.submit(&Principal::local(), text, options).unwrap();
     let text = "SELECT LAST(n) AS n FROM STREAM(s) WHERE k = $1 WINDOWING TUMBLING(2, RECORD)";
     let mut options = of_parameters;
     engine.ask_cluster(text, &mut options).await.unwrap();
-    let mut ordered = engine.submit(&swiftwater_engine::Principal::local(), text, options).unwrap();
+    let mut ordered = engine.submit(&Principal::local(), text, options).unwrap();
     let text = "SELECT n FROM STREAM(MAX, TIME) WHERE k = 1 LIMIT 2";
     let mut options = SubmitOptions { dialect: swiftwater_lang::Dialect::Bullet, ..SubmitOptions::default() };
     // Bullet's dialect has one stream, the default one.
@@ -219,4 +221,40 @@ async fn query_with_more_events_than_its_node_takes_ends_with_the_remedy() {
     for node in nodes {
         stop(node.engine, GRACE).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn detached_query_of_a_node_that_is_gone_begins_anew_on_another() {
+    let mut source = Source::new(2);
+    let mut nodes = cluster(&source, &["a", "b"]).await;
+    let text = "SELECT n FROM STREAM(s) WHERE n >= $1";
+    let mut options =
+        SubmitOptions { detach: true, parameters: vec![Literal::Integer(5)], ..SubmitOptions::default() };
+    let (a, b) = (nodes.remove(0), nodes.remove(0));
+    b.engine.ask_cluster(text, &mut options).await.unwrap();
+    let id = b.engine.submit_detached(&Principal::local(), text, options).await.unwrap().id;
+    stop(b.engine, GRACE).await;
+    let mut taken = None;
+    until("the other node has taken it over", async || {
+        taken = a.engine.attach(&Principal::local(), &id).ok();
+        taken.is_some()
+    })
+    .await;
+    let mut query = taken.expect("the other node has it");
+    for n in 0..10 {
+        source.pass(5);
+        source.kafka.append("t", n % 2, FakeMessage::value(format!("{{\"n\":{n}}}")));
+    }
+    source.pass(1000);
+    let (mut records, mut warnings) = (BTreeSet::new(), Vec::new());
+    while records.len() < 5 {
+        let emit = next(&mut query).await;
+        warnings.extend(emit.meta.warnings.iter().map(ToString::to_string));
+        records.extend(std::str::from_utf8(&emit.records.text).unwrap().lines().map(str::to_owned));
+    }
+    assert_eq!(records, (5..10).map(|n| format!("{{\"n\":{n}}}")).collect());
+    assert!(warnings.iter().any(|warning| warning.contains("began anew on node `a`")), "{warnings:?}");
+    let listed = a.engine.cluster_queries(10).unwrap();
+    assert_eq!((listed.len(), &*listed[0].node, listed[0].id.as_str()), (1, "a", &*id.to_string()));
+    stop(a.engine, GRACE).await;
 }

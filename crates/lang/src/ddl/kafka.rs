@@ -21,6 +21,9 @@ pub const KAFKA_CONNECTION_DEFAULT: &str = "main";
 /// The longest name of a topic, by Kafka's rules.
 const TOPIC_BYTES_MAX: usize = 249;
 
+/// The most partitions with which a topic is made.
+const PARTITIONS_MAX: u64 = 10_000;
+
 /// The topic that a stream reads, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KafkaSource {
@@ -37,6 +40,8 @@ pub struct KafkaSource {
 pub struct KafkaOptions {
     /// The connection of the settings, `[kafka.NAME]`; not set: [`KAFKA_CONNECTION_DEFAULT`].
     pub connection: Option<Box<str>>,
+    /// The partitions with which the topic is made if there is none; not set: it is not made.
+    pub partitions: Option<u32>,
     /// The content of a message; not set: JSON.
     pub format: Option<KafkaFormat>,
     /// The URL of the registry with the schemas of Avro or Protobuf, without a slash at its end.
@@ -136,6 +141,8 @@ pub enum KafkaOption {
     Topic,
     /// `connection = main`.
     Connection,
+    /// `partitions = 4`.
+    Partitions,
     /// `format = json|ndjson|text|avro|protobuf`.
     Format,
     /// `registry = 'http://localhost:8081'`.
@@ -203,9 +210,10 @@ impl SourcePartitioner {
 
 impl KafkaOption {
     /// All of them, in the order in which they are printed.
-    pub const ALL: [KafkaOption; 15] = [
+    pub const ALL: [KafkaOption; 16] = [
         KafkaOption::Topic,
         KafkaOption::Connection,
+        KafkaOption::Partitions,
         KafkaOption::Format,
         KafkaOption::Registry,
         KafkaOption::Schema,
@@ -226,6 +234,7 @@ impl KafkaOption {
         match self {
             KafkaOption::Topic => "topic",
             KafkaOption::Connection => "connection",
+            KafkaOption::Partitions => "partitions",
             KafkaOption::Format => "format",
             KafkaOption::Registry => "registry",
             KafkaOption::Schema => "schema",
@@ -249,8 +258,8 @@ impl KafkaOption {
 
     /// True if it can be changed after the stream was created: what was read so far keeps its meaning.
     pub(crate) fn can_change(self) -> bool {
-        use KafkaOption::{Key, Partitioner, Paused, Start, Topic};
-        !matches!(self, Topic | Start | Key | Partitioner | Paused)
+        use KafkaOption::{Key, Partitioner, Partitions, Paused, Start, Topic};
+        !matches!(self, Topic | Partitions | Start | Key | Partitioner | Paused)
     }
 
     /// The values that it accepts, for messages.
@@ -258,6 +267,7 @@ impl KafkaOption {
         match self {
             KafkaOption::Topic => "the name of a topic: 1 to 249 of A-Z, a-z, 0-9, `.`, `_` and `-`",
             KafkaOption::Connection => "the name of a connection of the settings, as in [kafka.main]",
+            KafkaOption::Partitions => "a number from 1 to 10000",
             KafkaOption::Format => "json, ndjson, text, avro or protobuf",
             KafkaOption::Registry => "the URL of a schema registry, such as 'http://localhost:8081'",
             KafkaOption::Schema => "the path of a file below the directory of schemas, such as 'orders.avsc'",
@@ -345,6 +355,7 @@ impl KafkaOptions {
     /// Takes over those that `other` sets.
     pub(crate) fn overlay(&mut self, other: &KafkaOptions) {
         self.connection = other.connection.clone().or(self.connection.take());
+        self.partitions = other.partitions.or(self.partitions);
         self.overlay_schemas(other);
         self.start = other.start.clone().or(self.start.take());
         self.isolation = other.isolation.or(self.isolation);
@@ -361,6 +372,7 @@ impl KafkaOptions {
             Some(match option {
                 KafkaOption::Topic | KafkaOption::Paused => return None,
                 KafkaOption::Connection => quoted(self.connection.as_ref()?),
+                KafkaOption::Partitions => self.partitions?.to_string(),
                 KafkaOption::Format => self.format?.text().to_owned(),
                 KafkaOption::Registry => quoted(self.registry.as_ref()?),
                 KafkaOption::Schema => quoted(self.schema.as_ref()?),
@@ -417,6 +429,10 @@ impl KafkaSource {
         let options = &mut self.options;
         if let (KafkaOption::Include, Value::Names(names)) = (option, value) {
             options.include = Some(fields(names)?);
+            return Some(());
+        }
+        if let (KafkaOption::Partitions, Value::Number(partitions @ 1..=PARTITIONS_MAX)) = (option, value) {
+            options.partitions = u32::try_from(*partitions).ok();
             return Some(());
         }
         let Value::Text(text) = value else { return None };
@@ -505,7 +521,7 @@ mod tests {
             "CREATE STREAM s (\n  a LONG\n) FROM KAFKA (topic = 'a.b-c_d', connection = 'other', format = text, start = earliest, \
              isolation = read_uncommitted, include = (key, offset), on_tombstone = event, on_gap = skip, paused = true) \
              WITH (store = false)",
-            "CREATE STREAM s FROM KAFKA (topic = 't', start = '0:5,1:10')",
+            "CREATE STREAM s FROM KAFKA (topic = 't', partitions = 4, start = '0:5,1:10')",
             "CREATE STREAM s FROM KAFKA (topic = 't', start = '2026-01-01T00:00:00.250Z')",
             "ALTER STREAM s PAUSE",
             "ALTER STREAM s RESUME, SET (retention = '1 day')",
@@ -555,6 +571,10 @@ mod tests {
             (
                 "CREATE STREAM s FROM KAFKA (topic = t, include = (key, value))",
                 "1:50: `include` must be a list of key, headers, timestamp, partition and offset, in parentheses",
+            ),
+            (
+                "CREATE STREAM s FROM KAFKA (topic = t, partitions = 0)",
+                "1:53: `partitions` must be a number from 1 to 10000",
             ),
             ("CREATE STREAM s FROM KAFKA (topic = t, topics = u)", "1:40: no option `topics`"),
             (

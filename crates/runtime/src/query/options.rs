@@ -31,6 +31,10 @@ pub struct SubmitOptions {
     pub parameters: Vec<Literal>,
     /// The way the query is written.
     pub form: QueryForm,
+    /// The time that it stands, in place of what the text says.
+    pub duration_ms: Option<u64>,
+    /// A warning for its client, besides those that its text gives rise to.
+    pub warning: Option<String>,
     /// Over a cluster: windows wait for all partitions, however long. Else they close without those that are behind, and say so.
     pub waits: bool,
     /// The stream is one whose events are matched elsewhere.

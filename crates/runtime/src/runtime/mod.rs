@@ -172,7 +172,8 @@ impl Runtime {
         let remote = options.remote.as_ref();
         let now = remote.map_or_else(|| shared.clock.now(), |remote| remote.begins);
         let mut wanted = self.wanted(text, options, now)?;
-        wanted.warnings = self.warnings(text, options, now, &wanted.stream)?.into();
+        let warnings = self.warnings(text, options, now, &wanted.stream)?;
+        wanted.warnings = warnings.into_iter().chain(options.warning.clone()).collect();
         let stream = match remote {
             // Its results come query by query.
             Some(remote) => {

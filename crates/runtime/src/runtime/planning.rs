@@ -49,7 +49,8 @@ impl Runtime {
             return Err(RuntimeError::too_many_queries(queries, config));
         }
         let default_ms = Some(config.query_duration_ms_default).filter(|&default_ms| default_ms > 0);
-        let duration_ms = match (query.plan.duration_ms.or(default_ms), config.query_duration_ms_max) {
+        let stated_ms = options.duration_ms.or(query.plan.duration_ms);
+        let duration_ms = match (stated_ms.or(default_ms), config.query_duration_ms_max) {
             (stated, 0) => stated,
             (stated, max) => Some(stated.unwrap_or(max).min(max)),
         };

@@ -40,6 +40,7 @@ async fn node_with(
         partial_wait: Duration::from_millis(300),
         event_bytes_per_second: 16 << 20,
         group_protocol: GroupProtocol::Classic,
+        sweep: Duration::from_secs(10),
         session_timeout: Duration::from_secs(10),
         partials: 2,
     };

@@ -18,7 +18,7 @@ pub(super) fn keys() -> Vec<Key> {
             "cluster.node_id",
             Kind::Text(name_or_empty),
             cluster.node_id,
-            "Name of this node, which no other node of the cluster has."
+            "Name of this node, which no other node of the cluster has. Empty: made of `cluster.advertise`, as `10.0.0.5-8080`."
         ),
         text!(
             "cluster.advertise",

@@ -13,6 +13,7 @@
 mod events;
 mod member;
 mod nodes;
+mod orphans;
 mod produce;
 mod queries;
 mod query_text;
@@ -41,6 +42,7 @@ use crate::{
     EngineError,
     config::ClusterConfig,
     durable::{columns::Columns, history::History},
+    objects::kafka_sources::topic::topic_of,
     shared::Shared,
     supervisor::TaskKind,
 };
@@ -134,6 +136,12 @@ struct QueryMessage {
     server: String,
     /// The name of its operator ([`swiftwater_cluster::OperatorKey`]).
     operator: (u64, u64),
+    /// It goes on without its client, and without the node that serves it.
+    #[serde(default)]
+    is_detached: bool,
+    /// Its windows wait for all partitions.
+    #[serde(default)]
+    waits: bool,
 }
 
 /// The form of a query's text.
@@ -249,7 +257,8 @@ impl Cluster {
                         false => Err(refused(format!("stream `{}` of the cluster exists", create.name))),
                     };
                 }
-                let topic = create.source.as_ref().map(|source| &*source.topic).unwrap_or_default();
+                let Some(source) = &create.source else { return Ok(false) };
+                let topic = &*source.topic;
                 if let Some((other, _)) =
                     self.all_streams().iter().find(|(_, stream)| *stream.topic == *topic)
                 {
@@ -257,7 +266,7 @@ impl Cluster {
                         "stream `{other}` of the cluster reads topic `{topic}` already"
                     )));
                 }
-                let known = self.config.kafka.topic(topic).await;
+                let known = topic_of(&*self.config.kafka, source).await;
                 known.map_err(|error| unavailable(error.to_string()))?;
                 (create.name.clone(), Some(create.to_string()))
             }

@@ -95,6 +95,8 @@ mod tests {
             duration_ms: None,
             server: String::new(),
             operator: (0, 0),
+            is_detached: false,
+            waits: false,
         };
         ClusterQuery { key: key.to_owned(), begins: 0, asked }
     }

@@ -18,7 +18,6 @@ use super::{QueryMessage, TextForm};
 pub(super) struct QueryText {
     pub(super) text: String,
     pub(super) form: TextForm,
-    pub(super) parameters: Vec<String>,
     /// The node that is asked computes the query from events, which the text selects.
     pub(super) is_of_events: bool,
 }
@@ -35,9 +34,8 @@ pub(super) fn served(
     let compiled = StandingQuery::compile(plan.clone()).map_err(|error| error.to_string())?;
     match DistributedQuery::new(0, now, ends, Arc::new(compiled)) {
         Ok(_) => {
-            let parameters = options.parameters.iter().map(Literal::to_string).collect();
-            let text = QueryText { text: text.to_owned(), parameters, ..QueryText::default() };
-            let query = standing(&text.text, (text.form, &text.parameters), now, schema)?;
+            let text = QueryText { text: text.to_owned(), ..QueryText::default() };
+            let query = standing(&text.text, (text.form, &options.parameters), now, schema)?;
             let query = DistributedQuery::new(0, now, ends, query).map_err(|why| why.to_string())?;
             Ok((text, query))
         }
@@ -52,7 +50,7 @@ pub(super) fn served(
                 TextForm::Native => selecting(plan, schema, now)?,
                 TextForm::Bullet | TextForm::BulletJson => text.to_owned(),
             };
-            Ok((QueryText { text, form, parameters: Vec::new(), is_of_events: true }, query))
+            Ok((QueryText { text, form, is_of_events: true }, query))
         }
         Err(why) => Err(why.to_string()),
     }
@@ -77,7 +75,10 @@ pub(super) fn computed(
     schema: Option<&Schema>,
 ) -> Result<DistributedQuery, String> {
     let ends = asked.duration_ms.map(|ms| begins.saturating_add_unsigned(ms));
-    let text = (asked.form, &*asked.parameters);
+    let parameters = literals(&asked.parameters)?;
+    // A text that selects events has their values in it.
+    let parameters = if asked.asked.is_some() { &[][..] } else { &parameters };
+    let text = (asked.form, parameters);
     let query = match asked.form {
         TextForm::Native => {
             let query = standing(&asked.text, text, begins, schema)?;
@@ -93,7 +94,7 @@ pub(super) fn computed(
 
 fn standing(
     text: &str,
-    form: (TextForm, &[String]),
+    form: (TextForm, &[Literal]),
     begins: Millis,
     schema: Option<&Schema>,
 ) -> Result<Arc<StandingQuery>, String> {
@@ -104,27 +105,42 @@ fn standing(
 /// The plan of a text over a stream of these columns, as every node makes it: without what one node alone has declared.
 fn parsed(
     text: &str,
-    (form, parameters): (TextForm, &[String]),
+    (form, parameters): (TextForm, &[Literal]),
     begins: Millis,
     schema: Option<&Schema>,
 ) -> Result<Query, String> {
-    let dialect = match form {
-        TextForm::Native => Dialect::Native,
-        TextForm::Bullet | TextForm::BulletJson => Dialect::Bullet,
-    };
-    let parameters = parameters.iter().map(|text| literal(text)).collect::<Result<Vec<_>, _>>()?;
+    let dialect = dialect_of(form);
     let schema = schema.filter(|_| dialect == Dialect::Native);
-    let options = ParseOptions {
-        text_bytes_max: usize::MAX,
-        schema,
-        parameters: &parameters,
-        ..ParseOptions::new(dialect, begins)
-    };
+    let options =
+        ParseOptions { text_bytes_max: usize::MAX, schema, parameters, ..ParseOptions::new(dialect, begins) };
     let statement = match form {
         TextForm::BulletJson => parse_json(text.trim_start_matches('\u{feff}'), &options),
         TextForm::Native | TextForm::Bullet => parse(text, &options),
     };
     statement.map(|statement| statement.query).map_err(|errors| errors.to_string())
+}
+
+fn dialect_of(form: TextForm) -> Dialect {
+    match form {
+        TextForm::Native => Dialect::Native,
+        TextForm::Bullet | TextForm::BulletJson => Dialect::Bullet,
+    }
+}
+
+/// The options with which a query was asked that goes on without its client.
+pub(super) fn options_of(asked: &QueryMessage) -> Result<SubmitOptions, String> {
+    Ok(SubmitOptions {
+        dialect: dialect_of(asked.form),
+        detach: true,
+        parameters: literals(&asked.parameters)?,
+        form: if asked.form == TextForm::BulletJson { QueryForm::Json } else { QueryForm::Bql },
+        waits: asked.waits,
+        ..SubmitOptions::default()
+    })
+}
+
+fn literals(texts: &[String]) -> Result<Vec<Literal>, String> {
+    texts.iter().map(|text| literal(text)).collect()
 }
 
 /// The literal that a text is.
@@ -174,10 +190,7 @@ mod tests {
         let text =
             "SELECT k, COUNT(*) AS n FROM STREAM(s) WHERE v > $1 GROUP BY k WINDOWING TUMBLING(1000, TIME)";
         let sent = text_of(text, vec![Literal::Long(5)]).unwrap();
-        assert_eq!(
-            sent,
-            QueryText { text: text.to_owned(), parameters: vec!["5L".to_owned()], ..QueryText::default() }
-        );
+        assert_eq!(sent, QueryText { text: text.to_owned(), ..QueryText::default() });
     }
 
     #[test]
@@ -186,7 +199,7 @@ mod tests {
                     WINDOWING TUMBLING(5, RECORD)";
         let sent = text_of(text, vec![Literal::String("x".into())]).unwrap();
         assert_eq!(sent.text, "SELECT * FROM STREAM() WHERE k = 'x' AND a.b IS NOT NULL");
-        assert!(sent.is_of_events && sent.parameters.is_empty());
+        assert!(sent.is_of_events);
         // Every event may close windows by the events' own time.
         let text = "SELECT COUNT(*) AS n FROM STREAM(s) WHERE k = 1 WINDOWING TUMBLING(5, EVENT(t))";
         assert_eq!(text_of(text, vec![]).unwrap().text, "SELECT * FROM STREAM()");

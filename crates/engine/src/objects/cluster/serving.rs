@@ -17,14 +17,11 @@ use swiftwater_runtime::{
 };
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::{Cluster, nodes::node_of, topics::partition_of};
+use super::{Cluster, topics::partition_of};
 use crate::{config::ClusterConfig, durable::history::History, shared::Shared};
 
 /// The time between two looks at windows that wait, and at queries that have ended.
 const TICK: Duration = Duration::from_millis(50);
-
-/// The time between two looks for queries whose nodes are gone.
-const SWEEP: Duration = Duration::from_secs(10);
 
 /// The time that a query has to begin on this node after it was read back.
 const BEGIN_NANOS_MAX: u64 = 10_000_000_000;
@@ -72,6 +69,8 @@ pub(super) struct Query {
     pub(super) stream: Arc<Stream>,
     /// The time by which it must stand.
     begin_by: Option<u64>,
+    /// Another node has taken it over: it is not ended on others when it ends here.
+    is_others: bool,
 }
 
 impl Coverage for State {
@@ -111,7 +110,7 @@ impl Served {
         });
     }
 
-    /// Forgets a query; answers its key.
+    /// Forgets a query; answers its key, if it is to be ended everywhere.
     fn remove(&mut self, number: QueryNumber) -> Option<String> {
         let query = self.queries.remove(&number)?;
         self.server.remove(number);
@@ -121,7 +120,7 @@ impl Served {
         if let Some(own) = query.number.get() {
             self.numbers.remove(own);
         }
-        Some(query.key)
+        (!query.is_others).then_some(query.key)
     }
 
     /// Those that have not begun, and will not.
@@ -189,7 +188,7 @@ impl Serving {
         };
         served.waiting.insert(query.number);
         served.by_key.insert(key.clone(), query.number);
-        let standing = Query { key, number, stream: Arc::clone(&stream), begin_by: None };
+        let standing = Query { key, number, stream: Arc::clone(&stream), begin_by: None, is_others: false };
         served.queries.insert(query.number, standing);
         served.server.add(query);
         stream
@@ -207,6 +206,17 @@ impl Serving {
         }
     }
 
+    /// Ends the query with this key, which another node has taken over.
+    pub(super) fn give_up(&self, shared: &Shared, key: &str) {
+        {
+            let served = &mut *self.state.served.lock();
+            let query = served.by_key.get(key).and_then(|number| served.queries.get_mut(number));
+            let Some(query) = query else { return };
+            query.is_others = true;
+        }
+        self.fail(shared, key, "another node has taken the query over");
+    }
+
     /// Ends all queries.
     fn fail_all(&self, shared: &Shared, why: &str) {
         for stream in self.streams() {
@@ -220,7 +230,7 @@ impl Serving {
         own.into_iter().chain([Arc::clone(&self.stream), Arc::clone(&self.patient)]).collect()
     }
 
-    fn keys(&self) -> Vec<String> {
+    pub(super) fn keys(&self) -> Vec<String> {
         self.state.served.lock().by_key.keys().cloned().collect()
     }
 
@@ -348,7 +358,7 @@ impl Cluster {
         let mut consumer = self.read_from(&self.topics.partials, partition, OffsetAt::Latest).await?;
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut sweep = interval(SWEEP);
+        let mut sweep = interval(self.config.sweep);
         sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut orphans = BTreeSet::new();
         loop {
@@ -429,39 +439,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Ends the queries of nodes that were no members of the cluster twice, and those of an earlier start of this node.
-    async fn end_orphans(&self, suspected: &mut BTreeSet<String>) {
-        let Ok(nodes) = self.nodes().await else { return };
-        if nodes.is_empty() {
-            return;
-        }
-        let nodes: BTreeSet<&str> = nodes.iter().map(|(node, _)| &*node.name).collect();
-        let mut ended = Vec::new();
-        let mut suspects = BTreeSet::new();
-        let mut own: BTreeSet<String> = self.written.lock().keys().cloned().collect();
-        for (_, stream) in self.all_streams() {
-            own.extend(stream.serving.keys());
-        }
-        for asked in self.queries.lock().all() {
-            let server = &*asked.asked.server;
-            let node = node_of(server);
-            let is_earlier_start = node == self.config.node && server != &*self.me;
-            // One of this node that nobody took up, or whose end could not be written.
-            let is_nobodys = server == &*self.me && !own.contains(&asked.key);
-            let is_gone = node != self.config.node && !nodes.contains(node);
-            let is_suspect = is_gone || is_nobodys;
-            if is_earlier_start || (is_suspect && suspected.contains(&asked.key)) {
-                ended.push(asked.key.clone());
-            } else if is_suspect {
-                suspects.insert(asked.key.clone());
-            }
-        }
-        *suspected = suspects;
-        self.end(ended).await;
-    }
-
     /// Ends queries on all nodes.
-    async fn end(&self, keys: Vec<String>) {
+    pub(super) async fn end(&self, keys: Vec<String>) {
         for key in keys {
             if let Err(error) = self.write(&self.topics.queries, &key, None).await {
                 tracing::warn!(%error, key, "a query of the cluster is not ended on other nodes");

@@ -4,15 +4,19 @@ use std::sync::{Arc, OnceLock};
 
 use swiftwater_cluster::{QueryNumber, Role};
 use swiftwater_event::{Millis, StreamName};
-use swiftwater_lang::{ParseOptions, stream_of};
-use swiftwater_runtime::{QueryForm, SubmitOptions, parts::RemoteStart};
+use swiftwater_lang::{ParseOptions, plan::Literal, stream_of};
+use swiftwater_runtime::{Principal, QueryForm, QueryId, SubmitOptions, parts::RemoteStart};
 use tokio::sync::oneshot;
 
 use super::{
-    Cluster, ClusterQuery, QueryMessage, queries::Changes, query_text::served, refused, topics::READ_BACK,
+    Cluster, ClusterQuery, QueryMessage,
+    queries::Changes,
+    query_text::{options_of, served},
+    refused,
+    topics::READ_BACK,
     unavailable,
 };
-use crate::{EngineError, durable::history::History};
+use crate::{EngineError, durable::history::History, shared::Shared};
 
 /// A query of this node that is written and not read back; nobody waits for it when this is dropped.
 struct Awaited<'c> {
@@ -45,19 +49,33 @@ impl Cluster {
             QueryForm::Json => None,
         };
         let Some(name) = named.or_else(|| shared.config.default_stream.clone()) else { return Ok(None) };
-        let Some(stream) = self.stream(&name) else { return Ok(None) };
+        if self.stream(&name).is_none() {
+            return Ok(None);
+        }
         if !self.has_role(Role::Serve) {
             return Err(self.elsewhere(Role::Serve).await);
         }
+        self.begin(&shared, shared.new_query_id(), (text, now), options).await
+    }
+
+    /// Begins a query over a stream of the cluster on all nodes; this one serves it.
+    async fn begin(
+        &self,
+        shared: &Arc<Shared>,
+        id: QueryId,
+        (text, now): (&str, Millis),
+        options: &SubmitOptions,
+    ) -> Result<Option<RemoteStart>, EngineError> {
         // The submission that follows tells what is wrong with it.
         let Ok(wanted) = shared.runtime.wanted(text, options, now) else { return Ok(None) };
+        let name = wanted.stream.clone();
+        let Some(stream) = self.stream(&name) else { return Ok(None) };
         let plan = shared.runtime.plan(text, options, now)?;
         let duration_ms = wanted.ends().map(|ends| ends.abs_diff(now));
         let ends = |begins: Millis| duration_ms.map(|ms| begins.saturating_add_unsigned(ms));
         let (sent, checked) = served(text, options, &plan, stream.schema(), now, ends(now))
             .map_err(|why| refused(format!("stream `{name}` is one of the cluster: {why}")))?;
         let operator = checked.operator;
-        let id = shared.new_query_id();
         let key = id.to_string();
         let (reply, answer) = oneshot::channel();
         self.written.lock().insert(key.clone(), reply);
@@ -67,10 +85,12 @@ impl Cluster {
             asked: sent.is_of_events.then(|| text.to_owned()),
             text: sent.text,
             form: sent.form,
-            parameters: sent.parameters,
+            parameters: options.parameters.iter().map(Literal::to_string).collect(),
             duration_ms,
             server: self.me.to_string(),
             operator: (operator.0, operator.1),
+            is_detached: options.detach,
+            waits: options.waits,
         };
         let value = serde_json::to_string(&asked).map_err(|error| refused(error.to_string()))?;
         let written = self.write(&self.topics.queries, &key, Some(value)).await;
@@ -90,6 +110,30 @@ impl Cluster {
         let place = Arc::new(OnceLock::new());
         let stream = stream.serving.add(query, key, Arc::clone(&place), shared.config.shards);
         Ok(Some(RemoteStart { stream, id, begins, number: place }))
+    }
+
+    /// Asks a detached query of a node that is gone again, under its id. It begins anew, and its end is the one that it had. An error is the
+    /// reason why it cannot be asked.
+    pub(super) async fn take_over(&self, query: &ClusterQuery) -> Result<(), String> {
+        let Some(shared) = self.shared.upgrade() else { return Ok(()) };
+        let ClusterQuery { key, begins, asked } = query;
+        let id: QueryId = key.parse().map_err(|_| "its id is not one".to_owned())?;
+        let text = asked.asked.as_ref().unwrap_or(&asked.text);
+        let mut options = options_of(asked)?;
+        let now = shared.clock.now();
+        let left = asked.duration_ms.map(|ms| begins.saturating_add_unsigned(ms).saturating_sub(now));
+        if left.is_some_and(|left| left <= 0) {
+            return Err("its time is over".to_owned());
+        }
+        options.duration_ms = left.map(Millis::unsigned_abs);
+        options.warning = Some(format!(
+            "the node that served the query is gone: the query began anew on node `{}`",
+            self.config.node
+        ));
+        options.remote =
+            self.begin(&shared, id, (text, now), &options).await.map_err(|error| error.to_string())?;
+        let begun = shared.runtime.submit(&Principal::anonymous(), text, options);
+        begun.map(drop).map_err(|error| error.to_string())
     }
 
     /// Reads the streams of the cluster, without end.
@@ -162,7 +206,17 @@ impl Cluster {
             tracing::error!(key, "the cluster has a query that this release cannot read: upgrade this node");
             return;
         };
-        self.queries.lock().add(number, ClusterQuery { key: key.to_owned(), begins, asked });
+        if let Some(shared) = self.shared.upgrade().filter(|_| asked.server != *self.me)
+            && let Some(stream) = StreamName::new(&asked.stream).ok().and_then(|name| self.stream(&name))
+        {
+            stream.serving.give_up(&shared, key);
+        }
+        {
+            let mut queries = self.queries.lock();
+            // A node may have taken it over from another.
+            queries.end(key);
+            queries.add(number, ClusterQuery { key: key.to_owned(), begins, asked });
+        }
         if let Some(reply) = self.written.lock().remove(key) {
             // The client may be gone: then nobody takes the query, and it is ended.
             let _ = reply.send((number, begins));

@@ -19,6 +19,7 @@ mod reader;
 mod registry;
 mod schemas;
 mod show;
+pub(super) mod topic;
 
 use std::{collections::HashMap, sync::Arc};
 

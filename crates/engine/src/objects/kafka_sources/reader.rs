@@ -15,6 +15,7 @@ use super::{
     error::SourceError,
     positions::{Positions, producer},
     schemas::{SchemaNews, Schemas},
+    topic::topic_of,
 };
 use crate::{
     Ack, AppendOptions, EngineError,
@@ -156,7 +157,7 @@ impl<'r> Run<'r> {
         let kafka = history.config.kafka.connections.get(connection);
         let kafka = Arc::clone(kafka.ok_or_else(|| SourceError::NoConnection(connection.to_owned()))?);
         let schemas = Schemas::open(history, source, RETRY).map_err(SourceError::Schemas)?;
-        let topic = kafka.topic(&source.topic).await?;
+        let topic = topic_of(&*kafka, source).await?;
         let positions = match history.stored(&reader.entry.create.name) {
             Some(stored) => Positions::Stored(stored),
             None => Positions::InMemory(Arc::clone(&reader.in_memory)),
