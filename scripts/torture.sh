@@ -57,6 +57,11 @@ else
 fi
 
 part "soaks, kills, long property tests" "$CARGO" test --release --workspace --no-fail-fast
+if command -v java >/dev/null && command -v mvn >/dev/null; then
+    part "a cluster whose node is killed" sh examples/cluster/run.sh 20000
+else
+    skip "a cluster whose node is killed" "Java or Maven is missing"
+fi
 if command -v valgrind >/dev/null 2>&1; then
     part "instructions an event" "$CARGO" test --release --workspace --test instructions -- --nocapture
 else
