@@ -196,9 +196,12 @@ impl Cluster {
         }
     }
 
-    /// A pause after a failure, which is logged.
+    /// A pause after a failure, which is logged. Brokers that have just made a topic fail once: that is no warning.
     pub(super) async fn rest(&self, what: &str, error: &KafkaError, retry: &mut Backoff) {
-        tracing::warn!(cluster = self.config.name, %error, hint = error.hint(), "{what}");
+        match retry.failures() {
+            0 => tracing::debug!(cluster = self.config.name, %error, "{what}"),
+            _ => tracing::warn!(cluster = self.config.name, %error, hint = error.hint(), "{what}"),
+        }
         tokio::time::sleep(retry.pause()).await;
     }
 
