@@ -3,11 +3,12 @@
 //! ```text
 //! CREATE STREAM name [(item, …)] FROM KAFKA (topic = 'orders' [, option = value, …]) [WITH (…)]
 //! ALTER STREAM name PAUSE | RESUME | SET KAFKA (option = value, …)
+//! ALTER STREAM [IF EXISTS] name SKIP PARTITION number TO offset
 //! ```
 
 use std::fmt;
 
-use swiftwater_event::{Path, from_rfc3339, rfc3339};
+use swiftwater_event::{Path, StreamName, from_rfc3339, rfc3339};
 
 use super::{
     kafka_format::{KafkaFormat, message_name, registry_url, schema_path},
@@ -30,6 +31,19 @@ pub struct KafkaSource {
     pub options: KafkaOptions,
     /// The topic is not read at present.
     pub is_paused: bool,
+}
+
+/// `ALTER STREAM … SKIP PARTITION 3 TO 1234`: one partition is read from a later offset on. It changes no declaration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SkipPartition {
+    /// The stream.
+    pub name: StreamName,
+    /// `IF EXISTS`: a missing one is no error.
+    pub if_exists: bool,
+    /// The partition.
+    pub partition: u32,
+    /// The next offset to read.
+    pub to: u64,
 }
 
 /// The options that are set; `None` for those that are not.
@@ -510,6 +524,8 @@ mod tests {
             "ALTER STREAM s PAUSE",
             "ALTER STREAM s RESUME, SET (retention = '1 day')",
             "ALTER STREAM s SET KAFKA (connection = 'other', on_gap = skip)",
+            "ALTER STREAM s SKIP PARTITION 3 TO 1234",
+            "ALTER STREAM IF EXISTS \"a-b\" SKIP PARTITION 0 TO 9223372036854775807",
         ] {
             assert_eq!(shown(text), text);
         }
@@ -589,6 +605,30 @@ mod tests {
             (
                 "CREATE STREAM s FROM KAFKA (topic = t, key = a, partitioner = unknown) WITH (produce = true)",
                 "1:88: events with a `key` cannot be produced by an unknown `partitioner`",
+            ),
+            ("ALTER STREAM s SKIP 3", "1:21: expected PARTITION, found `3`"),
+            (
+                "ALTER STREAM s SKIP PARTITION",
+                "1:30: expected the number of a partition, found the end of the query",
+            ),
+            ("ALTER STREAM s SKIP PARTITION -1 TO 2", "1:31: expected the number of a partition, found `-`"),
+            (
+                "ALTER STREAM s SKIP PARTITION 4294967296 TO 2",
+                "1:31: the number of a partition can be at most 2147483647",
+            ),
+            ("ALTER STREAM s SKIP PARTITION 1 2", "1:33: expected TO, found `2`"),
+            ("ALTER STREAM s SKIP PARTITION 1 TO x", "1:36: expected an offset, found `x`"),
+            (
+                "ALTER STREAM s SKIP PARTITION 1 TO 9223372036854775808",
+                "1:36: an offset can be at most 9223372036854775807",
+            ),
+            (
+                "ALTER STREAM s SKIP PARTITION 1 TO 2, RESUME",
+                "1:37: SKIP PARTITION is a statement of its own",
+            ),
+            (
+                "ALTER STREAM s RESUME, SKIP PARTITION 1 TO 2",
+                "1:24: SKIP PARTITION is a statement of its own",
             ),
             ("ALTER STREAM s SET (produce = true)", "1:16: `produce` of a stream cannot be changed"),
             ("ALTER STREAM s RESET (ack, produce)", "1:16: `produce` of a stream cannot be changed"),

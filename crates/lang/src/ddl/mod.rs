@@ -10,6 +10,7 @@
 //!   change = ADD [COLUMN] [IF NOT EXISTS] column type …
 //!          | ALTER [COLUMN] column [SET DATA] TYPE type | SET DEFAULT constant|NOW | DROP DEFAULT | DROP NOT NULL
 //!          | SET (option = value, …) | RESET (option, …) | PAUSE | RESUME | SET KAFKA (option = value, …)
+//! ALTER STREAM [IF EXISTS] name SKIP PARTITION number TO offset        [`kafka`]
 //! DROP STREAM [IF EXISTS] name
 //! CREATE MATERIALIZED VIEW [IF NOT EXISTS] name [DELETE WHEN condition] [WITH (option = value, …)] AS query
 //! DROP [MATERIALIZED] VIEW [IF EXISTS] name
@@ -62,7 +63,7 @@ pub use self::{
     join::CreateJoin,
     kafka::{
         KAFKA_CONNECTION_DEFAULT, KafkaField, KafkaIsolation, KafkaOption, KafkaOptions, KafkaSource,
-        KafkaStart, OnGap, OnTombstone, SourcePartitioner,
+        KafkaStart, OnGap, OnTombstone, SkipPartition, SourcePartitioner,
     },
     kafka_format::{KafkaFormat, KafkaSchemas},
     kafka_target::{KafkaDelivery, KafkaPartitioner, KafkaTarget, KafkaTargetOption},
@@ -114,6 +115,8 @@ pub enum Ddl {
     CreateStream(CreateStream),
     /// `ALTER STREAM`.
     AlterStream(AlterStream),
+    /// `ALTER STREAM … SKIP PARTITION`.
+    SkipPartition(SkipPartition),
     /// `DROP STREAM`.
     DropStream {
         /// The name.

@@ -19,6 +19,7 @@ mod reader;
 mod registry;
 mod schemas;
 mod show;
+mod skip;
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -136,9 +137,13 @@ impl History {
             before.inspect(|reader| reader.end());
             let reader = Arc::new(TopicReader::new(entry, before.map(Arc::as_ref)));
             readers.insert(reader.entry.id, Arc::clone(&reader));
-            if !reader.source().is_paused {
-                self.maintain(reader);
-            }
+            self.start_reader(reader);
+        }
+    }
+
+    fn start_reader(self: &Arc<Self>, reader: Arc<TopicReader>) {
+        if !reader.source().is_paused {
+            self.maintain(reader);
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The task of a stream that reads a topic: assigns its partitions, and appends their messages to the stream.
 
+mod gap;
+
 use std::{collections::BTreeMap, ops::Range, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
@@ -45,6 +47,8 @@ pub(super) struct PartitionProgress {
     pub(super) end: u64,
     /// Messages that were deleted before they were read.
     pub(super) lost: u64,
+    /// Offsets that a statement has skipped.
+    pub(super) skipped: u64,
     /// Messages without a value that were left out.
     pub(super) tombstones: u64,
     /// True if reading has stopped, and only a statement lets it go on.
@@ -60,9 +64,9 @@ pub(crate) struct TopicReader {
     pub(super) entry: StreamEntry,
     dropped: DropSignal,
     /// Held while the topic is read: the next reader begins when this one has ended.
-    reading: Arc<tokio::sync::Mutex<()>>,
+    pub(super) reading: Arc<tokio::sync::Mutex<()>>,
     /// The positions of a stream that is not stored.
-    in_memory: Arc<OrderedMutex<BTreeMap<String, u64>>>,
+    pub(super) in_memory: Arc<OrderedMutex<BTreeMap<String, u64>>>,
     pub(super) partitions: Arc<OrderedMutex<BTreeMap<u32, PartitionProgress>>>,
     /// The reason why nothing is read, and the pauses since.
     failing: OrderedMutex<(Option<String>, Backoff)>,
@@ -108,7 +112,17 @@ impl TopicReader {
         self.failing.lock().0.clone()
     }
 
-    fn update(&self, partition: u32, change: impl FnOnce(&mut PartitionProgress)) {
+    /// A run begins: its partitions are not stopped, and go on counting.
+    fn go_on(&self, count: u32) {
+        let mut partitions = self.partitions.lock();
+        partitions.retain(|partition, _| *partition < count);
+        for progress in partitions.values_mut() {
+            progress.is_stopped = false;
+            progress.error = None;
+        }
+    }
+
+    pub(super) fn update(&self, partition: u32, change: impl FnOnce(&mut PartitionProgress)) {
         change(self.partitions.lock().entry(partition).or_default());
     }
 }
@@ -157,10 +171,7 @@ impl<'r> Run<'r> {
         let kafka = Arc::clone(kafka.ok_or_else(|| SourceError::NoConnection(connection.to_owned()))?);
         let schemas = Schemas::open(history, source, RETRY).map_err(SourceError::Schemas)?;
         let topic = kafka.topic(&source.topic).await?;
-        let positions = match history.stored(&reader.entry.create.name) {
-            Some(stored) => Positions::Stored(stored),
-            None => Positions::InMemory(Arc::clone(&reader.in_memory)),
-        };
+        let positions = Positions::of_reader(history, reader);
         let isolation = match source.options.isolation {
             Some(KafkaIsolation::ReadUncommitted) => Isolation::ReadUncommitted,
             None | Some(KafkaIsolation::ReadCommitted) => Isolation::ReadCommitted,
@@ -170,7 +181,7 @@ impl<'r> Run<'r> {
         let consumer = kafka.consumer(&source.topic, &ConsumerOptions { isolation, group })?;
         let mut run = Run { reader, history, shared, kafka, topic, positions, consumer, schemas };
         run.find_first_positions().await?;
-        reader.partitions.lock().clear();
+        reader.go_on(topic.partitions);
         run.assign(0..topic.partitions);
         run.look_at_ends().await?;
         Ok(run)
@@ -433,47 +444,6 @@ impl<'r> Run<'r> {
         });
     }
 
-    /// Messages were deleted before they were read.
-    async fn gap(&mut self, partition: u32, wanted: u64, has: Range<u64>) -> Result<(), SourceError> {
-        let source = self.reader.source();
-        let topic = self.kafka.topic(&source.topic).await?;
-        let stream = self.reader.entry.create.name.as_str();
-        if topic.id != self.topic.id {
-            return Err(SourceError::Changed(source.topic.to_string()));
-        }
-        let (lost, resumed) = (has.start.saturating_sub(wanted), has.start);
-        let (text, remedy) = match lost {
-            // Offsets are given a second time: they cannot be told from those that were read.
-            0 => (
-                format!(
-                    "offset {wanted} is beyond the end of the partition, {}: its brokers have lost messages",
-                    has.end
-                ),
-                "Create another stream that begins at the end of the partition".to_owned(),
-            ),
-            lost => (
-                format!("{lost} messages from offset {wanted} on were deleted before they were read"),
-                format!("To read on from offset {resumed}: ALTER STREAM {stream} SET KAFKA (on_gap = skip)"),
-            ),
-        };
-        if lost == 0 || self.on_gap() == OnGap::Stop {
-            tracing::error!(stream, partition, "{text}; the partition is not read any more. {remedy}");
-            self.reader.update(partition, |progress| {
-                progress.is_stopped = true;
-                progress.error = Some(format!("{text}. {remedy}"));
-            });
-            return Ok(());
-        }
-        tracing::warn!(stream, partition, "{text}; reading goes on at offset {resumed}");
-        self.positions.record(self.topic.id, partition, resumed);
-        self.consumer.assign(partition, resumed);
-        self.reader.update(partition, |progress| {
-            progress.lost += lost;
-            progress.position = resumed;
-        });
-        Ok(())
-    }
-
     /// Some partitions are not read at present.
     fn waits(&self, is_one: impl Fn(u32) -> bool, why: &str) {
         let stream = self.reader.entry.create.name.as_str();
@@ -487,9 +457,5 @@ impl<'r> Run<'r> {
         if is_news {
             tracing::warn!(stream, error = why, "partitions of a topic are not read at present");
         }
-    }
-
-    fn on_gap(&self) -> OnGap {
-        self.reader.source().options.on_gap(matches!(self.positions, Positions::Stored(_)))
     }
 }

@@ -1,4 +1,4 @@
-//! Parses the source of a stream, `FROM KAFKA (…)`, and its changes; the target of a sink, `INTO KAFKA (…)`.
+//! Parses the source of a stream, `FROM KAFKA (…)`, its changes and `SKIP PARTITION`; the target of a sink, `INTO KAFKA (…)`.
 
 use super::super::{Parsed, Parser};
 use crate::{
@@ -6,8 +6,13 @@ use crate::{
         KafkaFormat, KafkaOption, KafkaSource, KafkaTarget, KafkaTargetOption, SourcePartitioner,
         StreamChange, StreamOption, StreamOptions,
     },
+    lexer::{Symbol, TokenKind},
     source::{Fault, Span},
 };
+
+/// The limits of Kafka's protocol: 32 and 64 bits with a sign.
+const PARTITION_MAX: u32 = i32::MAX as u32;
+const OFFSET_MAX: u64 = i64::MAX as u64;
 
 impl Parser<'_> {
     /// `KAFKA (topic = 'orders', …)`, behind FROM.
@@ -78,6 +83,34 @@ impl Parser<'_> {
             return Err(fault.hint("Write INTO KAFKA (topic = 'totals')."));
         }
         Ok(target)
+    }
+
+    /// `PARTITION number TO offset`, behind SKIP.
+    pub(super) fn skip_partition(&mut self) -> Parsed<(u32, u64)> {
+        self.expect_word("PARTITION")?;
+        let partition = self.number_up_to(PARTITION_MAX.into(), "the number of a partition")?;
+        self.expect_word("TO")?;
+        let to = self.number_up_to(OFFSET_MAX, "an offset")?;
+        if self.symbol_at(0) == Some(Symbol::Comma) {
+            return Err(self.skips_alone());
+        }
+        Ok((u32::try_from(partition).unwrap_or(PARTITION_MAX), to))
+    }
+
+    /// The fault of `SKIP PARTITION` beside another change.
+    pub(super) fn skips_alone(&self) -> Fault {
+        let fault = Fault::at(self.span(), "SKIP PARTITION is a statement of its own");
+        fault.hint("Write ALTER STREAM name SKIP PARTITION number TO offset, without other changes.")
+    }
+
+    fn number_up_to(&mut self, max: u64, what: &str) -> Parsed<u64> {
+        let TokenKind::Whole { value, long: false } = *self.kind() else { return Err(self.expected(what)) };
+        let span = self.span();
+        self.advance();
+        match u64::try_from(value) {
+            Ok(value) if value <= max => Ok(value),
+            _ => Err(Fault::at(span, format!("{what} can be at most {max}"))),
+        }
     }
 
     /// `(option = value, …)`, behind SET KAFKA.

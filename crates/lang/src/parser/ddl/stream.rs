@@ -8,8 +8,8 @@ use super::{
 };
 use crate::{
     ddl::{
-        AlterStream, CreateStream, IDLE_AFTER_MS_MIN, MAX_AHEAD_MS_DEFAULT, PartitionBy, StreamChange,
-        StreamOption, StreamOptions,
+        AlterStream, CreateStream, Ddl, IDLE_AFTER_MS_MIN, MAX_AHEAD_MS_DEFAULT, PartitionBy, SkipPartition,
+        StreamChange, StreamOption, StreamOptions,
     },
     keyword::Keyword,
     lexer::{Symbol, TokenKind, short},
@@ -174,11 +174,15 @@ impl Parser<'_> {
 
     // ---- ALTER
 
-    pub(super) fn alter_stream(&mut self) -> Parsed<AlterStream> {
+    pub(super) fn alter_stream(&mut self) -> Parsed<Ddl> {
         let if_exists = self.if_exists()?;
         let name = self.stream_named("a stream's name")?;
+        if self.accept_word("SKIP") {
+            let (partition, to) = self.skip_partition()?;
+            return Ok(Ddl::SkipPartition(SkipPartition { name, if_exists, partition, to }));
+        }
         let changes = self.list(Self::stream_change)?;
-        Ok(AlterStream { name, if_exists, changes })
+        Ok(Ddl::AlterStream(AlterStream { name, if_exists, changes }))
     }
 
     fn stream_change(&mut self) -> Parsed<StreamChange> {
@@ -249,7 +253,10 @@ impl Parser<'_> {
             return Err(Fault::at(self.span(), "columns of a stream are neither dropped nor renamed")
                 .hint("Leave it out of your queries; its stored values remain readable."));
         }
-        Err(self.expected_one_of(&["ADD", "ALTER", "SET", "RESET", "PAUSE", "RESUME"]))
+        if self.at_word(0, "SKIP") {
+            return Err(self.skips_alone());
+        }
+        Err(self.expected_one_of(&["ADD", "ALTER", "SET", "RESET", "PAUSE", "RESUME", "SKIP"]))
     }
 
     fn check_can_change(&self, span: Span, options: impl IntoIterator<Item = StreamOption>) -> Parsed<()> {
