@@ -322,10 +322,6 @@ impl EngineError {
             EngineError::ReadsTopic(_) => {
                 Some("Produce the events to the topic, or send them to another stream.".to_owned())
             }
-            EngineError::TakesNoEvents(_)
-            | EngineError::NotWritten { .. }
-            | EngineError::NoCluster
-            | EngineError::OtherNode { .. } => self.cluster_hint(),
             EngineError::Source(_) => {
                 Some("Add [kafka.NAME] with `brokers` to the settings, and start the server again.".to_owned())
             }
@@ -380,7 +376,7 @@ impl EngineError {
                     .to_owned(),
             ),
             EngineError::NotStored(_) => Some("Try again: a numbered request is stored once.".to_owned()),
-            _ => None,
+            _ => self.cluster_hint(),
         }
     }
 }

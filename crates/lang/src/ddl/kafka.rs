@@ -521,6 +521,7 @@ mod tests {
              WITH (store = false)",
             "CREATE STREAM s FROM KAFKA (topic = 't', start = '0:5,1:10')",
             "CREATE STREAM s FROM KAFKA (topic = 't', start = '2026-01-01T00:00:00.250Z')",
+            "CREATE STREAM s (\n  ts LONG,\n  WATERMARK FOR ts AS ts MAX AHEAD NONE IDLE AFTER INTERVAL '5 seconds'\n) FROM KAFKA (topic = 't')",
             "ALTER STREAM s PAUSE",
             "ALTER STREAM s RESUME, SET (retention = '1 day')",
             "ALTER STREAM s SET KAFKA (connection = 'other', on_gap = skip)",
@@ -542,6 +543,11 @@ mod tests {
                 "create stream s from kafka (topic = t, PARTITIONER = Murmur2, key = k) with (PRODUCE = True)"
             ),
             "CREATE STREAM s FROM KAFKA (topic = 't', key = 'k', partitioner = murmur2) WITH (produce = true)"
+        );
+        assert_eq!(
+            shown("CREATE STREAM s (ts LONG, WATERMARK FOR ts AS ts) FROM KAFKA (topic = t)"),
+            "CREATE STREAM s (\n  ts LONG,\n  WATERMARK FOR ts AS ts MAX AHEAD INTERVAL '1 hour' IDLE AFTER INTERVAL '30 seconds'\n) \
+             FROM KAFKA (topic = 't')"
         );
         assert_eq!(
             shown(
@@ -584,6 +590,14 @@ mod tests {
             (
                 "CREATE STREAM s FROM KAFKA (topic = t, partitioner = crc32)",
                 "1:22: `partitioner` of a topic needs `key`",
+            ),
+            (
+                "CREATE STREAM s (ts LONG, WATERMARK FOR ts AS ts) FROM KAFKA (topic = t, format = ndjson)",
+                "1:51: a stream with a WATERMARK cannot have `format = ndjson`",
+            ),
+            (
+                "CREATE STREAM s (TS LONG DEFAULT NOW, WATERMARK FOR ts AS ts) FROM KAFKA (topic = t)",
+                "1:34: the column of a WATERMARK over a topic can have no default",
             ),
             ("CREATE STREAM s WITH (produce = true)", "1:33: `produce` needs a topic"),
             (

@@ -10,10 +10,12 @@
 //! its last message. So events and position are one record of the log, a start resumes behind the last record, and no
 //! message is stored twice. Offsets on the broker are written for other programs, and never read.
 //!
-//! The order of the events is that in which partitions are read; within a partition it is the partition's.
+//! The order of the events is that in which partitions are read; within a partition it is the partition's. With a `WATERMARK` it is the
+//! order of event time ([`order`]), and depends on no speed of reading.
 
 pub(super) mod convert;
 mod error;
+mod order;
 mod positions;
 mod reader;
 mod registry;

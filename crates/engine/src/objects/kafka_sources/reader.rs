@@ -1,5 +1,6 @@
 //! The task of a stream that reads a topic: assigns its partitions, and appends their messages to the stream.
 
+mod buffer;
 mod gap;
 
 use std::{collections::BTreeMap, ops::Range, sync::Arc, time::Duration};
@@ -10,7 +11,7 @@ use swiftwater_event::{Backoff, RefusedText};
 use swiftwater_kafka::{Consumer, ConsumerOptions, Fetched, Isolation, Kafka, MessageBatch, OffsetAt, Topic};
 use swiftwater_lang::ddl::{KafkaIsolation, KafkaSource, KafkaStart, OnGap};
 use swiftwater_runtime::lock_order::OrderedMutex;
-use tokio::time::interval;
+use tokio::time::{interval, sleep};
 
 use super::{
     convert::{Converted, convert},
@@ -24,6 +25,7 @@ use crate::{
     shared::Shared,
     supervisor::{DropSignal, Maintained, NextAttempt, TaskKind},
 };
+use buffer::MessageBuffer;
 
 /// Bytes of messages that become one record of the log.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -82,6 +84,8 @@ struct Run<'r> {
     positions: Positions,
     consumer: Box<dyn Consumer>,
     schemas: Schemas,
+    /// The messages that wait for their turn, of a stream with a watermark.
+    buffer: Option<MessageBuffer>,
 }
 
 impl TopicReader {
@@ -113,7 +117,7 @@ impl TopicReader {
     }
 
     /// A run begins: its partitions are not stopped, and go on counting.
-    fn go_on(&self, count: u32) {
+    fn begin_run(&self, count: u32) {
         let mut partitions = self.partitions.lock();
         partitions.retain(|partition, _| *partition < count);
         for progress in partitions.values_mut() {
@@ -179,9 +183,10 @@ impl<'r> Run<'r> {
         let id = history.with_catalog(|catalog| catalog.store.clone());
         let group = id.map_or_else(|| "swiftwater".to_owned(), |id| format!("swiftwater.{id}"));
         let consumer = kafka.consumer(&source.topic, &ConsumerOptions { isolation, group })?;
-        let mut run = Run { reader, history, shared, kafka, topic, positions, consumer, schemas };
+        let buffer = MessageBuffer::of(&reader.entry.create);
+        let mut run = Run { reader, history, shared, kafka, topic, positions, consumer, schemas, buffer };
         run.find_first_positions().await?;
-        reader.go_on(topic.partitions);
+        reader.begin_run(topic.partitions);
         run.assign(0..topic.partitions);
         run.look_at_ends().await?;
         Ok(run)
@@ -230,7 +235,9 @@ impl<'r> Run<'r> {
     fn assign(&mut self, partitions: Range<u32>) {
         for partition in partitions {
             let position = self.positions.of(self.topic.id, partition).unwrap_or(0);
-            self.consumer.assign(partition, position);
+            let now = self.history.clock.now();
+            let behind = self.buffer.as_mut().and_then(|buffer| buffer.assigned(partition, now));
+            self.consumer.assign(partition, behind.unwrap_or(position));
             self.reader.update(partition, |progress| progress.position = position);
         }
     }
@@ -240,8 +247,11 @@ impl<'r> Run<'r> {
         let mut refresh = interval(self.history.config.kafka.refresh);
         refresh.reset();
         loop {
+            self.append_buffered().await?;
+            let pause = self.buffer.as_ref().and_then(|buffer| buffer.wait_time(self.history.clock.now()));
             let fetched = tokio::select! {
                 fetched = self.consumer.next() => fetched,
+                () = sleep(pause.unwrap_or_default()), if pause.is_some() => continue,
                 news = self.schemas.news() => {
                     self.take_schema(news)?;
                     continue;
@@ -281,14 +291,14 @@ impl<'r> Run<'r> {
 
     async fn take(&mut self, fetched: Fetched) -> Result<(), SourceError> {
         match fetched {
-            Fetched::Messages(messages) => self.append(&messages).await?,
+            Fetched::Messages(messages) => self.append(Arc::new(messages)).await?,
             // It was fetched before its partition began to wait for a schema.
             Fetched::End { partition, .. } if self.schemas.waits(partition) => {}
             Fetched::End { partition, next } => {
-                self.record(partition, next);
                 self.reader.update(partition, |progress| progress.end = next.max(progress.end));
+                self.take_behind(partition, fetched).await?;
             }
-            Fetched::Gap { partition, wanted, first, end } => self.gap(partition, wanted, first..end).await?,
+            Fetched::Gap { partition, .. } => self.take_behind(partition, fetched).await?,
             Fetched::Waiting { partition, error } => {
                 let text = match error.hint() {
                     Some(hint) => format!("{error} ({hint})"),
@@ -297,6 +307,22 @@ impl<'r> Run<'r> {
                 self.waits(|number| partition.is_none_or(|only| only == number), &text);
             }
             Fetched::Failed(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// Takes news of a partition that are behind its messages, unless some of these wait.
+    async fn take_behind(&mut self, partition: u32, news: Fetched) -> Result<(), SourceError> {
+        let news = match &mut self.buffer {
+            Some(buffer) => buffer.defer(partition, news),
+            None => Some(news),
+        };
+        match news {
+            Some(Fetched::End { partition, next }) => self.record(partition, next),
+            Some(Fetched::Gap { partition, wanted, first, end }) => {
+                self.gap(partition, wanted, first..end).await?;
+            }
+            _ => {}
         }
         Ok(())
     }
@@ -368,7 +394,7 @@ impl<'r> Run<'r> {
     }
 
     /// Appends the messages of a partition, some at a time, up to the first whose schema is not known.
-    async fn append(&mut self, messages: &MessageBatch) -> Result<(), SourceError> {
+    async fn append(&mut self, messages: Arc<MessageBatch>) -> Result<(), SourceError> {
         if self.schemas.waits(messages.partition()) {
             // They follow the message that it waits for, and are fetched again.
             return Ok(());
@@ -384,17 +410,19 @@ impl<'r> Run<'r> {
                 is_first || bytes <= CHUNK_BYTES
             };
             let end = first + (first..messages.len()).take_while(fits).count();
-            let (known, missing) = self.schemas.known(messages, first..end);
+            let (known, missing) = self.schemas.known(&messages, first..end);
             let end = known.end;
             let next = match end == messages.len() {
                 true => messages.next(),
                 false => messages.offsets()[end],
             };
-            if end > first {
-                self.append_range(messages, first..end, next).await?;
+            if end > first && self.buffer.is_some() {
+                self.buffer_messages(&messages, first..end, next);
+            } else if end > first {
+                self.append_range(&messages, first..end, next).await?;
             }
             if let Some(schema) = missing {
-                // It goes on at this message: its position is the one behind the last record, and nothing is before it.
+                // It goes on at this message: those before it are appended, or wait for their turn.
                 self.consumer.unassign(messages.partition());
                 self.schemas.miss(schema, messages.partition());
                 return Ok(());

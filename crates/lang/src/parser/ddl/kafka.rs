@@ -1,10 +1,13 @@
 //! Parses the source of a stream, `FROM KAFKA (…)`, its changes and `SKIP PARTITION`; the target of a sink, `INTO KAFKA (…)`.
 
-use super::super::{Parsed, Parser};
+use super::{
+    super::{Parsed, Parser},
+    check::Declaration,
+};
 use crate::{
     ddl::{
-        KafkaFormat, KafkaOption, KafkaSource, KafkaTarget, KafkaTargetOption, SourcePartitioner,
-        StreamChange, StreamOption, StreamOptions,
+        KAFKA_IDLE_AFTER_MS_DEFAULT, KafkaFormat, KafkaOption, KafkaSource, KafkaTarget, KafkaTargetOption,
+        SourcePartitioner, StreamChange, StreamOption, StreamOptions,
     },
     lexer::{Symbol, TokenKind},
     source::{Fault, Span},
@@ -37,6 +40,30 @@ impl Parser<'_> {
             return Err(fault.hint("Add `key = 'column'`: the value by which partitions are chosen."));
         }
         Ok(source)
+    }
+
+    /// Completes a watermark of a stream over a topic, and checks it against the source.
+    pub(super) fn check_event_time(
+        &mut self,
+        source: &KafkaSource,
+        source_span: Span,
+        declaration: &mut Declaration,
+    ) {
+        let Some(watermark) = &mut declaration.watermark else { return };
+        watermark.idle_after_ms.get_or_insert(KAFKA_IDLE_AFTER_MS_DEFAULT);
+        if source.options.format() == KafkaFormat::Ndjson {
+            let message = "a stream with a WATERMARK cannot have `format = ndjson`";
+            let hint = "Events of one message cannot be put in order with those of other partitions. Produce a message for each \
+                event.";
+            self.faults.push(Fault::at(source_span, message).hint(hint));
+        }
+        let mut columns = declaration.columns.iter();
+        let column = columns.find(|column| column.name.text == watermark.column.text);
+        if let Some(default) = column.and_then(|column| column.default.as_ref()) {
+            let message = "the column of a WATERMARK over a topic can have no default";
+            let hint = "The messages of all partitions are put in order by the times that they have.";
+            self.faults.push(Fault::at(default.span, message).hint(hint));
+        }
     }
 
     /// Checks `produce` against the other parts of CREATE STREAM.

@@ -46,12 +46,6 @@ impl Parser<'_> {
             true => Some(self.kafka_source()?),
             false => None,
         };
-        if source.is_some() && declaration.watermark.is_some() {
-            let message = "a stream that reads a topic cannot have a WATERMARK yet";
-            let hint = "Partitions are read at different speeds, so the lateness of an event would depend on the speed. Copy \
-                the events into another stream that has one, or use windows by arrival.";
-            self.faults.push(Fault::at(source_span, message).hint(hint));
-        }
         let mut option_spans = Vec::new();
         let mut options = StreamOptions::default();
         if self.accept_word("WITH") {
@@ -61,6 +55,11 @@ impl Parser<'_> {
             let has_columns = !declaration.columns.is_empty();
             self.check_produce(source.as_ref(), &options, (has_columns, &option_spans));
             declaration.check(&options, &option_spans, &mut self.faults);
+        }
+        if let Some(source) = &source
+            && self.faults.is_empty()
+        {
+            self.check_event_time(source, source_span, &mut declaration);
         }
         let DeclaredParts { columns, checks, watermark } = declaration.into();
         Ok(CreateStream { name, if_not_exists, columns, checks, watermark, source, options })
